@@ -389,3 +389,35 @@ def test_the_gradient_of_attention_on_gpus(is_causal, scale, dtype):
     for g, w in zip(got, wanted):
         assert g.dtype == dtype and g.shape == w.shape
         torch.testing.assert_close(g.double(), w, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_products_into_a_given_tensor(dtype, timed):
+    a, b = torch.randn(5, 6).to(dtype), torch.randn(6, 7).to(dtype)
+    tolerance = 1e-5 if dtype == torch.float32 else 5e-2
+    for function, x, y in ((torch.mm, a, b), (torch.bmm, a.expand(3, 5, 6).clone(), b.expand(3, 6, 7).clone())):
+        wanted = function(x.double(), y.double())
+        wide = torch.zeros(*wanted.shape[:-1], 14, dtype=dtype)
+        outs = [torch.empty(0, dtype=dtype), torch.zeros_like(wanted, dtype=dtype), wide[..., ::2], wide[..., 3:10]]
+        hipdnn.torch.reset()
+        with hipdnn.torch.enable(timed=timed):
+            for out in [*outs, *[outs[1]] * 20]:
+                version = out._version
+                assert function(x, y, out=out) is out and out._version > version
+                torch.testing.assert_close(out.double(), wanted, rtol=tolerance, atol=tolerance)
+            with pytest.raises(RuntimeError):
+                function(x, y, out=torch.empty(1, dtype=torch.float64))
+            with pytest.raises(RuntimeError):
+                function(x.requires_grad_(), y, out=outs[1])
+            x.requires_grad_(False)
+        assert any(row.routed for row in hipdnn.torch.report() if row.function == f"{function.__name__}.out")
+
+
+def test_a_product_into_its_own_operand():
+    square = torch.randn(4, 4)
+    wanted = square @ square
+    with hipdnn.torch.enable(timed=False):
+        torch.mm(square, square, out=square)
+    torch.testing.assert_close(square, wanted)

@@ -19,6 +19,8 @@ pub const RESULTS: usize = 3;
 pub struct Direct {
     symbol: *const c_void,
     pub results: usize,
+    /// The argument that is the result, where nothing else is returned.
+    pub same: Option<usize>,
     call: unsafe fn(&Functions, *const c_void, *const u64, *mut [*mut c_void; RESULTS]) -> bool,
 }
 
@@ -322,9 +324,12 @@ impl Pass for Text {
     }
 }
 
-/// Declares functions: the operation, the symbol, number of results, arguments.
+/// Declares functions: the operation, the symbol, number of results or which argument is the result, arguments.
 macro_rules! direct {
-    ($($operation:literal = $symbol:literal -> $results:literal ($($name:ident: $kind:ty),*);)*) => {
+    (
+        new { $($operation:literal = $symbol:literal -> $results:literal ($($name:ident: $kind:ty),*);)* }
+        same { $($of:literal = $out_symbol:literal -> $same:literal ($($out_name:ident: $out_kind:ty),*);)* }
+    ) => {
         /// The function of an operation, where this PyTorch exports it.
         fn find(operation: &CStr, library: &Library) -> Option<Direct> {
             $(if operation == $operation {
@@ -346,7 +351,28 @@ macro_rules! direct {
                 }
                 // SAFETY: the address alone is taken.
                 let symbol = unsafe { library.get::<*const c_void>($symbol) }.ok()?;
-                return Some(Direct { symbol: symbol.as_raw_ptr(), results: $results, call });
+                return Some(Direct { symbol: symbol.as_raw_ptr(), results: $results, same: None, call });
+            })*
+            $(if operation == $of {
+                unsafe fn call(
+                    f: &Functions, symbol: *const c_void, stack: *const u64, _: *mut [*mut c_void; RESULTS],
+                ) -> bool {
+                    let mut values = stack;
+                    // SAFETY: the stack has a value of each kind, one after the other.
+                    $(let Some($out_name) = (unsafe {
+                        let value = values.read();
+                        values = values.add(1);
+                        <$out_kind as Pass>::hold(f, value)
+                    }) else { return false };)*
+                    let _ = values;
+                    type Function = unsafe extern "C-unwind" fn($(<$out_kind as Pass>::Raw),*) -> RawTensor;
+                    // SAFETY: the symbol's name says these types; the reference that is returned is that of an argument.
+                    unsafe { std::mem::transmute::<*const c_void, Function>(symbol)($($out_name.raw()),*) };
+                    true
+                }
+                // SAFETY: the address alone is taken.
+                let symbol = unsafe { library.get::<*const c_void>($out_symbol) }.ok()?;
+                return Some(Direct { symbol: symbol.as_raw_ptr(), results: 0, same: Some($same), call });
             })*
             None
         }
@@ -354,6 +380,7 @@ macro_rules! direct {
 }
 
 direct! {
+new {
     c"aten::convolution" =
         b"_ZN2at4_ops11convolution4callERKNS_6TensorES4_RKSt8optionalIS2_EN3c108ArrayRefINS9_6SymIntEEESC_SC_bSC_SB_\0"
         -> 1 (a: Tensor, b: Tensor, c: MaybeTensor, d: SymInts, e: SymInts, g: SymInts, h: Flag, i: SymInts, j: SymInt);
@@ -401,6 +428,12 @@ direct! {
     c"aten::max_pool2d_with_indices" =
         b"_ZN2at4_ops23max_pool2d_with_indices4callERKNS_6TensorEN3c108ArrayRefIlEES7_S7_S7_b\0"
         -> 2 (a: Tensor, b: Ints, c: Ints, d: Ints, e: Ints, g: Flag);
+}
+same {
+    c"aten::mm.out" = b"_ZN2at4_ops6mm_out4callERKNS_6TensorES4_RS2_\0" -> 2 (a: Tensor, b: Tensor, c: Tensor);
+    c"aten::bmm.out" = b"_ZN2at4_ops7bmm_out4callERKNS_6TensorES4_RS2_\0" -> 2 (a: Tensor, b: Tensor, c: Tensor);
+    c"aten::silu_" = b"_ZN2at4_ops5silu_4callERNS_6TensorE\0" -> 0 (a: Tensor);
+}
 }
 
 /// The function of an operation; none on other processors, whose ABI returns objects in another way.

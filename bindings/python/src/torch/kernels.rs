@@ -159,7 +159,7 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
     };
     // SAFETY: the arguments are the kernel's to free, and the stack has room for the answers.
     unsafe {
-        free(f, stack, op.kinds, plan.is_in_place().then_some(0));
+        free(f, stack, op.kinds, plan.same());
         for (at, answer) in answers.iter().enumerate() {
             stack.add(at).write(*answer);
         }
@@ -273,12 +273,14 @@ struct Taken<'a> {
     f: &'a Functions,
     stack: *const u64,
     kinds: &'static [Kind],
+    /// The argument that is the answer as well.
+    kept: Option<usize>,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         // SAFETY: the stack has a value of each kind, and nothing uses them any more.
-        unsafe { free(self.f, self.stack, self.kinds, None) };
+        unsafe { free(self.f, self.stack, self.kinds, self.kept) };
     }
 }
 
@@ -298,8 +300,9 @@ unsafe fn former(op: &Op, f: &Functions, stack: *mut u64) {
         }
         return;
     }
+    let (name, overload) = op.split();
     // SAFETY: the stack is as the operation wants it.
-    let call = || unsafe { (f.call)(op.name.as_ptr(), c"".as_ptr(), stack, version) };
+    let call = || unsafe { (f.call)(name.as_ptr(), overload.as_ptr(), stack, version) };
     if keys::without(f, call) != 0 {
         let text = CString::new(f.error().replace('\0', " ")).unwrap_or_default();
         // SAFETY: the texts end with a NUL. The function raises an error, which PyTorch catches above.
@@ -316,7 +319,8 @@ unsafe fn directly(op: &Op, f: &Functions, stack: *mut u64, direct: &Direct) -> 
     for place in places.iter_mut().take(direct.results) {
         *place = Some(Owned::undefined(f).ok()?);
     }
-    let taken = Taken { f, stack, kinds: op.kinds };
+    let kept = direct.same;
+    let taken = Taken { f, stack, kinds: op.kinds, kept };
     // SAFETY: the stack has the operation's arguments, as this function requires.
     let Some(results) = keys::without(f, || unsafe { direct.call(f, stack) }) else {
         std::mem::forget(taken);
@@ -324,6 +328,11 @@ unsafe fn directly(op: &Op, f: &Functions, stack: *mut u64, direct: &Direct) -> 
     };
     drop(taken);
     let mut answers = [0; RESULTS];
+    if let (Some(at), [first, ..]) = (kept, &mut answers) {
+        // SAFETY: the stack has a value of each kind.
+        *first = unsafe { stack.add(at).read() };
+        return Some(answers);
+    }
     for ((answer, place), result) in answers.iter_mut().zip(places).zip(results) {
         if let Some(place) = place {
             // SAFETY: the tensor is undefined, which counts nothing, and becomes the one that was returned.

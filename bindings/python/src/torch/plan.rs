@@ -228,15 +228,15 @@ impl CallPlan {
             answers.push(match answer {
                 Answer::Made(at) => made.get_mut(*at).and_then(Option::take).map_or(0, Owned::give),
                 Answer::Nothing => Owned::undefined(f)?.give(),
-                Answer::Same => tensors.first().map_or(0, |of| of.handle.expose_provenance() as u64),
+                Answer::Same(at) => tensors.get(*at).map_or(0, |of| of.handle.expose_provenance() as u64),
             });
         }
         Ok(answers)
     }
 
-    /// Whether a call's first tensor is its answer.
-    pub fn is_in_place(&self) -> bool {
-        self.answers.contains(&Answer::Same)
+    /// Which of a call's tensors is its answer.
+    pub fn same(&self) -> Option<usize> {
+        self.answers.iter().find_map(|of| if let Answer::Same(at) = of { Some(*at) } else { None })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Makes plans of calls: at once, or while PyTorch computes them.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -36,7 +36,7 @@ impl Class {
 
 /// An operation of PyTorch's that kernels are registered for.
 pub struct Op {
-    /// With its namespace, ended by a NUL.
+    /// With its namespace, and its overload after a point.
     pub name: &'static CStr,
     pub kinds: &'static [Kind],
     /// How many values PyTorch gets.
@@ -45,6 +45,15 @@ pub struct Op {
     pub recipe: fn(&[Value]) -> Result<Recipe, Reason>,
     /// PyTorch's own function, once it was looked for.
     pub direct: OnceLock<Option<Direct>>,
+}
+
+impl Op {
+    /// The name without the overload, and that.
+    pub fn split(&self) -> (CString, CString) {
+        let mut parts = self.name.to_bytes().splitn(2, |byte| *byte == b'.');
+        let mut part = || CString::new(parts.next().unwrap_or_default()).unwrap_or_default();
+        (part(), part())
+    }
 }
 
 static SESSION: OnceLock<Arc<Session>> = OnceLock::new();

@@ -42,8 +42,8 @@ pub enum Answer {
     Made(usize),
     /// An undefined tensor.
     Nothing,
-    /// The tensor that came with the call, as its first argument.
-    Same,
+    /// The tensor that came with the call, at this place of its arguments, which are all tensors up to there.
+    Same(usize),
 }
 
 /// What a call is to become.
@@ -158,6 +158,15 @@ impl Recipe {
     ) -> Result<i64, Reason> {
         let uid = self.graph.add(Tensor::new(0, data_type(dtype)?, dims, strides));
         self.outputs.push((uid, target));
+        Ok(uid)
+    }
+
+    /// A tensor of the call that the graph writes, seen with another shape. It is the answer.
+    pub fn given(&mut self, of: &TensorValue, dims: &[i64], strides: &[i64]) -> Result<i64, Reason> {
+        let tensor = Tensor::new(0, data_type(of.dtype)?, dims, strides);
+        let uid = self.add(tensor, of.is_aligned, of.dtype)?;
+        self.outputs.push((uid, Target::Given(of.at)));
+        self.answers.push(Answer::Same(of.at));
         Ok(uid)
     }
 

@@ -5,7 +5,7 @@ use hipdnn::graph::operation::Pointwise;
 
 use super::{require, same_type, tensor, text};
 use crate::torch::arguments::{TensorValue, Value};
-use crate::torch::recipe::{Answer, Reason, Recipe, Target, channels_last, lies_as, packed};
+use crate::torch::recipe::{Made, Reason, Recipe, channels_last, lies_as, packed};
 
 /// How a tensor without gaps lies: by its elements, or with its channels last.
 fn dense(of: &TensorValue) -> Result<Vec<i64>, Reason> {
@@ -29,10 +29,9 @@ fn forward(x: &TensorValue, mode: PointwiseMode, in_place: bool) -> Result<Recip
     let mut recipe = Recipe::new("activation", x)?;
     let of_x = recipe.input_as(x, &dims, &steps)?;
     let y = if in_place {
-        recipe.answers.push(Answer::Same);
-        recipe.aside(x.dtype, &dims, &steps, Target::Given(0))?
+        recipe.given(x, &dims, &steps)?
     } else {
-        let made = crate::torch::recipe::Made { dtype: x.dtype, dims: x.dims.clone(), strides };
+        let made = Made { dtype: x.dtype, dims: x.dims.clone(), strides };
         recipe.output_as(made, &dims, &steps)?
     };
     recipe.node("activation", Pointwise::new(mode, of_x, None, y));
@@ -47,7 +46,7 @@ fn backward(dy: &TensorValue, x: &TensorValue, mode: PointwiseMode) -> Result<Re
     let (dims, steps) = flat(x);
     let mut recipe = Recipe::new("activation_backward", x)?;
     let (of_dy, of_x) = (recipe.input_as(dy, &dims, &steps)?, recipe.input_as(x, &dims, &steps)?);
-    let made = crate::torch::recipe::Made { dtype: x.dtype, dims: x.dims.clone(), strides };
+    let made = Made { dtype: x.dtype, dims: x.dims.clone(), strides };
     let dx = recipe.output_as(made, &dims, &steps)?;
     recipe.node("activation_backward", Pointwise::new(mode, of_dy, Some(of_x), dx));
     Ok(recipe)

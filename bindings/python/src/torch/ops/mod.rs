@@ -46,6 +46,8 @@ operations! {
         -> 3, Product, convolution::backward;
     c"aten::mm": [Tensor, Tensor] -> 1, Product, product::mm;
     c"aten::bmm": [Tensor, Tensor] -> 1, Product, product::bmm;
+    c"aten::mm.out": [Tensor, Tensor, Tensor] -> 1, Product, product::mm_out;
+    c"aten::bmm.out": [Tensor, Tensor, Tensor] -> 1, Product, product::bmm_out;
     c"aten::native_layer_norm": [Tensor, Ints, OptionalTensor, OptionalTensor, Float]
         -> 3, Faster, normalization::layer_norm;
     c"aten::native_layer_norm_backward":

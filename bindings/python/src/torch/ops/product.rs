@@ -17,7 +17,32 @@ fn batched(recipe: &mut Recipe, of: &TensorValue) -> Result<i64, Reason> {
     recipe.input_as(of, &dims, &strides)
 }
 
+/// The result: a new tensor, or one that came with the call.
+fn result(
+    recipe: &mut Recipe,
+    like: &TensorValue,
+    dims: &[i64],
+    out: Option<&TensorValue>,
+) -> Result<i64, Reason> {
+    let mut wide = vec![1; 3_usize.saturating_sub(dims.len())];
+    wide.extend_from_slice(dims);
+    let Some(out) = out else {
+        let made = Made { dtype: like.dtype, dims: dims.to_vec(), strides: packed(dims) };
+        return recipe.output_as(made, &wide, &packed(&wide));
+    };
+    require(out.dtype == like.dtype && out.dims == dims && out.is_packed(), "a result of another kind")?;
+    recipe.given(out, &wide, &packed(&wide))
+}
+
 pub fn mm(values: &[Value]) -> Result<Recipe, Reason> {
+    matrices(values, None)
+}
+
+pub fn mm_out(values: &[Value]) -> Result<Recipe, Reason> {
+    matrices(values, Some(tensor(values, 2)?))
+}
+
+fn matrices(values: &[Value], out: Option<&TensorValue>) -> Result<Recipe, Reason> {
     let (a, b) = (tensor(values, 0)?, tensor(values, 1)?);
     same_type(&[a, b])?;
     let ([m, k], [rows, n]) = (a.dims.as_slice(), b.dims.as_slice()) else {
@@ -26,14 +51,20 @@ pub fn mm(values: &[Value]) -> Result<Recipe, Reason> {
     require(k == rows, "shapes that do not fit")?;
     let mut recipe = Recipe::new("mm", a)?;
     let (of_a, of_b) = (batched(&mut recipe, a)?, batched(&mut recipe, b)?);
-    let dims = [1, *m, *n];
-    let made = Made { dtype: a.dtype, dims: vec![*m, *n], strides: packed(&[*m, *n]) };
-    let c = recipe.output_as(made, &dims, &packed(&dims))?;
+    let c = result(&mut recipe, a, &[*m, *n], out)?;
     recipe.node("mm", Matmul { a: of_a, b: of_b, c });
     Ok(recipe)
 }
 
 pub fn bmm(values: &[Value]) -> Result<Recipe, Reason> {
+    batches(values, None)
+}
+
+pub fn bmm_out(values: &[Value]) -> Result<Recipe, Reason> {
+    batches(values, Some(tensor(values, 2)?))
+}
+
+fn batches(values: &[Value], out: Option<&TensorValue>) -> Result<Recipe, Reason> {
     let (a, b) = (tensor(values, 0)?, tensor(values, 1)?);
     same_type(&[a, b])?;
     let ([batch, m, k], [batches, rows, n]) = (a.dims.as_slice(), b.dims.as_slice()) else {
@@ -42,8 +73,7 @@ pub fn bmm(values: &[Value]) -> Result<Recipe, Reason> {
     require(k == rows && batch == batches, "shapes that do not fit")?;
     let mut recipe = Recipe::new("bmm", a)?;
     let (of_a, of_b) = (recipe.input(a)?, recipe.input(b)?);
-    let dims = [*batch, *m, *n];
-    let c = recipe.output(a.dtype, &dims, &packed(&dims))?;
+    let c = result(&mut recipe, a, &[*batch, *m, *n], out)?;
     recipe.node("bmm", Matmul { a: of_a, b: of_b, c });
     Ok(recipe)
 }
