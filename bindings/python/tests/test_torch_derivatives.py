@@ -49,7 +49,7 @@ def test_second_derivatives(name):
             close(second(call, inputs), wanted)
 
 
-@pytest.mark.parametrize("name", ["conv2d", "linear", "gelu", "layer_norm", "softmax", "silu"])
+@pytest.mark.parametrize("name", CALLS)
 def test_second_derivatives_by_differences(name):
     call, inputs = made(name)
     with hipdnn.torch.enable(timed=False):
