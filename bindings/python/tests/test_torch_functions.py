@@ -214,12 +214,12 @@ def test_training_is_the_same(timed):
 def test_the_faster_one_is_kept():
     x, w = torch.randn(2, 8, 32, 32), torch.randn(8, 8, 3, 3)
     with hipdnn.torch.enable():
-        for _ in range(12):
+        for _ in range(80):
             F.conv2d(x, w)
     (row,) = hipdnn.torch.report()
-    assert row.routed >= 1 and row.passed_on >= 1 and row.routed + row.passed_on == 12
-    # Both had turns, then one computed all.
-    assert max(row.routed, row.passed_on) >= 8 and row.reasons
+    assert row.routed >= 1 and row.passed_on >= 1 and row.routed + row.passed_on == 80
+    # Both had turns, up to 48 on a busy machine, then one computed all.
+    assert max(row.routed, row.passed_on) >= 56 and row.reasons
 
 
 def test_results_do_not_vary_where_that_is_asked():

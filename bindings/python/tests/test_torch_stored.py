@@ -56,7 +56,7 @@ import torch.nn.functional as F
 x, w = torch.randn(2, 8, 32, 32), torch.randn(8, 8, 3, 3)
 a = torch.randn(3, 5)
 with hipdnn.torch.enable(timed=sys.argv[1:] != ["all"]):
-    for _ in range(20):
+    for _ in range(60):
         y = F.conv2d(x, w)
         b = a @ a.T
     torch.testing.assert_close(y, F.conv2d(x.double(), w.double()).float(), rtol=1e-4, atol=1e-4)
@@ -78,15 +78,16 @@ def test_the_next_process_does_not_time_again(tmp_path):
     first = steps(tmp_path)
     for routed, passed_on, _, is_stored in first.values():
         assert routed and passed_on and not is_stored
-    (file,) = (tmp_path / "plans").glob("torch-choices-*")
-    assert len(file.read_text().splitlines()) >= 2
+    # Plans of the host are made as fast as read.
+    (file,) = (tmp_path / "plans").iterdir()
+    assert file.name.startswith("torch-choices-") and len(file.read_text().splitlines()) >= 2
     for name, (routed, passed_on, reasons, is_stored) in steps(tmp_path).items():
-        assert is_stored and sorted((routed, passed_on)) == [0, 20]
+        assert is_stored and sorted((routed, passed_on)) == [0, 60]
         # The same one as before computes, at once.
         assert (routed > passed_on) == (first[name][0] > first[name][1])
         assert bool(reasons) == bool(passed_on)
     # What asks for hipDNN gets it, whoever was faster.
-    assert all(routed == 20 for routed, *_ in steps(tmp_path, "all").values())
+    assert all(routed == 60 for routed, *_ in steps(tmp_path, "all").values())
 
 
 def test_a_damaged_file_is_passed_over(tmp_path):
@@ -102,7 +103,7 @@ def test_a_damaged_file_is_passed_over(tmp_path):
     assert file.stat().st_size < 1 << 20
     # What says that hipDNN takes no time at all costs time, and no result: `steps` compares them.
     file.write_bytes(b"".join(b"0 9 " + line.split(b" ", 2)[2] + b"\n" for line in whole.splitlines()))
-    assert all(routed == 20 for routed, *_ in steps(tmp_path).values())
+    assert all(routed == 60 for routed, *_ in steps(tmp_path).values())
 
 
 def test_files_are_the_programs_to_switch_off(tmp_path):

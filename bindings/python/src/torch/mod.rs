@@ -140,25 +140,9 @@ fn row(entry: &table::Entry) -> Row {
     let name = entry.name.to_string_lossy().replace("aten::", "");
     let arguments = Arguments { words: words.to_vec(), device: Some(device), ..Arguments::default() };
     let text = arguments.values().iter().map(in_words).collect::<Vec<_>>().join(", ");
-    let Times { ours, theirs } = entry.times();
     let planned = entry.planned();
     let plan = planned.and_then(|planned| planned.plan.as_ref().ok());
-    let reason = match planned.map(|planned| &planned.plan) {
-        None if entry.is_stored && entry.choice() == Choice::Theirs => {
-            Some(format!("PyTorch takes {} µs, hipDNN {} µs", theirs / 1000, ours / 1000))
-        }
-        None => Some("hipDNN's plan is not made yet".to_owned()),
-        Some(Err(reason)) => Some(reason.clone()),
-        Some(Ok(_)) if entry.choice() == Choice::Theirs && ours != u64::MAX && theirs != u64::MAX => {
-            Some(format!("PyTorch takes {} µs, hipDNN {} µs", theirs / 1000, ours / 1000))
-        }
-        Some(Ok(_)) if entry.choice() == Choice::Theirs => Some("PyTorch's own is preferred".to_owned()),
-        Some(Ok(_)) if entry.passed_on.load(Ordering::Relaxed) == 0 => None,
-        Some(Ok(_)) if planned.is_some_and(|planned| planned.is_aside) => {
-            Some("both were timed in turns, once the plan was made".to_owned())
-        }
-        Some(Ok(_)) => Some("both were timed in turns".to_owned()),
-    };
+    let reason = why_pytorch(entry);
     let engine = plan.map(|plan| plan.engine.clone());
     let description = plan.and_then(|plan| plan.description());
     let (routed, passed) = (entry.routed.load(Ordering::Relaxed), entry.passed_on.load(Ordering::Relaxed));
@@ -166,6 +150,25 @@ fn row(entry: &table::Entry) -> Row {
     let took = planned.map_or(0.0, |planned| planned.time.as_secs_f64() * 1000.0);
     let is_aside = planned.is_some_and(|planned| planned.is_aside);
     (name, text, routed, passed, reasons, engine, description, device, took, (is_aside, entry.is_stored))
+}
+
+/// Why PyTorch computed a kind of call, or some of its calls.
+fn why_pytorch(entry: &table::Entry) -> Option<String> {
+    let Times { ours, theirs } = entry.times();
+    let is_timed = ours != u64::MAX && theirs != u64::MAX;
+    let times = format!("PyTorch takes {} µs, hipDNN {} µs", theirs / 1000, ours / 1000);
+    match entry.planned().map(|planned| (&planned.plan, planned.is_aside)) {
+        Some((Err(reason), _)) => Some(reason.clone()),
+        _ if entry.choice() == Choice::Theirs && is_timed => Some(times),
+        None => Some("hipDNN's plan is not made yet".to_owned()),
+        Some(_) if entry.choice() == Choice::Theirs => Some("PyTorch's own is preferred".to_owned()),
+        Some(_) if entry.passed_on.load(Ordering::Relaxed) == 0 => None,
+        Some((_, is_aside)) => {
+            let when = if is_aside { ", once the plan was made" } else { "" };
+            let found = if is_timed { format!(": {times}") } else { String::new() };
+            Some(format!("both were timed in turns{when}{found}"))
+        }
+    }
 }
 
 fn in_words(value: &Value) -> String {

@@ -41,9 +41,8 @@ pub struct Entry {
     is_taken: AtomicBool,
     choice: AtomicU8,
     tries: AtomicU32,
-    /// The shortest times in nanoseconds.
-    ours: AtomicU64,
-    theirs: AtomicU64,
+    ours: Shortest,
+    theirs: Shortest,
     /// What the host needed to queue calls for a GPU, likewise.
     queued: [AtomicU64; 2],
     /// Whether an earlier process has chosen.
@@ -57,10 +56,39 @@ pub struct Entry {
     at: AtomicU64,
 }
 
+/// The two shortest times in nanoseconds.
+#[derive(Debug)]
+struct Shortest([AtomicU64; 2]);
+
+impl Shortest {
+    fn new(time: u64) -> Self {
+        Self([AtomicU64::new(time), AtomicU64::new(u64::MAX)])
+    }
+
+    fn note(&self, time: u64) {
+        let [first, second] = &self.0;
+        let before = first.fetch_min(time, Ordering::Relaxed);
+        second.fetch_min(before.max(time), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        let [first, _] = &self.0;
+        first.load(Ordering::Relaxed)
+    }
+
+    /// Whether the shortest time was seen twice, so that it is no call which others have disturbed.
+    fn is_steady(&self) -> bool {
+        let [first, second] = self.0.each_ref().map(|of| of.load(Ordering::Relaxed));
+        second <= first.saturating_add(first / 8)
+    }
+}
+
 /// Calls before the times of both are compared: one of each is left out, in which memory and kernels are made.
 const TRIES: u32 = 8;
 /// The same where the times are close to each other: what else the machine does must not choose.
 const MOST_TRIES: u32 = 16;
+/// The same on a machine that does so much else that no time is seen twice.
+const BUSY_TRIES: u32 = 48;
 
 impl Entry {
     /// An entry; with times of an earlier process the choice is made.
@@ -78,8 +106,8 @@ impl Entry {
             is_taken: AtomicBool::new(false),
             choice: AtomicU8::new(choice as u8),
             tries: AtomicU32::new(0),
-            ours: AtomicU64::new(times.ours),
-            theirs: AtomicU64::new(times.theirs),
+            ours: Shortest::new(times.ours),
+            theirs: Shortest::new(times.theirs),
             queued: [const { AtomicU64::new(u64::MAX) }; 2],
             is_stored: known.is_some(),
             pending: Lock::default(),
@@ -147,13 +175,15 @@ impl Entry {
     /// Notes how long a call took, and chooses once enough is known: answers the times then.
     pub fn took(&self, by: Choice, time: Duration) -> Option<Times> {
         let of = if by == Choice::Ours { &self.ours } else { &self.theirs };
-        of.fetch_min(nanoseconds(time), Ordering::Relaxed);
+        of.note(nanoseconds(time));
         let times = self.times();
         let Times { ours, theirs } = times;
         let tries = self.tries.load(Ordering::Relaxed);
         let is_known = ours != u64::MAX && theirs != u64::MAX;
         let differ = |share: u64| ours.abs_diff(theirs) > ours.min(theirs) / 100 * share;
+        let is_steady = self.ours.is_steady() && self.theirs.is_steady();
         let needed = match () {
+            () if !is_steady => BUSY_TRIES,
             () if differ(300) => TRIES - 2,
             () if differ(25) => TRIES,
             () => MOST_TRIES,
@@ -174,7 +204,7 @@ impl Entry {
 
     /// The shortest times so far, in nanoseconds. Where the host needs longer for ours, that counts twice: it may be what a step waits for.
     pub fn times(&self) -> Times {
-        let [ours, theirs] = [&self.ours, &self.theirs].map(|of| of.load(Ordering::Relaxed));
+        let [ours, theirs] = [self.ours.get(), self.theirs.get()];
         let [of_ours, of_theirs] = self.queued.each_ref().map(|of| of.load(Ordering::Relaxed));
         let more = if of_ours == u64::MAX { 0 } else { of_ours.saturating_sub(of_theirs) };
         Times { ours: ours.saturating_add(more.saturating_mul(2)), theirs }

@@ -23,21 +23,8 @@ def choose(variables: MutableMapping[str, str]) -> Path | None:
         return None
     folder = find(variables)
     if folder is not None:
-        return folder
-
-
-def choices(folder: Path, versions: Sequence[str]) -> Path:
-    """The file in a folder that says who was faster, for these versions on this machine."""
-    about = [*versions, platform.machine(), _processor(), str(len(os.sched_getaffinity(0)))]
-    return folder / f"torch-choices-{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}"
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.lower().startswith(("model name", "cpu part")):
-                return line.partition(":")[2].strip()
-    return platform.processor()
+        variables["HIPDNN_PLAN_CACHE_DIR"] = str(folder)
+    return folder
 
 
 def find(variables: Mapping[str, str]) -> Path | None:
@@ -54,8 +41,21 @@ def find(variables: Mapping[str, str]) -> Path | None:
             return None
     except (OSError, RuntimeError):
         return None
-    variables["HIPDNN_PLAN_CACHE_DIR"] = str(folder)
     return folder
+
+
+def choices(folder: Path, versions: Sequence[str]) -> Path:
+    """The file in a folder that says who was faster, for these versions on this machine."""
+    about = [*versions, platform.machine(), _processor(), str(len(os.sched_getaffinity(0)))]
+    return folder / f"torch-choices-{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}"
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.lower().startswith(("model name", "cpu part")):
+                return line.partition(":")[2].strip()
+    return platform.processor()
 
 
 def trim(folder: Path, most: int = MOST) -> None:
