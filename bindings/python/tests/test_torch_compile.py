@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -82,3 +86,44 @@ def test_graph_breaks_and_options():
     x = torch.randn(16, 16)
     compiled = torch.compile(function, backend="hipdnn", options={"epilogue_fusion": False})
     torch.testing.assert_close(compiled(x), function(x), rtol=1e-4, atol=1e-4)
+
+
+def test_products_of_compiled_graphs_are_timed():
+    layer = nn.Linear(64, 32, bias=False)
+    compiled = torch.compile(layer, backend="hipdnn")
+    x = torch.randn(128, 64)
+    for _ in range(60):
+        layer.weight.grad = None
+        y = compiled(x)
+        y.sum().backward()
+    torch.testing.assert_close(y, layer(x), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(layer.weight.grad, x.sum(0).expand(32, 64), rtol=1e-4, atol=1e-3)
+    rows = [row for row in hipdnn.torch.report() if row.function == "mm.out"]
+    # Forward and the gradient of the weights; the faster one of both computes in the end.
+    assert len(rows) == 2 and all(row.routed and row.passed_on and row.reasons for row in rows), hipdnn.torch.report()
+    assert all(max(row.routed, row.passed_on) >= 36 for row in rows), rows
+
+
+#: Trains a compiled network; prints who computes what, and whether an earlier process has said so.
+STEPS = """
+import json, torch, hipdnn.torch
+model = torch.compile(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.GELU()), backend="hipdnn")
+for _ in range(60):
+    model(torch.randn(2, 3, 16, 16)).sum().backward()
+print(json.dumps([[row.function, row.routed > row.passed_on, row.stored] for row in hipdnn.torch.report()]))
+"""
+
+
+def test_the_next_process_compiles_and_does_not_time(tmp_path):
+    variables = {**os.environ, "HIPDNN_CACHE_DIR": str(tmp_path)}
+    variables.pop("HIPDNN_PLAN_CACHE_DIR", None)
+    said = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", STEPS], env=variables, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        said.append(json.loads(done.stdout.splitlines()[-1]))
+    first, second = said
+    assert "convolution_backward" in {name for name, *_ in first} and not any(stored for *_, stored in first)
+    # Calls that no engine takes are planned again.
+    timed = [row[:2] for row in second if row[2]]
+    assert timed and all(row in [of[:2] for of in first] for row in timed)
