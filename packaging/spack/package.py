@@ -13,7 +13,7 @@ class HipdnnBackend(Package):
     license("MIT", checked_by="hipdnn-backend")
 
     version("main", branch="main")
-    version("0.5.0", tag="v0.5.0")
+    version("0.6.0", tag="v0.5.0")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")

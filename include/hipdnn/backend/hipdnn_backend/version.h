@@ -12,10 +12,10 @@
 #include <stddef.h>
 
 #define HIPDNN_BACKEND_VERSION_MAJOR 0
-#define HIPDNN_BACKEND_VERSION_MINOR 5
+#define HIPDNN_BACKEND_VERSION_MINOR 6
 #define HIPDNN_BACKEND_VERSION_PATCH 0
 
 /// `MAJOR.MINOR.PATCH`. The library's own `hipdnnVersionString_ext` adds a fourth part: the commit it was built from.
-#define HIPDNN_BACKEND_VERSION_STRING "0.5.0"
+#define HIPDNN_BACKEND_VERSION_STRING "0.6.0"
 
 #endif
