@@ -24,6 +24,7 @@ pub enum Class {
     Faster,
     /// Attention, whose engines for GPUs are the vendor's.
     FasterProduct,
+    /// PyTorch is as fast on GPUs, or faster.
     Plain,
 }
 

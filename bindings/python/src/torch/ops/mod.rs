@@ -59,10 +59,10 @@ operations! {
         -> 2, Faster, normalization::rms_norm_backward;
     c"aten::native_batch_norm":
         [Tensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, Bool, Momentum, Float]
-        -> 3, Faster, normalization::batch_norm;
+        -> 3, Plain, normalization::batch_norm;
     c"aten::native_batch_norm_backward":
         [Tensor, Tensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, Bool, Float, Bools]
-        -> 3, Faster, normalization::batch_norm_backward;
+        -> 3, Plain, normalization::batch_norm_backward;
     c"aten::_softmax": [Tensor, Int, Bool] -> 1, Plain, softmax::forward;
     c"aten::_softmax_backward_data": [Tensor, Tensor, Int, Int] -> 1, Plain, softmax::backward;
     c"aten::_log_softmax": [Tensor, Int, Bool] -> 1, Plain, softmax::log_forward;
