@@ -1,5 +1,5 @@
-//! The thread pool ([`pool`]) or that of the process's OpenMP runtime (`openmp`), the division of work among its workers
-//! ([`partition`]), and the processors that they run on ([`affinity`]). Nothing here knows of tensors.
+//! The thread pool ([`pool`]), that of the process's OpenMP runtime (`openmp`) or one that a program lends (`lent`), the division of
+//! work among workers ([`partition`]), and the processors that they run on ([`affinity`]). Nothing here knows of tensors.
 
 #![expect(
     clippy::indexing_slicing,
@@ -7,6 +7,7 @@
 )]
 
 pub mod affinity;
+pub(crate) mod lent;
 pub(crate) mod openmp;
 pub mod partition;
 pub mod pool;

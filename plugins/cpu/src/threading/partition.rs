@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::os;
 
+use crate::threading::lent;
 use crate::threading::openmp::OpenMp;
 use crate::threading::pool::Pool;
 use crate::threading::queue::PartQueue;
@@ -165,16 +166,24 @@ impl Workers {
 
     /// Calls `work` once with each worker's index, and returns when all calls have returned. Allocates nothing.
     pub(crate) fn run(self, work: impl Fn(usize) + Sync) {
+        if self.threads < 2 {
+            (0..self.count).for_each(work);
+        } else if self.threads == self.count {
+            self.run_on_threads(&work);
+        } else {
+            let next = AtomicUsize::new(0);
+            self.run_on_threads(&|_| take_each(&next, self.count, &work));
+        }
+    }
+
+    /// Calls `work` once for each thread: on those that are lent to the caller, or else on those of the process.
+    fn run_on_threads(self, work: &(dyn Fn(usize) + Sync)) {
+        if lent::run(self.threads, self.wakes, work) {
+            return;
+        }
         match THREADS.get() {
-            Some(threads) if self.threads > 1 => {
-                if self.threads == self.count {
-                    threads.run(self.count, self.wakes, &work);
-                } else {
-                    let next = AtomicUsize::new(0);
-                    threads.run(self.threads, self.wakes, &|_| take_each(&next, self.count, &work));
-                }
-            }
-            _ => (0..self.count).for_each(work),
+            Some(threads) => threads.run(self.threads, self.wakes, work),
+            None => (0..self.threads).for_each(work),
         }
     }
 
