@@ -13,15 +13,18 @@ use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Reason, View,
 use crate::memory::Memory;
 use crate::model::{Element, Model, ValueId};
 use crate::operators;
-use crate::options::Options;
+use crate::options::{Options, Pool};
 use crate::partition::{self, known};
 use crate::profile;
 use crate::rewrite;
 use crate::shapes;
+use crate::threads::{Parallel, Threads};
 
+mod bits;
 mod host;
+mod slab;
 
-use host::Slab;
+use slab::Slab;
 
 /// The most integers that an input may have which decides a shape.
 const MOST_INTEGERS: usize = 4096;
@@ -142,6 +145,11 @@ impl Subgraph {
             subgraph.plan(&dims, &Vec::new())?;
         }
         Ok(subgraph)
+    }
+
+    /// How the engine takes the session's threads, where it computes on those.
+    pub fn threads(&self) -> Option<Threads> {
+        self.library.threads().filter(|_| self.options.pool == Pool::Session)
     }
 
     /// Which nodes are in it.
@@ -297,13 +305,15 @@ impl Subgraph {
         program.finish(&outputs).and_then(|()| program.divide(&self.name)).map_err(|text| self.failure(&text))
     }
 
-    /// Executes the subgraph. `output` makes output `at` with its dimensions, and answers its first element.
+    /// Executes the subgraph. `output` makes output `at` with its dimensions, and answers its first element; `parallel` has threads for
+    /// what the provider computes itself.
     ///
     /// # Safety
     /// The inputs' memory has as many elements as their dimensions say, and so does what `output` answers.
     pub unsafe fn execute(
         &self,
         inputs: &[Input],
+        parallel: Parallel<'_>,
         mut output: impl FnMut(usize, &[i64]) -> Result<*mut c_void>,
     ) -> Result<()> {
         self.verify(inputs)?;
@@ -322,7 +332,7 @@ impl Subgraph {
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
         let scratch = self.take_scratch(prepared.scratch + prepared.workspace)?;
         // SAFETY: the caller vouches for inputs and outputs; the scratch memory has room for both of its parts.
-        let done = unsafe { self.run(&prepared, inputs, &outputs, scratch.as_ptr()) };
+        let done = unsafe { self.run(&prepared, inputs, &outputs, scratch.as_ptr(), parallel) };
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
         done
     }
@@ -389,6 +399,7 @@ impl Subgraph {
         inputs: &[Input],
         outputs: &[*mut c_void],
         scratch: *mut u8,
+        parallel: Parallel<'_>,
     ) -> Result<()> {
         let address = |place: &Place| -> Option<*mut u8> {
             let (base, offset) = match place {
@@ -420,7 +431,7 @@ impl Subgraph {
                         let writes = to.ok_or_else(missing)?;
                         // SAFETY: tensors are views inside of the memory that the caller vouches for; source and target are different buffers,
                         // or parts that do not overlap, but where the application keeps the past in the memory of the result.
-                        profile::event(title, || unsafe { host::run(*host, &reads, writes) })
+                        profile::event(title, || unsafe { host::run(*host, &reads, writes, parallel) })
                             .map_err(|text| self.failure(&text))?;
                     }
                 }

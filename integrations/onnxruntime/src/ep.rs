@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::library::Library;
 use crate::lowering::{Lowering, Work};
 use crate::model::{self, Model};
-use crate::options::Options;
+use crate::options::{Options, Pool};
 use crate::ort::*;
 use crate::partition::{self, Built, Verdict};
 use crate::profile;
@@ -29,6 +29,10 @@ pub const NAME: &CStr = c"HipDNNExecutionProvider";
 
 /// `ORT_LOGGING_LEVEL_INFO`.
 const INFORMATION: c_int = 1;
+
+/// A graph of more subgraphs than these computes on the session's threads: those poll behind every node of ONNX Runtime's own, and the
+/// engine's would share the processors with them.
+const FEW_SUBGRAPHS: usize = 3;
 
 /// An execution provider. ONNX Runtime knows it by its first member.
 #[repr(C)]
@@ -113,7 +117,7 @@ impl Ep {
 
     fn verdicts(&self, model: &Model) -> Vec<Verdict> {
         let mut built = Built::default();
-        let candidates: Vec<_> = model
+        let mut candidates: Vec<_> = model
             .nodes
             .iter()
             .map(|node| {
@@ -123,7 +127,7 @@ impl Ep {
                 partition::judge(model, node, self.options.take, &mut built, &|lowering| self.ask(lowering))
             })
             .collect();
-        let mut verdicts = partition::divide(model, &candidates, self.options.take);
+        let mut verdicts = partition::divide_by_shapes(model, &mut candidates, self.options.take, built);
         // Each compiled subgraph is one.
         let taken = |verdict: &Verdict| match verdict {
             Verdict::Taken(group) => *group + 1,
@@ -139,11 +143,16 @@ impl Ep {
         verdicts
     }
 
-    /// The subgraph of a fused node, and the path of its model.
+    /// The subgraph of a fused node, one of `count` of a graph, and the path of its model.
     ///
     /// # Safety
     /// Graph and node are alive during the call.
-    unsafe fn subgraph(&self, graph: *const OrtGraph, node: *const OrtNode) -> Result<(Subgraph, PathBuf)> {
+    unsafe fn subgraph(
+        &self,
+        graph: *const OrtGraph,
+        node: *const OrtNode,
+        count: usize,
+    ) -> Result<(Subgraph, PathBuf)> {
         let ort = self.ort;
         // SAFETY: the caller vouches for both.
         let (mut model, name, path) = unsafe {
@@ -157,7 +166,11 @@ impl Ep {
             let loaded = context::load(&model, &folder)?;
             (model, saved) = (loaded.model, loaded.plans);
         }
-        let subgraph = Subgraph::new(&name, model, self.options.clone(), self.library, self.engine, saved)?;
+        let mut options = self.options.clone();
+        if options.pool == Pool::Auto {
+            options.pool = if count > FEW_SUBGRAPHS { Pool::Session } else { Pool::Engine };
+        }
+        let subgraph = Subgraph::new(&name, model, options, self.library, self.engine, saved)?;
         Ok((subgraph, path))
     }
 
@@ -284,7 +297,7 @@ unsafe extern "C" fn compile(
             // SAFETY: both arrays have `count` entries, alive during the call.
             let (graph, node) = unsafe { (graphs.add(at).read(), fused.add(at).read()) };
             // SAFETY: graph and node are alive during the call.
-            made.push(unsafe { ep.subgraph(graph, node) }?);
+            made.push(unsafe { ep.subgraph(graph, node, count) }?);
         }
         if ep.options.context.is_on && !contexts.is_null() {
             for (at, (subgraph, path)) in made.iter().enumerate() {

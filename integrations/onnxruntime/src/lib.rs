@@ -6,6 +6,7 @@
 //! are what ONNX Runtime calls.
 
 mod base64;
+pub mod bits;
 pub mod compiled;
 pub mod context;
 pub mod ep;
@@ -22,6 +23,7 @@ pub mod partition;
 pub mod profile;
 pub mod rewrite;
 pub mod shapes;
+pub mod threads;
 
 use std::ffi::c_char;
 

@@ -7,11 +7,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use hipdnn::{Backend, Handle};
 
 use crate::failure::{Failure, Result};
+use crate::threads::Threads;
 
 /// The library with handles that no thread uses at the moment.
 pub struct Library {
     backend: Backend,
     idle: Mutex<Vec<Handle>>,
+    threads: Option<Threads>,
 }
 
 /// A folder with a library to use in place of the one beside this file.
@@ -31,12 +33,17 @@ impl Library {
         let backend = Backend::open(named.or_else(own).as_deref())?;
         // A handle loads the plugins. Should another thread have opened the library meanwhile, its objects stay.
         let first = Handle::new(&backend)?;
-        Ok(LIBRARY.get_or_init(|| Self { backend, idle: Mutex::new(vec![first]) }))
+        Ok(LIBRARY.get_or_init(|| Self { backend, idle: Mutex::new(vec![first]), threads: Threads::find() }))
     }
 
     /// The library itself.
     pub fn backend(&self) -> &Backend {
         &self.backend
+    }
+
+    /// How its CPU engine takes threads of others, where it does.
+    pub fn threads(&self) -> Option<Threads> {
+        self.threads
     }
 
     /// Runs `f` with a handle that no other thread uses meanwhile.

@@ -21,6 +21,17 @@ pub enum Take {
     All,
 }
 
+/// Whose threads compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Those of the engine where a graph has few subgraphs, else those of the session.
+    Auto,
+    /// Those of ONNX Runtime's session.
+    Session,
+    /// Those of the engine.
+    Engine,
+}
+
 /// How a session writes compiled models, if it does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
@@ -39,6 +50,8 @@ pub struct Options {
     pub engine: String,
     /// The most threads that an execution uses; 0 is one for each processor.
     pub threads: i64,
+    /// Whose threads compute.
+    pub pool: Pool,
     /// Whether results are the same for any number of threads.
     pub deterministic: bool,
     /// Which nodes are taken.
@@ -58,6 +71,7 @@ impl Default for Options {
         Self {
             engine: "CPU_ENGINE".to_owned(),
             threads: 0,
+            pool: Pool::Auto,
             deterministic: false,
             take: Take::Profitable,
             knobs: Vec::new(),
@@ -100,6 +114,14 @@ impl Options {
                 "engine" if !value.is_empty() => options.engine = value.to_owned(),
                 "engine" => return Err(wrong("the name of an engine")),
                 "threads" => options.threads = whole(0, 256)?,
+                "pool" => {
+                    options.pool = match value {
+                        "auto" => Pool::Auto,
+                        "session" => Pool::Session,
+                        "engine" => Pool::Engine,
+                        _ => return Err(wrong("auto, session or engine")),
+                    }
+                }
                 "deterministic" => options.deterministic = flag()?,
                 "take" => {
                     options.take = match value {
@@ -115,7 +137,7 @@ impl Options {
                 "report" => options.report = Some(PathBuf::from(value)),
                 _ => {
                     return Err(Failure::argument(format!(
-                        "option {key}: is unknown, expected one of device, engine, threads, deterministic, take, knobs, plans, report"
+                        "option {key}: is unknown, expected one of device, engine, threads, pool, deterministic, take, knobs, plans, report"
                     )));
                 }
             }
@@ -190,6 +212,7 @@ mod tests {
             ("threads", "-1", "an integer from 0 to 256"),
             ("device", "gpu", "cpu"),
             ("take", "some", "profitable or all"),
+            ("pool", "other", "auto, session or engine"),
             ("deterministic", "2", "0 or 1"),
             ("knobs", "threads", "NAME=VALUE"),
             ("thread", "2", "expected one of device, engine, threads"),

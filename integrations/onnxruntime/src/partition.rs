@@ -46,6 +46,25 @@ pub struct Built {
     integers: HashMap<ValueId, Vec<i64>>,
 }
 
+impl Built {
+    fn learn(&mut self, node: &Node, lowering: &Lowering<'_>) {
+        for id in node.outputs.iter().flatten() {
+            if let Some(view) = lowering.of(*id) {
+                self.dims.insert(*id, view.dims.clone());
+            }
+        }
+        self.learn_integers(node, lowering);
+    }
+
+    fn learn_integers(&mut self, node: &Node, lowering: &Lowering<'_>) {
+        for id in node.outputs.iter().flatten() {
+            if let Some(list) = lowering.folded_integers.get(id) {
+                self.integers.insert(*id, list.clone());
+            }
+        }
+    }
+}
+
 /// The dimensions of a value, made up where they are not known. `built` is what they were made up as where the value is written.
 fn sizes(dims: &[Dim], built: Option<&Vec<i64>>) -> Vec<i64> {
     let built = built.filter(|built| built.len() == dims.len());
@@ -71,6 +90,7 @@ pub fn judge(
     check: &dyn Fn(&Lowering<'_>) -> Result<(), String>,
 ) -> Result<Candidate, String> {
     let (mut lowering, cost, is_shape) = alone(model, node, built)?;
+    built.learn(node, &lowering);
     let mut outputs = Vec::new();
     for id in node.outputs.iter().flatten() {
         let Some(view) = lowering.of(*id) else { return Err("an output is not computed".to_owned()) };
@@ -97,7 +117,8 @@ pub fn judge(
 pub fn parameters(model: &Model) -> (Vec<ValueId>, Vec<(ValueId, ValueId, usize)>) {
     let (mut values, mut floors, mut built) = (Vec::new(), Vec::new(), Built::default());
     for node in &model.nodes {
-        if let Ok((lowering, ..)) = alone(model, node, &mut built) {
+        if let Ok((lowering, ..)) = alone(model, node, &built) {
+            built.learn(node, &lowering);
             values.extend(lowering.guessed);
             floors.extend(lowering.floors);
         }
@@ -106,7 +127,7 @@ pub fn parameters(model: &Model) -> (Vec<ValueId>, Vec<(ValueId, ValueId, usize)
 }
 
 /// A node lowered by itself, with sizes and integers made up where they are not known.
-fn alone<'m>(model: &'m Model, node: &Node, built: &mut Built) -> Result<(Lowering<'m>, Cost, bool), String> {
+fn alone<'m>(model: &'m Model, node: &Node, built: &Built) -> Result<(Lowering<'m>, Cost, bool), String> {
     let operator = operators::find(node).map_err(|reason| reason.0)?;
     if !node.implicit.is_empty() {
         return Err("it has graphs inside".to_owned());
@@ -133,14 +154,6 @@ fn alone<'m>(model: &'m Model, node: &Node, built: &mut Built) -> Result<(Loweri
         }
     }
     let is_shape = shapes::build(node, &mut lowering, operator.build).map_err(|reason| reason.0)?;
-    for id in node.outputs.iter().flatten() {
-        if let Some(view) = lowering.of(*id) {
-            built.dims.insert(*id, view.dims.clone());
-        }
-        if let Some(list) = lowering.folded_integers.get(id) {
-            built.integers.insert(*id, list.clone());
-        }
-    }
     let cost = if is_shape { Cost::Layout } else { operator.cost };
     Ok((lowering, cost, is_shape))
 }
@@ -170,6 +183,44 @@ fn work(lowering: &Lowering<'_>) -> i64 {
         },
     };
     program.steps.iter().map(of).fold(0, i64::saturating_add)
+}
+
+/// Divides the candidates into groups, each of which finds the integers that decide its shapes in its own nodes or reads them before it
+/// is planned. Nodes that would need integers of other groups meanwhile begin a new one.
+pub fn divide_by_shapes(
+    model: &Model,
+    candidates: &mut [Result<Candidate, String>],
+    take: Take,
+    built: Built,
+) -> Vec<Verdict> {
+    let mut built = built;
+    loop {
+        let verdicts = divide(model, candidates, take);
+        let mut known: HashMap<usize, HashMap<ValueId, Vec<i64>>> = HashMap::new();
+        let mut is_settled = true;
+        for ((node, verdict), candidate) in model.nodes.iter().zip(&verdicts).zip(candidates.iter_mut()) {
+            let (Verdict::Taken(group), Ok(of)) = (verdict, &mut *candidate) else { continue };
+            built.integers = known.remove(group).unwrap_or_default();
+            match alone(model, node, &built) {
+                Ok((lowering, ..)) => {
+                    built.learn_integers(node, &lowering);
+                    let more = lowering.guessed.iter().filter(|value| !of.parameters.contains(value));
+                    let more: Vec<ValueId> = more.copied().collect();
+                    is_settled &= more.is_empty();
+                    of.parameters.extend(more);
+                }
+                Err(reason) => {
+                    is_settled = false;
+                    *candidate = Err(reason);
+                }
+            }
+            known.insert(*group, std::mem::take(&mut built.integers));
+        }
+        // Parameters only become more, and candidates fewer.
+        if is_settled {
+            return verdicts;
+        }
+    }
 }
 
 /// Divides the candidates into groups. What no candidate is stays with its reason.

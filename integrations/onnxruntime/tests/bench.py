@@ -7,6 +7,7 @@ import os
 import platform
 import statistics
 import sys
+import tempfile
 import time
 
 import networks
@@ -25,12 +26,42 @@ def measure(session, feeds, seconds):
             return 1000 * spent / count
 
 
+def in_bytes(model, form, shapes, batch):
+    """A model, quantized."""
+    from quantized import quantized
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as file:
+            file.write(model)
+        with open(quantized(path, form, lambda _, seed: networks.inputs(shapes, batch, seed)), "rb") as file:
+            return file.read()
+
+
+def creation(make, feeds):
+    """A new session, and the seconds until it is there and until its first run is done."""
+    begun = time.perf_counter()
+    session = make()
+    made = time.perf_counter()
+    session.run(None, feeds)
+    return session, made - begun, time.perf_counter() - begun
+
+
+def ratios(pairs):
+    """The medians of times, and of the ratios of each turn."""
+    own, plain = zip(*pairs)
+    return statistics.median(own), statistics.median(plain), statistics.median(b / a for a, b in pairs)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=0.7)
+    parser.add_argument("--creations", type=int, default=3)
+    parser.add_argument("--pool", choices=["auto", "session", "engine"], default="auto")
     parser.add_argument("--batch", type=int, nargs="*", default=[1, 8])
+    parser.add_argument("--bytes", choices=["QDQ", "QOperator"], help="quantize the networks first")
     parser.add_argument("--csv", help="a file that gets a line for each case")
     parser.add_argument("words", nargs="*")
     arguments = parser.parse_args()
@@ -41,29 +72,34 @@ def main():
         for batch in arguments.batch:
             model, shapes = make(batch)
             feeds = networks.inputs(shapes, batch)
-            begun = time.perf_counter()
-            own = provider.session(model, threads=arguments.threads)
-            middle = time.perf_counter()
-            plain = provider.plain(model, arguments.threads)
-            creation = (middle - begun) / (time.perf_counter() - middle)
-            for session in (own, plain, own, plain):
+            if arguments.bytes:
+                model = in_bytes(model, arguments.bytes, shapes, batch)
+            makers = (
+                lambda model=model: provider.session(model, {"pool": arguments.pool}, arguments.threads),
+                lambda model=model: provider.plain(model, arguments.threads),
+            )
+            made, first, sessions = [], [], [None, None]
+            for turn in range(arguments.creations):
+                spent = [None, None]
+                for which in (0, 1) if turn % 2 == 0 else (1, 0):
+                    sessions[which] = None
+                    sessions[which], *spent[which] = creation(makers[which], feeds)
+                made.append((spent[0][0], spent[1][0]))
+                first.append((spent[0][1], spent[1][1]))
+            for session in sessions:
                 session.run(None, feeds)
-            times = {"own": [], "plain": []}
+            times = []
             for turn in range(arguments.rounds):
-                pair = [("own", own), ("plain", plain)]
-                for which, session in pair if turn % 2 == 0 else reversed(pair):
-                    times[which].append(measure(session, feeds, arguments.seconds))
-            ratio = statistics.median(b / a for a, b in zip(times["own"], times["plain"]))
-            row = [
-                name,
-                batch,
-                *(round(statistics.median(times[of]), 2) for of in ("own", "plain")),
-                round(ratio, 2),
-                round(creation, 2),
-            ]
+                spent = [None, None]
+                for which in (0, 1) if turn % 2 == 0 else (1, 0):
+                    spent[which] = measure(sessions[which], feeds, arguments.seconds)
+                times.append(spent)
+            own, plain, ratio = ratios(times)
+            row = [name, batch, round(own, 2), round(plain, 2), round(ratio, 2)]
+            row += [round(1 / ratios(of)[2], 2) for of in (made, first)]
             rows.append(row)
             print(
-                "{:16} batch {:2}: {:8} ms, CPUExecutionProvider {:8} ms, ratio {:5}, creation {:5} times as long".format(
+                "{:16} batch {:2}: {:8} ms, CPUExecutionProvider {:8} ms, ratio {:5}, creation {:5} times as long, with the first run {:5} times".format(
                     *row
                 ),
                 flush=True,
@@ -74,7 +110,7 @@ def main():
         with open(arguments.csv, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             machine = f"{platform.machine()}, {arguments.threads} threads, ONNX Runtime {ort.__version__}, {time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.0f}"
-            writer.writerow(["network", "batch", "hipdnn_ms", "cpu_ms", "ratio", "creation_ratio", machine])
+            writer.writerow(["network", "batch", "hipdnn_ms", "cpu_ms", "ratio", "creation_ratio", "first_run_ratio", machine])
             writer.writerows(rows)
     return 0
 

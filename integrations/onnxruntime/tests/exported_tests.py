@@ -4,12 +4,12 @@ The first word is the folder of the models; more words choose some by their name
 """
 
 import argparse
-import logging
 import os
 import sys
 
 import numpy as np
 import provider
+from quantized import quantized
 
 #: Networks of images have at most so many subgraphs.
 MOST_SUBGRAPHS = 3
@@ -48,29 +48,6 @@ def feeds_of(session, batch, seed=0):
         else:
             feeds[value.name] = random.standard_normal(dims).astype(np.float32)
     return feeds
-
-
-def quantized(path, form):
-    """The path of the model in bytes, made once."""
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-
-    target = path.replace(".onnx", f".{form.lower()}.onnx")
-    if os.path.exists(target):
-        return target
-    logging.getLogger().setLevel(logging.ERROR)
-    plain = provider.plain(path)
-
-    class Reader(CalibrationDataReader):
-        def __init__(self):
-            self.all = iter([feeds_of(plain, 1, seed) for seed in range(2)])
-
-        def get_next(self):
-            return next(self.all, None)
-
-    numbers = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8, "per_channel": form == "QDQ"}
-    quantize_static(path, target + ".part", Reader(), quant_format=QuantFormat[form], **numbers)
-    os.rename(target + ".part", target)
-    return target
 
 
 def compare(name, path, failures, tolerance, batches=(1, 2)):
@@ -120,7 +97,7 @@ def main():
         try:
             compare(name, path, failures, TOLERANCE)
             for form in ("QDQ", "QOperator") if arguments.bytes and name in QUANTIZED else ():
-                target = quantized(path, form)
+                target = quantized(path, form, lambda plain, seed: feeds_of(plain, 1, seed))
                 feeds = feeds_of(provider.plain(path), 1)
                 exact, rounded = (provider.plain(of).run(None, feeds)[0] for of in (path, target))
                 own_error = provider.difference(rounded, exact)

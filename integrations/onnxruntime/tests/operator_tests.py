@@ -197,13 +197,15 @@ def test_weights_of_few_bits():
     for bits, size, k, n in ((4, 32, 96, 24), (4, 16, 40, 9), (8, 32, 64, 10), (4, 128, 256, 16)):
         blocks = -(-k // size)
         weights = {"b": bytes_of("u1", n, blocks, size * bits // 8), "s": np.abs(floats(n * blocks)) * 0.1}
-        feeds, outputs = {"x": floats(2, 5, k)}, {"y": TensorProto.FLOAT}
-        numbers = {"K": k, "N": n, "bits": bits, "block_size": size}
-        check([made("MatMulNBits", "x b s", **numbers)], feeds, outputs, weights)
-        weights["z"] = bytes_of("u1", n * -(-blocks * bits // 8))
-        check([made("MatMulNBits", "x b s z", **numbers)], feeds, outputs, weights)
-        weights["c"] = floats(n)
-        check([made("MatMulNBits", "x b s - - c", **numbers)], feeds, outputs, weights)
+        outputs, numbers = {"y": TensorProto.FLOAT}, {"K": k, "N": n, "bits": bits, "block_size": size}
+        # So few rows that weights are multiplied as they are, and more.
+        for rows in ((1, 1), (2, 3), (2, 5)):
+            some, feeds = dict(weights), {"x": floats(*rows, k)}
+            check([made("MatMulNBits", "x b s", **numbers)], feeds, outputs, some)
+            some["z"] = bytes_of("u1", n * -(-blocks * bits // 8))
+            check([made("MatMulNBits", "x b s z", **numbers)], feeds, outputs, some)
+            some["c"] = floats(n)
+            check([made("MatMulNBits", "x b s - - c", **numbers)], feeds, outputs, some)
 
 
 def test_attention_of_many_heads():

@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -13,6 +14,9 @@ import onnx
 import onnxruntime as ort
 import provider
 from onnx import TensorProto, helper, numpy_helper
+
+#: Whether tests that may take minutes do.
+LONG = bool(os.environ.get("HIPDNN_TEST_LONG"))
 
 RANDOM = np.random.default_rng(0)
 
@@ -346,18 +350,20 @@ def test_sessions_come_and_go():
 
     some(60)
     before = resident()
-    some(1000 if os.environ.get("HIPDNN_TEST_LONG") else 100)
+    some(1000 if LONG else 100)
     grown = resident() - before
+    if LONG:
+        print(f"1000 sessions: {grown >> 10} KiB more")
     assert grown < 16 << 20, f"these sessions left {grown >> 20} MiB"
 
 
-def test_a_minute_of_changing_shapes():
-    """With HIPDNN_TEST_LONG; else two seconds."""
+def test_minutes_of_changing_shapes():
+    """Two seconds, or ten minutes with HIPDNN_TEST_LONG."""
     data = convolution()
     own, plain = provider.session(data, {"take": "all", "plans": "4"}), provider.plain(data)
     cases = [images(1 + at % 3, 8, 4 + at % 7, 5 + at) for at in range(12)]
     wanted = [plain.run(None, feeds)[0] for feeds in cases]
-    end = time.monotonic() + (60 if os.environ.get("HIPDNN_TEST_LONG") else 2)
+    end = time.monotonic() + (600 if LONG else 2)
     failures, runs = [], [0] * 8
 
     def work(seed):
@@ -375,6 +381,8 @@ def test_a_minute_of_changing_shapes():
     for thread in threads:
         thread.join()
     grown = resident() - begun
+    if LONG:
+        print(f"{sum(runs)} runs on 8 threads, {len(failures)} wrong, {grown >> 10} KiB more")
     assert not failures and min(runs) > 0, (failures[:5], runs)
     assert grown < 64 << 20, f"{sum(runs)} runs left {grown >> 20} MiB"
 
@@ -392,10 +400,68 @@ def test_runs_leave_no_memory():
     assert grown < 8 << 20, f"2000 runs left {grown >> 20} MiB"
 
 
+def processor_time(word):
+    """The seconds that this process's threads have computed whose names begin with a word."""
+    ticks = 0
+    for thread in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{thread}/stat", encoding="ascii", errors="replace") as file:
+                name, _, rest = file.read().partition("(")[2].rpartition(")")
+        except OSError:
+            continue
+        if name.startswith(word):
+            ticks += sum(int(number) for number in rest.split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def test_threads_are_those_of_the_session():
+    if len(os.sched_getaffinity(0)) < 2:
+        return
+    data, feeds = convolution(), images(8, 8, 128, 128)
+    want = provider.plain(data).run(None, feeds)[0]
+    for pool, is_engine in (("session", False), ("engine", True)):
+        own = provider.session(data, {"take": "all", "pool": pool}, 2)
+        begun, before = time.monotonic(), processor_time("hipdnn-cpu")
+        while True:
+            assert provider.difference(own.run(None, feeds)[0], want) < 1e-5
+            spent = processor_time("hipdnn-cpu") - before
+            if time.monotonic() - begun > (30 if is_engine else 1) or spent > 0.05:
+                break
+        assert (spent > 0.05) == is_engine, f"pool {pool}: the engine's threads computed {spent} s"
+
+
+def test_a_session_of_one_thread_computes_on_it():
+    data, feeds = convolution(), images(8, 8, 128, 128)
+    own = provider.session(data, {"take": "all", "pool": "session"}, 1)
+    own.run(None, feeds)
+    before, own_before = time.process_time(), time.thread_time()
+    for _ in range(20):
+        own.run(None, feeds)
+    others = (time.process_time() - before) - (time.thread_time() - own_before)
+    assert others < 0.05, f"other threads computed {others} s"
+
+
+def test_a_process_may_end_with_a_session():
+    """Neither the session is closed nor the library unregistered."""
+    code = (
+        "import os, numpy, onnxruntime, provider, session_tests as tests\n"
+        "own = provider.session(tests.convolution(), {'take': 'all'}, 2)\n"
+        "provider.kept = own\n"
+        "own.run(None, tests.images(8, 8, 64, 64))\n"
+        "print('computed')"
+    )
+    folder = os.path.dirname(os.path.abspath(__file__))
+    for _ in range(10 if LONG else 3):
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert (done.returncode, done.stdout.strip()) == (0, "computed"), (done.returncode, done.stderr[-500:])
+
+
 def test_the_library_is_registered_again():
     """The last test: devices are others afterwards."""
     data = convolution(1)
-    for _ in range(3):
+    for _ in range(100 if LONG else 3):
         provider.DEVICES.clear()
         gc.collect()
         ort.unregister_execution_provider_library("hipdnn")

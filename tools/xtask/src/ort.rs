@@ -15,6 +15,8 @@ use crate::venv;
 use crate::wheel::newest_glibc;
 use crate::workspace::Workspace;
 
+mod example;
+
 const PACKAGE: &str = "hipdnn-onnxruntime";
 const FOLDER: &str = "integrations/onnxruntime";
 const FILE: &str = "libonnxruntime_ep_hipdnn.so";
@@ -39,6 +41,7 @@ const SHORT: &[&str] = &[
     "test_reshape",
     "test_where",
     "test_clip",
+    "test_causal_conv",
 ];
 
 /// Where Debian's package puts ONNX Runtime's headers.
@@ -54,8 +57,12 @@ pub fn build(workspace: &Workspace) -> Result<String, Failure> {
 
 /// An environment of Python with a release of ONNX Runtime; or why there can be none.
 fn environment(name: &str, package: &str) -> Result<PathBuf, Failure> {
+    environment_with(name, &[package, "onnx", "numpy"])
+}
+
+fn environment_with(name: &str, packages: &[&str]) -> Result<PathBuf, Failure> {
     let folder = cache::folder("HIPDNN_ORT_ENV", "ort-env")?.join(name);
-    venv::ready(&folder, &[package, "onnx", "numpy"], "the execution provider for ONNX Runtime")
+    venv::ready(&folder, packages, "the execution provider for ONNX Runtime")
 }
 
 /// A script of the tests, in an environment.
@@ -118,6 +125,8 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
                 .collect::<Vec<_>>()
                 .join(","))
         });
+        steps
+            .run(&format!("the example in C++ with {name}"), || example::run(workspace, &environment, stage));
         if whole {
             steps.run(&format!("networks with {name}"), || {
                 let out = python("network_tests.py", &[])?;
@@ -127,6 +136,7 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
     }
     if whole {
         steps.run("networks that PyTorch exports", || exported(workspace, stage));
+        steps.run("a language model by onnxruntime-genai", || language_model(workspace, stage));
         steps.run("the wheel of the execution provider, installed", || installed(workspace, stage));
     }
 }
@@ -150,6 +160,17 @@ fn exported(workspace: &Workspace, stage: &Path) -> Result<String, Failure> {
     Ok(last(&run(&mut script(workspace, &environment, stage, "exported_tests.py", &options))?))
 }
 
+/// A language model whose tokens onnxruntime-genai makes with the provider and without.
+fn language_model(workspace: &Workspace, stage: &Path) -> Result<String, Failure> {
+    let [_, (_, package)] = RELEASES;
+    let environment = match environment_with("genai", &[package, "onnxruntime-genai", "onnx", "numpy"]) {
+        Ok(environment) => environment,
+        Err(failure) => return Ok(format!("{LEFT_OUT}{failure}")),
+    };
+    let out = run(&mut script(workspace, &environment, stage, "genai_tests.py", &["--turns", "1"]))?;
+    Ok(out.lines().map(str::trim).collect::<Vec<_>>().join("; "))
+}
+
 /// `cargo xtask ort-bench`.
 pub fn bench(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
     let mut steps = Steps::new();
@@ -164,15 +185,24 @@ pub fn bench(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
     if status.success() { Ok(()) } else { Err(Failure::new(format!("the benchmark ended with {status}"))) }
 }
 
+/// The folder with ONNX Runtime's headers, or why it is missing.
+fn headers() -> Result<PathBuf, String> {
+    let folder = std::env::var_os("HIPDNN_ORT_HEADERS").map_or_else(|| PathBuf::from(HEADERS), PathBuf::from);
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let folder = folder.display();
+    Err(format!(
+        "{LEFT_OUT}{folder} is not there; HIPDNN_ORT_HEADERS names another folder (Debian: libonnxruntime-dev)"
+    ))
+}
+
 /// The places of functions and members are those of ONNX Runtime's headers, where there are some.
 fn slots(workspace: &Workspace) -> Result<String, Failure> {
-    let folder = std::env::var_os("HIPDNN_ORT_HEADERS").map_or_else(|| PathBuf::from(HEADERS), PathBuf::from);
-    if !folder.is_dir() {
-        let folder = folder.display();
-        return Ok(format!(
-            "{LEFT_OUT}{folder} is not there; HIPDNN_ORT_HEADERS names another folder (Debian: libonnxruntime-dev)"
-        ));
-    }
+    let folder = match headers() {
+        Ok(folder) => folder,
+        Err(reason) => return Ok(reason),
+    };
     let script = workspace.path(FOLDER).join("tests/slots.py");
     Ok(last(&run(command("python3", [script]).arg(folder))?))
 }

@@ -1,47 +1,22 @@
 //! What the provider computes itself, between hipDNN's graphs: copies, integers, rows by their indices.
 
-use crate::lowering::{Bound, Host, Integer};
+use super::bits;
+use super::slab::Slab;
+use crate::lowering::{Host, Integer};
 use crate::model::{Element, half_to_f64};
+use crate::threads::Parallel;
 
-/// A tensor with the address of its first element.
-#[derive(Clone, Copy)]
-pub struct Slab<'a> {
-    /// The address.
-    pub start: *mut u8,
-    /// Its form.
-    pub bound: &'a Bound,
-}
-
-impl<'a> Slab<'a> {
-    /// The tensor at an address, which is null where there is no element.
-    pub fn new(start: *mut u8, bound: &'a Bound) -> Option<Self> {
-        (!start.is_null() || bound.dims.contains(&0)).then_some(Self { start, bound })
-    }
-
-    fn at(&self, offset: i64) -> *mut u8 {
-        let bytes = isize::try_from(offset).unwrap_or(0).wrapping_mul(self.size());
-        self.start.wrapping_offset(bytes)
-    }
-
-    fn size(&self) -> isize {
-        isize::try_from(self.bound.element.size()).unwrap_or(1)
-    }
-
-    fn stride(&self, axis: usize) -> i64 {
-        self.bound.strides.get(axis).copied().unwrap_or(0)
-    }
-
-    fn dim(&self, axis: usize) -> i64 {
-        self.bound.dims.get(axis).copied().unwrap_or(1)
-    }
-}
-
-/// Computes `host`.
+/// Computes `host`, with `parallel` where it is much.
 ///
 /// # Safety
 /// Every tensor lies in memory that may be read, and the result in memory that may be written; but for the past of an append, it overlaps
 /// none that is read.
-pub unsafe fn run(host: Host, reads: &[Slab<'_>], to: Slab<'_>) -> Result<(), String> {
+pub unsafe fn run(
+    host: Host,
+    reads: &[Slab<'_>],
+    to: Slab<'_>,
+    parallel: Parallel<'_>,
+) -> Result<(), String> {
     match (host, reads) {
         (Host::Copy, [from]) => {
             // SAFETY: the caller vouches for both, which have equal dimensions.
@@ -58,6 +33,10 @@ pub unsafe fn run(host: Host, reads: &[Slab<'_>], to: Slab<'_>) -> Result<(), St
         (Host::Gather(axis), [from, indices]) => unsafe { gather(*from, *indices, to, axis) },
         // SAFETY: the caller vouches for the tensors, whose rows the function checks.
         (Host::Append, [past, new, rows]) => unsafe { append(*past, *new, *rows, to) },
+        // SAFETY: the caller vouches for the tensors, whose sizes the function checks.
+        (Host::Unpack(form), _) => unsafe { bits::unpack(form, reads, to, parallel) },
+        // SAFETY: the caller vouches for the tensors, whose sizes the function checks.
+        (Host::Multiply(form), _) => unsafe { bits::multiply(form, reads, to, parallel) },
         _ => Err(format!("{host:?} of {} tensors", reads.len())),
     }
 }
@@ -303,7 +282,7 @@ unsafe fn append(past: Slab<'_>, new: Slab<'_>, rows: Slab<'_>, to: Slab<'_>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lowering::{Place, packed};
+    use crate::lowering::{Bound, Place, packed};
 
     fn bound(element: Element, dims: &[i64], strides: &[i64]) -> Bound {
         Bound { place: Place::Scratch(0), element, dims: dims.to_vec(), strides: strides.to_vec() }
@@ -319,7 +298,12 @@ mod tests {
 
     fn run(host: Host, reads: &[Slab<'_>], to: Slab<'_>) -> Result<(), String> {
         // SAFETY: the tests' tensors lie in the arrays that they are made of.
-        unsafe { super::run(host, reads, to) }
+        unsafe {
+            super::run(host, reads, to, &|count, work| {
+                (0..count).for_each(work);
+                Ok(())
+            })
+        }
     }
 
     #[test]

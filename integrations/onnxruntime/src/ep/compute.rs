@@ -7,6 +7,7 @@ use crate::compiled::{Input, Subgraph};
 use crate::failure::{Failure, Result};
 use crate::model::Element;
 use crate::ort::*;
+use crate::threads;
 
 /// What executes a fused node. ONNX Runtime knows it by its first member.
 #[repr(C)]
@@ -40,8 +41,17 @@ impl Compute {
                 })
             }
         };
+        let parallel = |count: usize, work: &(dyn Fn(usize) + Sync)| {
+            // SAFETY: the context is that of this call.
+            unsafe { threads::each(ort, context, count, work) }
+        };
         // SAFETY: ONNX Runtime's tensors have as many elements as their shapes say, in host memory.
-        unsafe { self.subgraph.execute(&inputs, output) }
+        let execute = || unsafe { self.subgraph.execute(&inputs, &parallel, output) };
+        match self.subgraph.threads() {
+            // SAFETY: the context is that of this call.
+            Some(threads) => unsafe { threads.lend(ort, context, execute) },
+            None => execute(),
+        }
     }
 
     unsafe fn input(&self, context: *mut OrtKernelContext, at: usize) -> Result<Input> {

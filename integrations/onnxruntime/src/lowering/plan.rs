@@ -234,21 +234,37 @@ impl Program {
             && step.tensors().0.iter().all(|id| self.is_constant(*id, uses))
     }
 
+    /// Whether a step unpacks weights that are at hand from the beginning.
+    fn unpacks_constants(&self, step: &Step) -> bool {
+        let is_constant = |id: &i64| {
+            let buffer = self.view(*id).and_then(|view| self.buffers.get(view.buffer));
+            buffer.is_some_and(|buffer| buffer.is_constant)
+        };
+        matches!(step, Step::Host { host: Host::Unpack(_), reads, .. } if reads.iter().all(is_constant))
+    }
+
     /// Moves what is computed of constants alone to the level of its readers, so that a graph has weights with what they are made of.
     fn sink(&self, uses: &HashMap<usize, Use>, levels: &mut [usize]) {
         for (at, step) in self.steps.iter().enumerate().rev() {
-            if !self.is_of_constants(step, uses) {
+            let is_host = self.unpacks_constants(step);
+            if !is_host && !self.is_of_constants(step, uses) {
                 continue;
             }
             let [out] = *step.tensors().1.as_slice() else { continue };
             let readers =
                 self.view(out).and_then(|view| uses.get(&view.buffer)).map_or(&[][..], |of| &of.readers);
             // Who reads it in another shape comes later.
-            if readers.iter().any(|(_, read)| *read != out) {
+            if !is_host && readers.iter().any(|(_, read)| *read != out) {
                 continue;
             }
             let first = readers.iter().filter_map(|(reader, _)| levels.get(*reader).copied()).min();
-            if let (Some(first), Some(level)) = (first.filter(|level| level % 3 != 2), levels.get_mut(at)) {
+            // The provider's own steps are in levels of their own.
+            let first = if is_host {
+                first.and_then(|first| (0..first).rev().find(|level| level % 3 == 2))
+            } else {
+                first.filter(|level| level % 3 != 2)
+            };
+            if let (Some(first), Some(level)) = (first, levels.get_mut(at)) {
                 *level = first.max(*level);
             }
         }

@@ -7,6 +7,7 @@ use hipdnn::graph::operation::Pointwise;
 use hipdnn::graph::{DataType, Operation, PointwiseMode, Tensor, TensorValue};
 
 use super::view::{View, elements};
+use crate::bits::Form;
 use crate::memory::Memory;
 use crate::model::{Element, compute_type};
 
@@ -90,6 +91,10 @@ pub enum Host {
     /// The keys or values of the past, [B, H, L, D], with new ones behind the number of rows that a third tensor has for each sequence. The
     /// past may lie where the result lies.
     Append,
+    /// A matrix in single precision, of weights of few bits, their scales and zeros.
+    Unpack(Form),
+    /// The product of the first tensor's rows with such a matrix.
+    Multiply(Form),
 }
 
 /// Operations on integers. Results wrap at the ends of their type.

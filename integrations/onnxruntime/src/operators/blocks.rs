@@ -5,8 +5,12 @@ use hipdnn::graph::PointwiseMode as Mode;
 use super::Cost::Heavy;
 use super::matmul::product;
 use super::{Operator, floats, microsoft};
-use crate::lowering::{Lowered, Lowering, Reason, refuse};
-use crate::model::{Constant, Element, Node};
+use crate::bits::{Form, Matrix, Zeros};
+use crate::lowering::{Host, Lowered, Lowering, Reason, View, refuse};
+use crate::model::{Element, Node};
+
+/// The most rows that are multiplied with weights as they are: more are worth a matrix in single precision.
+const FEW_ROWS: i64 = 8;
 
 pub const OPERATORS: &[Operator] = &[microsoft("MatMulNBits", Heavy, matmul)];
 
@@ -14,115 +18,93 @@ fn matmul(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let a = lowering.input(node, 0)?;
     floats(&[&a])?;
     let (k, n) = (node.int("K", 0), node.int("N", 0));
-    let form = Form { n, k, size: node.int("block_size", 0), bits: node.int("bits", 4) };
-    form.check()?;
+    let form = Form::new(n, k, node.int("block_size", 0), node.int("bits", 4)).map_err(Reason)?;
     if Lowering::has_input(node, 4) {
         return refuse("weights are in another order");
     }
     if a.dims.last() != Some(&k) {
         return refuse(format!("a product of {:?} and {k} × {n}", a.dims));
     }
-    let Some(bytes) = lowering.bytes(node, 1) else { return refuse("the weights are not constant") };
-    let Some(scales) = lowering.numbers(node, 2) else { return refuse("the scales are not constant") };
-    let zeros = match lowering.optional(node, 3) {
-        None => None,
-        Some(view) => {
-            let Some(bytes) = lowering.bytes(node, 3) else { return refuse("the zeros are not constant") };
-            let element = view.element;
-            Some(Constant { element, dims: view.dims, bytes: bytes.to_vec() })
+    let zeros = lowering.optional(node, 3);
+    if zeros.is_none() && Lowering::has_input(node, 3) {
+        return refuse("the zeros have an unknown shape");
+    }
+    let weights: Vec<View> =
+        [lowering.input(node, 1)?, lowering.input(node, 2)?].into_iter().chain(zeros).collect();
+    let as_they_are = a.element == Element::Float && as_they_are(&weights);
+    let mut y = match a.elements() / k.max(1) {
+        rows if as_they_are && rows <= FEW_ROWS => few_rows(lowering, form, &a, &weights)?,
+        _ => {
+            let w = match as_they_are {
+                true => lowering.host(
+                    Host::Unpack(form),
+                    &weights.iter().collect::<Vec<_>>(),
+                    Element::Float,
+                    &[n, k],
+                ),
+                false => unpacked(node, lowering, form)?,
+            };
+            let w = w.transposed().ok_or_else(|| Reason("weights are not a matrix".to_owned()))?;
+            product(lowering, &node.name, &a, &w)?
         }
     };
-    let w =
-        lowering.folded(node, Element::Float, &[n, k], || form.numbers(bytes, &scales, zeros.as_ref()))?;
-    let w = w.transposed().ok_or_else(|| Reason("weights are no matrix".to_owned()))?;
-    let mut y = product(lowering, &node.name, &a, &w)?;
     if let Some(bias) = lowering.optional(node, 5) {
         y = lowering.binary(Mode::Add, &y, &bias)?;
     }
     lowering.set(node, 0, y)
 }
 
-/// How weights lie: n rows of k numbers of some bits, in blocks that begin with a byte.
-#[derive(Clone, Copy, Debug)]
-struct Form {
-    n: i64,
-    k: i64,
-    size: i64,
-    bits: i64,
+/// Whether weights, scales and zeros are multiplied where they lie.
+fn as_they_are(weights: &[View]) -> bool {
+    let [bytes, scales, zeros @ ..] = weights else { return false };
+    bytes.element == Element::Uint8
+        && scales.element == Element::Float
+        && zeros.iter().all(|zeros| matches!(zeros.element, Element::Uint8 | Element::Float))
+        && weights.iter().all(View::is_packed)
 }
 
-impl Form {
-    fn check(self) -> Lowered<()> {
-        let Self { n, k, size, bits } = self;
-        if !matches!(bits, 2 | 4 | 8) || size < 16 || size % 16 != 0 || n < 1 || k < 1 {
-            return refuse(format!("{n} × {k} weights of {bits} bits in blocks of {size}"));
-        }
-        Ok(())
+/// The product of a few rows with weights as they are.
+fn few_rows(lowering: &mut Lowering<'_>, form: Form, a: &View, weights: &[View]) -> Lowered<View> {
+    let a = if a.is_packed() {
+        a.clone()
+    } else {
+        let packed = lowering.fresh(a.element, &a.dims);
+        lowering.copy(a, &packed)?;
+        packed
+    };
+    let mut dims = a.dims.clone();
+    if let Some(last) = dims.last_mut() {
+        *last = i64::try_from(form.n).unwrap_or(0);
     }
+    let reads: Vec<&View> = std::iter::once(&a).chain(weights).collect();
+    Ok(lowering.host(Host::Multiply(form), &reads, Element::Float, &dims))
+}
 
-    /// The numbers as single precision.
-    fn numbers(self, bytes: &[u8], scales: &[f64], zeros: Option<&Constant>) -> Lowered<Vec<u8>> {
-        let whole = |number: i64| usize::try_from(number).unwrap_or(0);
-        let (n, k, size, bits) = (whole(self.n), whole(self.k), whole(self.size), whole(self.bits));
-        let blocks = k.div_ceil(size);
-        let (block, zero_row) = (size * bits / 8, (blocks * bits).div_ceil(8));
-        if bytes.len() != n * blocks * block || scales.len() != n * blocks {
-            let (have, of) = (bytes.len(), scales.len());
-            return refuse(format!("{have} bytes and {of} scales for {n} × {k} weights"));
+/// Constant weights in single precision, made once.
+fn unpacked(node: &Node, lowering: &mut Lowering<'_>, form: Form) -> Lowered<View> {
+    let Some(bytes) = lowering.bytes(node, 1) else { return refuse("the weights are not constant") };
+    let Some(scales) = lowering.numbers(node, 2) else { return refuse("the scales are not constant") };
+    let zeros = match lowering.optional(node, 3) {
+        None => Zeros::Middle,
+        Some(view) if view.element.is_float() => {
+            let Some(zeros) = lowering.numbers(node, 3) else { return refuse("the zeros are not constant") };
+            Zeros::Floats(zeros.iter().map(|zero| *zero as f32).collect())
         }
-        let each = |bytes: &[u8], at: usize| -> f64 {
-            let bit = at * bits;
-            let byte = bytes.get(bit / 8).copied().unwrap_or(0);
-            f64::from((byte >> (bit % 8)) & (0xff >> (8 - bits)))
-        };
-        let floats = zeros.filter(|zeros| zeros.element.is_float()).and_then(Constant::numbers);
-        let zero = |row: usize, at: usize| match (zeros, &floats) {
-            (_, Some(floats)) => floats.get(row * blocks + at).copied().unwrap_or(0.0),
-            (Some(zeros), None) => each(zeros.bytes.get(row * zero_row..).unwrap_or(&[]), at),
-            (None, None) => f64::from(1_u32 << (bits - 1)),
-        };
-        let mut out = Vec::with_capacity(4 * n * k);
-        for row in 0..n {
-            for at in 0..blocks {
-                let place = row * blocks + at;
-                let bytes = bytes.get(place * block..).unwrap_or(&[]);
-                let (scale, zero) = (scales.get(place).copied().unwrap_or(0.0) as f32, zero(row, at) as f32);
-                let numbers = (0..size.min(k - at * size)).map(|at| (each(bytes, at) as f32 - zero) * scale);
-                out.extend(numbers.flat_map(f32::to_ne_bytes));
-            }
+        Some(_) => match lowering.bytes(node, 3) {
+            Some(bytes) => Zeros::Packed(bytes),
+            None => return refuse("the zeros are not constant"),
+        },
+    };
+    let scales = scales.iter().map(|scale| *scale as f32).collect();
+    let matrix = Matrix::new(form, bytes, scales, zeros).map_err(Reason)?;
+    let dims = [form.n, form.k].map(|size| i64::try_from(size).unwrap_or(0));
+    lowering.folded(node, Element::Float, &dims, || {
+        let mut row = vec![0.0; form.k];
+        let mut out = Vec::with_capacity(4 * form.n * form.k);
+        for at in 0..form.n {
+            matrix.row(at, &mut row);
+            out.extend(row.iter().flat_map(|number| number.to_ne_bytes()));
         }
         Ok(out)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn floats(bytes: &[u8]) -> Vec<f32> {
-        bytes.as_chunks::<4>().0.iter().map(|of| f32::from_ne_bytes(*of)).collect()
-    }
-
-    #[test]
-    fn weights_are_read_low_bits_first() {
-        let form = Form { n: 1, k: 18, size: 16, bits: 4 };
-        let mut bytes = vec![0x98; 16];
-        bytes[0] = 0xf0;
-        bytes[8] = 0x3a;
-        let numbers = floats(&form.numbers(&bytes, &[2.0, 0.5], None).unwrap());
-        assert_eq!(numbers.len(), 18);
-        assert_eq!((numbers[0], numbers[1], numbers[2], numbers[3]), (-16.0, 14.0, 0.0, 2.0));
-        assert_eq!((numbers[16], numbers[17]), (1.0, -2.5));
-        let zeros = Constant { element: Element::Uint8, dims: vec![1], bytes: vec![0x10] };
-        let numbers = floats(&form.numbers(&bytes, &[2.0, 0.5], Some(&zeros)).unwrap());
-        assert_eq!((numbers[0], numbers[1], numbers[16], numbers[17]), (0.0, 30.0, 4.5, 1.0));
-    }
-
-    #[test]
-    fn forms_that_do_not_fit_are_refused() {
-        assert!(Form { n: 2, k: 16, size: 16, bits: 3 }.check().is_err());
-        let form = Form { n: 2, k: 16, size: 16, bits: 8 };
-        assert!(form.check().is_ok());
-        assert!(form.numbers(&[0; 31], &[1.0; 2], None).is_err());
-    }
+    })
 }

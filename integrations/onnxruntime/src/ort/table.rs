@@ -87,6 +87,7 @@ table! {
         247 since 15 Logger_LogMessage(logger: *const OrtLogger, level: c_int, text: *const c_char, file: *const c_char, line: c_int, function: *const c_char) -> Status;
         248 since 15 Logger_GetLoggingSeverityLevel(logger: *const OrtLogger, level: *mut c_int) -> Status;
         272 since 17 ReadOpAttr(attribute: *const OrtOpAttr, kind: c_int, data: *mut c_void, bytes: usize, size: *mut usize) -> Status;
+        274 since 17 KernelContext_ParallelFor(context: *const OrtKernelContext, work: unsafe extern "C" fn(*mut c_void, usize), total: usize, batches: usize, data: *mut c_void) -> Status;
         277 since 18 KernelContext_GetScratchBuffer(context: *const OrtKernelContext, memory: *const OrtMemoryInfo, bytes: usize, data: *mut *mut c_void) -> Status;
         289 since 22 GetValueInfoName(info: *const OrtValueInfo, name: *mut *const c_char) -> Status;
         290 since 22 GetValueInfoTypeInfo(info: *const OrtValueInfo, kind: *mut *const OrtTypeInfo) -> Status;

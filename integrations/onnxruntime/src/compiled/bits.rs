@@ -1,0 +1,160 @@
+//! Products with weights of few bits: of a few rows at once, of more by a matrix of single precision that an engine multiplies with.
+
+use std::borrow::Cow;
+use std::slice;
+
+use super::slab::Slab;
+use crate::bits::{Form, Matrix, Rows, Zeros};
+use crate::model::Element;
+use crate::threads::Parallel;
+
+/// Columns that a thread computes at a time, at least.
+const COLUMNS: usize = 32;
+
+/// The most parts into which columns are divided.
+const PARTS: usize = 64;
+
+/// Where several threads write, each its own elements.
+struct Target(*mut f32);
+
+// SAFETY: each element is written by one thread.
+unsafe impl Sync for Target {}
+
+impl Target {
+    /// A row of so many elements, the first of which begins where a number may.
+    ///
+    /// # Safety
+    /// The elements may be written, and are used by this thread alone.
+    #[expect(clippy::mut_from_ref, reason = "each row is used by one thread")]
+    unsafe fn row(&self, row: usize, count: usize) -> &mut [f32] {
+        // SAFETY: the caller vouches for it.
+        unsafe { slice::from_raw_parts_mut(self.0.wrapping_add(row * count), count) }
+    }
+
+    /// Writes an element.
+    ///
+    /// # Safety
+    /// The element may be written, and is written by this thread alone.
+    unsafe fn write(&self, at: usize, value: f32) {
+        // SAFETY: the caller vouches for it; the memory may begin anywhere.
+        unsafe { self.0.wrapping_add(at).write_unaligned(value) };
+    }
+}
+
+/// The numbers of a tensor of float without gaps, copied if they begin where no number may.
+///
+/// # Safety
+/// The tensor lies in memory that is read only while the result lives.
+unsafe fn floats<'a>(slab: &Slab<'a>, count: usize) -> Result<Cow<'a, [f32]>, String> {
+    if slab.bound.element != Element::Float || slab.count() != count {
+        return Err(format!("{} numbers, expected {count} of float", slab.count()));
+    }
+    let start = slab.start.cast::<f32>().cast_const();
+    if start.is_aligned() {
+        // SAFETY: the caller vouches for as many numbers as the tensor has, which begin where a number may.
+        return Ok(Cow::Borrowed(unsafe { slice::from_raw_parts(start, count) }));
+    }
+    // SAFETY: the caller vouches for as many numbers as the tensor has.
+    Ok((0..count).map(|at| unsafe { start.wrapping_add(at).read_unaligned() }).collect())
+}
+
+/// The bytes of a tensor without gaps.
+///
+/// # Safety
+/// The tensor lies in memory that is read only while the result lives.
+unsafe fn bytes<'a>(slab: &Slab<'a>, count: usize) -> Result<&'a [u8], String> {
+    if slab.bound.element != Element::Uint8 || slab.count() != count {
+        return Err(format!("{} numbers, expected {count} bytes", slab.count()));
+    }
+    // SAFETY: the caller vouches for as many bytes as the tensor has.
+    Ok(unsafe { slice::from_raw_parts(slab.start.cast_const(), count) })
+}
+
+/// The matrix of weights, scales and zeros.
+///
+/// # Safety
+/// The tensors lie in memory that is read only while the result lives.
+unsafe fn matrix<'a>(form: Form, reads: &[Slab<'a>]) -> Result<Matrix<'a>, String> {
+    let ([b, scales], zeros) = match reads {
+        [b, scales] => ([b, scales], None),
+        [b, scales, zeros] => ([b, scales], Some(zeros)),
+        _ => return Err(format!("weights of {} tensors", reads.len())),
+    };
+    // SAFETY: the caller vouches for the tensors.
+    unsafe {
+        let zeros = match zeros {
+            None => Zeros::Middle,
+            Some(zeros) if zeros.bound.element == Element::Float => {
+                Zeros::Floats(floats(zeros, form.scales())?)
+            }
+            Some(zeros) => Zeros::Packed(bytes(zeros, form.zero_bytes())?),
+        };
+        Matrix::new(form, bytes(b, form.bytes())?, floats(scales, form.scales())?, zeros)
+    }
+}
+
+/// Calls `work` with ranges that together are all below `count`.
+fn divided(
+    count: usize,
+    parallel: Parallel<'_>,
+    work: &(dyn Fn(std::ops::Range<usize>) + Sync),
+) -> Result<(), String> {
+    let parts = count.div_ceil(COLUMNS).min(PARTS);
+    parallel(parts, &|part| work(count * part / parts..count * (part + 1) / parts))
+}
+
+/// Writes the weights as single precision, n rows of k numbers.
+///
+/// # Safety
+/// The tensors lie in memory that may be read, and the result in memory that may be written and overlaps none of them.
+pub(super) unsafe fn unpack(
+    form: Form,
+    reads: &[Slab<'_>],
+    to: Slab<'_>,
+    parallel: Parallel<'_>,
+) -> Result<(), String> {
+    // SAFETY: the caller vouches for the tensors.
+    let matrix = unsafe { matrix(form, reads) }?;
+    if to.bound.element != Element::Float || to.count() != form.n * form.k {
+        return Err(format!("there is room for {} numbers, expected {} × {}", to.count(), form.n, form.k));
+    }
+    let start = to.start.cast::<f32>();
+    if !start.is_aligned() {
+        return Err("the numbers begin where no number of float may".to_owned());
+    }
+    let target = Target(start);
+    divided(form.n, parallel, &|rows| {
+        for row in rows {
+            // SAFETY: the result has n × k elements that begin where numbers may, and this row is this thread's.
+            let numbers = unsafe { target.row(row, form.k) };
+            matrix.row(row, numbers);
+        }
+    })
+}
+
+/// Multiplies the rows of the first tensor with the weights.
+///
+/// # Safety
+/// The tensors lie in memory that may be read, and the result in memory that may be written and overlaps none of them.
+pub(super) unsafe fn multiply(
+    form: Form,
+    reads: &[Slab<'_>],
+    to: Slab<'_>,
+    parallel: Parallel<'_>,
+) -> Result<(), String> {
+    let Some((a, weights)) = reads.split_first() else { return Err("a product without operands".to_owned()) };
+    let count = a.count() / form.k;
+    // SAFETY: the caller vouches for the tensors.
+    let (a, matrix) = unsafe { (floats(a, count * form.k)?, matrix(form, weights)?) };
+    if to.bound.element != Element::Float || to.count() != count * form.n {
+        return Err(format!("there is room for {} numbers, expected {count} × {}", to.count(), form.n));
+    }
+    let rows = Rows::new(form, count, |at| a.get(at).copied().unwrap_or(0.0));
+    let target = Target(to.start.cast());
+    divided(form.n, parallel, &|columns| {
+        matrix.multiply(&rows, columns, &mut |row, column, value| {
+            // SAFETY: the result has count × n elements, and this column is this thread's.
+            unsafe { target.write(row * form.n + column, value) };
+        });
+    })
+}

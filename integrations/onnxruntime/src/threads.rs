@@ -1,0 +1,139 @@
+//! The threads of ONNX Runtime's session, for what the provider computes itself, and lent to CPU_ENGINE for an execution.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::ort::{Ort, OrtKernelContext};
+
+/// The function of the engine's plugin that takes a pool.
+const FUNCTION: &CStr = c"hipdnnCpuPluginLendThreads_ext";
+
+/// What the plugin's file is called.
+const PLUGIN: &str = "libhipdnn_cpu_plugin.so";
+
+/// A pool, as the plugin declares it.
+#[repr(C)]
+struct Pool {
+    run: Option<unsafe extern "C" fn(*mut c_void, Work, *mut c_void, usize) -> c_int>,
+    program: *mut c_void,
+}
+
+/// Calls a function with each index below a count, on several threads where there are some.
+pub type Parallel<'a> = &'a dyn Fn(usize, &(dyn Fn(usize) + Sync)) -> Result<(), String>;
+
+type Work = unsafe extern "C" fn(*mut c_void, usize);
+type Lend = unsafe extern "C" fn(*const Pool) -> *const Pool;
+
+/// The engine's function, where its plugin has one.
+#[derive(Clone, Copy)]
+pub struct Threads(Lend);
+
+impl Threads {
+    /// Looks for the plugin among the libraries that the process has loaded.
+    pub fn find() -> Option<Self> {
+        let mut path: Option<CString> = None;
+        // SAFETY: the function gets what it expects, during the call only.
+        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut path).cast()) };
+        // SAFETY: the library is loaded, so nothing of it runs now; plugins stay in memory as long as the process.
+        let function = unsafe {
+            let plugin = libc::dlopen(path?.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+            if plugin.is_null() { ptr::null_mut() } else { libc::dlsym(plugin, FUNCTION.as_ptr()) }
+        };
+        if function.is_null() {
+            return None;
+        }
+        // SAFETY: a function of this name has this type.
+        Some(Self(unsafe { std::mem::transmute::<*mut c_void, Lend>(function) }))
+    }
+
+    /// Runs `f` while executions of this thread may use the threads of the session that a kernel's context belongs to.
+    ///
+    /// # Safety
+    /// The context is that of a call on this thread, which does not return before `f` does.
+    pub unsafe fn lend<R>(self, ort: Ort, context: *mut OrtKernelContext, f: impl FnOnce() -> R) -> R {
+        let lender = Lender { ort, context };
+        let pool = Pool { run: Some(run), program: (&raw const lender).cast_mut().cast() };
+        // SAFETY: pool and lender are there until the guard, which is dropped before them, has set the former pool.
+        let _end = End { lend: self.0, before: unsafe { (self.0)(&raw const pool) } };
+        f()
+    }
+}
+
+/// Calls `work` with each index below `count` on the threads of the session that a kernel's context belongs to.
+///
+/// # Safety
+/// The context is that of a call on this thread.
+pub unsafe fn each(
+    ort: Ort,
+    context: *mut OrtKernelContext,
+    count: usize,
+    work: &(dyn Fn(usize) + Sync),
+) -> Result<(), String> {
+    let call = Call { work, panicked: AtomicBool::new(false) };
+    // SAFETY: the caller vouches for the context; the call is there until all of its calls have returned.
+    let status = unsafe {
+        let data = (&raw const call).cast_mut().cast();
+        ort.api.KernelContext_ParallelFor(context, one, count, count, data)
+    };
+    ort.check(status, "ParallelFor").map_err(|failure| failure.text)?;
+    if call.panicked.load(Ordering::Relaxed) { Err("a thread panicked".to_owned()) } else { Ok(()) }
+}
+
+struct Call<'a> {
+    work: &'a (dyn Fn(usize) + Sync),
+    panicked: AtomicBool,
+}
+
+unsafe extern "C" fn one(call: *mut c_void, at: usize) {
+    // SAFETY: it is what `each` handed over, which waits for this call.
+    let call = unsafe { &*call.cast::<Call<'_>>() };
+    if catch_unwind(AssertUnwindSafe(|| (call.work)(at))).is_err() {
+        call.panicked.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Lender {
+    ort: Ort,
+    context: *mut OrtKernelContext,
+}
+
+/// Sets the former pool when it is dropped.
+struct End {
+    lend: Lend,
+    before: *const Pool,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // SAFETY: the former pool is null, or that of a call further out on this thread.
+        unsafe { (self.lend)(self.before) };
+    }
+}
+
+/// Has ONNX Runtime's threads do the work.
+unsafe extern "C" fn run(lender: *mut c_void, work: Work, data: *mut c_void, count: usize) -> c_int {
+    // SAFETY: the plugin passes on what it was lent, while it is.
+    let Lender { ort, context } = unsafe { &*lender.cast::<Lender>() };
+    // SAFETY: the context belongs to the call that lends its threads; the data is there until all calls have returned.
+    let status = unsafe { ort.api.KernelContext_ParallelFor(*context, work, count, count, data) };
+    c_int::from(ort.check(status, "ParallelFor").is_err())
+}
+
+/// Copies the path of the plugin, if a library is that.
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, path: *mut c_void) -> c_int {
+    // SAFETY: the loader's description is alive during the call.
+    let name: *const c_char = unsafe { (*info).dlpi_name };
+    if name.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader's text ends with a NUL.
+    let name = unsafe { CStr::from_ptr(name) };
+    let is_plugin = name.to_bytes().rsplit(|byte| *byte == b'/').next() == Some(PLUGIN.as_bytes());
+    if is_plugin {
+        // SAFETY: `find` hands over its option.
+        unsafe { *path.cast::<Option<CString>>() = Some(name.to_owned()) };
+    }
+    c_int::from(is_plugin)
+}

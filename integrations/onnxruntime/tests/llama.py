@@ -1,0 +1,129 @@
+"""A language model of Llama's kind with random weights, as onnxruntime-genai's builder makes them: in single precision, or with weights
+of 4 bits."""
+
+import json
+import os
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+LAYERS, HIDDEN, WIDE, VOCABULARY = 6, 1024, 2816, 8192
+HEADS, KV_HEADS, HEAD = 16, 4, 64
+CONTEXT, BLOCK = 1024, 32
+EPSILON = 1e-5
+
+
+class Maker:
+    def __init__(self, bits):
+        self.bits, self.random = bits, np.random.default_rng(7)
+        self.nodes, self.weights, self.count = [], [], 0
+
+    def weight(self, array):
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    def node(self, operator, *inputs, outputs=1, domain="", **attributes):
+        names = [f"v{self.count + at}" for at in range(outputs)]
+        self.count += outputs
+        self.nodes.append(helper.make_node(operator, list(inputs), names, names[0], domain=domain, **attributes))
+        return names[0] if outputs == 1 else names
+
+    def linear(self, x, size_in, size_out, gain=1.0):
+        scale = np.float32(gain / np.sqrt(size_in))
+        if self.bits == 32:
+            w = self.random.standard_normal((size_in, size_out), np.float32) * scale
+            return self.node("MatMul", x, self.weight(w))
+        blocks = size_in // BLOCK
+        # Numbers from -7 to 7, whose mean is 0 and whose deviation is 4.3.
+        low, high = self.random.integers(1, 16, (2, size_out, blocks, BLOCK // 2)).astype(np.uint8)
+        b = low | high << 4
+        scales = self.random.uniform(0.8, 1.2, (size_out, blocks)).astype(np.float32) * scale / np.float32(4.3)
+        numbers = {"K": size_in, "N": size_out, "bits": 4, "block_size": BLOCK}
+        return self.node("MatMulNBits", x, self.weight(b), self.weight(scales), domain="com.microsoft", **numbers)
+
+    def norm(self):
+        return self.weight(self.random.uniform(0.8, 1.2, HIDDEN).astype(np.float32))
+
+
+def model(bits):
+    """The bytes of the model, whose matrices have 32 or 4 bits an element."""
+    m = Maker(bits)
+    table = m.weight(m.random.standard_normal((VOCABULARY, HIDDEN), np.float32))
+    x = m.node("Gather", table, "input_ids")
+    one = m.weight(np.array([1], np.int64))
+    lengths = m.node("Sub", m.node("ReduceSum", "attention_mask", one, keepdims=0), one)
+    lengths = m.node("Cast", lengths, to=TensorProto.INT32)
+    total = m.node("Gather", m.node("Shape", "attention_mask"), m.weight(np.array(1, np.int64)), axis=0)
+    total = m.node("Cast", total, to=TensorProto.INT32)
+    angles = np.arange(CONTEXT)[:, None] / 10000.0 ** (np.arange(HEAD // 2) / (HEAD // 2))
+    cos, sin = (m.weight(of(angles).astype(np.float32)) for of in (np.cos, np.sin))
+    cache = ["batch", KV_HEADS, "past", HEAD]
+    inputs = [("input_ids", TensorProto.INT64, ["batch", "length"]), ("attention_mask", TensorProto.INT64, ["batch", "total"])]
+    outputs = [("logits", TensorProto.FLOAT, ["batch", "length", VOCABULARY])]
+    y = m.node("SimplifiedLayerNormalization", x, m.norm(), axis=-1, epsilon=EPSILON, stash_type=1)
+    for layer in range(LAYERS):
+        q = m.linear(y, HIDDEN, HEADS * HEAD)
+        k, v = (m.linear(y, HIDDEN, KV_HEADS * HEAD) for _ in range(2))
+        past = [f"past_key_values.{layer}.{of}" for of in ("key", "value")]
+        present = [f"present.{layer}.{of}" for of in ("key", "value")]
+        m.nodes.append(
+            helper.make_node(
+                "GroupQueryAttention", [q, k, v, *past, lengths, total, cos, sin], [f"a{layer}", *present], f"a{layer}",
+                domain="com.microsoft", num_heads=HEADS, kv_num_heads=KV_HEADS, do_rotary=1, scale=HEAD**-0.5,
+            )
+        )  # fmt: skip
+        inputs += [(name, TensorProto.FLOAT, cache) for name in past]
+        outputs += [(name, TensorProto.FLOAT, cache) for name in present]
+        x, y = skip(m, x, m.linear(f"a{layer}", HEADS * HEAD, HIDDEN))
+        gate, up = (m.linear(y, HIDDEN, WIDE) for _ in range(2))
+        y = m.node("Mul", m.node("Mul", gate, m.node("Sigmoid", gate)), up)
+        x, y = skip(m, x, m.linear(y, WIDE, HIDDEN))
+    m.nodes.append(helper.make_node("Identity", [m.linear(y, HIDDEN, VOCABULARY, 3.0)], ["logits"], "logits"))
+    values = [helper.make_tensor_value_info(*of) for of in inputs], [helper.make_tensor_value_info(*of) for of in outputs]
+    graph = helper.make_graph(m.nodes, "llama", *values, m.weights)
+    domains = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=domains, ir_version=10).SerializeToString()
+
+
+def skip(m, x, y):
+    """The sum of both, and the sum normalized."""
+    y, _, _, total = m.node(
+        "SkipSimplifiedLayerNormalization", x, y, m.norm(), outputs=4, domain="com.microsoft", epsilon=EPSILON
+    )
+    # The outputs between have no reader.
+    m.nodes[-1].output[1] = m.nodes[-1].output[2] = ""
+    return total, y
+
+
+def write(folder, data, threads, provider_options):
+    """A folder that onnxruntime-genai loads."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "model.onnx"), "wb") as file:
+        file.write(data)
+    names = {f"past_{of}_names": f"past_key_values.%d.{of}" for of in ("key", "value")}
+    decoder = {
+        "session_options": {"intra_op_num_threads": threads, "provider_options": provider_options},
+        "filename": "model.onnx",
+        "head_size": HEAD,
+        "hidden_size": HIDDEN,
+        "inputs": {"input_ids": "input_ids", "attention_mask": "attention_mask", **names},
+        "outputs": {"logits": "logits", **{f"present_{of}_names": f"present.%d.{of}" for of in ("key", "value")}},
+        "num_attention_heads": HEADS,
+        "num_hidden_layers": LAYERS,
+        "num_key_value_heads": KV_HEADS,
+    }
+    config = {
+        "model": {
+            "type": "llama",
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "pad_token_id": 0,
+            "vocab_size": VOCABULARY,
+            "context_length": CONTEXT,
+            "decoder": decoder,
+        },
+        "search": {"do_sample": False, "max_length": CONTEXT, "past_present_share_buffer": True},
+    }
+    with open(os.path.join(folder, "genai_config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
