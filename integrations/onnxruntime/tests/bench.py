@@ -110,7 +110,9 @@ def main():
         with open(arguments.csv, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             machine = f"{platform.machine()}, {arguments.threads} threads, ONNX Runtime {ort.__version__}, {time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.0f}"
-            writer.writerow(["network", "batch", "hipdnn_ms", "cpu_ms", "ratio", "creation_ratio", "first_run_ratio", machine])
+            writer.writerow(
+                ["network", "batch", "hipdnn_ms", "cpu_ms", "ratio", "creation_ratio", "first_run_ratio", machine]
+            )
             writer.writerows(rows)
     return 0
 

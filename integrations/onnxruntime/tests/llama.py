@@ -59,7 +59,10 @@ def model(bits):
     angles = np.arange(CONTEXT)[:, None] / 10000.0 ** (np.arange(HEAD // 2) / (HEAD // 2))
     cos, sin = (m.weight(of(angles).astype(np.float32)) for of in (np.cos, np.sin))
     cache = ["batch", KV_HEADS, "past", HEAD]
-    inputs = [("input_ids", TensorProto.INT64, ["batch", "length"]), ("attention_mask", TensorProto.INT64, ["batch", "total"])]
+    inputs = [
+        ("input_ids", TensorProto.INT64, ["batch", "length"]),
+        ("attention_mask", TensorProto.INT64, ["batch", "total"]),
+    ]
     outputs = [("logits", TensorProto.FLOAT, ["batch", "length", VOCABULARY])]
     y = m.node("SimplifiedLayerNormalization", x, m.norm(), axis=-1, epsilon=EPSILON, stash_type=1)
     for layer in range(LAYERS):
@@ -80,7 +83,10 @@ def model(bits):
         y = m.node("Mul", m.node("Mul", gate, m.node("Sigmoid", gate)), up)
         x, y = skip(m, x, m.linear(y, WIDE, HIDDEN))
     m.nodes.append(helper.make_node("Identity", [m.linear(y, HIDDEN, VOCABULARY, 3.0)], ["logits"], "logits"))
-    values = [helper.make_tensor_value_info(*of) for of in inputs], [helper.make_tensor_value_info(*of) for of in outputs]
+    values = (
+        [helper.make_tensor_value_info(*of) for of in inputs],
+        [helper.make_tensor_value_info(*of) for of in outputs],
+    )
     graph = helper.make_graph(m.nodes, "llama", *values, m.weights)
     domains = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=domains, ir_version=10).SerializeToString()
