@@ -82,7 +82,7 @@ static const library LIBRARIES[] = {
      {"miopenFindSolutions"},
      {"miopenRunSolution"},
      {NULL},
-     {"miopenGetSolutionWorkspaceSize", "miopenGetSolutionSize"},
+     {"miopenGetSolutionWorkspaceSize"},
      true},
     {"hipblaslt",
      make_product,

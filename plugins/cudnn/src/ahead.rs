@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::{PluginError, Refusal};
 
 use crate::compiled::{Maker, Target, properties};
 use crate::cudnn::Cudnn;
-use crate::library::keep_driver;
+use crate::library::keep_open;
 
 /// cuDNN with the properties of a device.
 #[derive(Debug)]
@@ -29,15 +29,14 @@ impl Absent {
             Refusal::new(format!("plans are made for {architecture}, expected one of {}", known.join(", ")))
         })?;
         let cudnn = Cudnn::find()?;
-        let has_driver = keep_driver();
+        let has_driver = keep_open(&["libcuda.so.1"]);
         let properties = properties(cudnn, &board.json()).map_err(|error| {
             let words = error.message();
             Refusal::new(if has_driver {
                 format!("cuDNN does not take the properties of {architecture}: {words}")
             } else {
                 format!(
-                    "cuDNN does not load without a libcuda.so.1, expected a driver or CUDA_PATH with the toolkit's stub of it: \
-                     {words}"
+                    "cuDNN does not load without libcuda.so.1, expected NVIDIA's driver, with or without a device: {words}"
                 )
             })
         })?;

@@ -1,6 +1,6 @@
 //! NVIDIA's libraries, found where the SDK looks for them.
 
-use hipdnn_plugin_sdk::cuda::search::{candidates, driver_stubs};
+use hipdnn_plugin_sdk::cuda::search::candidates;
 use hipdnn_plugin_sdk::dynlib::{self, Candidate, Library};
 
 /// A table from the first of the files of these names.
@@ -18,16 +18,7 @@ pub fn load<T>(
 
 /// Opens the first of these that there is, for as long as the process lives, and says whether there is one.
 pub fn keep_open(names: &[&str]) -> bool {
-    keep_first(&candidates(names))
-}
-
-/// Opens the driver's library, or the stub that the toolkit has of it, for as long as the process lives. Says whether there is either.
-pub fn keep_driver() -> bool {
-    keep_open(&["libcuda.so.1"]) || keep_first(&driver_stubs())
-}
-
-fn keep_first(paths: &[String]) -> bool {
-    let library = paths.iter().find_map(|path| Library::open(path).ok());
+    let library = candidates(names).iter().find_map(|path| Library::open(path).ok());
     // Whoever asks for it by name later gets this one.
     library.map(std::mem::forget).is_some()
 }

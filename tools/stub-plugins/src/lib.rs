@@ -93,7 +93,7 @@ pub struct System<'a> {
 /// Builds the library with this name, unless it was built since its sources changed, and answers where it lies.
 ///
 /// # Errors
-/// When there is no such variant, or the [`compiler`] for C fails, that for C++ for variants that throw or have threads,
+/// When there is no such variant, or the [`compiler()`] for C fails, that for C++ for variants that throw or have threads,
 /// or `strip` for those that it is run on.
 pub fn library(name: &str) -> Result<PathBuf, String> {
     let own = System { compiler, strip: "strip", folder: "", prefix: "lib", ending: ".so", headers: None };

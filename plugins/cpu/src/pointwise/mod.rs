@@ -108,9 +108,10 @@ pub(crate) fn plan_epilogue(
 ) -> Result<Box<dyn BlockEpilogue>, Refusal> {
     let general: Box<dyn BlockEpilogue> =
         plan_elements(chain, output, compute, isa, Threads { most: 1, deterministic: false }, true)?;
-    let Some(form) = SumsAndActivation::of(chain, output.data_type, compute, isa) else {
-        return Ok(general);
-    };
+    // What comes before a normalization reads another tensor than it writes.
+    let is_in_place = chain.inputs.first().is_some_and(|input| input.slot == output.slot);
+    let form = SumsAndActivation::of(chain, output.data_type, compute, isa).filter(|_| is_in_place);
+    let Some(form) = form else { return Ok(general) };
     Ok(with_compute!(compute, T => Box::new(Activated::<T>::new(chain, output, form, general))))
 }
 

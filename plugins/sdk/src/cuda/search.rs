@@ -19,15 +19,6 @@ pub fn candidates(names: &[&str]) -> Vec<String> {
     list(names, folder("HIPDNN_CUDA_PATH").as_deref(), folder("CUDA_PATH").as_deref(), &pip)
 }
 
-/// The driver's library without a driver, which the toolkit has for linking: what needs that library to load, loads with it.
-pub fn driver_stubs() -> Vec<String> {
-    let folder = |name: &str| environment::path(name).map(PathBuf::from);
-    let roots = ["HIPDNN_CUDA_PATH", "CUDA_PATH"].into_iter().filter_map(folder);
-    let files =
-        roots.flat_map(|root| VENDOR_FOLDERS.map(|folder| root.join(folder).join("stubs/libcuda.so")));
-    files.filter(|file| file.is_file()).map(|file| file.to_string_lossy().into_owned()).collect()
-}
-
 fn list(names: &[&str], own: Option<&Path>, toolkit: Option<&Path>, pip: &[PathBuf]) -> Vec<String> {
     let names: Vec<_> = names.iter().map(|name| vendor_name(name)).collect();
     let below = |root: &Path| VENDOR_FOLDERS.map(|folder| root.join(folder));
