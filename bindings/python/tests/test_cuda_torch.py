@@ -289,8 +289,9 @@ def test_running_statistics_follow(momentum, dtype, layout):
         torch.testing.assert_close(got.float(), wanted.float(), rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
     # They are of float whatever the images are of.
     torch.testing.assert_close(results[1][1], results[0][1], rtol=1e-3, atol=1e-3)
-    # PyTorch's own is as fast on GPUs, so that a call costs nothing more.
-    assert not any(row.function == "native_batch_norm" for row in hipdnn.torch.report())
+    routed = any(row.routed for row in hipdnn.torch.report() if row.function == "native_batch_norm")
+    # Engines take images of this type; unless everything is asked for, PyTorch computes, which is as fast on GPUs.
+    assert routed or dtype != torch.bfloat16, hipdnn.torch.report()
 
 
 def test_gradients_are_computed_in_pytorchs_thread():

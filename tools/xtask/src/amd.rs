@@ -73,7 +73,7 @@ pub fn test(workspace: &Workspace, words: &[String], order: Order) -> Result<(),
     steps.summary()
 }
 
-/// The steps of [`test`].
+/// The steps of [`test()`].
 pub fn run_steps(workspace: &Workspace, words: &[String], order: Order, steps: &mut Steps) {
     if let Err(failure) = on_emulated_device(workspace, words, order, steps) {
         steps.report("engines for AMD GPUs on an emulated device", Duration::ZERO, Err(failure));
