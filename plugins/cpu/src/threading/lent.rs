@@ -53,7 +53,7 @@ struct Call<'a> {
 }
 
 /// Calls `work` once with each index below `workers` on the pool that was lent to this thread, and returns when all calls have
-/// returned; or answers false where there is none. Work that is not worth waking threads stays here. A panic of one of the calls is resumed here.
+/// returned. Answers false if no pool was lent. Work that is not worth waking threads stays here. A panic of one of the calls is resumed here.
 pub(crate) fn run(workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) -> bool {
     let Some(key) = POOL.get().copied().flatten() else { return false };
     let word = key.get();
