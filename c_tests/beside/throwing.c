@@ -129,17 +129,22 @@ static void check_asking(hipdnnBackendDescriptor_t graph, const char* function)
 }
 
 /* The configuration asks for the workspace, for which some engines plan. */
+static hipdnnStatus_t finalize_both(hipdnnBackendDescriptor_t config, hipdnnBackendDescriptor_t plan)
+{
+    const hipdnnStatus_t status = hipdnnBackendFinalize(config);
+    if (status != HIPDNN_STATUS_SUCCESS) {
+        return status;
+    }
+    put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    return hipdnnBackendFinalize(plan);
+}
+
 static void check_planning(hipdnnBackendDescriptor_t graph, const char* function)
 {
     hipdnnBackendDescriptor_t config = open_config(graph);
     hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     setenv("STANDIN_THROWS", function, 1);
-    hipdnnStatus_t status = hipdnnBackendFinalize(config);
-    if (status == HIPDNN_STATUS_SUCCESS) {
-        put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-        status = hipdnnBackendFinalize(plan);
-    }
-    check_threw(status, function);
+    check_threw(finalize_both(config, plan), function);
     unsetenv("STANDIN_THROWS");
     drop(plan);
     drop(config);
@@ -155,11 +160,7 @@ static void check_lying(hipdnnBackendDescriptor_t graph, const char* function)
     hipdnnBackendDescriptor_t config = open_config(graph);
     hipdnnBackendDescriptor_t plan = make(HIPDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     setenv("STANDIN_LIES", function, 1);
-    hipdnnStatus_t status = hipdnnBackendFinalize(config);
-    if (status == HIPDNN_STATUS_SUCCESS) {
-        put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-        status = hipdnnBackendFinalize(plan);
-    }
+    hipdnnStatus_t status = finalize_both(config, plan);
     if (status == HIPDNN_STATUS_SUCCESS) {
         status = hipdnnBackendGetSerializedExecutionPlan_ext(plan, 0, &bytes, NULL);
     }

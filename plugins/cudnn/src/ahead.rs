@@ -75,7 +75,7 @@ struct Board {
 }
 
 /// The numbers are those of the boards' data sheets and of the table of technical specifications in the CUDA programming guide; those of
-/// `sm_90` are what an H200 reports, but for its memory, which is the H100's.
+/// `sm_90` are what an H200 reports, but for the L2 cache and the memory, which are the H100's.
 const BOARDS: [Board; 6] = [
     Board {
         version: 800,
@@ -163,7 +163,7 @@ impl Board {
         format!("sm_{}", self.version / 10)
     }
 
-    /// The properties as cuDNN writes them: 9.8 has all but three of the keys, which later versions ask for.
+    /// The properties as cuDNN 9.28 writes them; 9.19 has three keys less, and passes over those.
     fn json(&self) -> String {
         let mut text = String::from(
             "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"deviceName\":\"",

@@ -44,7 +44,7 @@ pub fn compile(
     }
     let (mut rows, mut entries) = (Vec::new(), Vec::new());
     for device in devices {
-        let (more, plans) = for_device(cli, arguments, device)?;
+        let (more, plans) = for_device(cli, arguments, &arguments.graphs, device)?;
         rows.extend(more);
         entries.extend(plans);
     }
@@ -72,28 +72,30 @@ pub fn compile(
 /// What became of graphs, and their plans.
 type Made = (Vec<Row>, Vec<Entry>);
 
-/// Has a process of its own make the plans for a device. Where a vendor's library ends the process, each graph gets its own one.
-fn for_device(cli: &crate::cli::Cli, arguments: &Compile, device: &str) -> Result<Made> {
-    let (mut rows, mut entries) = match in_process(cli, arguments, &arguments.graphs, device)? {
-        Ok(made) => return Ok(made),
-        Err(_) => Made::default(),
-    };
-    for path in &arguments.graphs {
-        match in_process(cli, arguments, std::slice::from_ref(path), device)? {
-            Ok((more, plans)) => {
-                rows.extend(more);
-                entries.extend(plans);
-            }
-            Err(end) => rows.push(Row {
+/// Has a process of its own make the plans of graphs for a device. Where a vendor's library ends it, each graph gets its own process.
+fn for_device(cli: &crate::cli::Cli, arguments: &Compile, graphs: &[PathBuf], device: &str) -> Result<Made> {
+    match (in_process(cli, arguments, graphs, device)?, graphs) {
+        (Ok(made), _) => Ok(made),
+        (Err(end), [path]) => {
+            let row = Row {
                 graph: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
                 device: device.to_owned(),
                 engine: String::new(),
                 bytes: 0,
                 reasons: vec![format!("the process that planned it ended: {end}")],
-            }),
+            };
+            Ok((vec![row], Vec::new()))
+        }
+        (Err(_), graphs) => {
+            let (mut rows, mut entries) = Made::default();
+            for graph in graphs.chunks(1) {
+                let (more, plans) = for_device(cli, arguments, graph, device)?;
+                rows.extend(more);
+                entries.extend(plans);
+            }
+            Ok((rows, entries))
         }
     }
-    Ok((rows, entries))
 }
 
 /// Has a process make plans; the inner error is how it was ended, if it was.
