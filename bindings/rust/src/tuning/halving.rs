@@ -12,16 +12,19 @@ use super::problem::{Candidate, Configuration, Measure, Outcome, Problem, Strate
 pub const NAME: &str = "halving";
 
 /// The runs of the first round.
-const FIRST_RUNS: u32 = 3;
+const FIRST_RUNS: u32 = 2;
 
 /// How many configurations are left when halving ends.
 const FINALISTS: usize = 3;
 
 /// The runs of a finalist.
-const LAST_RUNS: u32 = 24;
+const LAST_RUNS: u32 = 12;
 
 /// An engine that takes so many times as long as the best is not looked at any more: no knob makes up for that.
 const HOPELESS: f64 = 3.0;
+
+/// A setting that alone makes an engine so many times as slow is not tried beside others.
+const UNLIKELY: f64 = 1.3;
 
 /// What is faster by less than this part may be chance.
 const CHANCE: f64 = 0.01;
@@ -90,6 +93,11 @@ impl Field<'_> {
         }
     }
 
+    fn time(&self, configuration: &Configuration) -> Option<Duration> {
+        let entry = self.entries.iter().find(|entry| entry.configuration == *configuration);
+        entry.map(|entry| entry.time)
+    }
+
     fn best(&self) -> Option<&Entry> {
         self.entries.first()
     }
@@ -147,8 +155,13 @@ fn sweep(field: &mut Field<'_>, candidates: &[&Candidate]) -> bool {
     let mut is_faster = false;
     for tunable in of_best.into_iter().flat_map(|candidate| &candidate.knobs) {
         let Some(before) = field.best().cloned() else { return false };
+        let own = Configuration::of(before.configuration.engine);
+        let usual = field.time(&own);
         for value in &tunable.values {
-            field.add(before.configuration.with(tunable, value), FIRST_RUNS * 2);
+            let alone = field.time(&own.with(tunable, value));
+            if !alone.zip(usual).is_some_and(|(alone, usual)| alone > usual.mul_f64(UNLIKELY)) {
+                field.add(before.configuration.with(tunable, value), FIRST_RUNS * 2);
+            }
         }
         if field.best().is_some_and(|best| best.number != before.number) {
             field.refine(2, LAST_RUNS / 2);
