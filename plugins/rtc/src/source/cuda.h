@@ -58,6 +58,21 @@ DEVICE float float_smaller(float x, float y)
 DEVICE float float_larger(float x, float y) { return x >= y || x != x ? x : y; }
 DEVICE float float_smaller(float x, float y) { return x <= y || x != x ? x : y; }
 #endif
+#if __CUDA_ARCH__ >= 890
+#define HAS_BYTE_FLOATS
+DEVICE unsigned char e4m3_made(float r)
+{
+    unsigned short s;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(s) : "f"(0.0f), "f"(r));
+    return (unsigned char)s;
+}
+DEVICE unsigned char e5m2_made(float r)
+{
+    unsigned short s;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(s) : "f"(0.0f), "f"(r));
+    return (unsigned char)s;
+}
+#endif
 // Good to some 2^-22 of the result; what is below 2^-126 counts as 0.
 DEVICE float quick_exp2(float x)
 {

@@ -131,7 +131,12 @@ impl Group {
             };
             return Ok(self.compute(Level::Row, real, text, &[]));
         }
-        let place = if tensor.is_runtime_pass_by_value { Place::Argument(uid) } else { Place::Memory(uid) };
+        let is_small = matches!(tensor.data_type, DataType::Fp8E4m3 | DataType::Fp8E5m2);
+        let place = match tensor.is_runtime_pass_by_value {
+            true if is_small => return Err(name(BYTE_FLOAT.to_owned())),
+            true => Place::Argument(uid),
+            false => Place::Memory(uid),
+        };
         let access = access(tensor, place, strides)?;
         Ok(self.load(access, uid, real))
     }
@@ -316,8 +321,11 @@ fn tensor(graph: &Graph, uid: i64) -> Result<&Tensor, Refusal> {
 }
 
 fn given(value: &TensorValue) -> Result<f64, Refusal> {
-    value.as_f64().ok_or_else(|| "has an 8-bit float as its value, expected a wider type".to_owned())
+    value.as_f64().ok_or_else(|| BYTE_FLOAT.to_owned())
 }
+
+/// Why a scalar is refused.
+const BYTE_FLOAT: &str = "has an 8-bit float as its value, expected a wider type";
 
 /// A tensor spread over a domain.
 pub(super) fn access(tensor: &Tensor, place: Place, strides: [usize; MAX_RANK]) -> Result<Access, Refusal> {

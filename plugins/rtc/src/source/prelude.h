@@ -103,6 +103,62 @@ struct u8 {
         return saturated<type, R>(r, (R)0, (R)256, 0, 255);
     }
 };
+
+// A double as a float whose last bit says whether it is exact, so that rounding it once more rounds the double.
+DEVICE float to_odd(float r) { return r; }
+DEVICE float to_odd(double r)
+{
+    const float near = (float)r;
+    if ((double)near == r || near != near || bits_of(near) << 1 == 0xff000000u)
+        return near;
+    const unsigned below = bits_of(near) - ((near < 0 ? -near : near) > (r < 0 ? -r : r) ? 1u : 0u);
+    return float_of(below | 1u);
+}
+#ifndef HAS_BYTE_FLOATS
+// Floats of 8 bits (OFP8 1.0) with MANTISSA bits behind the point: to the nearest, ties to even; what is too large becomes the largest.
+template <int MANTISSA, int BIAS>
+DEVICE unsigned char byte_float_made(float r, float most)
+{
+    const unsigned sign = bits_of(r) >> 24 & 0x80u;
+    const float size = float_of(bits_of(r) & 0x7fffffffu);
+    if (r != r)
+        return sign | 0x7fu;
+    const unsigned bits = bits_of(size < most ? size : most);
+    const float least = float_of((unsigned)(128 - BIAS) << 23);
+    // Added to a number whose last bit is worth that of a subnormal one, a size is rounded to such bits.
+    const float shift = float_of((unsigned)(128 - BIAS - MANTISSA + 23) << 23);
+    const unsigned small = bits_of(size + shift) - bits_of(shift);
+    const unsigned half = (1u << (22 - MANTISSA)) - 1 + (bits >> (23 - MANTISSA) & 1u);
+    const unsigned normal = ((bits + half) >> (23 - MANTISSA)) - ((unsigned)(127 - BIAS) << MANTISSA);
+    return sign | (size < least ? small : normal);
+}
+DEVICE unsigned char e4m3_made(float r) { return byte_float_made<3, 7>(r, 448.0f); }
+DEVICE unsigned char e5m2_made(float r) { return byte_float_made<2, 15>(r, 57344.0f); }
+#endif
+struct e4m3 {
+    typedef unsigned char type;
+    static DEVICE float load(type s)
+    {
+        const unsigned size = s & 0x7fu;
+        const float normal = float_of((size << 20) + (120u << 23));
+        const float whole = size == 0x7fu ? float_of(0x7fc00000u) : size < 8 ? (float)size * 0.001953125f : normal;
+        return s & 0x80u ? -whole : whole;
+    }
+    template <class R>
+    static DEVICE type store(R r)
+    {
+        return e4m3_made(to_odd(r));
+    }
+};
+struct e5m2 {
+    typedef unsigned char type;
+    static DEVICE float load(type s) { return half_read((unsigned short)(s << 8)); }
+    template <class R>
+    static DEVICE type store(R r)
+    {
+        return e5m2_made(to_odd(r));
+    }
+};
 struct truth {
     typedef unsigned char type;
     static DEVICE int load(type s) { return s != 0; }

@@ -143,6 +143,17 @@ fn what_is_stored_is_rounded_once() {
 }
 
 #[test]
+fn floats_of_eight_bits_are_elements_but_not_arguments() {
+    let mut chain = graph(&[WHOLE, WHOLE], vec![pointwise(PointwiseMode::Neg, 1, None, 2)]);
+    (chain.tensors[0].data_type, chain.tensors[1].data_type) = (DataType::Fp8E5m2, DataType::Fp8E4m3);
+    let text = generate(&chain).unwrap().kernels[0].text.clone();
+    assert!(text.contains("e5m2") && text.contains("pack<e4m3, "), "{text}");
+    chain.tensors[0].dims = vec![1, 1];
+    chain.tensors[0].is_runtime_pass_by_value = true;
+    assert!(generate(&chain).unwrap_err().contains("an 8-bit float as its value"));
+}
+
+#[test]
 fn rows_are_kept_as_they_lie_in_memory_as_long_as_there_are_registers() {
     let kept = |columns: i64, data_type: DataType| {
         let mut graph = softmax();
@@ -298,14 +309,14 @@ fn the_first_thing_that_is_not_computed_is_named() {
     matmul.nodes.truncate(1);
     matmul.nodes[0].operation = Operation::from(Matmul { a: 1, b: 2, c: 3 });
     let mut small = softmax();
-    small.tensors[0].data_type = DataType::Fp8E4m3;
+    small.tensors[0].data_type = DataType::Fp8E8m0;
     let mut integer = softmax();
     integer.nodes[0].compute_type = DataType::Int32;
     let mut large = softmax();
     large.tensors[0].strides[0] = 1 << 40;
     for (graph, expected) in [
         (matmul, "expected pointwise, reduction"),
-        (small, "data type is fp8_e4m3"),
+        (small, "data type is fp8_e8m0"),
         (integer, "compute type is int32"),
         (large, "expected at most 2147483647"),
     ] {

@@ -64,9 +64,11 @@ pub fn element(data_type: DataType) -> Result<&'static str, Refusal> {
         DataType::Int8 => "i8",
         DataType::Uint8 => "u8",
         DataType::Boolean => "truth",
+        DataType::Fp8E4m3 => "e4m3",
+        DataType::Fp8E5m2 => "e5m2",
         other => {
             return Err(format!(
-                "data type is {}, expected float, double, half, bfloat16, an integer of 8, 32 or 64 bits, or boolean",
+                "data type is {}, expected float, double, half, bfloat16, fp8_e4m3, fp8_e5m2, an integer of 8, 32 or 64 bits, or boolean",
                 other.name()
             ));
         }

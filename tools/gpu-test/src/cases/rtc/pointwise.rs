@@ -1,5 +1,5 @@
-use hipdnn_plugin_sdk::graph::operation::Pointwise;
-use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
+use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction};
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
 use crate::case::{Case, Order};
 use crate::cases::{ORDERS, TYPES};
@@ -143,10 +143,33 @@ fn conversions(data_type: DataType) -> Case {
         DataType::Int8,
         DataType::Uint8,
         DataType::Boolean,
+        DataType::Fp8E4m3,
+        DataType::Fp8E5m2,
     ] {
         let y = case.output(to, &[3, 16], FIRST);
         case.node(Pointwise::new(PointwiseMode::Mul, x, Some(factor), y));
     }
+    case.tolerance = 1e-6;
+    case
+}
+
+/// What a step with delayed scaling needs of a tensor: 8-bit floats by rows and by columns, and the largest magnitude.
+fn delayed_scaling(data_type: DataType) -> Case {
+    let mut case =
+        Case::new(format!("bfloat16 scaled to {} in both orders, with its largest", data_type.name()));
+    let dims = [12, 40];
+    let x = case.input(DataType::Bfloat16, &dims, FIRST, [-3.0, 3.0]);
+    let scale = case.input(DataType::Float, &[1, 1], FIRST, [90.0, 100.0]);
+    let (scaled, size) =
+        (case.between(DataType::Float, &dims, FIRST), case.between(DataType::Float, &dims, FIRST));
+    case.node(Pointwise::new(PointwiseMode::Mul, x, Some(scale), scaled));
+    for strides in [[40, 1], [1, 12]] {
+        let small = case.output_with_strides(data_type, &dims, &strides);
+        case.node(Pointwise::new(PointwiseMode::Identity, scaled, None, small));
+    }
+    case.node(Pointwise::new(PointwiseMode::Abs, x, None, size));
+    let largest = case.output(DataType::Float, &[1, 1], FIRST);
+    case.node(Reduction { in_: size, out: largest, mode: ReductionMode::Max, is_deterministic: false });
     case.tolerance = 1e-6;
     case
 }
@@ -177,9 +200,9 @@ pub fn cases() -> Vec<Case> {
         }
     }
     cases.extend(every_mode(DataType::Int32));
-    for data_type in [DataType::Float, DataType::Int64, DataType::Int8, DataType::Boolean] {
-        cases.push(conversions(data_type));
-    }
+    use DataType::{Boolean, Double, Float, Fp8E4m3, Fp8E5m2, Int8, Int64};
+    cases.extend([Float, Double, Int64, Int8, Boolean, Fp8E4m3, Fp8E5m2].map(conversions));
+    cases.extend([Fp8E4m3, Fp8E5m2].map(delayed_scaling));
     cases.extend([mixed_orders(), broadcasts(), causal_mask(), double()]);
     // More than one workgroup, and a workgroup that is not full.
     cases.push(chain(DataType::Float, FIRST, [2, 3, 20, 36]));
