@@ -3,7 +3,7 @@
 python examples_python/fp8_gpt.py [--steps 200] [--device cuda] [--block 4096 8192]
 
 The layers' factors are scaled to 8 bits by the largest magnitude of the step before (delayed scaling): one graph writes a tensor's
-8-bit floats by rows and by columns, and its largest magnitude. Values and weights are fp8_e4m3, gradients fp8_e5m2. Products sum in single
+8-bit floats by rows and by columns, another its largest magnitude. Values and weights are fp8_e4m3, gradients fp8_e5m2. Products sum in single
 precision. Attention, normalizations and the optimizer stay PyTorch's.
 """
 
@@ -35,14 +35,16 @@ SINGLE = {"intermediate_data_type": "float", "compute_data_type": "float"}
 
 @functools.cache
 def quantizer(rows, columns, of, to):
-    """The graph x -> x * scale in 8 bits by rows and by columns, and the largest magnitude of x."""
+    """The graphs x -> x * scale in 8 bits by rows and by columns, and x -> the largest magnitude of x."""
     graph = hipdnn.Graph("quantize", io_data_type=NAMES[of], **SINGLE)
     x, scale = graph.tensor([rows, columns]), graph.tensor([1, 1], data_type="float")
     scaled = graph.mul(x, scale)
     by_rows, by_columns = (graph.identity(scaled).set_data_type(NAMES[to]).set_output(True) for _ in range(2))
     by_columns.set_stride([1, rows])
-    largest = graph.reduction(graph.abs(x), reduction_mode.MAX).set_data_type("float").set_output(True)
-    return graph, x, scale, by_rows, by_columns, largest
+    sizes = hipdnn.Graph("largest", io_data_type=NAMES[of], **SINGLE)
+    same = sizes.tensor([rows, columns])
+    largest = sizes.reduction(sizes.abs(same), reduction_mode.MAX).set_data_type("float").set_output(True)
+    return (graph, x, scale, by_rows, by_columns), (sizes, same, largest)
 
 
 @functools.cache
@@ -70,7 +72,8 @@ class Scales:
         return len(self.tops) - 1
 
     def ready(self):
-        self.top = torch.tensor(self.tops, device=self.device)
+        # A row for each tensor: NVIDIA's libraries want scales at multiples of 16 bytes.
+        self.top = torch.tensor(self.tops, device=self.device)[:, None].expand(-1, 4).contiguous()
         self.largest, self.scale, self.inverse = (torch.ones_like(self.top) for _ in range(3))
 
     def step(self):
@@ -84,13 +87,15 @@ class Small:
 
     def __init__(self, scales, place, x, dtype):
         rows, columns = x.shape
-        graph, of, scale, by_rows, by_columns, largest = quantizer(rows, columns, x.dtype, dtype)
+        (graph, of, scale, by_rows, by_columns), (sizes, same, largest) = quantizer(rows, columns, x.dtype, dtype)
         self.rows = torch.empty(rows, columns, dtype=dtype, device=x.device)
         self.columns = torch.empty(columns, rows, dtype=dtype, device=x.device)
-        at = slice(place, place + 1)
-        self.inverse = scales.inverse[at]
-        arrays = {of: x, scale: scales.scale[at].view(1, 1), by_rows: self.rows, by_columns: self.columns.t()}
-        graph.execute({**arrays, largest: scales.largest[at].view(1, 1)})
+        largest_of_x, scale_of_x, self.inverse = (
+            of_all[place, :1] for of_all in (scales.largest, scales.scale, scales.inverse)
+        )
+        arrays = {of: x, scale: scale_of_x.view(1, 1), by_rows: self.rows, by_columns: self.columns.t()}
+        graph.execute(arrays)
+        sizes.execute({same: x, largest: largest_of_x.view(1, 1)})
 
 
 def multiplied(a, b, inverses, to, bias=None):
@@ -148,12 +153,12 @@ def in_eight_bits(model, device):
     return scales
 
 
-def losses(steps, device, with_eight_bits):
+def losses(steps, device, width, with_eight_bits):
     text = TEXT.read_text(encoding="utf-8")
     letters = sorted(set(text))
     data = torch.tensor([letters.index(letter) for letter in text])
     torch.manual_seed(0)
-    model = GPT(-(-len(letters) // 16) * 16, 128, 4, 4, 64).to(device)
+    model = GPT(-(-len(letters) // 16) * 16, width, 4, 4, 64).to(device)
     scales = in_eight_bits(model, device) if with_eight_bits else None
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     found = []
@@ -203,15 +208,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--width", type=int, default=128, help="numbers for each letter")
     parser.add_argument("--block", type=int, nargs="*", default=[], help="sizes of blocks to time, on 4 x 2048 tokens")
     arguments = parser.parse_args()
-    wide, small = (losses(arguments.steps, arguments.device, eight) for eight in (False, True))
+    wide, small = (losses(arguments.steps, arguments.device, arguments.width, eight) for eight in (False, True))
     last = max(1, arguments.steps // 10)
     means = [statistics.mean(found[-last:]) for found in (wide, small)]
-    print(f"loss of the last {last} of {arguments.steps} steps: bfloat16 {means[0]:.4f}, fp8 {means[1]:.4f}, ratio {means[1] / means[0]:.4f}")
+    print(
+        f"loss of the last {last} of {arguments.steps} steps: bfloat16 {means[0]:.4f}, fp8 {means[1]:.4f}, ratio {means[1] / means[0]:.4f}"
+    )
     for size in arguments.block:
         wide, small = block_times(size, arguments.device)
-        print(f"block of {size}, forward and backward: bfloat16 {wide:.3f} ms, fp8 {small:.3f} ms, {wide / small:.2f} times as fast")
+        print(
+            f"block of {size}, forward and backward: bfloat16 {wide:.3f} ms, fp8 {small:.3f} ms, {wide / small:.2f} times as fast"
+        )
 
 
 if __name__ == "__main__":

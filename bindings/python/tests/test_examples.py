@@ -110,3 +110,13 @@ def test_training_is_compared(arguments, kinds, calls, monkeypatch, capsys):
     compare = sys.modules["compare"]
     of_kind = [[int(row[1]) for row in rows if any(word in row[0] for word in compare.KINDS[kind])] for kind in kinds]
     assert [sum(counts) for counts in of_kind] == calls
+
+
+def test_products_of_eight_bits_train_as_bfloat16_does(monkeypatch, capsys):
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setattr("sys.argv", ["fp8_gpt.py", "--steps", "12", "--width", "32"])
+    runpy.run_path(str(EXAMPLES / "fp8_gpt.py"), run_name="__main__")
+    wide, small, ratio = (float(number) for number in re.findall(r"\d+\.\d+", capsys.readouterr().out)[:3])
+    # The first of them are at a loss of 4.5 and more.
+    assert wide < 4.2 and small < 4.2 and 0.98 < ratio < 1.02

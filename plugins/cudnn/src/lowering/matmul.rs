@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use hipdnn_plugin_planner::Refusal;
-use hipdnn_plugin_sdk::graph::{Node, operation};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor, operation};
 
 use super::{Builder, Descriptor, TensorPlace, data_type};
 use crate::names::{
@@ -13,6 +13,9 @@ use crate::names::{
     ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, BACKEND_MATMUL_DESCRIPTOR,
     BACKEND_OPERATION_MATMUL_DESCRIPTOR,
 };
+
+/// Bytes.
+const SCALE_ALIGNMENT: i64 = 16;
 
 /// Tensors with the rows, columns and terms that count in each matrix of the batch.
 #[derive(Clone, Copy, Default)]
@@ -31,6 +34,7 @@ pub(super) fn lower(
 ) -> Result<(), Refusal> {
     let rounds = builder.multiplies([operation.a, operation.b]);
     builder.lowered.described.rounds_to_tf32 |= rounds;
+    check_scales(builder.graph, operation)?;
     let (a, b) = (builder.tensor(operation.a)?, builder.tensor(operation.b)?);
     let c = builder.tensor(operation.c)?;
     let [of_a, of_b] = [a, b].map(|place| builder.shape(place).dims);
@@ -46,6 +50,27 @@ pub(super) fn lower(
     }
     builder.product(data_type(node.compute_type)?, a, b, c, Counts::default());
     Ok(())
+}
+
+/// Products of 8-bit floats read scales 16 bytes at a time: cuDNN 9.19 makes a plan for others, too, which fails.
+fn check_scales(graph: &Graph, operation: &operation::Matmul) -> Result<(), Refusal> {
+    let is_small = |uid: i64| {
+        let data_type = graph.tensor(uid).map(|tensor| tensor.data_type);
+        matches!(data_type, Some(DataType::Fp8E4m3 | DataType::Fp8E5m2))
+    };
+    if !is_small(operation.a) && !is_small(operation.b) {
+        return Ok(());
+    }
+    let is_scale = |tensor: &&Tensor| {
+        let is_given = !tensor.is_virtual && tensor.value.is_none() && !tensor.is_runtime_pass_by_value;
+        is_given && tensor.dims.iter().all(|dim| *dim == 1)
+    };
+    match graph.tensors.iter().filter(is_scale).find(|tensor| tensor.alignment % SCALE_ALIGNMENT != 0) {
+        None => Ok(()),
+        Some(Tensor { uid, name, alignment, .. }) => Err(format!(
+            "tensor {uid} \"{name}\": alignment is {alignment}, expected {SCALE_ALIGNMENT} of a scale beside 8-bit floats"
+        )),
+    }
 }
 
 impl Builder<'_> {

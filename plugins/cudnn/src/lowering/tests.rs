@@ -342,3 +342,20 @@ fn scales_of_blocks_are_lowered_for_factors_of_products() {
     let refusal = lower(&graph(tensors, vec![quantize.into()])).unwrap_err();
     assert!(refusal.contains("operation: makes scales"), "{refusal}");
 }
+
+#[test]
+fn scales_beside_floats_of_eight_bits_are_aligned() {
+    let refusal = |data_type, alignment| {
+        let mut tensors = vec![tensor(1, &[2, 16, 64]), tensor(2, &[2, 64, 16]), tensor(3, &[2, 16, 16])];
+        tensors.extend([tensor(4, &[1, 1, 1]), tensor(5, &[2, 16, 16])]);
+        (tensors[0].data_type, tensors[1].data_type) = (data_type, data_type);
+        tensors[2].is_virtual = true;
+        tensors[3].alignment = alignment;
+        let scaled = Pointwise::new(PointwiseMode::Mul, 3, Some(4), 5);
+        lower(&graph(tensors, vec![Matmul { a: 1, b: 2, c: 3 }.into(), scaled.into()])).err()
+    };
+    assert_eq!(refusal(DataType::Fp8E5m2, 16), None);
+    assert_eq!(refusal(DataType::Half, 4), None);
+    let expected = "alignment is 4, expected 16 of a scale beside 8-bit floats";
+    assert!(refusal(DataType::Fp8E4m3, 4).is_some_and(|refusal| refusal.contains(expected)));
+}

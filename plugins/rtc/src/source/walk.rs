@@ -26,6 +26,9 @@ const NEIGHBOURS: usize = 64;
 const FEW_NEIGHBOURS: usize = 8;
 /// Elements of 4 bytes that such a thread reads at once.
 const READS: usize = 8;
+/// Indices and vectors of a tile, where two accesses have their neighbours along different dimensions: threads that follow each other write
+/// 32 neighbours of one, and those of a workgroup read 8 vectors side by side of the other.
+const TILE: (usize, usize) = (32, 8);
 /// Threads, and workgroups, that keep a device busy.
 const MANY: usize = 1 << 16;
 const MANY_BLOCKS: usize = 256;
@@ -67,6 +70,28 @@ impl Axes {
             }
         }
         joined
+    }
+
+    /// The same in tiles, where an access has its neighbours along another dimension than the innermost, which is taken in vectors.
+    fn tiled(self, accesses: &[Access], lanes: usize) -> Self {
+        let Some(inner) = self.dims.len().checked_sub(1) else { return self };
+        let other = accesses.iter().zip(&self.strides).find_map(|(access, strides)| {
+            let is_across = matches!(access.place, Place::Memory(_)) && strides[inner] > 1;
+            strides[..inner].iter().position(|stride| is_across && *stride == 1)
+        });
+        let Some(other) = other else { return self };
+        let width = TILE.1 * lanes;
+        if !self.dims[other].is_multiple_of(TILE.0) || !self.dims[inner].is_multiple_of(width) {
+            return self;
+        }
+        let rest: Vec<usize> = (0..inner).filter(|axis| *axis != other).collect();
+        let split =
+            |of: &[usize], tiles: [usize; 5]| rest.iter().map(|axis| of[*axis]).chain(tiles).collect();
+        let tiles = [self.dims[other] / TILE.0, self.dims[inner] / width, TILE.1, TILE.0, lanes];
+        let strides = self.strides.iter().map(|of| {
+            split(of, [of[other] * TILE.0, of[inner] * width, of[inner] * lanes, of[other], of[inner]])
+        });
+        Self { dims: split(&self.dims, tiles), strides: strides.collect() }
     }
 
     /// The number of indices.
@@ -131,8 +156,9 @@ impl Walk {
         let rows = Axes::new(&rows, dims, accesses, &guide);
         let elements = Axes::new(&elements, dims, accesses, &guide);
         let lanes = if along_row && !one_by_one { lanes(&rows, &elements, accesses) } else { 1 };
-        let items = elements.count() / lanes;
         let reduces = reduced.is_some();
+        let elements = if lanes > 1 && !reduces { elements.tiled(accesses, lanes) } else { elements };
+        let items = elements.count() / lanes;
         let (threads, rows_at_once) = if !reduces {
             (BLOCK, 1)
         } else if along_row {
@@ -240,6 +266,18 @@ mod tests {
         let walk = Walk::new(&[2, 3, 4, 5], None, &[whole, channel], false);
         assert_eq!((walk.elements.dims.as_slice(), walk.lanes), ([40, 3].as_slice(), 1));
         assert_eq!(walk.elements.strides, [[3, 1], [0, 1]]);
+    }
+
+    #[test]
+    fn what_is_read_by_rows_and_written_by_columns_is_walked_over_in_tiles() {
+        let by_rows = access(DataType::Float, &[4096, 64, 1], 16);
+        let by_columns = access(DataType::Float, &[4096, 1, 64], 16);
+        let walk = Walk::new(&[3, 64, 64], None, &[by_rows.clone(), by_columns], false);
+        assert_eq!((walk.elements.dims.as_slice(), walk.lanes), ([3, 2, 2, 8, 32, 4].as_slice(), 4));
+        assert_eq!(walk.elements.strides, [[4096, 2048, 32, 4, 64, 1], [4096, 32, 2048, 256, 1, 64]]);
+        let short = access(DataType::Float, &[1, 48], 16);
+        let walk = Walk::new(&[48, 64], None, &[access(DataType::Float, &[64, 1], 16), short], false);
+        assert_eq!(walk.elements.dims, [48, 64]);
     }
 
     #[test]

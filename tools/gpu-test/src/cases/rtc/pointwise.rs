@@ -89,6 +89,18 @@ fn mixed_orders() -> Case {
     case
 }
 
+/// The same in tiles.
+fn tiles(data_type: DataType) -> Case {
+    let mut case = Case::new(format!("{} by rows into rows, columns and columns in turn", data_type.name()));
+    let dims = [2, 64, 128];
+    let x = case.input(data_type, &dims, FIRST, [-1.0, 1.0]);
+    for strides in [[8192, 128, 1], [8192, 1, 64], [64, 1, 128]] {
+        let y = case.output_with_strides(data_type, &dims, &strides);
+        case.node(Pointwise::new(PointwiseMode::Neg, x, None, y));
+    }
+    case
+}
+
 /// Tensors of a lower rank, numbers in the graph, and a virtual tensor that is spread and so goes through the workspace.
 fn broadcasts() -> Case {
     let mut case = Case::new("a vector, a number and a virtual tensor spread over the rest");
@@ -200,9 +212,10 @@ pub fn cases() -> Vec<Case> {
         }
     }
     cases.extend(every_mode(DataType::Int32));
-    use DataType::{Boolean, Double, Float, Fp8E4m3, Fp8E5m2, Int8, Int64};
+    use DataType::{Bfloat16, Boolean, Double, Float, Fp8E4m3, Fp8E5m2, Int8, Int64};
     cases.extend([Float, Double, Int64, Int8, Boolean, Fp8E4m3, Fp8E5m2].map(conversions));
     cases.extend([Fp8E4m3, Fp8E5m2].map(delayed_scaling));
+    cases.extend([Float, Bfloat16, Fp8E4m3].map(tiles));
     cases.extend([mixed_orders(), broadcasts(), causal_mask(), double()]);
     // More than one workgroup, and a workgroup that is not full.
     cases.push(chain(DataType::Float, FIRST, [2, 3, 20, 36]));
