@@ -5,6 +5,8 @@
 //!
 //! This crate is built as the shared library; as a Rust library it serves tests and benchmarks only.
 
+#[cfg(test)]
+mod allocations;
 pub mod c_api;
 mod cache_limit;
 mod call;

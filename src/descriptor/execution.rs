@@ -226,12 +226,8 @@ impl FrozenPlan {
         let Some(sharing) = self.context.owner().graph().and_then(VerifiedGraph::sharing) else {
             return Ok(());
         };
-        let other_layout = |(uid, dims, strides): (i64, &[i64], &[i64])| {
-            Some((uid, sharing.tensor(uid)?.view.with_layout(dims, strides)))
-        };
-        let layouts: Vec<_> =
-            pack.overrides().into_iter().flat_map(Overrides::layouts).filter_map(other_layout).collect();
-        let Some(clash) = overlap::clash(sharing, pack.buffers(), &layouts) else { return Ok(()) };
+        let layouts = pack.overrides().into_iter().flat_map(Overrides::layouts);
+        let Some(clash) = overlap::clash(sharing, pack.buffers(), layouts) else { return Ok(()) };
         let Clash { written, other, is_other_written } = clash;
         let (does, expected) = if is_other_written {
             ("writes, too", "memory of its own for each")

@@ -1,5 +1,7 @@
 //! Whether two strided tensors have a byte in common.
 
+use smallvec::SmallVec;
+
 use super::View;
 
 /// How many steps are looked through. Layouts of use take a dozen; where it takes more, the tensors count as apart.
@@ -17,7 +19,7 @@ struct Axis {
 
 /// Whether an element of `one` and one of `other`, which begins `distance` bytes behind it, share a byte.
 pub fn share(one: &View, other: &View, distance: i64) -> bool {
-    let mut axes: Vec<Axis> = Vec::new();
+    let mut axes: SmallVec<[Axis; MOST_AXES]> = SmallVec::new();
     for (view, sign) in [(one, -1), (other, 1)] {
         for (dim, stride) in view.dims() {
             let stride = i128::from(stride) * view.size() * sign;

@@ -8,12 +8,13 @@
 mod lattice;
 mod structure;
 
-pub use structure::{Sharing, View};
+pub use structure::Sharing;
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t as DeviceBuffer;
 use hipdnn_plugin_sdk::wire::{Span, TensorSummary};
+use smallvec::SmallVec;
 
-use self::structure::Known;
+use self::structure::{Known, View};
 
 /// Two tensors that share an element where they may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,9 @@ pub struct Clash {
 
 /// The most tensors that are compared by places on the stack; few graphs have more.
 const MOST: usize = 64;
+
+/// Up to so many tensors, and tensors in another layout, are looked at closely without an allocation.
+const USUAL: usize = 16;
 
 /// Where a tensor's elements are; empty where that is not known.
 #[derive(Clone, Copy)]
@@ -137,10 +141,18 @@ fn many_meet<const N: usize>(tensors: &[TensorSummary], buffers: &[DeviceBuffer]
     met
 }
 
-/// The first two tensors that share an element where they may not. `layouts` are those that replace the graph's in this execution.
+/// The first two tensors that share an element where they may not. `layouts` are sizes and strides that replace the graph's in this
+/// execution: each one needs this look, so that it allocates nothing for as many tensors as graphs usually have.
 #[cold]
-pub fn clash(sharing: &Sharing, buffers: &[DeviceBuffer], layouts: &[(i64, View)]) -> Option<Clash> {
-    let mut bound: Vec<Bound<'_>> = Vec::with_capacity(buffers.len().min(MOST));
+pub fn clash<'a>(
+    sharing: &Sharing,
+    buffers: &[DeviceBuffer],
+    layouts: impl Iterator<Item = (i64, &'a [i64], &'a [i64])>,
+) -> Option<Clash> {
+    let layouts: SmallVec<[(i64, View); USUAL]> = layouts
+        .filter_map(|(uid, dims, strides)| Some((uid, sharing.tensor(uid)?.view.with_layout(dims, strides))))
+        .collect();
+    let mut bound: SmallVec<[Bound<'_>; USUAL]> = SmallVec::new();
     for buffer in buffers.iter().filter(|buffer| !buffer.ptr.is_null()) {
         let Some(tensor) = sharing.tensor(buffer.uid) else { continue };
         let other = layouts.iter().find(|(uid, _)| *uid == buffer.uid).map(|(_, view)| view);
@@ -150,7 +162,7 @@ pub fn clash(sharing: &Sharing, buffers: &[DeviceBuffer], layouts: &[(i64, View)
         bound.push(Bound { uid: buffer.uid, address, range: Range::of(span, address), tensor, view });
     }
     // Sorted, tensors meet only those that begin before they end.
-    bound.sort_by_key(|one| one.range.begin);
+    bound.sort_unstable_by_key(|one| (one.range.begin, one.uid));
     for (place, one) in bound.iter().enumerate() {
         let behind = bound.iter().skip(place + 1).take_while(|other| other.range.begin < one.range.end);
         for other in behind {

@@ -4,6 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, Tensor};
 use hipdnn_plugin_sdk::wire::Span;
+use smallvec::SmallVec;
+
+/// The most dimensions whose sizes and strides lie inside a view; few tensors have more.
+const USUAL_RANK: usize = 8;
 
 /// The most steps from outputs back to inputs that are looked through. With more, everything may share memory.
 const MOST_STEPS: usize = 1 << 22;
@@ -11,7 +15,7 @@ const MOST_STEPS: usize = 1 << 22;
 /// Where the elements of a tensor are, relative to the first one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    dims: Vec<(i64, i64)>,
+    dims: SmallVec<[(i64, i64); USUAL_RANK]>,
     size: usize,
 }
 
@@ -19,7 +23,7 @@ impl View {
     /// From sizes with strides, and the bytes of an element.
     #[cfg(test)]
     pub fn new(dims: Vec<(i64, i64)>, size: usize) -> Self {
-        Self { dims, size }
+        Self { dims: dims.into(), size }
     }
 
     fn of(graph: &Graph, tensor: &Tensor) -> Option<Self> {
@@ -44,6 +48,11 @@ impl View {
         self.dims.iter().copied()
     }
 
+    /// The sizes other than 1 with their strides, each with its place from the last.
+    fn long(&self) -> impl Iterator<Item = (usize, (i64, i64))> {
+        self.dims().rev().enumerate().filter(|(_, (dim, _))| *dim != 1)
+    }
+
     /// Bytes of an element.
     pub fn size(&self) -> i128 {
         self.size as i128
@@ -56,11 +65,7 @@ impl View {
 
     /// Whether elements with equal indices are the same bytes. Their types may differ: each is read before it is written.
     pub fn is_same(&self, other: &Self) -> bool {
-        let long = |view: &Self| -> Vec<(usize, i64, i64)> {
-            let from_last = view.dims().rev().enumerate();
-            from_last.filter(|(_, (dim, _))| *dim != 1).map(|(at, (dim, stride))| (at, dim, stride)).collect()
-        };
-        self.size == other.size && long(self) == long(other)
+        self.size == other.size && self.long().eq(other.long())
     }
 }
 

@@ -3,6 +3,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, 
 use hipdnn_plugin_sdk::wire::{self, Layout};
 
 use super::*;
+use crate::allocations;
 
 const SIDE: i64 = 8;
 const SIZE: usize = (SIDE * SIDE * 4) as usize;
@@ -44,7 +45,7 @@ fn clash_at(graph: &Graph, at: &[(i64, usize)]) -> Option<(i64, i64)> {
         .map(|(uid, at)| DeviceBuffer { uid: *uid, ptr: std::ptr::without_provenance_mut(*at) })
         .collect();
     let met = may_meet(&summary.tensors, &buffers);
-    let clash = clash(&Sharing::of(graph), &buffers, &[]);
+    let clash = clash(&Sharing::of(graph), &buffers, std::iter::empty());
     assert!(met || clash.is_none(), "the bounds are apart");
     let reversed: Vec<DeviceBuffer> = buffers.iter().rev().copied().collect();
     assert_eq!(may_meet(&summary.tensors, &reversed), met);
@@ -192,8 +193,34 @@ fn other_layouts_of_an_execution_count() {
     let sharing = Sharing::of(&sum);
     let buffers = [(1, 0x1000), (2, 0x2000), (3, 0x1000 + SIZE)]
         .map(|(uid, at)| DeviceBuffer { uid, ptr: std::ptr::without_provenance_mut(at) });
-    assert_eq!(clash(&sharing, &buffers, &[]), None);
-    let larger = sharing.tensor(1).unwrap().view.with_layout(&[1, SIDE + 1, SIDE], &[0, SIDE, 1]);
-    let clash = clash(&sharing, &buffers, &[(1, larger)]).unwrap();
+    assert_eq!(clash(&sharing, &buffers, std::iter::empty()), None);
+    let (larger, strides) = ([1, SIDE + 1, SIDE], [0, SIDE, 1]);
+    let clash = clash(&sharing, &buffers, std::iter::once((1, &larger[..], &strides[..]))).unwrap();
     assert_eq!(clash, Clash { written: 3, other: 1, is_other_written: false });
+}
+
+#[test]
+fn a_close_look_allocates_nothing() {
+    let chain = graph((1..16).map(|uid| neg(uid, uid + 1)).collect(), 16, &[]);
+    let sharing = Sharing::of(&chain);
+    // Each tensor meets its neighbours: the second half of one is interleaved with the first half of the next.
+    let dims = [1, SIDE, SIDE];
+    let strides = [0, 4 * SIDE, 1];
+    let row = SIDE as usize * 4;
+    let at = |uid: i64| 0x10000 + uid as usize * (16 + 1) * row;
+    let buffers: Vec<DeviceBuffer> =
+        (1..=16).map(|uid| DeviceBuffer { uid, ptr: std::ptr::without_provenance_mut(at(uid)) }).collect();
+    let layouts = || (1..=16).map(|uid| (uid, &dims[..], &strides[..]));
+    let before = allocations::on_this_thread();
+    let found = clash(&sharing, &buffers, layouts());
+    assert_eq!(allocations::on_this_thread() - before, 0);
+    assert_eq!(found, None);
+    // What is in place is allowed without an allocation, too; the counter counts.
+    let in_place = [(1, at(1)), (2, at(1))]
+        .map(|(uid, at)| DeviceBuffer { uid, ptr: std::ptr::without_provenance_mut(at) });
+    let before = allocations::on_this_thread();
+    assert_eq!(clash(&sharing, &in_place, layouts()), None);
+    assert_eq!(allocations::on_this_thread() - before, 0);
+    drop(std::hint::black_box(Box::new(1)));
+    assert_eq!(allocations::on_this_thread() - before, 1);
 }
