@@ -35,9 +35,9 @@ pub fn look_at(graph: &FrozenGraph) {
 
 fn of_graph(graph: &Graph) -> Vec<String> {
     let negative = graph.tensors.iter().filter_map(|tensor| {
-        let (place, dim) = tensor.dims.iter().enumerate().find(|(_, dim)| **dim < 1)?;
+        let (place, dim) = tensor.dims.iter().enumerate().find(|(_, dim)| **dim < 0)?;
         Some(format!(
-            "{}: dims[{place}] is {dim}, and no engine takes that: shapes are not inferred, each dimension is at least 1",
+            "{}: dims[{place}] is {dim}, and no engine takes that: shapes are not inferred, no dimension is below 0",
             named(tensor)
         ))
     });
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn dimensions_below_one_are_told() {
+    fn dimensions_below_zero_are_told() {
         let hints = of_graph(&product_with_bias(-1, &[1]));
         assert_eq!(hints.len(), 4);
         assert!(hints.iter().all(|hint| hint.contains("dims[1] is -1")), "{hints:?}");

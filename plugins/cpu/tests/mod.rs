@@ -1,5 +1,5 @@
 //! Tests of the engines as a whole, in the harness of the unit tests: the kernels take minutes to compile, and so once is enough.
 
-mod engines;
+pub mod engines;
 mod no_allocation;
 mod oracle;

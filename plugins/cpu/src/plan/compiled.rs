@@ -16,10 +16,11 @@ use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal, Step, wire};
 
 use crate::memory;
 use crate::plan::description;
+use crate::plan::empty::{places, prepare};
 use crate::plan::planner::Planner;
 use crate::plan::staging::{self, Copies};
 use crate::plan::steps::Plan;
-use crate::prepare::{Prepared, prepare};
+use crate::prepare::Prepared;
 
 /// How many plans for other shapes are kept, those that were used last.
 const KEPT: usize = 8;
@@ -87,7 +88,14 @@ impl Compiled {
 
     /// What an execution does. The graph is prepared once more: nobody asks often, and plans need not keep it.
     pub fn steps(&self) -> Option<Vec<Step>> {
-        Some(description::steps(&prepare(&self.request.graph).ok()?, &self.plan))
+        let graph = &self.request.graph;
+        let mut steps = description::steps(&prepare(graph).ok()?, &self.plan);
+        if let Some(places) = places(graph) {
+            for node in steps.iter_mut().flat_map(|step| &mut step.nodes) {
+                *node = places.get(*node).copied().unwrap_or(*node);
+            }
+        }
+        Some(steps)
     }
 
     /// Bytes of workspace that callers are asked for: none where the plan has them itself.

@@ -9,8 +9,9 @@ use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::lock::{Mutex, MutexGuard};
 
 use crate::kernel::Refusal;
+use crate::plan::empty::prepare;
 use crate::plan::steps::check;
-use crate::prepare::{Prepared, prepare};
+use crate::prepare::Prepared;
 
 /// A handle of the host's with this plugin.
 ///

@@ -2,6 +2,7 @@
 
 pub mod compiled;
 pub mod description;
+pub mod empty;
 pub mod handle;
 pub mod own_memory;
 pub mod planner;

@@ -6,8 +6,9 @@ use hipdnn_plugin_sdk::{PluginError, wire};
 
 use crate::fusion::graph::parts;
 use crate::kernel::Refusal;
+use crate::plan::empty::prepare;
 use crate::plan::steps::Plan;
-use crate::prepare::{Prepared, prepare};
+use crate::prepare::Prepared;
 use crate::reference;
 use crate::settings::{Algorithm, Settings};
 use crate::threading::partition::Threads;

@@ -11,7 +11,7 @@ mod large_numbers;
 mod loaded;
 mod oracle_attention;
 mod quantized;
-mod reference_attention;
+pub mod reference_attention;
 mod reference_batchnorm;
 mod reference_block_scale;
 mod reference_convolution;
