@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hipdnn_plugin_sdk::os::{clock, thread};
 use pyo3::prelude::*;
 
 use crate::error::Error;
@@ -24,11 +25,6 @@ const STACK: usize = 8 << 20;
 /// The identity of the main thread; 0 until it is known.
 static MAIN: AtomicUsize = AtomicUsize::new(0);
 
-fn this_thread() -> usize {
-    // SAFETY: the function has no preconditions.
-    unsafe { libc::pthread_self() as usize }
-}
-
 /// Notes which thread is the main one.
 pub fn find_main_thread(py: Python<'_>) -> PyResult<()> {
     let main = py.import("threading")?.call_method0("main_thread")?.getattr("ident")?;
@@ -38,12 +34,12 @@ pub fn find_main_thread(py: Python<'_>) -> PyResult<()> {
 
 /// Notes that this thread is the main one, in a child that was just forked.
 pub fn become_main_thread() {
-    MAIN.store(this_thread(), Ordering::Relaxed);
+    MAIN.store(thread::own(), Ordering::Relaxed);
 }
 
 /// Whether signals are delivered to this thread.
 pub fn is_main_thread() -> bool {
-    this_thread() == MAIN.load(Ordering::Relaxed)
+    thread::own() == MAIN.load(Ordering::Relaxed)
 }
 
 /// How long the executions of a plan take, as the last one showed.
@@ -68,10 +64,7 @@ impl Pace {
 
 /// A clock with steps of some milliseconds, which costs a few nanoseconds.
 pub fn coarse_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the output is valid.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    Duration::from_nanos(clock::coarse())
 }
 
 /// Work of another thread, whatever it answers.

@@ -3,7 +3,6 @@
 
 use std::cell::OnceCell;
 use std::ffi::{CString, c_void};
-use std::os::unix::ffi::OsStrExt;
 use std::ptr::{null, null_mut};
 
 use hipdnn_abi::{
@@ -17,6 +16,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 use hipdnn_plugin_sdk::graph::{
     DataType, Graph, MoeGroupedMatmulMode, Node, Operation, PaddingMode, ResampleMode, Tensor,
 };
+use hipdnn_plugin_sdk::os::paths;
 use hipdnn_plugin_sdk::wire::{self, Layout};
 
 use crate::bytes::Bytes;
@@ -238,7 +238,7 @@ fn case(made: Made, handle: hipdnnHandle_t) -> Case {
 
 fn cases() -> Vec<Case> {
     let file = crate::plugins().join("libhipdnn_cpu_plugin.so");
-    let file = CString::new(file.as_os_str().as_bytes()).expect("a path");
+    let file = CString::new(&*paths::bytes(file.as_os_str())).expect("a path");
     let (mut handle, path) = (null_mut(), file.as_ptr());
     // SAFETY: one path, and a pointer that is writable.
     unsafe {

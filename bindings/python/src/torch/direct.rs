@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use hipdnn_plugin_sdk::os::library::{self, Library};
 
 use super::arguments::{dtype, pointer};
 use super::functions::{Functions, RawTensor};
@@ -438,12 +438,10 @@ same {
 
 /// The function of an operation; none on other processors, whose ABI returns objects in another way.
 pub fn of(operation: &CStr) -> Option<Direct> {
-    if !cfg!(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64")) {
+    if !cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
         return None;
     }
-    // SAFETY: PyTorch has loaded the library under this name, whose initializers have run.
-    let library =
-        unsafe { Library::open(Some("libtorch_cpu.so"), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) };
-    // PyTorch stays loaded for as long as the process.
+    // PyTorch has loaded it under this name, as other systems do not, and stays loaded for as long as the process.
+    let library = library::loaded("libtorch_cpu.so".as_ref());
     find(operation, &std::mem::ManuallyDrop::new(library.ok()?))
 }

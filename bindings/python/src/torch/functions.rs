@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
-use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use hipdnn_plugin_sdk::os::library::{self, Library};
 
 /// A tensor of PyTorch, counted.
 pub type RawTensor = *mut c_void;
@@ -72,8 +72,8 @@ impl Libraries {
         ];
         let mut open = Vec::new();
         for (of, name) in names {
-            // SAFETY: the loader hands out what `import torch` has loaded under this name; a PyTorch without GPUs lacks the other two.
-            match unsafe { Library::open(Some(name), RTLD_NOW | RTLD_LOCAL | libc::RTLD_NOLOAD) } {
+            // `import torch` has loaded them under these names; a PyTorch without GPUs lacks two.
+            match library::loaded(name.as_ref()) {
                 Ok(library) => open.push((of, library)),
                 Err(_) if of == Of::Gpu => {}
                 Err(error) => return Err(format!("{name} is not loaded: {error}")),

@@ -24,6 +24,7 @@ mod workspace;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
+use hipdnn_plugin_sdk::os::memory;
 use pyo3::prelude::*;
 
 use crate::error::Error;
@@ -115,11 +116,7 @@ fn clear(py: Python<'_>) {
         worker::cancel();
         table::clear();
         workspace::clear();
-        #[cfg(target_env = "gnu")]
-        // SAFETY: the function has no preconditions. Memory that was freed goes back to the system.
-        unsafe {
-            libc::malloc_trim(0);
-        }
+        memory::give_back();
     });
 }
 

@@ -7,6 +7,7 @@ use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 
 use hipdnn_plugin_sdk::lock::OnceLock;
+use hipdnn_plugin_sdk::os::processors;
 
 use crate::gemm::byte_tile::{ByteTile, GROUP};
 
@@ -25,21 +26,8 @@ pub(crate) fn is_available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| {
         const TILES_AND_BYTES: u32 = 1 << 24 | 1 << 25;
-        __cpuid_count(7, 0).edx & TILES_AND_BYTES == TILES_AND_BYTES && is_permitted()
+        __cpuid_count(7, 0).edx & TILES_AND_BYTES == TILES_AND_BYTES && processors::allow_tiles()
     })
-}
-
-/// Linux saves tiles only for processes that have asked (its document "Using XSTATE features in user space applications").
-fn is_permitted() -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
-        const XFEATURE_XTILEDATA: libc::c_long = 18;
-        // SAFETY: the call reads and writes no memory of the process.
-        unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 }
-    }
-    #[cfg(not(target_os = "linux"))]
-    false
 }
 
 /// The shapes of the tiles.

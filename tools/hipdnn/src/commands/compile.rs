@@ -5,6 +5,7 @@ use std::process::{Command, ExitStatus};
 
 use hipdnn::ahead::{self, Entry};
 use hipdnn::{Backend, EngineInfo, Handle};
+use hipdnn_plugin_sdk::os::files;
 use serde::{Deserialize, Serialize};
 
 use super::{Outcome, chosen, json, read_graph, write};
@@ -152,8 +153,7 @@ impl Part {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("hipdnn-compile-{}-{count}", std::process::id()));
         // Whoever else may write into the folder for temporary files, not into this one.
-        std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
-            .create(&folder)
+        files::make_own_folder(&folder)
             .map_err(|error| Failure::work(format!("{}: {error}", folder.display())))?;
         Ok(Self(folder.join("part.hdpk")))
     }

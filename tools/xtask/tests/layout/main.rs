@@ -10,6 +10,7 @@ mod circles;
 mod cpu_plugin;
 mod python;
 mod rust;
+mod systems;
 mod unsafe_code;
 
 use std::collections::BTreeMap;
@@ -86,6 +87,18 @@ fn c_files_include_each_other_in_one_direction() {
     let uses = c::uses(&sources(&["c", "h", "cpp", "hpp"]));
     assert!(uses.len() > 50, "{} files with includes were found, expected more than 50", uses.len());
     expect_order("C and C++", &uses, "/");
+}
+
+#[test]
+fn one_module_asks_for_the_system() {
+    let all = sources(&["rs"]);
+    let asking = |path: &str, text: &str| -> Vec<String> {
+        systems::asking(text).map(|(number, line)| format!("{path}:{number}: {line}")).collect()
+    };
+    let (own, others): (Vec<_>, Vec<_>) = all.iter().partition(|(path, _)| systems::may_ask(path));
+    assert!(own.iter().any(|(path, text)| !asking(path, text).is_empty()), "the module itself asks");
+    let found: Vec<String> = others.into_iter().flat_map(|(path, text)| asking(path, text)).collect();
+    assert!(found.is_empty(), "move them into `os` of the plugin SDK:\n{}", found.join("\n"));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::os::linux::{elf, search};
-pub use crate::os::unix::library::{Library, address, file_of, open};
+pub use crate::os::unix::library::{Library, address, file_of, loaded, open};
 use crate::os::unix::paths;
 
 /// What the names of libraries end with.

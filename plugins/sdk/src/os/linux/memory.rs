@@ -16,3 +16,12 @@ pub fn available() -> Option<usize> {
     let kilobytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes.saturating_mul(1024))
 }
+
+/// Gives memory that was freed back to the system, where the C library can be told to.
+pub fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the function has no preconditions.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

@@ -1,5 +1,6 @@
 //! Linux.
 
+pub mod clock;
 pub mod elf;
 pub mod environment;
 pub mod futex;
@@ -10,4 +11,4 @@ pub mod processors;
 mod search;
 pub mod thread;
 
-pub use crate::os::unix::{cancel, clock, exceptions, files, frames, lines, paths, process};
+pub use crate::os::unix::{cancel, exceptions, files, frames, lines, paths, process};

@@ -33,6 +33,16 @@ pub fn current() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
+/// Has the system save the tiles of AMX for this process, which it does for those that have asked (its document "Using XSTATE features in
+/// user space applications"). Whether it does.
+#[cfg(target_arch = "x86_64")]
+pub fn allow_tiles() -> bool {
+    const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
+    const XFEATURE_XTILEDATA: libc::c_long = 18;
+    // SAFETY: the call reads and writes no memory of the process, and fails where the processor has no tiles.
+    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 }
+}
+
 /// Processors that a thread may use.
 #[derive(Clone, Copy)]
 pub struct Set(libc::cpu_set_t);

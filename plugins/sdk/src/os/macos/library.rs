@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
-pub use crate::os::unix::library::{Library, address, file_of, open};
+pub use crate::os::unix::library::{Library, address, file_of, loaded, open};
 
 /// What the names of libraries end with.
 pub const EXTENSION: &str = "dylib";

@@ -32,6 +32,11 @@ pub fn current() -> Option<usize> {
     None
 }
 
+/// Whether the system saves the tiles of AMX for this process: not asked.
+pub fn allow_tiles() -> bool {
+    false
+}
+
 /// Processors that a thread may use: the system does not let programs choose.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Set(());

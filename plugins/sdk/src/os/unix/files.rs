@@ -26,6 +26,14 @@ pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(mode).create(path)
 }
 
+/// Makes a folder that is not there yet, into which only this user may look and write.
+///
+/// # Errors
+/// Why it cannot be made.
+pub fn make_own_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
 /// Opens a file without waiting: a pipe that nothing writes to is opened, too.
 ///
 /// # Errors

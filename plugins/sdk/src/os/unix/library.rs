@@ -20,10 +20,22 @@ pub type Library = unix::Library;
 pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
     // SAFETY: the caller wants the initializers to run.
     let opened = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_LOCAL) };
-    // The error itself says only that it failed; its source has the loader's words.
-    opened.map_err(|error| {
-        std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
-    })
+    opened.map_err(|error| words_of(&error))
+}
+
+/// A library that the process has loaded under this name, kept loaded.
+///
+/// # Errors
+/// The loader's own words.
+pub fn loaded(name: &OsStr) -> Result<Library, String> {
+    let flags = unix::RTLD_NOW | unix::RTLD_LOCAL | libc::RTLD_NOLOAD;
+    // SAFETY: nothing is loaded, so no initializer runs.
+    unsafe { unix::Library::open(Some(name), flags) }.map_err(|error| words_of(&error))
+}
+
+/// An error says only that it failed; its source has the loader's words.
+fn words_of(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// The address of what a library has under a name. A symbol may be found and have none.

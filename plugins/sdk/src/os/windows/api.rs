@@ -136,6 +136,7 @@ unsafe extern "system" {
     pub fn TlsAlloc() -> u32;
     pub fn TlsGetValue(index: u32) -> *mut c_void;
     pub fn TlsSetValue(index: u32, value: *mut c_void) -> Bool;
+    pub fn GetTickCount64() -> u64;
     pub fn QueryPerformanceCounter(count: *mut i64) -> Bool;
     pub fn QueryPerformanceFrequency(frequency: *mut i64) -> Bool;
     pub fn GetTimeZoneInformation(zone: *mut TimeZone) -> u32;

@@ -27,6 +27,14 @@ pub fn make_folder(path: &Path, _: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).create(path)
 }
 
+/// Makes a folder that is not there yet. What it inherits says who may write into it: below the user's own folder, the user.
+///
+/// # Errors
+/// Why it cannot be made.
+pub fn make_own_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().create(path)
+}
+
 /// Opens a file without waiting.
 ///
 /// # Errors

@@ -118,11 +118,7 @@ pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
     let load = |flags| {
         // SAFETY: the caller wants the initializers to run.
         let opened = unsafe { windows::Library::load_with_flags(&whole, flags) };
-        opened.map_err(|error| {
-            let reason =
-                std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            format!("{}: {}", name.display(), reason.trim_end())
-        })
+        opened.map_err(|error| words_of(name, &error))
     };
     let (beside, on_path) = match is_name {
         true => (0, 0),
@@ -130,6 +126,19 @@ pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
     };
     load(beside | windows::LOAD_LIBRARY_SEARCH_DEFAULT_DIRS)
         .or_else(|reason| load(on_path).map_err(|_| reason))
+}
+
+/// A library that the process has loaded under this name, kept loaded.
+///
+/// # Errors
+/// The loader's own words.
+pub fn loaded(name: &OsStr) -> Result<Library, String> {
+    windows::Library::open_already_loaded(name).map_err(|error| words_of(name, &error))
+}
+
+fn words_of(name: &OsStr, error: &libloading::Error) -> String {
+    let reason = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    format!("{}: {}", name.display(), reason.trim_end())
 }
 
 /// The address of what a library has under a name.

@@ -51,6 +51,11 @@ pub fn current() -> Option<usize> {
     None
 }
 
+/// Whether the system saves the tiles of AMX for this process: not asked.
+pub fn allow_tiles() -> bool {
+    false
+}
+
 /// Processors that a thread may use.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Set(());
