@@ -244,11 +244,11 @@ static void test_plugins(void)
     char file[1200];
     check_about("plugins");
     REQUIRE(getcwd(here, sizeof here) != NULL);
-    snprintf(file, sizeof file, "%s/%s", here, path);
+    snprintf(file, sizeof file, "%s" SEPARATOR "%s", here, path);
     mkdir(file, 0777);
     const char* const folder = file;
     char broken[1300];
-    snprintf(broken, sizeof broken, "%s/" LIBRARY_BEGIN "broken" LIBRARY_END, file);
+    snprintf(broken, sizeof broken, "%s" SEPARATOR LIBRARY_BEGIN "broken" LIBRARY_END, file);
     FILE* out = fopen(broken, "wb");
     REQUIRE(out != NULL);
     fputs("no library", out);

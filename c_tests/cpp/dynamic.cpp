@@ -7,11 +7,22 @@
 
 int main()
 {
+#ifdef _WIN32
+    CHECK(hipdnn::set_backend_library_path("C:\\nonexistent"));
+#else
     CHECK(hipdnn::set_backend_library_path("/nonexistent"));
+#endif
     hipdnn::HandlePtr handle;
     CHECK_GOOD(hipdnn::create_handle(handle));
+#ifdef _WIN32
+    /* It lies beside the program. */
+    static const char here = 0;
+    const std::string path = hipdnn::backend_library_path();
+    CHECK(path == hipdnn::detail::modules::folder_of(&here) + "\\hipdnn_backend.dll");
+#else
     /* This program is linked with the library, so the loader has it. */
     CHECK(hipdnn::backend_library_path() == "libhipdnn_backend.so");
+#endif
     CHECK(!hipdnn::set_backend_library_path("/tmp"));
     hipdnn::Graph graph;
     graph.set_io_data_type(hipdnn::DataType::FLOAT).set_compute_data_type(hipdnn::DataType::FLOAT);

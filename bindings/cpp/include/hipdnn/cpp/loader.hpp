@@ -14,17 +14,11 @@
 
 #include <hipdnn/backend/hipdnn_backend.h>
 
-#include <climits>
 #include <cstdio>
-#include <cstdlib>
-#include <dlfcn.h>
 #include <mutex>
 #include <string>
-#include <sys/auxv.h>
-#include <unistd.h>
 
-/* One copy for each module: modules may use backends of their own. */
-#define HIPDNN_CPP_HIDDEN __attribute__((visibility("hidden")))
+#include "modules.hpp"
 
 namespace hipdnn
 {
@@ -113,40 +107,6 @@ HIPDNN_CPP_HIDDEN inline Override& override_of_path()
     return state;
 }
 
-/** The folder of the file that an address lies in, empty where it cannot be told. */
-inline std::string folder_of(const void* address)
-{
-    Dl_info info;
-    char whole[PATH_MAX];
-    if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr)
-    {
-        return "";
-    }
-    /* A program that was found by PATH has no folder in its name. */
-    const bool named = std::string(info.dli_fname).find('/') != std::string::npos;
-    if (realpath(named ? info.dli_fname : "/proc/self/exe", whole) == nullptr)
-    {
-        return "";
-    }
-    const std::string path = whole;
-    return path.substr(0, path.rfind('/'));
-}
-
-/** The folder of the HIP runtime, where it is loaded. */
-inline std::string hip_folder()
-{
-    for (const char* name : {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"})
-    {
-        if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD))
-        {
-            const std::string folder = folder_of(dlsym(library, "hipInit"));
-            dlclose(library);
-            return folder;
-        }
-    }
-    return folder_of(dlsym(RTLD_DEFAULT, "hipInit"));
-}
-
 HIPDNN_CPP_HIDDEN inline Functions load_functions();
 
 /** The functions of this module's backend; the first call finds it. */
@@ -165,16 +125,16 @@ HIPDNN_CPP_HIDDEN inline Functions load_functions()
         {
             return;
         }
-        if (must_exist && access(path.c_str(), F_OK) != 0)
+        if (must_exist && !modules::exists(path))
         {
             tried += "\n  " + path + ": not present";
             return;
         }
-        made.library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+        std::string reason;
+        made.library = modules::open(path, reason);
         if (made.library == nullptr)
         {
-            const char* reason = dlerror();
-            tried += "\n  " + (reason == nullptr ? path : std::string(reason));
+            tried += "\n  " + reason;
             return;
         }
         made.path = path;
@@ -182,20 +142,20 @@ HIPDNN_CPP_HIDDEN inline Functions load_functions()
     const auto look_in = [&](const std::string& folder) {
         if (!folder.empty())
         {
-            open(folder + "/libhipdnn_backend.so", true);
+            open(folder + modules::SEPARATOR + modules::BACKEND, true);
         }
     };
-    const bool secure = getauxval(AT_SECURE) != 0;
+    const bool secure = modules::is_secure();
     {
         Override& wanted = override_of_path();
         const std::lock_guard<std::mutex> lock(wanted.mutex);
         wanted.used = true;
-        const char* variable = secure || wanted.given ? nullptr : std::getenv("HIPDNN_BACKEND_LIBRARY_PATH");
-        const std::string folder = wanted.given ? wanted.folder : variable == nullptr ? "" : variable;
-        if (!folder.empty() && folder[0] == '/')
+        std::string folder = wanted.folder;
+        const bool given = wanted.given || (!secure && modules::read_variable("HIPDNN_BACKEND_LIBRARY_PATH", folder));
+        if (modules::is_absolute(folder))
         {
             look_in(folder);
-        } else if (wanted.given || variable != nullptr)
+        } else if (given)
         {
             std::fprintf(stderr, "hipDNN: the folder of the backend is \"%s\", expected an absolute path\n",
                          folder.c_str());
@@ -203,21 +163,21 @@ HIPDNN_CPP_HIDDEN inline Functions load_functions()
     }
     if (!secure)
     {
-        const std::string module = folder_of(reinterpret_cast<const void*>(&load_functions));
+        const std::string module = modules::folder_of(reinterpret_cast<const void*>(&load_functions));
         look_in(module);
-        const std::string above = module.substr(0, module.rfind('/') == std::string::npos ? 0 : module.rfind('/'));
-        look_in(module.empty() ? "" : above + "/lib");
-        look_in(module.empty() ? "" : above + "/lib64");
-        look_in(hip_folder());
+        const std::string above = module.empty() ? "" : modules::parent(module) + modules::SEPARATOR;
+        look_in(above.empty() ? "" : above + "lib");
+        look_in(above.empty() ? "" : above + "lib64");
+        look_in(modules::hip_folder());
     }
-    open("libhipdnn_backend.so", false);
+    open(modules::BACKEND, false);
     if (made.library == nullptr)
     {
         std::fprintf(stderr, "hipDNN: no backend library was found; tried:%s\n", tried.c_str());
         return made;
     }
 #define HIPDNN_CPP_RESOLVE(name)                           \
-    if (void *found = dlsym(made.library, #name))          \
+    if (void *found = modules::find(made.library, #name))          \
     {                                                      \
         made.name = reinterpret_cast<decltype(&::name)>(found); \
     }
