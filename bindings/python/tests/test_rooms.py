@@ -13,7 +13,7 @@ RUST = PACKAGE / "src"
 #: From below to above.
 MODULES = """
 _native errors infer types device tensor node empty address operands views attention attention_fp8 norm operations pointwise
-compositions handle library ahead plans picture tune definition planning overridden adapt execution phases restored graph saved compat ops
+compositions handle library ahead plans picture tune definition planning overridden memory adapt execution phases restored graph saved compat ops
 quantization __init__
 __main__
 """.split()

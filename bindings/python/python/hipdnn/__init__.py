@@ -24,6 +24,7 @@ from .compat import (
     graph,
     graph_cache,
     jit,
+    pygraph,
 )  # isort: skip
 from .device import DeviceArray
 from .errors import (
@@ -63,8 +64,7 @@ from .types import (
     tensor_reordering,
 )
 
-#: cuDNN's names of a graph and a tensor.
-pygraph = Graph
+#: cuDNN's name of a tensor.
 tensor = Tensor
 
 __all__ = [

@@ -11,6 +11,7 @@ from . import _native
 from .address import Address
 from .device import Device, empty_like, to_device
 from .errors import Error
+from .memory import memory_of
 from .tensor import Tensor
 from .types import data_type
 
@@ -23,24 +24,28 @@ def adapted(
     type_of: Callable[[Tensor], str],
     device: Device,
     written: Iterable[Tensor],
+    asked: Iterable[Tensor] | None = None,
 ) -> tuple[dict[Any, Any], list[Callable[[], None]]] | None:
     """The arrays of a mapping without the key None, addresses as arrays of their tensors, and masks of bits as bytes; and what is to be
-    done after the execution. None where all are arrays already."""
+    done after the execution. None where all are arrays already. Where the tensors are said that are ``asked`` for, arrays of other
+    shapes are memory, and other tensors' are left out."""
     if not isinstance(tensors, Mapping):
         return None
     of_uid = {tensor.uid: tensor for tensor in known}
     outputs = {tensor.uid for tensor in written}
+    wanted = None if asked is None else {tensor.uid for tensor in asked}
     found: dict[Any, Any] = {}
     after: list[Callable[[], None]] = []
     is_changed = False
     # At once: keys and arrays may be Python code that changes the mapping.
     entries = list(tensors.items())
     device = next((place for _, value in entries if (place := _device_of(value)) is not None), device)
+    arrays = {key.uid if isinstance(key, Tensor) else key: value for key, value in entries}
     for key, value in entries:
-        if key is None:
+        uid = key.uid if isinstance(key, Tensor) else key
+        if key is None or (wanted is not None and isinstance(uid, int) and uid not in wanted):
             is_changed = True
             continue
-        uid = key.uid if isinstance(key, Tensor) else key
         tensor = of_uid.get(uid) if isinstance(uid, int) else None
         array = value
         if tensor is not None and isinstance(value, int) and not isinstance(value, bool):
@@ -51,6 +56,9 @@ def adapted(
                 after.append(lambda array=array, bits=value: _pack(array, bits))  # type: ignore[misc]
             else:
                 _unpack(array, value)
+        elif tensor is not None and wanted is not None:
+            first = None if tensor.ragged_offset is None else arrays.get(tensor.ragged_offset.uid)
+            array = memory_of(tensor, type_of(tensor), value, first, tensor.uid in outputs)
         is_changed = is_changed or array is not value
         found[key] = array
     return (found, after) if is_changed else None

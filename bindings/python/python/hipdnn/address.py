@@ -9,10 +9,10 @@ from typing import Any
 from .device import Device
 from .errors import ArrayError
 
-__all__ = ["Address"]
+__all__ = ["TYPES", "Address", "address_of"]
 
 #: Code and bits of the types of elements, as DLPack has them.
-_TYPES = {
+TYPES = {
     "float": (2, 32), "double": (2, 64), "half": (2, 16), "bfloat16": (4, 16), "boolean": (6, 8), "int8": (0, 8),
     "int32": (0, 32), "int64": (0, 64), "uint8": (1, 8), "fp8_e4m3": (10, 8), "fp8_e4m3_fnuz": (11, 8), "fp8_e5m2": (12, 8),
     "fp8_e5m2_fnuz": (13, 8), "fp8_e8m0": (14, 8),
@@ -40,9 +40,9 @@ class Address:
     def __init__(
         self, address: int, dim: Sequence[int], stride: Sequence[int], kind: str, device: Device, owner: Any = None
     ) -> None:
-        if kind not in _TYPES:
-            raise ArrayError(f"an address is given of elements of type {kind}, expected one of {', '.join(_TYPES)}")
-        code, bits = _TYPES[kind]
+        if kind not in TYPES:
+            raise ArrayError(f"an address is given of elements of type {kind}, expected one of {', '.join(TYPES)}")
+        code, bits = TYPES[kind]
         if not 0 < address < 1 << 64 or address % (bits // 8):
             raise ArrayError(
                 f"an address is {address:#x}, expected a multiple of an element's {bits // 8} bytes that is not 0"
@@ -70,3 +70,15 @@ class Address:
 
     def __dlpack__(self, **_: Any) -> Any:
         return _new_capsule(ctypes.addressof(self._managed), b"dltensor", None)
+
+
+def address_of(array: Any, label: str) -> int:
+    """Where an array of NumPy, PyTorch or CuPy begins."""
+    if hasattr(array, "data_ptr"):
+        return int(array.data_ptr())
+    for name in ("__array_interface__", "__cuda_array_interface__"):
+        if hasattr(array, name):
+            return int(getattr(array, name)["data"][0])
+    raise ArrayError(
+        f"{label}: is of type {type(array).__name__}, expected an array of NumPy, PyTorch or CuPy, whose address is known"
+    )

@@ -35,6 +35,11 @@ class Settings:
 class Attention(Operations):
     """Scaled dot product attention and its gradients."""
 
+    #: Whether plans take deterministic kernels alone.
+    _is_deterministic = False
+    #: What cuDNN refuses when it validates.
+    _refusals: tuple[UnsupportedError, ...] = ()
+
     def _attention(self, node: str, q: Tensor, of: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
         """What both directions have in common: the tensors beside q, k and v, and the settings."""
         inputs: dict[str, Tensor | None] = {}
@@ -107,8 +112,32 @@ class Attention(Operations):
                 raise GraphError(node, "dropout", "expected (probability, seed, offset) or (mask, scale)")
         return inputs, settings
 
+    def _refuse_as_cudnn(self, node: str, of: Settings, q: Tensor, keys: int) -> None:
+        """Notes what cuDNN's validation refuses because no result of it is defined."""
+        right = 0 if of.use_causal_mask or of.use_causal_mask_bottom_right else of.diagonal_band_right_bound
+        left = (
+            of.sliding_window_length if of.sliding_window_length is not None else of.diagonal_band_left_bound
+        ) is not None
+        refused = []
+        if of.use_alibi_mask and right != 0:
+            words = "is set where a query sees later keys, expected diagonal_band_right_bound=0 or use_causal_mask"
+            refused.append(UnsupportedError(node, "use_alibi_mask", words))
+        if left and not of.use_padding_mask and (q.dim or (0, 0, 0))[2] > keys:
+            words = (
+                "is given for more queries than keys, of which the last see none: expected at most as many, or lengths"
+            )
+            refused.append(UnsupportedError(node, "diagonal_band_left_bound", words))
+        if self._as_cudnn:
+            self._refusals = (*self._refusals, *refused)
+
     def _as_int32(self, tensor: Tensor, name: str) -> Tensor:
         """The integers of a tensor as int32."""
+        raise NotImplementedError
+
+    def _sink_gradient(
+        self, node: str, sink: Any, gradient: Any, tensors: dict[str, Tensor], lengths: Tensor | None, compute: Any
+    ) -> None:
+        """Writes the gradient of a score that all rows have."""
         raise NotImplementedError
 
     def _unpacked(self, node: str, table: Tensor) -> Tensor:
@@ -196,6 +225,7 @@ class Attention(Operations):
                 )
             return self._by_scores(node, q, k, v, attn_scale, score_mod, compute_data_type, stats)
         beside, settings = self._attention(node, q, of)
+        self._refuse_as_cudnn(node, of, q, paged_attention_max_seq_len_kv or (k.dim or (0, 0, 0))[2])
         tables = {
             "block_mask": block_mask, "page_table_k": paged_attention_k_table, "page_table_v": paged_attention_v_table
         }  # fmt: skip
@@ -261,25 +291,19 @@ class Attention(Operations):
 
         Each has the shape and strides of its tensor, q [B, H, Sq, D], k [B, Hk, Skv, D] and v [B, Hk, Skv, Dv]; types are floats.
 
-        ``max_total_seq_len_q`` and ``max_total_seq_len_kv`` are there for porting. Others that the library has no setting for are refused.
+        The statistics count a ``sink_token`` already; its gradient is written to ``dSink_token``, [1, H, 1, 1]. With
+        ``use_deterministic_algorithm`` plans take the knob ``deterministic`` of engines that have it. ``max_total_seq_len_q`` and
+        ``max_total_seq_len_kv`` are there for porting. Functions of scores are refused.
         """
         node = self._name("sdpa_backward", name)
         if rng_dump is not None:
             raise UnsupportedError(node, "rng_dump", "is given, expected None: only sdpa writes it")
-        beyond = {
-            "score_mod": score_mod,
-            "score_mod_bprop": score_mod_bprop,
-            "sink_token": sink_token,
-            "dSink_token": dSink_token,
-        }
-        for key, value in beyond.items():
+        for key, value in {"score_mod": score_mod, "score_mod_bprop": score_mod_bprop}.items():
             if value is not None:
                 raise UnsupportedError(
                     node, key, "is given, expected None: the gradients' operation has no such tensor"
                 )
-        if use_deterministic_algorithm:
-            words = "is True, expected False: build with the knob of an engine, as cudnn.deterministic of CUDNN_ENGINE"
-            raise UnsupportedError(node, "use_deterministic_algorithm", words)
+        self._is_deterministic = self._is_deterministic or bool(use_deterministic_algorithm)
         tensors = {"q": q, "k": k, "v": v, "o": o, "do": dO, "stats": stats}
         inputs: dict[str, Any] = {key: self._operand(node, key, tensor) for key, tensor in tensors.items()}
         self._heads(node, inputs["q"], inputs["k"], inputs["v"])
@@ -289,6 +313,7 @@ class Attention(Operations):
             diagonal_band_right_bound, dropout,
         )  # fmt: skip
         beside, settings = self._attention(node, inputs["q"], of)
+        self._refuse_as_cudnn(node, of, inputs["q"], inputs["k"].dim[2])
         outputs = {
             f"d{key}": self._output(node, f"d{key.upper()}", inputs[key].dim, inputs[key]) for key in ("q", "k", "v")
         }
@@ -296,10 +321,14 @@ class Attention(Operations):
         if dBias is not None:
             outputs["dbias"] = self._operand(node, "dBias", dBias)
             dBias.producer = node
+        forward = dict(inputs)
         inputs.update(beside)
         self._add(
             "SdpaBackwardAttributes", node, inputs, outputs, compute_data_type=compute_data_type, parameters=settings
         )
+        if dSink_token is not None:
+            lengths = beside["seq_len_q"] if use_padding_mask else None
+            self._sink_gradient(node, sink_token, dSink_token, forward, lengths, compute_data_type)
         return gradients
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "graph_cache",
     "jit",
     "names",
+    "pygraph",
 ]
 
 #: The version of cuDNN whose graphs programs may ask for.
@@ -52,6 +53,22 @@ def create_device_properties(device: int | str) -> Any:
         f"is {device!r}, expected no plans for devices of other machines: save graphs on the machine that executes them"
     )
     raise UnsupportedError("create_device_properties", "device", words)
+
+
+class pygraph(Graph):
+    """A graph as programs for cuDNN make it: their arrays are memory, as in cuDNN.
+
+    An array of another shape than its tensor's holds the tensor from its first element on, if its own elements reach as far and are
+    as large. Results whose strides the program did not give lie as their arrays do. Arrays of tensors that no node needs are left out.
+    """
+
+    _as_cudnn = True
+
+    def validate(self) -> None:
+        """Raises GraphError for what makes no sense, and cudnnGraphNotSupportedError for what cuDNN refuses. Engines are not asked."""
+        super().validate()
+        if self._refusals:
+            raise self._refusals[0]
 
 
 class KernelCache:
@@ -108,9 +125,9 @@ def graph(
     io_data_type: DataTypeLike = data_type.HALF,
     intermediate_data_type: DataTypeLike = data_type.FLOAT,
     compute_data_type: DataTypeLike = data_type.FLOAT,
-) -> Iterator[tuple[Graph, list[Any]]]:
+) -> Iterator[tuple[pygraph, list[Any]]]:
     """A graph and an empty list, for ``with hipdnn.graph(handle) as (g, _):``."""
-    yield Graph(name, io_data_type, intermediate_data_type, compute_data_type, handle), []
+    yield pygraph(name, io_data_type, intermediate_data_type, compute_data_type, handle), []
 
 
 def names() -> dict[str, list[str]]:

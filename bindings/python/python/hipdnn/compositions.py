@@ -12,7 +12,7 @@ from .norm import Norms
 from .operations import Windows
 from .pointwise import Pointwise
 from .tensor import Tensor
-from .types import DataTypeLike, norm_forward_phase, reduction_mode
+from .types import DataTypeLike, data_type, norm_forward_phase, reduction_mode
 
 Compute = DataTypeLike
 Number = Any  # a tensor, or a number
@@ -197,6 +197,31 @@ class Compositions(Windows, Pointwise, Norms):
             f"{node}::Stats"
         )
         return [*self._in_order([o, logs])]
+
+    def _sink_gradient(
+        self, node: str, sink: Any, gradient: Any, tensors: dict[str, Tensor], lengths: Tensor | None, compute: Any
+    ) -> None:
+        """Minus each row's share of the sink times the sum of dO · O, summed over rows; those beyond the lengths are left out."""
+        gradient = self._operand(node, "dSink_token", gradient)
+        if sink is None or tensors["o"].ragged_offset is not None:
+            words = (
+                "expected together with sink_token" if sink is None else "is given beside ragged offsets, expected None"
+            )
+            raise UnsupportedError(node, "dSink_token", words)
+        line = (*self._dims(node, "o", tensors["o"], 4)[:3], 1)
+        product = self.mul(tensors["do"], tensors["o"], compute, f"{node}_do_o")
+        share = self.exp(self.sub(sink, tensors["stats"], compute, f"{node}_less_stats"), compute, f"{node}_share")
+        part = self.mul(self._sum(product, line, compute, f"{node}_rows"), share, compute, f"{node}_part")
+        part = self.neg(part, compute, f"{node}_negated")
+        if lengths is not None:
+            place = self.gen_index(part, 2, compute, f"{node}_place")
+            zero = self._operand(node, "dSink_token", 0.0, 4)
+            inside = self.cmp_lt(place, lengths, compute, f"{node}_inside").set_data_type(data_type.BOOLEAN)
+            part = self.binary_select(part, zero, inside, compute, f"{node}_selected")
+        total = self._sum(part, gradient.dim or (), compute, f"{node}_dsink")
+        made = self._nodes[-1]
+        self.tensors = [tensor for tensor in self.tensors if tensor is not total]
+        made.outputs["out"], gradient.producer = gradient, made.name
 
     def genstats(self, input: Tensor, compute_data_type: Compute | None = None, name: str = "") -> list[Tensor]:
         """The sum and the sum of squares of each channel [1, C, 1, ...] of [N, C, ...], of a float type."""

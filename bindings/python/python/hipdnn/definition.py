@@ -13,7 +13,7 @@ from .compositions import Compositions
 from .device import HOST, Device, to_device
 from .empty import is_empty, without_empty
 from .errors import GraphError
-from .infer import integers, packed
+from .infer import apart, integers, packed
 from .node import Node
 from .norm import Norms
 from .operands import Operands, plain, reference, take_arrays
@@ -240,6 +240,9 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
                 raise GraphError(place, tensor.name or "dim", "has no shape, call set_dim")
             if tensor.stride is None:
                 tensor.stride = packed(tensor.dim)
+            if tensor.ragged_offset is not None:
+                # Offsets say where sequences begin: the stride between them says how far all may reach.
+                tensor.stride = apart(tensor.dim, tensor.stride)
             if len(tensor.stride) != len(tensor.dim):
                 expected = f"has the strides {list(tensor.stride)}, expected {len(tensor.dim)} numbers"
                 raise GraphError(place, tensor.name or "stride", expected)

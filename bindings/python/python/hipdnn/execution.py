@@ -11,7 +11,8 @@ from .adapt import adapted
 from .device import Device, device_of, empty_like
 from .errors import ArrayError, GraphError
 from .handle import Handle, to_handle
-from .infer import integers
+from .infer import integers, strides_in_order
+from .memory import layouts
 from .overridden import with_shapes
 from .planning import Choice, Planning
 from .tensor import Tensor
@@ -80,10 +81,13 @@ class Execution(Planning):
         """Executes with arrays that another plan takes, or with what stands for arrays in cuDNN."""
         changed = None
         if isinstance(error, (_native.ArrayError, TypeError)):
+            if self._as_cudnn and (other := layouts(tensors, self._outputs)):
+                self._with(other)._execute(tensors)
+                return
             types = self._types()
-            changed = adapted(
-                tensors, self.tensors, lambda tensor: self._data_type(tensor, types), plan.device, self._outputs
-            )
+            asked = (*self._inputs, *self._outputs) if self._as_cudnn else None
+            type_of = lambda tensor: self._data_type(tensor, types)  # noqa: E731
+            changed = adapted(tensors, self.tensors, type_of, plan.device, self._outputs, asked)
         if changed is None:
             if isinstance(error, TypeError) or not isinstance(error, _ELSEWHERE):
                 raise error
@@ -107,18 +111,24 @@ class Execution(Planning):
         of_uid = {tensor.uid: tensor for tensor in self.tensors}
         other: dict[int, tuple[Any, Any]] = {}
         for uid, shape, stride in zip(uids, shapes, strides):
-            if uid not in of_uid or len(shape) != len(of_uid[uid].dim or ()) or len(stride) != len(shape):
-                raise GraphError(
-                    "execute",
-                    "override_uids",
-                    f"has {uid!r}, expected a tensor's, with as many sizes and strides as it has",
-                )
-            other[uid] = integers("execute", "override_shapes", shape), integers("execute", "override_strides", stride)
+            dims, steps = integers("execute", "override_shapes", shape), integers("execute", "override_strides", stride)
+            tensor = of_uid.get(uid)
+            if tensor is not None and self._as_cudnn:
+                dims, steps = _as_in(tensor, dims, steps)
+            if tensor is None or not len(dims) == len(steps) == len(tensor.dim or ()):
+                words = f"has {uid!r}, expected a tensor's, with as many sizes and strides as it has"
+                raise GraphError("execute", "override_uids", words)
+            other[uid] = dims, steps
         if not self._inputs and not self._outputs:
             self._plan_of_first(tensors)
+        graph = self._with(other)
+        graph._on(handle, lambda: graph._execute(tensors))
+
+    def _with(self, other: Mapping[int, tuple[Any, Any]]) -> Execution:
+        """A graph like this one whose tensors have other shapes and strides, planned."""
         graph = with_shapes(self, other)
-        plan = graph._make_plan()
-        graph._on(handle, lambda: graph._run(plan, tensors, graph._choice))
+        graph._plan = graph._make_plan()
+        return graph
 
     def _plan_of_first(self, tensors: Mapping[Any, Any]) -> _native.Plan:
         return self._plan_for(next(iter(dict(tensors).values()), None))
@@ -241,3 +251,14 @@ class Execution(Planning):
         self.execute({**given, **made}, handle=handle)
         arrays.update({names.get(tensor) or tensor.name or tensor.uid: array for tensor, array in made.items()})
         return arrays
+
+
+def _as_in(tensor: Tensor, dims: tuple[int, ...], steps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A shape and strides that a program gives for a tensor of more dimensions, as an array has them: ones are left out at the end, and
+    sequences that lie one after the other have no stride of the batch."""
+    rank = len(tensor.dim or ())
+    if len(dims) < rank:
+        dims, steps = (*dims, *[1] * (rank - len(dims))), (*steps, *[1] * (rank - len(dims)))
+    if len(steps) != rank and tensor.ragged_offset is not None:
+        steps = strides_in_order(dims, tensor.stride)
+    return dims, steps

@@ -40,6 +40,12 @@ def strides_in_order(dim: Sequence[int], like: Sequence[int] | None) -> tuple[in
     return tuple(strides)
 
 
+def apart(dim: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
+    """Strides whose outermost one leads beyond the elements of the others."""
+    rest = max((size * step for size, step in zip(dim[1:], stride[1:])), default=1)
+    return (max(stride[0], rest), *stride[1:]) if len(dim) == len(stride) and dim else tuple(stride)
+
+
 def broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
     """The shape that shapes of one rank are stretched to; none where they do not fit."""
     result = []

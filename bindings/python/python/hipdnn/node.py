@@ -115,6 +115,8 @@ class Operations:
     """What the methods of a graph stand on."""
 
     _nodes: list[Node]
+    #: Whether a program for cuDNN makes the graph: arrays are memory, and what cuDNN refuses is refused.
+    _as_cudnn = False
 
     def tensor(self, *args: Any, **options: Any) -> Tensor:
         raise NotImplementedError

@@ -140,7 +140,7 @@ class Planning(Definition):
         device, choice = device or self._device, choice or self._choice
         without = self._failed if without is None else without
         text = self.to_json(aligned=aligned)
-        key = (os.getpid(), text, device, choice, without, self._untold(aligned))
+        key = (os.getpid(), text, device, choice, without, self._is_deterministic, self._untold(aligned))
         return _plans.get(key, lambda: self._plan_of(text, aligned, device, choice, without))
 
     def _plan_of(
@@ -158,13 +158,13 @@ class Planning(Definition):
         candidates = self._offered(graph, device) if engine is None else [engine]
         if engine is not None or knobs:
             self._expect_knobs(graph, candidates[0], knobs)
-            return graph.plan(candidates[0], list(knobs), specs)
+            return graph.plan(candidates[0], list(knobs) or self._settled(graph, candidates[0]), specs)
         failures: dict[int, _native.Error] = {}
         for candidate in candidates:
             if candidate in without:
                 continue
             try:
-                plan = graph.plan(candidate, [], specs)
+                plan = graph.plan(candidate, self._settled(graph, candidate), specs)
             except _native.Error as error:
                 failures[candidate] = error
                 continue
@@ -175,6 +175,11 @@ class Planning(Definition):
             raise next(iter(failures.values()))
         reasons = {self._engine_name(id): str(reason) for id, reason in failures.items()}
         raise self._no_engine_of(reasons)
+
+    def _settled(self, graph: _native.OperationGraph, engine: int) -> list[tuple[str, Any]]:
+        """The knobs that the graph's own arguments set: deterministic kernels, where an engine has others."""
+        ids = [id for id, *_ in graph.knobs(engine)] if self._is_deterministic else []
+        return [(id, 1) for id in ids if id.rpartition(".")[2] == "deterministic"]
 
     def _expect_knobs(self, graph: _native.OperationGraph, engine: int, knobs: tuple[tuple[str, Any], ...]) -> None:
         """Raises an error where an engine has no such knob."""

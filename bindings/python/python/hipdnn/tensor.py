@@ -58,6 +58,8 @@ class Tensor(TensorBase):
         self.view_of: tuple[Tensor, int] | None = None
         #: For a view of a tensor whose batches lie one after the other: where each begins.
         self.packed_by: Tensor | None = None
+        #: Whether the program said its strides.
+        self.has_strides = False
         #: The node that writes it; none of what the caller gives.
         self.producer: str | None = None
 
@@ -100,7 +102,7 @@ class Tensor(TensorBase):
         """The distance in elements of neighbours along each dimension."""
         strides = integers(self._label(), "stride", stride)
         self.graph._change()
-        self.stride = strides
+        vars(self).update(stride=strides, has_strides=True)
         return self
 
     def set_data_type(self, data_type: DataTypeLike) -> Tensor:

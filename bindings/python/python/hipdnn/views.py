@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _native
-from .address import Address
+from .address import Address, address_of
 from .device import to_device
 from .errors import ArrayError, GraphError, UnsupportedError
 from .infer import integers, packed
@@ -148,16 +148,10 @@ def _part(array: Any, root: Tensor, view: Tensor, offset: int) -> Address:
         raise ArrayError(f"{root._label()}: {words}")
     size = {"double": 8, "int64": 8, "float": 4, "int32": 4, "half": 2, "bfloat16": 2}.get(kind, 1)
     return Address(
-        _address(array, root) + offset * size, view.dim or (), view.stride or (), kind, to_device(device), array
-    )
-
-
-def _address(array: Any, root: Tensor) -> int:
-    if hasattr(array, "data_ptr"):
-        return int(array.data_ptr())
-    for name in ("__array_interface__", "__cuda_array_interface__"):
-        if hasattr(array, name):
-            return int(getattr(array, name)["data"][0])
-    raise ArrayError(
-        f"{root._label()}: is of type {type(array).__name__}, expected an array of NumPy, PyTorch or CuPy, whose address is known"
+        address_of(array, root._label()) + offset * size,
+        view.dim or (),
+        view.stride or (),
+        kind,
+        to_device(device),
+        array,
     )

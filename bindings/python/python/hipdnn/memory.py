@@ -1,0 +1,83 @@
+"""Arrays as memory, which is all that cuDNN takes of them: shapes, strides and types are those of the graph's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from . import _native
+from .address import TYPES, Address, address_of
+from .device import HOST, to_device
+from .errors import ArrayError, Error
+from .operands import plain
+from .tensor import Tensor
+
+__all__ = ["layouts", "memory_of"]
+
+Shape = tuple[tuple[int, ...], tuple[int, ...]]
+_UNREADABLE = (Error, TypeError, ValueError)
+
+
+def _reach(dim: Sequence[int], stride: Sequence[int]) -> int:
+    """The elements from the first to the last one of a shape, or -1 where strides lead back."""
+    if any(step < 0 for step in stride):
+        return -1
+    return sum((size - 1) * step for size, step in zip(dim, stride)) + 1 if all(dim) else 0
+
+
+def layouts(tensors: Mapping[Any, Any], written: Iterable[Tensor]) -> dict[int, Shape]:
+    """The shapes and strides of arrays for results of their shape whose strides no program gave: these lie as their arrays do."""
+    found: dict[int, Shape] = {}
+    arrays = {key.uid if isinstance(key, Tensor) else key: array for key, array in tensors.items() if key is not None}
+    for tensor in written:
+        if tensor.has_strides or tensor.uid not in arrays:
+            continue
+        try:
+            dim, stride, *_ = _native.describe(plain(arrays[tensor.uid]))
+        except _UNREADABLE:
+            continue
+        steps = [(mine, other) for size, mine, other in zip(dim, stride, tensor.stride or ()) if size > 1]
+        if tuple(dim) == tensor.dim and any(mine != other for mine, other in steps):
+            found[tensor.uid] = tuple(dim), tuple(stride)
+    return found
+
+
+def memory_of(tensor: Tensor, kind: str, array: Any, first: Any, is_written: bool) -> Any:
+    """The memory of an array, as a tensor of a type of elements as large; the array itself where it is such a tensor.
+
+    Raises ArrayError where the tensor reaches beyond the array. ``first`` is the array with its ragged offsets, where it has some.
+    """
+    array = plain(array)
+    try:
+        dim, stride, of, device, is_read_only = _native.describe(array)
+    except _UNREADABLE:
+        # Executions say what it lacks.
+        return array
+    steps = [(size, step) for size, step in zip(dim, stride) if size > 1]
+    wanted = [(size, step) for size, step in zip(tensor.dim or (), tensor.stride or ()) if size > 1]
+    if of == kind and steps == wanted:
+        return array
+    if of not in TYPES or kind not in TYPES or TYPES[of][1] != TYPES[kind][1]:
+        raise ArrayError(f"{tensor._label()}: the array is of type {of}, expected {kind} or one as large")
+    if is_written and is_read_only:
+        raise ArrayError(f"{tensor._label()}: the array is read-only, expected one that can be written")
+    there, needed = _reach(dim, stride), _needed(tensor, first)
+    if there < needed:
+        words = f"the array {dim} with strides {stride} has {max(there, 0)} elements from its first on"
+        raise ArrayError(f"{tensor._label()}: {words}, expected {needed} for {tensor!r} with strides {tensor.stride}")
+    return Address(
+        address_of(array, tensor._label()), tensor.dim or (), tensor.stride or (), kind, to_device(device), array
+    )
+
+
+def _needed(tensor: Tensor, first: Any) -> int:
+    """The elements that an execution may touch; of sequences that lie one after the other those up to the last one's end."""
+    most = _reach(tensor.dim or (), tensor.stride or ())
+    if first is None or tensor.ragged_offset is None:
+        return most
+    try:
+        on_host = to_device(_native.describe(plain(first))[3]) == HOST
+    except _UNREADABLE:
+        return most
+    # Of a GPU's memory engines alone know the offsets.
+    return int(plain(first).reshape(-1)[-1]) * tensor.ragged_offset_multiplier if on_host else 0
