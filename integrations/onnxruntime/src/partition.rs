@@ -97,7 +97,8 @@ pub fn judge(
         if view.elements() == 0 {
             return Err("an output has no elements".to_owned());
         }
-        if take == Take::Profitable && cost == Cost::Layout && !view.element.is_float() && !is_shape {
+        let is_number = view.element.is_float() || matches!(view.element, Element::Int8 | Element::Uint8);
+        if take == Take::Profitable && cost == Cost::Layout && !is_number && !is_shape {
             return Err("others compute shapes and indices as fast".to_owned());
         }
         outputs.push(view.clone());
@@ -244,6 +245,7 @@ pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Tak
         });
         phases.push(phase.max().unwrap_or(0));
     }
+    with_readers(model, &is_candidate, &writer, &mut phases);
     let groups = connect(model, &is_candidate, &phases);
     let mut verdicts: Vec<Verdict> = candidates
         .iter()
@@ -270,6 +272,37 @@ pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Tak
         }
     }
     verdicts
+}
+
+/// Puts what is computed of constants alone, such as weights that are dequantized, into the first phase that reads it: no path leads to it.
+fn with_readers(
+    model: &Model,
+    is_candidate: &dyn Fn(usize) -> bool,
+    writer: &HashMap<ValueId, usize>,
+    phases: &mut [usize],
+) {
+    let mut is_constant = vec![false; model.nodes.len()];
+    for (at, node) in model.nodes.iter().enumerate() {
+        let is_known = |value: ValueId| match writer.get(&value) {
+            Some(by) => is_constant.get(*by) == Some(&true),
+            None => model.values.get(value).is_some_and(|value| value.is_constant),
+        };
+        let is_of_constants = is_candidate(at) && node.reads().all(is_known);
+        if let Some(slot) = is_constant.get_mut(at) {
+            *slot = is_of_constants;
+        }
+    }
+    let mut first: HashMap<usize, usize> = HashMap::new();
+    for (at, node) in model.nodes.iter().enumerate().rev() {
+        let Some(phase) = phases.get_mut(at) else { continue };
+        if is_constant.get(at) == Some(&true) {
+            *phase = first.get(&at).copied().unwrap_or(*phase);
+        }
+        for by in node.reads().filter_map(|value| writer.get(&value)).filter(|_| is_candidate(at)) {
+            let least = first.entry(*by).or_insert(*phase);
+            *least = (*least).min(*phase);
+        }
+    }
 }
 
 /// The connected parts of each phase, nodes in rising order: connected are a writer and its reader, and readers of the same value that
@@ -379,6 +412,18 @@ mod tests {
         // A node outside that nothing comes back from divides nothing.
         let groups = divided(&[(&[0], &[1]), (&[1], &[2]), (&[1], &[3])], &[true, false, true]);
         assert_eq!(groups, [Some(0), None, Some(0)]);
+    }
+
+    #[test]
+    fn what_is_computed_of_constants_is_with_its_readers() {
+        // 3 = f(constant 9); 0 → 1 (left) → 2 with 3 → 4: the weights 3 are of the second phase.
+        let mut model = model(&[(&[0], &[5]), (&[9], &[3]), (&[5], &[1]), (&[1, 3], &[4])]);
+        model.values[9].is_constant = true;
+        let candidate = || Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters: vec![] });
+        let candidates = [candidate(), candidate(), Err("no".to_owned()), candidate()];
+        let verdicts = divide(&model, &candidates, Take::Profitable);
+        assert_eq!(verdicts[0], Verdict::Taken(0));
+        assert_eq!([&verdicts[1], &verdicts[3]], [&Verdict::Taken(1); 2]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Several nodes that are one operation of hipDNN: attention, GELU and SWISH, as exporters write them.
+//! Several nodes that are one operation of hipDNN: attention, GELU and SWISH, as exporters write them; and what moves numbers between
+//! dequantizing and quantizing them alike, which moves bytes.
 //!
 //! Intermediate values must have one reader and be no outputs. What is found becomes one node in place of the last one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::model::{Attribute, Constant, Model, Node, ValueId};
+use crate::model::{Attribute, Constant, Element, Model, Node, ValueId};
 
 /// The domain of nodes that only this library has.
 pub const DOMAIN: &str = "hipdnn";
@@ -14,7 +15,7 @@ const CLOSE: f64 = 1e-4;
 
 /// Replaces what is found. Nodes stay in an order in which every value is written before it is read.
 pub fn rewrite(model: &mut Model) {
-    for find in [swish, gelu, attention] {
+    for find in [moved, swish, gelu, attention] {
         let mut removed = HashSet::new();
         for at in 0..model.nodes.len() {
             if removed.contains(&at) {
@@ -175,6 +176,31 @@ fn is_close(number: f64, wanted: f64) -> bool {
     (number - wanted).abs() <= CLOSE * wanted.abs()
 }
 
+/// Operators whose results are elements of their first input, whatever stands for them.
+const MOVERS: [&str; 6] = ["Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "MaxPool"];
+
+/// DequantizeLinear, something that moves elements, and QuantizeLinear with the same scale and zero: the bytes are moved.
+fn moved(of: &Finder<'_>, at: usize) -> Option<Found> {
+    let mover = MOVERS.iter().find_map(|name| of.node(at, name))?;
+    let before = of.node(*of.writer.get(&(*mover.inputs.first()?)?)?, "DequantizeLinear")?;
+    let last = of.only_reader(at)?;
+    let after = of.node(last, "QuantizeLinear")?;
+    let element = |value: &Option<ValueId>| of.model.values.get((*value)?)?.element;
+    let stored = *before.inputs.first()?;
+    let zero = |node: &Node| match node.inputs.get(2) {
+        Some(Some(value)) => of.constant(*value),
+        _ => Some(0.0),
+    };
+    let scale = |node: &Node| of.constant((*node.inputs.get(1)?)?);
+    let is_same = scale(before)? == scale(after)? && zero(before)? == zero(after)?;
+    let is_of_bytes = matches!(element(&stored), Some(Element::Int8 | Element::Uint8));
+    (is_same && is_of_bytes && element(&stored) == element(after.outputs.first()?)).then_some(())?;
+    let inputs = std::iter::once(stored).chain(mover.inputs.iter().skip(1).copied()).collect();
+    let mut node = of.made(&mover.operator, &mover.domain, mover.since, inputs, last)?;
+    node.attributes = mover.attributes.clone();
+    Some(Found { node, at: last, without: vec![at] })
+}
+
 /// x · sigmoid(x).
 fn swish(of: &Finder<'_>, at: usize) -> Option<Found> {
     let x = (*of.node(at, "Sigmoid")?.inputs.first()?)?;
@@ -276,7 +302,7 @@ fn attention(of: &Finder<'_>, at: usize) -> Option<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Element, Value};
+    use crate::model::Value;
 
     /// A model from lines "output operator inputs", where a number is a constant.
     fn model(lines: &[&str], output: &str) -> Model {
@@ -337,6 +363,25 @@ mod tests {
         assert_eq!(rewritten(&lines, "y"), lines);
         let lines = ["a Div x 1.5", "b Erf a", "c Add b 1", "d Mul x c", "y Mul d 0.5"];
         assert_eq!(rewritten(&lines, "y"), lines);
+    }
+
+    #[test]
+    fn bytes_are_moved_where_numbers_are_quantized_as_they_were() {
+        let lines = |scale: &str| {
+            let last = format!("y QuantizeLinear r {scale} 3");
+            ["d DequantizeLinear q 0.5 3".to_owned(), "r Reshape d s".to_owned(), last]
+        };
+        let moved = |scale: &str| {
+            let lines = lines(scale);
+            let mut model = model(&lines.each_ref().map(String::as_str), "y");
+            for value in model.values.iter_mut().filter(|value| ["q", "y"].contains(&value.name.as_str())) {
+                value.element = Some(Element::Uint8);
+            }
+            rewrite(&mut model);
+            model.nodes.iter().map(|node| node.operator.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(moved("0.5"), ["DequantizeLinear", "Reshape"]);
+        assert_eq!(moved("0.25"), ["DequantizeLinear", "Reshape", "QuantizeLinear"]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use hipdnn::graph::operation::Pointwise;
 use hipdnn::graph::{DataType, Graph, Node, Operation};
 
 use super::View;
@@ -119,6 +120,13 @@ fn weights(operation: &Operation) -> Option<i64> {
         Operation::Matmul(matmul) => Some(matmul.b),
         // So that graphs with weights stay as they are while keys of the past get more.
         Operation::Sdpa(sdpa) => sdpa.seq_len_kv.map(|_| sdpa.k),
+        _ => None,
+    }
+}
+
+fn pointwise(step: &Step) -> Option<&Pointwise> {
+    match step {
+        Step::Node { operation: Operation::Pointwise(operation), .. } => Some(operation),
         _ => None,
     }
 }
@@ -243,11 +251,21 @@ impl Program {
         matches!(step, Step::Host { host: Host::Unpack(_), reads, .. } if reads.iter().all(is_constant))
     }
 
-    /// Moves what is computed of constants alone to the level of its readers, so that a graph has weights with what they are made of.
+    /// Whether a step makes numbers of bytes.
+    fn dequantizes(&self, step: &Step, uses: &HashMap<usize, Use>) -> bool {
+        let maker = |buffer: usize| match uses.get(&buffer)?.writers.as_slice() {
+            [(at, _)] => pointwise(self.steps.get(*at)?),
+            _ => None,
+        };
+        pointwise(step).is_some_and(|operation| self.is_of_bytes(operation, &maker))
+    }
+
+    /// Moves what is computed of constants alone to the level of its readers, so that a graph has weights with what they are made of; and so
+    /// for bytes, which are read by a later graph rather than their numbers.
     fn sink(&self, uses: &HashMap<usize, Use>, levels: &mut [usize]) {
         for (at, step) in self.steps.iter().enumerate().rev() {
             let is_host = self.unpacks_constants(step);
-            if !is_host && !self.is_of_constants(step, uses) {
+            if !is_host && !self.is_of_constants(step, uses) && !self.dequantizes(step, uses) {
                 continue;
             }
             let [out] = *step.tensors().1.as_slice() else { continue };

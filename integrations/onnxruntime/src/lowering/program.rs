@@ -175,7 +175,7 @@ impl Program {
         self.operand(Operand::Number(value, rank.max(1)))
     }
 
-    fn operand(&mut self, operand: Operand) -> i64 {
+    pub(super) fn operand(&mut self, operand: Operand) -> i64 {
         self.operands.push(operand);
         i64::try_from(self.operands.len()).unwrap_or(i64::MAX)
     }
@@ -240,45 +240,6 @@ impl Program {
         }
     }
 
-    /// A view with ones in front, so many dimensions in all. What element-wise operations make is made anew in these dimensions, since a tensor
-    /// of a graph has one shape; the operations that nothing reads any more are left out in the end.
-    pub fn widened(&mut self, view: &View, rank: usize) -> Option<View> {
-        let ones = rank.checked_sub(view.rank())?;
-        let dims: Vec<i64> = std::iter::repeat_n(1, ones).chain(view.dims.iter().copied()).collect();
-        let id = self.known.get(view).copied();
-        let made_by = self.steps.iter().find_map(|step| match step {
-            Step::Node { name, operation: Operation::Pointwise(of), compute } if Some(of.out_0) == id => {
-                Some((name.clone(), of.clone(), *compute))
-            }
-            _ => None,
-        });
-        let is_scratch = matches!(self.buffers.get(view.buffer)?.kind, Kind::Scratch);
-        let Some((name, mut of, compute)) = made_by.filter(|_| is_scratch && view.is_packed() && ones > 0)
-        else {
-            return view.reshaped(&dims);
-        };
-        let wide = |program: &mut Self, id: i64| match program.get(id)?.clone() {
-            Operand::Number(value, _) => Some(program.operand(Operand::Number(value, rank))),
-            Operand::View(operand) => {
-                let operand = program.widened(&operand, rank)?;
-                Some(program.tensor(&operand))
-            }
-        };
-        of.in_0 = wide(self, of.in_0)?;
-        of.in_1 = match of.in_1 {
-            Some(id) => Some(wide(self, id)?),
-            None => None,
-        };
-        of.in_2 = match of.in_2 {
-            Some(id) => Some(wide(self, id)?),
-            None => None,
-        };
-        let to = View::packed(self.scratch(view.element, &dims), view.element, &dims);
-        of.out_0 = self.tensor(&to);
-        self.steps.push(Step::Node { name, operation: (*of).into(), compute });
-        Some(to)
-    }
-
     /// Leaves out the steps whose results nothing reads.
     fn prune(&mut self) {
         let mut read: HashSet<usize> = HashSet::new();
@@ -322,6 +283,7 @@ impl Program {
                 }
             }
         }
+        self.compute_as_read();
         self.prune();
         Ok(())
     }

@@ -29,7 +29,7 @@ fn product_to(
         dims.extend(&view.dims);
         view.reshaped(&dims)
     };
-    let (Some(a), Some(b)) = (wide(a), lowering.program.widened(b, rank)) else {
+    let (Some(a), Some(b)) = (wide(a), wide(b)) else {
         return refuse("operands of other dimensions");
     };
     let ([a_batch @ .., m, k], [b_batch @ .., inner, n]) = (a.dims.as_slice(), b.dims.as_slice()) else {

@@ -4,8 +4,9 @@ use hipdnn::graph::operation::{BatchnormInferenceVariance, Layernorm, RmsNorm};
 use hipdnn::graph::{NormFwdPhase, PointwiseMode, ReductionMode};
 
 use super::Cost::Light;
+use super::quantize::constants;
 use super::{Operator, axis, by_channel, floats, microsoft, onnx, same_type};
-use crate::lowering::{Lowered, Lowering, View, refuse};
+use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Element, Node};
 
 pub const OPERATORS: &[Operator] = &[
@@ -37,6 +38,9 @@ fn batch(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     if !(2..=8).contains(&x.rank()) || numbers.iter().any(|of| Some(&of.elements()) != x.dims.get(1)) {
         return refuse(format!("statistics of an image of dims {:?}", x.dims));
     }
+    if let Some(y) = by_constants(node, lowering, &x)? {
+        return lowering.set(node, 0, y);
+    }
     let mut places = Vec::with_capacity(4);
     for view in &numbers {
         let view = by_channel(lowering, view, x.rank())?;
@@ -56,6 +60,35 @@ fn batch(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     };
     lowering.op(&node.name, operation)?;
     lowering.set(node, 0, y)
+}
+
+/// A batch normalization by constants: a factor and a summand for each channel, which engines compute together with what is around.
+fn by_constants(node: &Node, lowering: &mut Lowering<'_>, x: &View) -> Lowered<Option<View>> {
+    let numbers = |at: usize| constants(node, lowering, at);
+    let (Some(scale), Some(bias), Some(mean), Some(variance)) =
+        (numbers(1), numbers(2), numbers(3), numbers(4))
+    else {
+        return Ok(None);
+    };
+    if x.element != Element::Float {
+        return Ok(None);
+    }
+    let epsilon = f64::from(node.float("epsilon", 1e-5));
+    let factors: Vec<f64> =
+        scale.iter().zip(&variance).map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
+    let summands =
+        factors.iter().zip(bias.iter().zip(&mean)).map(|(factor, (bias, mean))| bias - mean * factor);
+    let both: Vec<u8> =
+        factors.iter().copied().chain(summands).flat_map(|number| (number as f32).to_ne_bytes()).collect();
+    let channels = i64::try_from(factors.len()).unwrap_or(0);
+    let both = lowering.folded(node, x.element, &[2, channels], || Ok(both))?;
+    let mut y = x.clone();
+    for (at, mode) in [(0, PointwiseMode::Mul), (1, PointwiseMode::Add)] {
+        let own = both.sliced(0, at, 1, 1).ok_or_else(|| Reason("parameters have gaps".to_owned()))?;
+        let own = by_channel(lowering, &own, x.rank())?;
+        y = lowering.binary(mode, &y, &own)?;
+    }
+    Ok(Some(y))
 }
 
 /// The parameters of the last dimensions of x, with ones in front.

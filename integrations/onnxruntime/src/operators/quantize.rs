@@ -185,11 +185,11 @@ fn dequantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     bytes(x.element)?;
     let element = declared(node, lowering)?;
     if element == Element::Float
-        && x.element == Element::Int32
+        && (x.element == Element::Int32 || x.rank() < 2)
         && let Some(constant) = weights(node, lowering, [0, 1, 2])
         && node.int("block_size", 0) == 0
     {
-        // Biases. Engines that multiply bytes want to see weights as such.
+        // Biases and other parameters. Engines that multiply bytes want to see weights as such.
         let along = node.int("axis", 1);
         let y = lowering.folded(node, element, &dims, || fold(along, &dims, &constant))?;
         return lowering.set(node, 0, y);
@@ -244,6 +244,19 @@ fn fold(along: i64, dims: &[i64], weights: &Weights<'_>) -> Lowered<Vec<u8>> {
         out.extend_from_slice(&number);
     }
     Ok(out)
+}
+
+/// The numbers of an input that is constant, or dequantized from constants.
+pub fn constants(node: &Node, lowering: &Lowering<'_>, at: usize) -> Option<Vec<f64>> {
+    if let Some(numbers) = lowering.numbers(node, at) {
+        return Some(numbers);
+    }
+    let value = node.inputs.get(at).copied()?;
+    let by = lowering.model.nodes.iter().find(|by| by.outputs.contains(&value))?;
+    let weights = weights(by, lowering, [0, 1, 2]).filter(|_| by.operator == "DequantizeLinear")?;
+    let dims = lowering.optional(by, 0).filter(|_| by.int("block_size", 0) == 0)?.dims;
+    let bytes = fold(by.int("axis", 1), &dims, &weights).ok()?;
+    Constant { element: Element::Float, dims, bytes }.numbers()
 }
 
 /// Bytes from 0 to 255, with the scale and the zero that hold every element and 0.

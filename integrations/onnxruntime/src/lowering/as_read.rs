@@ -1,0 +1,194 @@
+//! What is cheap to compute is computed in the dimensions in which it is read.
+//!
+//! A tensor of a graph has one shape, so what is read in another one divides a program into two graphs, and goes through memory between them.
+//! Numbers that bytes stand for are rather computed again behind the bytes, by the graph that reads them, and so is every element-wise
+//! operation whose result gets ones in front.
+
+use std::collections::HashMap;
+
+use hipdnn::graph::operation::Pointwise;
+use hipdnn::graph::{DataType, Operation, PointwiseMode};
+
+use super::View;
+use super::program::{Kind, Operand, Program, Step};
+use crate::model::Element;
+
+/// An element-wise operation.
+#[derive(Clone)]
+struct Made {
+    name: String,
+    operation: Box<Pointwise>,
+    compute: DataType,
+}
+
+/// What is known while steps are read in order.
+#[derive(Default)]
+struct Known {
+    /// The operations that write buffers, the only ones to do so.
+    makers: HashMap<usize, Option<Made>>,
+    /// What was made before, by its view.
+    again: HashMap<View, i64>,
+}
+
+impl Program {
+    /// Puts such operations before the steps that read their results in another shape.
+    pub(super) fn compute_as_read(&mut self) {
+        let mut known = Known::default();
+        for mut step in std::mem::take(&mut self.steps) {
+            if let Step::Node { operation, .. } = &mut step {
+                for id in operands(operation) {
+                    *id = self.read(*id, &mut known).unwrap_or(*id);
+                }
+            }
+            let made = match &step {
+                Step::Node { name, operation: Operation::Pointwise(operation), compute } => {
+                    Some(Made { name: name.clone(), operation: operation.clone(), compute: *compute })
+                }
+                _ => None,
+            };
+            for buffer in step.tensors().1.into_iter().filter_map(|id| Some(self.view(id)?.buffer)) {
+                let own = known.makers.get(&buffer).map_or_else(|| made.clone(), |_| None);
+                known.makers.insert(buffer, own);
+            }
+            self.steps.push(step);
+        }
+    }
+
+    /// The tensor that has the elements of another one, but is computed in its shape; none where it need not or cannot.
+    fn read(&mut self, id: i64, known: &mut Known) -> Option<i64> {
+        let view = self.view(id)?.clone();
+        if let Some(own) = known.again.get(&view) {
+            return Some(*own);
+        }
+        let Made { name, operation, compute } = known.makers.get(&view.buffer)?.clone()?;
+        let whole = self.view(operation.out_0)?.clone();
+        let is_scratch = matches!(self.buffers.get(view.buffer)?.kind, Kind::Scratch);
+        if whole == view || !is_scratch || !whole.is_packed() || whole.elements() != view.elements() {
+            return None;
+        }
+        let ones = view.rank().saturating_sub(whole.rank());
+        let (front, back) = view.dims.split_at(ones);
+        let is_wider = ones > 0 && front.iter().all(|dim| *dim == 1) && back == whole.dims;
+        let maker = |buffer: usize| known.makers.get(&buffer)?.as_ref().map(|made| made.operation.as_ref());
+        (is_wider || self.is_of_bytes(&operation, &maker)).then_some(())?;
+        let mut again = operation.clone();
+        for operand in [Some(&mut again.in_0), again.in_1.as_mut(), again.in_2.as_mut()].into_iter().flatten()
+        {
+            *operand = match self.get(*operand)?.clone() {
+                Operand::Number(value, _) => self.operand(Operand::Number(value, view.rank().max(1))),
+                Operand::View(of) => {
+                    let own = seen(&of, &whole, &view)?;
+                    let own = self.tensor(&own);
+                    self.read(own, known).unwrap_or(own)
+                }
+            };
+        }
+        let to = View::packed(self.scratch(view.element, &view.dims), view.element, &view.dims);
+        let again_id = self.tensor(&to);
+        again.out_0 = again_id;
+        known.again.insert(view, again_id);
+        known.makers.insert(to.buffer, None);
+        self.steps.push(Step::Node { name, operation: (*again).into(), compute });
+        Some(again_id)
+    }
+
+    /// Whether the operation is part of dequantizing bytes. `maker` answers the operation that alone writes a buffer.
+    pub(super) fn is_of_bytes<'a>(
+        &self,
+        operation: &Pointwise,
+        maker: &dyn Fn(usize) -> Option<&'a Pointwise>,
+    ) -> bool {
+        if !matches!(operation.operation, PointwiseMode::Sub | PointwiseMode::Mul) {
+            return false;
+        }
+        self.view(operation.in_0).is_some_and(|view| {
+            matches!(view.element, Element::Int8 | Element::Uint8)
+                || maker(view.buffer).is_some_and(|made| self.is_of_bytes(made, maker))
+        })
+    }
+}
+
+/// The operands that may be computed in another shape.
+fn operands(operation: &mut Operation) -> Vec<&mut i64> {
+    match operation {
+        Operation::Pointwise(of) => {
+            [Some(&mut of.in_0), of.in_1.as_mut(), of.in_2.as_mut()].into_iter().flatten().collect()
+        }
+        Operation::Matmul(of) => vec![&mut of.a, &mut of.b],
+        Operation::ConvolutionForward(of) => vec![&mut of.x, &mut of.w],
+        Operation::ConvolutionBackwardData(of) => vec![&mut of.dy, &mut of.w],
+        Operation::Layernorm(of) => vec![&mut of.x, &mut of.scale, &mut of.bias],
+        Operation::Reduction(of) => vec![&mut of.in_],
+        Operation::ResampleForward(of) => vec![&mut of.x],
+        _ => Vec::new(),
+    }
+}
+
+/// An operand of an operation, as it lies beside another view of the result, `whole`.
+fn seen(operand: &View, whole: &View, view: &View) -> Option<View> {
+    if operand.dims == whole.dims && operand.is_packed() {
+        let offset = operand.offset + view.offset - whole.offset;
+        let (dims, strides) = (view.dims.clone(), view.strides.clone());
+        return Some(View { offset, dims, strides, ..operand.clone() });
+    }
+    if operand.elements() == 1 {
+        return operand.reshaped(&vec![1; view.rank()]);
+    }
+    // The dimensions of the result, in another order and with other ones between.
+    let wide = operand.expanded(&whole.dims).filter(|_| view.offset == whole.offset)?;
+    let ones = whole.rank() - operand.rank();
+    let (mut dims, mut strides) = (Vec::new(), Vec::new());
+    for (dim, stride) in view.dims.iter().zip(&view.strides) {
+        let is_own = |at: &usize| (whole.dims.get(*at), whole.strides.get(*at)) == (Some(dim), Some(stride));
+        let at = if *dim == 1 { None } else { Some((0..whole.rank()).find(is_own)?) };
+        let own = at.and_then(|at| operand.dims.get(at.checked_sub(ones)?).copied()).unwrap_or(1);
+        dims.push(own);
+        strides.push(at.filter(|_| own > 1).and_then(|at| wide.strides.get(at).copied()).unwrap_or(1));
+    }
+    (super::elements(&dims) == operand.elements()).then(|| View { dims, strides, ..operand.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use hipdnn::graph::operation::Matmul;
+
+    use super::*;
+    use crate::lowering::{Work, packed};
+
+    fn pointwise(program: &mut Program, mode: PointwiseMode, a: &View, b: &View, dims: &[i64]) -> View {
+        let to = View::packed(program.scratch(Element::Float, dims), Element::Float, dims);
+        let [a, b, out] = [a, b, &to].map(|view| program.tensor(view));
+        program.node("", Pointwise::new(mode, a, Some(b), out).into()).unwrap();
+        to
+    }
+
+    /// The products of x, [2, 3], with weights of bytes, [4, 3], that are dequantized and then transposed.
+    #[test]
+    fn weights_are_dequantized_in_the_graph_that_reads_them_transposed() {
+        let mut program = Program::default();
+        let mut input = |element, dims: &[i64], is_constant| {
+            View::packed(program.input(element, dims, is_constant), element, dims)
+        };
+        let x = input(Element::Float, &[2, 3], false);
+        let w = input(Element::Int8, &[4, 3], true);
+        let [zero, scale] = [Element::Int8, Element::Float].map(|element| input(element, &[4, 1], true));
+        let numbers = pointwise(&mut program, PointwiseMode::Sub, &w, &zero, &[4, 3]);
+        let numbers = pointwise(&mut program, PointwiseMode::Mul, &numbers, &scale, &[4, 3]);
+        let y = View::packed(program.scratch(Element::Float, &[2, 4]), Element::Float, &[2, 4]);
+        let [a, b, c] = [x, numbers.transposed().unwrap(), y.clone()].map(|view| program.tensor(&view));
+        program.node("", Matmul { a, b, c }.into()).unwrap();
+        program.finish(&[y]).unwrap();
+        let graphs = program.divide("").unwrap();
+        let [stage] = graphs.stages.as_slice() else { panic!("{} stages", graphs.stages.len()) };
+        let Work::Graph { graph, constant_weights, .. } = &stage.work else { panic!("no graph") };
+        assert!(*constant_weights);
+        let of = |dims: &[i64], kind: DataType| {
+            let mut found =
+                graph.tensors.iter().filter(|tensor| tensor.dims == dims && tensor.data_type == kind);
+            found.next().map(|tensor| tensor.strides.clone())
+        };
+        assert_eq!(of(&[3, 4], DataType::Int8), Some(vec![1, 3]));
+        assert_eq!(of(&[1, 4], DataType::Float), Some(vec![1, 1]));
+        assert_eq!(of(&[3, 4], DataType::Float), Some(packed(&[3, 4])));
+    }
+}
