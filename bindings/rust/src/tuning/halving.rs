@@ -159,7 +159,7 @@ fn sweep(field: &mut Field<'_>, candidates: &[&Candidate]) -> bool {
         let usual = field.time(&own);
         for value in &tunable.values {
             let alone = field.time(&own.with(tunable, value));
-            if !alone.zip(usual).is_some_and(|(alone, usual)| alone > usual.mul_f64(UNLIKELY)) {
+            if alone.zip(usual).is_none_or(|(alone, usual)| alone <= usual.mul_f64(UNLIKELY)) {
                 field.add(before.configuration.with(tunable, value), FIRST_RUNS * 2);
             }
         }
