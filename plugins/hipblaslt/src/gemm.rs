@@ -87,40 +87,21 @@ impl GemmRun {
             |matrix: &Matrix| if matrix.transposed { OPERATION_TRANSPOSE } else { OPERATION_NONE };
         let leading = |matrix: &Matrix| matrix.leading as i32;
         let stride = |matrix: &Matrix| matrix.stride as i64;
+        // A line for each matrix, as rocBLAS's documentation has the arguments.
         // SAFETY: the handle is alive, the numbers are within 32 bits, and the caller vouches for the memory.
-        Ok(unsafe {
+        #[rustfmt::skip]
+        let status = unsafe {
             (library.rocblas_gemm_strided_batched_ex)(
-                handle,
-                operation(&product.a),
-                operation(&product.b),
-                product.m as i32,
-                product.n as i32,
-                product.k as i32,
-                alpha.address(*double),
-                a,
-                data_type(product.a.data_type),
-                leading(&product.a),
-                stride(&product.a),
-                b,
-                data_type(product.b.data_type),
-                leading(&product.b),
-                stride(&product.b),
-                beta.address(*double),
-                c,
-                data_type(summand.data_type),
-                leading(&summand),
-                stride(&summand),
-                d,
-                data_type(product.c.data_type),
-                leading(&product.c),
-                stride(&product.c),
-                product.batch as i32,
-                if *double { F64 } else { F32 },
-                ALGO_STANDARD,
-                0,
-                FLAGS_NONE.cast_unsigned(),
+                handle, operation(&product.a), operation(&product.b),
+                product.m as i32, product.n as i32, product.k as i32, alpha.address(*double),
+                a, data_type(product.a.data_type), leading(&product.a), stride(&product.a),
+                b, data_type(product.b.data_type), leading(&product.b), stride(&product.b), beta.address(*double),
+                c, data_type(summand.data_type), leading(&summand), stride(&summand),
+                d, data_type(product.c.data_type), leading(&product.c), stride(&product.c),
+                product.batch as i32, if *double { F64 } else { F32 }, ALGO_STANDARD, 0, FLAGS_NONE.cast_unsigned(),
             )
-        })
+        };
+        Ok(status)
     }
 }
 

@@ -121,7 +121,8 @@ fn layer(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         [lowering.fresh(x.element, &dims), lowering.fresh(x.element, &dims)]
     });
     let epsilon = f64::from(node.float("epsilon", 1e-5));
-    let y = layer_of(lowering, node, &x, from, &scale, bias.as_ref(), epsilon, statistics.as_ref())?;
+    let scaling = Scaling { scale: &scale, bias: bias.as_ref(), epsilon };
+    let y = layer_of(lowering, node, &x, from, scaling, statistics.as_ref())?;
     if let Some([mean, inverse]) = statistics {
         lowering.set(node, 1, mean)?;
         lowering.set(node, 2, inverse)?;
@@ -129,15 +130,19 @@ fn layer(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-#[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
+/// What a layer is normalized with.
+struct Scaling<'v> {
+    scale: &'v View,
+    bias: Option<&'v View>,
+    epsilon: f64,
+}
+
 fn layer_of(
     lowering: &mut Lowering<'_>,
     node: &Node,
     x: &View,
     from: usize,
-    scale: &View,
-    bias: Option<&View>,
-    epsilon: f64,
+    Scaling { scale, bias, epsilon }: Scaling<'_>,
     statistics: Option<&[View; 2]>,
 ) -> Lowered<View> {
     let all: Vec<&View> = [x, scale].into_iter().chain(bias).collect();
@@ -263,7 +268,8 @@ fn skip_layer(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let sum = skip(node, lowering, 4)?;
     let from = sum.rank().saturating_sub(1);
     let epsilon = f64::from(node.float("epsilon", 1e-12));
-    let y = layer_of(lowering, node, &sum, from, &scale, shift.as_ref(), epsilon, None)?;
+    let scaling = Scaling { scale: &scale, bias: shift.as_ref(), epsilon };
+    let y = layer_of(lowering, node, &sum, from, scaling, None)?;
     lowering.set(node, 0, y)
 }
 

@@ -3,7 +3,7 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::conv::geometry::{Block, Geometry, Strides, Windows};
-use crate::conv::planes::store_tile;
+use crate::conv::planes::{TileSums, store_tile};
 use crate::conv::strided_backward_data::StridedBackwardData;
 use crate::kernel::Refusal;
 use crate::simd::stored::{Stored, with_stored};
@@ -91,8 +91,7 @@ impl Operands {
 pub(crate) type Fill<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T);
 
 /// See [`store_tile`].
-pub(crate) type Store<T> =
-    unsafe fn(&Geometry, &Block, (usize, usize), *const T, usize, usize, *mut u8, &Strides);
+pub(crate) type Store<T> = unsafe fn(&Geometry, &Block, &TileSums<T>, *mut u8, &Strides);
 
 /// Whether GEMM's columns are the input elements as they lie in memory: a 1 × 1 filter with stride 1 and no
 /// padding.
@@ -133,19 +132,15 @@ pub(crate) unsafe fn fill<S: Stored, T: Float>(
 ///
 /// # Safety
 /// As [`store_tile`].
-#[expect(clippy::too_many_arguments, reason = "as in store_tile")]
 pub(crate) unsafe fn store<S: Stored, T: Float>(
     geometry: &Geometry,
     block: &Block,
-    columns: (usize, usize),
-    tile: *const T,
-    row: usize,
-    rows: usize,
+    sums: &TileSums<T>,
     to: *mut u8,
     strides: &Strides,
 ) {
     // SAFETY: tile and tensor satisfy the contract of `store_tile`, which this function repeats.
-    unsafe { store_tile::<S, T>(geometry, block, columns, tile, row, rows, to, strides) };
+    unsafe { store_tile::<S, T>(geometry, block, sums, to, strides) };
 }
 
 /// See [`pack`].

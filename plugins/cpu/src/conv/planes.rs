@@ -39,23 +39,32 @@ pub(crate) unsafe fn copy_runs<S: Stored, T: Float>(
     }
 }
 
-/// Writes rows of a tile to the output: `rows` channels of the runs of outputs among the columns `from..to`.
+/// Sums of some channels, a row of a tile for each.
+pub(crate) struct TileSums<T> {
+    /// The columns of the tile among those of the block, from the first to the one behind the last.
+    pub(crate) columns: (usize, usize),
+    /// The first sum of the first channel.
+    pub(crate) from: *const T,
+    /// The distance between channels.
+    pub(crate) row: usize,
+    /// Channels.
+    pub(crate) rows: usize,
+}
+
+/// Writes rows of a tile to the output: the channels of the runs of outputs among the tile's columns.
 ///
 /// # Safety
-/// `tile` holds `rows` rows of `row` values, the first column being `from`; `to_channel` is the first element of
-/// the first row's channel in a tensor with these strides and the output's dimensions.
-#[expect(clippy::too_many_arguments, reason = "two buffers, each with its shape")]
+/// The tile is readable; `to_channel` is the first element of the first row's channel in a tensor with these strides and the
+/// output's dimensions.
 #[inline(always)]
 pub(crate) unsafe fn store_tile<S: Stored, T: Float>(
     geometry: &Geometry,
     block: &Block,
-    (from, to): (usize, usize),
-    tile: *const T,
-    row: usize,
-    rows: usize,
+    sums: &TileSums<T>,
     to_channel: *mut u8,
     strides: &Strides,
 ) {
+    let TileSums { columns: (from, to), from: tile, row, rows } = *sums;
     let to_channel = to_channel.cast::<S>();
     geometry.runs(block, from, to, |run| {
         let target = strides.offset(run.image, run.at);

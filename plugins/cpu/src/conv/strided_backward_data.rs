@@ -3,6 +3,7 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::conv::geometry::{Block, Geometry, Strides};
+use crate::conv::planes::TileSums;
 use crate::gemm::prefetch::prefetch_all;
 use crate::kernel::Refusal;
 use crate::simd::stored::{Stored, with_stored};
@@ -22,16 +23,8 @@ pub(crate) struct StridedBackwardData {
 }
 
 /// See [`StridedBackwardData::store`].
-pub(crate) type Spread<T> = unsafe fn(
-    &StridedBackwardData,
-    &Geometry,
-    &Block,
-    (usize, usize),
-    (*const T, usize),
-    usize,
-    *mut u8,
-    &Strides,
-);
+pub(crate) type Spread<T> =
+    unsafe fn(&StridedBackwardData, &Geometry, &Block, &TileSums<T>, *mut u8, &Strides);
 
 /// The routine that stores tiles as a dtype, with zeros between the elements.
 pub(crate) fn spread_of<T: Float>(data_type: DataType) -> Result<Spread<T>, Refusal> {
@@ -97,24 +90,20 @@ impl StridedBackwardData {
         });
     }
 
-    /// Writes rows of a tile to the output with zeros in between: `rows` channels of the runs of outputs among
-    /// the columns `from..to`.
+    /// Writes rows of a tile to the output with zeros in between: the channels of the runs of outputs among the tile's columns.
     ///
     /// # Safety
-    /// The tile has `rows` rows of the given stride, the first column being `from`; `to_channel` is the first
-    /// element of the first row's channel in a tensor whose strides are those of computed elements, and which
-    /// has this size.
-    #[expect(clippy::too_many_arguments, reason = "two buffers, each with its shape")]
+    /// The tile is readable; `to_channel` is the first element of the first row's channel in a tensor whose strides are those of
+    /// computed elements, and which has this size.
     unsafe fn store<S: Stored, T: Float>(
         &self,
         geometry: &Geometry,
         block: &Block,
-        columns: (usize, usize),
-        (tile, row_stride): (*const T, usize),
-        rows: usize,
+        sums: &TileSums<T>,
         to_channel: *mut u8,
         strides: &Strides,
     ) {
+        let TileSums { columns, from: tile, row: row_stride, rows } = *sums;
         let to_channel = to_channel.cast::<S>();
         self.areas(geometry, block, columns, strides, |area| {
             for channel in 0..rows {

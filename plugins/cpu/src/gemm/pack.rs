@@ -108,44 +108,43 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
         let Self { copy: PackSource { rows, row, columns, column, width, row_stride, .. }, from, to } = self;
         let (rows, row, columns, column, width, row_stride) =
             (*rows, *row, *columns, *column, *width, *row_stride);
-        // SAFETY: `pack` is called with a readable matrix and room for the copy.
-        unsafe {
-            if column == 1 {
-                for i in 0..rows {
-                    let (from, to) = (from.add(i * row), to.add(i * row_stride));
-                    prefetch_all(from.wrapping_add(PREFETCH_ROWS * row), columns);
-                    copy_row::<S, V>(from, to, columns);
+        if column == 1 {
+            for i in 0..rows {
+                prefetch_all(from.wrapping_add((i + PREFETCH_ROWS) * row), columns);
+                // SAFETY: `pack` is called with a readable matrix and room for the copy.
+                unsafe { copy_row::<S, V>(from.add(i * row), to.add(i * row_stride), columns) };
+            }
+        } else {
+            let side = block::<S, V::Scalar>(V::ISA);
+            for first in (0..columns).step_by(STREAMS) {
+                // The last block ends with the last column, so it may overlap the block before.
+                let is_short = side > 0 && !(width - first).min(STREAMS).is_multiple_of(side);
+                let first = if is_short && row == 1 { first.min(width.saturating_sub(side)) } else { first };
+                let present = (columns - first).min(STREAMS);
+                let room = (width - first).min(STREAMS);
+                let mut i = 0;
+                if row == 1 {
+                    let (from, to) = (from.wrapping_add(first * column), to.wrapping_add(first));
+                    // SAFETY: the matrix has these columns, and the copy room for them.
+                    i = unsafe {
+                        copy_columns::<S, V>((from, column), present, rows, (to, row_stride, room))
+                    };
                 }
-            } else {
-                let side = block::<S, V::Scalar>(V::ISA);
-                for first in (0..columns).step_by(STREAMS) {
-                    // The last block ends with the last column, so it may overlap the block
-                    // before.
-                    let is_short = side > 0 && !(width - first).min(STREAMS).is_multiple_of(side);
-                    let first =
-                        if is_short && row == 1 { first.min(width.saturating_sub(side)) } else { first };
-                    let present = (columns - first).min(STREAMS);
-                    let room = (width - first).min(STREAMS);
-                    let mut i = 0;
-                    if row == 1 {
-                        i = copy_columns::<S, V>(
-                            (from.add(first * column), column),
-                            present,
-                            rows,
-                            (to.add(first), row_stride, room),
-                        );
-                    }
-                    while i < rows {
-                        let (from, to) = (from.add(i * row), to.add(i * row_stride));
-                        for j in first..first + present {
-                            to.add(j).write(from.add(j * column).read_unaligned().value());
+                for i in i..rows {
+                    for j in first..first + present {
+                        // SAFETY: the matrix has the row and the column, and the copy room for both.
+                        unsafe {
+                            let element = from.add(i * row + j * column).read_unaligned();
+                            to.add(i * row_stride + j).write(element.value());
                         }
-                        i += 1;
                     }
                 }
             }
-            if columns < width {
-                (0..rows).for_each(|i| to.add(i * row_stride + columns).write_bytes(0, width - columns));
+        }
+        if columns < width {
+            for i in 0..rows {
+                // SAFETY: rows of the copy are `width` long.
+                unsafe { to.add(i * row_stride + columns).write_bytes(0, width - columns) };
             }
         }
     }
@@ -195,30 +194,32 @@ unsafe fn copy_columns<S: Stored, V: Vector>(
 /// They are readable, `to` is writable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len: usize) {
-    // SAFETY: the caller has the instructions and `len` elements on both sides.
-    unsafe {
-        let mut j = 0;
-        if TypeId::of::<S>() == TypeId::of::<V::Scalar>() {
-            while j + V::LANES <= len {
-                V::load(from.add(j).cast()).store(to.add(j));
-                j += V::LANES;
-            }
-        } else {
-            j = widen(V::ISA, from, to, len);
-            while j + STREAMS <= len {
+    let mut j = 0;
+    if TypeId::of::<S>() == TypeId::of::<V::Scalar>() {
+        while j + V::LANES <= len {
+            // SAFETY: a vector is left on both sides, and the caller has the instructions.
+            unsafe { V::load(from.add(j).cast()).store(to.add(j)) };
+            j += V::LANES;
+        }
+    } else {
+        // SAFETY: `len` elements are on both sides.
+        j = unsafe { widen(V::ISA, from, to, len) };
+        while j + STREAMS <= len {
+            // SAFETY: so many elements are left on both sides.
+            unsafe {
                 let elements = from.add(j).cast::<[S; STREAMS]>().read_unaligned();
                 let mut values = [V::Scalar::ZERO; STREAMS];
                 for (value, element) in values.iter_mut().zip(elements) {
                     *value = element.value();
                 }
                 to.add(j).cast::<[V::Scalar; STREAMS]>().write_unaligned(values);
-                j += STREAMS;
             }
+            j += STREAMS;
         }
-        while j < len {
-            to.add(j).write(from.add(j).read_unaligned().value());
-            j += 1;
-        }
+    }
+    for j in j..len {
+        // SAFETY: an element is left on both sides.
+        unsafe { to.add(j).write(from.add(j).read_unaligned().value()) };
     }
 }
 

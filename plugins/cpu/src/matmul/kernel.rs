@@ -307,80 +307,86 @@ impl<T: Accumulator> Gemm<T> {
         let copied_by_first = self.scheme.b_readable && whole && !in_place && !is_kept;
         let near = tile_epilogue.near.as_deref();
         let straight = whole && result.holds::<T>() && result.column == 1 && near.is_none();
-        // SAFETY: rows, columns and terms are inside the operands and the result, whose whole vectors are only touched in whole
-        // panels; the areas have room for a panel and for a block's sums.
-        unsafe {
-            let c = c.add((c_offset + rows.start * result.row + columns.start * result.column) * result.size);
-            let added = match tile_epilogue.row {
-                None => std::ptr::null(),
-                Some(_) if whole => row.cast::<T>().add(columns.start).cast_const(),
-                Some(_) => {
+        let c = c
+            .wrapping_add((c_offset + rows.start * result.row + columns.start * result.column) * result.size);
+        let added = match tile_epilogue.row {
+            None => std::ptr::null(),
+            Some(_) if whole => row.cast::<T>().wrapping_add(columns.start).cast_const(),
+            Some(_) => {
+                // SAFETY: the row has these columns, and the worker's area room for whole vectors.
+                unsafe {
                     let from = row.add(columns.start * size_of::<T>());
                     part_of_row.write_bytes(0, width);
                     part_of_row.cast::<u8>().copy_from(from, columns.len() * size_of::<T>());
-                    part_of_row.cast_const()
                 }
+                part_of_row.cast_const()
+            }
+        };
+        for part_of_depth in 0..self.depth_blocks {
+            let words = part(self.words, self.depth_blocks, part_of_depth);
+            let terms = self.terms(&words);
+            let matrix = b.wrapping_add(b_offset * right.size);
+            let from = matrix
+                .wrapping_add((terms.start * right.row + columns.start * right.column) * right.size)
+                .cast::<T>();
+            let (b, b_stride) = if is_kept {
+                let place = self.prepacked_place(&vectors, &words);
+                (all_panels.cast::<T>().wrapping_add(place).cast_const(), width)
+            } else if in_place {
+                (from.cast_const(), right.row)
+            } else {
+                if !copied_by_first {
+                    // SAFETY: operand B has these terms and columns, and the area room for a panel.
+                    unsafe { self.copy_panel(&vectors, &words, matrix, panel) };
+                }
+                (panel.cast_const(), width)
             };
-            for part_of_depth in 0..self.depth_blocks {
-                let words = part(self.words, self.depth_blocks, part_of_depth);
-                let terms = self.terms(&words);
-                let matrix = b.add(b_offset * right.size);
-                let from = matrix
-                    .add((terms.start * right.row + columns.start * right.column) * right.size)
-                    .cast::<T>();
-                let (b, b_stride) = if is_kept {
-                    (all_panels.cast::<T>().add(self.prepacked_place(&vectors, &words)).cast_const(), width)
-                } else if in_place {
-                    (from.cast_const(), right.row)
-                } else {
-                    if !copied_by_first {
-                        self.copy_panel(&vectors, &words, matrix, panel);
-                    }
-                    (panel.cast_const(), width)
+            let (first, last) = (part_of_depth == 0, part_of_depth + 1 == self.depth_blocks);
+            for index in 0..tiles {
+                let rows = part(rows.len(), tiles, index);
+                let prepacked =
+                    if self.depth_blocks > 1 { sums.wrapping_add(rows.start * width) } else { sums };
+                let c = c.wrapping_add(rows.start * result.row * result.size);
+                let (to, to_stride) =
+                    if last && straight { (c.cast::<T>(), result.row) } else { (prepacked, width) };
+                let copies = copied_by_first && index == 0;
+                let mut tile = Tile {
+                    a: a.wrapping_add(rows.start * a_stride + words.start),
+                    a_stride,
+                    b: if copies { from.cast_const() } else { b },
+                    b_stride: if copies { right.row } else { b_stride },
+                    // With 256-bit vector units there is time enough to wait for the L2 cache.
+                    prefetches: self.isa.has_whole_vectors(),
+                    keep: if copies { panel } else { std::ptr::null_mut() },
+                    depth: words.len(),
+                    from: if first { std::ptr::null() } else { prepacked.cast_const() },
+                    from_stride: width,
+                    epilogue: RegisterEpilogue {
+                        residual: if last { added } else { std::ptr::null() },
+                        ..RegisterEpilogue::NONE
+                    },
+                    to,
+                    to_stride,
+                    ..Tile::EMPTY
                 };
-                let (first, last) = (part_of_depth == 0, part_of_depth + 1 == self.depth_blocks);
-                for index in 0..tiles {
-                    let rows = part(rows.len(), tiles, index);
-                    let prepacked = if self.depth_blocks > 1 { sums.add(rows.start * width) } else { sums };
-                    let c = c.add(rows.start * result.row * result.size);
-                    let (to, to_stride) =
-                        if last && straight { (c.cast::<T>(), result.row) } else { (prepacked, width) };
-                    let copies = copied_by_first && index == 0;
-                    let mut tile = Tile {
-                        a: a.add(rows.start * a_stride + words.start),
-                        a_stride,
-                        b: if copies { from.cast_const() } else { b },
-                        b_stride: if copies { right.row } else { b_stride },
-                        // With 256-bit vector units there is time enough to wait for the L2
-                        // cache.
-                        prefetches: self.isa.has_whole_vectors(),
-                        keep: if copies { panel } else { std::ptr::null_mut() },
-                        depth: words.len(),
-                        from: if first { std::ptr::null() } else { prepacked.cast_const() },
-                        from_stride: width,
-                        epilogue: RegisterEpilogue {
-                            residual: if last { added } else { std::ptr::null() },
-                            ..RegisterEpilogue::NONE
-                        },
-                        to,
-                        to_stride,
-                        ..Tile::EMPTY
+                // SAFETY: rows, columns and terms are inside the operands and the result, whose whole vectors are only touched in
+                // whole panels; the areas have room for a panel and for a block's sums.
+                unsafe { kernel.run(&mut tile, rows.len(), vectors.len()) };
+                if let Some(near) = near.filter(|_| last) {
+                    // SAFETY: the sums of the tile's rows are there.
+                    unsafe { near.run_on_box(&[prepacked.cast()], &[0], &[rows.len() * width]) };
+                }
+                if last && !straight {
+                    let sums = Accumulators {
+                        from: prepacked.cast_const(),
+                        row_stride: width,
+                        rows: rows.len(),
+                        columns: columns.len(),
+                        row: result.row,
+                        column: result.column,
                     };
-                    kernel.run(&mut tile, rows.len(), vectors.len());
-                    if let Some(near) = near.filter(|_| last) {
-                        near.run_on_box(&[prepacked.cast()], &[0], &[rows.len() * width]);
-                    }
-                    if last && !straight {
-                        let sums = Accumulators {
-                            from: prepacked.cast_const(),
-                            row_stride: width,
-                            rows: rows.len(),
-                            columns: columns.len(),
-                            row: result.row,
-                            column: result.column,
-                        };
-                        (self.scheme.store)(self.isa, &sums, c);
-                    }
+                    // SAFETY: the result has the tile's rows and columns.
+                    unsafe { (self.scheme.store)(self.isa, &sums, c) };
                 }
             }
         }

@@ -472,27 +472,13 @@ impl Step for BackwardStep {
         let Objects { x: descriptor, parameter, .. } = &self.objects;
         let saved = |place: usize| tensors.at_optional(saved.and_then(|saved| saved.get(place).copied()));
         // SAFETY: the objects are alive, and the caller vouches for the memory.
+        #[rustfmt::skip]
         let status = unsafe {
             (miopen.miopenBatchNormalizationBackward)(
-                ready.handle(),
-                BATCHNORM_SPATIAL,
-                factor(&ONE),
-                factor(&ZERO),
-                factor(&ONE),
-                factor(&ZERO),
-                descriptor.get(),
-                tensors.at(x),
-                descriptor.get(),
-                tensors.at(dy),
-                descriptor.get(),
-                tensors.at(dx),
-                parameter.get(),
-                tensors.at(scale),
-                tensors.at(dscale),
-                tensors.at(dbias),
-                GRADIENT_EPSILON,
-                saved(0),
-                saved(1),
+                ready.handle(), BATCHNORM_SPATIAL, factor(&ONE), factor(&ZERO), factor(&ONE), factor(&ZERO),
+                descriptor.get(), tensors.at(x), descriptor.get(), tensors.at(dy), descriptor.get(), tensors.at(dx),
+                parameter.get(), tensors.at(scale), tensors.at(dscale), tensors.at(dbias),
+                GRADIENT_EPSILON, saved(0), saved(1),
             )
         };
         Ok(miopen.check("miopenBatchNormalizationBackward", status)?)

@@ -66,6 +66,14 @@ pub fn bench(backend: &Backend, arguments: &cli::Bench) -> Result<Outcome> {
     let candidates = candidates(&handle, &loaded.operations, &ids, arguments.values, true)?;
     let configurations = configurations(&candidates);
     let bar = progress(configurations.len(), arguments);
+    let measurement = Measurement {
+        handle: &handle,
+        loaded: &loaded,
+        inputs: &inputs,
+        reference: reference.as_ref().ok(),
+        arguments,
+        bar: &bar,
+    };
     let rows: Vec<Row> = configurations
         .into_iter()
         .filter_map(|of| {
@@ -73,17 +81,9 @@ pub fn bench(backend: &Backend, arguments: &cli::Bench) -> Result<Outcome> {
             let settings = of.knobs;
             bar.set_message(name(&engine.name, &settings));
             let expected = bar.position() + u64::from(arguments.runs + arguments.warmup);
-            let found = measure(
-                &handle,
-                &loaded,
-                &engine,
-                &settings,
-                &inputs,
-                reference.as_ref().ok(),
-                arguments,
-                &bar,
-            )
-            .unwrap_or_else(|failure| Found::Failed { why: failure.to_string() });
+            let found = measurement
+                .of(&engine, &settings)
+                .unwrap_or_else(|failure| Found::Failed { why: failure.to_string() });
             bar.set_position(expected);
             Some(Row { engine: engine.name, engine_id: engine.id, knobs: settings, found })
         })
@@ -139,51 +139,55 @@ fn progress(configurations: usize, arguments: &cli::Bench) -> ProgressBar {
     bar
 }
 
-#[expect(clippy::too_many_arguments, reason = "all of it belongs to one measurement")]
-fn measure(
-    handle: &Handle,
-    loaded: &Loaded,
-    engine: &EngineInfo,
-    settings: &[KnobSetting],
-    inputs: &Arrays,
-    reference: Option<&Arrays>,
-    arguments: &cli::Bench,
-    bar: &ProgressBar,
-) -> Result<Found> {
-    let graph = &loaded.graph;
-    let plan = plan_with(&Engine::new(&loaded.operations, engine.id)?, settings)?;
-    let place = place_of(engine, arguments.common.memory);
-    let mut computation = Computation::new(handle, graph, plan, inputs, place)?;
-    // The first execution is checked and counts as a warm-up.
-    computation.execute(handle)?;
-    let outputs = computation.outputs(graph)?;
-    let used = reference.map(|reference| {
-        let compared = compare_all(graph, &outputs, reference, arguments.common.tolerance);
-        compared.iter().map(|(_, comparison)| comparison.used).fold(0.0, f64::max)
-    });
-    let started = Instant::now();
-    let is_over = || started.elapsed().as_secs_f64() > arguments.seconds;
-    for _ in 1..arguments.warmup {
-        if is_over() {
-            break;
-        }
+/// What all configurations of a graph are measured with.
+struct Measurement<'m> {
+    handle: &'m Handle,
+    loaded: &'m Loaded,
+    inputs: &'m Arrays,
+    reference: Option<&'m Arrays>,
+    arguments: &'m cli::Bench,
+    bar: &'m ProgressBar,
+}
+
+impl Measurement<'_> {
+    /// The times of an engine with some settings.
+    fn of(&self, engine: &EngineInfo, settings: &[KnobSetting]) -> Result<Found> {
+        let Self { handle, loaded, inputs, reference, arguments, bar } = *self;
+        let graph = &loaded.graph;
+        let plan = plan_with(&Engine::new(&loaded.operations, engine.id)?, settings)?;
+        let place = place_of(engine, arguments.common.memory);
+        let mut computation = Computation::new(handle, graph, plan, inputs, place)?;
+        // The first execution is checked and counts as a warm-up.
         computation.execute(handle)?;
-        bar.inc(1);
-    }
-    let mut durations = Vec::new();
-    for _ in 0..arguments.runs {
-        durations.push(computation.execute(handle)?);
-        bar.inc(1);
-        if durations.len() >= FEWEST_RUNS && is_over() {
-            break;
+        let outputs = computation.outputs(graph)?;
+        let used = reference.map(|reference| {
+            let compared = compare_all(graph, &outputs, reference, arguments.common.tolerance);
+            compared.iter().map(|(_, comparison)| comparison.used).fold(0.0, f64::max)
+        });
+        let started = Instant::now();
+        let is_over = || started.elapsed().as_secs_f64() > arguments.seconds;
+        for _ in 1..arguments.warmup {
+            if is_over() {
+                break;
+            }
+            computation.execute(handle)?;
+            bar.inc(1);
         }
+        let mut durations = Vec::new();
+        for _ in 0..arguments.runs {
+            durations.push(computation.execute(handle)?);
+            bar.inc(1);
+            if durations.len() >= FEWEST_RUNS && is_over() {
+                break;
+            }
+        }
+        Ok(Found::Measured {
+            times: Times::of(durations),
+            workspace_bytes: computation.workspace_size(),
+            tolerance_used: used,
+            is_right: used.is_none_or(|used| used <= 1.0),
+        })
     }
-    Ok(Found::Measured {
-        times: Times::of(durations),
-        workspace_bytes: computation.workspace_size(),
-        tolerance_used: used,
-        is_right: used.is_none_or(|used| used <= 1.0),
-    })
 }
 
 /// Every engine once, the fastest right one first; then those that are wrong, then those that failed.

@@ -10,6 +10,7 @@ use crate::conv::nan::{are_finite, has_nan};
 use crate::conv::operands::{
     Fill, Operands, Pack, Store, SubProblem, are_columns, fill_of, pack_of, rows_stride, store_of,
 };
+use crate::conv::planes::TileSums;
 use crate::conv::prefetch::{BlockPrefetch, pays};
 use crate::conv::strided_backward_data::{Spread, spread_of};
 use crate::gemm::context::Context;
@@ -308,70 +309,70 @@ impl<T: Float> ImplicitGemm<T> {
             let at = |strides: &Strides| {
                 channel * strides.channel + strides.offset(block.image, block.origin) + from
             };
+            let to = tensors[output.slot]
+                .wrapping_add((planned.part.first + channel * output.strides.channel) * self.store_size);
+            let stored = self.written_in_place;
+            let (tile, to_stride) = if stored {
+                let offset = output.strides.offset(block.image, block.origin) + from;
+                (to.cast::<T>().wrapping_add(offset), output.strides.channel)
+            } else {
+                (share.tile, width)
+            };
+            let residual = self.channel_epilogue.residual.map_or((std::ptr::null(), 0), |(slot, strides)| {
+                (tensors[slot].cast::<T>().wrapping_add(at(&strides)).cast_const(), strides.channel)
+            });
+            let (weights, order, a_stride) = match self.weights_stride {
+                Some(stride) => (row * stride, Order::Rows, stride),
+                None => (panel * planned.panel, Order::Panel, self.kernel.rows),
+            };
+            let mut tile_prefetch = share.next.map(|next| next.for_tile(index, panels.len() * tiles));
+            let mut gemm_tile = Tile {
+                a: share.weights.wrapping_add(weights),
+                order,
+                a_stride,
+                b: share.columns.wrapping_add(from),
+                b_stride,
+                taps,
+                depth: *channels,
+                to: tile,
+                to_stride,
+                // SAFETY: the epilogue's tensors are among those given, and have the rows' channels.
+                epilogue: unsafe { self.channel_epilogue.of_tile(tensors, channel, residual) },
+                tile_prefetch: tile_prefetch.as_mut(),
+                prefetches_results: stored && self.prefetches,
+                ..Tile::EMPTY
+            };
+            let (geometry, pixels, strides) = (&self.geometry, (from, end), &output.strides);
+            if let Some(between) = self.operands.between.as_ref().filter(|_| self.prefetches) {
+                between.prefetch(
+                    geometry,
+                    &block,
+                    pixels,
+                    height,
+                    (to.cast_const(), self.store_size),
+                    strides,
+                );
+            }
             // SAFETY: there are weights for each channel and tap, whole vectors beyond each tap's last column or before the last
-            // one, and the tensors have the rows' channels.
+            // one, and room for the tile's rows.
+            unsafe { self.kernel.run(&mut gemm_tile, height, vectors) };
+            // A weight that is NaN or infinite times a zero of the padding is NaN.
+            // SAFETY: the tile was computed just now, from weights and columns that are still there.
             unsafe {
-                let to = tensors[output.slot]
-                    .add((planned.part.first + channel * output.strides.channel) * self.store_size);
-                let stored = self.written_in_place;
-                let (tile, to_stride) = if stored {
-                    let offset = output.strides.offset(block.image, block.origin) + from;
-                    (to.cast::<T>().add(offset), output.strides.channel)
-                } else {
-                    (share.tile, width)
-                };
-                let residual =
-                    self.channel_epilogue.residual.map_or((std::ptr::null(), 0), |(slot, strides)| {
-                        (tensors[slot].cast::<T>().add(at(&strides)).cast_const(), strides.channel)
-                    });
-                let (weights, order, a_stride) = match self.weights_stride {
-                    Some(stride) => (row * stride, Order::Rows, stride),
-                    None => (panel * planned.panel, Order::Panel, self.kernel.rows),
-                };
-                let mut tile_prefetch = share.next.map(|next| next.for_tile(index, panels.len() * tiles));
-                let mut gemm_tile = Tile {
-                    a: share.weights.add(weights),
-                    order,
-                    a_stride,
-                    b: share.columns.add(from),
-                    b_stride,
-                    taps,
-                    depth: *channels,
-                    to: tile,
-                    to_stride,
-                    epilogue: self.channel_epilogue.of_tile(tensors, channel, residual),
-                    tile_prefetch: tile_prefetch.as_mut(),
-                    prefetches_results: stored && self.prefetches,
-                    ..Tile::EMPTY
-                };
-                if self.prefetches
-                    && let Some(between) = &self.operands.between
-                {
-                    let to = (to.cast_const(), self.store_size);
-                    between.prefetch(&self.geometry, &block, (from, end), height, to, &output.strides);
-                }
-                self.kernel.run(&mut gemm_tile, height, vectors);
-                // A weight that is NaN or infinite times a zero of the padding is NaN.
                 if is_checked
                     && has_nan(tile, (height, width), vectors * self.kernel.lanes)
                     && !are_finite(&gemm_tile, height)
                 {
-                    self.multiply_exactly(planned, &gemm_tile, &block, (from, end), height);
+                    self.multiply_exactly(planned, &gemm_tile, &block, pixels, height);
                 }
+            }
+            // SAFETY: the output has the rows' channels and these pixels, and the tile has their sums.
+            unsafe {
+                let sums = TileSums { columns: pixels, from: tile.cast_const(), row: width, rows: height };
                 if let (Some(between), Some(spread)) = (&self.operands.between, self.spread) {
-                    let (columns, tile) = ((from, end), (tile.cast_const(), width));
-                    spread(between, &self.geometry, &block, columns, tile, height, to, &output.strides);
+                    spread(between, geometry, &block, &sums, to, strides);
                 } else if !stored {
-                    (self.store)(
-                        &self.geometry,
-                        &block,
-                        (from, end),
-                        tile,
-                        width,
-                        height,
-                        to,
-                        &output.strides,
-                    );
+                    (self.store)(geometry, &block, &sums, to, strides);
                 }
             }
             if let Some(block_epilogue) =
@@ -457,34 +458,33 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
             let chunk = index / blocks % self.chunks;
             let group = index / blocks / self.chunks;
             let panels = self.panels * chunk / self.chunks..self.panels * (chunk + 1) / self.chunks;
-            // SAFETY: the tensors cover the group, the scratch memory has planes and a tile for each
-            // worker; no two blocks, chunks and groups write the same outputs.
-            unsafe {
-                let planes = Scratch::of_worker::<T>(base.get(1), planes, worker, self.scratch.planes);
-                let tile = Scratch::of_worker(base.get(1), tiles, worker, self.scratch.tile);
+            let planes = Scratch::of_worker::<T>(base.get(1), planes, worker, self.scratch.planes);
+            let tile = Scratch::of_worker(base.get(1), tiles, worker, self.scratch.tile);
+            // SAFETY: the tensors cover the group and the block.
+            let columns = unsafe {
                 let from = self.operands.input_of(shared.all(), group, self.fill_size);
-                let columns = if self.in_place {
+                if self.in_place {
                     from.cast::<T>().add(input.strides.offset(block.image, block.origin)).cast_const()
                 } else {
                     (self.fill)(&self.geometry, &block, from, &input.strides, channels, planes);
                     planes.cast_const()
-                };
-                // The outputs of several GEMMs are interleaved: those of one panel are written while
-                // they are in cache.
-                let together = if self.parts.len() > 1 { 1 } else { panels.len().max(1) };
-                let work = panels.step_by(together).flat_map(|first| {
-                    self.parts.iter().map(move |planned| (planned, first..first + together))
-                });
-                for (planned, panels) in work {
-                    let first = match self.weights_stride {
-                        Some(_) => group * weights.group,
-                        None => planned.packed + group * self.panels * planned.panel,
-                    };
-                    let weights = base.get(0).cast::<T>().cast_const().add(first);
-                    let tensors = shared.all();
-                    let share = BlockTask { tensors, group, block, panels, weights, columns, tile, next };
-                    self.multiply(planned, &share);
                 }
+            };
+            // The outputs of several GEMMs are interleaved: those of one panel are written while they are in cache.
+            let together = if self.parts.len() > 1 { 1 } else { panels.len().max(1) };
+            let work = panels
+                .step_by(together)
+                .flat_map(|first| self.parts.iter().map(move |planned| (planned, first..first + together)));
+            for (planned, panels) in work {
+                let first = match self.weights_stride {
+                    Some(_) => group * weights.group,
+                    None => planned.packed + group * self.panels * planned.panel,
+                };
+                let weights = base.get(0).cast::<T>().cast_const().wrapping_add(first);
+                let tensors = shared.all();
+                let share = BlockTask { tensors, group, block, panels, weights, columns, tile, next };
+                // SAFETY: no two blocks, chunks and groups write the same outputs, and the weights are those of the group.
+                unsafe { self.multiply(planned, &share) };
             }
         });
     }
