@@ -4,8 +4,10 @@
 #include "../fixture.h"
 
 #include <sys/stat.h>
+#ifndef _WIN32
 #include <sys/wait.h>
 #include <signal.h>
+#endif
 #include <dirent.h>
 #include <unistd.h>
 
@@ -136,6 +138,7 @@ static void test_refusals(void)
     CHECK_OK(hipdnnDestroy(handle));
 }
 
+#ifndef _WIN32
 /* Processes that write at the same time, some of which are killed: every line is whole or passed over. */
 static void test_processes(void)
 {
@@ -218,6 +221,7 @@ static void test_processes(void)
         CHECK_EQ(found[child], LINES);
     }
 }
+#endif
 
 /* The rules of a file. */
 static void test_rules(void)
@@ -258,7 +262,9 @@ int main(void)
 {
     test_ranking();
     test_refusals();
+#ifndef _WIN32
     test_processes();
+#endif
     test_rules();
     return check_result();
 }

@@ -2,12 +2,10 @@
 
 /* The trace of CPU engines: an execution has its steps in it, and the plan says what computes them. What else is in traces, and that no event
  * is lost, is shown by host/trace.c. */
+#include "../again.h"
 #include "../fixture.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-static void child(void)
+static int child(void)
 {
     hipdnnHandle_t handle = make_handle();
     hipdnnBackendDescriptor_t graph = make_graph(handle);
@@ -17,7 +15,7 @@ static void child(void)
     hipdnnBackendDescriptor_t pack = make_pack(&data);
     CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
     CHECK(is_convolved(&data));
-    exit(check_result());
+    return check_result();
 }
 
 static double number(const char* line, const char* name)
@@ -27,18 +25,15 @@ static double number(const char* line, const char* name)
     return at == NULL ? 0 : strtod(at + strlen(name), NULL);
 }
 
-int main(void)
+int main(int count, char** words)
 {
     static const char path[] = "trace.json";
     static char text[1 << 20];
-    const pid_t pid = fork();
-    REQUIRE(pid >= 0);
-    if (pid == 0) {
-        setenv("HIPDNN_TRACE_FILE", path, 1);
-        child();
+    if (count > 1) {
+        return child();
     }
-    int status = -1;
-    REQUIRE(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    setenv("HIPDNN_TRACE_FILE", path, 1);
+    REQUIRE(run_again(words[0], "child", NULL) == 0);
     read_text(path, text, sizeof text);
     remove(path);
     const char* const plan = strstr(text, "\"name\":\"plan CPU_ENGINE\"");

@@ -5,7 +5,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#ifndef _WIN32
 #include <sys/wait.h>
+#endif
 #include <time.h>
 #include <unistd.h>
 
@@ -257,6 +259,7 @@ static void races(void)
     }
 }
 
+#ifndef _WIN32
 /* A child has no thread of its parent's: it gets its own. What waits when a process ends is delivered. */
 static int to_parent = -1;
 
@@ -299,6 +302,7 @@ static void forked(void)
     CHECK_EQ(count, 100);
     close(ends[0]);
 }
+#endif
 
 int main(void)
 {
@@ -312,6 +316,8 @@ int main(void)
     asynchronous();
     full_queue();
     races();
+#ifndef _WIN32
     forked();
+#endif
     return check_result();
 }

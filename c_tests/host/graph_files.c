@@ -3,11 +3,12 @@
 /* HIPDNN_LOG_GRAPH_DIR: every finalized graph becomes a file; a folder that cannot be written is only logged. */
 #define _DEFAULT_SOURCE
 
+#include "../again.h"
 #include "../json_text.h"
 
 #include <dirent.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+static const char* program;
 
 /* The number of files in the folder, and the name of one of them. */
 static int count_files(const char* folder, char* name, size_t size)
@@ -76,38 +77,35 @@ static void test_unwritable(void)
 }
 
 /* The variable is read once, so each value has a process of its own. */
-static void in_process(const char* folder, void (*test)(void))
+static void in_process(const char* folder, const char* test)
 {
     check_about("%s", folder);
-    const pid_t process = fork();
-    REQUIRE(process >= 0);
-    if (process == 0) {
-        setenv("HIPDNN_LOG_GRAPH_DIR", folder, 1);
-        setenv("HIPDNN_LOG_LEVEL", "warn", 1);
-        setenv("HIPDNN_LOG_FILE", "log.txt", 1);
-        test();
-        exit(check_result());
-    }
-    int status = 0;
-    CHECK(waitpid(process, &status, 0) == process);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
+    setenv("HIPDNN_LOG_GRAPH_DIR", folder, 1);
+    setenv("HIPDNN_LOG_LEVEL", "warn", 1);
+    setenv("HIPDNN_LOG_FILE", "log.txt", 1);
+    CHECK_EQ(run_again(program, test, NULL), EXIT_SUCCESS);
 }
 
-int main(void)
+int main(int count, char** words)
 {
+    program = words[0];
+    if (count > 1) {
+        (strcmp(words[1], "files") == 0 ? test_files : test_unwritable)();
+        return check_result();
+    }
     char name[256];
     static char log[1 << 16];
-    in_process("graphs/all", test_files);
-    in_process("", test_unwritable);
+    in_process("graphs/all", "files");
+    in_process("", "unwritable");
     CHECK_EQ(count_files("graphs", name, sizeof name), 1);
     FILE* const file = fopen("file", "wb");
     REQUIRE(file != NULL);
     fclose(file);
-    in_process("file/folder", test_unwritable);
+    in_process("file/folder", "unwritable");
     check_about("%s", "");
     read_text("log.txt", log, sizeof log);
     CHECK_CONTAINS(log, "[warning]");
     CHECK_CONTAINS(log, "HIPDNN_LOG_GRAPH_DIR");
-    CHECK_CONTAINS(log, "file/folder/graph_");
+    CHECK_CONTAINS(log, "file/folder" SEPARATOR "graph_");
     return check_result();
 }

@@ -3,8 +3,9 @@
 /* What handles find of each other: the answers of every plugin, and plans of plugins that say so. */
 #include "host.h"
 
+#include "../again.h"
+
 #include <pthread.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static void expect_recorded(int times, const char* part)
@@ -233,21 +234,13 @@ static void plan_for_the_trace(void)
 }
 
 /* The trace says how often a handle found a graph, and whose plan it took. */
-static void test_trace(void)
+static void test_trace(const char* program)
 {
     static char text[1 << 18];
     check_about("trace");
-    fflush(NULL);
-    const pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-        setenv("HIPDNN_TRACE_FILE", "trace.json", 1);
-        plan_for_the_trace();
-        exit(check_result());
-    }
-    int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child && WIFEXITED(status));
-    CHECK_EQ(WEXITSTATUS(status), 0);
+    setenv("HIPDNN_TRACE_FILE", "trace.json", 1);
+    CHECK_EQ(run_again(program, "child", NULL), 0);
+    unsetenv("HIPDNN_TRACE_FILE");
     read_text("trace.json", text, sizeof text);
     CHECK_EQ(count_in(text, "\"name\":\"compile\""), 1);
     CHECK_EQ(count_in(text, "\"name\":\"found in the plan cache\""), FLOWS - 1);
@@ -363,10 +356,14 @@ static void test_threads(void)
     expect_recorded(made, "\nDestroyExecutionContext");
 }
 
-int main(void)
+int main(int count, char** words)
 {
+    if (count > 1) {
+        plan_for_the_trace();
+        return check_result();
+    }
     /* Before this process has read the variable. */
-    test_trace();
+    test_trace(words[0]);
     test_handles();
     test_uids();
     test_knobs();
