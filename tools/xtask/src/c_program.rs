@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 
 use crate::Failure;
 use crate::process::{command, run};
@@ -98,4 +99,25 @@ impl Program<'_> {
         compiler.args(["-lhipdnn_backend", "-lpthread", "-ldl"]).args(self.libraries);
         run(&mut compiler).map(|_| ())
     }
+}
+
+/// Builds every plugin by `build`, several beside each other.
+pub fn build_plugins(build: &(dyn Fn(&str) -> Result<(), Failure> + Sync)) -> Result<String, Failure> {
+    let variants = stub_plugins::variants().map_err(Failure::new)?;
+    let names = variants.iter().map(|variant| variant.name.as_str()).chain([stub_plugins::NULL]);
+    let names = Mutex::new(names.collect::<Vec<_>>().into_iter());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let build = || {
+        while let Some(name) = names.lock().ok().and_then(|mut names| names.next()) {
+            build(name)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let builders: Vec<_> = (0..threads).map(|_| scope.spawn(build)).collect();
+        builders
+            .into_iter()
+            .try_for_each(|builder| builder.join().unwrap_or_else(|_| Err(Failure::new("a build stopped"))))
+    })?;
+    Ok(format!("{} plugins", variants.len() + 1))
 }

@@ -74,7 +74,7 @@ const FOREIGN: [&str; 2] = ["x86_64-pc-windows-msvc", "aarch64-apple-darwin"];
 /// Checks what is installed, as far as it has a meaning without GPUs.
 fn check(workspace: &Workspace, target: &str) -> Result<String, Failure> {
     let mut cargo = workspace.cargo(["check", "--locked", "--quiet", "--lib", "--target", target]);
-    for package in ["hipdnn-backend", "hipdnn-cpu-plugin", "hipdnn"] {
+    for package in ["hipdnn-backend", "hipdnn-cpu-plugin", "hipdnn", "hipdnn-tool", "hipdnn-python"] {
         cargo.args(["-p", package]);
     }
     // The compiler's warnings stop nothing, but nothing here is to have any.

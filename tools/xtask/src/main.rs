@@ -182,6 +182,9 @@ enum Command {
         /// An installed tree to take these from, in place of a build.
         #[arg(long, value_name = "DIR")]
         tree: Option<PathBuf>,
+        /// x86_64-pc-windows-gnu: the Python package for Windows, in place of both.
+        #[arg(long, value_parser = windows::parse_target, conflicts_with = "tree")]
+        target: Option<String>,
     },
     /// Build for release and pack what is installed: an archive, one of the files for debuggers, and a package for Debian; or one for Windows.
     Package {
@@ -284,7 +287,16 @@ fn run(line: &Line) -> Result<(), Failure> {
             }
             steps.summary()
         }
-        Command::Wheel { tree } => {
+        Command::Wheel { target: Some(_), .. } => {
+            let mut steps = Steps::new();
+            if windows::stage(&workspace, &mut steps).is_some() {
+                steps.run("the wheel for Windows", || {
+                    windows::wheel::build(&workspace, &python::Environment::ready()?)
+                });
+            }
+            steps.summary()
+        }
+        Command::Wheel { tree, target: None } => {
             let mut steps = Steps::new();
             let tree = tree.clone().map_or_else(|| stage(&workspace, &mut steps), Some);
             if let Some(tree) = tree {

@@ -118,6 +118,15 @@ pub fn line(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
+/// Takes a program's own settings away from the environment a test runs in.
+pub fn without_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HIPDNN_") {
+            command.env_remove(name);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

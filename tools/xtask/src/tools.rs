@@ -71,6 +71,12 @@ pub fn prepare(required: &[&Tool], optional: &[&Tool]) -> Result<String, Failure
     Ok(format!("{message}; what takes them is left out"))
 }
 
+/// What is not there of some tools, with the command that installs it; nothing where all are.
+pub fn lacking(tools: &[&Tool]) -> Option<String> {
+    let missing = missing(tools.to_vec());
+    (!missing.is_empty()).then(|| by_hand(&missing))
+}
+
 /// Each tool that is not there, once.
 fn missing(mut tools: Vec<&Tool>) -> Vec<&Tool> {
     tools.sort_by_key(|tool| tool.program);
@@ -134,6 +140,8 @@ mod tests {
     fn what_is_missing_is_listed_once_with_one_command() {
         let (one, other) = (Tool::new("no-such-b", "second"), Tool::new("no-such-a", "first"));
         let (same, here) = (Tool::new("no-such-c", "first"), Tool::new("sh", "dash"));
+        assert_eq!(lacking(&[&here]), None);
+        assert_eq!(lacking(&[&here, &one]), Some(by_hand(&[&one])));
         let missing = missing(vec![&one, &other, &here, &same, &one]);
         let wanted =
             "not installed: no-such-a, no-such-b, no-such-c (Debian: sudo apt-get install first second)";

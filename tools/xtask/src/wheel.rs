@@ -17,35 +17,58 @@ const LARGEST: u64 = 25 << 20;
 
 /// Makes the wheel of an installed tree, and answers where it is and what there is to know of it.
 pub fn build(workspace: &Workspace, python: &Environment, tree: &Path) -> Result<(PathBuf, String), Failure> {
-    let lib = workspace.path(PACKAGE).join("python/hipdnn/lib");
-    install::remove(&lib)?;
     let files = std::iter::once(PathBuf::from(LIBRARY))
         .chain(PLUGINS.iter().map(|plugin| Path::new(ENGINES).join(plugin.file)));
     let mut newest = 0;
+    let lib = pack(workspace, &tree.join("lib"), files, "strip", "--strip-unneeded")?;
+    for file in install::files(&lib)? {
+        newest = newest.max(newest_glibc(&lib.join(file))?);
+    }
+    // Which glibc it needs is found here: maturin looks at the module alone.
+    let made = maturin(workspace, python, &["--compatibility", &format!("manylinux_2_{newest}")])?;
+    let module = newest_glibc(&workspace.release_dir().join("libhipdnn_python.so"))?;
+    if module > newest {
+        return Err(Failure::new(format!("the module needs glibc 2.{module}, the library 2.{newest}")));
+    }
+    Ok(made)
+}
+
+/// Puts a library and its plugins into the package's folder, without what debuggers read.
+pub fn pack(
+    workspace: &Workspace,
+    from: &Path,
+    files: impl Iterator<Item = PathBuf>,
+    strip: &str,
+    how: &str,
+) -> Result<PathBuf, Failure> {
+    let lib = workspace.path(PACKAGE).join("python/hipdnn/lib");
+    install::remove(&lib)?;
     for file in files {
-        let (from, to) = (tree.join("lib").join(&file), lib.join(&file));
+        let to = lib.join(&file);
         fs::create_dir_all(to.parent().unwrap_or(&lib))?;
-        run(command("strip", ["--strip-unneeded", "-o"]).arg(&to).arg(from))?;
-        newest = newest.max(newest_glibc(&to)?);
+        run(command(strip, [how, "-o"]).arg(&to).arg(from.join(&file)))?;
     }
     // maturin takes it from the package's folder alone.
     install::copy(&workspace.path(BILL), &workspace.path(PACKAGE).join(BILL))?;
+    Ok(lib)
+}
+
+/// Has the module compiled and packed, and answers where the wheel is and what there is to know of it.
+pub fn maturin(
+    workspace: &Workspace,
+    python: &Environment,
+    options: &[&str],
+) -> Result<(PathBuf, String), Failure> {
     let out = workspace.scratch("wheel");
     install::remove(&out)?;
     let mut maturin = command(python.program("maturin"), ["build", "--release", "--strip", "--locked"]);
-    // Which glibc it needs is found here: maturin looks at the module alone.
-    maturin.args(["--auditwheel", "skip", "--compatibility", &format!("manylinux_2_{newest}"), "--out"]);
+    maturin.args(["--auditwheel", "skip", "--out"]).arg(&out).args(options);
     maturin
-        .arg(&out)
         .arg("--config")
         .arg(workspace.reproducible_flags())
         .arg("--manifest-path")
         .arg(workspace.path(PACKAGE).join("Cargo.toml"));
     run(maturin.env("CARGO_TARGET_DIR", workspace.target_dir()))?;
-    let module = newest_glibc(&workspace.release_dir().join("libhipdnn_python.so"))?;
-    if module > newest {
-        return Err(Failure::new(format!("the module needs glibc 2.{module}, the library 2.{newest}")));
-    }
     let wheel = fs::read_dir(&out)?.flatten().map(|entry| entry.path()).find(|path| is_wheel(path));
     let wheel = wheel.ok_or_else(|| Failure::new(format!("maturin left no wheel in {}", out.display())))?;
     let size = fs::metadata(&wheel)?.len();

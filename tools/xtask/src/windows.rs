@@ -1,9 +1,12 @@
 //! `cargo xtask build --target x86_64-pc-windows-gnu`: the library, its plugins and the programs for Windows, compiled by mingw-w64 and laid
 //! out as AMD's package is there.
 
+mod across;
 mod dll;
 mod programs;
+pub mod short;
 pub mod test;
+pub mod wheel;
 mod wine;
 
 use std::fs;

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use super::{Check, Context, run_all, without_settings};
 use crate::Failure;
-use crate::c_program::{Language, Program};
+use crate::c_program::{Language, Program, build_plugins};
 use crate::install::PLUGINS;
 use crate::process::{command, run_within};
 use crate::steps::Steps;
@@ -68,27 +67,6 @@ fn under_valgrind(context: &Context) -> Result<String, Failure> {
 /// Builds every plugin that C tests may load. They lie in one folder.
 fn plugins() -> Result<String, Failure> {
     build_plugins(&|name| stub_plugins::library(name).map(|_| ()).map_err(Failure::new))
-}
-
-/// Builds every plugin by `build`, several beside each other.
-pub fn build_plugins(build: &(dyn Fn(&str) -> Result<(), Failure> + Sync)) -> Result<String, Failure> {
-    let variants = stub_plugins::variants().map_err(Failure::new)?;
-    let names = variants.iter().map(|variant| variant.name.as_str()).chain([stub_plugins::NULL]);
-    let names = Mutex::new(names.collect::<Vec<_>>().into_iter());
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let build = || {
-        while let Some(name) = names.lock().ok().and_then(|mut names| names.next()) {
-            build(name)?;
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let builders: Vec<_> = (0..threads).map(|_| scope.spawn(build)).collect();
-        builders
-            .into_iter()
-            .try_for_each(|builder| builder.join().unwrap_or_else(|_| Err(Failure::new("a build stopped"))))
-    })?;
-    Ok(format!("{} plugins", variants.len() + 1))
 }
 
 fn sources(context: &Context) -> Result<Vec<PathBuf>, Failure> {

@@ -17,7 +17,6 @@ mod python;
 mod tool;
 mod wire;
 
-pub use c::build_plugins;
 pub use python::with_torch;
 use std::path::Path;
 use std::sync::Mutex;
@@ -27,12 +26,13 @@ use crate::Failure;
 use crate::docs;
 use crate::generate;
 use crate::install::{build, lay_out};
-use crate::process::{command, run};
+use crate::process::{command, run, without_settings};
 use crate::rust_tests;
 use crate::steps::{Check, Done, Steps};
 use crate::tools::{
     self, CC, CMAKE, CXX, DPKG_DEB, FLATBUFFERS, FLATC, MAKE, OBJCOPY, PKG_CONFIG, PYTHON, Tool, VALGRIND, XZ,
 };
+use crate::windows;
 use crate::workspace::Workspace;
 
 /// What a group is given.
@@ -160,6 +160,13 @@ const GROUPS: &[Group] = &[
         run: |context, steps| crate::ort::short(context.workspace, context.stage, steps),
     },
     Group {
+        name: "windows",
+        about: "the library for Windows without its plugins under wine, in short, where mingw-w64 and wine are",
+        tools: &[],
+        staged: false,
+        run: |context, steps| windows::short::run_steps(context.workspace, steps),
+    },
+    Group {
         name: "install",
         about: "programs that use an installed copy",
         tools: &[&CC, &CXX, &CMAKE, &MAKE, &PKG_CONFIG],
@@ -245,7 +252,7 @@ pub fn run_groups(workspace: &Workspace, names: &[String], others: Vec<Job>) -> 
 }
 
 /// Groups that run cargo for most of their time.
-const CARGO: &[&str] = &["format", "generated", "rust", "tool", "python", "ort"];
+const CARGO: &[&str] = &["format", "generated", "rust", "tool", "python", "ort", "windows"];
 
 /// The group that computes for a minute, beside all others.
 const FUZZ: &str = "fuzz";
@@ -345,14 +352,5 @@ fn run_all(steps: &mut Steps, checks: &[Check]) {
             .flatten()
             .unwrap_or_else(|| (Duration::ZERO, Err(Failure::new("the check did not finish"))));
         steps.report(name, took, result);
-    }
-}
-
-/// Takes a program's own settings away from the environment a test runs in.
-pub fn without_settings(command: &mut std::process::Command) {
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("HIPDNN_") {
-            command.env_remove(name);
-        }
     }
 }

@@ -50,10 +50,18 @@ fn exported(tables: &str) -> impl Iterator<Item = &str> {
 
 /// Fails where a file needs a library that Windows does not come with.
 pub fn imports(file: &Path) -> Result<String, Failure> {
+    imports_with(file, &[])
+}
+
+/// The same, where some others are there, too.
+pub fn imports_with(file: &Path, others: &[&str]) -> Result<String, Failure> {
     let tables = tables(file)?;
     let names: BTreeSet<String> = imported(&tables).map(str::to_lowercase).collect();
     let is_of_system = |name: &String| {
-        OF_SYSTEM.iter().any(|known| name == known || (known.ends_with('-') && name.starts_with(known)))
+        OF_SYSTEM
+            .iter()
+            .chain(others)
+            .any(|known| name == known || (known.ends_with('-') && name.starts_with(known)))
     };
     let others: Vec<_> = names.iter().filter(|name| !is_of_system(name)).collect();
     if !others.is_empty() {

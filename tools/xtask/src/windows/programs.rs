@@ -1,19 +1,20 @@
 //! C and C++ programs of the project and the plugins that they load, compiled by mingw-w64, run under wine.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use super::wine::{self, Wine};
 use super::{CC, CXX, stage_dir};
 use crate::Failure;
-use crate::c_program::{Language, STRICT};
-use crate::process::{command, run, run_within};
+use crate::c_program::{Language, STRICT, build_plugins};
+use crate::process::{command, run, run_within, without_settings};
 use crate::workspace::Workspace;
 
-/// Folders of programs, one source file each.
-const FOLDERS: [&str; 5] = ["c_tests", "c_tests/api", "c_tests/host", "c_tests/cpp", "c_tests/windows"];
+/// Folders of programs, one source file each. Those of c_tests/windows want arguments, and have steps of their own.
+const FOLDERS: [&str; 4] = ["c_tests", "c_tests/api", "c_tests/host", "c_tests/cpp"];
 
-/// What a program uses that Windows has not, and is left out for.
+/// What a program uses that Windows has not, and is left out for. One that leaves out a part itself asks for Windows.
 const OF_UNIX: [(&str, &str); 9] = [
     ("fork(", "it forks"),
     ("mmap(", "it guards memory with mmap"),
@@ -22,7 +23,7 @@ const OF_UNIX: [(&str, &str); 9] = [
     ("symlink(", "it makes symbolic links"),
     ("/proc/", "it reads /proc"),
     ("sched_getaffinity(", "it counts processors as Linux does"),
-    ("truncate(", "it cuts files"),
+    ("truncate(", "it cuts files that are open"),
     ("libthreaded", "it unloads a library that waits for its threads"),
 ];
 
@@ -47,33 +48,56 @@ pub fn sources(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
 /// Why a program has no meaning on Windows, if it has none.
 pub fn left_out(source: &Path) -> Result<Option<&'static str>, Failure> {
     let text = std::fs::read_to_string(source)?;
-    let is_of_windows = source.parent().is_some_and(|folder| folder.ends_with("windows"));
     let found = OF_UNIX.iter().find(|(word, _)| text.contains(word));
-    Ok(found.filter(|_| !is_of_windows).map(|(_, reason)| *reason))
+    Ok(found.filter(|_| !text.contains("_WIN32")).map(|(_, reason)| *reason))
 }
 
-/// Compiles a program against the tree, beside whose library it is put so that it finds that.
-pub fn compile(workspace: &Workspace, source: &Path, target: &Path, optimize: bool) -> Result<(), Failure> {
+/// Compiles a program against a tree, beside whose library it is put so that it finds that.
+pub fn compile(
+    workspace: &Workspace,
+    stage: &Path,
+    source: &Path,
+    optimize: bool,
+) -> Result<PathBuf, Failure> {
     let language = Language::of(source)?;
     let (compiler, standard) = match language {
         Language::C => (CC, "-std=gnu11"),
         Language::Cxx => (CXX, "-std=gnu++17"),
     };
-    let stage = stage_dir(workspace);
+    let name = workspace.relative(source).replace(['/', '.'], "_");
+    let target = stage.join("bin").join(format!("{name}.exe"));
     let mut compiler = command(compiler, [standard, if optimize { "-O2" } else { "-g" }]);
     compiler.args(STRICT).args(["-D__USE_MINGW_ANSI_STDIO=1", "-include"]);
     compiler.arg(workspace.path("c_tests/windows/posix.h"));
     for include in ["hipdnn/backend", "hipdnn/plugin", ""] {
         compiler.arg("-I").arg(stage.join("include").join(include));
     }
-    compiler.arg(source).arg("-o").arg(target);
+    compiler.arg(source).arg("-o").arg(&target);
     compiler.arg(stage.join("lib/hipdnn_backend.lib")).args(["-lpthread", "-lm"]);
-    run(&mut compiler).map(|_| ())
+    run(&mut compiler).map(|_| target)
 }
 
-/// Compiles a program and runs it in an empty folder of its own.
+/// Compiles a program, and runs it with these arguments and what else `prepare` tells it.
 pub fn compile_and_run(
     workspace: &Workspace,
+    stage: &Path,
+    wine: &Wine,
+    source: &Path,
+    prepare: impl FnOnce(&mut Command),
+) -> Result<String, Failure> {
+    let program = compile(workspace, stage, source, false)?;
+    let mut test = wine.command(&program, [""; 0]);
+    without_settings(&mut test);
+    prepare(&mut test);
+    let ran = run_within(&mut test, LIMIT);
+    std::fs::remove_file(&program)?;
+    ran
+}
+
+/// Runs a test in an empty folder of its own, with plugins to load.
+pub fn test(
+    workspace: &Workspace,
+    stage: &Path,
     wine: &Wine,
     source: &Path,
     plugins: &Path,
@@ -82,36 +106,42 @@ pub fn compile_and_run(
     let folder = workspace.scratch("windows").join("c").join(&name);
     crate::install::remove(&folder)?;
     std::fs::create_dir_all(&folder)?;
-    let program = stage_dir(workspace).join("bin").join(format!("{name}.exe"));
-    compile(workspace, source, &program, false)?;
-    let mut test = wine.command(&program, [""; 0]);
-    crate::test::without_settings(&mut test);
-    test.current_dir(&folder).env("HIPDNN_TEST_PLUGINS", wine::path(plugins).replace('\\', "/"));
-    let ran = run_within(&mut test, LIMIT);
-    std::fs::remove_file(&program)?;
-    let out = ran?;
+    let out = compile_and_run(workspace, stage, wine, source, |test| {
+        test.current_dir(&folder).env("HIPDNN_TEST_PLUGINS", wine::path(plugins).replace('\\', "/"));
+    })?;
     Ok(out.lines().find(|line| line.starts_with("left out: ")).unwrap_or_default().to_owned())
+}
+
+/// Runs the command line tool for Windows.
+pub fn tool(workspace: &Workspace, wine: &Wine, arguments: &[&str]) -> Result<String, Failure> {
+    let mut tool = wine.command(stage_dir(workspace).join("bin/hipdnn.exe"), arguments);
+    without_settings(&mut tool);
+    run_within(tool.current_dir(workspace.path("")), LIMIT)
 }
 
 /// Builds every plugin that C tests may load, and answers the folder that they lie in.
 pub fn plugins(workspace: &Workspace) -> Result<PathBuf, Failure> {
+    // Their DLLs would wait for threads that cannot end then.
+    let is_built = |name: &str| !name.contains("threaded");
+    build_plugins(&|name| {
+        if is_built(name) { plugin(workspace, name).map(|_| ()) } else { Ok(()) }
+    })?;
+    let null = plugin(workspace, stub_plugins::NULL)?;
+    Ok(null.parent().map_or_else(|| workspace.path("target"), Path::to_owned))
+}
+
+/// Builds a plugin that tests load.
+pub fn plugin(workspace: &Workspace, name: &str) -> Result<PathBuf, Failure> {
     let headers = workspace.path("c_tests/windows");
     let windows = stub_plugins::System {
-        compiler: |language| {
-            std::process::Command::new(if language == stub_plugins::Language::C { CC } else { CXX })
-        },
+        compiler: |language| Command::new(if language == stub_plugins::Language::C { CC } else { CXX }),
         strip: "x86_64-w64-mingw32-strip",
         folder: "windows",
         prefix: "",
         ending: ".dll",
         headers: Some(&headers),
     };
-    let build = |name: &str| stub_plugins::library_for(&windows, name).map_err(Failure::new);
-    // Their DLLs would wait for threads that cannot end then.
-    let is_built = |name: &str| !name.contains("threaded");
-    crate::test::build_plugins(&|name| if is_built(name) { build(name).map(|_| ()) } else { Ok(()) })?;
-    let null = build(stub_plugins::NULL)?;
-    Ok(null.parent().map_or_else(|| workspace.path("target"), Path::to_owned))
+    stub_plugins::library_for(&windows, name).map_err(Failure::new)
 }
 
 #[cfg(test)]

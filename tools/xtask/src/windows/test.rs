@@ -3,15 +3,16 @@
 //! What needs a system with forks, signals or /proc is left out, each program with the reason. No machine with Windows itself is used.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use super::wine::{self, Wine};
-use super::{LIBRARY, MINGW_CC, MINGW_CXX, TARGET, built, dll, plugin_file, programs, stage, stage_dir};
+use super::{
+    LIBRARY, MINGW_CC, MINGW_CXX, TARGET, across, built, dll, plugin_file, programs, stage, stage_dir,
+};
 use crate::Failure;
 use crate::install::PLUGINS;
-use crate::process::{command, run as run_program, run_within};
-use crate::steps::Steps;
+use crate::process::run_within;
+use crate::steps::{LEFT_OUT, Steps};
 use crate::tools;
 use crate::workspace::Workspace;
 
@@ -92,14 +93,14 @@ fn c_programs(workspace: &Workspace, wine: &Wine, steps: &mut Steps, chosen: Cho
     let (Some(plugins), Ok(sources)) = (plugins, programs::sources(workspace)) else { return };
     for source in sources {
         let name = workspace.relative(&source);
-        // It wants an argument, and has a step of its own.
-        if !chosen(&name) || name.ends_with("windows/lives.c") {
+        if !chosen(&name) {
             continue;
         }
         match programs::left_out(&source) {
             Ok(Some(reason)) => steps.leave_out(&name, reason),
             Ok(None) => {
-                steps.run(&name, || programs::compile_and_run(workspace, wine, &source, &plugins));
+                steps
+                    .run(&name, || programs::test(workspace, &stage_dir(workspace), wine, &source, &plugins));
             }
             Err(failure) => {
                 steps.run(&name, || Err(failure));
@@ -117,82 +118,60 @@ fn whole(workspace: &Workspace, wine: &Wine, steps: &mut Steps, chosen: Chosen) 
         }
     };
     step("a network is trained", &|| train(workspace, wine));
-    step("folders of any name, a library that is closed and replaced", &|| {
-        let program = stage.join("bin/lives.exe");
-        programs::compile(workspace, &workspace.path("c_tests/windows/lives.c"), &program, false)?;
-        let ran = run_within(&mut wine.command(&program, [wine::path(&stage.join("bin"))]), LIMIT);
-        fs::remove_file(&program)?;
-        ran.map(|_| String::new())
-    });
+    let bin = wine::path(&stage.join("bin"));
+    for (name, source) in [
+        ("folders of any name, a library that is closed and replaced", "c_tests/windows/lives.c"),
+        ("C++ classes find the library at run time", "c_tests/windows/finds.cpp"),
+    ] {
+        step(name, &|| {
+            let source = workspace.path(source);
+            programs::compile_and_run(workspace, &stage, wine, &source, |test| {
+                test.arg(&bin);
+            })
+            .map(|_| String::new())
+        });
+    }
     step("hipdnn lists the engines", &|| {
-        let out = tool(workspace, wine, &["engines"])?;
+        let out = programs::tool(workspace, wine, &["engines"])?;
         if !out.contains("CPU_ENGINE") {
             return Err(Failure::new(format!("CPU_ENGINE was expected\n{out}")));
         }
         Ok(String::new())
     });
-    step("graphs have the same results and plans as on Linux", &|| same_results(workspace, wine));
+    let linux = across::Linux::ready(workspace);
+    for (name, compare) in across::STEPS {
+        step(name, &|| match &linux {
+            Some(linux) => compare(workspace, wine, linux),
+            None => Ok(format!(
+                "{LEFT_OUT}cargo xtask build lays out the tree for Linux, which this is compared with"
+            )),
+        });
+    }
 }
 
-/// Runs the command line tool for Windows.
-fn tool(workspace: &Workspace, wine: &Wine, arguments: &[&str]) -> Result<String, Failure> {
-    let mut tool = wine.command(stage_dir(workspace).join("bin/hipdnn.exe"), arguments);
-    crate::test::without_settings(&mut tool);
-    run_within(tool.current_dir(workspace.path("")), LIMIT)
-}
-
-/// Trains a network, and compares with the same on Linux where that is laid out.
+/// Trains a network, and says what the same takes on Linux where that is laid out.
 fn train(workspace: &Workspace, wine: &Wine) -> Result<String, Failure> {
-    let program = stage_dir(workspace).join("bin/train_digits.exe");
-    programs::compile(workspace, &workspace.path(TRAINING), &program, true)?;
+    let source = workspace.path(TRAINING);
+    let program = programs::compile(workspace, &stage_dir(workspace), &source, true)?;
     let mut training = wine.command(&program, [""; 0]);
     let ran = run_within(training.current_dir(workspace.path("")), LIMIT);
     fs::remove_file(&program)?;
     let out = ran?;
-    let percents = out.split_whitespace().filter_map(|word| word.strip_suffix('%')?.parse::<f64>().ok());
-    match percents.reduce(f64::max) {
-        Some(best) if best >= ENOUGH => Ok(format!("{best} %")),
-        _ => Err(Failure::new(format!("{ENOUGH} % right was expected\n{out}"))),
+    let accuracy =
+        |line: &str| line.strip_prefix("Test accuracy")?.split_whitespace().next()?.parse::<f64>().ok();
+    let best = out.lines().find_map(accuracy).filter(|best| *best >= ENOUGH);
+    let best = best.ok_or_else(|| Failure::new(format!("{ENOUGH} % right was expected\n{out}")))?;
+    let mut note = format!("{best} %, {}", step_time(&out));
+    if let Some(linux) = across::Linux::ready(workspace) {
+        let on_linux = linux.run(workspace, &source, true, &[])?;
+        note.push_str(&format!("; on Linux {}", step_time(&on_linux)));
     }
+    Ok(note)
 }
 
-/// Graphs whose plans and results are compared.
-const GRAPHS: [&str; 4] = ["conv_bias_relu", "matmul", "layernorm", "attention"];
-
-/// Plans that either system saves are the same bytes, and each runs the other's with the same result.
-fn same_results(workspace: &Workspace, wine: &Wine) -> Result<String, Failure> {
-    let own = workspace.stage_dir().join("bin/hipdnn");
-    if !own.is_file() {
-        return Ok(
-            "left out: cargo xtask build lays out the tool for Linux, with which this is compared".to_owned()
-        );
-    }
-    let folder = workspace.scratch("windows").join("plans");
-    crate::install::remove(&folder)?;
-    fs::create_dir_all(&folder)?;
-    let linux = |arguments: &[&str]| {
-        let mut tool = command(&own, arguments);
-        crate::test::without_settings(&mut tool);
-        run_program(tool.current_dir(workspace.path("")))
-    };
-    let windows = |arguments: &[&str]| tool(workspace, wine, arguments);
-    for graph in GRAPHS {
-        let json = format!("examples_graphs/{graph}.json");
-        let plans = ["linux", "windows"].map(|system| folder.join(format!("{graph}.{system}.plan")));
-        let [of_linux, of_windows] = plans.each_ref().map(|plan| plan.display().to_string());
-        let engine = ["--engine", "CPU_ENGINE"];
-        linux(&[&["plan", "save", &json, &of_linux], &engine[..]].concat())?;
-        windows(&[&["plan", "save", &json, &of_windows], &engine[..]].concat())?;
-        same(&plans[0], &plans[1])?;
-    }
-    Ok(format!("{} graphs", GRAPHS.len()))
-}
-
-fn same(one: &Path, other: &Path) -> Result<(), Failure> {
-    if fs::read(one)? == fs::read(other)? {
-        return Ok(());
-    }
-    Err(Failure::new(format!("{} and {} differ", one.display(), other.display())))
+/// What a step of the training took, in the program's words.
+fn step_time(out: &str) -> &str {
+    out.lines().find(|line| line.contains("a step")).unwrap_or_default().trim()
 }
 
 fn rust(workspace: &Workspace, wine: &Wine, steps: &mut Steps, chosen: Chosen) {

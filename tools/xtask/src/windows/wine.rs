@@ -14,6 +14,9 @@ use crate::workspace::Workspace;
 /// Debian has the program itself outside of the path.
 const WINE: Tool = Tool::new("/usr/lib/wine/wine64", "wine64");
 const ZLIB: Tool = Tool::new("/usr/x86_64-w64-mingw32/lib/zlib1.dll", "libz-mingw-w64");
+/// What it takes to run programs.
+pub const TOOLS: [&Tool; 2] = [&WINE, &ZLIB];
+
 const PROGRAM: &str = "/usr/lib/wine/wine64";
 
 /// Rust's programs want random numbers of a library that came with Windows 10; wine has it from its ninth version on.
@@ -35,7 +38,7 @@ pub struct Wine {
 impl Wine {
     /// Lays the system out where that has not happened.
     pub fn ready(workspace: &Workspace) -> Result<Self, Failure> {
-        tools::require(&[&WINE, &ZLIB, &LINKER])?;
+        tools::require(&[TOOLS[0], TOOLS[1], &LINKER])?;
         let folder = workspace.scratch("windows");
         let wine = Self { prefix: folder.join("prefix"), libraries: libraries()? };
         let system = wine.prefix.join("drive_c/windows/system32");
