@@ -83,6 +83,7 @@ fn forked() {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
     background::find_main_thread(py)?;
+    let _ = view::functions();
     module.add("Error", py.get_type::<error::Error>())?;
     module.add("EngineError", py.get_type::<error::EngineError>())?;
     module.add("ArrayError", py.get_type::<error::ArrayError>())?;

@@ -1,8 +1,11 @@
 //! What an array is, and what keeps it so: plain data, whichever protocol it came by.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::transmute;
 use std::ptr;
+use std::sync::OnceLock;
 
+use hipdnn_plugin_sdk::objects;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -182,10 +185,40 @@ pub struct Buffer {
 /// `PyBUF_STRIDES | PyBUF_FORMAT`, which read-only memory is given for as well.
 const STRIDED_WITH_FORMAT: c_int = 0x0010 | 0x0008 | 0x0004;
 
-unsafe extern "C" {
-    fn PyObject_CheckBuffer(object: *mut ffi::PyObject) -> c_int;
-    fn PyObject_GetBuffer(object: *mut ffi::PyObject, view: *mut Buffer, flags: c_int) -> c_int;
-    fn PyBuffer_Release(view: *mut Buffer);
+/// Functions that `python3.dll` has from 3.11 on, and the library of each version before: looked for in the interpreter itself.
+pub struct Functions {
+    check: unsafe extern "C" fn(*mut ffi::PyObject) -> c_int,
+    get: unsafe extern "C" fn(*mut ffi::PyObject, *mut Buffer, c_int) -> c_int,
+    release: unsafe extern "C" fn(*mut Buffer),
+}
+
+impl Functions {
+    fn find() -> Option<Self> {
+        let find = |name| objects::find(|object| object.function(name));
+        let check = find(c"PyObject_CheckBuffer")?;
+        let get = find(c"PyObject_GetBuffer")?;
+        let release = find(c"PyBuffer_Release")?;
+        Some(Self {
+            // SAFETY: Python's headers declare the function of this name with one object and a number as its result.
+            check: unsafe {
+                transmute::<*const (), unsafe extern "C" fn(*mut ffi::PyObject) -> c_int>(check)
+            },
+            // SAFETY: they declare this one with an object, a buffer to fill and flags, and a number as its result.
+            get: unsafe {
+                transmute::<*const (), unsafe extern "C" fn(*mut ffi::PyObject, *mut Buffer, c_int) -> c_int>(
+                    get,
+                )
+            },
+            // SAFETY: they declare this one with a buffer, and without a result.
+            release: unsafe { transmute::<*const (), unsafe extern "C" fn(*mut Buffer)>(release) },
+        })
+    }
+}
+
+/// The interpreter's functions; it stays loaded for as long as this module, which looks for them when it is imported.
+pub fn functions() -> Option<&'static Functions> {
+    static FOUND: OnceLock<Option<Functions>> = OnceLock::new();
+    FOUND.get_or_init(Functions::find).as_ref()
 }
 
 // SAFETY: a buffer is released with the interpreter's lock held, whichever thread that is.
@@ -194,8 +227,10 @@ unsafe impl Send for Buffer {}
 impl Buffer {
     /// Whether an array has the buffer protocol.
     pub fn is_of(array: &Bound<'_, PyAny>) -> bool {
-        // SAFETY: the object is alive.
-        unsafe { PyObject_CheckBuffer(array.as_ptr()) == 1 }
+        functions().is_some_and(|functions| {
+            // SAFETY: the object is alive.
+            unsafe { (functions.check)(array.as_ptr()) == 1 }
+        })
     }
 
     /// The buffer of an array, with its strides and format.
@@ -213,8 +248,10 @@ impl Buffer {
             suboffsets: ptr::null_mut(),
             internal: ptr::null_mut(),
         });
+        let functions =
+            functions().ok_or_else(|| ArrayError::new_err("this Python exports no functions for buffers"))?;
         // SAFETY: the object is alive and the output valid. What is not filled has no owner, and releasing it does nothing.
-        if unsafe { PyObject_GetBuffer(array.as_ptr(), &raw mut *buffer, STRIDED_WITH_FORMAT) } != 0 {
+        if unsafe { (functions.get)(array.as_ptr(), &raw mut *buffer, STRIDED_WITH_FORMAT) } != 0 {
             return Err(PyErr::fetch(array.py()));
         }
         Ok(buffer)
@@ -225,8 +262,10 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         // Guards are dropped where the interpreter is attached; elsewhere the array is kept rather than released without the lock.
         Python::try_attach(|_| {
-            // SAFETY: the buffer was filled by the interpreter and is released once.
-            unsafe { PyBuffer_Release(self) };
+            if let Some(functions) = functions() {
+                // SAFETY: the buffer was filled by the interpreter and is released once.
+                unsafe { (functions.release)(self) };
+            }
         });
     }
 }

@@ -14,10 +14,15 @@ from .device import CUDA, HOST, ROCM, Device
 #: The folder of this package that has the library and its plugins.
 PACKAGED = Path(__file__).parent / "lib"
 
+#: The library's file there.
+_FILE = "hipdnn_backend.dll" if os.name == "nt" else "libhipdnn_backend.so"
+
 #: The open library, once it is. `setdefault` is one operation, which no signal comes into: of two threads the first one's stays.
 _open: dict[str, Library] = {}
 
-os.register_at_fork(after_in_child=_native.forked)
+# Windows does not fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_native.forked)
 
 
 class Engine(NamedTuple):
@@ -35,7 +40,7 @@ def library() -> Library:
     found = _open.get("library")
     if found is None:
         named = os.environ.get("HIPDNN_BACKEND_LIBRARY_PATH")
-        if not named and (PACKAGED / "libhipdnn_backend.so").is_file():
+        if not named and (PACKAGED / _FILE).is_file():
             named = str(PACKAGED)
         found = _open.setdefault("library", Library(named or None))
     return found
