@@ -1,32 +1,6 @@
 /* What NVIDIA's frontend has as one operation and hipDNN as several, and other shapes of memory. */
 
-#include <hipdnn/compat/cudnn_frontend.h>
-
-#include "check.hpp"
-
-namespace fe = cudnn_frontend;
-using fe::graph::Tensor_attributes;
-
-static fe::graph::Graph of_floats()
-{
-    fe::graph::Graph graph;
-    graph.set_io_data_type(fe::DataType_t::FLOAT)
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT);
-    return graph;
-}
-
-static hipdnn::TensorPtr given(int64_t uid, const std::vector<int64_t>& dims)
-{
-    return fe::graph::Graph::tensor(
-        Tensor_attributes().set_uid(uid).set_dim(dims).set_stride(hipdnn::packed_strides(dims)));
-}
-
-static void run(fe::graph::Graph& graph, cudnnHandle_t handle, const hipdnn::VariantPack& pack)
-{
-    std::vector<int8_t> workspace(static_cast<size_t>(graph.get_workspace_size()) + 64);
-    CHECK_GOOD(graph.execute(handle, pack, workspace.data()));
-}
+#include "cudnn_graph.hpp"
 
 /* A function that hides later keys and halves what is left: attention of one head by plain loops. */
 static void changed_scores(cudnnHandle_t handle)
@@ -322,6 +296,26 @@ static void scaled_product(cudnnHandle_t handle)
     CHECK_BAD(back.validate(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "sdpa_fp8_backward");
 }
 
+/* A copy outlives the graph that it is of, and has its plans. */
+static void copies(cudnnHandle_t handle)
+{
+    std::vector<float> x = {1, -2}, y(2);
+    const auto made = [&] {
+        fe::graph::Graph graph = of_floats();
+        auto result =
+            graph.pointwise(given(1, {1, 2}), fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::NEG));
+        result->set_output(true).set_uid(2);
+        CHECK_GOOD(graph.build(handle));
+        return std::make_tuple(graph, result);
+    };
+    auto [graph, result] = made();
+    const fe::graph::Graph another = graph;
+    graph = of_floats();
+    CHECK(graph.build(handle).is_bad() && result->get_uid() == 2);
+    CHECK_GOOD(another.execute(handle, hipdnn::VariantPack{{1, x.data()}, {2, y.data()}}, nullptr));
+    CHECK(close(y, {-1, 2}));
+}
+
 /* Engines by their rank, knobs by numbers, notes, keys; and what is refused. */
 static void choices(cudnnHandle_t handle)
 {
@@ -380,6 +374,7 @@ int main()
     norms(handle);
     views(handle);
     scaled_product(handle);
+    copies(handle);
     choices(handle);
     CHECK(cudnnDestroy(handle) == CUDNN_STATUS_SUCCESS);
     std::puts("right");

@@ -190,12 +190,17 @@ static void whole_life(const std::vector<uint8_t>& bytes, int64_t engine)
             CHECK(hipdnnEnginePluginCreateExecutionContextFromSerialized(handle, &cut, &loaded) !=
                   HIPDNN_PLUGIN_STATUS_SUCCESS);
         }
-        copy[8 + 8 * 5] = 0xff;
-        copy[8 + 8 * 5 + 6] = 0xff;
-        const hipdnnPluginConstData_t damaged = data_of(copy);
-        CHECK(hipdnnEnginePluginCreateExecutionContextFromSerialized(handle, &damaged, &loaded) ==
-              HIPDNN_PLUGIN_STATUS_INVALID_VALUE);
-        CHECK(last_error() == "EXAMPLE_CPP_CONV_BIAS_ENGINE: the bytes are no plan of this engine");
+        /* The version, and every size; between them are the knob and the uids. */
+        for (size_t field = 0; field < sizeof(Shape) / 8; field = field == 0 ? 6 : field + 1)
+        {
+            std::vector<uint8_t> wrong = copy;
+            wrong[8 + 8 * field] ^= 0x80;
+            wrong[8 + 8 * field + 6] = 0xff;
+            const hipdnnPluginConstData_t damaged = data_of(wrong);
+            CHECK(hipdnnEnginePluginCreateExecutionContextFromSerialized(handle, &damaged, &loaded) ==
+                  HIPDNN_PLUGIN_STATUS_INVALID_VALUE);
+            CHECK(last_error() == "EXAMPLE_CPP_CONV_BIAS_ENGINE: the bytes are no plan of this engine");
+        }
         CALL(hipdnnEnginePluginDestroyExecutionContext(handle, context));
         CALL(hipdnnEnginePluginDestroyExecutionContext(handle, loaded));
     }

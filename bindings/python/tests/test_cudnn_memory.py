@@ -172,7 +172,8 @@ def test_gradients_are_deterministic_where_that_is_asked():
 @pytest.mark.parametrize(
     "options, text",
     [({"use_alibi_mask": True}, "use_alibi_mask"), ({"diagonal_band_left_bound": 2}, "diagonal_band_left_bound"),
-     ({"sliding_window_length": 2, "diagonal_band_right_bound": 0}, "diagonal_band_left_bound")],
+     ({"sliding_window_length": 2, "diagonal_band_right_bound": 0}, "diagonal_band_left_bound"),
+     ({"use_causal_mask_bottom_right": True}, "diagonal_alignment")],
 )  # fmt: skip
 def test_validation_refuses_what_cudnn_refuses(options, text):
     graph = cudnn.pygraph(io_data_type="float")

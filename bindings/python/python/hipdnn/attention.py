@@ -127,6 +127,10 @@ class Attention(Operations):
                 "is given for more queries than keys, of which the last see none: expected at most as many, or lengths"
             )
             refused.append(UnsupportedError(node, "diagonal_band_left_bound", words))
+        at_end = of.use_causal_mask_bottom_right or of.diagonal_alignment is diagonal_alignment.BOTTOM_RIGHT
+        if at_end and right is not None and not of.use_padding_mask and (q.dim or (0, 0, 0))[2] > keys:
+            words = "is at the end of more queries than keys, of which the first see none: expected at most as many, or lengths"
+            refused.append(UnsupportedError(node, "diagonal_alignment", words))
         if self._as_cudnn:
             self._refusals = (*self._refusals, *refused)
 

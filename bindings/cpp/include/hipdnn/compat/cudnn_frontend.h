@@ -20,6 +20,7 @@
 
 /* What NVIDIA's frontend brings from the standard library, on which programs rely. */
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -50,4 +51,6 @@ using half = ::hipdnn::half;
 using __half = ::hipdnn::half;
 using nv_bfloat16 = ::hipdnn::bfloat16;
 using __nv_bfloat16 = ::hipdnn::bfloat16;
+inline float __half2float(half value) { return float(value); }
+inline half __float2half(float value) { return half(value); }
 #endif

@@ -9,6 +9,8 @@
 #include "error.hpp"
 #include "types.hpp"
 
+#include <atomic>
+
 #ifdef HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND
 #include "loader.hpp"
 /* The function of the backend that was found at run time. */
@@ -35,7 +37,7 @@ inline Error backend_error(hipdnnStatus_t status, Word attempt)
             join({attempt, ": ", HIPDNN_CPP_CALL(hipdnnGetErrorString)(status), text[0] == '\0' ? "" : ": ", text})};
 }
 
-/** A descriptor, destroyed with this object. */
+/** A descriptor, destroyed with the last object that has it. */
 class Descriptor
 {
 public:
@@ -49,23 +51,31 @@ public:
             _raw = nullptr;
         }
     }
-    Descriptor(Descriptor&& other) noexcept : _raw(other._raw) { other._raw = nullptr; }
-    Descriptor& operator=(Descriptor&& other) noexcept
+    Descriptor(Descriptor&& other) noexcept { swap(other); }
+    Descriptor& operator=(Descriptor&& other) noexcept { return swap(other), *this; }
+    /** Both have the same descriptor. Threads may copy one object at the same time. */
+    Descriptor(const Descriptor& other) : _raw(other._raw), _owners(_raw == nullptr ? nullptr : other.share()) {}
+    Descriptor& operator=(const Descriptor& other)
     {
-        std::swap(_raw, other._raw);
-        return *this;
+        Descriptor copy(other);
+        return swap(copy), *this;
     }
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
     ~Descriptor() { reset(); }
 
     void reset()
     {
-        if (_raw != nullptr)
+        Owners* const owners = _owners.load(std::memory_order_relaxed);
+        const bool is_last = owners == nullptr || owners->fetch_sub(1, std::memory_order_acq_rel) == 1;
+        if (is_last && _raw != nullptr)
         {
             HIPDNN_CPP_CALL(hipdnnBackendDestroyDescriptor)(_raw);
-            _raw = nullptr;
         }
+        if (is_last)
+        {
+            delete owners;
+        }
+        _raw = nullptr;
+        _owners.store(nullptr, std::memory_order_relaxed);
     }
 
     hipdnnBackendDescriptor_t get() const { return _raw; }
@@ -180,7 +190,37 @@ public:
     }
 
 private:
+    using Owners = std::atomic<long>;
+
     hipdnnBackendDescriptor_t _raw = nullptr;
+    /** How many objects have the descriptor; null until there are two. */
+    mutable std::atomic<Owners*> _owners{nullptr};
+
+    void swap(Descriptor& other) noexcept
+    {
+        std::swap(_raw, other._raw);
+        Owners* const owners = _owners.load(std::memory_order_relaxed);
+        _owners.store(other._owners.load(std::memory_order_relaxed), std::memory_order_relaxed);
+        other._owners.store(owners, std::memory_order_relaxed);
+    }
+    /** The number of owners, which counts one more now. */
+    Owners* share() const
+    {
+        Owners* known = _owners.load(std::memory_order_acquire);
+        if (known == nullptr)
+        {
+            Owners* const made = new Owners(1);
+            if (_owners.compare_exchange_strong(known, made, std::memory_order_acq_rel))
+            {
+                known = made;
+            } else
+            {
+                delete made;
+            }
+        }
+        known->fetch_add(1, std::memory_order_relaxed);
+        return known;
+    }
 };
 
 } // namespace detail

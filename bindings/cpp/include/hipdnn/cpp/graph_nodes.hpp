@@ -21,6 +21,9 @@ class GraphNodes
 public:
     GraphNodes(GraphNodes&&) = default;
     GraphNodes& operator=(GraphNodes&&) = default;
+    /** A copy has the same operations, tensors and plans; what is added to it later is its own. */
+    GraphNodes(const GraphNodes&) = default;
+    GraphNodes& operator=(const GraphNodes&) = default;
 
     const std::string& get_name() const { return _name; }
     DataType get_compute_data_type() const { return _types.compute; }

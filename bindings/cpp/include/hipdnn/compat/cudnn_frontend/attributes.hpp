@@ -183,11 +183,15 @@ private:
 class SDPA_backward_attributes : public ::hipdnn::detail::SdpaBackward<SDPA_backward_attributes>
 {
 public:
+    Tensor sink_token, dsink_token;
+
     HIPDNN_COMPAT_ATTENTION_SETTERS(SDPA_backward_attributes)
     SDPA_backward_attributes& set_score_mod(const AttentionScoreModifier_t&) { return refuse_function(); }
     SDPA_backward_attributes& set_score_mod_bprop(const AttentionScoreModifier_t&) { return refuse_function(); }
-    SDPA_backward_attributes& set_sink_token(const Tensor&) { return refuse_sink(); }
-    SDPA_backward_attributes& set_dsink_token(const Tensor&) { return refuse_sink(); }
+    /** A score that each row of a head has beside those of keys, [1, H, 1, 1]; the statistics count it already. */
+    SDPA_backward_attributes& set_sink_token(const Tensor& value) { return sink_token = value, *this; }
+    /** The gradient of the sink, of its shape, to be written. */
+    SDPA_backward_attributes& set_dsink_token(const Tensor& value) { return dsink_token = value, *this; }
     SDPA_backward_attributes& set_rng_dump(const Tensor&)
     {
         return refuse("the mask of dropout is asked for (set_rng_dump), expected it of the forward operation");
@@ -197,10 +201,6 @@ private:
     SDPA_backward_attributes& refuse_function()
     {
         return refuse("a function that changes scores (set_score_mod) is given, expected masks and a bias");
-    }
-    SDPA_backward_attributes& refuse_sink()
-    {
-        return refuse("a sink token is given (set_sink_token), expected a gradient without one");
     }
 };
 #undef HIPDNN_COMPAT_ATTENTION_SETTERS
@@ -279,6 +279,25 @@ class Matmul_fp8_attributes : public detail::Composed<Matmul_fp8_attributes>
 {
 };
 
+/** Statistics of a batch normalization from sums. */
+class BN_finalize_attributes : public detail::Composed<BN_finalize_attributes>
+{
+public:
+    Tensor running_mean, running_variance, momentum;
+
+    BN_finalize_attributes& set_previous_running_stats(Tensor mean, Tensor variance, Tensor rate)
+    {
+        running_mean = std::move(mean);
+        running_variance = std::move(variance);
+        momentum = std::move(rate);
+        return *this;
+    }
+};
+/** Gradients of a batch normalization's scale and bias, and what its own gradient is computed by. */
+class DBN_weight_attributes : public detail::Composed<DBN_weight_attributes>
+{
+};
+
 /** Another order of dimensions. */
 class Transpose_attributes : public detail::Composed<Transpose_attributes>
 {
@@ -333,13 +352,10 @@ public:
     Refused& set_stride(const ::hipdnn::Dims&) { return *this; }
     Refused& set_output_scale(float) { return *this; }
     Refused& set_rope_dim(int64_t) { return *this; }
-    Refused& set_previous_running_stats(Tensor, Tensor, Tensor) { return *this; }
 };
 
 } // namespace detail
 
-using BN_finalize_attributes = detail::Refused<struct BnFinalizeTag>;
-using DBN_weight_attributes = detail::Refused<struct DbnWeightTag>;
 using Concatenate_attributes = detail::Refused<struct ConcatenateTag>;
 using Rng_attributes = detail::Refused<struct RngTag>;
 using RoPE_attributes = detail::Refused<struct RopeTag>;

@@ -76,15 +76,62 @@ public:
         return {combine(part, "SCALE_C", PointwiseMode_t::MUL, c, std::move(scale_c)), amax};
     }
 
+    /**
+     * From sums and sums of squares of each channel over `count` elements: eq_scale and eq_bias, by which y = eq_scale x + eq_bias,
+     * mean, inv_variance, and the running mean and variance after (null without those before).
+     */
+    List<6> bn_finalize(Tensor sum, Tensor sq_sum, Tensor scale, Tensor bias, Tensor epsilon, Tensor count,
+                        const BN_finalize_attributes& attributes)
+    {
+        const Part part{attributes.name, attributes.compute_data_type};
+        const Tensor mean = combine(part, "MEAN", PointwiseMode_t::DIV, std::move(sum), count);
+        const Tensor square = combine(part, "SQUARE", PointwiseMode_t::MUL, mean, mean);
+        const Tensor mean_of_squares = combine(part, "SQ_MEAN", PointwiseMode_t::DIV, std::move(sq_sum), count);
+        const Tensor variance = combine(part, "VARIANCE", PointwiseMode_t::SUB, mean_of_squares, square);
+        const Tensor shifted = combine(part, "SHIFTED", PointwiseMode_t::ADD, variance, std::move(epsilon));
+        const Tensor inverse = change(part, "INV_VARIANCE", PointwiseMode_t::RSQRT, shifted);
+        const Tensor eq_scale = combine(part, "EQ_SCALE", PointwiseMode_t::MUL, std::move(scale), inverse);
+        const Tensor moved = combine(part, "MOVED", PointwiseMode_t::MUL, mean, eq_scale);
+        const Tensor eq_bias = combine(part, "EQ_BIAS", PointwiseMode_t::SUB, std::move(bias), moved);
+        List<6> made = {eq_scale, eq_bias, mean, inverse, nullptr, nullptr};
+        if (attributes.running_mean != nullptr)
+        {
+            const auto one = std::make_shared<Tensor_attributes>(1.0F);
+            const Tensor fewer = combine(part, "FEWER", PointwiseMode_t::SUB, count, one);
+            const Tensor wide = combine(part, "WIDE", PointwiseMode_t::MUL, variance, std::move(count));
+            const Tensor unbiased = combine(part, "UNBIASED", PointwiseMode_t::DIV, wide, fewer);
+            made[4] = towards(part, "NEXT_MEAN", attributes.running_mean, mean, attributes.momentum);
+            made[5] = towards(part, "NEXT_VARIANCE", attributes.running_variance, unbiased, attributes.momentum);
+        }
+        return made;
+    }
+    /** dscale, dbias, and eq_scale_dy, eq_scale_x and eq_bias, by which dx = eq_scale_dy dy + eq_scale_x x + eq_bias. */
+    List<5> dbn_weight(Tensor dy, Tensor x, Tensor mean, Tensor inverse, Tensor scale,
+                       const DBN_weight_attributes& attributes)
+    {
+        const Part part{attributes.name, attributes.compute_data_type};
+        float count = 1;
+        const Dims& dims = shape_of(*x);
+        for (size_t i = 0; i < dims.size(); i++)
+        {
+            count *= i == 1 ? 1.0F : static_cast<float>(dims[i]);
+        }
+        const auto fraction = std::make_shared<Tensor_attributes>(-1 / count);
+        const Tensor centered = combine(part, "CENTERED", PointwiseMode_t::SUB, std::move(x), mean);
+        const Tensor normalized = combine(part, "NORMALIZED", PointwiseMode_t::MUL, centered, inverse);
+        const Tensor weighted = combine(part, "WEIGHTED", PointwiseMode_t::MUL, dy, normalized);
+        const Tensor dscale = reduce(part, "DSCALE", ReductionMode_t::ADD, weighted, mean->get_dim());
+        const Tensor dbias = reduce(part, "DBIAS", ReductionMode_t::ADD, std::move(dy), mean->get_dim());
+        const Tensor of_dy = combine(part, "EQ_SCALE_DY", PointwiseMode_t::MUL, std::move(scale), inverse);
+        const Tensor share = combine(part, "SHARE", PointwiseMode_t::MUL, of_dy, fraction);
+        const Tensor slope = combine(part, "SLOPE", PointwiseMode_t::MUL, share, std::move(inverse));
+        const Tensor of_x = combine(part, "EQ_SCALE_X", PointwiseMode_t::MUL, slope, dscale);
+        const Tensor level = combine(part, "LEVEL", PointwiseMode_t::MUL, share, dbias);
+        const Tensor moved = combine(part, "MOVED", PointwiseMode_t::MUL, of_x, std::move(mean));
+        return {dscale, dbias, of_dy, of_x, combine(part, "EQ_BIAS", PointwiseMode_t::SUB, level, moved)};
+    }
+
     /* Operations that hipDNN does not have: their tensors can be used, and the graph is refused. */
-    List<6> bn_finalize(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, BN_finalize_attributes)
-    {
-        return refuse<6>("bn_finalize");
-    }
-    List<5> dbn_weight(Tensor, Tensor, Tensor, Tensor, Tensor, DBN_weight_attributes)
-    {
-        return refuse<5>("dbn_weight");
-    }
     Tensor concatenate(std::vector<Tensor>, Concatenate_attributes) { return refuse<1>("concatenate")[0]; }
     Tensor rng(Tensor, Tensor, Rng_attributes) { return refuse<1>("rng")[0]; }
     Tensor rope(Tensor, Tensor, RoPE_attributes) { return refuse<1>("rope")[0]; }
@@ -105,6 +152,36 @@ public:
                               Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, SDPA_fp8_backward_attributes)
     {
         return refuse<6>("sdpa_fp8_backward with scales of blocks");
+    }
+
+    /** Minus each row's share of the sink times the sum of do o, summed over rows; those beyond the lengths are left out. */
+    void sink_gradient(const Tensor& o, const Tensor& d_o, const Tensor& stats, const SDPA_backward_attributes& of)
+    {
+        const Part part{of.name.empty() ? "sdpa_backward" : of.name, of.compute_data_type};
+        if (of.sink_token == nullptr || o->get_ragged_offset() != nullptr || shape_of(*o).size() != 4)
+        {
+            refuse<1>("set_dsink_token without set_sink_token, or beside ragged offsets");
+            return;
+        }
+        Dims rows = o->get_dim();
+        rows[3] = 1;
+        const Tensor product = combine(part, "DO_O", PointwiseMode_t::MUL, d_o, o);
+        const Tensor below = combine(part, "LESS_STATS", PointwiseMode_t::SUB, of.sink_token, stats);
+        const Tensor share = change(part, "SHARE", PointwiseMode_t::EXP, below);
+        Tensor each = combine(part, "EACH", PointwiseMode_t::MUL,
+                              reduce(part, "ROWS", ReductionMode_t::ADD, product, rows), share);
+        each = change(part, "NEGATED", PointwiseMode_t::NEG, each);
+        if (of.padding_mask && of.get_seq_len_q() != nullptr)
+        {
+            const Tensor place = Base::pointwise(each, how(part, "PLACE", PointwiseMode_t::GEN_INDEX).set_axis(2));
+            const Tensor inside = combine(part, "INSIDE", PointwiseMode_t::CMP_LT, place, of.get_seq_len_q());
+            inside->set_data_type(DataType_t::BOOLEAN);
+            each = Base::pointwise(each, std::make_shared<Tensor_attributes>(0.0F), inside,
+                                   how(part, "SELECTED", PointwiseMode_t::BINARY_SELECT));
+        }
+        Reduction_attributes sum;
+        sum.set_name(part.word("DSINK")).set_mode(ReductionMode_t::ADD).set_compute_data_type(part.compute);
+        Base::reduction(each, of.dsink_token, std::move(sum));
     }
 
 protected:
@@ -134,6 +211,34 @@ protected:
         const Tensor made = Base::reduction(std::move(x), std::move(how));
         made->set_dim(dims).set_stride(::hipdnn::packed_strides(dims));
         return made;
+    }
+
+    /** before + rate (value - before). */
+    Tensor towards(const Part& part, const char* word, const Tensor& before, const Tensor& value, const Tensor& rate)
+    {
+        const Tensor step = combine(part, (std::string(word) + "_STEP").c_str(), PointwiseMode_t::SUB, value, before);
+        const Tensor part_of = combine(part, (std::string(word) + "_PART").c_str(), PointwiseMode_t::MUL, step, rate);
+        return combine(part, word, PointwiseMode_t::ADD, before, part_of);
+    }
+
+    /** cuDNN's type of a comparison is its result's; here it is the one that is compared in, the graph's where it is not set. */
+    static Pointwise_attributes compared(Pointwise_attributes attributes)
+    {
+        switch (attributes.get_mode())
+        {
+        case PointwiseMode_t::CMP_EQ:
+        case PointwiseMode_t::CMP_NEQ:
+        case PointwiseMode_t::CMP_GT:
+        case PointwiseMode_t::CMP_GE:
+        case PointwiseMode_t::CMP_LT:
+        case PointwiseMode_t::CMP_LE:
+            attributes.compute_data_type = attributes.compute_data_type == DataType_t::BOOLEAN
+                                               ? DataType_t::NOT_SET
+                                               : attributes.compute_data_type;
+            break;
+        default: break;
+        }
+        return attributes;
     }
 
     template <size_t Count>

@@ -60,15 +60,18 @@ public:
     /* Operations whose calls differ from ours. */
     Tensor pointwise(Tensor a, Pointwise_attributes attributes)
     {
-        return Base::pointwise(std::move(a), compared(std::move(attributes)));
+        return Base::pointwise(std::move(a), Base::compared(std::move(attributes)));
     }
+    /** Of a function of one tensor the second is passed over. */
     Tensor pointwise(Tensor a, Tensor b, Pointwise_attributes attributes)
     {
-        return Base::pointwise(std::move(a), std::move(b), compared(std::move(attributes)));
+        return attributes.get_mode() == PointwiseMode_t::IDENTITY
+                   ? pointwise(std::move(a), std::move(attributes))
+                   : Base::pointwise(std::move(a), std::move(b), Base::compared(std::move(attributes)));
     }
     Tensor pointwise(Tensor a, Tensor b, Tensor c, Pointwise_attributes attributes)
     {
-        return Base::pointwise(std::move(a), std::move(b), std::move(c), compared(std::move(attributes)));
+        return Base::pointwise(std::move(a), std::move(b), std::move(c), Base::compared(std::move(attributes)));
     }
     List<2> resample(Tensor x, Resample_attributes attributes)
     {
@@ -102,6 +105,10 @@ public:
     List<3> sdpa_backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor d_o, Tensor stats,
                           SDPA_backward_attributes attributes)
     {
+        if (attributes.dsink_token != nullptr)
+        {
+            this->sink_gradient(o, d_o, stats, attributes);
+        }
         return attention_backward(std::move(q), std::move(k), std::move(v), std::move(o), std::move(d_o),
                                   std::move(stats), std::move(attributes));
     }
@@ -381,26 +388,6 @@ public:
 
 private:
     Handle _handle = nullptr;
-
-    /** cuDNN's type of a comparison is its result's; here it is the one that is compared in, the graph's where it is not set. */
-    static Pointwise_attributes compared(Pointwise_attributes attributes)
-    {
-        switch (attributes.get_mode())
-        {
-        case PointwiseMode_t::CMP_EQ:
-        case PointwiseMode_t::CMP_NEQ:
-        case PointwiseMode_t::CMP_GT:
-        case PointwiseMode_t::CMP_GE:
-        case PointwiseMode_t::CMP_LT:
-        case PointwiseMode_t::CMP_LE:
-            attributes.compute_data_type = attributes.compute_data_type == DataType_t::BOOLEAN
-                                               ? DataType_t::NOT_SET
-                                               : attributes.compute_data_type;
-            break;
-        default: break;
-        }
-        return attributes;
-    }
 
     static error_t refuse_cuda_graph(const char* call)
     {

@@ -29,6 +29,30 @@ private:
     hipdnnPluginStatus_t _status;
 };
 
+/** What an engine says of a graph that it does not compute. */
+class Refusal : public Error
+{
+public:
+    explicit Refusal(const std::string& words) : Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, words) {}
+};
+
+/** Refuses the graph where a condition does not hold. */
+inline void support(bool condition, const char* words)
+{
+    if (!condition)
+    {
+        throw Refusal(words);
+    }
+}
+
+/** Copies as many numbers as there is room for. @throws Refusal where there are more or fewer */
+template <size_t Count>
+void copy_exactly(const std::vector<int64_t>& from, int64_t (&to)[Count])
+{
+    support(from.size() == Count, "a list has more or fewer numbers than are supported");
+    std::memcpy(to, from.data(), sizeof to);
+}
+
 using KnobValue = std::variant<int64_t, double, std::string>;
 
 /** Something about an engine that its user chooses. The value's type is the default's. */
@@ -62,6 +86,14 @@ public:
     int64_t integer(const std::string& knob) const { return get<int64_t>(knob); }
     double real(const std::string& knob) const { return get<double>(knob); }
     const std::string& text(const std::string& knob) const { return get<std::string>(knob); }
+    /** Gives the knobs that have no value their default. */
+    void complete(const std::vector<Knob>& knobs)
+    {
+        for (const Knob& knob : knobs)
+        {
+            values.emplace(knob.name, knob.default_value);
+        }
+    }
 };
 
 /** Other sizes and strides of a tensor, for one execution. */
@@ -155,16 +187,28 @@ public:
     }
 };
 
-/** An engine whose plans are a DataPlan: it says which data a graph has, and its plans can be saved. */
+/** An engine whose plans are a DataPlan: it says which data a graph has, if it computes it, and its plans can be saved. */
 template <typename PlanOfData>
 class DataEngine : public Engine
 {
 public:
     using Data = typename PlanOfData::Data;
 
-    /** The data of a graph that the engine supports, with checked settings. */
+    /** The data of a graph, with checked settings. @throws Refusal for a graph that the engine does not compute */
     virtual Data data(const Graph& graph, const Settings& settings) const = 0;
 
+    std::string refusal(const Graph& graph) const override
+    {
+        Settings defaults;
+        defaults.complete(this->knobs(graph));
+        try
+        {
+            return data(graph, defaults).fits() ? "" : "a size is too large, or does not fit the others";
+        } catch (const Refusal& reason)
+        {
+            return reason.what();
+        }
+    }
     std::vector<int32_t> behavior_notes(const Graph&) const override { return {SAVES_PLANS}; }
     std::unique_ptr<Plan> plan(const Graph& graph, const Settings& settings) const override
     {

@@ -169,10 +169,7 @@ inline Settings read_settings(const hipdnnPluginConstData_t* config, const std::
             throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, "knob " + name + " is set twice");
         }
     }
-    for (const Knob& knob : knobs)
-    {
-        settings.values.emplace(knob.name, knob.default_value);
-    }
+    settings.complete(knobs);
     return settings;
 }
 
