@@ -286,4 +286,36 @@ mod tests {
         assert_eq!(window(&[("strides", ints(&[2]))], 4, 3, true), (0, 0, 2));
         assert_eq!(window(&[("strides", ints(&[3])), ("pads", ints(&[0, 1]))], 2, 1, true), (0, 1, 1));
     }
+
+    #[test]
+    fn constant_numbers_are_in_the_graph() {
+        use crate::lowering::Step;
+        use crate::model::{Constant, Model, Value};
+        let value =
+            |name: &str| Value { name: name.to_owned(), element: Some(Element::Float), ..Value::default() };
+        let constant =
+            Constant { element: Element::Float, dims: vec![1], bytes: 2_f32.to_ne_bytes().to_vec() };
+        let number = Value { constant: Some(constant), is_constant: true, ..value("two") };
+        let model = Model { values: vec![value("x"), number, value("y")], ..Model::default() };
+        let is_number = |operator: &str, inputs: [usize; 2]| {
+            let node = Node {
+                operator: operator.to_owned(),
+                since: 14,
+                inputs: inputs.map(Some).to_vec(),
+                outputs: vec![Some(2)],
+                ..Node::default()
+            };
+            let mut lowering = Lowering::new(&model);
+            lowering.bind_input(0, Element::Float, &[2, 3], false);
+            lowering.bind_input(1, Element::Float, &[1], true);
+            (find(&node).unwrap().build)(&node, &mut lowering).unwrap();
+            let [Step::Node { operation, .. }] = lowering.program.steps.as_slice() else {
+                panic!("one operation")
+            };
+            let second = operation.inputs()[1];
+            lowering.program.view(second).is_none()
+        };
+        assert!(is_number("Div", [0, 1]) && is_number("Add", [1, 0]));
+        assert!(!is_number("Sub", [1, 0]));
+    }
 }

@@ -4,6 +4,7 @@ use hipdnn::graph::PointwiseMode as Mode;
 use hipdnn::graph::operation::Pointwise;
 
 use super::Cost::Light;
+use super::quantize::constants;
 use super::{Operator, floats, microsoft, onnx, same_type, whole};
 use crate::lowering::{Integer, Lowered, Lowering, View, broadcast, refuse};
 use crate::model::{Attribute, Element, Node};
@@ -90,8 +91,30 @@ fn operands(node: &Node, lowering: &Lowering<'_>) -> Lowered<(View, View)> {
 
 fn binary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
     let (x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
-    let z = together_of(lowering, mode, &x, &y)?;
+    let z = match by_number(node, lowering, mode, [&x, &y])? {
+        Some(z) => z,
+        None => together_of(lowering, mode, &x, &y)?,
+    };
     lowering.set(node, 0, z)
+}
+
+/// An operation with a constant number, which the graph then has: engines can compute with it while they plan.
+fn by_number(
+    node: &Node,
+    lowering: &mut Lowering<'_>,
+    mode: Mode,
+    [a, b]: [&View; 2],
+) -> Lowered<Option<View>> {
+    let commutes = matches!(mode, Mode::Add | Mode::Mul | Mode::Max | Mode::Min);
+    for (at, x, y) in [(1, a, b), (0, b, a)] {
+        let fits = y.elements() == 1 && y.rank() <= x.rank() && (at == 1 || commutes);
+        let are_single = x.element == Element::Float && y.element == Element::Float;
+        let numbers = if fits && are_single { constants(node, lowering, at) } else { None };
+        if let Some([number]) = numbers.as_deref() {
+            return lowering.with_number(mode, x, *number).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// Of floating-point numbers or of integers.
