@@ -23,8 +23,8 @@ pub(crate) struct MeanGradient<T> {
     pool: PoolPlan<T>,
     /// Whether channels are contiguous.
     last: bool,
-    /// One over the positions that the window of a column of dy counts.
-    factors: Vec<T>,
+    /// One over the positions along an axis that a window of dy counts, by its place there.
+    factors: [Vec<T>; 3],
     parts: Parts,
 }
 
@@ -40,21 +40,18 @@ impl<T: Float> MeanGradient<T> {
             (shape.batch * shape.channels / wanted).clamp(1, shape.channels)
         };
         let parts = Parts::new(pool.isa, (threads, work), shape.batch, [shape.channels, 1], [channels, 1]);
-        let mut gradient = Self { pool, last, factors: Vec::new(), parts };
-        gradient.factors = (0..shape.output[COLUMNS]).map(|at| gradient.factor(COLUMNS, at)).collect();
-        // So that vectors of them may be read.
-        gradient.factors.resize(shape.output[COLUMNS] + MAX_LANES, T::ZERO);
-        gradient
-    }
-
-    /// One over the positions along an axis that a window counts.
-    fn factor(&self, axis: usize, at: usize) -> T {
-        let shape = &self.pool.shape;
-        let count = match shape.pooling {
-            Pooling::MeanInside => shape.span(axis, at).len.max(1),
-            _ => shape.window[axis],
+        let factor = |axis: usize, at: usize| {
+            let count = match shape.pooling {
+                Pooling::MeanInside => shape.span(axis, at).len.max(1),
+                _ => shape.window[axis],
+            };
+            T::ONE / T::from_f64(count as f64)
         };
-        T::ONE / T::from_f64(count as f64)
+        let mut factors: [Vec<T>; 3] =
+            [DEPTH, ROWS, COLUMNS].map(|axis| (0..shape.output[axis]).map(|at| factor(axis, at)).collect());
+        // So that vectors of them may be read.
+        factors[COLUMNS].resize(shape.output[COLUMNS] + MAX_LANES, T::ZERO);
+        Self { pool, last, factors, parts }
     }
 
     /// The positions along an axis of dy whose windows have this one of dx.
@@ -75,14 +72,28 @@ impl<T: Float> MeanGradient<T> {
     /// Whether columns are summed as vectors.
     fn is_merged(&self) -> bool {
         let shape = &self.pool.shape;
-        shape.stride[COLUMNS] == 1 && shape.window[COLUMNS] <= WIDEST
+        let [window, padding] = [&shape.window, &shape.padding].map(|of| of[COLUMNS]);
+        shape.stride[COLUMNS] <= 2 && window <= WIDEST && padding < WIDEST
     }
 
-    /// Where column 0 of dy is in the combined row, and where the first window of that is which belongs to column 0 of dx.
-    fn places(&self) -> [usize; 2] {
-        let [window, padding] = [&self.pool.shape.window, &self.pool.shape.padding].map(|of| of[COLUMNS]);
-        let first = (window - 1).saturating_sub(padding);
-        if self.is_merged() { [first, first + padding + 1 - window] } else { [0, 0] }
+    /// Where column 0 of dy is in the combined row.
+    fn first(&self) -> usize {
+        let [window, padding, stride] =
+            [&self.pool.shape.window, &self.pool.shape.padding, &self.pool.shape.stride]
+                .map(|of| of[COLUMNS]);
+        if self.is_merged() { (window - 1).saturating_sub(padding) / stride } else { 0 }
+    }
+
+    /// Which elements of the combined row are summed for the column `phase` of dx, less than the stride: those of later columns with the same
+    /// phase are one after the other behind them.
+    fn summed(&self, phase: usize) -> Range<usize> {
+        let [window, padding, stride] =
+            [&self.pool.shape.window, &self.pool.shape.padding, &self.pool.shape.stride]
+                .map(|of| of[COLUMNS]);
+        let end = self.first() + (phase + padding) / stride + 1;
+        // Windows that begin before dy are counted in whole strides from there.
+        let begin = (self.first() * stride + phase + padding + 1).saturating_sub(window).div_ceil(stride);
+        begin.min(end)..end
     }
 }
 
@@ -101,9 +112,13 @@ impl<T: Float> PartKernel<T, 3> for MeanGradient<T> {
             return [0; 3];
         }
         let plane: usize = shape.output.iter().product();
-        let [first, begin] = self.places();
-        let window = if self.is_merged() { shape.window[COLUMNS] } else { 0 };
-        let row = (first + shape.output[COLUMNS]).max(begin + shape.input[COLUMNS] + window);
+        let summed = if self.is_merged() {
+            let stride = shape.stride[COLUMNS];
+            self.summed(stride - 1).end + shape.input[COLUMNS].div_ceil(stride)
+        } else {
+            0
+        };
+        let row = (self.first() + shape.output[COLUMNS]).max(summed);
         let copied = |is_direct: bool, size: usize| if is_direct { 0 } else { size };
         [
             copied(self.is_direct(), plane),
@@ -162,12 +177,12 @@ impl<T: Float> MeanGradient<T> {
             // SAFETY: dx has the row, the area room for one that is copied, and the combined row room for the columns of dy.
             unsafe {
                 let to = x.at(tensors, [image, channel, at[0], at[1], 0]);
-                self.combine::<V>(plane, at, combined.add(self.places()[0]));
+                self.combine::<V>(plane, at, combined.add(self.first()));
                 let values: *mut T = if has_rows { to.cast() } else { copied_row };
-                if self.is_merged() {
-                    self.merge::<V>(combined.add(self.places()[1]), values);
-                } else {
-                    self.spread(combined, values);
+                match (self.is_merged(), shape.stride[COLUMNS]) {
+                    (true, 1) => self.merge::<V>(combined, values),
+                    (true, _) => self.interleave::<V>(combined, values),
+                    (false, _) => self.spread(combined, values),
                 }
                 if !has_rows {
                     (x.image.run.store)(values, to, x.image.strides[3], shape.input[COLUMNS]);
@@ -190,6 +205,7 @@ impl<T: Float> MeanGradient<T> {
     ) {
         let [depths, rows] = [self.meeting(DEPTH, depth), self.meeting(ROWS, row)];
         let columns = self.pool.shape.output[COLUMNS];
+        let [of_depths, of_rows, of_columns] = &self.factors;
         for column in (0..columns).step_by(V::LANES) {
             // SAFETY: the rows are of dy and the lanes of its columns; a vector of factors follows the last one.
             unsafe {
@@ -197,34 +213,52 @@ impl<T: Float> MeanGradient<T> {
                 let mut sum = V::zero();
                 for depth in depths.clone() {
                     for row in rows.clone() {
-                        let factor = self.factor(DEPTH, depth) * self.factor(ROWS, row);
+                        let factor = of_depths[depth] * of_rows[row];
                         let from = plane.wrapping_add(depth * strides[0] + row * strides[1] + column);
                         sum = V::load_lanes(from, lanes).mul_add(V::splat(factor), sum);
                     }
                 }
                 // Behind the columns both are zero.
-                let factors = V::load(self.factors.as_ptr().add(column));
+                let factors = V::load(of_columns.as_ptr().add(column));
                 sum.lanewise(Lanewise::Mul, factors).store(to.add(column));
             }
         }
     }
 
-    /// A row of dx from the combined row, from the first window on, where the stride is 1.
+    /// A row of dx from the combined row, where the stride is 1.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; the row has the windows and a vector behind them, and `to` is writable for the columns
-    /// of dx.
+    /// The processor has the vector's instructions; the row has what is summed for the columns of dx and a vector behind that, and `to` is
+    /// writable for these columns.
     #[inline(always)]
     unsafe fn merge<V: Vector<Scalar = T>>(&self, row: *const T, to: *mut T) {
-        let [columns, window] = [&self.pool.shape.input, &self.pool.shape.window].map(|of| of[COLUMNS]);
+        let (columns, summed) = (self.pool.shape.input[COLUMNS], self.summed(0));
         for column in (0..columns).step_by(V::LANES) {
-            // SAFETY: the windows begin before the last column of dx, behind which the row has a window and a vector.
+            // SAFETY: the column is one of dx, and `to` has the lanes.
             unsafe {
-                let mut sum = V::load(row.add(column));
-                for at in 1..window {
-                    sum = sum.lanewise(Lanewise::Add, V::load(row.add(column + at)));
-                }
+                let sum = sum_of::<V>(row.add(column), &summed);
                 sum.store_lanes(to.add(column), V::lanes(0, (columns - column).min(V::LANES)));
+            }
+        }
+    }
+
+    /// A row of dx from the combined row, where the stride is 2: the even columns are sums of other elements than the odd ones.
+    ///
+    /// # Safety
+    /// As [`MeanGradient::merge`].
+    #[inline(always)]
+    unsafe fn interleave<V: Vector<Scalar = T>>(&self, row: *const T, to: *mut T) {
+        let (columns, summed) = (self.pool.shape.input[COLUMNS], [0, 1].map(|phase| self.summed(phase)));
+        for column in (0..columns).step_by(2 * V::LANES) {
+            // SAFETY: half of the column is that of the element whose sum it is, and `to` has the lanes.
+            unsafe {
+                let from = row.add(column / 2);
+                let (near, far) = sum_of::<V>(from, &summed[0]).zip(sum_of::<V>(from, &summed[1]));
+                let count = (columns - column).min(2 * V::LANES);
+                near.store_lanes(to.add(column), V::lanes(0, count.min(V::LANES)));
+                if count > V::LANES {
+                    far.store_lanes(to.add(column + V::LANES), V::lanes(0, count - V::LANES));
+                }
             }
         }
     }
@@ -345,12 +379,13 @@ impl<T: Float> MeanGradient<T> {
                     for column in columns.clone() {
                         let from = line.wrapping_add(column * of_column);
                         for (n, own) in own.iter_mut().enumerate() {
-                            let factor = self.factors.as_ptr().add(column + vectors.columns[n]).read();
+                            let factor =
+                                self.factors[COLUMNS].as_ptr().add(column + vectors.columns[n]).read();
                             let value = read::<V>(from.wrapping_add(vectors.offsets[n]), vectors.lanes);
                             *own = value.mul_add(V::splat(factor), *own);
                         }
                     }
-                    let factor = V::splat(self.factor(DEPTH, depth) * self.factor(ROWS, row));
+                    let factor = V::splat(self.factors[DEPTH][depth] * self.factors[ROWS][row]);
                     for (sum, own) in sums.iter_mut().zip(own) {
                         *sum = own.mul_add(factor, *sum);
                     }
@@ -358,5 +393,21 @@ impl<T: Float> MeanGradient<T> {
             }
             sums
         }
+    }
+}
+
+/// The sums of these elements of a row, and of as many behind the first one as a vector has.
+///
+/// # Safety
+/// The processor has the vector's instructions; the row has the elements, and a vector behind them.
+#[inline(always)]
+unsafe fn sum_of<V: Vector>(row: *const V::Scalar, elements: &Range<usize>) -> V {
+    // SAFETY: a vector begins at each of the elements.
+    unsafe {
+        let mut sum = V::zero();
+        for at in elements.clone() {
+            sum = sum.lanewise(Lanewise::Add, V::load(row.add(at)));
+        }
+        sum
     }
 }
