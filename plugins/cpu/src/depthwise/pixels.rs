@@ -4,6 +4,8 @@
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
+use std::ops::Range;
+
 use crate::depthwise::band::Form;
 use crate::depthwise::shape::{MAX_SIDE, Shape, index_of};
 use crate::simd::vector::{Float, Vector};
@@ -14,7 +16,14 @@ pub(crate) const TOGETHER: usize = 4;
 /// The longest side of filters with their own loops, and the most columns of the input that a tile reads.
 const SIDE: usize = 5;
 
-const COLUMNS: usize = (TOGETHER - 1) * 2 + SIDE;
+const TILE: usize = (TOGETHER - 1) * 2 + SIDE;
+
+/// Elements of a row or a column of the output that are computed together for other filters: as many sums as are added to at a time.
+const MOST: usize = 2 * TOGETHER;
+
+/// The axes of an image.
+const ROWS: usize = 0;
+const COLUMNS: usize = 1;
 
 /// Some rows of the output in some channels, and their operands.
 pub(crate) struct Band<T> {
@@ -25,7 +34,7 @@ pub(crate) struct Band<T> {
     /// The first of the rows of the output, the strides of rows and columns, and the range of rows.
     pub(crate) output: *mut T,
     pub(crate) output_strides: [usize; 2],
-    pub(crate) rows: std::ops::Range<usize>,
+    pub(crate) rows: Range<usize>,
     /// Number of channels.
     pub(crate) channels: usize,
     /// For each element of the filter, row by row, a value per channel; then the factors and summands of the channels.
@@ -81,7 +90,7 @@ impl<T: Float> Band<T> {
             while column < self.shape.output[1] {
                 // The last tile overlaps the one before.
                 column = column.min(self.shape.output[1] - TOGETHER);
-                let mut elements = [[self.zeros; COLUMNS]; K];
+                let mut elements = [[self.zeros; TILE]; K];
                 let top = (row * S) as isize - self.shape.padding[0];
                 let left = (column * S) as isize - self.shape.padding[1];
                 for i in 0..K {
@@ -109,7 +118,7 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     unsafe fn tile<V: Vector<Scalar = T>, const K: usize, const S: usize>(
         &self,
-        elements: &[[*const T; COLUMNS]; K],
+        elements: &[[*const T; TILE]; K],
         channel: usize,
         to: *mut T,
     ) {
@@ -169,35 +178,78 @@ impl<T: Float> Band<T> {
             // SAFETY: the band has the rows, taps and zeros that this function requires, for whichever form.
             return unsafe { self.dilated::<V>() };
         }
-        for row in self.rows.clone() {
-            let mut column = 0;
-            while column < self.shape.output[1] {
-                let together = self.is_inside(column);
-                let mut channel = 0;
-                while channel < self.channels {
-                    // SAFETY: row and columns are of the output, and lanes beyond the last channel are not touched.
-                    unsafe {
-                        if together {
-                            self.vector::<V, TOGETHER>(row, column, channel);
-                        } else {
-                            self.vector::<V, 1>(row, column, channel);
-                        }
-                    }
-                    channel += V::LANES;
+        let columns = 0..self.shape.output[1];
+        let inner = [self.inside(ROWS, &self.rows), self.inside(COLUMNS, &columns)];
+        let channels = || (0..self.channels).step_by(V::LANES);
+        // SAFETY: the rows and columns are of the output, and lanes beyond the last channel are not touched.
+        unsafe {
+            for row in self.rows.clone() {
+                for channel in channels() {
+                    self.along::<V>(COLUMNS, &inner[COLUMNS], [row, 0], channel);
                 }
-                column += if together { TOGETHER } else { 1 };
+            }
+            // At the sides windows of several rows are inside the image's rows instead.
+            for column in (0..inner[COLUMNS].start).chain(inner[COLUMNS].end..columns.end) {
+                for channel in channels() {
+                    self.along::<V>(ROWS, &inner[ROWS], [0, column], channel);
+                    for row in (self.rows.start..inner[ROWS].start).chain(inner[ROWS].end..self.rows.end) {
+                        self.vector::<V, 1>(ROWS, [row, column], channel);
+                    }
+                }
             }
         }
     }
 
-    /// Whether the windows of this column of the output and of those after it that are computed together are inside the image's columns.
-    fn is_inside(&self, column: usize) -> bool {
+    /// Those of some rows or columns of the output whose windows are inside the image's.
+    fn inside(&self, axis: usize, of: &Range<usize>) -> Range<usize> {
         let shape = &self.shape;
-        let first = (column * shape.stride[1]) as isize - shape.padding[1];
-        let reach = (TOGETHER - 1) * shape.stride[1] + (shape.window[1] - 1) * shape.dilation[1];
-        column + TOGETHER <= shape.output[1]
-            && first >= 0
-            && first + (reach as isize) < shape.input[1] as isize
+        let (stride, padding) = (shape.stride[axis], shape.padding[axis]);
+        let reach = ((shape.window[axis] - 1) * shape.dilation[axis]) as isize;
+        let room = shape.input[axis] as isize + padding - reach;
+        let end = (room.max(0) as usize).div_ceil(stride).clamp(of.start, of.end);
+        (padding.max(0) as usize).div_ceil(stride).clamp(of.start, end)..end
+    }
+
+    /// The elements of the filter along an axis that meet the image, in this row or column of the output.
+    #[inline(always)]
+    fn met(&self, axis: usize, at: usize) -> Range<usize> {
+        let shape = &self.shape;
+        let (dilation, window) = (shape.dilation[axis], shape.window[axis]);
+        let first = (at * shape.stride[axis]) as isize - shape.padding[axis];
+        let count = |len: isize| (len.max(0) as usize).div_ceil(dilation).min(window);
+        let end = count(shape.input[axis] as isize - first);
+        count(-first).min(end)..end
+    }
+
+    /// The elements of the output from `place` on along an axis, in rows or columns whose windows are inside the image's: several together, of
+    /// which the last ones may be computed twice.
+    ///
+    /// # Safety
+    /// As [`Band::run`]; the elements exist.
+    #[inline(always)]
+    unsafe fn along<V: Vector<Scalar = T>>(
+        &self,
+        axis: usize,
+        range: &Range<usize>,
+        mut place: [usize; 2],
+        channel: usize,
+    ) {
+        let together = match range.len() {
+            ..TOGETHER => 1,
+            TOGETHER..MOST => TOGETHER,
+            _ => MOST,
+        };
+        for at in range.clone().step_by(together) {
+            place[axis] = at.min(range.end - together);
+            // SAFETY: the elements are in the range.
+            unsafe {
+                match together {
+                    1 => self.vector::<V, 1>(axis, place, channel),
+                    TOGETHER => self.vector::<V, TOGETHER>(axis, place, channel),
+                    _ => self.vector::<V, MOST>(axis, place, channel),
+                }
+            }
+        }
     }
 
     /// Dilated input, element by element of the output.
@@ -251,42 +303,41 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// `N` elements of a row in one vector of channels: they share loads of the filter. More than one are inside the image's columns.
+    /// `N` elements of the output from `place` on along an axis in one vector of channels: they share loads of the filter. The windows of more
+    /// than one are inside the image along the axis.
     ///
     /// # Safety
     /// As [`Band::run`]; the elements exist.
     #[inline(always)]
     unsafe fn vector<V: Vector<Scalar = T>, const N: usize>(
         &self,
-        row: usize,
-        column: usize,
+        axis: usize,
+        place: [usize; 2],
         channel: usize,
     ) {
         let shape = &self.shape;
-        let (height, width) = (shape.input[0] as isize, shape.input[1] as isize);
-        let step = shape.stride[1] * self.input_strides[1];
-        // SAFETY: elements outside of the image are skipped, and lanes beyond the last channel are not touched.
+        let [rows, columns] = [ROWS, COLUMNS].map(|axis| self.met(axis, place[axis]));
+        let step = shape.stride[axis] * self.input_strides[axis];
+        // Where in the image an element of the filter is, as far as it meets the image.
+        let position = |axis: usize, tap: usize| {
+            let at = (place[axis] * shape.stride[axis] + tap * shape.dilation[axis]) as isize;
+            (at - shape.padding[axis]) as usize * self.input_strides[axis]
+        };
+        // SAFETY: elements outside of the image are left out, and lanes beyond the last channel are not touched.
         unsafe {
             let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
             let (taps, mut sums) = (self.taps.add(channel), [V::zero(); N]);
-            for i in 0..shape.window[0] {
-                let y = (row * shape.stride[0] + i * shape.dilation[0]) as isize - shape.padding[0];
-                if y < 0 || y >= height {
-                    continue;
-                }
-                for j in 0..shape.window[1] {
-                    let x = (column * shape.stride[1] + j * shape.dilation[1]) as isize - shape.padding[1];
-                    if x < 0 || x >= width {
-                        continue;
-                    }
+            for i in rows {
+                let line = self.input.wrapping_add(position(ROWS, i) + channel);
+                for j in columns.clone() {
                     let tap = V::load_lanes(taps.add((i * shape.window[1] + j) * self.channels), lanes);
-                    let from = self.element(y, x).add(channel);
+                    let from = line.wrapping_add(position(COLUMNS, j));
                     for n in 0..N {
                         sums[n] = V::load_lanes(from.wrapping_add(n * step), lanes).mul_add(tap, sums[n]);
                     }
                 }
             }
-            self.put::<V, N>(sums, [row, column, channel], lanes);
+            self.put::<V, N>(sums, axis, place, (channel, lanes));
         }
     }
 
@@ -298,8 +349,9 @@ impl<T: Float> Band<T> {
     unsafe fn put<V: Vector<Scalar = T>, const N: usize>(
         &self,
         sums: [V; N],
-        [row, column, channel]: [usize; 3],
-        lanes: V::Lanes,
+        axis: usize,
+        [row, column]: [usize; 2],
+        (channel, lanes): (usize, V::Lanes),
     ) {
         let [rows, columns] = self.output_strides;
         let offset = (row - self.rows.start) * rows + column * columns + channel;
@@ -309,7 +361,7 @@ impl<T: Float> Band<T> {
             let factor = V::load_lanes(values, lanes);
             let summand = V::load_lanes(values.add(self.channels), lanes);
             for n in 0..N {
-                let to = self.output.add(offset + n * columns);
+                let to = self.output.add(offset + n * self.output_strides[axis]);
                 self.with_epilogue(sums[n], factor, summand).store_lanes(to, lanes);
             }
         }

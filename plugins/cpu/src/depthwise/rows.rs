@@ -11,8 +11,8 @@ use crate::depthwise::shape::Shape;
 use crate::simd::row::{gather, inside, lanes_inside};
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 
-/// Rows of the output that are computed together with any filter: the additions to their sums overlap.
-const TOGETHER: usize = 4;
+/// Rows of the output that are computed together with any filter: as many as sums that are added to at a time.
+const TOGETHER: usize = 8;
 
 impl<T: Float> Band<T> {
     /// Computes the rows.
@@ -95,6 +95,8 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         for row in self.rows.clone().step_by(TOGETHER) {
+            // The last block overlaps the one before.
+            let row = row.min(self.rows.end.saturating_sub(TOGETHER)).max(self.rows.start);
             let rows = row..self.rows.end.min(row + TOGETHER);
             for column in (0..self.shape.output[1]).step_by(V::LANES) {
                 // SAFETY: rows and column are of the output, and the operands are those that this function requires.
@@ -126,6 +128,8 @@ impl<T: Float> Band<T> {
         for (top, row) in tops.iter_mut().zip(rows.clone()) {
             *top = self.shape.first_row(row);
         }
+        let last = self.shape.first_row(rows.end - 1);
+        let is_whole = rows.len() == TOGETHER;
         // SAFETY: this function requires the instructions.
         let mut sums = unsafe { [V::zero(); TOGETHER] };
         for j in 0..window[1] {
@@ -145,9 +149,13 @@ impl<T: Float> Band<T> {
                     let tap = self.taps.add(i * window[1] + j).read_unaligned();
                     if EXACT { V::load_lanes([tap; MAX_LANES].as_ptr(), all) } else { V::splat(tap) }
                 };
+                let below = i * dilation[0];
+                let are_inside = is_whole
+                    && tops[0].wrapping_add_unsigned(below) >= 0
+                    && last.wrapping_add_unsigned(below) < height as isize;
                 for r in 0..TOGETHER {
-                    let line = tops[r].wrapping_add_unsigned(i * dilation[0]);
-                    if line < 0 || line >= height as isize {
+                    let line = tops[r].wrapping_add_unsigned(below);
+                    if !are_inside && (line < 0 || line >= height as isize) {
                         continue;
                     }
                     let line = self.input.wrapping_add(line as usize * self.input_row);
