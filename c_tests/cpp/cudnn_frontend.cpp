@@ -161,6 +161,27 @@ static void pooling(cudnnHandle_t handle)
     std::unordered_map<int64_t, void*> pack = {{1, vx.data()}, {2, vz.data()}};
     CHECK_GOOD(graph.execute(handle, pack, workspace.data()));
     CHECK(close(vz, {12, 16}));
+
+    /* Averages have no index, and a copy passes its second operand over. */
+    fe::graph::Graph average;
+    average.set_io_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT);
+    auto [mean, none] = average.resample(x, fe::graph::Resample_attributes()
+                                                .set_generate_index(true)
+                                                .set_resampling_mode(fe::ResampleMode_t::AVGPOOL_INCLUDE_PADDING)
+                                                .set_padding_mode(fe::PaddingMode_t::ZERO_PAD)
+                                                .set_window({2, 2})
+                                                .set_stride({2, 2})
+                                                .set_pre_padding({0, 0})
+                                                .set_post_padding({0, 0}));
+    CHECK(none == nullptr);
+    auto copy =
+        average.pointwise(mean, mean, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::IDENTITY));
+    copy->set_output(true).set_uid(2);
+    CHECK_GOOD(average.build(handle));
+    CHECK_GOOD(average.execute(handle, pack, workspace.data()));
+    CHECK(close(vz, {3.5F, 5.5F}));
 }
 
 static void refused(cudnnHandle_t handle)

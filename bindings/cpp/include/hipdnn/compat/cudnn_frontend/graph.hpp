@@ -76,6 +76,8 @@ public:
     List<2> resample(Tensor x, Resample_attributes attributes)
     {
         Tensor index;
+        attributes.set_generate_index(attributes.get_generate_index() &&
+                                      attributes.get_resample_mode() == ResampleMode_t::MAXPOOL);
         if (attributes.get_generate_index())
         {
             index = std::make_shared<Tensor_attributes>();
