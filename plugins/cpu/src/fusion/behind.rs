@@ -4,11 +4,14 @@ use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use crate::fusion::dequantized::{Dequantized, Number, are_bytes, dequantized};
 use crate::fusion::state::result;
+use crate::fusion::table::Function;
 use crate::fusion::uses::Uses;
 use crate::int8::epilogue::{NO_CLIPS, Quantize, Round};
+use crate::pointwise::lookup::Table;
 use crate::prepare::Prepared;
 use crate::problem::Problem;
 use crate::problem::pointwise::Pointwise;
+use crate::simd::isa::Isa;
 
 /// What leaves no place for a fraction when it is added to a number of single precision: 3 · 2²².
 const NO_FRACTION: f32 = 12_582_912.0;
@@ -16,6 +19,8 @@ const NO_FRACTION: f32 = 12_582_912.0;
 /// How far the single precision behind a product has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum At {
+    /// Bytes, which a zero point may be taken from.
+    Bytes,
     Scale,
     Shift,
     Residual,
@@ -40,6 +45,8 @@ pub(crate) enum Start {
 /// Single precision behind the sums, as [`crate::int8::epilogue::Scaled`] without slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbers {
+    /// The zero point of the bytes that they begin with.
+    pub(crate) zero: Option<Number>,
     pub(crate) scales: Vec<Number>,
     pub(crate) shift: Vec<Number>,
     pub(crate) residual: Option<Dequantized>,
@@ -47,11 +54,23 @@ pub(crate) struct Numbers {
     pub(crate) quantize: Option<Quantize>,
     pub(crate) factor: Option<Number>,
     pub(crate) after: Option<Number>,
+    /// The type of the last result.
+    pub(crate) output: DataType,
     at: At,
+}
+
+/// What follows bytes.
+#[derive(Clone, Debug)]
+pub(crate) enum Again {
+    /// The functions of a byte, and the type of their results.
+    Table(Box<Table>, DataType),
+    /// The bytes as sums.
+    Round(Box<Numbers>),
 }
 
 impl Numbers {
     const NONE: Self = Self {
+        zero: None,
         scales: Vec::new(),
         shift: Vec::new(),
         residual: None,
@@ -59,6 +78,7 @@ impl Numbers {
         quantize: None,
         factor: None,
         after: None,
+        output: DataType::Float,
         at: At::Scale,
     };
 
@@ -83,6 +103,8 @@ pub(crate) struct Behind {
     /// Integers that are added to the sums.
     pub(crate) bias: Option<Number>,
     pub(crate) scaled: Option<Numbers>,
+    /// What is done with the bytes that single precision became.
+    pub(crate) again: Vec<Again>,
     /// Nodes that dequantize operands of the members.
     pub(crate) before: Vec<usize>,
 }
@@ -109,33 +131,46 @@ struct Follower<'a, 'b> {
 
 impl Behind {
     /// The most nodes that can be computed with a product, whose result is single precision where there is a `start`; none where its
-    /// own result has no type that can be stored.
+    /// own result has no type that can be stored. At most so many stages follow bytes.
     pub(crate) fn of(
         prepared: &Prepared,
         uses: &Uses<'_>,
         taken: &[bool],
-        producer: usize,
-        axis: usize,
+        (producer, axis): (usize, usize),
         start: Option<Start>,
+        (isa, most): (Isa, usize),
     ) -> Option<Self> {
         let own = result(&prepared.graph.nodes.get(producer)?.operation)?;
         let scaled = start.map(|start| match start {
             Start::Whole => Numbers::NONE,
             Start::Scaled => Numbers { at: At::Shift, ..Numbers::NONE },
         });
-        let mut state = Self { members: vec![producer], result: own, bias: None, scaled, before: Vec::new() };
+        let (bias, again, before) = (None, Vec::new(), Vec::new());
+        let mut state = Self { members: vec![producer], result: own, bias, scaled, again, before };
         let mut largest = None;
         loop {
             let tensor = uses.tensors.get(&state.result)?;
             if state.is_complete(tensor.data_type) {
                 largest = Some(state.clone());
             }
+            if !tensor.is_virtual {
+                return largest;
+            }
+            if are_bytes(tensor.data_type) {
+                if state.scaled.is_none() || state.again.len() == most {
+                    return largest;
+                }
+                if let Some(function) = Function::of(prepared, uses, taken, state.result, (isa, true)) {
+                    let of = uses.tensors.get(&function.result)?.data_type;
+                    state.members.extend(function.members);
+                    state.again.push(Again::Table(Box::new(function.table), of));
+                    state.result = function.result;
+                    continue;
+                }
+                state.again.push(Again::Round(Box::new(Numbers { at: At::Bytes, ..Numbers::NONE })));
+            }
             let [reader] = uses.readers(state.result) else { return largest };
-            if !tensor.is_virtual
-                || are_bytes(tensor.data_type)
-                || taken.get(*reader) != Some(&false)
-                || state.follow(prepared, uses, *reader, axis).is_none()
-            {
+            if taken.get(*reader) != Some(&false) || state.follow(prepared, uses, *reader, axis).is_none() {
                 return largest;
             }
         }
@@ -143,12 +178,26 @@ impl Behind {
 
     /// Whether the kernel can end here with a result of a type.
     fn is_complete(&self, data_type: DataType) -> bool {
+        match self.again.last() {
+            Some(Again::Table(..)) => return true,
+            Some(Again::Round(numbers)) => return are_bytes(data_type) && numbers.at != At::HalfRounded,
+            None => {}
+        }
         match (&self.scaled, data_type) {
             (None, DataType::Int32) => true,
             (Some(numbers), DataType::Float) => numbers.quantize.is_none(),
             (Some(numbers), _) => are_bytes(data_type) && numbers.at != At::HalfRounded,
             (None, _) => are_bytes(data_type),
         }
+    }
+
+    /// Tensors that are added.
+    fn residuals(&self) -> usize {
+        let later = self.again.iter().filter_map(|again| match again {
+            Again::Round(numbers) => Some(numbers.as_ref()),
+            Again::Table(..) => None,
+        });
+        self.scaled.iter().chain(later).filter(|numbers| numbers.residual.is_some()).count()
     }
 
     /// Adds a node.
@@ -177,7 +226,12 @@ impl Behind {
             axis,
         };
         let mut next = self.clone();
-        match &mut next.scaled {
+        let numbers = match next.again.last_mut() {
+            Some(Again::Round(numbers)) => Some(numbers.as_mut()),
+            Some(Again::Table(..)) => return None,
+            None => next.scaled.as_mut(),
+        };
+        match numbers {
             None => follower.of_sums(&mut next, output.data_type)?,
             Some(numbers) => {
                 let is_number = output.data_type == DataType::Float || are_bytes(output.data_type);
@@ -185,7 +239,11 @@ impl Behind {
                     return None;
                 }
                 follower.of_numbers(numbers, &mut next.before)?;
+                numbers.output = output.data_type;
             }
+        }
+        if next.residuals() > 1 {
+            return None;
         }
         next.members.push(index);
         next.result = uid;
@@ -242,7 +300,10 @@ impl Follower<'_, '_> {
             M::Mul | M::Div => {
                 let divides = self.pointwise.mode == M::Div;
                 let factor = self.number().filter(|_| !divides || self.is_first)?;
-                if numbers.at == At::Scale && !divides && numbers.scales.is_empty() {
+                // Another scale is one for each column: one for all is what quantizes.
+                let is_scale = numbers.at < At::Shift || factor.along(None).is_none();
+                let may_be_scale = numbers.at <= At::Shift && numbers.shift.is_empty();
+                if !divides && is_scale && may_be_scale {
                     factor.along(Some(self.axis))?;
                     numbers.scales.push(factor);
                     numbers.at = At::Shift;
@@ -252,6 +313,11 @@ impl Follower<'_, '_> {
                 numbers.quantize().divides = divides;
                 numbers.factor = Some(factor);
                 numbers.at = At::Factor;
+            }
+            M::Sub if numbers.at == At::Bytes => {
+                let zero = self.number().filter(|zero| self.is_first && zero.along(None).is_some())?;
+                numbers.zero = Some(zero);
+                numbers.at = At::Scale;
             }
             M::Floor if numbers.at < At::HalfRounded => {
                 numbers.quantize().round = Round::Down;
@@ -372,7 +438,7 @@ fn clip(numbers: &mut Numbers, bounds: [f32; 2]) -> Option<()> {
         return None;
     }
     match numbers.at {
-        At::Scale | At::Shift | At::Residual | At::Clips => {
+        At::Bytes | At::Scale | At::Shift | At::Residual | At::Clips => {
             numbers.clips = narrowed(numbers.clips, bounds);
             numbers.at = At::Clips;
         }

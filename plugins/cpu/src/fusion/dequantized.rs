@@ -2,6 +2,7 @@
 
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
+use crate::fusion::state::slot_of;
 use crate::fusion::uses::Uses;
 use crate::int8::epilogue::Param;
 use crate::layout::MAX_RANK;
@@ -44,9 +45,17 @@ impl Number {
         is_one.then(|| axis.map_or(0, |axis| if self.dims[axis] == 1 { 0 } else { self.strides[axis] }))
     }
 
-    /// The parameter of columns along `axis`, read from a slot.
-    pub(crate) fn param(&self, axis: Option<usize>, slot: usize) -> Option<Param> {
-        Param { slot, data_type: self.data_type, stride: self.along(axis)? }.checked().ok()
+    /// The parameter of columns along `axis`, among the tensors of a part unless its value is known.
+    pub(crate) fn param(
+        &self,
+        uses: &Uses<'_>,
+        axis: Option<usize>,
+        tensors: &mut Vec<i64>,
+    ) -> Option<Param> {
+        let value = uses.tensors.get(&self.uid).and_then(|tensor| tensor.value.as_ref()?.as_f64());
+        let value = value.filter(|_| self.data_type == DataType::Float);
+        let slot = if value.is_some() { 0 } else { slot_of(tensors, self.uid) };
+        Param { slot, data_type: self.data_type, stride: self.along(axis)?, value }.checked().ok()
     }
 }
 

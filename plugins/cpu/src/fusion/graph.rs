@@ -15,6 +15,7 @@ use crate::fusion::exact;
 use crate::fusion::node::plan_node_at;
 use crate::fusion::quantized;
 use crate::fusion::state::{CHAIN_SLOTS, Candidate, Fusion, is_chainable, result, slot_of, with_result};
+use crate::fusion::table;
 use crate::fusion::uses::Uses;
 use crate::kernel::{Chosen, Kernel, Part, Refusal};
 use crate::layout::MAX_RANK;
@@ -53,6 +54,7 @@ pub(crate) fn parts_at(
         fusion.as_ref().map_or(0, Fusion::nodes_of_largest)
     };
     let mut parts = in_own_frame(|| quantized::parts(prepared, &uses, &mut taken, (isa, settings), chain));
+    parts.extend(in_own_frame(|| table::parts(prepared, &uses, &mut taken, (isa, settings))));
     for node in prepared.nodes() {
         let index = node.place;
         if taken[index] {

@@ -21,4 +21,5 @@ mod relu_backward_tests;
 #[cfg(test)]
 mod softmax_tests;
 pub mod state;
+pub(crate) mod table;
 pub mod uses;

@@ -8,13 +8,14 @@ use std::collections::BTreeSet;
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 
-use crate::fusion::behind::{Behind, Start};
+use crate::depthwise::bytes::Depthwise;
+use crate::fusion::behind::{Again, Behind, Numbers, Start};
 use crate::fusion::dequantized::{Dequantized, Number, are_bytes, dequantized};
 use crate::fusion::state::{result, slot_of};
 use crate::fusion::uses::Uses;
-use crate::int8::epilogue::{Param, Residual, Scaled, Stages};
+use crate::int8::epilogue::{Later, MOST_LATER, Param, Residual, Scaled, Stages};
 use crate::int8::{self, problem};
-use crate::kernel::{Part, Refusal};
+use crate::kernel::{Kernel, MAX_TENSORS, Part, Refusal, boxed};
 use crate::layout::MAX_RANK;
 use crate::prepare::Prepared;
 use crate::problem::{Problem, pointers};
@@ -105,12 +106,23 @@ fn axes(operation: &Operation, rank: usize) -> [usize; 2] {
     }
 }
 
-/// The part of a product, where it is more than the product.
+/// The part of a product, where it is more than the product: with what follows its bytes, unless that reads too much.
 fn part(
     prepared: &Prepared,
     uses: &Uses<'_>,
     taken: &[bool],
     index: usize,
+    at: (Isa, Settings),
+) -> Option<Found> {
+    let part = |most| part_of(prepared, uses, taken, (index, most), at);
+    part(MOST_LATER).or_else(|| part(0))
+}
+
+fn part_of(
+    prepared: &Prepared,
+    uses: &Uses<'_>,
+    taken: &[bool],
+    (index, most): (usize, usize),
     (isa, settings): (Isa, Settings),
 ) -> Option<Found> {
     let graph = &prepared.graph;
@@ -135,7 +147,7 @@ fn part(
     let [w_axis, axis] = axes(&node.operation, rank);
     let start = if has_scales { Start::Scaled } else { Start::Whole };
     let start = (own_type == DataType::Float).then_some(start);
-    let behind = Behind::of(prepared, uses, taken, index, axis, start)?;
+    let behind = Behind::of(prepared, uses, taken, (index, axis), start, (isa, most))?;
     let before: Vec<usize> = [&x.nodes, &w.nodes, &behind.before].into_iter().flatten().copied().collect();
     if behind.members.len() == 1 && before.is_empty() {
         return None;
@@ -147,20 +159,34 @@ fn part(
     let operation = with(&node.operation, [x.uid, w.uid, behind.result]);
     let mut tensors = pointers(graph, &operation);
     let stages = stages(uses, [&x, &w], w_axis, axis, &behind, &mut tensors)?;
-    let (name, problem) = described(graph, &operation).ok()?;
-    let settings = settings.of(graph, &operation);
-    let kernel = int8::with_stages(name, problem, stages, (isa, None), settings).ok()?;
+    if tensors.len() > MAX_TENSORS {
+        return None;
+    }
+    let kernel = planned(graph, &operation, stages, isa, settings.of(graph, &operation)).ok()?;
     let last = *behind.members.last()?;
     Some(Found { part: Part { node: last, members: behind.members, tensors, kernel }, before })
 }
 
-/// The problem of a product, and the name of what computes it.
-fn described(graph: &Graph, operation: &Operation) -> Result<(&'static str, problem::Problem), Refusal> {
+/// The kernel of a product.
+fn planned(
+    graph: &Graph,
+    operation: &Operation,
+    stages: Stages,
+    isa: Isa,
+    settings: Settings,
+) -> Result<Box<dyn Kernel>, Refusal> {
     match Problem::of(graph, operation)? {
-        Problem::Convolution(convolution) => {
-            Ok((int8::CONVOLUTION, problem::Problem::of_convolution(&convolution)?))
+        Problem::Convolution(convolution) if convolution.in_channels == 1 && convolution.groups > 1 => {
+            boxed(|| Depthwise::plan(&convolution, stages, isa, settings))
         }
-        Problem::Matmul(matmul) => Ok((int8::MATMUL, problem::Problem::of_matmul(&matmul)?)),
+        Problem::Convolution(convolution) => {
+            let problem = problem::Problem::of_convolution(&convolution)?;
+            int8::with_stages(int8::CONVOLUTION, problem, stages, (isa, None), settings)
+        }
+        Problem::Matmul(matmul) => {
+            let problem = problem::Problem::of_matmul(&matmul)?;
+            int8::with_stages(int8::MATMUL, problem, stages, (isa, None), settings)
+        }
         _ => Err("it is no product".to_owned()),
     }
 }
@@ -174,29 +200,60 @@ fn stages(
     behind: &Behind,
     tensors: &mut Vec<i64>,
 ) -> Option<Stages> {
-    let one = |number: &Number, axis: Option<usize>, tensors: &mut Vec<i64>| {
-        number.param(axis, slot_of(tensors, number.uid))
-    };
-    let all = |numbers: &[Number], axis: Option<usize>, tensors: &mut Vec<i64>| {
-        numbers.iter().map(|number| one(number, axis, tensors)).collect::<Option<Vec<Param>>>()
-    };
-    let some = |number: &Option<Number>, axis: Option<usize>, tensors: &mut Vec<i64>| match number {
-        Some(number) => one(number, axis, tensors).map(Some),
-        None => Some(None),
-    };
-    let x_zero = some(&x.zero, None, tensors)?;
-    let w_zero = some(&w.zero, Some(w_axis), tensors)?;
-    let bias = some(&behind.bias, Some(axis), tensors)?;
+    let mut params = Params { uses, axis, tensors };
+    let x_zero = params.some(&x.zero, None)?;
+    let w_zero = params.some(&w.zero, Some(w_axis))?;
+    let bias = params.some(&behind.bias, Some(axis))?;
     let mut scaled = None;
     if let Some(numbers) = &behind.scaled {
-        let mut scales = all(&x.scales, None, tensors)?;
-        scales.extend(all(&w.scales, Some(w_axis), tensors)?);
-        scales.extend(all(&numbers.scales, Some(axis), tensors)?);
+        let mut scales = params.all(&x.scales, None)?;
+        scales.extend(params.all(&w.scales, Some(w_axis))?);
+        scaled = Some(params.scaled(numbers, scales)?);
+    }
+    let mut later = Vec::with_capacity(behind.again.len());
+    for again in &behind.again {
+        later.push(match again {
+            Again::Table(table, to) => Later::Table(Box::new(table.by_value(*to)), table.from),
+            Again::Round(numbers) => {
+                let zero = params.some(&numbers.zero, None)?;
+                let scaled = Box::new(params.scaled(numbers, Vec::new())?);
+                Later::Round { zero, scaled, output: numbers.output }
+            }
+        });
+    }
+    let inner = behind.scaled.as_ref().filter(|_| !later.is_empty()).map(|numbers| numbers.output);
+    Some(Stages { x_zero, w_zero, bias, scaled, inner, later })
+}
+
+/// The parameters of a part, whose tensors they are added to.
+struct Params<'a, 'b> {
+    uses: &'a Uses<'b>,
+    /// The dimension of the result along which columns lie.
+    axis: usize,
+    tensors: &'a mut Vec<i64>,
+}
+
+impl Params<'_, '_> {
+    fn all(&mut self, numbers: &[Number], axis: Option<usize>) -> Option<Vec<Param>> {
+        numbers.iter().map(|number| number.param(self.uses, axis, self.tensors)).collect()
+    }
+
+    fn some(&mut self, number: &Option<Number>, axis: Option<usize>) -> Option<Option<Param>> {
+        match number {
+            Some(number) => number.param(self.uses, axis, self.tensors).map(Some),
+            None => Some(None),
+        }
+    }
+
+    /// Single precision behind sums that have some scales already.
+    fn scaled(&mut self, numbers: &Numbers, mut scales: Vec<Param>) -> Option<Scaled> {
+        let axis = Some(self.axis);
+        scales.extend(self.all(&numbers.scales, axis)?);
         let residual = match &numbers.residual {
             None => None,
             Some(residual) => {
-                let slot = slot_of(tensors, residual.uid);
-                let operand = uses.operand(residual.uid, slot)?;
+                let slot = slot_of(self.tensors, residual.uid);
+                let operand = self.uses.operand(residual.uid, slot)?;
                 let mut strides = [0; MAX_RANK];
                 strides.iter_mut().zip(operand.layout.strides()).for_each(|(to, stride)| *to = *stride);
                 let scale = residual.scales.first().copied();
@@ -204,18 +261,17 @@ fn stages(
                     slot,
                     data_type: residual.data_type,
                     strides,
-                    zero: some(&residual.zero, None, tensors)?,
-                    scale: some(&scale, None, tensors)?,
+                    zero: self.some(&residual.zero, None)?,
+                    scale: self.some(&scale, None)?,
                 })
             }
         };
         let mut quantize = numbers.quantize;
         if let Some(quantize) = &mut quantize {
-            quantize.factor = some(&numbers.factor, None, tensors)?;
-            quantize.after = some(&numbers.after, None, tensors)?;
+            quantize.factor = self.some(&numbers.factor, None)?;
+            quantize.after = self.some(&numbers.after, None)?;
         }
-        let shift = all(&numbers.shift, Some(axis), tensors)?;
-        scaled = Some(Scaled { scales, shift, residual, clips: numbers.clips, quantize });
+        let shift = self.all(&numbers.shift, axis)?;
+        Some(Scaled { scales, shift, residual, clips: numbers.clips, quantize })
     }
-    Some(Stages { x_zero, w_zero, bias, scaled })
 }

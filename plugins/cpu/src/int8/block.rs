@@ -109,6 +109,7 @@ impl Product {
             to: own.rows,
             stride: self.stride,
             len: self.panels.words * 4,
+            has_room: self.staging.is_some(),
         };
         let is_signed = problem.x.is_signed && run.flip == 0;
         let (stride, count, to) = (a_stride, rows.len(), own.row_sums);
@@ -156,7 +157,7 @@ impl Product {
             }
             _ => own.results.wrapping_add((first + row) * width * size),
         });
-        let residual = self.stages.scaled.as_ref().and_then(|scaled| scaled.residual);
+        let residual = self.stages.residual();
         let rows: [*const u8; MAX_ROWS] =
             std::array::from_fn(|row| match (&residual, added.get(first + row)) {
                 (Some(residual), Some(offset)) => {
@@ -176,8 +177,10 @@ impl Product {
                 false => std::ptr::null(),
             },
             of_columns,
+            is_one: false,
             has_bias: self.stages.bias.is_some(),
             numbers: &run.numbers,
+            again: &run.again,
             added: residual.map(|residual| Added {
                 data_type: residual.data_type,
                 rows: &rows,

@@ -5,6 +5,8 @@
 //! `v = (sum + bias) · scale + shift + residual`, clipped;
 //! `y = round(v · factor + before) + after`, clipped before and after rounding.
 //!
+//! The bytes y may be looked up in a table, and may be the sums of another such round, less a zero point.
+//!
 //! Each operation is rounded to single precision, as the nodes of a graph would be.
 
 use std::ops::Range;
@@ -12,9 +14,11 @@ use std::ops::Range;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::Element;
+use crate::gemm::byte_tile::GROUP;
 use crate::int8::problem::{Group, Problem};
 use crate::kernel::Refusal;
 use crate::layout::MAX_RANK;
+use crate::pointwise::lookup::ENTRIES;
 
 /// A number for each column, or one for all, perhaps times another.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,6 +27,8 @@ pub(crate) struct Param {
     pub(crate) data_type: DataType,
     /// The stride of columns; 0 where one number is for all.
     pub(crate) stride: usize,
+    /// The number, where the graph has it.
+    pub(crate) value: Option<f64>,
 }
 
 impl Param {
@@ -30,7 +36,10 @@ impl Param {
     ///
     /// # Safety
     /// The tensors are those of the operation, which has the column.
-    unsafe fn get(&self, tensors: &[*mut u8], column: usize) -> f64 {
+    pub(crate) unsafe fn get(&self, tensors: &[*mut u8], column: usize) -> f64 {
+        if let Some(value) = self.value {
+            return value;
+        }
         let at = column * self.stride;
         // SAFETY: the tensor has a number for the column, as this function requires.
         unsafe {
@@ -111,6 +120,18 @@ impl Scaled {
         Self { scales: Vec::new(), shift: Vec::new(), residual: None, clips: NO_CLIPS, quantize: None };
 }
 
+/// What is done with bytes before they are stored.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Later {
+    /// Each becomes another one, by its value.
+    Table(Box<[i32; ENTRIES]>, DataType),
+    /// Less a zero point they are sums again, which become bytes of a type.
+    Round { zero: Option<Param>, scaled: Box<Scaled>, output: DataType },
+}
+
+/// The most that is done with bytes before they are stored.
+pub(crate) const MOST_LATER: usize = 6;
+
 /// No bounds.
 pub(crate) const NO_CLIPS: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
 
@@ -124,6 +145,9 @@ pub(crate) struct Stages {
     pub(crate) bias: Option<Param>,
     /// None where the sums themselves are the result.
     pub(crate) scaled: Option<Scaled>,
+    /// The type of the bytes that more is done with.
+    pub(crate) inner: Option<DataType>,
+    pub(crate) later: Vec<Later>,
 }
 
 impl Stages {
@@ -131,81 +155,18 @@ impl Stages {
     pub(crate) fn needs_row_sums(&self, problem: &Problem) -> bool {
         self.w_zero.is_some() || !problem.w.is_signed
     }
-}
 
-/// The numbers of a run that are the same for all columns.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Numbers {
-    pub(crate) clips: [f32; 2],
-    /// Whether there are bounds before the last ones.
-    pub(crate) has_clips: bool,
-    pub(crate) residual_zero: f32,
-    pub(crate) residual_scale: f32,
-    pub(crate) factor: f32,
-    pub(crate) before: f32,
-    pub(crate) clips_before: [f32; 2],
-    pub(crate) after: f32,
-    pub(crate) clips_after: [f32; 2],
-    /// What stands for zero in x, as the tensor has it.
-    pub(crate) x_zero: i32,
-}
-
-impl Numbers {
-    /// The numbers of a run.
-    ///
-    /// # Safety
-    /// The tensors are those of the operation.
-    pub(crate) unsafe fn of(stages: &Stages, output: DataType, tensors: &[*mut u8]) -> Self {
-        let get = |param: &Option<Param>, absent: f64| match param {
-            // SAFETY: every parameter has a first number.
-            Some(param) => unsafe { param.get(tensors, 0) },
-            None => absent,
-        };
-        let scaled = stages.scaled.as_ref();
-        let residual = scaled.and_then(|scaled| scaled.residual);
-        let quantize = scaled.and_then(|scaled| scaled.quantize);
-        let range = match output {
-            DataType::Int8 => [-128.0, 127.0],
-            _ => [0.0, 255.0],
-        };
-        let [low, high] = quantize.map_or(NO_CLIPS, |quantize| quantize.clips_after);
-        let numbers = Self {
-            clips: scaled.map_or(NO_CLIPS, |scaled| scaled.clips),
-            has_clips: true,
-            residual_zero: residual.map_or(0.0, |residual| get(&residual.zero, 0.0)) as f32,
-            residual_scale: residual.map_or(1.0, |residual| get(&residual.scale, 1.0)) as f32,
-            factor: quantize.map_or(1.0, |quantize| get(&quantize.factor, 1.0)) as f32,
-            before: quantize.map_or(0.0, |quantize| quantize.before),
-            clips_before: quantize.map_or(NO_CLIPS, |quantize| quantize.clips_before),
-            after: quantize.map_or(0.0, |quantize| get(&quantize.after, 0.0)) as f32,
-            clips_after: [low.clamp(range[0], range[1]), high.clamp(range[0], range[1])],
-            x_zero: get(&stages.x_zero, 0.0) as i32,
-        };
-        numbers.merged(quantize)
+    /// The rounds after the first.
+    pub(crate) fn rounds(&self) -> impl Iterator<Item = &Scaled> {
+        self.later.iter().filter_map(|later| match later {
+            Later::Round { scaled, .. } => Some(scaled.as_ref()),
+            Later::Table(..) => None,
+        })
     }
 
-    /// The same with all bounds as the last ones, where what is between them keeps the order of numbers: then the bound of a number
-    /// becomes what the number at the bound would become.
-    fn merged(self, quantize: Option<Quantize>) -> Self {
-        let Some(quantize) = quantize else {
-            return Self { has_clips: self.clips != NO_CLIPS, ..self };
-        };
-        let is_usual = self.factor.is_normal() && self.factor > 0.0 && self.after.is_finite();
-        if !is_usual {
-            return self;
-        }
-        let last = self.clips.map(|first| {
-            let scaled = if quantize.divides { first / self.factor } else { first * self.factor };
-            let [low, high] = self.clips_before;
-            let value = (scaled + self.before).max(low).min(high);
-            let rounded = match quantize.round {
-                Round::Cut => value,
-                Round::Even => value.round_ties_even(),
-                Round::Down => value.floor(),
-            };
-            (rounded + self.after).max(self.clips_after[0]).min(self.clips_after[1])
-        });
-        Self { clips_after: last, has_clips: false, ..self }
+    /// The tensor that one of the rounds adds.
+    pub(crate) fn residual(&self) -> Option<Residual> {
+        self.scaled.iter().chain(self.rounds()).find_map(|scaled| scaled.residual)
     }
 }
 
@@ -247,12 +208,45 @@ pub(crate) struct Columns {
     pub(crate) bias: *mut i32,
     pub(crate) scale: *mut f32,
     pub(crate) shift: *mut f32,
+    /// Scales and shifts of later rounds, each so many numbers behind the one before.
+    pub(crate) later: *mut f32,
+    pub(crate) between: usize,
 }
 
 // SAFETY: workers only read the numbers.
 unsafe impl Sync for Columns {}
 
 impl Columns {
+    /// Numbers in an area, each kind so many words behind the one before.
+    pub(crate) fn of_area(area: *mut i32, between: usize) -> Self {
+        let at = |index: usize| area.wrapping_add(index * between);
+        Self {
+            correction: at(0),
+            w_zero: at(1),
+            bias: at(2),
+            scale: at(3).cast(),
+            shift: at(4).cast(),
+            later: at(5).cast(),
+            between,
+        }
+    }
+
+    /// The kinds of numbers, where there are so many later rounds.
+    pub(crate) const fn kinds(rounds: usize) -> usize {
+        5 + 2 * rounds
+    }
+
+    /// The numbers of the first column, each a group of times.
+    ///
+    /// # Safety
+    /// They were written, in an area.
+    pub(crate) unsafe fn spread(&self, rounds: usize, to: &mut [[i32; GROUP]]) {
+        for (kind, to) in to.iter_mut().enumerate().take(Self::kinds(rounds)) {
+            // SAFETY: the area has a number of the kind, as this function requires.
+            *to = [unsafe { self.correction.add(kind * self.between).read() }; GROUP];
+        }
+    }
+
     /// The numbers from a column on.
     pub(crate) fn from(&self, column: usize) -> Self {
         Self {
@@ -261,7 +255,15 @@ impl Columns {
             bias: self.bias.wrapping_add(column),
             scale: self.scale.wrapping_add(column),
             shift: self.shift.wrapping_add(column),
+            later: self.later.wrapping_add(column),
+            between: self.between,
         }
+    }
+
+    /// Scales and shifts of a later round.
+    #[inline(always)]
+    pub(crate) fn of_round(&self, round: usize) -> [*mut f32; 2] {
+        [2 * round, 2 * round + 1].map(|at| self.later.wrapping_add(at * self.between))
     }
 
     /// Writes the numbers of a group's columns. `sums` are those of the packed weights, and `shifted` what x has been shifted by.
@@ -279,18 +281,12 @@ impl Columns {
         let terms = problem.terms() as i32;
         let shifted_weights = if problem.w.is_signed { 0 } else { 128 };
         let of = group.columns..group.columns + problem.columns;
-        let scaled = stages.scaled.as_ref();
-        let (scales, shift) = scaled.map_or((&[][..], &[][..]), |scaled| (&scaled.scales, &scaled.shift));
         // SAFETY: the tensors have the columns, and there is room for them.
         unsafe {
+            self.write_numbers(stages, tensors, of.clone());
             each(stages.w_zero.as_slice(), tensors, &of, |column, zero| {
                 self.w_zero.add(column).write(zero.unwrap_or(0.0) as i32 - shifted_weights);
             });
-            each(stages.bias.as_slice(), tensors, &of, |column, bias| {
-                self.bias.add(column).write(bias.unwrap_or(0.0) as i32);
-            });
-            each(scales, tensors, &of, |at, scale| self.scale.add(at).write(scale.unwrap_or(1.0) as f32));
-            each(shift, tensors, &of, |at, shift| self.shift.add(at).write(shift.unwrap_or(0.0) as f32));
             for column in 0..problem.columns {
                 // Σ (x - z)(w - u) = Σ x w - z Σ w - u Σ x + n z u
                 let of_terms = terms.wrapping_mul(x_zero).wrapping_mul(self.w_zero.add(column).read());
@@ -300,14 +296,45 @@ impl Columns {
         }
     }
 
+    /// The numbers of columns for sums that zero points are no part of.
+    ///
+    /// # Safety
+    /// The tensors are those of the operation, and there is room for the columns.
+    pub(crate) unsafe fn write_numbers(&self, stages: &Stages, tensors: &[*mut u8], of: Range<usize>) {
+        let scaled = stages.scaled.as_ref();
+        let (scales, shift) = scaled.map_or((&[][..], &[][..]), |scaled| (&scaled.scales, &scaled.shift));
+        // SAFETY: the tensors have the columns, and there is room for them.
+        unsafe {
+            self.correction.write_bytes(0, of.len());
+            self.w_zero.write_bytes(0, of.len());
+            each(stages.bias.as_slice(), tensors, &of, |column, bias| {
+                self.bias.add(column).write(bias.unwrap_or(0.0) as i32);
+            });
+            each(scales, tensors, &of, |at, scale| self.scale.add(at).write(scale.unwrap_or(1.0) as f32));
+            each(shift, tensors, &of, |at, shift| self.shift.add(at).write(shift.unwrap_or(0.0) as f32));
+            for (round, scaled) in stages.rounds().enumerate() {
+                let [scale, shift] = self.of_round(round);
+                each(&scaled.scales, tensors, &of, |at, value| {
+                    scale.add(at).write(value.unwrap_or(1.0) as f32)
+                });
+                each(&scaled.shift, tensors, &of, |at, value| {
+                    shift.add(at).write(value.unwrap_or(0.0) as f32)
+                });
+            }
+        }
+    }
+
     /// Zeros for the columns from `first` to `last`, which fill a group.
     ///
     /// # Safety
     /// There is room for them.
-    pub(crate) unsafe fn clear(&self, first: usize, last: usize) {
+    pub(crate) unsafe fn clear(&self, rounds: usize, first: usize, last: usize) {
         let count = last - first;
         // SAFETY: there is room for the columns, as this function requires.
         unsafe {
+            for words in (0..rounds).flat_map(|round| self.of_round(round)) {
+                words.add(first).write_bytes(0, count);
+            }
             for words in [self.correction, self.w_zero, self.bias, self.scale.cast(), self.shift.cast()] {
                 words.add(first).write_bytes(0, count);
             }

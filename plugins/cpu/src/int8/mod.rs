@@ -12,14 +12,15 @@
 
 mod block;
 pub(crate) mod epilogue;
+pub(crate) mod numbers;
 mod panels;
-mod plan;
+pub(crate) mod plan;
 pub(crate) mod problem;
 mod product;
 mod rows;
 mod run;
-mod sixteen;
-mod store;
+pub(crate) mod sixteen;
+pub(crate) mod store;
 #[cfg(test)]
 mod tests;
 mod transpose;

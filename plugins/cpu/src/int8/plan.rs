@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::gemm::byte_tile::GROUP;
 use crate::gemm::quads::{ByteKernel, Form, MAX_ROWS};
-use crate::int8::epilogue::{Round, Stages};
+use crate::int8::epilogue::{MOST_LATER, Round, Stages};
 use crate::int8::panels::Panels;
 use crate::int8::problem::{Axis, Problem, WINDOW};
 use crate::int8::product::{self, Product, Staging};
@@ -33,19 +33,26 @@ const COPY: f64 = 0.03;
 const FINISH: f64 = 0.2;
 
 /// What the result of a type is.
-fn kind_of(stages: &Stages, output: DataType) -> Result<Kind, Refusal> {
+pub(crate) fn kind_of(stages: &Stages, output: DataType) -> Result<Kind, Refusal> {
     let quantize = stages.scaled.as_ref().map(|scaled| scaled.quantize);
-    match (output, quantize) {
-        (DataType::Int32, None) => Ok(Kind::Accumulators),
-        (DataType::Int8 | DataType::Uint8, None) => Ok(Kind::Bytes { is_signed: output == DataType::Int8 }),
-        (DataType::Float, Some(None)) => Ok(Kind::Floats),
+    let kind = match (output, quantize) {
+        (DataType::Int32, None) => Kind::Accumulators,
+        (DataType::Int8 | DataType::Uint8, None) => Kind::Bytes { is_signed: output == DataType::Int8 },
+        (DataType::Float, Some(None)) => Kind::Floats,
         (DataType::Int8 | DataType::Uint8, Some(quantize)) => {
-            Ok(quantize.map_or(Kind::Quantized { divides: false, round: Round::Cut }, |quantize| {
+            quantize.map_or(Kind::Quantized { divides: false, round: Round::Cut }, |quantize| {
                 Kind::Quantized { divides: quantize.divides, round: quantize.round }
-            }))
+            })
         }
-        (other, _) => Err(format!("y: data type is {}, expected int32, int8, uint8 or float", other.name())),
+        (other, _) => {
+            return Err(format!("y: data type is {}, expected int32, int8, uint8 or float", other.name()));
+        }
+    };
+    let count = stages.later.len();
+    if count > MOST_LATER || (count > 0 && !matches!(kind, Kind::Quantized { .. })) {
+        return Err(format!("{count} stages behind bytes, expected at most {MOST_LATER}, behind a scale"));
     }
+    Ok(kind)
 }
 
 impl Product {
@@ -59,7 +66,7 @@ impl Product {
         settings: Settings,
     ) -> Result<Self, Refusal> {
         let kind = kind_of(&stages, problem.y.data_type)?;
-        if let Some(residual) = stages.scaled.as_ref().and_then(|scaled| scaled.residual) {
+        if let Some(residual) = stages.residual() {
             problem.add(&residual.strides);
         }
         if epilogue.is_none() {

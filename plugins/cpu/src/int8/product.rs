@@ -2,7 +2,8 @@
 
 use crate::gemm::byte_tile::GROUP;
 use crate::gemm::quads::ByteKernel;
-use crate::int8::epilogue::{Columns, Numbers, Stages};
+use crate::int8::epilogue::{Columns, MOST_LATER, Stages};
+use crate::int8::numbers::{Again, Numbers};
 use crate::int8::panels::Panels;
 use crate::int8::problem::{Axis, Problem};
 use crate::int8::store::Kind;
@@ -66,6 +67,7 @@ pub(crate) struct Product {
 pub(crate) struct Run<'a> {
     pub(crate) tensors: Tensors<'a>,
     pub(crate) numbers: Numbers,
+    pub(crate) again: [Option<Again<'a>>; MOST_LATER],
     pub(crate) columns: Columns,
     /// What x has been combined with when it was staged, or is while its rows are packed.
     pub(crate) flip: u8,

@@ -28,7 +28,12 @@ pub(crate) struct Rows<'a> {
     pub(crate) to: *mut u8,
     pub(crate) stride: usize,
     pub(crate) len: usize,
+    /// Whether a block may be read behind x, and written behind the last row.
+    pub(crate) has_room: bool,
 }
+
+/// Bytes that are copied together where there is room.
+pub(crate) const BLOCK: usize = 64;
 
 /// A position, counted along all axes.
 pub(crate) struct Counter<'a> {
@@ -142,6 +147,9 @@ impl Rows<'_> {
         let line = last.size * self.channels;
         let padding: usize = windows.iter().map(|window| window.padding * window.x).sum();
         let taps: usize = windows.iter().map(|window| window.size).product();
+        // Lines that are shorter than a block, and the rest of a row, are whole blocks that the next ones overwrite.
+        let in_blocks = self.has_room && are_dense && line <= BLOCK && self.flip == 0;
+        let rest = self.len - taps * self.channels;
         let mut counter = Counter::new(self.positions, rows.start);
         for row in 0..rows.len() {
             let start: [isize; WINDOW] = std::array::from_fn(|i| {
@@ -161,7 +169,14 @@ impl Rows<'_> {
                     let from = from.wrapping_add(at[0] + at[1]);
                     // SAFETY: the row has room for the line; elements that are read lie in x.
                     unsafe {
-                        if !is_inside {
+                        let is_whole = start[2] >= 0 && start[2] + last.size as isize <= last.input as isize;
+                        if in_blocks && is_inside && is_whole {
+                            if line <= BLOCK / 2 {
+                                block::<{ BLOCK / 2 }>(from, to, 0);
+                            } else {
+                                block::<BLOCK>(from, to, 0);
+                            }
+                        } else if !is_inside {
                             to.write_bytes(self.outside, line);
                         } else if are_dense {
                             self.dense_line(last, start[2], from, to);
@@ -172,8 +187,14 @@ impl Rows<'_> {
                     }
                 }
             }
-            // SAFETY: the row has its whole length.
-            unsafe { to.write_bytes(0, self.len - taps * self.channels) };
+            // SAFETY: the row has its whole length, or room for a block.
+            unsafe {
+                if in_blocks && rest <= BLOCK {
+                    to.cast::<[u8; BLOCK]>().write_unaligned([0; BLOCK]);
+                } else {
+                    to.write_bytes(0, rest);
+                }
+            }
             counter.advance(1);
         }
     }

@@ -2,9 +2,9 @@
 
 use crate::gemm::byte_tile::GROUP;
 use crate::gemm::quads::{ByteKernel, MAX_ROWS, Session};
-use crate::int8::epilogue::{Columns, Numbers};
+use crate::int8::epilogue::Columns;
 use crate::int8::product::{Own, Product, Run, STAGED, Staging};
-use crate::int8::rows::Rows;
+use crate::int8::rows::{BLOCK, Rows};
 use crate::int8::store::WIDTH;
 use crate::kernel::{Facts, Kernel};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
@@ -34,9 +34,9 @@ impl Product {
         let results = if self.is_straight() { 0 } else { self.rows_of_block * WIDTH * self.size() };
         Areas {
             packed: scratch.area::<i32>(self.problem.group_count() * self.panels.all_words(), 1),
-            columns: scratch.area::<i32>(self.all_columns(), 5),
-            staged: scratch.area::<u8>(self.staging.as_ref().map_or(0, Staging::bytes), 1),
-            rows: scratch.area::<u8>(self.rows_of_block * self.stride, workers),
+            columns: scratch.area::<i32>(self.all_columns(), Columns::kinds(self.stages.rounds().count())),
+            staged: scratch.area::<u8>(self.staging.as_ref().map_or(0, |staging| staging.bytes() + BLOCK), 1),
+            rows: scratch.area::<u8>(self.rows_of_block * self.stride + BLOCK, workers),
             row_sums: scratch.area::<i32>(self.rows_of_block, workers),
             sums: scratch.area::<i32>(MAX_ROWS * WIDTH, workers),
             results: scratch.area::<u8>(results, workers),
@@ -64,24 +64,10 @@ impl Product {
     /// The numbers of all columns.
     ///
     /// # Safety
-    /// The tensors are those of the operation, `area` has room for five numbers for each column, and `packed` are the weights.
-    unsafe fn columns(
-        &self,
-        tensors: &[*mut u8],
-        numbers: &Numbers,
-        area: *mut u8,
-        packed: *const i32,
-    ) -> Columns {
-        let count = Scratch::padded::<i32>(self.all_columns());
-        let at = |index: usize| area.cast::<i32>().wrapping_add(index * count);
-        let all = Columns {
-            correction: at(0),
-            w_zero: at(1),
-            bias: at(2),
-            scale: at(3).cast(),
-            shift: at(4).cast(),
-        };
-        let x_zero = numbers.x_zero + i32::from(self.flip());
+    /// The tensors are those of the operation, `area` has room for the numbers of each column, and `packed` are the weights.
+    unsafe fn columns(&self, tensors: &[*mut u8], x_zero: i32, area: *mut u8, packed: *const i32) -> Columns {
+        let all = Columns::of_area(area.cast(), Scratch::padded::<i32>(self.all_columns()));
+        let x_zero = x_zero + i32::from(self.flip());
         let width = self.panels.groups * GROUP;
         for index in 0..self.problem.group_count() {
             let of_group = all.from(index * width);
@@ -90,7 +76,7 @@ impl Product {
                 let sums = packed.add(index * self.panels.all_words() + self.panels.panel_words());
                 let problem = (&self.stages, &self.problem);
                 of_group.write(problem, tensors, self.problem.group(index), sums, x_zero);
-                of_group.clear(self.problem.columns, width);
+                of_group.clear(self.stages.rounds().count(), self.problem.columns, width);
             }
         }
         all
@@ -117,6 +103,7 @@ impl Product {
                 to: shared.get(1).wrapping_add(range.0 * staging.channels),
                 stride: staging.channels,
                 len: staging.channels,
+                has_room: false,
             };
             // SAFETY: the processor has the instructions, x has the positions, and each is copied by one worker.
             unsafe { self.isa.run(rows) };
@@ -127,7 +114,7 @@ impl Product {
     fn own(&self, areas: &Areas, scratch: *mut u8, worker: usize) -> Own {
         let results = if self.is_straight() { 0 } else { self.rows_of_block * WIDTH * self.size() };
         Own {
-            rows: Scratch::of_worker(scratch, areas.rows, worker, self.rows_of_block * self.stride),
+            rows: Scratch::of_worker(scratch, areas.rows, worker, self.rows_of_block * self.stride + BLOCK),
             row_sums: Scratch::of_worker(scratch, areas.row_sums, worker, self.rows_of_block),
             sums: Scratch::of_worker(scratch, areas.sums, worker, MAX_ROWS * WIDTH),
             results: Scratch::of_worker(scratch, areas.results, worker, results),
@@ -155,14 +142,16 @@ impl Kernel for Product {
         let areas = self.areas(&mut Scratch::default());
         let weights = tensors[problem.w.slot];
         // SAFETY: the tensors are those of the operation, and the scratch memory has the areas.
-        let (packed, numbers, columns) = unsafe {
+        let (packed, x_zero, columns) = unsafe {
             let (packed, _) = self.prepacked.get(weights, scratch.add(areas.packed).cast(), |to| {
                 self.pack(weights, to);
                 false
             });
-            let numbers = Numbers::of(&self.stages, problem.y.data_type, tensors);
-            (packed, numbers, self.columns(tensors, &numbers, scratch.add(areas.columns), packed))
+            let x_zero = self.stages.x_zero(tensors);
+            (packed, x_zero, self.columns(tensors, x_zero, scratch.add(areas.columns), packed))
         };
+        // SAFETY: the tensors are those of the operation.
+        let (numbers, again) = unsafe { self.stages.numbers(problem.y.data_type, tensors) };
         let mut x = tensors[problem.x.slot];
         if let Some(staging) = &self.staging {
             // SAFETY: the scratch memory has room for the copy.
@@ -173,8 +162,8 @@ impl Kernel for Product {
             };
         }
         let flip = self.flip();
-        let outside = numbers.x_zero as u8 ^ flip;
-        let run = Run { tensors: Tensors(tensors), numbers, columns, flip, outside };
+        let outside = x_zero as u8 ^ flip;
+        let run = Run { tensors: Tensors(tensors), numbers, again, columns, flip, outside };
         let base = Shared([x, packed.cast_mut().cast(), scratch]);
         let parts = problem.group_count() * self.blocks * self.chunks;
         self.workers.for_each_part_with_state(parts, |assignment, state: &mut State| {

@@ -10,6 +10,8 @@ use crate::simd::isa::IsaTask;
 pub(crate) unsafe trait Sixteen {
     type Ints: Copy;
     type Floats: Copy;
+    /// Whether `fused` takes no longer than a product.
+    const IS_FUSED: bool;
 
     unsafe fn load(from: *const i32) -> Self::Ints;
     unsafe fn signed(from: *const u8) -> Self::Ints;
@@ -21,6 +23,8 @@ pub(crate) unsafe trait Sixteen {
     /// a − b · c.
     unsafe fn less_product(a: Self::Ints, b: Self::Ints, c: Self::Ints) -> Self::Ints;
     unsafe fn clamp(a: Self::Ints, low: Self::Ints, high: Self::Ints) -> Self::Ints;
+    /// The entries that lie so far behind the pointer, or before it.
+    unsafe fn looked_up(a: Self::Ints, entries: *const i32) -> Self::Ints;
     unsafe fn store(a: Self::Ints, to: *mut i32);
     /// Stores the lowest byte of each.
     unsafe fn bytes(a: Self::Ints, to: *mut u8);
@@ -32,6 +36,8 @@ pub(crate) unsafe trait Sixteen {
     unsafe fn minus(a: Self::Floats, b: Self::Floats) -> Self::Floats;
     unsafe fn times(a: Self::Floats, b: Self::Floats) -> Self::Floats;
     unsafe fn over(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// a · b + c, rounded once.
+    unsafe fn fused(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
     /// Between two bounds; NaN stays.
     unsafe fn clip(a: Self::Floats, low: Self::Floats, high: Self::Floats) -> Self::Floats;
     unsafe fn floor(a: Self::Floats) -> Self::Floats;
@@ -43,6 +49,31 @@ pub(crate) unsafe trait Sixteen {
 
     /// Runs a task compiled for the instructions.
     unsafe fn run<W: IsaTask>(task: W) -> W::Output;
+}
+
+/// What quotients are beyond any byte's, with room for sums.
+const BEYOND: f32 = 1_099_511_627_776.0;
+
+/// Quotients as a division rounds them, but for those beyond 2⁴⁰, which may be others beyond. `inverse` is the number nearest to that of the
+/// divisor, or 0 where it is too large or small. A division takes longer than the products: where a quotient is one of the two numbers
+/// around the true one, its remainder is exact and a product with the inverse corrects it to the nearest (Markstein 1990).
+///
+/// # Safety
+/// The processor has the instructions.
+#[inline(always)]
+pub(crate) unsafe fn quotient<S: Sixteen>(a: S::Floats, divisor: f32, inverse: f32) -> S::Floats {
+    // SAFETY: the processor has the instructions, as this function requires.
+    unsafe {
+        if !S::IS_FUSED || inverse == 0.0 {
+            return S::over(a, S::floats(divisor));
+        }
+        let most = divisor.abs() * BEYOND;
+        let a = S::clip(a, S::floats(-most), S::floats(most));
+        let (inverse, less) = (S::floats(inverse), S::floats(-divisor));
+        let first = S::times(a, inverse);
+        let near = S::fused(S::fused(first, less, a), inverse, first);
+        S::fused(S::fused(near, less, a), inverse, near)
+    }
 }
 
 /// The functions of a trait, each by an expression, as its contract says.
@@ -69,6 +100,7 @@ fn zip<A: Copy, B: Copy, C>(a: [A; 16], b: [B; 16], f: impl Fn(A, B) -> C) -> [C
 unsafe impl Sixteen for Portable {
     type Ints = [i32; 16];
     type Floats = [f32; 16];
+    const IS_FUSED: bool = false;
 
     functions! {
         fn load(from: *const i32) -> [i32; 16] { from.cast::<[i32; 16]>().read_unaligned() }
@@ -83,6 +115,10 @@ unsafe impl Sixteen for Portable {
         fn clamp(a: [i32; 16], low: [i32; 16], high: [i32; 16]) -> [i32; 16] {
             zip(zip(a, low, i32::max), high, i32::min)
         }
+        fn looked_up(a: [i32; 16], entries: *const i32) -> [i32; 16] {
+            // SAFETY: the entries are there, as the trait requires of callers.
+            a.map(|at| unsafe { entries.offset(at as isize).read() })
+        }
         fn store(a: [i32; 16], to: *mut i32) { to.cast::<[i32; 16]>().write_unaligned(a) }
         fn bytes(a: [i32; 16], to: *mut u8) { to.cast::<[u8; 16]>().write_unaligned(a.map(|value| value as u8)) }
         fn load_floats(from: *const f32) -> [f32; 16] { from.cast::<[f32; 16]>().read_unaligned() }
@@ -92,6 +128,9 @@ unsafe impl Sixteen for Portable {
         fn minus(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { zip(a, b, |a, b| a - b) }
         fn times(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { zip(a, b, |a, b| a * b) }
         fn over(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { zip(a, b, |a, b| a / b) }
+        fn fused(a: [f32; 16], b: [f32; 16], c: [f32; 16]) -> [f32; 16] {
+            std::array::from_fn(|lane| a[lane].mul_add(b[lane], c[lane]))
+        }
         fn clip(a: [f32; 16], low: [f32; 16], high: [f32; 16]) -> [f32; 16] {
             let raised = zip(a, low, |a, low| if low > a { low } else { a });
             zip(raised, high, |a, high| if high < a { high } else { a })
@@ -127,6 +166,7 @@ mod x86 {
     unsafe impl Sixteen for Avx512 {
         type Ints = I;
         type Floats = F;
+        const IS_FUSED: bool = true;
 
         functions! {
             fn load(from: *const i32) -> I { _mm512_loadu_si512(from.cast()) }
@@ -142,6 +182,7 @@ mod x86 {
             }
             fn less_product(a: I, b: I, c: I) -> I { _mm512_sub_epi32(a, _mm512_mullo_epi32(b, c)) }
             fn clamp(a: I, low: I, high: I) -> I { _mm512_min_epi32(_mm512_max_epi32(a, low), high) }
+            fn looked_up(a: I, entries: *const i32) -> I { _mm512_i32gather_epi32::<4>(a, entries.cast()) }
             fn store(a: I, to: *mut i32) { _mm512_storeu_si512(to.cast(), a) }
             fn bytes(a: I, to: *mut u8) { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(a)) }
             fn load_floats(from: *const f32) -> F { _mm512_loadu_ps(from) }
@@ -151,6 +192,7 @@ mod x86 {
             fn minus(a: F, b: F) -> F { _mm512_sub_ps(a, b) }
             fn times(a: F, b: F) -> F { _mm512_mul_ps(a, b) }
             fn over(a: F, b: F) -> F { _mm512_div_ps(a, b) }
+            fn fused(a: F, b: F, c: F) -> F { _mm512_fmadd_ps(a, b, c) }
             // Of two operands of which one is NaN, the instructions answer the second.
             fn clip(a: F, low: F, high: F) -> F { _mm512_min_ps(high, _mm512_max_ps(low, a)) }
             fn floor(a: F) -> F { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(a) }
@@ -176,6 +218,7 @@ mod x86 {
     unsafe impl Sixteen for Avx2 {
         type Ints = I2;
         type Floats = F2;
+        const IS_FUSED: bool = true;
 
         functions! {
             fn load(from: *const i32) -> I2 { [0, 8].map(|at| _mm256_loadu_si256(from.add(at).cast())) }
@@ -202,6 +245,7 @@ mod x86 {
                 let raised = both(a, low, |a, low| _mm256_max_epi32(a, low));
                 both(raised, high, |a, high| _mm256_min_epi32(a, high))
             }
+            fn looked_up(a: I2, entries: *const i32) -> I2 { a.map(|a| _mm256_i32gather_epi32::<4>(entries, a)) }
             fn store(a: I2, to: *mut i32) {
                 _mm256_storeu_si256(to.cast(), a[0]);
                 _mm256_storeu_si256(to.add(8).cast(), a[1]);
@@ -221,6 +265,7 @@ mod x86 {
             fn minus(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_sub_ps(a, b)) }
             fn times(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_mul_ps(a, b)) }
             fn over(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_div_ps(a, b)) }
+            fn fused(a: F2, b: F2, c: F2) -> F2 { [0, 1].map(|at| _mm256_fmadd_ps(a[at], b[at], c[at])) }
             fn clip(a: F2, low: F2, high: F2) -> F2 {
                 // Of two operands of which one is NaN, the instructions answer the second.
                 let raised = both(low, a, |low, a| _mm256_max_ps(low, a));

@@ -6,7 +6,8 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::gemm::byte_tile::GROUP;
 use crate::gemm::quads::MAX_GROUPS;
-use crate::int8::epilogue::{Columns, Numbers, Round};
+use crate::int8::epilogue::{Columns, Round};
+use crate::int8::numbers::{Again, Numbers};
 use crate::int8::sixteen::{self, Sixteen};
 use crate::simd::isa::{Isa, IsaTask};
 
@@ -47,8 +48,12 @@ pub(crate) struct Tile<'a> {
     /// The sum of each row of operand A; null where none is needed.
     pub(crate) row_sums: *const i32,
     pub(crate) of_columns: Columns,
+    /// Whether the numbers of the first group are those of all.
+    pub(crate) is_one: bool,
     pub(crate) has_bias: bool,
     pub(crate) numbers: &'a Numbers,
+    /// What is done with the bytes, in order; none at the end.
+    pub(crate) again: &'a [Option<Again<'a>>],
     pub(crate) added: Option<Added<'a>>,
     pub(crate) kind: Kind,
 }
@@ -70,6 +75,8 @@ struct Ready<'t, 'a, S: Sixteen> {
     has_bias: bool,
     has_clips: bool,
     stride: usize,
+    /// What of a column counts for its numbers.
+    mask: usize,
     clips: [S::Floats; 2],
     factor: S::Floats,
     before: S::Floats,
@@ -98,6 +105,7 @@ impl<'t, 'a, S: Sixteen> Ready<'t, 'a, S> {
                 has_bias,
                 has_clips,
                 stride,
+                mask: if tile.is_one { 0 } else { usize::MAX },
                 clips,
                 factor,
                 before,
@@ -161,16 +169,17 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     #[inline(always)]
     unsafe fn sums(&self, row: usize, at: usize) -> S::Ints {
         let Columns { correction, w_zero, bias, .. } = self.of_columns;
+        let own = at & self.mask;
         // SAFETY: sums and parameters have the group.
         unsafe {
             let mut sums =
-                S::add(S::load(self.sums.add(row * self.stride + at)), S::load(correction.add(at)));
+                S::add(S::load(self.sums.add(row * self.stride + at)), S::load(correction.add(own)));
             if !self.row_sums.is_null() {
                 let of_row = S::ints(self.row_sums.add(row).read());
-                sums = S::less_product(sums, of_row, S::load(w_zero.add(at)));
+                sums = S::less_product(sums, of_row, S::load(w_zero.add(own)));
             }
             if self.has_bias {
-                sums = S::saturating_add(sums, S::load(bias.add(at)));
+                sums = S::saturating_add(sums, S::load(bias.add(own)));
             }
             sums
         }
@@ -193,12 +202,13 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     #[inline(always)]
     unsafe fn floats(&self, row: usize, at: usize) -> S::Floats {
         let Columns { scale, shift, .. } = self.of_columns;
+        let own = at & self.mask;
         // SAFETY: sums and parameters have the group.
         unsafe {
-            let scaled = S::times(S::of_ints(self.sums(row, at)), S::load_floats(scale.add(at)));
-            let mut values = S::plus(scaled, S::load_floats(shift.add(at)));
-            if let Some(added) = &self.tile.added {
-                values = S::plus(values, self.added(added, row, at));
+            let scaled = S::times(S::of_ints(self.sums(row, at)), S::load_floats(scale.add(own)));
+            let mut values = S::plus(scaled, S::load_floats(shift.add(own)));
+            if let Some(added) = self.tile.added.as_ref().filter(|_| self.tile.numbers.adds) {
+                values = S::plus(values, self.added(added, self.tile.numbers, row, at));
             }
             match self.has_clips {
                 true => S::clip(values, self.clips[0], self.clips[1]),
@@ -212,8 +222,8 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     /// # Safety
     /// As [`Ready::sums`].
     #[inline(always)]
-    unsafe fn added(&self, added: &Added<'_>, row: usize, at: usize) -> S::Floats {
-        let Numbers { residual_zero, residual_scale, .. } = *self.tile.numbers;
+    unsafe fn added(&self, added: &Added<'_>, numbers: &Numbers, row: usize, at: usize) -> S::Floats {
+        let Numbers { residual_zero, residual_scale, .. } = *numbers;
         let columns = (self.tile.columns - at).min(GROUP);
         let from = added.rows[row];
         // SAFETY: the tensor has the row's columns, and whole groups are read only where it has them.
@@ -246,7 +256,11 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         // SAFETY: sums and parameters have the group, and the processor the instructions.
         unsafe {
             let values = self.floats(row, at);
-            let scaled = if DIVIDES { S::over(values, self.factor) } else { S::times(values, self.factor) };
+            let numbers = self.tile.numbers;
+            let scaled = match DIVIDES {
+                true => sixteen::quotient::<S>(values, numbers.factor, numbers.inverse),
+                false => S::times(values, self.factor),
+            };
             let mut values = S::plus(scaled, self.before);
             if self.has_clips {
                 values = S::clip(values, self.clips_before[0], self.clips_before[1]);
@@ -256,7 +270,34 @@ impl<S: Sixteen> Ready<'_, '_, S> {
                 DOWN => S::floor(values),
                 _ => values,
             };
-            S::whole(S::clip(S::plus(rounded, self.after), self.clips_after[0], self.clips_after[1]))
+            let whole =
+                S::whole(S::clip(S::plus(rounded, self.after), self.clips_after[0], self.clips_after[1]));
+            let again = self.tile.again.iter().map_while(Option::as_ref);
+            again.fold(whole, |whole, again| self.again(again, whole, row, at))
+        }
+    }
+
+    /// A group of bytes after another table or round.
+    ///
+    /// # Safety
+    /// As [`Ready::sums`].
+    #[inline(always)]
+    unsafe fn again(&self, again: &Again<'_>, bytes: S::Ints, row: usize, at: usize) -> S::Ints {
+        // SAFETY: parameters have the group, a table an entry for every byte, and the processor the instructions.
+        unsafe {
+            let (numbers, divides, round, place) = match again {
+                Again::Table(entries, zero) => return S::looked_up(bytes, entries.as_ptr().add(*zero)),
+                Again::Round(numbers, divides, round, place) => (numbers, *divides, *round, *place),
+            };
+            let [scale, shift] = self.of_columns.of_round(place);
+            let own = at & self.mask;
+            let values = S::minus(S::of_ints(bytes), S::floats(numbers.zero));
+            let scaled = S::times(values, S::load_floats(scale.add(own)));
+            let mut values = S::plus(scaled, S::load_floats(shift.add(own)));
+            if let Some(added) = self.tile.added.as_ref().filter(|_| numbers.adds) {
+                values = S::plus(values, self.added(added, numbers, row, at));
+            }
+            quantized_again::<S>(values, numbers, divides, round)
         }
     }
 
@@ -346,6 +387,40 @@ impl<S: Sixteen> Ready<'_, '_, S> {
                 at += GROUP;
             }
         }
+    }
+}
+
+/// Values of a later round as whole numbers that bytes hold.
+///
+/// # Safety
+/// The processor has the instructions.
+#[inline(always)]
+unsafe fn quantized_again<S: Sixteen>(
+    mut values: S::Floats,
+    numbers: &Numbers,
+    divides: bool,
+    round: Round,
+) -> S::Ints {
+    // SAFETY: the processor has the instructions, as this function requires.
+    unsafe {
+        let clip = |values, [low, high]: [f32; 2]| S::clip(values, S::floats(low), S::floats(high));
+        if numbers.has_clips {
+            values = clip(values, numbers.clips);
+        }
+        let scaled = match divides {
+            true => sixteen::quotient::<S>(values, numbers.factor, numbers.inverse),
+            false => S::times(values, S::floats(numbers.factor)),
+        };
+        values = S::plus(scaled, S::floats(numbers.before));
+        if numbers.has_clips {
+            values = clip(values, numbers.clips_before);
+        }
+        let rounded = match round {
+            Round::Even => S::nearest(values),
+            Round::Down => S::floor(values),
+            Round::Cut => values,
+        };
+        S::whole(clip(S::plus(rounded, S::floats(numbers.after)), numbers.clips_after))
     }
 }
 

@@ -3,9 +3,10 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Tensor};
 use crate::gemm::quads::Form;
 use crate::int8::epilogue::{Scaled, Stages};
 use crate::int8::problem::Problem;
+use crate::int8::sixteen::{self, Sixteen, quotient};
 use crate::int8::with_stages;
 use crate::settings::Settings;
-use crate::simd::isa::Isa;
+use crate::simd::isa::{Isa, IsaTask};
 use crate::testing::{Array, Random, run_planned, strides};
 use crate::threading::partition::Threads;
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
@@ -159,6 +160,76 @@ fn convolutions_of_bytes_are_exact_in_every_form() {
                 let expected = stored(types[2], expected as i64);
                 assert_eq!(*got, expected, "{form:?}, seed {seed}: element {at} of {dims:?}, {types:?}");
             }
+        }
+    }
+}
+
+/// Numbers over a divisor, as a division has them.
+struct Quotients<'a, S>(&'a [f32], f32, std::marker::PhantomData<S>);
+
+impl<S: Sixteen> IsaTask for Quotients<'_, S> {
+    type Output = Vec<f32>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<f32> {
+        let Self(numbers, divisor, _) = self;
+        let mut got = vec![0.0; numbers.len()];
+        for (from, to) in numbers.chunks_exact(16).zip(got.chunks_exact_mut(16)) {
+            // SAFETY: the processor has the instructions, which the test asked for, and both chunks have sixteen numbers.
+            unsafe {
+                let quotients = quotient::<S>(S::load_floats(from.as_ptr()), divisor, 1.0 / divisor);
+                S::store_floats(quotients, to.as_mut_ptr());
+            }
+        }
+        got
+    }
+}
+
+/// Quotients between two bytes and everywhere else are those of a division, to the last bit.
+#[test]
+fn quotients_are_those_of_a_division() {
+    let random = &mut Random::new(31);
+    for _ in 0..3_000 {
+        let divisor = (3.01 + random.real()) as f32 * random.of(&[1.0, 1.0, -1.0, 1e-12, 1e12]);
+        let numbers: Vec<f32> = (0..64)
+            .map(|at| match at % 4 {
+                0 => (random.within(0, 600) as f32 - 300.5) * divisor,
+                1 => f32::from_bits(((random.within(0, 600) as f32 + 0.5) * divisor).to_bits() + 1),
+                2 => random.real() as f32 * 1e6 * divisor,
+                _ => random.real() as f32 * 300.0 * divisor,
+            })
+            .collect();
+        let expected: Vec<f32> = numbers.iter().map(|number| number / divisor).collect();
+        for isa in Isa::available() {
+            let got = match isa {
+                // SAFETY: every processor has the instructions.
+                Isa::Portable => unsafe {
+                    sixteen::Portable::run(Quotients::<sixteen::Portable>(
+                        &numbers,
+                        divisor,
+                        std::marker::PhantomData,
+                    ))
+                },
+                // SAFETY: the processor has the instructions of every available level.
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => unsafe {
+                    sixteen::Avx2::run(Quotients::<sixteen::Avx2>(
+                        &numbers,
+                        divisor,
+                        std::marker::PhantomData,
+                    ))
+                },
+                // SAFETY: the processor has the instructions of every available level.
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => unsafe {
+                    sixteen::Avx512::run(Quotients::<sixteen::Avx512>(
+                        &numbers,
+                        divisor,
+                        std::marker::PhantomData,
+                    ))
+                },
+            };
+            assert_eq!(got, expected, "{isa:?}, divisor {divisor:e}");
         }
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod float_functions;
 pub(crate) mod functions;
 pub(crate) mod gelu;
 pub(crate) mod line;
+pub(crate) mod lookup;
 pub(crate) mod mode;
 pub(crate) mod program;
 pub(crate) mod repeated;

@@ -11,6 +11,7 @@ mod large_numbers;
 mod loaded;
 mod oracle_attention;
 mod quantized;
+mod quantized_chains;
 pub mod reference_attention;
 mod reference_batchnorm;
 mod reference_block_scale;

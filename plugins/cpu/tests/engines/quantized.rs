@@ -13,34 +13,42 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
 /// 3 · 2²²: adding it to a number of single precision leaves no place for a fraction.
-const NO_FRACTION: f32 = 12_582_912.0;
+pub const NO_FRACTION: f32 = 12_582_912.0;
 
 /// Whether bytes are multiplied as such: elsewhere single precision is faster.
-fn is_fast() -> bool {
+pub fn is_fast() -> bool {
     crate::int8::is_fast(Isa::detect())
 }
 
 /// A product that is to be made: its dims, and the axes of columns in the weights and in the result.
-struct Product {
+pub struct Product {
     convolution: Option<ConvolutionForward>,
-    x: Vec<i64>,
-    w: Vec<i64>,
-    y: Vec<i64>,
+    pub x: Vec<i64>,
+    pub w: Vec<i64>,
+    pub y: Vec<i64>,
 }
 
 impl Product {
-    fn random(random: &mut Random) -> Self {
+    pub fn random(random: &mut Random) -> Self {
         if random.chance(40) {
             let [m, n] = [(); 2].map(|()| random.int(1, 70));
             let k = random.one_of(&[1, 5, 64, 130]);
             return Self { convolution: None, x: vec![m, k], w: vec![k, n], y: vec![m, n] };
         }
-        let groups = random.one_of(&[1, 1, 1, 2]);
-        let [c, k] = [random.one_of(&[2, 4, 16, 33]), random.one_of(&[1, 3, 20, 40])];
-        let side = random.one_of(&[1, 1, 3]);
-        let (padding, stride) = (random.int(0, side / 2), random.one_of(&[1, 1, 2]));
-        let size = random.int(side, 9);
-        let output = (size + 2 * padding - side) / stride + 1;
+        let mut groups = random.one_of(&[1, 1, 1, 2]);
+        let [mut c, mut k] = [random.one_of(&[2, 4, 16, 33]), random.one_of(&[1, 3, 20, 40])];
+        let (mut side, mut most) = (random.one_of(&[1, 1, 3]), 9);
+        let mut dilation = 1;
+        if random.chance(30) {
+            // Each channel by itself.
+            (groups, c, k) = (random.int(2, 9), 1, random.one_of(&[1, 1, 2]));
+            (side, most, dilation) =
+                (random.one_of(&[3, 5, 7]), random.one_of(&[9, 40]), random.one_of(&[1, 1, 2]));
+        }
+        let reach = (side - 1) * dilation + 1;
+        let (padding, stride) = (random.int(0, side / 2), random.one_of(&[1, 1, 2, 3]));
+        let size = random.int(reach, reach.max(most));
+        let output = (size + 2 * padding - reach) / stride + 1;
         Self {
             convolution: Some(ConvolutionForward {
                 x: 0,
@@ -49,8 +57,8 @@ impl Product {
                 pre_padding: vec![padding; 2],
                 post_padding: vec![padding; 2],
                 stride: vec![stride; 2],
-                dilation: vec![1, 1],
-                conv_mode: ConvMode::CrossCorrelation,
+                dilation: vec![dilation; 2],
+                conv_mode: random.one_of(&[ConvMode::CrossCorrelation, ConvMode::Convolution]),
             }),
             x: vec![2, c * groups, size, size],
             w: vec![k * groups, c, side, side],
@@ -59,7 +67,7 @@ impl Product {
     }
 
     /// The dims of a number for each column: of the weights, and of the result.
-    fn of_columns(&self) -> [Vec<i64>; 2] {
+    pub fn of_columns(&self) -> [Vec<i64>; 2] {
         let (mut w, mut y) = (vec![1; self.w.len()], vec![1; self.y.len()]);
         match self.convolution {
             None => (w[1], y[1]) = (self.w[1], self.y[1]),
@@ -68,7 +76,7 @@ impl Product {
         [w, y]
     }
 
-    fn node(&self, case: &mut Case, compute: DataType, [x, w, y]: [i64; 3]) {
+    pub fn node(&self, case: &mut Case, compute: DataType, [x, w, y]: [i64; 3]) {
         match &self.convolution {
             None => node(case, compute, Matmul { a: x, b: w, c: y }),
             Some(convolution) => node(case, compute, ConvolutionForward { x, w, y, ..convolution.clone() }),
@@ -76,23 +84,23 @@ impl Product {
     }
 }
 
-fn between(case: &mut Case, of: DataType, dims: &[i64]) -> i64 {
+pub fn between(case: &mut Case, of: DataType, dims: &[i64]) -> i64 {
     case.virtual_tensor(of, dims, &packed(dims))
 }
 
 /// A node of two operands in single precision, whose result is virtual.
-fn two(case: &mut Case, mode: PointwiseMode, a: i64, b: i64, dims: &[i64]) -> i64 {
+pub fn two(case: &mut Case, mode: PointwiseMode, a: i64, b: i64, dims: &[i64]) -> i64 {
     let out = between(case, DataType::Float, dims);
     node(case, DataType::Float, Pointwise::new(mode, a, Some(b), out));
     out
 }
 
-fn constant(case: &mut Case, value: f32) -> i64 {
+pub fn constant(case: &mut Case, value: f32) -> i64 {
     case.value(DataType::Float, TensorValue::Float32(value))
 }
 
 /// A tensor of one number.
-fn one(case: &mut Case, of: DataType, value: f64) -> i64 {
+pub fn one(case: &mut Case, of: DataType, value: f64) -> i64 {
     let uid = case.tensor(of, &[1]);
     case.memory(uid).fill(|| value);
     uid
@@ -201,7 +209,7 @@ fn integers_to_bytes_are_one_part_with_the_references_bits() {
 }
 
 /// A tensor of bytes, and the tensor of single precision that the graph makes of it.
-fn stored(case: &mut Case, random: &mut Random, dims: &[i64], of_scale: &[i64], low: f64) -> (i64, i64) {
+pub fn stored(case: &mut Case, random: &mut Random, dims: &[i64], of_scale: &[i64], low: f64) -> (i64, i64) {
     let of = random.one_of(&BYTES);
     let bytes = tensor(random, case, of, dims);
     fill_bytes(case, random, bytes);
@@ -227,7 +235,7 @@ fn stored(case: &mut Case, random: &mut Random, dims: &[i64], of_scale: &[i64], 
 }
 
 /// Runs a case on the reference and on every instruction set: results are equal, or one step apart now and then.
-fn run_nearly(case: &Case, out: i64, what: &str) -> [usize; 2] {
+pub fn run_nearly(case: &Case, out: i64, what: &str) -> [usize; 2] {
     let mut reference = case.clone();
     reference.run(planner(1));
     let mut counts = [0, 0];

@@ -1,0 +1,427 @@
+//! Depthwise convolutions of bytes: each output depends on one channel.
+//!
+//! Single precision holds the sums exactly, since they stay below 2²⁴. A channel of the image is copied with its padding, less the zero
+//! point, so that a window has no edges; where windows step over columns, those of each remainder lie side by side. The epilogue is that of
+//! other products, with rows of a channel in place of columns.
+
+use std::marker::PhantomData;
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::depthwise::shape::{SPATIAL, Shape};
+use crate::gemm::byte_tile::GROUP;
+use crate::int8::epilogue::{Columns, MOST_LATER, Stages};
+use crate::int8::numbers::{Again, Numbers};
+use crate::int8::plan::kind_of;
+use crate::int8::problem::signed;
+use crate::int8::sixteen::{self, Sixteen};
+use crate::int8::store::{Added, Kind, Tile};
+use crate::kernel::{Facts, Kernel, Refusal};
+use crate::problem::Operand;
+use crate::problem::convolution::{Convolution, Direction};
+use crate::settings::Settings;
+use crate::simd::isa::{Isa, IsaTask};
+use crate::tensor::image::two;
+use crate::tensor::scratch::{Scratch, Shared, Tensors};
+use crate::threading::partition::Workers;
+
+/// The name of what computes it.
+pub(crate) const NAME: &str = "depthwise-int8";
+
+/// Elements of a window whose products of differences of bytes stay below 2²⁴.
+const MOST_TAPS: usize = 256;
+
+/// Rows of sums that go through the epilogue together.
+const ROWS: usize = 16;
+
+/// Rows that are computed together, so that additions hide each other's latency.
+const TOGETHER: usize = 4;
+
+/// Kinds of numbers of a channel.
+const NUMBERS: usize = Columns::kinds(MOST_LATER);
+
+/// Estimated nanoseconds for an element of the input, of the output, and for each element of its window.
+const INPUT: f64 = 0.2;
+const OUTPUT: f64 = 0.5;
+const TAP: f64 = 0.1;
+
+/// Where the channels of a tensor lie.
+#[derive(Clone, Copy)]
+struct Planes {
+    slot: usize,
+    image: usize,
+    channel: usize,
+    /// Strides of rows and columns.
+    strides: [usize; 2],
+}
+
+impl Planes {
+    fn of(operand: &Operand, spatial: usize) -> Self {
+        Self::of_strides(operand.slot, operand.layout.strides(), spatial)
+    }
+
+    fn of_strides(slot: usize, strides: &[usize], spatial: usize) -> Self {
+        Self { slot, image: strides[0], channel: strides[1], strides: two(spatial, 0, &strides[2..]) }
+    }
+
+    fn at(&self, image: usize, channel: usize) -> usize {
+        image * self.image + channel * self.channel
+    }
+}
+
+/// A depthwise convolution with every decision made.
+pub(crate) struct Depthwise {
+    shape: Shape,
+    x: Planes,
+    w: Planes,
+    y: Planes,
+    x_is_signed: bool,
+    w_is_signed: bool,
+    stages: Stages,
+    output: DataType,
+    kind: Kind,
+    isa: Isa,
+    /// Rows of the padded image, and the numbers of a row for each remainder.
+    rows: usize,
+    length: usize,
+    /// Where the elements of a window lie behind its first one.
+    taps: Vec<usize>,
+    workers: Workers,
+}
+
+impl Depthwise {
+    /// Plans a convolution with what follows it.
+    pub(crate) fn plan(
+        c: &Convolution,
+        stages: Stages,
+        isa: Isa,
+        settings: Settings,
+    ) -> Result<Self, Refusal> {
+        if c.direction != Direction::Forward || c.in_channels != 1 || c.spatial > SPATIAL {
+            return Err("it is no depthwise convolution of images".to_owned());
+        }
+        let kind = kind_of(&stages, c.y.data_type)?;
+        let shape = Shape::of(c);
+        let step = shape.stride[1];
+        if shape.taps() > MOST_TAPS {
+            return Err(format!("{} elements of a window, expected at most {MOST_TAPS}", shape.taps()));
+        }
+        let y = Planes::of(&c.y, c.spatial);
+        let reach = |i: usize| (shape.window[i] - 1) * shape.dilation[i];
+        let rows = (shape.output[0] - 1) * shape.stride[0] + reach(0) + 1;
+        let length = shape.output[1].next_multiple_of(GROUP) + reach(1) / step + 1;
+        let mut taps = Vec::with_capacity(shape.taps());
+        for row in 0..shape.window[0] {
+            for column in (0..shape.window[1]).map(|column| column * shape.dilation[1]) {
+                taps.push((row * shape.dilation[0] * step + column % step) * length + column / step);
+            }
+        }
+        let planes = (shape.batch * shape.channels) as f64;
+        let [inputs, outputs] = [shape.input, shape.output].map(|[rows, columns]| (rows * columns) as f64);
+        let time = planes * (inputs * INPUT + outputs * (OUTPUT + TAP * taps.len() as f64));
+        Ok(Self {
+            shape,
+            x: Planes::of(&c.x, c.spatial),
+            w: Planes::of(&c.w, c.spatial),
+            y,
+            x_is_signed: signed(c.x.data_type)?,
+            w_is_signed: signed(c.w.data_type)?,
+            stages,
+            output: c.y.data_type,
+            kind,
+            isa,
+            rows,
+            length,
+            taps,
+            workers: settings.threads.workers(time, shape.batch * shape.channels),
+        })
+    }
+
+    /// Areas of the scratch memory: numbers of channels, and for each worker a padded image, sums, and results whose columns are no neighbours
+    /// in the end.
+    fn areas(&self, scratch: &mut Scratch) -> [usize; 4] {
+        let workers = self.workers.count();
+        [
+            scratch.area::<i32>(self.shape.channels, NUMBERS),
+            scratch.area::<f32>(self.image(), workers),
+            scratch.area::<i32>(self.sums(), workers),
+            scratch.area::<u8>(self.results(), workers),
+        ]
+    }
+
+    /// Numbers of a padded image: with a group more, which the last vectors read.
+    fn image(&self) -> usize {
+        self.rows * self.shape.stride[1] * self.length + GROUP
+    }
+
+    /// Sums of a channel, with whole groups in a row.
+    fn sums(&self) -> usize {
+        self.shape.output[0] * self.shape.output[1].next_multiple_of(GROUP)
+    }
+
+    /// Bytes of results whose columns are no neighbours in the tensor.
+    fn results(&self) -> usize {
+        let is_straight = self.y.strides[1] == 1 || self.shape.output[1] == 1;
+        if is_straight { 0 } else { ROWS * self.shape.output[1].next_multiple_of(GROUP) * self.size() }
+    }
+
+    /// Bytes of a result.
+    fn size(&self) -> usize {
+        self.output.size().unwrap_or(1)
+    }
+
+    /// The filter of a channel, less its zero point.
+    ///
+    /// # Safety
+    /// The tensors are those of the operation.
+    unsafe fn filter(&self, tensors: &[*mut u8], channel: usize) -> [f32; MOST_TAPS] {
+        let mut filter = [0.0; MOST_TAPS];
+        let [rows, columns] = self.shape.window;
+        // SAFETY: the tensors are those of the operation, as this function requires.
+        let zero = unsafe { self.stages.w_zero(tensors, channel) };
+        for (at, tap) in filter.iter_mut().enumerate().take(self.taps.len()) {
+            let at = if self.shape.mirrored { self.taps.len() - 1 - at } else { at };
+            let place = (at / columns % rows) * self.w.strides[0] + (at % columns) * self.w.strides[1];
+            // SAFETY: the weights have the element.
+            let byte = unsafe { tensors[self.w.slot].add(self.w.at(channel, 0) + place).read() };
+            let value = if self.w_is_signed { i32::from(byte.cast_signed()) } else { i32::from(byte) };
+            *tap = (value - zero) as f32;
+        }
+        filter
+    }
+}
+
+impl Kernel for Depthwise {
+    fn facts(&self) -> Facts {
+        Facts::new(NAME, self.workers.threads())
+    }
+
+    fn scratch_size(&self) -> usize {
+        Scratch::size_of(|scratch| self.areas(scratch))
+    }
+
+    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
+        let [numbers, image, sums, results] = self.areas(&mut Scratch::default());
+        let shape = &self.shape;
+        let between = Scratch::padded::<i32>(shape.channels);
+        let all = Columns::of_area(scratch.wrapping_add(numbers).cast(), between);
+        // SAFETY: the tensors are those of the operation, and the area has room for the numbers of all channels.
+        let (first, again, zero) = unsafe {
+            all.write_numbers(&self.stages, tensors, 0..shape.channels);
+            let (first, again) = self.stages.numbers(self.output, tensors);
+            (first, again, self.stages.x_zero(tensors))
+        };
+        let (shared, base) = (Tensors(tensors), Shared([scratch]));
+        self.workers.for_each_part(shape.batch * shape.channels, |worker, part| {
+            let (batch, channel) = (part / shape.channels, part % shape.channels);
+            let tensors = shared.all();
+            let x = self.x.at(batch, channel / shape.multiplier);
+            let task = Channel {
+                of: self,
+                from: tensors[self.x.slot].wrapping_add(x).cast_const(),
+                zero: zero as f32,
+                // SAFETY: the tensors are those of the operation.
+                filter: unsafe { self.filter(tensors, channel) },
+                image: Scratch::of_worker(base.get(0), image, worker, self.image()),
+                sums: Scratch::of_worker(base.get(0), sums, worker, self.sums()),
+            };
+            let mut own = [[0; GROUP]; NUMBERS];
+            // SAFETY: the numbers of the channel were written; image and sums are the worker's, and no two parts have the same results.
+            unsafe {
+                all.from(channel).spread(self.stages.rounds().count(), &mut own);
+                let columns = Columns::of_area(own.as_mut_ptr().cast(), GROUP);
+                task.run_at(self.isa);
+                let own = Scratch::of_worker(base.get(0), results, worker, self.results());
+                self.finish(tensors, (batch, channel), (task.sums, own), columns, (&first, &again));
+            }
+        });
+    }
+}
+
+impl Depthwise {
+    /// The epilogue of a channel.
+    ///
+    /// # Safety
+    /// The sums are those of the channel, the tensors those of the operation, and the worker has room for its results.
+    unsafe fn finish(
+        &self,
+        tensors: &[*mut u8],
+        (image, channel): (usize, usize),
+        (sums, results): (*const i32, *mut u8),
+        of_columns: Columns,
+        (numbers, again): (&Numbers, &[Option<Again<'_>>]),
+    ) {
+        let [rows, columns] = self.shape.output;
+        let stride = columns.next_multiple_of(GROUP);
+        let (size, is_straight) = (self.size(), self.results() == 0);
+        let residual = self.stages.residual();
+        for first in (0..rows).step_by(ROWS) {
+            let count = ROWS.min(rows - first);
+            let y = |row: usize, column: usize| {
+                let at = self.y.at(image, channel) + (first + row) * self.y.strides[0];
+                tensors[self.y.slot].wrapping_add((at + column * self.y.strides[1]) * size)
+            };
+            let to: [*mut u8; ROWS] = std::array::from_fn(|row| match is_straight {
+                true => y(row, 0),
+                false => results.wrapping_add(row * stride * size),
+            });
+            let mut added_rows = [std::ptr::null(); ROWS];
+            let added = residual.as_ref().map(|residual| {
+                let planes = Planes::of_strides(residual.slot, &residual.strides, self.shape.spatial);
+                for (row, from) in added_rows.iter_mut().enumerate() {
+                    let at = planes.at(image, channel) + (first + row) * planes.strides[0];
+                    let size = residual.data_type.size().unwrap_or(1);
+                    *from = tensors[planes.slot].wrapping_add(at * size).cast_const();
+                }
+                Added { data_type: residual.data_type, rows: &added_rows, column: planes.strides[1] }
+            });
+            let tile = Tile {
+                sums: sums.wrapping_add(first * stride),
+                stride,
+                columns,
+                to: &to[..count],
+                row_sums: std::ptr::null(),
+                of_columns,
+                is_one: true,
+                has_bias: self.stages.bias.is_some(),
+                numbers,
+                again,
+                added,
+                kind: self.kind,
+            };
+            // SAFETY: the processor has the instructions; sums, results and what is added have the rows with their columns.
+            unsafe { tile.run(self.isa) };
+            for (row, from) in to.iter().enumerate().take(if is_straight { 0 } else { count }) {
+                for column in 0..columns {
+                    // SAFETY: the row was computed, and the tensor has its columns.
+                    unsafe { y(row, column).copy_from_nonoverlapping(from.add(column * size), size) };
+                }
+            }
+        }
+    }
+}
+
+/// The sums of a channel.
+#[derive(Clone, Copy)]
+struct Channel<'a> {
+    of: &'a Depthwise,
+    from: *const u8,
+    zero: f32,
+    filter: [f32; MOST_TAPS],
+    image: *mut f32,
+    sums: *mut i32,
+}
+
+/// A channel with the operations of an instruction set.
+struct Task<'a, S>(Channel<'a>, PhantomData<S>);
+
+impl Channel<'_> {
+    /// # Safety
+    /// The processor has the instruction set; the channel is readable, and image and sums have room for it.
+    unsafe fn run_at(self, isa: Isa) {
+        // SAFETY: the processor has the instructions, as this function requires.
+        unsafe {
+            match isa {
+                Isa::Portable => sixteen::Portable::run(Task::<sixteen::Portable>(self, PhantomData)),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => sixteen::Avx2::run(Task::<sixteen::Avx2>(self, PhantomData)),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => sixteen::Avx512::run(Task::<sixteen::Avx512>(self, PhantomData)),
+            }
+        }
+    }
+}
+
+impl<S: Sixteen> IsaTask for Task<'_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let of = self.0.of;
+        for row in 0..of.rows {
+            // SAFETY: `Channel::run_at` is called with the instructions and the memory.
+            unsafe { self.copy(row) };
+        }
+        let [rows, columns] = of.shape.output;
+        for first in (0..rows).step_by(TOGETHER) {
+            for at in (0..columns).step_by(GROUP) {
+                // SAFETY: the image was copied, the sums have room for the rows, and `Channel::run_at` asks for the instructions.
+                unsafe {
+                    if rows - first >= TOGETHER {
+                        self.rows::<TOGETHER>(first, at);
+                    } else {
+                        (first..rows).for_each(|row| self.rows::<1>(row, at));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<S: Sixteen> Task<'_, S> {
+    /// Copies a row of the image, with its padding.
+    ///
+    /// # Safety
+    /// As [`Channel::run_at`], for a row of the padded image.
+    #[inline(always)]
+    unsafe fn copy(&self, row: usize) {
+        let Channel { of, from, zero, image, .. } = self.0;
+        let Depthwise { shape, x, length, x_is_signed, .. } = of;
+        let step = shape.stride[1];
+        let to = image.wrapping_add(row * step * length);
+        let row = row as isize - shape.padding[0];
+        // SAFETY: the row has its room.
+        unsafe { to.write_bytes(0, step * length) };
+        if row < 0 || row >= shape.input[0] as isize {
+            return;
+        }
+        // Elements that have no place are beyond the last window.
+        let padding = shape.padding[1].max(0) as usize;
+        let skipped = ((-shape.padding[1]).max(0) as usize).min(shape.input[1]);
+        let count = (shape.input[1] - skipped).min((step * length).saturating_sub(padding));
+        let from = from.wrapping_add(row as usize * x.strides[0] + skipped * x.strides[1]);
+        let mut at = 0;
+        while step == 1 && x.strides[1] == 1 && at + GROUP <= count {
+            // SAFETY: the image has a group of elements more in this row, and there is room for them.
+            unsafe {
+                let bytes = if *x_is_signed { S::signed(from.add(at)) } else { S::unsigned(from.add(at)) };
+                S::store_floats(S::minus(S::of_ints(bytes), S::floats(zero)), to.add(padding + at));
+            }
+            at += GROUP;
+        }
+        for at in at..count {
+            let place = padding + at;
+            // SAFETY: the image has the element in this row, and there is room for it.
+            unsafe {
+                let byte = from.add(at * x.strides[1]).read();
+                let value = if *x_is_signed { f32::from(byte.cast_signed()) } else { f32::from(byte) };
+                to.add(place % step * length + place / step).write(value - zero);
+            }
+        }
+    }
+
+    /// A group of columns of some rows.
+    ///
+    /// # Safety
+    /// As [`Channel::run_at`], where the image was copied.
+    #[inline(always)]
+    unsafe fn rows<const ROWS: usize>(&self, first: usize, at: usize) {
+        let Channel { of, ref filter, image, sums, .. } = self.0;
+        let next = of.shape.stride[0] * of.shape.stride[1] * of.length;
+        let stride = of.shape.output[1].next_multiple_of(GROUP);
+        let from = image.wrapping_add(first * next + at);
+        // SAFETY: the image has the windows of the rows, and there is room for whole groups of sums.
+        unsafe {
+            let mut of_rows = [S::floats(0.0); ROWS];
+            for (tap, weight) in of.taps.iter().zip(filter) {
+                let weight = S::floats(*weight);
+                for (row, sum) in of_rows.iter_mut().enumerate() {
+                    *sum = S::plus(*sum, S::times(S::load_floats(from.add(row * next + tap)), weight));
+                }
+            }
+            for (row, sum) in of_rows.into_iter().enumerate() {
+                S::store(S::whole(sum), sums.add((first + row) * stride + at));
+            }
+        }
+    }
+}

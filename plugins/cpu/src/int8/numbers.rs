@@ -1,0 +1,167 @@
+//! The numbers of a run that the epilogue has in common for all columns.
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::int8::epilogue::{Later, MOST_LATER, NO_CLIPS, Param, Quantize, Round, Scaled, Stages};
+use crate::pointwise::lookup::ENTRIES;
+
+/// The numbers of a run that are the same for all columns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbers {
+    pub(crate) clips: [f32; 2],
+    /// Whether there are bounds before the last ones.
+    pub(crate) has_clips: bool,
+    pub(crate) residual_zero: f32,
+    pub(crate) residual_scale: f32,
+    pub(crate) factor: f32,
+    /// The inverse of a factor that divides, nearest to it; 0 where that would not do.
+    pub(crate) inverse: f32,
+    pub(crate) before: f32,
+    pub(crate) clips_before: [f32; 2],
+    pub(crate) after: f32,
+    pub(crate) clips_after: [f32; 2],
+    /// Whether this round adds the other tensor.
+    pub(crate) adds: bool,
+    /// What stands for zero in the sums.
+    pub(crate) zero: f32,
+}
+
+/// A number for all columns, or what it is where it is absent.
+///
+/// # Safety
+/// The tensors are those of the operation.
+unsafe fn one(param: &Option<Param>, absent: f64, tensors: &[*mut u8]) -> f64 {
+    match param {
+        // SAFETY: every parameter has a first number.
+        Some(param) => unsafe { param.get(tensors, 0) },
+        None => absent,
+    }
+}
+
+impl Numbers {
+    /// The numbers of a run.
+    ///
+    /// # Safety
+    /// The tensors are those of the operation.
+    pub(crate) unsafe fn of(
+        scaled: Option<&Scaled>,
+        zero: &Option<Param>,
+        output: DataType,
+        tensors: &[*mut u8],
+    ) -> Self {
+        // SAFETY: the tensors are those of the operation, as this function requires.
+        let get = |param: &Option<Param>, absent: f64| unsafe { one(param, absent, tensors) };
+        let residual = scaled.and_then(|scaled| scaled.residual);
+        let quantize = scaled.and_then(|scaled| scaled.quantize);
+        let range = match output {
+            DataType::Int8 => [-128.0, 127.0],
+            _ => [0.0, 255.0],
+        };
+        let [low, high] = quantize.map_or(NO_CLIPS, |quantize| quantize.clips_after);
+        let numbers = Self {
+            clips: scaled.map_or(NO_CLIPS, |scaled| scaled.clips),
+            has_clips: true,
+            residual_zero: residual.map_or(0.0, |residual| get(&residual.zero, 0.0)) as f32,
+            residual_scale: residual.map_or(1.0, |residual| get(&residual.scale, 1.0)) as f32,
+            factor: quantize.map_or(1.0, |quantize| get(&quantize.factor, 1.0)) as f32,
+            inverse: 0.0,
+            before: quantize.map_or(0.0, |quantize| quantize.before),
+            clips_before: quantize.map_or(NO_CLIPS, |quantize| quantize.clips_before),
+            after: quantize.map_or(0.0, |quantize| get(&quantize.after, 0.0)) as f32,
+            clips_after: [low.clamp(range[0], range[1]), high.clamp(range[0], range[1])],
+            adds: residual.is_some(),
+            zero: get(zero, 0.0) as f32,
+        };
+        let size = numbers.factor.abs();
+        let inverse = if size > FACTORS[0] && size < FACTORS[1] { 1.0 / numbers.factor } else { 0.0 };
+        Self { inverse, ..numbers }.merged(quantize)
+    }
+
+    /// The same with all bounds as the last ones, where what is between them keeps the order of numbers: then the bound of a number
+    /// becomes what the number at the bound would become.
+    fn merged(self, quantize: Option<Quantize>) -> Self {
+        let Some(quantize) = quantize else {
+            return Self { has_clips: self.clips != NO_CLIPS, ..self };
+        };
+        let is_usual = self.factor.is_normal() && self.factor > 0.0 && self.after.is_finite();
+        if !is_usual {
+            return self;
+        }
+        let last = self.clips.map(|first| {
+            let scaled = if quantize.divides { first / self.factor } else { first * self.factor };
+            let [low, high] = self.clips_before;
+            let value = (scaled + self.before).max(low).min(high);
+            let rounded = match quantize.round {
+                Round::Cut => value,
+                Round::Even => value.round_ties_even(),
+                Round::Down => value.floor(),
+            };
+            (rounded + self.after).max(self.clips_after[0]).min(self.clips_after[1])
+        });
+        Self { clips_after: last, has_clips: false, ..self }
+    }
+}
+
+/// Factors that are divided by as [`Sixteen::quotient`](crate::int8::sixteen::quotient) does: far from the ends of single precision.
+const FACTORS: [f32; 2] = [1e-20, 1e20];
+
+/// What is done with bytes, with the numbers of a run.
+#[derive(Clone, Copy)]
+pub(crate) enum Again<'a> {
+    /// The entry of the value 0.
+    Table(&'a [i32; ENTRIES], usize),
+    /// The numbers, whether it divides, how it rounds, and its place among the rounds.
+    Round(Numbers, bool, Round, usize),
+}
+
+impl Stages {
+    /// The numbers of a run: of the first round, and what is done later.
+    ///
+    /// # Safety
+    /// The tensors are those of the operation.
+    pub(crate) unsafe fn numbers<'a>(
+        &'a self,
+        output: DataType,
+        tensors: &[*mut u8],
+    ) -> (Numbers, [Option<Again<'a>>; MOST_LATER]) {
+        let mut again = [None; MOST_LATER];
+        let mut rounds = 0;
+        // SAFETY: the tensors are those of the operation, as this function requires.
+        unsafe {
+            for (again, later) in again.iter_mut().zip(&self.later) {
+                *again = Some(match later {
+                    Later::Table(entries, from) => {
+                        Again::Table(entries, if *from == DataType::Int8 { 128 } else { 0 })
+                    }
+                    Later::Round { zero, scaled, output } => {
+                        let quantize = scaled.quantize;
+                        let (divides, round) = quantize
+                            .map_or((false, Round::Cut), |quantize| (quantize.divides, quantize.round));
+                        rounds += 1;
+                        let numbers = Numbers::of(Some(scaled), zero, *output, tensors);
+                        Again::Round(numbers, divides, round, rounds - 1)
+                    }
+                });
+            }
+            (Numbers::of(self.scaled.as_ref(), &None, self.inner.unwrap_or(output), tensors), again)
+        }
+    }
+
+    /// What stands for zero in a column's weights.
+    ///
+    /// # Safety
+    /// The tensors are those of the operation, which has the column.
+    pub(crate) unsafe fn w_zero(&self, tensors: &[*mut u8], column: usize) -> i32 {
+        // SAFETY: the tensor has a number for the column, as this function requires.
+        self.w_zero.as_ref().map_or(0, |param| unsafe { param.get(tensors, column) } as i32)
+    }
+
+    /// What stands for zero in x, as the tensor has it.
+    ///
+    /// # Safety
+    /// The tensors are those of the operation.
+    pub(crate) unsafe fn x_zero(&self, tensors: &[*mut u8]) -> i32 {
+        // SAFETY: the tensors are those of the operation, as this function requires.
+        unsafe { one(&self.x_zero, 0.0, tensors) as i32 }
+    }
+}
