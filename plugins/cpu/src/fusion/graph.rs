@@ -11,6 +11,7 @@ use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, ReductionMode, Tensor};
 
 use crate::dtype::element::Compute;
+use crate::fusion::delayed;
 use crate::fusion::exact;
 use crate::fusion::node::plan_node_at;
 use crate::fusion::quantized;
@@ -343,7 +344,7 @@ impl<'a> Fusion<'a> {
             // Or with integers of as many bytes, which the chain makes numbers of.
             types.0 == types.1 || (are_sums && types == (Some(DataType::Int32), Some(DataType::Float)))
         });
-        if are_internal && fits {
+        if are_internal && fits && !delayed::reads(self) {
             self.largest = Some(Candidate {
                 members: self.members.len(),
                 steps: self.chain.steps.len(),

@@ -6,6 +6,9 @@
 )]
 
 pub(crate) mod behind;
+pub(crate) mod delayed;
+#[cfg(test)]
+mod delayed_tests;
 pub(crate) mod dequantized;
 pub(crate) mod exact;
 pub mod feeders;
