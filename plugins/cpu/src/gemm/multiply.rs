@@ -25,48 +25,52 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
     #[inline(always)]
     fn run(self) {
         let tile = self.0;
-        if tile.prefetches_results {
-            prefetch_results::<R, MR, NR>(tile);
-        }
-        // SAFETY: `run_tile` is called with the register's instructions, and with sums to begin with or none.
-        let mut acc = unsafe {
+        // SAFETY: `run_tile` is called with memory as `Context::run` describes it, with the register's
+        // instructions.
+        unsafe {
+            if tile.prefetches_results {
+                let RegisterEpilogue { residual, residual_stride, .. } = tile.epilogue;
+                for r in 0..MR {
+                    prefetch_row::<R, NR>(tile.to.wrapping_add(r * tile.to_stride));
+                    if !residual.is_null() {
+                        prefetch_row::<R, NR>(residual.wrapping_add(r * residual_stride));
+                    }
+                }
+            }
             let mut acc = [[R::zero(); NR]; MR];
             if !tile.from.is_null() {
                 for (r, row) in acc.iter_mut().enumerate() {
                     *row = load(tile.from.add(r * tile.from_stride));
                 }
             }
-            acc
-        };
-        let mut position = Position { a: A::of(tile), at: 0, b: tile.b, keep: tile.keep };
-        let mut left = tile.depth;
-        while left > 0 {
-            let run = tile.tile_prefetch.as_ref().map_or(left, |prefetch| prefetch.until(left));
-            left -= run;
-            // SAFETY: both operands have as many terms for each tap, `Context::run` describes where.
-            unsafe { position.advance::<R, MR, NR>(tile, run, &mut acc) };
-            if let Some(prefetch) = &mut tile.tile_prefetch {
-                prefetch.prefetch();
+            let mut position = Position { a: A::of(tile), at: 0, b: tile.b, keep: tile.keep };
+            let (taps, mut left) = (tile.taps, tile.depth);
+            while left > 0 {
+                let run = tile.tile_prefetch.as_ref().map_or(left, |prefetch| prefetch.until(left));
+                left -= run;
+                let strides = [tile.a_stride, tile.b_stride];
+                if let [tap] = taps {
+                    let tap = &[*tap];
+                    if !A::TAPS && !position.keep.is_null() {
+                        position.multiply::<R, MR, NR, true, true>(run, tap, strides, &mut acc);
+                    } else if tile.prefetches {
+                        position.multiply::<R, MR, NR, false, true>(run, tap, strides, &mut acc);
+                    } else {
+                        position.multiply::<R, MR, NR, false, false>(run, tap, strides, &mut acc);
+                    }
+                } else if A::TAPS && tile.prefetches {
+                    position.multiply::<R, MR, NR, false, true>(run, taps, strides, &mut acc);
+                } else {
+                    position.multiply::<R, MR, NR, false, false>(run, taps, strides, &mut acc);
+                }
+                if let Some(prefetch) = &mut tile.tile_prefetch {
+                    prefetch.prefetch();
+                }
             }
-        }
-        // SAFETY: bias and residual are null or have the tile, and the result has room for it.
-        unsafe {
             tile.epilogue.apply(&mut acc, 0);
             for (r, row) in acc.iter().enumerate() {
                 store(row, tile.to.add(r * tile.to_stride));
             }
-        }
-    }
-}
-
-/// Fetches the rows of the result and of the residual while the products are summed.
-#[inline(always)]
-fn prefetch_results<R: Register, const MR: usize, const NR: usize>(tile: &Tile<'_, R::Word>) {
-    let RegisterEpilogue { residual, residual_stride, .. } = tile.epilogue;
-    for r in 0..MR {
-        prefetch_row::<R, NR>(tile.to.wrapping_add(r * tile.to_stride));
-        if !residual.is_null() {
-            prefetch_row::<R, NR>(residual.wrapping_add(r * residual_stride));
         }
     }
 }
@@ -81,39 +85,6 @@ struct Position<A, T> {
 }
 
 impl<A, T: Copy + 'static> Position<A, T> {
-    /// Adds the products of `run` more l and all taps, in the form that the tile asks for.
-    ///
-    /// # Safety
-    /// As [`Context::run`](crate::gemm::context::Context::run).
-    #[inline(always)]
-    unsafe fn advance<R: Register<Word = T>, const MR: usize, const NR: usize>(
-        &mut self,
-        tile: &Tile<'_, T>,
-        run: usize,
-        acc: &mut [[R; NR]; MR],
-    ) where
-        A: Lhs<R, MR>,
-    {
-        let strides = [tile.a_stride, tile.b_stride];
-        // SAFETY: as this function requires.
-        unsafe {
-            if let [tap] = tile.taps {
-                let tap = &[*tap];
-                if !A::TAPS && !self.keep.is_null() {
-                    self.multiply::<R, MR, NR, true, true>(run, tap, strides, acc);
-                } else if tile.prefetches {
-                    self.multiply::<R, MR, NR, false, true>(run, tap, strides, acc);
-                } else {
-                    self.multiply::<R, MR, NR, false, false>(run, tap, strides, acc);
-                }
-            } else if A::TAPS && tile.prefetches {
-                self.multiply::<R, MR, NR, false, true>(run, tile.taps, strides, acc);
-            } else {
-                self.multiply::<R, MR, NR, false, false>(run, tile.taps, strides, acc);
-            }
-        }
-    }
-
     /// Adds the products of `run` more l and all taps.
     ///
     /// # Safety
@@ -228,26 +199,26 @@ impl<R: Register> IsaTask for LineTask<'_, '_, R> {
     fn run(self) {
         let Self(Tile { a, b, b_stride, depth, from, epilogue, to, .. }, vectors) = self;
         let whole = depth - depth % LINE_TERMS;
-        // SAFETY: `run_line` is called with the register's instructions, and with whole vectors to begin with and to write.
+        // SAFETY: `run_line` is called with memory as `Context::run` describes it, with the register's
+        // instructions.
         unsafe {
             for v in (0..vectors).map(|v| v * R::LANES) {
                 let acc = if from.is_null() { R::zero() } else { R::load(from.add(v)) };
                 acc.store(to.add(v));
             }
-        }
-        let terms_of_b = |l: usize| (b.wrapping_add(l * b_stride), *b_stride);
-        for l in (0..whole).step_by(LINE_TERMS) {
-            // SAFETY: both operands have this many terms more.
-            unsafe { line_terms::<R, LINE_TERMS>(a.add(l), terms_of_b(l), *to, vectors) };
-        }
-        for l in whole..*depth {
-            // SAFETY: both operands have this term.
-            unsafe { line_terms::<R, 1>(a.add(l), terms_of_b(l), *to, vectors) };
-        }
-        if !epilogue.is_none() {
-            for v in (0..vectors).map(|v| v * R::LANES) {
-                // SAFETY: the line was written just now; bias and residual are null or have its columns.
-                unsafe {
+            for l in (0..whole).step_by(LINE_TERMS) {
+                line_terms::<R, LINE_TERMS>(
+                    a.add(l),
+                    (b.wrapping_add(l * b_stride), *b_stride),
+                    *to,
+                    vectors,
+                );
+            }
+            for l in whole..*depth {
+                line_terms::<R, 1>(a.add(l), (b.wrapping_add(l * b_stride), *b_stride), *to, vectors);
+            }
+            if !epilogue.is_none() {
+                for v in (0..vectors).map(|v| v * R::LANES) {
                     let mut acc = [[R::load(to.add(v))]];
                     epilogue.apply(&mut acc, v);
                     acc[0][0].store(to.add(v));

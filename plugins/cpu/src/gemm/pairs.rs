@@ -119,59 +119,58 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
         let Self { isa, copy, from, to } = self;
         let PackSource { rows, row, columns, column, width, row_stride, .. } = *copy;
         let pairs = rows / 2;
-        // The word at a row and a column of the copy: two elements, one below the other.
-        let write = |l: usize, j: usize| {
-            let at = from.wrapping_add(2 * l * row + j * column);
-            // SAFETY: `pack_right` is called with a matrix that has both elements, and room for each pair.
-            unsafe {
-                let pair = (at.read_unaligned(), at.add(row).read_unaligned());
-                to.add(l * row_stride + j).write(word(pair.0.bits(), pair.1.bits()));
-            }
-        };
-        if column == 1 {
-            for l in 0..pairs {
-                for i in [2 * l, 2 * l + 1] {
-                    prefetch_all(from.wrapping_add((i + PREFETCH_ROWS) * row), columns);
+        // SAFETY: `pack_right` is called with a readable matrix and room for the copy.
+        unsafe {
+            if column == 1 {
+                for l in 0..pairs {
+                    let (first, second) = (from.add(2 * l * row), from.add((2 * l + 1) * row));
+                    for from in [first, second] {
+                        prefetch_all(from.wrapping_add(PREFETCH_ROWS * row), columns);
+                    }
+                    let to = to.add(l * row_stride);
+                    for j in 0..columns {
+                        let pair = (first.add(j).read_unaligned(), second.add(j).read_unaligned());
+                        to.add(j).write(word(pair.0.bits(), pair.1.bits()));
+                    }
                 }
-                (0..columns).for_each(|j| write(l, j));
-            }
-        } else {
-            for first in (0..columns).step_by(STREAMS) {
-                let present = (columns - first).min(STREAMS);
-                // Pairs are contiguous already, so packing is a transposition of words.
-                let side =
-                    if row == 1 && column.is_multiple_of(2) { convert::block::<f32, f32>(isa) } else { 0 };
-                let is_whole = side > 0 && (width - first).min(STREAMS).is_multiple_of(side);
-                let done = if is_whole { pairs - pairs % side } else { 0 };
-                for l in (0..done).step_by(side.max(1)) {
-                    for j in (0..present).step_by(side) {
-                        let from = from.wrapping_add((first + j) * column).cast::<f32>().wrapping_add(l);
-                        let to = to.wrapping_add(l * row_stride + first + j).cast::<f32>();
-                        // SAFETY: the block has `side` pairs of each column that is left, and as many rows in the copy.
-                        unsafe {
-                            let block = (from, column / 2);
-                            convert::transpose(isa, block, (present - j).min(side), (to, row_stride));
+            } else {
+                for first in (0..columns).step_by(STREAMS) {
+                    let present = (columns - first).min(STREAMS);
+                    let mut done = 0;
+                    // Pairs are contiguous already, so packing is a transposition of words.
+                    if row == 1 && column.is_multiple_of(2) {
+                        let from = from.add(first * column).cast::<f32>();
+                        let side = convert::block::<f32, f32>(isa);
+                        if side > 0 && (width - first).min(STREAMS).is_multiple_of(side) {
+                            done = pairs - pairs % side;
+                            for l in (0..done).step_by(side) {
+                                for j in (0..present).step_by(side) {
+                                    let block = (from.add(j * (column / 2) + l), column / 2);
+                                    let to = to.add(l * row_stride + first + j).cast::<f32>();
+                                    convert::transpose(isa, block, (present - j).min(side), (to, row_stride));
+                                }
+                            }
+                        }
+                    }
+                    for l in done..pairs {
+                        let (from, to) = (from.add(2 * l * row), to.add(l * row_stride));
+                        for j in first..first + present {
+                            let at = from.add(j * column);
+                            let pair = (at.read_unaligned(), at.add(row).read_unaligned());
+                            to.add(j).write(word(pair.0.bits(), pair.1.bits()));
                         }
                     }
                 }
-                for l in done..pairs {
-                    (first..first + present).for_each(|j| write(l, j));
+            }
+            if rows > 2 * pairs {
+                let (from, to) = (from.add(2 * pairs * row), to.add(pairs * row_stride));
+                for j in 0..columns {
+                    to.add(j).write(word(from.add(j * column).read_unaligned().bits(), 0));
                 }
             }
-        }
-        if rows > 2 * pairs {
-            for j in 0..columns {
-                // SAFETY: the matrix has a last row that is alone, and the copy room for it.
-                unsafe {
-                    let last = from.add(2 * pairs * row + j * column).read_unaligned();
-                    to.add(pairs * row_stride + j).write(word(last.bits(), 0));
-                }
-            }
-        }
-        if columns < width {
-            for l in 0..rows.div_ceil(2) {
-                // SAFETY: rows of the copy are `width` long.
-                unsafe { to.add(l * row_stride + columns).write_bytes(0, width - columns) };
+            if columns < width {
+                let all = rows.div_ceil(2);
+                (0..all).for_each(|l| to.add(l * row_stride + columns).write_bytes(0, width - columns));
             }
         }
     }

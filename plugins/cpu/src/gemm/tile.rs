@@ -126,34 +126,32 @@ impl<T: Copy + 'static> RegisterEpilogue<'_, T> {
         acc: &mut [[R; NR]; MR],
         column: usize,
     ) {
-        if !self.bias.is_null() {
-            for (r, row) in acc.iter_mut().enumerate() {
-                // SAFETY: the bias has a number for each row, and the caller has the instructions.
-                unsafe {
+        // SAFETY: the caller has the instructions and the tile.
+        unsafe {
+            if !self.bias.is_null() {
+                for (r, row) in acc.iter_mut().enumerate() {
                     let bias = R::splat(self.bias.add(r * self.bias_stride).read_unaligned());
                     row.iter_mut().for_each(|acc| *acc = acc.plus(bias));
                 }
             }
-        }
-        if !self.residual_last {
-            // SAFETY: the residual is null or has the tile.
-            unsafe { self.add_residual(acc, column) };
-        }
-        if let Some((function, numbers)) = self.function {
-            // A copy, so that the accumulators stay in registers before.
-            let mut near = *acc;
-            // SAFETY: the copy has as many numbers.
-            unsafe { function.apply(numbers, near.as_mut_ptr().cast(), MR * NR * R::LANES) };
-            *acc = near;
-        }
-        if self.residual_last {
-            // SAFETY: the residual is null or has the tile.
-            unsafe { self.add_residual(acc, column) };
-        }
-        if self.relu {
-            for acc in acc.iter_mut().flatten() {
-                // SAFETY: the caller has the instructions.
-                *acc = unsafe { acc.relu() };
+            if !self.residual_last {
+                self.add_residual(acc, column);
+            }
+            if let Some((function, numbers)) = self.function {
+                // A copy, so that the accumulators stay in registers before.
+                let mut near = *acc;
+                function.apply(numbers, near.as_mut_ptr().cast(), MR * NR * R::LANES);
+                *acc = near;
+            }
+            if self.residual_last {
+                self.add_residual(acc, column);
+            }
+            if self.relu {
+                for row in acc {
+                    for acc in row {
+                        *acc = acc.relu();
+                    }
+                }
             }
         }
     }

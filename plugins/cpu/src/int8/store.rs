@@ -154,6 +154,9 @@ impl<S: Sixteen> IsaTask for Task<'_, '_, S> {
                 Kind::Bytes { is_signed: false } => {
                     ready.bytes(|task, row, at| task.clamped(row, at, [0, 255]));
                 }
+                Kind::Quantized { divides, round } if matches!(self.0.again.first(), Some(Some(_))) => {
+                    ready.bytes(|task, row, at| task.later(divides, round, row, at));
+                }
                 Kind::Quantized { divides: false, round } => ready.rounded::<false>(round),
                 Kind::Quantized { divides: true, round } => ready.rounded::<true>(round),
             }
@@ -270,10 +273,21 @@ impl<S: Sixteen> Ready<'_, '_, S> {
                 DOWN => S::floor(values),
                 _ => values,
             };
-            let whole =
-                S::whole(S::clip(S::plus(rounded, self.after), self.clips_after[0], self.clips_after[1]));
-            let again = self.tile.again.iter().map_while(Option::as_ref);
-            again.fold(whole, |whole, again| self.again(again, whole, row, at))
+            S::whole(S::clip(S::plus(rounded, self.after), self.clips_after[0], self.clips_after[1]))
+        }
+    }
+
+    /// A group of bytes after all tables and later rounds. Apart from [`Ready::quantized`], whose loop keeps its numbers in registers.
+    ///
+    /// # Safety
+    /// As [`Ready::sums`].
+    #[inline(always)]
+    unsafe fn later(&self, divides: bool, round: Round, row: usize, at: usize) -> S::Ints {
+        let again = self.tile.again.iter().map_while(Option::as_ref);
+        // SAFETY: sums and parameters have the group, and the processor the instructions.
+        unsafe {
+            let first = quantized_again::<S>(self.floats(row, at), self.tile.numbers, divides, round);
+            again.fold(first, |bytes, again| self.again(again, bytes, row, at))
         }
     }
 
@@ -390,7 +404,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     }
 }
 
-/// Values of a later round as whole numbers that bytes hold.
+/// Values as whole numbers that bytes hold.
 ///
 /// # Safety
 /// The processor has the instructions.
