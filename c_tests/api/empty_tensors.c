@@ -35,8 +35,8 @@ static hipdnnBackendDescriptor_t product(int m, int k, int n)
     const int a = m * k;
     const int b = k * n;
     const int c = m * n;
-    snprintf(text, sizeof text, PRODUCT, m, k, a > 0 ? a : ODD, a > 0 ? k : ODD, k, n, b > 0 ? b : ODD,
-             b > 0 ? n : ODD, m, n, c > 0 ? c : ODD, c > 0 ? n : ODD);
+    snprintf(text, sizeof text, PRODUCT, m, k, a > 0 ? a : ODD, a > 0 ? k : ODD, k, n, b > 0 ? b : ODD, b > 0 ? n : ODD,
+             m, n, c > 0 ? c : ODD, c > 0 ? n : ODD);
     hipdnnBackendDescriptor_t graph = graph_of_json(text);
     finalize_with(graph, handle);
     return graph;

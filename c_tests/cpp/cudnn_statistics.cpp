@@ -53,14 +53,14 @@ static void finalized(cudnnHandle_t handle)
     const std::vector<int64_t> channels = {1, 2, 1, 1}, dims = {2, 2, 1, 1};
     fe::graph::Graph graph = of_floats();
     const auto rate = graph.tensor(0.25F);
-    const auto made = graph.bn_finalize(
-        given(1, channels), given(2, channels), given(3, channels), given(4, channels), graph.tensor(0.5F),
-        graph.tensor(int64_t{2}),
-        fe::graph::BN_finalize_attributes().set_name("bn").set_previous_running_stats(given(5, channels),
-                                                                                      given(6, channels), rate));
+    const auto made = graph.bn_finalize(given(1, channels), given(2, channels), given(3, channels), given(4, channels),
+                                        graph.tensor(0.5F), graph.tensor(int64_t{2}),
+                                        fe::graph::BN_finalize_attributes().set_name("bn").set_previous_running_stats(
+                                            given(5, channels), given(6, channels), rate));
     std::vector<float> sums = {6, -2}, squares = {20, 10}, scale = {2, 1}, bias = {1, -1}, mean = {1, 0}, var = {1, 2};
     std::vector<std::vector<float>> got(6, std::vector<float>(2));
-    hipdnn::VariantPack pack = {{1, sums.data()}, {2, squares.data()}, {3, scale.data()}, {4, bias.data()}, {5, mean.data()}, {6, var.data()}};
+    hipdnn::VariantPack pack = {{1, sums.data()}, {2, squares.data()}, {3, scale.data()},
+                                {4, bias.data()}, {5, mean.data()},    {6, var.data()}};
     for (size_t i = 0; i < 6; i++)
     {
         made[i]->set_output(true).set_uid(static_cast<int64_t>(10 + i));

@@ -164,7 +164,7 @@ mod tests {
                 let names = ["libcuda.so.1", "libnvrtc.so.13", "libcudnn.so.9", "libcublasLt.so.13"];
                 let is_named = |name: &&str| missing.contains(&*os::library::vendor_name(name));
                 assert!(
-                    missing.contains("looked for ") && names.iter().any(|name| is_named(&name)),
+                    missing.contains("looked for ") && names.iter().any(|name| is_named(name)),
                     "{missing}"
                 );
             }

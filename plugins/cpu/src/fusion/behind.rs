@@ -1,5 +1,6 @@
 //! What follows a product of bytes: the nodes that its epilogue computes.
 
+use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use crate::fusion::dequantized::{Dequantized, Number, are_bytes, dequantized};
@@ -160,7 +161,10 @@ impl Behind {
                 if state.scaled.is_none() || state.again.len() == most {
                     return largest;
                 }
-                if let Some(function) = Function::of(prepared, uses, taken, state.result, (isa, true)) {
+                let from = state.result;
+                if let Some(function) =
+                    in_own_frame(|| Function::of(prepared, uses, taken, from, (isa, true)))
+                {
                     let of = uses.tensors.get(&function.result)?.data_type;
                     state.members.extend(function.members);
                     state.again.push(Again::Table(Box::new(function.table), of));
@@ -170,7 +174,8 @@ impl Behind {
                 state.again.push(Again::Round(Box::new(Numbers { at: At::Bytes, ..Numbers::NONE })));
             }
             let [reader] = uses.readers(state.result) else { return largest };
-            if taken.get(*reader) != Some(&false) || state.follow(prepared, uses, *reader, axis).is_none() {
+            let is_free = taken.get(*reader) == Some(&false);
+            if !is_free || in_own_frame(|| state.follow(prepared, uses, *reader, axis)).is_none() {
                 return largest;
             }
         }

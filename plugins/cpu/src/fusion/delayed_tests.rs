@@ -82,5 +82,6 @@ fn what_is_read_later_anyway_is_no_obstacle() {
     }
     let parts =
         |graph: &Graph| parts_at(&prepare(graph).unwrap(), Isa::detect(), Settings::default()).unwrap().len();
-    assert_eq!((parts(&rotation()) > 2, parts(&graph)), (true, 4));
+    // Beside the two at the end, the sum and its product are one part then, and wait for the difference.
+    assert!(parts(&rotation()) > parts(&graph) - 2);
 }

@@ -369,6 +369,7 @@ impl<T: Float> MeanGradient<T> {
     ) -> [V; N] {
         let y = &self.pool.y;
         let [_, _, of_row, of_column] = y.image.strides;
+        let factors = self.factors[COLUMNS].as_ptr();
         // SAFETY: the elements exist, as this function requires; there is a factor for each column.
         unsafe {
             let mut sums = [V::zero(); N];
@@ -379,8 +380,7 @@ impl<T: Float> MeanGradient<T> {
                     for column in columns.clone() {
                         let from = line.wrapping_add(column * of_column);
                         for (n, own) in own.iter_mut().enumerate() {
-                            let factor =
-                                self.factors[COLUMNS].as_ptr().add(column + vectors.columns[n]).read();
+                            let factor = factors.add(column + vectors.columns[n]).read();
                             let value = read::<V>(from.wrapping_add(vectors.offsets[n]), vectors.lanes);
                             *own = value.mul_add(V::splat(factor), *own);
                         }

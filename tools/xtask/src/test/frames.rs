@@ -22,6 +22,8 @@ const EXECUTED: &[&str] = &[
     "conv::winograd::problem::Winograd<T>>::multiply",
     "conv::winograd::filter::pack",
     "tensor::recode::Recode<T>::convert",
+    // A look at as many tensors as graphs usually have, without an allocation.
+    "overlap::clash",
 ];
 
 /// Checks the functions of this project in a file with symbols, as cargo built it.
