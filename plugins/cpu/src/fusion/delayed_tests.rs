@@ -70,18 +70,3 @@ fn operands_are_read_before_results_take_their_place() {
         }
     }
 }
-
-#[test]
-fn what_is_read_later_anyway_is_no_obstacle() {
-    let mut graph = rotation();
-    // Both operands are read again at the end: no result may take their place.
-    for (x, to) in X.into_iter().zip([20, 21]) {
-        graph.tensors.push(array(to).tensor);
-        let operation = Pointwise::new(PointwiseMode::Neg, x, None, to).into();
-        graph.nodes.push(Node { name: String::new(), compute_type: DataType::Float, operation });
-    }
-    let parts =
-        |graph: &Graph| parts_at(&prepare(graph).unwrap(), Isa::detect(), Settings::default()).unwrap().len();
-    // Beside the two at the end, the sum and its product are one part then, and wait for the difference.
-    assert!(parts(&rotation()) > parts(&graph) - 2);
-}
