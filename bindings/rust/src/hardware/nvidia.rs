@@ -163,10 +163,7 @@ mod tests {
             if let Some(missing) = library.missing {
                 let names = ["libcuda.so.1", "libnvrtc.so.13", "libcudnn.so.9", "libcublasLt.so.13"];
                 let is_named = |name: &&str| missing.contains(&*os::library::vendor_name(name));
-                assert!(
-                    missing.contains("looked for ") && names.iter().any(|name| is_named(name)),
-                    "{missing}"
-                );
+                assert!(missing.contains("looked for ") && names.iter().any(is_named), "{missing}");
             }
         }
     }

@@ -161,14 +161,7 @@ impl Behind {
                 if state.scaled.is_none() || state.again.len() == most {
                     return largest;
                 }
-                let from = state.result;
-                if let Some(function) =
-                    in_own_frame(|| Function::of(prepared, uses, taken, from, (isa, true)))
-                {
-                    let of = uses.tensors.get(&function.result)?.data_type;
-                    state.members.extend(function.members);
-                    state.again.push(Again::Table(Box::new(function.table), of));
-                    state.result = function.result;
+                if in_own_frame(|| state.look_up(prepared, uses, taken, isa))? {
                     continue;
                 }
                 state.again.push(Again::Round(Box::new(Numbers { at: At::Bytes, ..Numbers::NONE })));
@@ -179,6 +172,17 @@ impl Behind {
                 return largest;
             }
         }
+    }
+
+    /// Adds a function of bytes as a table, if one follows; none where its result has no tensor.
+    fn look_up(&mut self, prepared: &Prepared, uses: &Uses<'_>, taken: &[bool], isa: Isa) -> Option<bool> {
+        let function = in_own_frame(|| Function::of(prepared, uses, taken, self.result, (isa, true)));
+        let Some(function) = function else { return Some(false) };
+        let of = uses.tensors.get(&function.result)?.data_type;
+        self.members.extend(function.members);
+        self.again.push(Again::Table(Box::new(function.table), of));
+        self.result = function.result;
+        Some(true)
     }
 
     /// Whether the kernel can end here with a result of a type.
