@@ -13,16 +13,14 @@ import argparse
 import functools
 import statistics
 import time
-from pathlib import Path
 
 import hipdnn
 import torch
 import torch.nn.functional as F
 from hipdnn import data_type, reduction_mode
 from torch import nn
-from train_gpt import GPT, Block
+from train_gpt import GPT, Block, batch_of, text
 
-TEXT = Path(__file__).parent.parent / "README.md"
 LARGEST = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0}
 NAMES = {
     torch.float32: data_type.FLOAT,
@@ -154,17 +152,14 @@ def in_eight_bits(model, device):
 
 
 def losses(steps, device, width, with_eight_bits):
-    text = TEXT.read_text(encoding="utf-8")
-    letters = sorted(set(text))
-    data = torch.tensor([letters.index(letter) for letter in text])
+    letters, data = text()
     torch.manual_seed(0)
-    model = GPT(-(-len(letters) // 16) * 16, width, 4, 4, 64).to(device)
+    model = GPT(letters, width, 4, 4, 64).to(device)
     scales = in_eight_bits(model, device) if with_eight_bits else None
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     found = []
     for _ in range(steps):
-        at = torch.randint(len(data) - 65, (16,))
-        x, y = (torch.stack([data[a + by : a + by + 64] for a in at]).to(device) for by in (0, 1))
+        x, y = (part.to(device) for part in batch_of(data, 64, 16))
         with torch.autocast(torch.device(device).type, torch.bfloat16):
             loss = F.cross_entropy(model(x).float().flatten(0, 1), y.flatten())
         optimizer.zero_grad(set_to_none=True)

@@ -45,6 +45,20 @@ class GPT(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
+def text() -> tuple[int, torch.Tensor]:
+    """How many letters the text has, and the number of each. As many as a multiple of 8, which matrices on a GPU want; the others never come."""
+    words = TEXT.read_text(encoding="utf-8")
+    letters = sorted(set(words))
+    return -(-len(letters) // 8) * 8, torch.tensor([letters.index(letter) for letter in words])
+
+
+def batch_of(data: torch.Tensor, length: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Parts of the text from anywhere, and the letters that follow each of theirs."""
+    at = torch.randint(len(data) - length - 1, (count,))
+    x, y = (torch.stack([data[a + by : a + by + length] for a in at]) for by in (0, 1))
+    return x, y
+
+
 def main() -> None:
     parser = compare.arguments()
     parser.add_argument("--layers", type=int, default=6)
@@ -54,24 +68,15 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=16, help="texts in a step")
     arguments = parser.parse_args()
     length, count = arguments.length, arguments.texts
-    text = TEXT.read_text(encoding="utf-8")
-    letters = sorted(set(text))
-    data = torch.tensor([letters.index(letter) for letter in text])
+    classes, data = text()
 
     def model() -> tuple[nn.Module, torch.optim.Optimizer]:
-        # As many as a multiple of 8, which matrices on a GPU want; the others never come.
-        classes = -(-len(letters) // 8) * 8
         sizes = arguments.size, arguments.heads, arguments.layers, length
         made = GPT(classes, *sizes).to(arguments.device)
         capturable = arguments.device != "cpu"
         return made, torch.optim.AdamW(made.parameters(), 3e-4, capturable=capturable)
 
-    def batch() -> tuple[torch.Tensor, torch.Tensor]:
-        at = torch.randint(len(data) - length - 1, (count,))
-        x, y = (torch.stack([data[a + by : a + by + length] for a in at]) for by in (0, 1))
-        return x, y
-
-    compare.train("GPT on text", model, batch, arguments)
+    compare.train("GPT on text", model, lambda: batch_of(data, length, count), arguments)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from . import _native
 from .address import Address
 from .device import Device, empty_like, to_device
 from .errors import Error
-from .memory import memory_of
+from .memory import memory_of, uid_of
 from .tensor import Tensor
 from .types import data_type
 
@@ -40,9 +40,9 @@ def adapted(
     # At once: keys and arrays may be Python code that changes the mapping.
     entries = list(tensors.items())
     device = next((place for _, value in entries if (place := _device_of(value)) is not None), device)
-    arrays = {key.uid if isinstance(key, Tensor) else key: value for key, value in entries}
+    arrays = {uid_of(key): value for key, value in entries}
     for key, value in entries:
-        uid = key.uid if isinstance(key, Tensor) else key
+        uid = uid_of(key)
         if key is None or (wanted is not None and isinstance(uid, int) and uid not in wanted):
             is_changed = True
             continue

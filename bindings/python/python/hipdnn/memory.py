@@ -12,10 +12,15 @@ from .errors import ArrayError, Error
 from .operands import plain
 from .tensor import Tensor
 
-__all__ = ["layouts", "memory_of"]
+__all__ = ["layouts", "memory_of", "uid_of"]
 
 Shape = tuple[tuple[int, ...], tuple[int, ...]]
 _UNREADABLE = (Error, TypeError, ValueError)
+
+
+def uid_of(key: Any) -> Any:
+    """The uid that a key of a mapping of arrays stands for, or the key itself where it is no tensor."""
+    return key.uid if isinstance(key, Tensor) else key
 
 
 def _reach(dim: Sequence[int], stride: Sequence[int]) -> int:
@@ -28,7 +33,7 @@ def _reach(dim: Sequence[int], stride: Sequence[int]) -> int:
 def layouts(tensors: Mapping[Any, Any], written: Iterable[Tensor]) -> dict[int, Shape]:
     """The shapes and strides of arrays for results of their shape whose strides no program gave: these lie as their arrays do."""
     found: dict[int, Shape] = {}
-    arrays = {key.uid if isinstance(key, Tensor) else key: array for key, array in tensors.items() if key is not None}
+    arrays = {uid_of(key): array for key, array in tensors.items() if key is not None}
     for tensor in written:
         if tensor.has_strides or tensor.uid not in arrays:
             continue

@@ -4,8 +4,6 @@
 //! point, so that a window has no edges; where windows step over columns, those of each remainder lie side by side. The epilogue is that of
 //! other products, with rows of a channel in place of columns.
 
-use std::marker::PhantomData;
-
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::depthwise::shape::{SPATIAL, Shape};
@@ -14,13 +12,13 @@ use crate::int8::epilogue::{Columns, MOST_LATER, Stages};
 use crate::int8::numbers::{Again, Numbers};
 use crate::int8::plan::kind_of;
 use crate::int8::problem::signed;
-use crate::int8::sixteen::{self, Sixteen};
+use crate::int8::sixteen::{self, Sixteen, SixteenTask};
 use crate::int8::store::{Added, Kind, Tile};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::Settings;
-use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::isa::Isa;
 use crate::tensor::image::two;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Workers;
@@ -230,7 +228,7 @@ impl Kernel for Depthwise {
             unsafe {
                 all.from(channel).spread(self.stages.rounds().count(), &mut own);
                 let columns = Columns::of_area(own.as_mut_ptr().cast(), GROUP);
-                task.run_at(self.isa);
+                sixteen::run_at(self.isa, task);
                 let own = Scratch::of_worker(base.get(0), results, worker, self.results());
                 self.finish(tensors, (batch, channel), (task.sums, own), columns, (&first, &again));
             }
@@ -312,45 +310,25 @@ struct Channel<'a> {
     sums: *mut i32,
 }
 
-/// A channel with the operations of an instruction set.
-struct Task<'a, S>(Channel<'a>, PhantomData<S>);
-
-impl Channel<'_> {
-    /// # Safety
-    /// The processor has the instruction set; the channel is readable, and image and sums have room for it.
-    unsafe fn run_at(self, isa: Isa) {
-        // SAFETY: the processor has the instructions, as this function requires.
-        unsafe {
-            match isa {
-                Isa::Portable => sixteen::Portable::run(Task::<sixteen::Portable>(self, PhantomData)),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => sixteen::Avx2::run(Task::<sixteen::Avx2>(self, PhantomData)),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => sixteen::Avx512::run(Task::<sixteen::Avx512>(self, PhantomData)),
-            }
-        }
-    }
-}
-
-impl<S: Sixteen> IsaTask for Task<'_, S> {
+impl SixteenTask for Channel<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let of = self.0.of;
+    unsafe fn run<S: Sixteen>(self) {
+        let of = self.of;
         for row in 0..of.rows {
-            // SAFETY: `Channel::run_at` is called with the instructions and the memory.
-            unsafe { self.copy(row) };
+            // SAFETY: the processor has the instructions, and the image this row, as this function requires.
+            unsafe { self.copy::<S>(row) };
         }
         let [rows, columns] = of.shape.output;
         for first in (0..rows).step_by(TOGETHER) {
             for at in (0..columns).step_by(GROUP) {
-                // SAFETY: the image was copied, the sums have room for the rows, and `Channel::run_at` asks for the instructions.
+                // SAFETY: the image was copied, the sums have room for the rows, and the processor has the instructions.
                 unsafe {
                     if rows - first >= TOGETHER {
-                        self.rows::<TOGETHER>(first, at);
+                        self.rows::<S, TOGETHER>(first, at);
                     } else {
-                        (first..rows).for_each(|row| self.rows::<1>(row, at));
+                        (first..rows).for_each(|row| self.rows::<S, 1>(row, at));
                     }
                 }
             }
@@ -358,14 +336,14 @@ impl<S: Sixteen> IsaTask for Task<'_, S> {
     }
 }
 
-impl<S: Sixteen> Task<'_, S> {
+impl Channel<'_> {
     /// Copies a row of the image, with its padding.
     ///
     /// # Safety
-    /// As [`Channel::run_at`], for a row of the padded image.
+    /// The processor has the instructions; the channel is readable, and the row one of the padded image.
     #[inline(always)]
-    unsafe fn copy(&self, row: usize) {
-        let Channel { of, from, zero, image, .. } = self.0;
+    unsafe fn copy<S: Sixteen>(&self, row: usize) {
+        let Channel { of, from, zero, image, .. } = *self;
         let Depthwise { shape, x, length, x_is_signed, .. } = of;
         let step = shape.stride[1];
         let to = image.wrapping_add(row * step * length);
@@ -403,10 +381,10 @@ impl<S: Sixteen> Task<'_, S> {
     /// A group of columns of some rows.
     ///
     /// # Safety
-    /// As [`Channel::run_at`], where the image was copied.
+    /// The processor has the instructions, the image was copied, and there is room for the rows' sums.
     #[inline(always)]
-    unsafe fn rows<const ROWS: usize>(&self, first: usize, at: usize) {
-        let Channel { of, ref filter, image, sums, .. } = self.0;
+    unsafe fn rows<S: Sixteen, const ROWS: usize>(&self, first: usize, at: usize) {
+        let Channel { of, ref filter, image, sums, .. } = *self;
         let next = of.shape.stride[0] * of.shape.stride[1] * of.length;
         let stride = of.shape.output[1].next_multiple_of(GROUP);
         let from = image.wrapping_add(first * next + at);

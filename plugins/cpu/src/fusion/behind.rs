@@ -70,18 +70,22 @@ pub(crate) enum Again {
 }
 
 impl Numbers {
-    const NONE: Self = Self {
-        zero: None,
-        scales: Vec::new(),
-        shift: Vec::new(),
-        residual: None,
-        clips: NO_CLIPS,
-        quantize: None,
-        factor: None,
-        after: None,
-        output: DataType::Float,
-        at: At::Scale,
-    };
+    /// Numbers to which nothing was done, that have come so far. They are large: in a box from the beginning.
+    #[inline(never)]
+    fn from(at: At) -> Box<Self> {
+        Box::new(Self {
+            zero: None,
+            scales: Vec::new(),
+            shift: Vec::new(),
+            residual: None,
+            clips: NO_CLIPS,
+            quantize: None,
+            factor: None,
+            after: None,
+            output: DataType::Float,
+            at,
+        })
+    }
 
     fn quantize(&mut self) -> &mut Quantize {
         self.quantize.get_or_insert(Quantize {
@@ -103,7 +107,7 @@ pub(crate) struct Behind {
     pub(crate) result: i64,
     /// Integers that are added to the sums.
     pub(crate) bias: Option<Number>,
-    pub(crate) scaled: Option<Numbers>,
+    pub(crate) scaled: Option<Box<Numbers>>,
     /// What is done with the bytes that single precision became.
     pub(crate) again: Vec<Again>,
     /// Nodes that dequantize operands of the members.
@@ -143,8 +147,8 @@ impl Behind {
     ) -> Option<Self> {
         let own = result(&prepared.graph.nodes.get(producer)?.operation)?;
         let scaled = start.map(|start| match start {
-            Start::Whole => Numbers::NONE,
-            Start::Scaled => Numbers { at: At::Shift, ..Numbers::NONE },
+            Start::Whole => Numbers::from(At::Scale),
+            Start::Scaled => Numbers::from(At::Shift),
         });
         let (bias, again, before) = (None, Vec::new(), Vec::new());
         let mut state = Self { members: vec![producer], result: own, bias, scaled, again, before };
@@ -164,7 +168,7 @@ impl Behind {
                 if in_own_frame(|| state.look_up(prepared, uses, taken, isa))? {
                     continue;
                 }
-                state.again.push(Again::Round(Box::new(Numbers { at: At::Bytes, ..Numbers::NONE })));
+                state.again.push(Again::Round(Numbers::from(At::Bytes)));
             }
             let [reader] = uses.readers(state.result) else { return largest };
             let is_free = taken.get(*reader) == Some(&false);
@@ -206,7 +210,7 @@ impl Behind {
             Again::Round(numbers) => Some(numbers.as_ref()),
             Again::Table(..) => None,
         });
-        self.scaled.iter().chain(later).filter(|numbers| numbers.residual.is_some()).count()
+        self.scaled.as_deref().into_iter().chain(later).filter(|numbers| numbers.residual.is_some()).count()
     }
 
     /// Adds a node.
@@ -238,7 +242,7 @@ impl Behind {
         let numbers = match next.again.last_mut() {
             Some(Again::Round(numbers)) => Some(numbers.as_mut()),
             Some(Again::Table(..)) => return None,
-            None => next.scaled.as_mut(),
+            None => next.scaled.as_deref_mut(),
         };
         match numbers {
             None => follower.of_sums(&mut next, output.data_type)?,
@@ -274,7 +278,7 @@ impl Follower<'_, '_> {
             }
             PointwiseMode::Identity if self.is_float || self.is_whole => {
                 state.scaled = match output {
-                    DataType::Float => Some(Numbers::NONE),
+                    DataType::Float => Some(Numbers::from(At::Scale)),
                     other if are_bytes(other) => None,
                     _ => return None,
                 };
@@ -282,10 +286,11 @@ impl Follower<'_, '_> {
             PointwiseMode::Mul if is_numbers => {
                 let scale = self.number()?;
                 scale.along(Some(self.axis))?;
-                state.scaled = Some(Numbers { scales: vec![scale], at: At::Shift, ..Numbers::NONE });
+                let numbers = state.scaled.insert(Numbers::from(At::Shift));
+                numbers.scales.push(scale);
             }
             PointwiseMode::Add if is_numbers => {
-                let mut numbers = Numbers::NONE;
+                let mut numbers = Numbers::from(At::Scale);
                 self.of_numbers(&mut numbers, &mut state.before)?;
                 state.scaled = Some(numbers);
             }

@@ -1,30 +1,37 @@
-//! Reads that a fusion would put off for too long.
+//! Reads that a part would put off for too long.
 //!
 //! A result may be bound to the memory of an operand whose readers come before it in the graph. A part runs at the place of its last node,
 //! so that an early member must not read such an operand after another part wrote to it.
 
-use crate::fusion::state::Fusion;
+use hipdnn_plugin_sdk::graph::Tensor;
 
-/// Whether a member reads what a node between it and the last member, itself outside, may overwrite in place.
-pub(crate) fn reads(fusion: &Fusion<'_>) -> bool {
-    let [inner @ .., last] = fusion.members.as_slice() else { return false };
-    let nodes = &fusion.prepared.graph.nodes;
-    inner.iter().any(|member| {
+use crate::fusion::uses::Uses;
+use crate::prepare::Prepared;
+
+/// Whether one of the nodes that a part consists of reads what a node between it and the last one, itself outside, may overwrite in place.
+pub(crate) fn reads(prepared: &Prepared, uses: &Uses<'_>, members: &[usize]) -> bool {
+    let Some(last) = members.iter().max() else { return false };
+    let nodes = &prepared.graph.nodes;
+    members.iter().any(|member| {
         let read = nodes.get(*member).map(|node| node.operation.inputs()).unwrap_or_default();
-        (member + 1..*last).filter(|between| !fusion.members.contains(between)).any(|between| {
+        (member + 1..*last).filter(|between| !members.contains(between)).any(|between| {
             let written = nodes.get(between).map(|node| node.operation.outputs()).unwrap_or_default();
-            read.iter().any(|from| written.iter().any(|to| is_in_place(fusion, *from, *to, between)))
+            read.iter().any(|from| written.iter().any(|to| is_in_place(uses, *from, *to, between)))
         })
     })
 }
 
 /// Whether what a node writes may be bound to the memory of an operand.
-fn is_in_place(fusion: &Fusion<'_>, from: i64, to: i64, writer: usize) -> bool {
-    let tensor = |uid| fusion.uses.tensors.get(&uid).filter(|tensor| !tensor.is_virtual);
+fn is_in_place(uses: &Uses<'_>, from: i64, to: i64, writer: usize) -> bool {
+    let tensor = |uid| uses.tensors.get(&uid).filter(|tensor| !tensor.is_virtual);
     let (Some(from_tensor), Some(to_tensor)) = (tensor(from), tensor(to)) else { return false };
-    !fusion.uses.writers.contains_key(&from)
-        && from_tensor.dims == to_tensor.dims
-        && from_tensor.strides == to_tensor.strides
+    !uses.writers.contains_key(&from)
+        && long(from_tensor).eq(long(to_tensor))
         && from_tensor.data_type.size() == to_tensor.data_type.size()
-        && fusion.uses.readers(from).iter().all(|reader| *reader <= writer)
+        && uses.readers(from).iter().all(|reader| *reader <= writer)
+}
+
+/// The sizes other than 1 with their strides, each with its place from the last.
+fn long(tensor: &Tensor) -> impl Iterator<Item = (usize, (&i64, &i64))> {
+    tensor.dims.iter().zip(&tensor.strides).rev().enumerate().filter(|(_, (dim, _))| **dim != 1)
 }

@@ -344,7 +344,7 @@ impl<'a> Fusion<'a> {
             // Or with integers of as many bytes, which the chain makes numbers of.
             types.0 == types.1 || (are_sums && types == (Some(DataType::Int32), Some(DataType::Float)))
         });
-        if are_internal && fits && !delayed::reads(self) {
+        if are_internal && fits && !delayed::reads(self.prepared, self.uses, &self.members) {
             self.largest = Some(Candidate {
                 members: self.members.len(),
                 steps: self.chain.steps.len(),

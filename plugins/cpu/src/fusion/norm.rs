@@ -5,6 +5,7 @@
 use hipdnn_plugin_sdk::graph::Operation;
 
 use crate::dtype::element::Compute;
+use crate::fusion::delayed;
 use crate::fusion::state::{Candidate, Fusion, result, with_result};
 use crate::kernel::Part;
 use crate::norm;
@@ -101,6 +102,9 @@ impl Fusion<'_> {
             after.assign_slots(&mut tensors)?;
             fused.epilogue = Some(after.epilogue_of(&output, isa)?.plan().ok()?);
             members.extend(after.members.into_iter().filter(|member| *member != index));
+        }
+        if delayed::reads(self.prepared, self.uses, &members) {
+            return None;
         }
         let problem = Problem::of(&self.prepared.graph, &operation).ok()?;
         let Problem::Normalization(normalization) = problem else { return None };

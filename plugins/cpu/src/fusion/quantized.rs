@@ -10,6 +10,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 
 use crate::depthwise::bytes::Depthwise;
 use crate::fusion::behind::{Again, Behind, Numbers, Start};
+use crate::fusion::delayed;
 use crate::fusion::dequantized::{Dequantized, Number, are_bytes, dequantized};
 use crate::fusion::state::{result, slot_of};
 use crate::fusion::uses::Uses;
@@ -149,7 +150,8 @@ fn part_of(
     let start = (own_type == DataType::Float).then_some(start);
     let behind = Behind::of(prepared, uses, taken, (index, axis), start, (isa, most))?;
     let before: Vec<usize> = [&x.nodes, &w.nodes, &behind.before].into_iter().flatten().copied().collect();
-    if behind.members.len() == 1 && before.is_empty() {
+    let nodes: Vec<usize> = behind.members.iter().chain(&before).copied().collect();
+    if nodes.len() == 1 || delayed::reads(prepared, uses, &nodes) {
         return None;
     }
     // Without instructions for bytes only what single precision cannot do: differences of bytes as integers.

@@ -4,6 +4,7 @@ use hipdnn_plugin_sdk::graph::{Operation, PointwiseMode};
 
 use crate::batchnorm::plan_gated;
 use crate::dtype::element::Compute;
+use crate::fusion::delayed;
 use crate::fusion::state::slot_of;
 use crate::fusion::uses::Uses;
 use crate::kernel::Part;
@@ -35,6 +36,7 @@ pub(crate) fn part(
         || !virtual_tensor.is_virtual
         || gradients.dy != operation.out_0
         || Compute::of(node.compute_type).ok()? != compute
+        || delayed::reads(prepared, uses, &[index, *reader])
     {
         return None;
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, Tensor};
 
+use crate::fusion::delayed;
 use crate::fusion::dequantized::are_bytes;
 use crate::fusion::exact::compute_of;
 use crate::fusion::state::is_chainable;
@@ -97,7 +98,8 @@ fn part(
     from: i64,
     (isa, settings): (Isa, Settings),
 ) -> Option<Part> {
-    let Function { members, result, table } = Function::of(prepared, uses, taken, from, (isa, false))?;
+    let Function { members, result, table } = Function::of(prepared, uses, taken, from, (isa, false))
+        .filter(|function| !delayed::reads(prepared, uses, &function.members))?;
     let kernel =
         Lookup::plan(table, uses.operand(from, 0)?, uses.operand(result, 1)?, settings.threads).ok()?;
     Some(Part { node: *members.last()?, members, tensors: vec![from, result], kernel: Box::new(kernel) })

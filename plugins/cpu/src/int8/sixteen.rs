@@ -1,6 +1,8 @@
 //! Sixteen numbers at once: integers of 32 bits and single precision, for the epilogue of sums.
 
-use crate::simd::isa::IsaTask;
+use std::marker::PhantomData;
+
+use crate::simd::isa::{Isa, IsaTask};
 
 /// The operations on sixteen numbers that an instruction set has.
 ///
@@ -49,6 +51,47 @@ pub(crate) unsafe trait Sixteen {
 
     /// Runs a task compiled for the instructions.
     unsafe fn run<W: IsaTask>(task: W) -> W::Output;
+}
+
+/// Work that the operations of any instruction set do.
+pub(crate) trait SixteenTask {
+    type Output;
+
+    /// Does it with one set's, inlined into a function that is compiled for the instructions.
+    ///
+    /// # Safety
+    /// The processor has the instructions, and the task the memory that it asks for.
+    unsafe fn run<S: Sixteen>(self) -> Self::Output;
+}
+
+/// A task with one set of operations.
+struct With<W, S>(W, PhantomData<S>);
+
+impl<W: SixteenTask, S: Sixteen> IsaTask for With<W, S> {
+    type Output = W::Output;
+
+    #[inline(always)]
+    fn run(self) -> W::Output {
+        // SAFETY: only `run_at` makes it, which is called with the instructions and the task's memory.
+        unsafe { self.0.run::<S>() }
+    }
+}
+
+/// Does a task with the operations of an instruction set.
+///
+/// # Safety
+/// The processor has the instruction set, and the task the memory that it asks for.
+pub(crate) unsafe fn run_at<W: SixteenTask>(isa: Isa, task: W) -> W::Output {
+    // SAFETY: the processor has the instructions, as this function requires.
+    unsafe {
+        match isa {
+            Isa::Portable => Portable::run(With::<W, Portable>(task, PhantomData)),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => Avx2::run(With::<W, Avx2>(task, PhantomData)),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Avx512::run(With::<W, Avx512>(task, PhantomData)),
+        }
+    }
 }
 
 /// What quotients are beyond any byte's, with room for sums.
@@ -317,13 +360,13 @@ mod tests {
     ];
 
     /// Everything that a set of operations makes of the numbers above.
-    struct All<S>(std::marker::PhantomData<S>);
+    struct All;
 
-    impl<S: Sixteen> IsaTask for All<S> {
+    impl SixteenTask for All {
         type Output = (Vec<i32>, Vec<f32>, Vec<u8>);
 
         #[inline(always)]
-        fn run(self) -> Self::Output {
+        unsafe fn run<S: Sixteen>(self) -> Self::Output {
             let (mut ints, mut floats, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
             let reversed: Vec<i32> = INTS.iter().rev().copied().collect();
             let small: Vec<u8> = (0..16).map(|at| at * 17).collect();
@@ -365,23 +408,15 @@ mod tests {
         let bit = |value: f32| if value.is_nan() { 1 } else { (value + 0.0).to_bits() };
         let bits = |floats: Vec<f32>| floats.into_iter().map(bit).collect::<Vec<_>>();
         // SAFETY: every processor of the target has the instructions.
-        let expected = unsafe { Portable::run(All::<Portable>(std::marker::PhantomData)) };
+        let expected = unsafe { run_at(Isa::Portable, All) };
         assert_eq!(
             &expected.0[16..32],
             INTS.map(|a| a.saturating_add(INTS[15 - INTS.iter().position(|b| *b == a).unwrap()]))
         );
         let expected = (expected.0, bits(expected.1), expected.2);
         for isa in Isa::available() {
-            let got = match isa {
-                // SAFETY: every processor of the target has the instructions.
-                Isa::Portable => unsafe { Portable::run(All::<Portable>(std::marker::PhantomData)) },
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: the instruction set is available.
-                Isa::Avx2 => unsafe { Avx2::run(All::<Avx2>(std::marker::PhantomData)) },
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: the instruction set is available.
-                Isa::Avx512 => unsafe { Avx512::run(All::<Avx512>(std::marker::PhantomData)) },
-            };
+            // SAFETY: the instruction set is available.
+            let got = unsafe { run_at(*isa, All) };
             assert_eq!((got.0, bits(got.1), got.2), expected, "{isa:?}");
         }
     }

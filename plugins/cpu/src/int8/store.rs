@@ -1,15 +1,13 @@
 //! The epilogue on a tile of sums, row by row.
 
-use std::marker::PhantomData;
-
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::gemm::byte_tile::GROUP;
 use crate::gemm::quads::MAX_GROUPS;
 use crate::int8::epilogue::{Columns, Round};
 use crate::int8::numbers::{Again, Numbers};
-use crate::int8::sixteen::{self, Sixteen};
-use crate::simd::isa::{Isa, IsaTask};
+use crate::int8::sixteen::{self, Sixteen, SixteenTask};
+use crate::simd::isa::Isa;
 
 /// Columns of a tile at most.
 pub(crate) const WIDTH: usize = GROUP * MAX_GROUPS;
@@ -62,9 +60,6 @@ pub(crate) struct Tile<'a> {
 const CUT: u8 = Round::Cut as u8;
 const EVEN: u8 = Round::Even as u8;
 const DOWN: u8 = Round::Down as u8;
-
-/// A tile with the operations of an instruction set.
-struct Task<'t, 'a, S>(&'t Tile<'a>, PhantomData<S>);
 
 /// A tile with its numbers in registers: what is stored could change them in memory, for all that the compiler knows.
 struct Ready<'t, 'a, S: Sixteen> {
@@ -124,28 +119,20 @@ impl Tile<'_> {
     /// The processor has the instruction set. Accumulators and parameters have whole groups of columns, and rows of results and of what is
     /// added the tile's columns.
     pub(crate) unsafe fn run(&self, isa: Isa) {
-        // SAFETY: the processor has the instructions, as this function requires.
-        unsafe {
-            match isa {
-                Isa::Portable => sixteen::Portable::run(Task::<sixteen::Portable>(self, PhantomData)),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => sixteen::Avx2::run(Task::<sixteen::Avx2>(self, PhantomData)),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => sixteen::Avx512::run(Task::<sixteen::Avx512>(self, PhantomData)),
-            }
-        }
+        // SAFETY: the processor has the instructions, and the tile its memory, as this function requires.
+        unsafe { sixteen::run_at(isa, self) };
     }
 }
 
-impl<S: Sixteen> IsaTask for Task<'_, '_, S> {
+impl SixteenTask for &Tile<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        // SAFETY: `Tile::run` is called with the instructions and the memory.
+    unsafe fn run<S: Sixteen>(self) {
+        // SAFETY: the processor has the instructions, and the tile its memory, as this function requires.
         unsafe {
-            let ready = Ready::<S>::of(self.0);
-            match self.0.kind {
+            let ready = Ready::<S>::of(self);
+            match self.kind {
                 Kind::Accumulators => ready.ints(|task, row, at| task.sums(row, at)),
                 Kind::Floats => ready.single(),
                 Kind::Bytes { is_signed: true } => {
@@ -154,7 +141,7 @@ impl<S: Sixteen> IsaTask for Task<'_, '_, S> {
                 Kind::Bytes { is_signed: false } => {
                     ready.bytes(|task, row, at| task.clamped(row, at, [0, 255]));
                 }
-                Kind::Quantized { divides, round } if matches!(self.0.again.first(), Some(Some(_))) => {
+                Kind::Quantized { divides, round } if matches!(self.again.first(), Some(Some(_))) => {
                     ready.bytes(|task, row, at| task.later(divides, round, row, at));
                 }
                 Kind::Quantized { divides: false, round } => ready.rounded::<false>(round),

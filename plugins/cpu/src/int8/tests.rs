@@ -3,10 +3,10 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Tensor};
 use crate::gemm::quads::Form;
 use crate::int8::epilogue::{Scaled, Stages};
 use crate::int8::problem::Problem;
-use crate::int8::sixteen::{self, Sixteen, quotient};
+use crate::int8::sixteen::{Sixteen, SixteenTask, quotient, run_at};
 use crate::int8::with_stages;
 use crate::settings::Settings;
-use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, run_planned, strides};
 use crate::threading::partition::Threads;
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
@@ -165,14 +165,14 @@ fn convolutions_of_bytes_are_exact_in_every_form() {
 }
 
 /// Numbers over a divisor, as a division has them.
-struct Quotients<'a, S>(&'a [f32], f32, std::marker::PhantomData<S>);
+struct Quotients<'a>(&'a [f32], f32);
 
-impl<S: Sixteen> IsaTask for Quotients<'_, S> {
+impl SixteenTask for Quotients<'_> {
     type Output = Vec<f32>;
 
     #[inline(always)]
-    fn run(self) -> Vec<f32> {
-        let Self(numbers, divisor, _) = self;
+    unsafe fn run<S: Sixteen>(self) -> Vec<f32> {
+        let Self(numbers, divisor) = self;
         let mut got = vec![0.0; numbers.len()];
         for (from, to) in numbers.chunks_exact(16).zip(got.chunks_exact_mut(16)) {
             // SAFETY: the processor has the instructions, which the test asked for, and both chunks have sixteen numbers.
@@ -201,34 +201,8 @@ fn quotients_are_those_of_a_division() {
             .collect();
         let expected: Vec<f32> = numbers.iter().map(|number| number / divisor).collect();
         for isa in Isa::available() {
-            let got = match isa {
-                // SAFETY: every processor has the instructions.
-                Isa::Portable => unsafe {
-                    sixteen::Portable::run(Quotients::<sixteen::Portable>(
-                        &numbers,
-                        divisor,
-                        std::marker::PhantomData,
-                    ))
-                },
-                // SAFETY: the processor has the instructions of every available level.
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 => unsafe {
-                    sixteen::Avx2::run(Quotients::<sixteen::Avx2>(
-                        &numbers,
-                        divisor,
-                        std::marker::PhantomData,
-                    ))
-                },
-                // SAFETY: the processor has the instructions of every available level.
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => unsafe {
-                    sixteen::Avx512::run(Quotients::<sixteen::Avx512>(
-                        &numbers,
-                        divisor,
-                        std::marker::PhantomData,
-                    ))
-                },
-            };
+            // SAFETY: the processor has the instructions of every available level.
+            let got = unsafe { run_at(*isa, Quotients(&numbers, divisor)) };
             assert_eq!(got, expected, "{isa:?}, divisor {divisor:e}");
         }
     }

@@ -26,14 +26,6 @@ const EXECUTED: &[&str] = &[
     "overlap::clash",
 ];
 
-/// Parts of the names of functions that plan and have more, each to be made smaller, and the most that it may have.
-const LARGE: &[(&str, usize)] = &[("fusion::behind::Behind::of", 5376)];
-
-/// The most bytes of a function's frame.
-fn limit(function: &str) -> usize {
-    LARGE.iter().find(|(part, _)| function.contains(part)).map_or(LIMIT, |(_, limit)| *limit)
-}
-
 /// Checks the functions of this project in a file with symbols, as cargo built it.
 pub fn check(file: &Path) -> Result<String, Failure> {
     if !cfg!(target_arch = "x86_64") {
@@ -51,16 +43,14 @@ pub fn check(file: &Path) -> Result<String, Failure> {
         return Err(Failure::new("objdump failed"));
     }
     let planning = |frame: &&Frame| !EXECUTED.iter().any(|part| frame.function.contains(part));
-    let largest = frames.iter().filter(planning).max_by_key(|frame| frame.bytes);
-    let too_large = frames.iter().filter(planning).find(|frame| frame.bytes > limit(&frame.function));
-    let Some(Frame { function, bytes }) = too_large.or(largest) else {
+    let Some(largest) = frames.iter().filter(planning).max_by_key(|frame| frame.bytes) else {
         return Err(Failure::new(format!("{} names no function of this project", file.display())));
     };
-    if too_large.is_some() {
+    let Frame { function, bytes } = largest;
+    if *bytes > LIMIT {
         return Err(Failure::new(format!(
-            "the frame of {function} has {bytes} bytes, more than {}; call parts of it by `in_own_frame`, or keep what is large in \
+            "the frame of {function} has {bytes} bytes, more than {LIMIT}; call parts of it by `in_own_frame`, or keep what is large in \
              a box (or, if it only executes, name it in {})",
-            limit(function),
             file!()
         )));
     }

@@ -3,6 +3,7 @@
 //! The probabilities are computed again from the scores and the saved statistics. Each gradient is a sum of its own, in double
 //! precision, and rounded once.
 
+use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_planner::problem::attention::AttentionGradients;
 use hipdnn_plugin_planner::problem::attention::shape::Shape;
 
@@ -16,7 +17,7 @@ use crate::tensor::view::{Memory, Pointers, Spread};
 pub(crate) struct Backward {
     shape: Shape,
     lengths: Lengths,
-    scores: Scores,
+    scores: Box<Scores>,
     v: Rows,
     o: Rows,
     d_o: Rows,
@@ -37,7 +38,10 @@ struct Bias {
 impl Backward {
     pub(crate) fn new(gradients: &AttentionGradients) -> Result<Self, Refusal> {
         let shape = gradients.shape;
-        let (q, k) = (Rows::of("q", &gradients.q)?, Rows::of("k", &gradients.k)?);
+        let scores = in_own_frame(|| {
+            let (q, k) = (Rows::of("q", &gradients.q)?, Rows::of("k", &gradients.k)?);
+            Scores::new(shape, q, k, &gradients.options).map(Box::new)
+        })?;
         let dbias = gradients.dbias.as_ref().map(|dbias| {
             let (mut dims, mut strides) = ([1; 4], [0; 4]);
             let layout = &dbias.layout;
@@ -52,7 +56,7 @@ impl Backward {
         let scratch = Some(shape.depth.max(shape.value_depth)).filter(fits);
         Ok(Self {
             lengths: Lengths { shape, lengths: gradients.options.lengths },
-            scores: Scores::new(shape, q, k, &gradients.options)?,
+            scores,
             v: Rows::of("v", &gradients.v)?,
             o: Rows::of("o", &gradients.o)?,
             d_o: Rows::of("do", &gradients.d_o)?,
