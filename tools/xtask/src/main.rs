@@ -10,6 +10,7 @@ mod docs;
 mod failure;
 mod fuzz;
 mod generate;
+mod glibc;
 mod install;
 mod lint;
 mod nvidia;
@@ -185,12 +186,18 @@ enum Command {
         /// x86_64-pc-windows-gnu: the Python package for Windows, in place of both.
         #[arg(long, value_parser = windows::parse_target, conflicts_with = "tree")]
         target: Option<String>,
+        /// Link for systems with this version of glibc, such as 2.28, in place of this machine's own.
+        #[arg(long, value_name = "VERSION", value_parser = glibc::parse, conflicts_with_all = ["tree", "target"])]
+        glibc: Option<String>,
     },
     /// Build for release and pack what is installed: an archive, one of the files for debuggers, and a package for Debian; or one for Windows.
     Package {
         /// x86_64-pc-windows-gnu, in place of this machine's own system.
         #[arg(long, value_parser = windows::parse_target)]
         target: Option<String>,
+        /// Link for systems with this version of glibc, such as 2.28, in place of this machine's own.
+        #[arg(long, value_name = "VERSION", value_parser = glibc::parse, conflicts_with_all = ["target"])]
+        glibc: Option<String>,
     },
     /// Build in a clone in another folder, too, and compare the packages byte for byte.
     Reproducible,
@@ -273,20 +280,22 @@ fn run(line: &Line) -> Result<(), Failure> {
             };
             steps.summary()
         }
-        Command::Package { target: Some(_) } => {
+        Command::Package { glibc: Some(version), .. } => glibc::again(&workspace, version, &["package"]),
+        Command::Package { target: Some(_), .. } => {
             let mut steps = Steps::new();
             if windows::stage(&workspace, &mut steps).is_some() {
                 windows::package(&workspace, &mut steps);
             }
             steps.summary()
         }
-        Command::Package { target: None } => {
+        Command::Package { target: None, .. } => {
             let mut steps = Steps::new();
             if release_build(&workspace, &mut steps) {
                 package::run_steps(&workspace, &mut steps);
             }
             steps.summary()
         }
+        Command::Wheel { glibc: Some(version), .. } => glibc::again(&workspace, version, &["wheel"]),
         Command::Wheel { target: Some(_), .. } => {
             let mut steps = Steps::new();
             if windows::stage(&workspace, &mut steps).is_some() {
@@ -296,7 +305,7 @@ fn run(line: &Line) -> Result<(), Failure> {
             }
             steps.summary()
         }
-        Command::Wheel { tree, target: None } => {
+        Command::Wheel { tree, target: None, .. } => {
             let mut steps = Steps::new();
             let tree = tree.clone().map_or_else(|| stage(&workspace, &mut steps), Some);
             if let Some(tree) = tree {

@@ -49,7 +49,7 @@ fn clone(workspace: &Workspace) -> Result<String, Failure> {
 fn compare(workspace: &Workspace, packages: &Packages) -> Result<String, Failure> {
     let others = workspace.scratch(CLONE).join("target/package");
     let mut names = Vec::new();
-    for package in [&packages.archive, &packages.debug, &packages.debian] {
+    for package in packages.all() {
         let name = package.file_name().unwrap_or_default();
         let other = others.join(name);
         if fs::read(package)? != fs::read(&other)? {

@@ -1,6 +1,5 @@
 //! The shape of a pooling, and the positions of its windows.
 
-use crate::dtype::element::ComputeType;
 use crate::kernel::Refusal;
 use crate::problem::Operand;
 use crate::problem::resample::{Pooling, Resample};
@@ -275,18 +274,28 @@ impl Shape {
 /// # Safety
 /// The processor has the vector's instructions; the elements from `to` on are writable.
 #[inline(always)]
-pub(crate) unsafe fn store_indices<V: Vector>(indices: V, count: usize, to: *mut i32, stride: usize) {
-    let mut values = [V::Scalar::ZERO; MAX_LANES];
+pub(crate) unsafe fn store_indices<T: Float, V: Vector<Scalar = T>>(
+    indices: V,
+    count: usize,
+    to: *mut i32,
+    stride: usize,
+) {
+    let mut values = [T::ZERO; MAX_LANES];
     let mut whole = [0; MAX_LANES];
     // SAFETY: the instructions and elements are valid, as this function requires; no vector has more lanes than there are values.
     unsafe {
         indices.store(values.as_mut_ptr());
         // All of them, so that they are converted as vectors.
         for (whole, value) in whole.iter_mut().zip(&values) {
-            *whole = value.to_f64() as i32;
+            *whole = value.into_whole();
         }
+        let (from, to_bytes) = (whole.as_ptr().cast::<u8>(), to.cast::<u8>());
         if stride == 1 {
-            to.cast::<u8>().copy_from_nonoverlapping(whole.as_ptr().cast(), count * size_of::<i32>());
+            // A copy of a known size is a store.
+            match count == V::LANES {
+                true => to_bytes.copy_from_nonoverlapping(from, V::LANES * size_of::<i32>()),
+                false => to_bytes.copy_from_nonoverlapping(from, count * size_of::<i32>()),
+            }
             return;
         }
         for (i, value) in whole[..count].iter().enumerate() {

@@ -50,6 +50,8 @@ pub(crate) struct Windows<T> {
 struct Best<V, const N: usize> {
     best: [V; N],
     indices: [V; N],
+    /// By how much the indices of an element differ from those of the first vector.
+    behind: [V; N],
     /// Whether there were elements.
     begun: bool,
 }
@@ -111,7 +113,12 @@ impl<T: Float> Windows<T> {
         let zero = shape.zero(lines, columns);
         // SAFETY: the processor has the vector's instructions.
         let mut so_far = unsafe {
-            Best { best: [V::zero(); N], indices: [V::splat(-T::ONE); N], begun: zero == Zero::First }
+            Best {
+                best: [V::zero(); N],
+                indices: [V::splat(-T::ONE); N],
+                behind: vectors.columns.map(|column| V::splat(T::from_f64(column as i64 as f64))),
+                begun: zero == Zero::First,
+            }
         };
         if lines.count() == 0 || columns.len == 0 {
             if zero == Zero::Never {
@@ -158,14 +165,14 @@ impl<T: Float> Windows<T> {
             let from = self.at([depth, row, column]);
             // SAFETY: the element is inside x, and has the channels.
             unsafe {
+                let first = V::splat(T::from_f64(shape.index(depth, row, column) as i64 as f64));
                 for (n, (best, index)) in so_far.best.iter_mut().zip(&mut so_far.indices).enumerate() {
                     let value = read::<V>(from.wrapping_add(vectors.offsets[n]), vectors.lanes);
                     if so_far.begun && !self.indexed {
                         *best = best.lanewise(Lanewise::Max, value);
                         continue;
                     }
-                    let own = shape.index(depth, row, column + vectors.columns[n]);
-                    let own = V::splat(T::from_f64(own as f64));
+                    let own = first.lanewise(Lanewise::Add, so_far.behind[n]);
                     // The first one counts even if it is minus infinity.
                     (*best, *index) = match so_far.begun {
                         true => larger((value, own), (*best, *index)),

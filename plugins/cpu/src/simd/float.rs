@@ -89,6 +89,10 @@ macro_rules! implement_float {
             fn into_bfloat16(self) -> bf16 {
                 bf16::$to_half(self)
             }
+            #[inline(always)]
+            fn into_whole(self) -> i32 {
+                self as i32
+            }
         }
     };
 }

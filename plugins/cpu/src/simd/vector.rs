@@ -48,6 +48,8 @@ pub(crate) trait Float: ComputeType {
     fn into_half(self) -> f16;
     /// To bfloat16, rounded to nearest.
     fn into_bfloat16(self) -> bf16;
+    /// To an integer, without the fraction.
+    fn into_whole(self) -> i32;
 }
 
 /// Defines those unsafe functions of a trait that are one expression each. The trait's contract is why all of them

@@ -8,6 +8,7 @@ use hipdnn_plugin_sdk::graph::{
 };
 
 use super::common::{Case, Random, packed, tensor};
+use super::in_place;
 use crate::fusion::graph::parts_at;
 use crate::plan::planner::planner;
 use crate::plan::steps::Plan;
@@ -27,8 +28,9 @@ pub fn parts(case: &Case) -> usize {
     parts_at(&prepared, Isa::detect(), Settings::default()).unwrap().len()
 }
 
-/// Runs a case on the reference and on every instruction set; all have to give the same.
+/// Runs a case on the reference and on every instruction set; all have to give the same, also where results take the places of operands.
 pub fn run_everywhere(case: &Case, results: &[i64], what: &str) -> Case {
+    in_place::check(case, &mut Random(results.len() as u64), what);
     let mut reference = case.clone();
     reference.run(planner(1));
     for isa in Isa::available() {

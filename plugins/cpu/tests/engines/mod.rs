@@ -5,6 +5,7 @@ mod fast_against_reference;
 mod gradients;
 mod hostile_attention;
 mod hostile_graphs;
+mod in_place;
 mod integers;
 mod knobs;
 mod large_numbers;

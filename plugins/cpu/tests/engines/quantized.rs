@@ -4,6 +4,7 @@ use hipdnn_plugin_sdk::graph::operation::{BlockScaleDequantize, ConvolutionForwa
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, TensorValue};
 
 use super::common::{Case, Random, packed, tensor};
+use super::in_place;
 use super::integers::{BYTES, fill_bytes, node, parts, run_everywhere};
 use crate::fusion::graph::parts_at;
 use crate::plan::planner::planner;
@@ -236,6 +237,7 @@ pub fn stored(case: &mut Case, random: &mut Random, dims: &[i64], of_scale: &[i6
 
 /// Runs a case on the reference and on every instruction set: results are equal, or one step apart now and then.
 pub fn run_nearly(case: &Case, out: i64, what: &str) -> [usize; 2] {
+    in_place::check(case, &mut Random(out as u64), what);
     let mut reference = case.clone();
     reference.run(planner(1));
     let mut counts = [0, 0];

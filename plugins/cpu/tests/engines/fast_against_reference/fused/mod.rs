@@ -4,6 +4,7 @@ mod normalization;
 use super::{FAST, REFERENCE, both, compare};
 use crate::plan::planner::planner;
 use crate::tests::engines::common::{Case, Random, channels_last, packed};
+use crate::tests::engines::in_place;
 use hipdnn_plugin_sdk::graph::operation::{BatchnormInference, ConvolutionForward, Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, ReductionMode, TensorValue};
 
@@ -139,6 +140,7 @@ fn nodes_that_are_computed_together() {
     let mut smaller = 0;
     for seed in 0..600 {
         let (case, written) = random_graph(seed);
+        in_place::check(&case, &mut Random(seed), &format!("fused, seed {seed}"));
         let (fast, reference) = both(&case);
         for uid in written {
             // Half precision in between moves a value by up to a unit of it, which the products behind may enlarge.

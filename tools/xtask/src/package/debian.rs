@@ -1,0 +1,177 @@
+//! Packages for Debian: the library, what programs are built with, and the programs, as distributions divide them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::size;
+use crate::Failure;
+use crate::install::{self, DOCUMENTS, files};
+use crate::process::{command, run};
+use crate::wheel::newest_glibc;
+use crate::workspace::Workspace;
+
+/// Who stands for a package, `NAME <ADDRESS>`, where the builder says so.
+const MAINTAINER: &str = "HIPDNN_MAINTAINER";
+
+/// The name that all packages begin with, and that of the library's.
+const NAME: &str = "hipdnn-backend";
+
+/// One of the packages.
+struct Component {
+    /// What its name has behind [`NAME`].
+    suffix: &'static str,
+    section: &'static str,
+    /// The files that belong to it, by how their paths below /usr begin. What belongs to no other component is the library's.
+    begins: &'static [&'static str],
+    /// The first line says what it is; the others have a space before them.
+    description: &'static str,
+    /// Rules of Debian's that it breaks on purpose, each with the reason before it.
+    overrides: &'static [&'static str],
+}
+
+const COMPONENTS: [Component; 3] = [
+    Component {
+        suffix: "",
+        section: "libs",
+        begins: &[],
+        description: "backend library of hipDNN, with engines for CPUs and GPUs\n \
+                      Programs hand it graphs of tensor operations, and engine plugins compute them.",
+        overrides: &[
+            "# Programs of hipDNN look for this name.",
+            "package-name-doesnt-match-sonames *",
+            "shared-library-lacks-version *",
+        ],
+    },
+    Component {
+        suffix: "-dev",
+        section: "libdevel",
+        begins: &["include", "lib/cmake", "lib/pkgconfig", "share/hipdnn"],
+        description: "headers and CMake packages of hipDNN\n \
+                      Programs and engine plugins in C and C++ are built with them.",
+        overrides: &[
+            "# The tree may be moved: its files are found from these.",
+            "pkg-config-unavailable-for-cross-compilation *",
+        ],
+    },
+    Component {
+        suffix: "-tools",
+        section: "utils",
+        begins: &["bin"],
+        description: "programs of hipDNN\n \
+                      They run, explain, tune and draw graphs, and say which engines a system has.",
+        overrides: &["# The programs explain themselves with --help.", "no-manual-page *"],
+    },
+];
+
+/// Packs an installed tree in `from`, and answers where the packages are. When the tree was committed, in seconds since 1970, and the level
+/// of the compression come last.
+pub fn pack(
+    workspace: &Workspace,
+    from: &Path,
+    folder: &Path,
+    (time, level): (&str, u8),
+) -> Result<Vec<PathBuf>, Failure> {
+    let architecture = run(&mut command("dpkg", ["--print-architecture"]))?.trim().to_owned();
+    let installed = files(from)?;
+    let mut packages = Vec::new();
+    for component in &COMPONENTS {
+        let package = Package { workspace, component, architecture: &architecture, time };
+        let tree = folder.join(package.name());
+        for file in installed.iter().filter(|file| component.has(file)) {
+            install::copy(&from.join(file), &tree.join("usr").join(file))?;
+        }
+        package.complete(&tree)?;
+        let to = folder.join(format!("{}_{}_{architecture}.deb", package.name(), workspace.version));
+        let mut build = command("dpkg-deb", ["--root-owner-group", "-Zxz", &format!("-z{level}"), "--build"]);
+        run(build.arg(&tree).arg(&to).env("SOURCE_DATE_EPOCH", time))?;
+        packages.push(to);
+    }
+    Ok(packages)
+}
+
+impl Component {
+    fn has(&self, file: &Path) -> bool {
+        let begins = |component: &Self| component.begins.iter().any(|begin| file.starts_with(begin));
+        begins(self) || (self.begins.is_empty() && !COMPONENTS.iter().any(begins))
+    }
+}
+
+/// A package that is made.
+struct Package<'a> {
+    workspace: &'a Workspace,
+    component: &'a Component,
+    architecture: &'a str,
+    time: &'a str,
+}
+
+impl Package<'_> {
+    fn name(&self) -> String {
+        format!("{NAME}{}", self.component.suffix)
+    }
+
+    /// Adds what dpkg wants to know of it, and what Debian expects in it.
+    fn complete(&self, tree: &Path) -> Result<(), Failure> {
+        let (usr, name, version) = (tree.join("usr"), self.name(), &self.workspace.version);
+        let maintainer = std::env::var(MAINTAINER).unwrap_or_else(|_| format!("{NAME} <>"));
+        let documents = usr.join(Path::new(DOCUMENTS).with_file_name(&name));
+        // Debian's name for the file.
+        install::copy(&self.workspace.path("LICENSE"), &documents.join("copyright"))?;
+        let date = run(&mut command("date", ["-u", "-R", "-d", &format!("@{}", self.time)]))?;
+        let changes = format!(
+            "{NAME} ({version}) unstable; urgency=medium\n\n  * Upstream release; its file CHANGELOG.md says what changed.\n\n \
+             -- {maintainer}  {date}"
+        );
+        let log = documents.join("changelog");
+        install::write(&log, &changes)?;
+        run(command("gzip", ["-9n"]).arg(&log))?;
+        let rule = |line: &&str| match line.starts_with('#') {
+            true => format!("{line}\n"),
+            false => format!("{name}: {line}\n"),
+        };
+        let overrides: String = self.component.overrides.iter().map(rule).collect();
+        install::write(&usr.join("share/lintian/overrides").join(&name), &overrides)?;
+        let (mut bytes, mut glibc) = (0, 0);
+        for file in files(&usr)? {
+            let path = usr.join(&file);
+            bytes += size(&path)?;
+            if file.extension().is_some_and(|end| end == "so") {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
+            }
+            if fs::read(&path)?.starts_with(b"\x7fELF") {
+                glibc = newest_glibc(&path)?.max(glibc);
+            }
+        }
+        // Before 0.6.0 one package had all files.
+        let mut relations = match self.component.begins {
+            [] => String::new(),
+            _ => format!("Breaks: {NAME} (<< 0.6.0)\nReplaces: {NAME} (<< 0.6.0)\n"),
+        };
+        let own = (!self.component.begins.is_empty()).then(|| format!("{NAME} (= {version})"));
+        let system = (glibc > 0).then(|| format!("libc6 (>= 2.{glibc}), libgcc-s1"));
+        let depends: Vec<String> = own.into_iter().chain(system).collect();
+        relations += &format!("Depends: {}\n", depends.join(", "));
+        let text = format!(
+            "Package: {name}\n\
+             Source: {NAME}\n\
+             Version: {version}\n\
+             Architecture: {}\n\
+             Maintainer: {maintainer}\n\
+             Section: {}\n\
+             Priority: optional\n\
+             Installed-Size: {}\n\
+             {relations}\
+             Description: {}\n",
+            self.architecture,
+            self.component.section,
+            bytes.div_ceil(1024),
+            self.component.description,
+        );
+        let folder = tree.join("DEBIAN");
+        install::write(&folder.join("control"), &text)?;
+        if self.component.begins.is_empty() {
+            install::write(&folder.join("triggers"), "activate-noawait ldconfig\n")?;
+        }
+        Ok(())
+    }
+}
