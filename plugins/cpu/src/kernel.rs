@@ -162,6 +162,8 @@ pub struct Part {
     pub tensors: Vec<i64>,
     /// The kernel.
     pub kernel: Box<dyn Kernel>,
+    /// Whether the kernel may write an element of the result before it reads the same element of an operand.
+    pub writes_early: bool,
 }
 
 impl Part {
@@ -173,7 +175,8 @@ impl Part {
     ) -> Result<Self, Refusal> {
         let kernel = choose(&node).map_err(|refusal| node.refusal(refusal))?;
         let members = vec![node.place];
-        Ok(Self { node: node.place, members, tensors: pointers(graph, &node.node.operation), kernel })
+        let tensors = pointers(graph, &node.node.operation);
+        Ok(Self { node: node.place, members, tensors, kernel, writes_early: false })
     }
 }
 

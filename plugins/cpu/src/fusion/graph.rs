@@ -402,6 +402,8 @@ impl<'a> Fusion<'a> {
         self.assign_slots(&mut tensors)?;
         let slot = tensors.iter().position(|uid| *uid == largest.result)?;
         let output = self.uses.operand(largest.result, slot)?;
+        // A product is computed where the result will be.
+        let writes_early = operation.is_some();
         let kernel = match operation {
             None if self.chain.reduces() => {
                 let dims: Vec<usize> = self.dims.iter().map(|dim| *dim as usize).collect();
@@ -417,7 +419,7 @@ impl<'a> Fusion<'a> {
                 plan_producer(graph, &operation, compute, settings, epilogue).ok()?
             }
         };
-        Some(Part { node: index, members: self.members, tensors, kernel })
+        Some(Part { node: index, members: self.members, tensors, kernel, writes_early })
     }
 }
 

@@ -98,6 +98,7 @@ impl Fusion<'_> {
         };
         let mut members = self.members;
         members.push(index);
+        let writes_early = after.is_some();
         if let Some(mut after) = after {
             after.assign_slots(&mut tensors)?;
             fused.epilogue = Some(after.epilogue_of(&output, isa)?.plan().ok()?);
@@ -110,6 +111,6 @@ impl Fusion<'_> {
         let Problem::Normalization(normalization) = problem else { return None };
         let kernel = norm::plan(&normalization, self.compute, isa, settings.threads, fused).ok()?;
         let node = *members.last()?;
-        Some(Part { node, members, tensors, kernel })
+        Some(Part { node, members, tensors, kernel, writes_early })
     }
 }

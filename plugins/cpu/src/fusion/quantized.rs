@@ -166,7 +166,8 @@ fn part_of(
     }
     let kernel = planned(graph, &operation, stages, isa, settings.of(graph, &operation)).ok()?;
     let last = *behind.members.last()?;
-    Some(Found { part: Part { node: last, members: behind.members, tensors, kernel }, before })
+    let part = Part { node: last, members: behind.members, tensors, kernel, writes_early: false };
+    Some(Found { part, before })
 }
 
 /// The kernel of a product.

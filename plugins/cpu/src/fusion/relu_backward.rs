@@ -61,5 +61,5 @@ pub(crate) fn part(
     let gate = operation.in_1?;
     let slot = slot_of(&mut tensors, gate);
     let kernel = plan_gated(&batchnorm, &uses.operand(gate, slot)?, compute, isa, threads).ok()?;
-    Some(Part { node: *reader, members: vec![index, *reader], tensors, kernel })
+    Some(Part { node: *reader, members: vec![index, *reader], tensors, kernel, writes_early: false })
 }

@@ -102,7 +102,8 @@ fn part(
         .filter(|function| !delayed::reads(prepared, uses, &function.members))?;
     let kernel =
         Lookup::plan(table, uses.operand(from, 0)?, uses.operand(result, 1)?, settings.threads).ok()?;
-    Some(Part { node: *members.last()?, members, tensors: vec![from, result], kernel: Box::new(kernel) })
+    let (node, tensors) = (*members.last()?, vec![from, result]);
+    Some(Part { node, members, tensors, kernel: Box::new(kernel), writes_early: false })
 }
 
 /// The tensor that a node of a function writes.

@@ -4,6 +4,7 @@ pub mod compiled;
 pub mod description;
 pub mod empty;
 pub mod handle;
+mod late;
 pub mod own_memory;
 pub mod planner;
 mod staging;

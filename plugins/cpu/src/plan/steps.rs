@@ -16,6 +16,7 @@ use hipdnn_plugin_sdk::{PluginError, bound, trace};
 use crate::dtype::element::Element;
 use crate::kernel::{Choice, Kernel, MAX_TENSORS, Part, Refusal, algorithms};
 use crate::layout::{Layout, storage_size};
+use crate::plan::late::{self, Late};
 use crate::plan::own_memory::OwnMemory;
 use crate::plan::steps::extent::Extent;
 use crate::prepare::{CheckedNode, Prepared};
@@ -40,6 +41,9 @@ pub struct Plan {
     workspace: usize,
     /// For executions without a workspace.
     own: OwnMemory,
+    /// For copies of operands that are where a result is, and how many bytes these take at most.
+    copies: OwnMemory,
+    copied: usize,
     /// What a trace calls each step, once there is one.
     names: OnceLock<Box<[CString]>>,
 }
@@ -54,6 +58,8 @@ struct Step {
     /// Tensors of lengths, offsets and indices, which kernels read again after they were checked, and the tensors that are written.
     indices: Box<[Extent]>,
     written: Box<[Extent]>,
+    /// Operands that are copied where the result takes their place.
+    late: Box<[Late]>,
 }
 
 impl Step {
@@ -96,7 +102,7 @@ pub enum ExecuteError {
     /// Something that the caller passed. Lengths, offsets or indices in memory that are out of range stop a plan before the
     /// node that reads them.
     Invalid(String),
-    /// There is no memory for so many bytes of workspace.
+    /// There is no memory for so many bytes in place of a workspace, or for copies of operands.
     NoMemory(usize),
 }
 
@@ -105,7 +111,7 @@ impl std::fmt::Display for ExecuteError {
         match self {
             Self::Invalid(text) => f.write_str(text),
             Self::NoMemory(size) => {
-                write!(f, "workspace is null, and there is no memory for {size} bytes in its place")
+                write!(f, "there is no memory for {size} bytes in place of a workspace or an operand")
             }
         }
     }
@@ -159,6 +165,8 @@ impl Plan {
             scratch_offset: 0,
             workspace: 0,
             own: OwnMemory::default(),
+            copies: OwnMemory::default(),
+            copied: 0,
             names: OnceLock::new(),
         };
         let operations = || graph.nodes.iter().map(|node| &node.operation);
@@ -195,8 +203,14 @@ impl Plan {
             let extents = |of: &HashSet<i64>| Extent::of(&part.tensors, of, &tensors).map_err(refuse);
             let indices = extents(&indices)?;
             let written = if indices.is_empty() { Box::default() } else { extents(&written)? };
+            let last = graph.nodes.get(part.node).map(|node| node.operation.outputs()).unwrap_or_default();
+            let late = match last.first() {
+                Some(result) => late::of(&part, *result, &tensors).map_err(refuse)?,
+                None => Box::default(),
+            };
+            plan.copied = plan.copied.max(late::bytes(&late).map_err(refuse)?);
             let (slots, Part { node, members, kernel, .. }) = (slots.into_boxed_slice(), part);
-            plan.steps.push(Step { node, members, kernel, slots, indices, written });
+            plan.steps.push(Step { node, members, kernel, slots, indices, written, late });
         }
         plan.required = plan.bound.len();
         plan.bound.extend(virtuals.places.iter().map(|place| place.uid).filter(|uid| unmarked.contains(uid)));
@@ -293,6 +307,12 @@ impl Plan {
                     // Only read through this pointer: a tensor with a value is never an output.
                     Slot::Constant(place) => self.constants.as_ptr().wrapping_add(place).cast_mut().cast(),
                 };
+            }
+            let copies;
+            if step.late.iter().any(|operand| operand.meets(&pointers)) {
+                copies = self.copies.take(self.copied).ok_or(ExecuteError::NoMemory(self.copied))?;
+                // SAFETY: the caller promises the memory of tensors, and the copies have room for those of every step.
+                unsafe { late::copy(&step.late, &mut pointers, copies.memory()) };
             }
             let tensors = pointers.get(..step.slots.len()).unwrap_or_default();
             step.check_indices(tensors, (aligned, self.workspace))?;
