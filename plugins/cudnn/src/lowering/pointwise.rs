@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use hipdnn_plugin_planner::Refusal;
-use hipdnn_plugin_sdk::graph::{Node, PointwiseMode, operation};
+use hipdnn_plugin_sdk::graph::{Node, Operation, PointwiseMode, operation};
 
 use super::{Builder, Descriptor, TensorPlace, data_type};
 use crate::names::{
@@ -86,11 +86,29 @@ fn described(mode: c_int, compute_type: c_int) -> Descriptor {
         .compute_type(ATTR_POINTWISE_MATH_PREC, compute_type)
 }
 
+/// Refuses what is computed in the same call and repeated along a larger result, unless a reduction made it: cuDNN 9.19 takes such graphs,
+/// and computed NaN on an H200.
+fn check_spread(builder: &Builder<'_>, operation: &operation::Pointwise) -> Result<(), Refusal> {
+    let dims = |uid: i64| builder.graph.tensors.iter().find(|of| of.uid == uid).map(|of| of.dims.as_slice());
+    let result = dims(operation.out_0).unwrap_or_default();
+    for uid in [Some(operation.in_0), operation.in_1, operation.in_2].into_iter().flatten() {
+        let writer = builder.nodes.iter().find(|node| node.operation.outputs().contains(&uid));
+        let own = dims(uid).unwrap_or_default();
+        if writer.is_some_and(|node| !matches!(node.operation, Operation::Reduction(_))) && own != result {
+            return Err(format!(
+                "tensor {uid}: has the dimensions {own:?} and is computed in the same call, expected those of the result, {result:?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn lower(
     builder: &mut Builder<'_>,
     node: &Node,
     operation: &operation::Pointwise,
 ) -> Result<(), Refusal> {
+    check_spread(builder, operation)?;
     let mut pointwise = described(mode(operation.operation)?, data_type(node.compute_type)?);
     for (attribute, number) in [
         (ATTR_POINTWISE_RELU_LOWER_CLIP, operation.relu_lower_clip),

@@ -64,6 +64,23 @@ fn convolution(first: i64, dims: &[i64]) -> Graph {
 }
 
 #[test]
+fn what_is_repeated_along_a_result_is_computed_before() {
+    let mut graph = convolution(1, &[2, 4, 1, 1]);
+    let relu = graph.tensors.iter_mut().find(|tensor| tensor.uid == 4).unwrap();
+    relu.is_virtual = true;
+    graph.tensors.extend([tensor(5, &[2, 6, 3, 3]), tensor(6, &[2, 6, 3, 3])]);
+    let product = Pointwise::new(PointwiseMode::Mul, 5, Some(4), 6);
+    graph.nodes.push(Node { operation: product.into(), ..graph.nodes[0].clone() });
+    let refusal = lower(&graph).unwrap_err();
+    assert!(
+        refusal.contains("tensor 4: has the dimensions [2, 6, 1, 1] and is computed in the same call"),
+        "{refusal}"
+    );
+    let prepared = prepare(&graph).unwrap();
+    assert!(super::lower(&prepared, 0..2).is_ok() && super::lower(&prepared, 2..3).is_ok());
+}
+
+#[test]
 fn a_graph_becomes_one_list_of_operations_whatever_its_uids_are() {
     let lowered = lower(&convolution(7, &[2, 4, 5, 5])).unwrap();
     assert_eq!(
