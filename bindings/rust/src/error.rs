@@ -29,6 +29,8 @@ pub enum Error {
         /// The library's own words, empty where it has none.
         text: String,
     },
+    /// The driver of a GPU failed, or there is no GPU.
+    Device(String),
     /// The library answered what cannot be true.
     Answer(String),
     /// An argument that the library was not asked about.
@@ -48,7 +50,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Library(text) | Self::Answer(text) | Self::Argument(text) => f.write_str(text),
+            Self::Library(text) | Self::Device(text) | Self::Answer(text) | Self::Argument(text) => {
+                f.write_str(text)
+            }
             Self::Function { library, function } => write!(f, "{library} has no function {function}"),
             Self::Status { during, status, text } if text.is_empty() => {
                 write!(f, "{during} failed: {status}")

@@ -1,6 +1,7 @@
 //! What a machine has for engines: the libraries of AMD and NVIDIA that they look for, and the devices these know.
 
 mod amd;
+mod memory;
 mod nvidia;
 
 use std::ops::Deref;
@@ -8,6 +9,8 @@ use std::path::PathBuf;
 
 use hipdnn_plugin_sdk::dynlib::{Error, Library};
 use serde::Serialize;
+
+pub use memory::{DeviceMemory, Gpu};
 
 /// A library that engines look for.
 #[derive(Debug, Serialize)]

@@ -1,0 +1,111 @@
+//! Memory of a GPU, for the tensors of plans whose engines compute there.
+
+use std::ffi::c_void;
+use std::fmt;
+
+use hipdnn_plugin_sdk::gpu;
+
+use crate::error::{Error, Result};
+
+/// The GPU of this process: the one that HIP finds, or else the first one of CUDA's. It may be used by any thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Gpu(gpu::Gpu);
+
+/// Bytes of a GPU's memory, freed with this object.
+pub struct DeviceMemory {
+    gpu: Gpu,
+    start: *mut c_void,
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to this object alone, and HIP and CUDA take calls from any thread.
+unsafe impl Send for DeviceMemory {}
+// SAFETY: through a shared reference bytes are copied by the driver, which orders copies itself.
+unsafe impl Sync for DeviceMemory {}
+
+impl fmt::Debug for DeviceMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceMemory({} bytes at {:?})", self.bytes, self.start)
+    }
+}
+
+fn failed(during: &str, error: &dyn fmt::Display) -> Error {
+    Error::Device(format!("{during}: {error}"))
+}
+
+impl Gpu {
+    /// The GPU.
+    ///
+    /// # Errors
+    /// What was looked for, where there is no driver or no device.
+    pub fn find() -> Result<Self> {
+        gpu::Gpu::find().map(Self).map_err(|error| failed("looking for a GPU", &error))
+    }
+
+    /// Waits until the GPU has done all work of this process.
+    ///
+    /// # Errors
+    /// The driver's, those of the work among them.
+    pub fn synchronize(&self) -> Result<()> {
+        self.0.synchronize().map_err(|error| failed("waiting for the GPU", &error))
+    }
+}
+
+impl DeviceMemory {
+    /// So many bytes, whose values are not known.
+    ///
+    /// # Errors
+    /// The driver's, where there are not as many.
+    pub fn new(gpu: Gpu, bytes: usize) -> Result<Self> {
+        let start = gpu.0.allocate(bytes);
+        let start = start.map_err(|error| failed(&format!("allocating {bytes} bytes of the GPU"), &error))?;
+        Ok(Self { gpu, start, bytes })
+    }
+
+    /// The address of the first byte, for a [`VariantPack`](crate::VariantPack). It is at least 256 bytes aligned.
+    pub fn as_ptr(&self) -> *mut c_void {
+        self.start
+    }
+
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Copies bytes to the GPU, behind so many of the memory's, and waits.
+    ///
+    /// # Errors
+    /// The driver's, and an argument error where the bytes would end behind the memory.
+    pub fn upload(&self, offset: usize, from: &[u8]) -> Result<()> {
+        let to = self.at(offset, from.len())?;
+        // SAFETY: the memory has as many bytes behind the offset.
+        unsafe { self.gpu.0.upload(to, from) }.map_err(|error| failed("copying to the GPU", &error))
+    }
+
+    /// Copies bytes from the GPU, from behind so many of the memory's, once the work before is done.
+    ///
+    /// # Errors
+    /// The driver's, and an argument error where the bytes would end behind the memory.
+    pub fn download(&self, offset: usize, to: &mut [u8]) -> Result<()> {
+        let from = self.at(offset, to.len())?;
+        // SAFETY: the memory has as many bytes behind the offset.
+        unsafe { self.gpu.0.download(to, from) }.map_err(|error| failed("copying from the GPU", &error))
+    }
+
+    fn at(&self, offset: usize, count: usize) -> Result<*mut c_void> {
+        match offset.checked_add(count) {
+            Some(end) if end <= self.bytes => Ok(self.start.wrapping_byte_add(offset)),
+            _ => Err(Error::Argument(format!(
+                "{count} bytes behind {offset} of device memory, expected to end within its {} bytes",
+                self.bytes
+            ))),
+        }
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        // SAFETY: the memory is that of this GPU, and this is its last use.
+        unsafe { self.gpu.0.free(self.start) };
+    }
+}
