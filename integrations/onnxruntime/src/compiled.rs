@@ -5,11 +5,11 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use hipdnn::graph::Graph;
-use hipdnn::{Engine, EngineConfig, ExecutionPlan, GraphBuilder, OperationGraph, VariantPack};
+use hipdnn::{ExecutionPlan, GraphBuilder, OperationGraph, VariantPack};
 
 use crate::failure::{Failure, Result};
-use crate::library::Library;
-use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Reason, View, Work, elements};
+use crate::library::{Engines, Library};
+use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Program, Reason, View, Work, elements};
 use crate::memory::Memory;
 use crate::model::{Element, Model, ValueId};
 use crate::operators;
@@ -21,9 +21,11 @@ use crate::shapes;
 use crate::threads::{Parallel, Threads};
 
 mod bits;
+mod device;
 mod host;
 mod slab;
 
+use device::{Copies, OnGpu};
 use slab::Slab;
 
 /// The most integers that an input may have which decides a shape.
@@ -53,7 +55,9 @@ pub struct Subgraph {
     model: Model,
     options: Options,
     library: &'static Library,
-    engine: i64,
+    engines: Engines,
+    /// What it has on a GPU, where that computes.
+    on_gpu: Option<OnGpu>,
     /// The inputs whose integers decide shapes.
     parameters: Vec<usize>,
     /// Those used last are at the end.
@@ -76,6 +80,7 @@ pub struct Prepared {
     workspace: usize,
     outputs: Vec<Vec<i64>>,
     data: HashMap<usize, Arc<Memory>>,
+    copies: Copies,
 }
 
 enum Ready {
@@ -83,18 +88,38 @@ enum Ready {
     Host { title: String, host: Host, reads: Vec<Bound>, writes: Bound },
 }
 
-/// Asks an engine whether it computes the graphs of a program.
-pub fn check(library: &Library, engine: i64, graphs: &Graphs) -> Result<()> {
+/// Asks engines whether they compute the graphs of a program.
+pub fn check(library: &Library, engines: &Engines, graphs: &Graphs) -> Result<()> {
     for stage in &graphs.stages {
         if let Work::Graph { graph, .. } = &stage.work {
-            library.with_handle(|handle| {
-                let graph = GraphBuilder::from(graph.as_ref().clone()).build(handle)?;
-                Engine::new(&graph, engine)?;
-                Ok(())
-            })?;
+            with_graph(library, graph, |graph| engines.check(graph))?;
         }
     }
     Ok(())
+}
+
+fn with_graph<R>(
+    library: &Library,
+    graph: &Graph,
+    f: impl FnOnce(&OperationGraph) -> Result<R>,
+) -> Result<R> {
+    library.with_handle(|handle| f(&GraphBuilder::from(graph.clone()).build(handle)?))
+}
+
+/// Divides a program as its engines compute it.
+pub fn divide(
+    library: &Library,
+    engines: &Engines,
+    program: &Program,
+    name: &str,
+) -> std::result::Result<Graphs, String> {
+    match engines {
+        Engines::One(_) => program.divide(name),
+        Engines::OfGpu(..) => {
+            let accepts = |graph: &Graph| with_graph(library, graph, |graph| Ok(engines.accept(graph)));
+            program.divide_into_parts(name, &|graph| accepts(graph).unwrap_or(false))
+        }
+    }
 }
 
 impl Subgraph {
@@ -104,7 +129,7 @@ impl Subgraph {
         model: Model,
         options: Options,
         library: &'static Library,
-        engine: i64,
+        engines: Engines,
         saved: HashMap<String, Vec<u8>>,
     ) -> Result<Self> {
         let mut model = model;
@@ -125,7 +150,8 @@ impl Subgraph {
             model,
             options,
             library,
-            engine,
+            on_gpu: engines.gpu().map(OnGpu::new),
+            engines,
             parameters,
             plans: Mutex::default(),
             scratch: Mutex::default(),
@@ -198,12 +224,17 @@ impl Subgraph {
 
     fn prepare(&self, dims: &[&[i64]], integers: &Integers) -> Result<Prepared> {
         let graphs = self.lower(dims, integers)?;
+        let copies = match &self.on_gpu {
+            Some(on_gpu) => Copies::of(on_gpu.gpu(), &graphs)?,
+            None => Copies::default(),
+        };
         let mut prepared = Prepared {
             stages: Vec::new(),
             scratch: graphs.scratch,
             workspace: 0,
             outputs: graphs.outputs,
             data: graphs.data,
+            copies,
         };
         for stage in graphs.stages {
             prepared.stages.push(match stage.work {
@@ -212,7 +243,7 @@ impl Subgraph {
                 }
                 Work::Graph { graph, bindings, constant_weights } => {
                     let title = self.title(&graph);
-                    let plan = self.stage(*graph, constant_weights)?;
+                    let plan = self.stage(*graph, constant_weights, &title)?;
                     prepared.workspace = prepared.workspace.max(plan.workspace_size()?);
                     Ready::Plan { title, plan, bindings }
                 }
@@ -249,7 +280,7 @@ impl Subgraph {
     }
 
     /// The plan of a graph, which shapes may have in common: weights are packed once for all of them.
-    fn stage(&self, graph: Graph, constant_weights: bool) -> Result<Arc<ExecutionPlan>> {
+    fn stage(&self, graph: Graph, constant_weights: bool, title: &str) -> Result<Arc<ExecutionPlan>> {
         let key = format!("{constant_weights} {:?} {:?}", graph.nodes, graph.tensors);
         let stages = || self.stages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = stages().get(&key).and_then(Weak::upgrade) {
@@ -262,15 +293,29 @@ impl Subgraph {
                 return Ok(plan);
             }
             let graph: OperationGraph = GraphBuilder::from(graph).build(handle)?;
-            let engine = Engine::new(&graph, self.engine)?;
-            let config = EngineConfig::new(&engine, &self.options.settings(constant_weights))?;
-            Ok(ExecutionPlan::new(&config)?)
+            self.engines.plan(&graph, &self.options.settings(constant_weights))
         });
-        let plan = Arc::new(plan.map_err(|failure| self.failure(&failure.text))?);
+        let plan = plan.map_err(|failure| Failure::ep(format!("subgraph {title}: {}", failure.text)))?;
+        let plan = Arc::new(plan);
         let mut stages = stages();
         stages.retain(|_, plan| plan.strong_count() > 0);
         stages.insert(key, Arc::downgrade(&plan));
         Ok(plan)
+    }
+
+    /// Whether every run finds the same elements in an input.
+    fn is_constant(&self, input: usize) -> bool {
+        let value = self.model.inputs.get(input).and_then(|id| self.model.values.get(*id));
+        value.is_some_and(|value| value.is_constant)
+    }
+
+    /// The bytes of each output with these dimensions.
+    fn output_sizes(&self, dims: &[Vec<i64>]) -> Vec<usize> {
+        let size = |(id, dims): (&ValueId, &Vec<i64>)| {
+            let element = self.model.values.get(*id).and_then(|value| value.element);
+            usize::try_from(elements(dims)).unwrap_or(0) * element.map_or(0, |element| element.size())
+        };
+        self.model.outputs.iter().zip(dims).map(size).collect()
     }
 
     fn failure(&self, text: &str) -> Failure {
@@ -302,7 +347,8 @@ impl Subgraph {
         let outputs = model.outputs.iter().map(|id| lowering.of(*id).cloned()).collect::<Option<Vec<View>>>();
         let outputs = outputs.ok_or_else(|| self.failure("an output is not computed"))?;
         let program = &mut lowering.program;
-        program.finish(&outputs).and_then(|()| program.divide(&self.name)).map_err(|text| self.failure(&text))
+        program.finish(&outputs).map_err(|text| self.failure(&text))?;
+        divide(self.library, &self.engines, program, &self.name).map_err(|text| self.failure(&text))
     }
 
     /// Executes the subgraph. `output` makes output `at` with its dimensions, and answers its first element; `parallel` has threads for
@@ -330,6 +376,10 @@ impl Subgraph {
         let prepared = self.plan(&dims, &integers)?;
         let outputs = prepared.outputs.iter().enumerate().map(|(at, dims)| output(at, dims));
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
+        if let Some(on_gpu) = &self.on_gpu {
+            // SAFETY: the caller vouches for inputs and outputs.
+            return unsafe { on_gpu.run(self, &prepared, inputs, &outputs, parallel) };
+        }
         let scratch = self.take_scratch(prepared.scratch + prepared.workspace)?;
         // SAFETY: the caller vouches for inputs and outputs; the scratch memory has room for both of its parts.
         let done = unsafe { self.run(&prepared, inputs, &outputs, scratch.as_ptr(), parallel) };

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::compiled::{self, Subgraph};
 use crate::context;
 use crate::failure::{Failure, Result};
-use crate::library::Library;
+use crate::library::{Engines, Library};
 use crate::lowering::{Lowering, Work};
 use crate::model::{self, Model};
 use crate::options::{Options, Pool};
@@ -42,7 +42,7 @@ pub struct Ep {
     options: Options,
     logger: *const OrtLogger,
     library: &'static Library,
-    engine: i64,
+    engines: Engines,
     /// What compiled models are made for.
     compatibility: CString,
     /// Whether nodes of a graph were taken.
@@ -55,7 +55,7 @@ impl Ep {
     /// A provider, owned by whoever calls until it is given to [`Ep::release`].
     pub fn create(ort: Ort, options: Options, logger: *const OrtLogger) -> Result<*mut OrtEp> {
         let library = Library::open()?;
-        let engine = library.engine(&options.engine)?;
+        let engines = library.engines(&options)?;
         let base = OrtEp {
             ort_version_supported: ort.version,
             get_name,
@@ -77,7 +77,7 @@ impl Ep {
             options,
             logger,
             library,
-            engine,
+            engines,
             compatibility,
             has_taken: AtomicBool::new(false),
             answers: Mutex::default(),
@@ -98,7 +98,7 @@ impl Ep {
 
     /// Whether the engine computes what a node was lowered to: each graph is asked about once.
     fn ask(&self, lowering: &Lowering<'_>) -> std::result::Result<(), String> {
-        let graphs = lowering.program.divide("node")?;
+        let graphs = compiled::divide(self.library, &self.engines, &lowering.program, "node")?;
         let mut text = String::new();
         for stage in &graphs.stages {
             if let Work::Graph { graph, .. } = &stage.work {
@@ -110,7 +110,7 @@ impl Ep {
         if let Some(answer) = answers().get(&text) {
             return answer.clone();
         }
-        let answer = compiled::check(self.library, self.engine, &graphs).map_err(|failure| failure.text);
+        let answer = compiled::check(self.library, &self.engines, &graphs).map_err(|failure| failure.text);
         answers().insert(text, answer.clone());
         answer
     }
@@ -170,7 +170,7 @@ impl Ep {
         if options.pool == Pool::Auto {
             options.pool = if count > FEW_SUBGRAPHS { Pool::Session } else { Pool::Engine };
         }
-        let subgraph = Subgraph::new(&name, model, options, self.library, self.engine, saved)?;
+        let subgraph = Subgraph::new(&name, model, options, self.library, self.engines.clone(), saved)?;
         Ok((subgraph, path))
     }
 

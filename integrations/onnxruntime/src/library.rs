@@ -4,9 +4,11 @@ use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use hipdnn::{Backend, Handle};
+use hipdnn::hardware::Gpu;
+use hipdnn::{Backend, Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph};
 
 use crate::failure::{Failure, Result};
+use crate::options::{CPU_ENGINE, Device, Options};
 use crate::threads::Threads;
 
 /// The library with handles that no thread uses at the moment.
@@ -59,17 +61,103 @@ impl Library {
         result
     }
 
-    /// The id of the engine with a name.
-    pub fn engine(&self, name: &str) -> Result<i64> {
+    /// The engines that the options ask for.
+    pub fn engines(&self, options: &Options) -> Result<Engines> {
         let engines = self.with_handle(|handle| Ok(handle.engines()?))?;
-        engines.iter().find(|engine| engine.name == name).map(|engine| engine.id).ok_or_else(|| {
-            let names: Vec<&str> = engines.iter().map(|engine| engine.name.as_str()).collect();
-            Failure::argument(format!(
-                "engine {name}: {} has no engine of this name, expected one of {}",
-                self.backend.path(),
-                if names.is_empty() { "none: it found no plugins".to_owned() } else { names.join(", ") }
-            ))
-        })
+        let known = |engines: &[&EngineInfo]| match engines {
+            [] => "none: it found no plugins".to_owned(),
+            some => some.iter().map(|engine| engine.name.as_str()).collect::<Vec<_>>().join(", "),
+        };
+        let of_device = |engine: &&EngineInfo| {
+            let is_cpu = engine.name.starts_with("CPU_");
+            is_cpu == (options.device == Device::Cpu)
+        };
+        let all: Vec<&EngineInfo> = engines.iter().filter(of_device).collect();
+        let path = self.backend.path();
+        let name = match (&options.engine, options.device) {
+            (Some(name), _) => Some(name.as_str()),
+            (None, Device::Cpu) => Some(CPU_ENGINE),
+            (None, Device::Gpu) => None,
+        };
+        let chosen: Vec<EngineInfo> = all
+            .iter()
+            .filter(|engine| name.is_none_or(|name| engine.name == name))
+            .map(|engine| EngineInfo::clone(engine))
+            .collect();
+        match (chosen.as_slice(), options.device) {
+            ([], _) => Err(Failure::argument(format!(
+                "engine {}: {path} has no engine of this name for the device, expected one of {}",
+                name.unwrap_or("of a GPU"),
+                known(&all)
+            ))),
+            ([engine, ..], Device::Cpu) => Ok(Engines::One(engine.id)),
+            (_, Device::Gpu) => match Gpu::find() {
+                Ok(gpu) => Ok(Engines::OfGpu(gpu, chosen)),
+                Err(error) => Err(Failure::argument(format!("option device: is \"gpu\", and {error}"))),
+            },
+        }
+    }
+}
+
+/// The engines that a session computes with.
+#[derive(Clone, Debug)]
+pub enum Engines {
+    /// One, on the application's memory.
+    One(i64),
+    /// Whichever of these the library finds best for a graph, on the memory of a GPU.
+    OfGpu(Gpu, Vec<EngineInfo>),
+}
+
+impl Engines {
+    /// The GPU, where they compute on one.
+    pub fn gpu(&self) -> Option<Gpu> {
+        match self {
+            Self::One(_) => None,
+            Self::OfGpu(gpu, _) => Some(*gpu),
+        }
+    }
+
+    /// Those of a GPU that can compute a graph, best first.
+    fn offered(&self, graph: &OperationGraph) -> Result<Vec<i64>> {
+        let Self::OfGpu(_, own) = self else { return Ok(Vec::new()) };
+        let offer = graph.offer()?;
+        let is_own = |id: &i64| own.iter().any(|engine| engine.id == *id);
+        Ok(offer.engines.into_iter().filter(is_own).collect())
+    }
+
+    /// Whether one of them computes a graph.
+    pub fn accept(&self, graph: &OperationGraph) -> bool {
+        match self {
+            Self::One(id) => Engine::new(graph, *id).is_ok(),
+            Self::OfGpu(..) => self.offered(graph).is_ok_and(|engines| !engines.is_empty()),
+        }
+    }
+
+    /// The error says why none of them computes a graph.
+    pub fn check(&self, graph: &OperationGraph) -> Result<()> {
+        match self {
+            Self::One(id) => Engine::new(graph, *id).map(|_| ()).map_err(Failure::from),
+            Self::OfGpu(..) if self.accept(graph) => Ok(()),
+            Self::OfGpu(_, own) => {
+                let reason = |engine: &EngineInfo| format!("{}: {}", engine.name, graph.reason(engine, ""));
+                let reasons: Vec<String> = own.iter().map(reason).collect();
+                Err(Failure::ep(format!("no engine of the GPU computes it: {}", reasons.join("; "))))
+            }
+        }
+    }
+
+    /// A plan of the best of them.
+    pub fn plan(&self, graph: &OperationGraph, settings: &[KnobSetting]) -> Result<ExecutionPlan> {
+        match self {
+            Self::One(id) => {
+                let engine = Engine::new(graph, *id)?;
+                Ok(ExecutionPlan::new(&EngineConfig::new(&engine, settings)?)?)
+            }
+            Self::OfGpu(..) => match self.offered(graph)?.as_slice() {
+                [] => self.check(graph).and(Err(Failure::ep("no engine of the GPU computes it"))),
+                some => Ok(ExecutionPlan::of_first(graph, some)?.0),
+            },
+        }
     }
 }
 

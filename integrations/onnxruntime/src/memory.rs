@@ -1,6 +1,6 @@
 //! Memory of the program's own.
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use crate::failure::{Failure, Result};
@@ -21,12 +21,12 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// So many bytes, or an error where there are not as many.
+    /// So many bytes, all 0, or an error where there are not as many.
     pub fn new(bytes: usize) -> Result<Self> {
         let none = || Failure::ep(format!("hipDNN: {bytes} bytes of scratch memory cannot be allocated"));
         let layout = Layout::from_size_align(bytes.max(ALIGNMENT), ALIGNMENT).map_err(|_| none())?;
         // SAFETY: the layout has a size above 0.
-        let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(none)?;
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
         Ok(Self { start, layout })
     }
 
@@ -41,6 +41,12 @@ impl Memory {
     /// Its first byte.
     pub fn as_ptr(&self) -> *mut u8 {
         self.start.as_ptr()
+    }
+
+    /// Its bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: all bytes were written when the memory was made; constants, which alone are read this way, are not written again.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
     }
 
     /// How many bytes it has.

@@ -9,6 +9,9 @@ use crate::failure::{Failure, Result};
 /// What every entry of ours begins with: ONNX Runtime's prefix and the provider's name in lower case.
 pub const PREFIX: &str = "ep.hipdnnexecutionprovider.";
 
+/// The engine of processors.
+pub const CPU_ENGINE: &str = "CPU_ENGINE";
+
 /// The most plans that a subgraph keeps, one for each shape.
 const PLANS: usize = 16;
 
@@ -19,6 +22,15 @@ pub enum Take {
     Profitable,
     /// All.
     All,
+}
+
+/// What computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// The processors, with the application's memory.
+    Cpu,
+    /// The AMD or NVIDIA GPU of the process, where the provider keeps constants and what is between its nodes.
+    Gpu,
 }
 
 /// Whose threads compute.
@@ -46,8 +58,10 @@ pub struct Wanted {
 /// The options of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The engine that computes.
-    pub engine: String,
+    /// What computes.
+    pub device: Device,
+    /// The engine that computes; without one `CPU_ENGINE`, or whichever engine of the GPU is best for a part.
+    pub engine: Option<String>,
     /// The most threads that an execution uses; 0 is one for each processor.
     pub threads: i64,
     /// Whose threads compute.
@@ -69,7 +83,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            engine: "CPU_ENGINE".to_owned(),
+            device: Device::Cpu,
+            engine: None,
             threads: 0,
             pool: Pool::Auto,
             deterministic: false,
@@ -109,9 +124,14 @@ impl Options {
                 number.ok_or_else(|| wrong(&format!("an integer from {least} to {most}")))
             };
             match name {
-                "device" if value == "cpu" => {}
-                "device" => return Err(wrong("cpu, the only device of this release")),
-                "engine" if !value.is_empty() => options.engine = value.to_owned(),
+                "device" => {
+                    options.device = match value {
+                        "cpu" => Device::Cpu,
+                        "gpu" => Device::Gpu,
+                        _ => return Err(wrong("cpu or gpu")),
+                    }
+                }
+                "engine" if !value.is_empty() => options.engine = Some(value.to_owned()),
                 "engine" => return Err(wrong("the name of an engine")),
                 "threads" => options.threads = whole(0, 256)?,
                 "pool" => {
@@ -145,10 +165,19 @@ impl Options {
         Ok(options)
     }
 
+    /// What a compiled model says of its engine.
+    pub fn engine_name(&self) -> &str {
+        match (&self.engine, self.device) {
+            (Some(name), _) => name,
+            (None, Device::Cpu) => CPU_ENGINE,
+            (None, Device::Gpu) => "engines of a GPU",
+        }
+    }
+
     /// The knobs of a plan.
     pub fn settings(&self, constant_weights: bool) -> Vec<KnobSetting> {
         // Other engines lack these, and the library would warn at each plan.
-        let own = self.engine == "CPU_ENGINE";
+        let own = self.device == Device::Cpu && self.engine.as_deref().is_none_or(|name| name == CPU_ENGINE);
         let set = |id: &str, value: i64| KnobSetting { id: id.to_owned(), value: KnobValue::Int(value) };
         let mut settings = Vec::new();
         if own && self.threads > 0 {
@@ -198,6 +227,7 @@ mod tests {
     #[test]
     fn options_are_read() {
         assert_eq!(Options::read([]).unwrap(), Options::default());
+        assert_eq!(read("device", "gpu").unwrap().device, Device::Gpu);
         assert_eq!(read("threads", "3").unwrap().threads, 3);
         assert_eq!(read("take", "all").unwrap().take, Take::All);
         let knobs = read("knobs", "convolution=5, x=0.5,y=z").unwrap().knobs;
@@ -210,7 +240,7 @@ mod tests {
         for (name, value, expected) in [
             ("threads", "many", "an integer from 0 to 256"),
             ("threads", "-1", "an integer from 0 to 256"),
-            ("device", "gpu", "cpu"),
+            ("device", "tpu", "cpu or gpu"),
             ("take", "some", "profitable or all"),
             ("pool", "other", "auto, session or engine"),
             ("deterministic", "2", "0 or 1"),

@@ -1,4 +1,5 @@
-"""Latency of the networks beside CPUExecutionProvider: sessions in turns, medians, ratios above 1 where the provider is faster."""
+"""Latency of the networks beside CPUExecutionProvider, or on a GPU beside PyTorch's functions: sessions in turns, medians, ratios above 1
+where the provider is faster."""
 
 import argparse
 import csv
@@ -63,9 +64,14 @@ def main():
     parser.add_argument("--batch", type=int, nargs="*", default=[1, 8])
     parser.add_argument("--bytes", choices=["QDQ", "QOperator"], help="quantize the networks first")
     parser.add_argument("--csv", help="a file that gets a line for each case")
+    parser.add_argument("--gpu", action="store_true", help="on a GPU, beside PyTorch")
     parser.add_argument("words", nargs="*")
     arguments = parser.parse_args()
-    rows = []
+    peer, rows = "CPUExecutionProvider", []
+    if arguments.gpu:
+        import peer as pytorch
+
+        peer = "PyTorch"
     for name, make in networks.NETWORKS.items():
         if arguments.words and not any(word in name for word in arguments.words):
             continue
@@ -74,9 +80,14 @@ def main():
             feeds = networks.inputs(shapes, batch)
             if arguments.bytes:
                 model = in_bytes(model, arguments.bytes, shapes, batch)
+            settings = {"pool": arguments.pool, **({"device": "gpu"} if arguments.gpu else {})}
+
+            def other(model=model):
+                return pytorch.Session(model) if arguments.gpu else provider.plain(model, arguments.threads)
+
             makers = (
-                lambda model=model: provider.session(model, {"pool": arguments.pool}, arguments.threads),
-                lambda model=model: provider.plain(model, arguments.threads),
+                lambda model=model, settings=settings: provider.session(model, settings, arguments.threads),
+                other,
             )
             made, first, sessions = [], [], [None, None]
             for turn in range(arguments.creations):
@@ -86,8 +97,7 @@ def main():
                     sessions[which], *spent[which] = creation(makers[which], feeds)
                 made.append((spent[0][0], spent[1][0]))
                 first.append((spent[0][1], spent[1][1]))
-            for session in sessions:
-                session.run(None, feeds)
+            apart = provider.difference(*(session.run(None, feeds)[0] for session in sessions))
             times = []
             for turn in range(arguments.rounds):
                 spent = [None, None]
@@ -96,11 +106,11 @@ def main():
                 times.append(spent)
             own, plain, ratio = ratios(times)
             row = [name, batch, round(own, 2), round(plain, 2), round(ratio, 2)]
-            row += [round(1 / ratios(of)[2], 2) for of in (made, first)]
+            row += [round(1 / ratios(of)[2], 2) for of in (made, first)] + [f"{apart:.0e}", peer]
             rows.append(row)
             print(
-                "{:16} batch {:2}: {:8} ms, CPUExecutionProvider {:8} ms, ratio {:5}, creation {:5} times as long, with the first run {:5} times".format(
-                    *row
+                "{:16} batch {:2}: {:8} ms, {peer} {:8} ms, ratio {:5}, creation {:5} times as long, with the first run {:5} times, {} apart".format(
+                    *row[:-1], peer=peer
                 ),
                 flush=True,
             )
@@ -111,7 +121,7 @@ def main():
             writer = csv.writer(file)
             machine = f"{platform.machine()}, {arguments.threads} threads, ONNX Runtime {ort.__version__}, {time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.0f}"
             writer.writerow(
-                ["network", "batch", "hipdnn_ms", "cpu_ms", "ratio", "creation_ratio", "first_run_ratio", machine]
+                ["network", "batch", "hipdnn_ms", "peer_ms", "ratio", "creation_ratio", "first_run_ratio", "apart", "peer", machine]
             )
             writer.writerows(rows)
     return 0

@@ -9,6 +9,8 @@ import onnxruntime as ort
 
 NAME = "HipDNNExecutionProvider"
 LIBRARY = os.environ["HIPDNN_ORT_LIBRARY"]
+# Tests run on a GPU where this says so.
+DEVICE = os.environ.get("HIPDNN_ORT_DEVICE", "cpu")
 VERSION = int(ort.__version__.split(".")[1])
 
 ort.set_default_logger_severity(4)
@@ -26,7 +28,7 @@ def options(threads=0):
 def session(model, settings=None, threads=0):
     """A session of the provider, with ONNX Runtime's own for the rest."""
     of = options(threads)
-    settings = {**({"threads": str(threads)} if threads else {}), **(settings or {})}
+    settings = {"device": DEVICE, **({"threads": str(threads)} if threads else {}), **(settings or {})}
     of.add_provider_for_devices(DEVICES, settings)
     # What fails must not be tried again without the provider.
     return ort.InferenceSession(model, of, enable_fallback=0)

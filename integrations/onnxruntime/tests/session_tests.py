@@ -123,7 +123,7 @@ def test_options():
     refused(lambda: provider.session(data, {"threads": "many"}), "threads", "many", "an integer from 0 to 256")
     refused(lambda: provider.session(data, {"speed": "1"}), "speed", "is unknown")
     refused(lambda: provider.session(data, {"engine": "NONE"}), "engine NONE", "CPU_ENGINE")
-    refused(lambda: provider.session(data, {"device": "gpu"}), "device", "cpu")
+    refused(lambda: provider.session(data, {"device": "tpu"}), "device", "cpu or gpu")
     wrong = provider.session(data, {"take": "all", "knobs": "convolution=99"})
     refused(lambda: wrong.run(None, images(1, 8, 6, 6)), "subgraph", "convolution")
     plain = provider.plain(data)

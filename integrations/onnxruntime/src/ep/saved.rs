@@ -37,7 +37,7 @@ fn text(of: &str) -> Result<CString> {
 
 /// The node for a subgraph of the model at `path`.
 pub(super) fn node(ort: Ort, subgraph: &Subgraph, options: &Options, path: &Path) -> Result<*mut OrtNode> {
-    let entries = context::save(subgraph, &options.engine, &options.context, path)?;
+    let entries = context::save(subgraph, options.engine_name(), &options.context, path)?;
     let mut attributes = Attributes { ort, list: Vec::with_capacity(entries.len()) };
     for (name, entry) in &entries {
         let name = text(name)?;

@@ -3,6 +3,7 @@
 //! A value is a [`View`] of a buffer. What only changes the layout (a reshape, a transpose, a slice) makes another view and computes nothing.
 
 mod as_read;
+mod parts;
 mod plan;
 mod program;
 mod view;

@@ -124,7 +124,7 @@ fn weights(operation: &Operation) -> Option<i64> {
     }
 }
 
-fn pointwise(step: &Step) -> Option<&Pointwise> {
+pub(super) fn pointwise(step: &Step) -> Option<&Pointwise> {
     match step {
         Step::Node { operation: Operation::Pointwise(operation), .. } => Some(operation),
         _ => None,
@@ -133,9 +133,11 @@ fn pointwise(step: &Step) -> Option<&Pointwise> {
 
 /// How a buffer is used.
 #[derive(Default)]
-struct Use {
-    writers: Vec<(usize, i64)>,
-    readers: Vec<(usize, i64)>,
+pub(super) struct Use {
+    /// The steps that write it, each with its tensor.
+    pub(super) writers: Vec<(usize, i64)>,
+    /// The steps that read it.
+    pub(super) readers: Vec<(usize, i64)>,
 }
 
 impl Program {
@@ -143,8 +145,18 @@ impl Program {
     pub fn divide(&self, name: &str) -> Result<Graphs, String> {
         let uses = self.uses();
         let levels = self.levels(&uses);
-        let is_virtual = |buffer: usize| self.is_virtual(buffer, &uses, &levels);
-        let (offsets, scratch) = self.place(&uses, &levels, &is_virtual);
+        self.staged(name, &uses, &levels)
+    }
+
+    /// The program whose steps have levels.
+    pub(super) fn staged(
+        &self,
+        name: &str,
+        uses: &HashMap<usize, Use>,
+        levels: &[usize],
+    ) -> Result<Graphs, String> {
+        let is_virtual = |buffer: usize| self.is_virtual(buffer, uses, levels);
+        let (offsets, scratch) = self.place(uses, levels, &is_virtual);
         let place = |id: i64| -> Option<Place> {
             let view = self.view(id)?;
             let bytes = usize::try_from(view.offset).ok()?.checked_mul(view.element.size())?;
@@ -158,14 +170,9 @@ impl Program {
         let mut stages = Vec::new();
         let last = levels.iter().copied().max().map_or(0, |last| last + 1);
         for level in 0..last {
-            let here: Vec<&Step> = self
-                .steps
-                .iter()
-                .zip(&levels)
-                .filter(|(_, of)| **of == level)
-                .map(|(step, _)| step)
-                .collect();
-            let work = self.works(&here, name, &uses, &is_virtual, &place);
+            let here: Vec<&Step> =
+                self.steps.iter().zip(levels).filter(|(_, of)| **of == level).map(|(step, _)| step).collect();
+            let work = self.works(&here, name, uses, &is_virtual, &place);
             let work = work.ok_or("the program names a tensor that it does not have")?;
             stages.extend(work.into_iter().map(|work| Stage { work }));
         }
@@ -176,7 +183,7 @@ impl Program {
         Ok(Graphs { stages, scratch, outputs: self.outputs.clone(), data: data.collect() })
     }
 
-    fn uses(&self) -> HashMap<usize, Use> {
+    pub(super) fn uses(&self) -> HashMap<usize, Use> {
         let mut uses: HashMap<usize, Use> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
             let (reads, writes) = step.tensors();
@@ -295,7 +302,7 @@ impl Program {
     }
 
     /// Whether a buffer is one tensor of one graph.
-    fn is_virtual(&self, buffer: usize, uses: &HashMap<usize, Use>, levels: &[usize]) -> bool {
+    pub(super) fn is_virtual(&self, buffer: usize, uses: &HashMap<usize, Use>, levels: &[usize]) -> bool {
         let is_scratch = self.buffers.get(buffer).is_some_and(|buffer| matches!(buffer.kind, Kind::Scratch));
         let Some(of) = uses.get(&buffer) else { return false };
         let [(writer, id)] = of.writers.as_slice() else { return false };
@@ -350,7 +357,7 @@ impl Program {
     }
 
     /// What the steps of a level are: the provider's own one by one, or a graph.
-    fn works(
+    pub(super) fn works(
         &self,
         steps: &[&Step],
         name: &str,

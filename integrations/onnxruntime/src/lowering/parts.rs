@@ -1,0 +1,213 @@
+//! A program divided for engines that compute a few operations at a time, as those of GPUs do: each part is a graph that an engine accepts.
+//!
+//! What one node of the model became is tried together first. Then element-wise parts join the part whose result they alone read, as its
+//! epilogue.
+
+use std::collections::HashMap;
+
+use hipdnn::graph::{Graph, Operation};
+
+use super::plan::{Graphs, Place, Use, Work, pointwise};
+use super::program::{Kind, Program, Step};
+use super::view::View;
+
+/// The most operations of a part: engines refuse more, and take long to.
+const MOST: usize = 8;
+
+/// Places in [`Program::steps`], rising.
+type Part = Vec<usize>;
+
+impl Program {
+    /// Divides the program into graphs that are accepted, but for single operations, which are not asked about.
+    pub fn divide_into_parts(&self, name: &str, accepts: &dyn Fn(&Graph) -> bool) -> Result<Graphs, String> {
+        let program = self.packed_where_refused(accepts)?;
+        program.divided(name, accepts)
+    }
+
+    fn divided(&self, name: &str, accepts: &dyn Fn(&Graph) -> bool) -> Result<Graphs, String> {
+        let uses = self.uses();
+        let is_accepted = |part: &[usize]| {
+            part.len() <= MOST
+                && self.is_graph(part, &uses)
+                && self.graph_of(part, &uses).is_some_and(|graph| accepts(&graph))
+        };
+        let mut parts: Vec<Option<Part>> =
+            self.nodes_of_the_model(&is_accepted).into_iter().map(Some).collect();
+        for at in 0..parts.len() {
+            while let Some((before, joined)) = self.joined(&parts, at, &uses, &is_accepted) {
+                if let Some(slot) = parts.get_mut(before) {
+                    *slot = None;
+                }
+                if let Some(slot) = parts.get_mut(at) {
+                    *slot = Some(joined);
+                }
+            }
+        }
+        let mut levels = vec![0; self.steps.len()];
+        for (at, part) in parts.iter().flatten().enumerate() {
+            for step in part {
+                let is_host = matches!(self.steps.get(*step), Some(Step::Host { .. }));
+                if let Some(level) = levels.get_mut(*step) {
+                    *level = 3 * at + if is_host { 2 } else { 0 };
+                }
+            }
+        }
+        self.staged(name, &uses, &levels)
+    }
+
+    /// The steps of each node of the model together where that is accepted, else one by one.
+    fn nodes_of_the_model(&self, is_accepted: &dyn Fn(&[usize]) -> bool) -> Vec<Part> {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut at = 0;
+        let name_of = |at: usize| match self.steps.get(at) {
+            Some(Step::Node { name, .. }) => Some(name),
+            _ => None,
+        };
+        while at < self.steps.len() {
+            let name = name_of(at);
+            let same = (at..self.steps.len()).take_while(|step| name.is_some() && name_of(*step) == name);
+            let all: Part = same.collect();
+            match all.len() {
+                0 | 1 => parts.push(vec![at]),
+                _ if is_accepted(&all) => parts.push(all.clone()),
+                _ => parts.extend(all.iter().map(|step| vec![*step])),
+            }
+            at += all.len().max(1);
+        }
+        parts
+    }
+
+    /// An earlier part whose only reader is the element-wise part at a place, and both together, if that is accepted.
+    fn joined(
+        &self,
+        parts: &[Option<Part>],
+        at: usize,
+        uses: &HashMap<usize, Use>,
+        is_accepted: &dyn Fn(&[usize]) -> bool,
+    ) -> Option<(usize, Part)> {
+        let own = parts.get(at)?.as_ref()?;
+        if !own.iter().all(|step| self.steps.get(*step).is_some_and(|step| pointwise(step).is_some())) {
+            return None;
+        }
+        let writers = own.iter().filter_map(|step| self.steps.get(*step)).flat_map(|step| step.tensors().0);
+        let writers = writers.filter_map(|id| match uses.get(&self.view(id)?.buffer)?.writers.as_slice() {
+            [(writer, written)] if *written == id => Some(*writer),
+            _ => None,
+        });
+        for writer in writers.filter(|writer| !own.contains(writer)) {
+            let before =
+                parts.iter().position(|part| part.as_ref().is_some_and(|part| part.contains(&writer)));
+            let Some((place, part)) = before.and_then(|place| Some((place, parts.get(place)?.as_ref()?)))
+            else {
+                continue;
+            };
+            if place < at && self.is_read_by(part, own, uses) {
+                let joined: Part = part.iter().chain(own).copied().collect();
+                if is_accepted(&joined) {
+                    return Some((place, joined));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether what a part computes is in memory of its own, and read by itself and another part alone.
+    fn is_read_by(&self, part: &[usize], other: &[usize], uses: &HashMap<usize, Use>) -> bool {
+        part.iter().all(|step| {
+            let Some(step @ Step::Node { .. }) = self.steps.get(*step) else { return false };
+            step.tensors().1.into_iter().all(|id| {
+                let Some(view) = self.view(id) else { return false };
+                let buffer = self.buffers.get(view.buffer);
+                let (Some(of), Some(Kind::Scratch)) = (uses.get(&view.buffer), buffer.map(|of| &of.kind))
+                else {
+                    return false;
+                };
+                of.writers.len() == 1
+                    && of.readers.iter().all(|(reader, read)| {
+                        *read == id && (part.contains(reader) || other.contains(reader))
+                    })
+            })
+        })
+    }
+
+    /// Whether a part reads what it writes in the form in which it writes it: a tensor of a graph has one.
+    fn is_graph(&self, part: &[usize], uses: &HashMap<usize, Use>) -> bool {
+        let reads = part.iter().filter_map(|step| self.steps.get(*step)).flat_map(|step| step.tensors().0);
+        let is_right = |id: i64| {
+            let writers =
+                self.view(id).and_then(|view| uses.get(&view.buffer)).map(|of| of.writers.as_slice());
+            let mut own = writers.unwrap_or_default().iter().filter(|(writer, _)| part.contains(writer));
+            own.all(|(_, written)| *written == id && writers.is_some_and(|writers| writers.len() == 1))
+        };
+        reads.into_iter().all(is_right)
+    }
+
+    /// The program with copies of operands, and for results, that have gaps or another order of dimensions where an operation is refused so.
+    fn packed_where_refused(&self, accepts: &dyn Fn(&Graph) -> bool) -> Result<Self, String> {
+        let uses = self.uses();
+        let mut packed = self.clone();
+        packed.steps.clear();
+        for (at, step) in self.steps.iter().enumerate() {
+            let Step::Node { name, operation, compute } = step else {
+                packed.steps.push(step.clone());
+                continue;
+            };
+            let is_loose = |id: &i64| self.view(*id).is_some_and(|view| !view.is_packed());
+            let loose: Vec<i64> = operation.tensors().into_iter().filter(is_loose).collect();
+            let is_refused = || self.graph_of(&[at], &uses).is_some_and(|graph| !accepts(&graph));
+            if pointwise(step).is_some() || loose.is_empty() || !is_refused() {
+                packed.steps.push(step.clone());
+                continue;
+            }
+            let mut own = operation.clone();
+            let mut behind = Vec::new();
+            for id in loose {
+                let Some(view) = self.view(id).cloned() else { continue };
+                let copy = packed.scratch(view.element, &view.dims);
+                let copy = View::packed(copy, view.element, &view.dims);
+                let tensor = packed.tensor(&copy);
+                if !replace(&mut own, id, tensor) {
+                    continue;
+                }
+                if operation.outputs().contains(&id) {
+                    behind.push((copy, view));
+                } else {
+                    packed.copy(&view, &copy)?;
+                }
+            }
+            packed.steps.push(Step::Node { name: name.clone(), operation: own, compute: *compute });
+            for (from, to) in behind {
+                packed.copy(&from, &to)?;
+            }
+        }
+        Ok(packed)
+    }
+
+    /// The graph of a part, whose tensors lie anywhere.
+    fn graph_of(&self, part: &[usize], uses: &HashMap<usize, Use>) -> Option<Graph> {
+        let level = |step: usize| if part.contains(&step) { 0 } else { 3 };
+        let levels: Vec<usize> = (0..self.steps.len()).map(level).collect();
+        let steps: Vec<&Step> = part.iter().filter_map(|step| self.steps.get(*step)).collect();
+        let is_virtual = |buffer: usize| self.is_virtual(buffer, uses, &levels);
+        let works = self.works(&steps, "part", uses, &is_virtual, &|_| Some(Place::Scratch(0)))?;
+        works.into_iter().find_map(|work| match work {
+            Work::Graph { graph, .. } => Some(*graph),
+            Work::Host { .. } => None,
+        })
+    }
+}
+
+/// Has a product or a reduction read or write another tensor, if it is one.
+fn replace(operation: &mut Operation, from: i64, to: i64) -> bool {
+    let places: [&mut i64; 3] = match operation {
+        Operation::Matmul(it) => [&mut it.a, &mut it.b, &mut it.c],
+        Operation::ConvolutionForward(it) => [&mut it.x, &mut it.w, &mut it.y],
+        Operation::ConvolutionBackwardData(it) => [&mut it.dy, &mut it.w, &mut it.dx],
+        Operation::Reduction(it) => {
+            let replaced = [&mut it.in_, &mut it.out].into_iter().filter(|place| **place == from);
+            return replaced.map(|place| *place = to).count() > 0;
+        }
+        _ => return false,
+    };
+    places.into_iter().filter(|place| **place == from).map(|place| *place = to).count() > 0
+}

@@ -1,0 +1,76 @@
+"""The provider on a GPU beside CPUExecutionProvider: networks, shapes that change, threads. Where there is no GPU, that it says so."""
+
+import sys
+import threading
+
+import networks
+import numpy as np
+import provider
+
+# Convolutions and products may round their operands to TF32, which has 10 bits behind the point.
+MOST = 5e-3
+
+
+def check(name, make):
+    for batch in (1, 3):
+        model, shapes = make(batch)
+        feeds = networks.inputs(shapes, batch)
+        own, nodes = provider.reported(model, {"device": "gpu"})
+        want = provider.plain(model).run(None, feeds)
+        taken = [node for node in nodes if node["subgraph"] is not None]
+        gaps = []
+        # Twice: nothing is left over from the first run.
+        for _ in range(2):
+            gaps += [provider.difference(have, of) for have, of in zip(own.run(None, feeds), want)]
+        subgraphs = len({node["subgraph"] for node in taken})
+        print(
+            f"{name} batch {batch}: {len(taken)} of {len(nodes)} nodes in {subgraphs} subgraphs, {max(gaps):.1e} apart",
+            flush=True,
+        )
+        for node in nodes:
+            if node["subgraph"] is None:
+                print(f"    {node['operator']} {node['name']}: {node['reason'][:200]}")
+        assert taken and max(gaps) < MOST, (name, batch, gaps)
+    return own, feeds, want
+
+
+def threads(own, feeds, want):
+    """Several threads run one session."""
+    wrong = []
+
+    def run():
+        for _ in range(20):
+            wrong.extend(gap for gap in map(provider.difference, own.run(None, feeds), want) if not gap < MOST)
+
+    all_threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in all_threads:
+        thread.start()
+    for thread in all_threads:
+        thread.join()
+    assert not wrong, wrong
+
+
+def main():
+    model, _ = networks.NETWORKS["resnet50"](1)
+    try:
+        provider.session(model, {"device": "gpu"})
+    except Exception as error:
+        assert "option device" in str(error) and "looked for" in str(error), error
+        print("left out: no GPU")
+        return 0
+    failed = []
+    for name, make in networks.NETWORKS.items():
+        if len(sys.argv) > 1 and not any(word in name for word in sys.argv[1:]):
+            continue
+        try:
+            threads(*check(name, make))
+        except Exception as error:
+            failed.append(name)
+            print(f"FAILED {name}: {str(error)[:600]}", flush=True)
+    print(f"{len(failed)} of {len(networks.NETWORKS)} networks failed", *failed)
+    return len(failed)
+
+
+if __name__ == "__main__":
+    np.random.seed(0)
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Networks by PyTorch's functions, node by node, on a GPU: what the provider is measured beside where ONNX Runtime has no provider for one."""
+
+import onnx
+import torch
+from onnx import helper, numpy_helper
+from torch.nn import functional
+
+
+def padded(of, x, value):
+    """An image with the padding of both sides of each dimension, and none left to do."""
+    pads = of.get("pads", [0, 0, 0, 0])
+    if pads[:2] == pads[2:]:
+        return x, pads[:2]
+    return functional.pad(x, [pads[1], pads[3], pads[0], pads[2]], value=value), [0, 0]
+
+
+def conv(of, x, w, b=None):
+    x, padding = padded(of, x, 0.0)
+    return functional.conv2d(x, w, b, of.get("strides", [1, 1]), padding, of.get("dilations", [1, 1]), of.get("group", 1))
+
+
+def max_pool(of, x):
+    x, padding = padded(of, x, float("-inf"))
+    return functional.max_pool2d(x, of["kernel_shape"], of.get("strides"), padding)
+
+
+def batch_norm(of, x, scale, bias, mean, variance):
+    return functional.batch_norm(x, mean, variance, scale, bias, False, 0.0, of.get("epsilon", 1e-5))
+
+
+def gemm(of, a, b, c):
+    return functional.linear(a.T if of.get("transA") else a, b if of.get("transB") else b.T, c)
+
+
+def reshape(of, x, shape):
+    sizes = [x.shape[at] if size == 0 else size for at, size in enumerate(shape)]
+    return x.reshape(sizes)
+
+
+FUNCTIONS = {
+    "Add": lambda of, x, y: x + y,
+    "BatchNormalization": batch_norm,
+    "Cast": lambda of, x: x.to({1: torch.float32, 7: torch.int64, 10: torch.float16}[of["to"]]),
+    "Concat": lambda of, *x: torch.cat(x, of["axis"]),
+    "Conv": conv,
+    "ConvTranspose": lambda of, x, w, b=None: functional.conv_transpose2d(x, w, b, of.get("strides", [1, 1])),
+    "Div": lambda of, x, y: x / y,
+    "Erf": lambda of, x: torch.erf(x),
+    "Flatten": lambda of, x: x.flatten(of.get("axis", 1)),
+    "Gather": lambda of, x, at: functional.embedding(at, x),
+    "Gelu": lambda of, x: functional.gelu(x, approximate=of.get("approximate", b"none").decode()),
+    "Gemm": gemm,
+    "GlobalAveragePool": lambda of, x: x.mean((2, 3), keepdim=True),
+    "HardSigmoid": lambda of, x: (x * of.get("alpha", 0.2) + of.get("beta", 0.5)).clamp(0, 1),
+    "HardSwish": lambda of, x: functional.hardswish(x),
+    "LayerNormalization": lambda of, x, w, b: functional.layer_norm(x, w.shape, w, b, of.get("epsilon", 1e-5)),
+    "MatMul": lambda of, x, y: x @ y,
+    "MaxPool": max_pool,
+    "Mul": lambda of, x, y: x * y,
+    "ReduceMean": lambda of, x, axes: x.mean(axes, keepdim=bool(of.get("keepdims", 1))),
+    "Relu": lambda of, x: functional.relu(x),
+    "Reshape": reshape,
+    "Sigmoid": lambda of, x: torch.sigmoid(x),
+    "Softmax": lambda of, x: torch.softmax(x, of.get("axis", -1)),
+    "Sub": lambda of, x, y: x - y,
+    "Transpose": lambda of, x: x.permute(of["perm"]),
+    "Unsqueeze": lambda of, x, axes: x.unsqueeze(axes[0]),
+}
+
+# Operands that say how, not what: they stay lists.
+LISTS = {"Reshape": [1], "ReduceMean": [1], "Unsqueeze": [1]}
+
+
+class Session:
+    """A model, whose weights are on the GPU."""
+
+    def __init__(self, model):
+        graph = onnx.load_from_string(model).graph
+        arrays = {of.name: numpy_helper.to_array(of) for of in graph.initializer}
+        self.weights = {name: torch.from_numpy(array.copy()).cuda() for name, array in arrays.items()}
+        self.outputs = [of.name for of in graph.output]
+        self.nodes = []
+        for node in graph.node:
+            of = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+            lists = LISTS.get(node.op_type, [])
+            inputs = [arrays[name].tolist() if at in lists else name for at, name in enumerate(node.input)]
+            self.nodes.append((FUNCTIONS[node.op_type], of, inputs, node.output[0]))
+
+    @torch.no_grad()
+    def run(self, _, feeds):
+        values = {**self.weights, **{name: torch.from_numpy(array).cuda() for name, array in feeds.items()}}
+        for function, of, inputs, output in self.nodes:
+            operands = [values[name] if isinstance(name, str) else name for name in inputs]
+            values[output] = function(of, *operands)
+        return [values[name].cpu().numpy() for name in self.outputs]
