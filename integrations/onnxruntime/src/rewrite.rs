@@ -16,18 +16,14 @@ const CLOSE: f64 = 1e-4;
 /// Replaces what is found. Nodes stay in an order in which every value is written before it is read.
 pub fn rewrite(model: &mut Model) {
     for find in [moved, swish, gelu, attention] {
-        let mut removed = HashSet::new();
-        for at in 0..model.nodes.len() {
-            if removed.contains(&at) {
-                continue;
+        let (mut removed, mut first) = (HashSet::new(), 0);
+        // Who reads and writes what is found out again only behind a node that was replaced.
+        while let Some((at, found)) = next(model, &removed, find, first) {
+            if let Some(slot) = model.nodes.get_mut(found.at) {
+                *slot = found.node;
+                removed.extend(found.without);
             }
-            let found = Finder::new(model, &removed).find(find, at);
-            if let Some(Found { node, at, without }) = found
-                && let Some(slot) = model.nodes.get_mut(at)
-            {
-                *slot = node;
-                removed.extend(without);
-            }
+            first = at + 1;
         }
         let mut place = 0;
         model.nodes.retain(|_| {
@@ -35,6 +31,13 @@ pub fn rewrite(model: &mut Model) {
             !removed.contains(&(place - 1))
         });
     }
+}
+
+/// What is found at the first node from `first` on, and that node.
+fn next(model: &Model, removed: &HashSet<usize>, find: Find, first: usize) -> Option<(usize, Found)> {
+    let finder = Finder::new(model, removed);
+    let mut places = (first..model.nodes.len()).filter(|at| !removed.contains(at));
+    places.find_map(|at| Some((at, find(&finder, at)?)))
 }
 
 /// One node in place of several.
@@ -64,10 +67,6 @@ impl<'m> Finder<'m> {
             }
         }
         Self { model, writer, readers }
-    }
-
-    fn find(&self, find: Find, at: usize) -> Option<Found> {
-        find(self, at)
     }
 
     fn node(&self, at: usize, operator: &str) -> Option<&'m Node> {
