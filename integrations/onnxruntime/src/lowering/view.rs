@@ -69,6 +69,10 @@ impl View {
         if elements(dims) != self.elements() {
             return None;
         }
+        // Dimensions of 1 keep their strides: the same tensor is not to become another one.
+        if dims == self.dims {
+            return Some(self.clone());
+        }
         let strides = if self.elements() == 0 { packed(dims) } else { split(self, dims)? };
         Some(Self { dims: dims.to_vec(), strides, ..self.clone() })
     }
@@ -181,6 +185,13 @@ mod tests {
         assert_eq!(heads.reshaped(&[2, 12, 2]), None);
         assert_eq!(heads.reshaped(&[8, 3, 2]), None);
         assert!(!heads.is_packed() && x.is_packed());
+    }
+
+    #[test]
+    fn the_same_dimensions_are_the_same_view() {
+        let image = view(&[1, 4, 5, 3]).permuted(&[0, 3, 1, 2]).unwrap();
+        assert!(image.is_channels_last());
+        assert_eq!(image.reshaped(&[1, 3, 4, 5]).unwrap(), image);
     }
 
     #[test]

@@ -15,18 +15,32 @@ fn conv(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, w) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     floats(&[&x, &w])?;
     same_type(&[&x, &w])?;
-    let y = conv_of(node, lowering, &x, &w, x.element)?;
+    let is_of_bytes = reads_bytes(node, lowering);
+    let y = conv_of(node, lowering, [&x, &w], x.element, is_of_bytes)?;
     let y = with_bias(node, lowering, y)?;
     lowering.set(node, 0, y)
 }
 
-/// The convolution that a node's attributes describe.
+/// Whether image and weights are numbers that bytes stand for.
+fn reads_bytes(node: &Node, lowering: &Lowering<'_>) -> bool {
+    let nodes = &lowering.model.nodes;
+    [0, 1].into_iter().all(|at| {
+        let value = node.inputs.get(at).copied().flatten();
+        let by = value.and_then(|value| nodes.iter().find(|by| by.outputs.contains(&Some(value))));
+        by.filter(|by| by.operator == "DequantizeLinear")
+            .and_then(|by| lowering.optional(by, 0))
+            .is_some_and(|bytes| matches!(bytes.element, Element::Int8 | Element::Uint8))
+    })
+}
+
+/// The convolution that a node's attributes describe. The result of bytes has its channels last, where products of bytes find them side by
+/// side; of a single channel in a group it lies as the image does.
 pub fn conv_of(
     node: &Node,
     lowering: &mut Lowering<'_>,
-    x: &View,
-    w: &View,
+    [x, w]: [&View; 2],
     element: Element,
+    is_of_bytes: bool,
 ) -> Lowered<View> {
     let (batch, channels, spatial) = image(x)?;
     let (filters, group_channels, size) = image(w)?;
@@ -43,7 +57,10 @@ pub fn conv_of(
     let window = Window::read(node, &spatial, &size, false)?;
     let mut dims = vec![batch, filters];
     dims.extend(&window.out);
-    let y = lowering.fresh_like(element, &dims, x);
+    let y = match is_of_bytes && group_channels > 1 {
+        true => lowering.channels_last(element, &dims),
+        false => lowering.fresh_like(element, &dims, x),
+    };
     let operation = ConvolutionForward {
         x: lowering.tensor(x),
         w: lowering.tensor(w),
@@ -150,4 +167,48 @@ fn conv_transpose(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.op(&node.name, operation)?;
     let y = with_bias(node, lowering, y)?;
     lowering.set(node, 0, y)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Model, Value};
+    use crate::operators::find;
+
+    /// The strides of a convolution's result: of bytes that are dequantized, or of numbers.
+    fn strides(element: Element, group: i64) -> Vec<i64> {
+        let value = |element| Value { element: Some(element), ..Value::default() };
+        let types = [element, Element::Float, element, Element::Float, Element::Float, Element::Float];
+        let node = |operator: &str, inputs: &[usize], output: usize| Node {
+            operator: operator.to_owned(),
+            since: 11,
+            inputs: inputs.iter().copied().map(Some).collect(),
+            outputs: vec![Some(output)],
+            attributes: [("group".to_owned(), crate::model::Attribute::Int(group))].into(),
+            ..Node::default()
+        };
+        let mut model = Model { values: types.map(value).into(), ..Model::default() };
+        model.values.extend([(); 2].map(|()| value(Element::Float)));
+        let [before, of] = match element {
+            Element::Float => ["Identity"; 2].map(|name| (name, &[0][..], &[2][..])),
+            _ => ["DequantizeLinear"; 2].map(|name| (name, &[0, 1][..], &[2, 3][..])),
+        };
+        model.nodes = vec![node(before.0, before.1, 4), node(of.0, of.2, 5), node("Conv", &[4, 5], 6)];
+        let mut lowering = Lowering::new(&model);
+        lowering.bind_input(0, element, &[2, 4, 5, 5], false);
+        lowering.bind_input(1, Element::Float, &[1], false);
+        lowering.bind_input(2, element, &[8, 4 / group, 3, 3], true);
+        lowering.bind_input(3, Element::Float, &[1], false);
+        for node in &model.nodes {
+            (find(node).unwrap().build)(node, &mut lowering).unwrap();
+        }
+        lowering.of(6).unwrap().strides.clone()
+    }
+
+    #[test]
+    fn results_of_bytes_have_their_channels_last() {
+        assert_eq!(strides(Element::Float, 1), [72, 9, 3, 1]);
+        assert_eq!(strides(Element::Uint8, 1), [72, 1, 24, 8]);
+        assert_eq!(strides(Element::Uint8, 4), [72, 9, 3, 1]);
+    }
 }

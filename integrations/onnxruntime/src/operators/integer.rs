@@ -52,7 +52,7 @@ fn bias(
 fn qlinear_conv(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = operand(node, lowering, [0, 1, 2], -1)?;
     let w = operand(node, lowering, [3, 4, 5], 0)?;
-    let mut y = conv_of(node, lowering, &x, &w, Element::Float)?;
+    let mut y = conv_of(node, lowering, [&x, &w], Element::Float, true)?;
     if Lowering::has_input(node, 8) {
         let bias = bias(node, lowering, 8, [1, 4], 1.0)?;
         let bias = by_channel(lowering, &bias, y.rank())?;
@@ -145,6 +145,6 @@ fn matmul_integer(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 fn conv_integer(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, w) = (less_zero(node, lowering, [0, 2], 1)?, less_zero(node, lowering, [1, 3], 0)?);
-    let y = conv_of(node, lowering, &x, &w, Element::Int32)?;
+    let y = conv_of(node, lowering, [&x, &w], Element::Int32, true)?;
     lowering.set(node, 0, y)
 }
