@@ -401,6 +401,12 @@ new {
     c"aten::native_batch_norm_backward" =
         b"_ZN2at4_ops26native_batch_norm_backward4callERKNS_6TensorES4_RKSt8optionalIS2_ES8_S8_S8_S8_bdSt5arrayIbLm3EE\0"
         -> 3 (a: Tensor, b: Tensor, c: MaybeTensor, d: MaybeTensor, e: MaybeTensor, g: MaybeTensor, h: MaybeTensor, i: Flag, j: Float, k: Flags<3>);
+    c"aten::native_group_norm" =
+        b"_ZN2at4_ops17native_group_norm4callERKNS_6TensorERKSt8optionalIS2_ES8_N3c106SymIntESA_SA_ld\0"
+        -> 3 (a: Tensor, b: MaybeTensor, c: MaybeTensor, d: SymInt, e: SymInt, g: SymInt, h: Int, i: Float);
+    c"aten::native_group_norm_backward" =
+        b"_ZN2at4_ops26native_group_norm_backward4callERKNS_6TensorES4_S4_S4_RKSt8optionalIS2_EN3c106SymIntESA_SA_lSt5arrayIbLm3EE\0"
+        -> 3 (a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: MaybeTensor, g: SymInt, h: SymInt, i: SymInt, j: Int, k: Flags<3>);
     c"aten::_fused_rms_norm" =
         b"_ZN2at4_ops15_fused_rms_norm4callERKNS_6TensorEN3c108ArrayRefIlEERKSt8optionalIS2_ES8_IdE\0"
         -> 2 (a: Tensor, b: Ints, c: MaybeTensor, d: MaybeFloat);

@@ -14,7 +14,7 @@ use super::events::Choice;
 use super::functions::{Functions, Kernel, functions};
 use super::keys;
 use super::owned::Owned;
-use super::planning::{self, Op};
+use super::planning::{self, Class, Op};
 use super::table::{self, Entry};
 use crate::device::{Place, Stream};
 use crate::session::Session;
@@ -171,7 +171,8 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
     Attempt::Done
 }
 
-/// Whether a call is PyTorch's without a look at its arguments: on a GPU calls of few elements, and operations that PyTorch computes as fast.
+/// Whether a call is PyTorch's without a look at its arguments: on a CPU operations that it computes faster there, on a GPU calls of few elements,
+/// and operations that it computes as fast.
 /// Products and convolutions are among these, which call the same libraries of the vendor. The thread's next ones do not come here at all.
 /// `enable(timed=False)` and deterministic algorithms ask for ours.
 ///
@@ -193,9 +194,13 @@ unsafe fn is_pytorchs(op: &Op, f: &Functions, stack: *const u64) -> bool {
             return false;
         }
     }
-    let is_left = device == CUDA && !wants_all(f);
-    keys::change(f, is_left);
-    is_left && (!op.class.is_for_gpus() || elements < LEAST_ON_GPU)
+    let is_timed = !wants_all(f);
+    if device == CPU {
+        keys::change(f, false);
+        return is_timed && op.class == Class::FasterOnGpus;
+    }
+    keys::change(f, is_timed);
+    is_timed && (!op.class.is_for_gpus() || elements < LEAST_ON_GPU)
 }
 
 /// The entry of a call, planned where that may be now. None where nothing can be known of it while its stream is captured.

@@ -22,6 +22,8 @@ pub enum Class {
     Product,
     /// Engines are faster than PyTorch on GPUs as well.
     Faster,
+    /// Engines are faster than PyTorch on GPUs, and slower on CPUs.
+    FasterOnGpus,
     /// Attention, whose engines for GPUs are the vendor's.
     FasterProduct,
     /// PyTorch is as fast on GPUs, or faster.
@@ -31,7 +33,7 @@ pub enum Class {
 impl Class {
     /// Whether engines compute it faster than PyTorch on GPUs as well.
     pub fn is_for_gpus(self) -> bool {
-        matches!(self, Self::Faster | Self::FasterProduct)
+        matches!(self, Self::Faster | Self::FasterOnGpus | Self::FasterProduct)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Graphs whose kernels are generated.
 
+mod groups;
 mod pointwise;
 mod rows;
 mod windows;
@@ -8,6 +9,6 @@ use super::RTC;
 use crate::case::Case;
 
 pub fn cases() -> Vec<(&'static str, Case)> {
-    let cases = [pointwise::cases(), rows::cases(), windows::cases()];
+    let cases = [groups::cases(), pointwise::cases(), rows::cases(), windows::cases()];
     cases.into_iter().flatten().map(|case| (RTC, case)).collect()
 }

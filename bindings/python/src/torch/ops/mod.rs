@@ -3,6 +3,7 @@
 mod activation;
 mod attention;
 mod convolution;
+mod group;
 mod normalization;
 mod pooling;
 mod product;
@@ -63,6 +64,11 @@ operations! {
     c"aten::native_batch_norm_backward":
         [Tensor, Tensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, OptionalTensor, Bool, Float, Bools]
         -> 3, Plain, normalization::batch_norm_backward;
+    c"aten::native_group_norm": [Tensor, OptionalTensor, OptionalTensor, Int, Int, Int, Int, Float]
+        -> 3, FasterOnGpus, group::forward;
+    c"aten::native_group_norm_backward":
+        [Tensor, Tensor, Tensor, Tensor, OptionalTensor, Int, Int, Int, Int, Bools]
+        -> 3, FasterOnGpus, group::backward;
     c"aten::_softmax": [Tensor, Int, Bool] -> 1, Plain, softmax::forward;
     c"aten::_softmax_backward_data": [Tensor, Tensor, Int, Int] -> 1, Plain, softmax::backward;
     c"aten::_log_softmax": [Tensor, Int, Bool] -> 1, Plain, softmax::log_forward;
