@@ -22,6 +22,7 @@ mod worker;
 mod workspace;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hipdnn_plugin_sdk::os::memory;
@@ -92,6 +93,14 @@ fn end(py: Python<'_>) {
 #[pyo3(name = "torch_always")]
 fn always(is_set: bool) {
     kernels::always(is_set);
+}
+
+/// Whether it is open for a call who computes it.
+#[pyfunction]
+#[pyo3(name = "torch_is_open")]
+fn is_open(py: Python<'_>) -> bool {
+    let is_planned = |entry: &Arc<table::Entry>| entry.planned().is_some_and(|of| of.plan.is_ok());
+    py.detach(|| table::entries().iter().any(|of| of.choice() == Choice::Open && is_planned(of)))
 }
 
 /// Reads who was faster in earlier processes, and has this one's findings go to the same file.
@@ -197,6 +206,7 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(switch, module)?)?;
     module.add_function(wrap_pyfunction!(switch_process, module)?)?;
     module.add_function(wrap_pyfunction!(choices_in, module)?)?;
+    module.add_function(wrap_pyfunction!(is_open, module)?)?;
     module.add_function(wrap_pyfunction!(name_gpus, module)?)?;
     module.add_function(wrap_pyfunction!(wait, module)?)?;
     module.add_function(wrap_pyfunction!(end, module)?)?;

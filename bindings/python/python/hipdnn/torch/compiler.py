@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Callable
 
 import torch
 from torch import fx
 
-from .dispatch import enable
-
-
-def _enabled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose operations are computed here where that is faster."""
-
-    @functools.wraps(function, updated=())
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with enable():
-            return function(*args, **kwargs)
-
-    return run
+from . import graphs
 
 
 def is_on_host(value: Any) -> bool:
@@ -33,14 +21,19 @@ def _compile(traced: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> A
     """One graph, forward or backward, as inductor compiles it."""
     from torch._inductor.compile_fx import compile_fx_inner
 
+    # Inductor changes the graph that it is given.
+    name = graphs.describe(traced, inputs)
     compiled: Any = compile_fx_inner(traced, inputs, **options)
-    if not any(is_on_host(of) for of in inputs):
-        # What inductor leaves to libraries on a GPU, PyTorch computes as fast.
-        return compiled
-    if callable(getattr(compiled, "current_callable", None)):
-        compiled.current_callable = _enabled(compiled.current_callable)
-        return compiled
+    if any(is_on_host(of) for of in inputs) and callable(getattr(compiled, "current_callable", None)):
+        way = "backward" if options.get("is_backward") else "forward"
+        compiled.current_callable = graphs.Chosen(compiled.current_callable, way, name)
     return compiled
+
+
+def _patches(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Inductor's settings for what ``torch.compile`` was asked for."""
+    config: dict[str, Any] = torch._TorchCompileInductorWrapper(mode, options, None).config
+    return config or None
 
 
 def backend(traced: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
@@ -48,8 +41,14 @@ def backend(traced: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Ca
     from torch._functorch import config
     from torch._inductor.compile_fx import compile_fx
 
+    patches = _patches(options.get("mode"), options.get("options"))
+    tensors: Iterable[Any] = (*inputs, *traced.parameters(), *traced.buffers())
+    if not any(is_on_host(of) for of in tensors):
+        # What inductor leaves to libraries on a GPU, PyTorch computes as fast: the graph is inductor's own.
+        alone: Any = compile_fx(traced, inputs, config_patches=patches)
+        return alone
     # What comes out of this cache was never given to `_compile`. Inductor's own cache of graphs stays.
     name = "enable_autograd_cache"
     with config.patch({name: False}) if hasattr(config, name) else contextlib.nullcontext():
-        compiled: Any = compile_fx(traced, inputs, inner_compile=_compile, config_patches=options.get("options"))
+        compiled: Any = compile_fx(traced, inputs, inner_compile=_compile, config_patches=patches)
     return compiled

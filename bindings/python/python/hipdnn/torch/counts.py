@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from .. import _native
 from ..device import CUDA, HOST, ROCM, device_name
+from . import graphs
 
 _HEAD = ("function", "call", "routed", "passed on", "planned in", "by, or why not")
 
@@ -88,16 +89,24 @@ def report() -> Report:
     """What was computed where, one entry for each kind of call, in the order of their first calls; printed, it is a table.
 
     First calls cost what planning takes (``planning``), unless PyTorch computes meanwhile (``aside``), and as long as both are timed in turns
-    every other call costs what the slower one takes. What an earlier process has timed is not timed again (``stored``).
+    every other call costs what the slower one takes. What an earlier process has timed is not timed again (``stored``). Compiled graphs that
+    were timed as a whole are at the end.
     """
-    return Report(
+    calls = [
         Routed(
             function, call, routed, passed_on, tuple(reasons), _ran(engine, plan, device) if routed else (), took, *how
         )
         for function, call, routed, passed_on, reasons, engine, plan, device, took, how in _native.torch_report()
-    )
+    ]
+    whole = [
+        Routed("compiled graph", f"{of.way} {of.name}", of.counts[True], of.counts[False], (of.why(),), stored=of.is_stored)
+        for of in graphs.decided()
+        if any(of.counts.values())
+    ]
+    return Report([*calls, *whole])
 
 
 def reset() -> None:
     """Frees all plans and workspaces, and begins the report anew."""
     _native.torch_clear()
+    graphs.reset()

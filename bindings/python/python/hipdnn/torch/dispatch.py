@@ -164,6 +164,11 @@ def _active() -> list[enable]:
 _of_process: list[enable] = []
 
 
+def is_enabled() -> bool:
+    """Whether this thread or the process wants hipDNN's kernels."""
+    return bool(_active() or _of_process)
+
+
 def _switch() -> None:
     """Switches kernels on in this thread if the thread or the process wants them."""
     if _registration.missing is not None:
