@@ -9,6 +9,7 @@ table has the first step of each, the medians of the pairs, and the median of th
     python benches/pytorch_networks.py --device cuda --first
 
 makes the first step of each network in a new process, with PyTorch alone and with hipDNN: the time includes the imports of `hipdnn.torch`.
+With `--compile`, networks are compiled: by inductor, and with the backend `hipdnn`.
 """
 
 from __future__ import annotations
@@ -65,6 +66,63 @@ def _gpt2(batch: int, length: int) -> Callable[[int], tuple[torch.nn.Module, Cal
     return make
 
 
+class Residual(torch.nn.Module):
+    """Two convolutions behind group norms, beside what they are added to."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.norms = torch.nn.ModuleList([torch.nn.GroupNorm(32, channels), torch.nn.GroupNorm(32, width)])
+        self.convolutions = torch.nn.ModuleList(
+            [torch.nn.Conv2d(channels, width, 3, padding=1), torch.nn.Conv2d(width, width, 3, padding=1)]
+        )
+        self.skip = torch.nn.Conv2d(channels, width, 1) if channels != width else torch.nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x
+        for norm, convolution in zip(self.norms, self.convolutions):
+            y = convolution(torch.nn.functional.silu(norm(y)))
+        return y + self.skip(x)
+
+
+class UNet(torch.nn.Module):
+    """What diffusion models are made of: down, across with attention, and up beside what was seen on the way down."""
+
+    def __init__(self, channels: int = 4, width: int = 128) -> None:
+        super().__init__()
+        widths = (width, 2 * width, 4 * width)
+        self.first = torch.nn.Conv2d(channels, width, 3, padding=1)
+        self.down = torch.nn.ModuleList(Residual(*of) for of in zip((width, *widths), widths))
+        self.across = torch.nn.ModuleList([Residual(widths[-1], widths[-1]), Residual(widths[-1], widths[-1])])
+        self.norm = torch.nn.GroupNorm(32, widths[-1])
+        self.attention = torch.nn.MultiheadAttention(widths[-1], 8, batch_first=True)
+        wide = [of + width_of for of, width_of in zip((widths[-1], widths[2], widths[1]), reversed(widths))]
+        self.up = torch.nn.ModuleList(Residual(*of) for of in zip(wide, reversed(widths)))
+        self.last = torch.nn.Sequential(
+            torch.nn.GroupNorm(32, width), torch.nn.SiLU(), torch.nn.Conv2d(width, channels, 3, padding=1)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x, seen = self.first(x), []
+        for block in self.down:
+            seen.append(block(x))
+            x = torch.nn.functional.avg_pool2d(seen[-1], 2)
+        x = self.across[0](x)
+        places = self.norm(x).flatten(2).transpose(1, 2)
+        x = x + self.attention(places, places, places, need_weights=False)[0].transpose(1, 2).reshape(x.shape)
+        x = self.across[1](x)
+        for block in self.up:
+            x = block(torch.cat([torch.nn.functional.interpolate(x, scale_factor=2.0), seen.pop()], 1))
+        return self.last(x)
+
+
+def _unet(images: int, size: int) -> Callable[[int], tuple[torch.nn.Module, Callable[..., Any]]]:
+    def make(times: int) -> tuple[torch.nn.Module, Callable[..., Any]]:
+        x, noise = torch.randn(2, times * images, 4, size, size)
+        return UNet(), lambda model, to: torch.nn.functional.mse_loss(model(to(x + noise)), to(noise))
+
+    return make
+
+
 NETWORKS = {
     "mobilenet_v3_small": _vision("mobilenet_v3_small", 8, 224),
     "convnext_tiny": _vision("convnext_tiny", 2, 224),
@@ -74,6 +132,7 @@ NETWORKS = {
     "vit_b_16": _vision("vit_b_16", 2, 224),
     "bert, 4 layers": _bert(4, 128),
     "gpt2, 4 layers": _gpt2(2, 128),
+    "u-net with group norms": _unet(2, 64),
 }
 
 COLUMNS = (
@@ -88,11 +147,16 @@ COLUMNS = (
 )
 
 
-def steps(name: str, device: str, times: int) -> Callable[[bool], tuple[float, float]]:
+def steps(name: str, device: str, times: int, compiled: bool) -> Callable[[bool], tuple[float, float]]:
     """Makes a step, by hipDNN or not, that answers its milliseconds and the loss."""
     torch.manual_seed(0)
     model, loss = NETWORKS[name](times)
     model.to(device).train()
+    models: dict[bool, Any] = {False: model, True: model}
+    if compiled:
+        import hipdnn.torch
+
+        models = {False: torch.compile(model), True: torch.compile(model, backend=hipdnn.torch.backend)}
     on_gpu = device != "cpu"
     # The losses of both are those of the same weights.
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
@@ -105,9 +169,9 @@ def steps(name: str, device: str, times: int) -> Callable[[bool], tuple[float, f
         if routed:
             import hipdnn.torch
         cast = torch.autocast(device, torch.bfloat16) if on_gpu else contextlib.nullcontext()
-        with hipdnn.torch.enable() if routed else contextlib.nullcontext():
+        with hipdnn.torch.enable() if routed and not compiled else contextlib.nullcontext():
             with cast:
-                value = loss(model, lambda tensor: tensor.to(device))
+                value = loss(models[routed], lambda tensor: tensor.to(device))
             value.backward()
             optimizer.step()
             optimizer.zero_grad()
@@ -118,9 +182,9 @@ def steps(name: str, device: str, times: int) -> Callable[[bool], tuple[float, f
     return step
 
 
-def measure(name: str, device: str, times: int, pairs: int, warm: int) -> dict[str, Any]:
+def measure(name: str, device: str, times: int, pairs: int, warm: int, compiled: bool) -> dict[str, Any]:
     """One row of the table."""
-    step = steps(name, device, times)
+    step = steps(name, device, times, compiled)
     first = step(False), step(True)
     for at in range(warm):
         step(False)
@@ -182,6 +246,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--times", type=int, default=1, help="how many times as large the batches are")
+    parser.add_argument("--compile", action="store_true", help="compile the networks")
     parser.add_argument("--first", action="store_true", help="time first steps in new processes instead")
     parser.add_argument("--alone", choices=("pytorch", "hipdnn"), help="print the milliseconds of one first step")
     parser.add_argument("--pairs", type=int, default=15)
@@ -197,7 +262,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     if given.alone:
-        print(round(steps(given.networks[0], given.device, given.times)(given.alone == "hipdnn")[0], 1))
+        print(round(steps(given.networks[0], given.device, given.times, False)(given.alone == "hipdnn")[0], 1))
         return
     if given.first:
         for name in given.networks or NETWORKS:
@@ -212,7 +277,7 @@ def main() -> None:
     rows = []
     print(*COLUMNS, sep=", ")
     for name in given.networks or NETWORKS:
-        rows.append(measure(name, given.device, given.times, given.pairs, given.warm))
+        rows.append(measure(name, given.device, given.times, given.pairs, given.warm, given.compile))
         print(*rows[-1].values(), sep=", ", flush=True)
         if given.report:
             print(hipdnn.torch.report())
