@@ -73,7 +73,7 @@ def test_on_a_cpu_it_stays_pytorchs():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.half], ids=str)
 @pytest.mark.parametrize("places", [(16, 16), (64, 64), (128, 128)], ids=str)
 def test_on_a_gpu_short_and_long_groups(dtype, places):
-    x = torch.randn(3, 24, *places, device="cuda", dtype=dtype)
+    x = torch.randn(10, 24, *places, device="cuda", dtype=dtype)
     factors = [torch.randn(24, device="cuda", dtype=dtype) for _ in range(2)]
     dy = torch.randn_like(x)
     # In double, which is what rounding is measured from.

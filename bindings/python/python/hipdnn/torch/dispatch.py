@@ -90,6 +90,10 @@ class _Registration:
             _native.torch_name_gpus([torch.cuda.get_device_name(at) for at in range(torch.cuda.device_count())])
             self._has_named = True
         names = {name for name in {*_C._dispatch_get_all_op_names()} - self._known if _C._dispatch_has_kernel(name)}
+        if not names:
+            # Steps begin often, and what is asked below takes longer than many of them.
+            self._looked = time.monotonic()
+            return
         having = lambda *keys: {name for key in keys for name in _C._dispatch_get_registrations_for_dispatch_key(key)}  # noqa: E731
         explicit, implicit, chosen = having(*_EXPLICIT), having(_IMPLICIT), having("BackendSelect")
         # Of these the kernel for several keys would be taken before that of the backend.

@@ -8,9 +8,12 @@ use super::{float, int, ints, optional, product, require, same_type, tensor};
 use crate::torch::arguments::{CPU, TensorValue, Value};
 use crate::torch::recipe::{Answer, Made, Reason, Recipe, channels_last, lies_as, packed, size_of};
 
-/// The bytes that the threads of a workgroup keep of one group: one that has more is read twice rather than three times when each channel has
-/// statistics of its own first.
-const KEPT: i64 = 160 << 10;
+/// The bytes, and elements, of a group that the threads of a workgroup keep. A longer one is read twice rather than three times when each channel
+/// has statistics of its own first.
+const KEPT: (i64, i64) = (160 << 10, 1 << 16);
+/// The bytes of an image from which the gradients of channels are summed first, by kernels more. With fewer places they are short rows.
+const LARGE: i64 = 8 << 20;
+const FEW: i64 = 32;
 
 /// The axes of an image as the graph sees it.
 const IMAGES: usize = 0;
@@ -138,10 +141,18 @@ impl Image {
         self.pointwise(recipe, &self.dims, Mode::Mul, less, Some(inverse))
     }
 
-    /// Whether so many tensors of a group are more than a workgroup keeps.
-    fn is_long(&self, x: &TensorValue, tensors: i64) -> bool {
+    /// Whether a group is more than a workgroup keeps, so that its channels have statistics first.
+    fn is_long(&self, x: &TensorValue) -> bool {
         let [.., depth, places] = self.dims.as_slice() else { return false };
-        x.device.0 != CPU && *depth > 1 && depth * places * size_of(x.dtype) as i64 * tensors > KEPT
+        let elements = depth * places;
+        let is_kept = elements * size_of(x.dtype) as i64 <= KEPT.0 && elements <= KEPT.1;
+        x.device.0 != CPU && *depth > 1 && !is_kept
+    }
+
+    /// Whether channels have their sums first.
+    fn is_large(&self, x: &TensorValue) -> bool {
+        let places = self.dims.last().copied().unwrap_or_default();
+        x.device.0 != CPU && x.count() * size_of(x.dtype) as i64 > LARGE && places >= FEW
     }
 }
 
@@ -156,7 +167,7 @@ pub fn forward(values: &[Value]) -> Result<Recipe, Reason> {
     let (rows, shape) = (image.rows(), image.dims.iter().take(2).copied().collect::<Vec<_>>());
     let of_mean = image.numbers(&mut recipe, &rows, shape.clone())?;
     let of_inverse = image.numbers(&mut recipe, &rows, shape)?;
-    let [mean, variance] = image.statistics(&mut recipe, of_x, image.is_long(x, 1));
+    let [mean, variance] = image.statistics(&mut recipe, of_x, image.is_long(x));
     let variance = image.pointwise(&mut recipe, &rows, Mode::Add, variance, Some(epsilon));
     let inverse = image.pointwise(&mut recipe, &rows, Mode::Rsqrt, variance, None);
     recipe.node("mean", Pointwise::new(Mode::Identity, mean, None, of_mean));
@@ -207,7 +218,7 @@ pub fn backward(values: &[Value]) -> Result<Recipe, Reason> {
     if factors.is_none() {
         recipe.answers.extend([Answer::Nothing; 2]);
     }
-    if image.is_long(x, 2) {
+    if image.is_large(x) {
         by_channels(&mut recipe, &image, &tensors, factors);
     } else {
         by_groups(&mut recipe, &image, &tensors, factors);
