@@ -270,6 +270,28 @@ def test_threads_on_gpus_pass_over_what_pytorch_computes_as_fast():
     assert (here(KEYS[0]), here(KEYS[1])) == (False, False)
 
 
+def test_threads_whose_calls_gain_nothing_are_left_alone():
+    here = lambda: [torch._C._dispatch_tls_is_dispatch_key_included(key) for key in KEYS]
+    x = torch.randn(2, 6, 6, device="cuda")
+    with hipdnn.torch.enable():
+        for _ in range(300):
+            F.layer_norm(x, (6, 6))
+        assert here() == [False, False]
+    for _ in range(40):
+        with hipdnn.torch.enable():
+            # Tensors of the host come here.
+            assert here() == [True, False]
+            F.layer_norm(x, (6, 6))
+            if here() == [False, True]:
+                break
+    else:
+        pytest.fail("calls on GPUs never come again")
+    with hipdnn.torch.enable(timed=False):
+        for _ in range(300):
+            F.layer_norm(x, (6, 6))
+        assert here() == [True, False]
+
+
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=["rows", "channels_last"])
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("momentum", [0.1, 0.7])

@@ -42,9 +42,11 @@ impl Clock {
             Self::Host(start) => note(entry, by, start.elapsed()),
             Self::Gpu(events, start) => {
                 let host = start.elapsed();
+                // SAFETY: the event is alive.
+                let is_awaited = unsafe { events.gpu.has_happened(events.from) };
                 // SAFETY: event and stream are alive.
                 if unsafe { events.gpu.record(events.to, events.stream.raw()) }.is_ok() {
-                    entry.pending.lock().push(Pending { events, by, host });
+                    entry.pending.lock().push(Pending { events, by, host, is_awaited });
                 }
             }
         }
@@ -62,7 +64,7 @@ pub fn read(entry: &Entry) {
     for of in done {
         // SAFETY: both events are alive and have happened.
         if let Ok(time) = unsafe { of.events.gpu.milliseconds(of.events.from, of.events.to) } {
-            entry.queued(of.by, of.host);
+            entry.queued(of.by, of.host, of.is_awaited);
             note(entry, of.by, Duration::from_secs_f32(time.max(0.0) / 1000.0));
         }
     }

@@ -30,6 +30,8 @@ pub struct Pending {
     pub by: Choice,
     /// What the host needed to queue it.
     pub host: Duration,
+    /// Whether the GPU had nothing else to do by then.
+    pub is_awaited: bool,
 }
 
 // SAFETY: events are names that any thread may use.

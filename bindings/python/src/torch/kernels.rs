@@ -141,6 +141,9 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
     let device = arguments.device.unwrap_or_default();
     arguments.words.push(i64::from(device.0) << 32 | i64::from(device.1));
     let Some(entry) = find(op, f, arguments, device) else { return Attempt::Former(None) };
+    if device.0 != CPU && !wants_all(f) {
+        keys::gains(f, entry.gain());
+    }
     let Some(Ok(plan)) = entry.planned().map(|planned| &planned.plan) else {
         entry.passed_on.fetch_add(1, Ordering::Relaxed);
         return Attempt::Former(None);
@@ -200,7 +203,11 @@ unsafe fn is_pytorchs(op: &Op, f: &Functions, stack: *const u64) -> bool {
         return is_timed && op.class == Class::FasterOnGpus;
     }
     keys::change(f, is_timed);
-    is_timed && (!op.class.is_for_gpus() || elements < LEAST_ON_GPU)
+    let is_left = is_timed && (!op.class.is_for_gpus() || elements < LEAST_ON_GPU);
+    if is_left {
+        keys::gains(f, Some(0));
+    }
+    is_left
 }
 
 /// The entry of a call, planned where that may be now. None where nothing can be known of it while its stream is captured.

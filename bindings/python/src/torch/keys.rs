@@ -1,10 +1,11 @@
 //! The dispatch keys that kernels are registered under, and which of them a thread includes.
 //!
 //! A thread begins with the key of all operations. Once it computes on a GPU it changes to the key of those operations that are faster
-//! here on GPUs: PyTorch's dispatcher passes over a key without a kernel, so the other operations cost what they cost without hipDNN.
+//! here on GPUs: PyTorch's dispatcher passes over a key without a kernel, so the other operations cost what they cost without hipDNN. Where
+//! calls on GPUs gain less than it costs the host that they come here, it changes to neither, until it is switched on again.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, Ordering};
 
 use super::functions::Functions;
 
@@ -20,6 +21,20 @@ pub static TRACER: Key = Key(AtomicU16::new(0));
 
 /// Whether kernels are on for the process.
 static PROCESS: AtomicBool = AtomicBool::new(false);
+
+/// What it costs the host that a call comes here, in nanoseconds: its arguments are boxed, and seldom in the processor's cache.
+const COST: i64 = 5000;
+/// Calls on GPUs after which their gain is known.
+const WINDOW: u32 = 256;
+/// How often a thread is switched on until calls on GPUs come here again, which may be others by then.
+const AGAIN: u32 = 32;
+
+/// Whether calls on GPUs gain too little.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+/// What the calls of a window gained, less what they cost.
+static GAIN: AtomicI64 = AtomicI64::new(0);
+static CALLS: AtomicU32 = AtomicU32::new(0);
+static SWITCHES: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     /// Whether this thread includes a key because kernels are on for the process.
@@ -56,8 +71,28 @@ impl Key {
 pub fn change(f: &Functions, to_gpu: bool) {
     if GPU.is_active(f) != to_gpu {
         ALL.include(f, !to_gpu);
-        GPU.include(f, to_gpu);
+        GPU.include(f, to_gpu && !IS_QUIET.load(Ordering::Relaxed));
     }
+}
+
+/// Notes the nanoseconds that a call on a GPU gains here, none while that is open. The thread changes its keys where calls gain too little.
+pub fn gains(f: &Functions, nanoseconds: Option<i64>) {
+    let Some(nanoseconds) = nanoseconds else { return listen() };
+    let gain = GAIN.fetch_add(nanoseconds - COST, Ordering::Relaxed) + nanoseconds - COST;
+    if CALLS.fetch_add(1, Ordering::Relaxed) + 1 >= WINDOW {
+        listen();
+        IS_QUIET.store(gain < 0, Ordering::Relaxed);
+        if gain < 0 {
+            GPU.include(f, false);
+        }
+    }
+}
+
+/// Has calls on GPUs come here, and begins a window.
+pub fn listen() {
+    IS_QUIET.store(false, Ordering::Relaxed);
+    GAIN.store(0, Ordering::Relaxed);
+    CALLS.store(0, Ordering::Relaxed);
 }
 
 /// What excludes both keys until it is dropped.
@@ -81,6 +116,10 @@ pub fn without<T>(f: &Functions, work: impl FnOnce() -> T) -> T {
 /// Switches kernels on or off for this thread; `follows` says that the process wants them, not the thread.
 pub fn switch(f: &Functions, is_on: bool, follows: bool) {
     FOLLOWS.set(is_on && follows);
+    let is_quiet = IS_QUIET.load(Ordering::Relaxed);
+    if is_on && is_quiet && SWITCHES.fetch_add(1, Ordering::Relaxed) % AGAIN == AGAIN - 1 {
+        listen();
+    }
     ALL.include(f, is_on);
     GPU.include(f, false);
 }

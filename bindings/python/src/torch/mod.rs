@@ -124,6 +124,7 @@ fn clear(py: Python<'_>) {
     py.detach(|| {
         worker::cancel();
         table::clear();
+        keys::listen();
         workspace::clear();
         memory::give_back();
     });

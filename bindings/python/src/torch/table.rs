@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub struct Entry {
     theirs: Shortest,
     /// What the host needed to queue calls for a GPU, likewise.
     queued: [AtomicU64; 2],
+    /// How many more calls a GPU waited for than were waiting for it.
+    waits: AtomicI64,
     /// Whether an earlier process has chosen.
     pub is_stored: bool,
     /// Calls on a GPU that are timed and not done.
@@ -109,6 +111,7 @@ impl Entry {
             ours: Shortest::new(times.ours),
             theirs: Shortest::new(times.theirs),
             queued: [const { AtomicU64::new(u64::MAX) }; 2],
+            waits: AtomicI64::new(0),
             is_stored: known.is_some(),
             pending: Lock::default(),
             routed: AtomicU64::new(0),
@@ -195,19 +198,40 @@ impl Entry {
         is_decided.then_some(times)
     }
 
-    /// Notes what the host needed to queue a call for a GPU.
-    pub fn queued(&self, by: Choice, time: Duration) {
+    /// Notes what the host needed to queue a call for a GPU, and whether that waited for it.
+    pub fn queued(&self, by: Choice, time: Duration, is_awaited: bool) {
         let [ours, theirs] = &self.queued;
         let of = if by == Choice::Ours { ours } else { theirs };
         of.fetch_min(nanoseconds(time), Ordering::Relaxed);
+        self.waits.fetch_add(if is_awaited { 1 } else { -1 }, Ordering::Relaxed);
     }
 
     /// The shortest times so far, in nanoseconds. Where the host needs longer for ours, that counts twice: it may be what a step waits for.
+    /// Where the GPU waits for the host, its times alone count.
     pub fn times(&self) -> Times {
         let [ours, theirs] = [self.ours.get(), self.theirs.get()];
         let [of_ours, of_theirs] = self.queued.each_ref().map(|of| of.load(Ordering::Relaxed));
+        let is_known = of_ours != u64::MAX && of_theirs != u64::MAX;
+        if is_known && self.waits.load(Ordering::Relaxed) > 0 {
+            return Times { ours: of_ours, theirs: of_theirs };
+        }
         let more = if of_ours == u64::MAX { 0 } else { of_ours.saturating_sub(of_theirs) };
         Times { ours: ours.saturating_add(more.saturating_mul(2)), theirs }
+    }
+
+    /// The nanoseconds that a call gains here; none while that is open.
+    pub fn gain(&self) -> Option<i64> {
+        let is_refused = self.planned().is_some_and(|of| of.plan.is_err());
+        match self.choice() {
+            Choice::Theirs => Some(0),
+            _ if is_refused => Some(0),
+            Choice::Open => None,
+            Choice::Ours => {
+                let Times { ours, theirs } = self.times();
+                let gain = i64::try_from(theirs.saturating_sub(ours)).unwrap_or(i64::MAX);
+                (ours != u64::MAX && theirs != u64::MAX).then_some(gain)
+            }
+        }
     }
 }
 
