@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "cpp/plain.hpp"
 #include "cpp/settings.hpp"
 
 /** The stream of one handle of the host. */

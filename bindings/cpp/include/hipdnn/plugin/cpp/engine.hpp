@@ -45,14 +45,6 @@ inline void support(bool condition, const char* words)
     }
 }
 
-/** Copies as many numbers as there is room for. @throws Refusal where there are more or fewer */
-template <size_t Count>
-void copy_exactly(const std::vector<int64_t>& from, int64_t (&to)[Count])
-{
-    support(from.size() == Count, "a list has more or fewer numbers than are supported");
-    std::memcpy(to, from.data(), sizeof to);
-}
-
 using KnobValue = std::variant<int64_t, double, std::string>;
 
 /** Something about an engine that its user chooses. The value's type is the default's. */
@@ -123,6 +115,12 @@ struct Execution
             }
         }
         throw Error(HIPDNN_PLUGIN_STATUS_BAD_PARAM, "tensor " + std::to_string(uid) + " has no memory");
+    }
+    /** The memory of a Packed tensor, as its elements. */
+    template <typename Tensor>
+    typename Tensor::Element* memory(const Tensor& tensor) const
+    {
+        return memory<typename Tensor::Element>(tensor.uid);
     }
 };
 

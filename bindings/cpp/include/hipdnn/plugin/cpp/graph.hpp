@@ -137,6 +137,23 @@ struct Node
         const auto found = reals.find(field);
         return found == reals.end() ? std::nullopt : std::optional<double>(found->second);
     }
+    /** Whether the operation reads or writes a tensor. */
+    bool uses(int64_t tensor) const
+    {
+        for (const auto& field : integers)
+        {
+            if (is_uid(field.first) && field.second == tensor)
+            {
+                return true;
+            }
+        }
+        return false;
+    }
+    /** Whether a field is the uid of a tensor. */
+    static bool is_uid(const std::string& field)
+    {
+        return field.size() > 11 && field.compare(field.size() - 11, 11, "_tensor_uid") == 0;
+    }
     /** A list, empty where it is absent. */
     std::vector<int64_t> list(const std::string& field) const
     {
@@ -289,6 +306,21 @@ struct Graph
         return nullptr;
     }
 
+    /** Whether two operations share tensors, and virtual ones only: the first writes them for the second. */
+    bool is_passed_on(const Node& from, const Node& to) const
+    {
+        size_t shared = 0, passed = 0;
+        for (const Tensor& one : tensors)
+        {
+            if (from.uses(one.uid) && to.uses(one.uid))
+            {
+                shared++;
+                passed += one.is_virtual ? 1 : 0;
+            }
+        }
+        return shared > 0 && shared == passed;
+    }
+
     /**
      * Reads a graph. What comes out is whole: every uid of an operation is one of a tensor, and sizes are positive.
      * @throws std::invalid_argument where the bytes are no graph
@@ -312,8 +344,7 @@ struct Graph
             for (const auto& field : graph.nodes.back().integers)
             {
                 const std::string& word = field.first;
-                const bool is_uid = word.size() > 11 && word.compare(word.size() - 11, 11, "_tensor_uid") == 0;
-                if (is_uid && graph.tensor(field.second) == nullptr)
+                if (Node::is_uid(word) && graph.tensor(field.second) == nullptr)
                 {
                     throw std::invalid_argument(word + " is " + std::to_string(field.second) +
                                                 ", expected the uid of a tensor");
