@@ -251,11 +251,11 @@ inline std::shared_ptr<TensorAttributes> makeTensorAttributes(const std::string&
     return makeTensorAttributes(name, DataType::NOT_SET, dims, strides);
 }
 
-/** A graph. As AMD's, it refuses operations that share no tensor with the others. */
+/** A graph. As AMD's, it refuses operations that share no tensor with the others, and orders operations breadth first. */
 class Graph : public ::hipdnn::detail::GraphSettings<Graph>
 {
 public:
-    Graph() { this->_one_component = true; }
+    Graph() { this->_as_amd = true; }
 
     /** Whether two tensors have one uid: INVALID_VALUE with both names. */
     Error checkNoDuplicateTensorIds() const { return this->check_uids(); }

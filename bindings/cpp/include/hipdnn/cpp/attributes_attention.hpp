@@ -320,6 +320,8 @@ public:
     enum class OutputNames { dQ, dK, dV, dBias };
     using input_names = InputNames;
     using output_names = OutputNames;
+    /** Whether gradients without strides lie as their operands do, and not packed. */
+    static constexpr bool lies_as_operand = false;
     Slots<InputNames, 15> inputs;
     Slots<OutputNames, 4> outputs;
 
@@ -415,9 +417,12 @@ public:
     Error shapes()
     {
         HIPDNN_CPP_TRY(this->check_attention(get_q(), get_k(), get_v(), get_bias()));
-        fill_same(get_dq(), get_q());
-        fill_same(get_dk(), get_k());
-        fill_same(get_dv(), get_v());
+        const std::pair<TensorPtr, TensorPtr> gradients[] = {
+            {get_dq(), get_q()}, {get_dk(), get_k()}, {get_dv(), get_v()}};
+        for (const auto& [gradient, operand] : gradients)
+        {
+            Derived::lies_as_operand ? fill_same(gradient, operand) : fill_packed(gradient, operand->get_dim());
+        }
         return get_dbias() == nullptr || get_bias() == nullptr ? Error()
                                                                : (fill_same(get_dbias(), get_bias()), Error());
     }

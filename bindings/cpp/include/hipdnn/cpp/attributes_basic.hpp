@@ -451,7 +451,8 @@ public:
         {
             out->set_dim(dims);
         }
-        for (const auto name_of : {InputNames::IN_0, InputNames::IN_1, InputNames::IN_2})
+        /* The last input that has the shape, which is what the maps of both frontends name first. */
+        for (const auto name_of : {InputNames::IN_2, InputNames::IN_1, InputNames::IN_0})
         {
             const TensorPtr& tensor = inputs.at(name_of);
             if (tensor != nullptr && out->get_stride().empty() && tensor->get_dim() == out->get_dim())

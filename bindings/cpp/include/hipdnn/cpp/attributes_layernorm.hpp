@@ -185,6 +185,7 @@ public:
         HIPDNN_CPP_TRY(check_rank("x", get_x(), 1));
         HIPDNN_CPP_TRY(check_rank("scale", get_scale(), 1));
         HIPDNN_CPP_TRY(check_same("dy", get_dy(), get_x()->get_dim()));
+        detail::fill_same(get_dy(), get_x());
         if (normalized_dim_count == 0)
         {
             normalized_dim_count = detail::normalized_dims(get_x()->get_dim(), get_scale()->get_dim());
@@ -255,6 +256,7 @@ public:
         }
         HIPDNN_CPP_TRY(check_same("y", get_y(), x));
         detail::fill_same(get_y(), get_x());
+        detail::fill_shape(get_scale(), scale, get_x());
         if (get_bias() != nullptr)
         {
             detail::fill_same(get_bias(), get_scale());

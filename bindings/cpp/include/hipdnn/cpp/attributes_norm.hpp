@@ -27,19 +27,12 @@ inline Dims channel_dims(const Dims& x)
     return dims;
 }
 
-/** Gives a tensor of channels its shape where it has none, channels last. */
-inline void fill_channels(const TensorPtr& tensor, const Dims& x)
+/** Gives a tensor of channels its shape where it has none, and strides in the order of x. */
+inline void fill_channels(const TensorPtr& tensor, const TensorPtr& x)
 {
     if (tensor != nullptr)
     {
-        if (tensor->get_dim().empty())
-        {
-            tensor->set_dim(channel_dims(x));
-        }
-        if (tensor->get_stride().empty())
-        {
-            tensor->set_stride(channels_last_strides(tensor->get_dim()));
-        }
+        fill_shape(tensor, channel_dims(x->get_dim()), x);
     }
 }
 
@@ -134,7 +127,7 @@ public:
         for (const TensorPtr& tensor :
              {get_mean(), get_inv_variance(), get_next_running_mean(), get_next_running_variance()})
         {
-            detail::fill_channels(tensor, x);
+            detail::fill_channels(tensor, get_x());
         }
         return {};
     }
@@ -204,8 +197,8 @@ public:
         HIPDNN_CPP_TRY(check_same("dy", get_dy(), x));
         HIPDNN_CPP_TRY(check_same("scale", get_scale(), detail::channel_dims(x)));
         detail::fill_same(get_dx(), get_x());
-        detail::fill_channels(get_dscale(), x);
-        detail::fill_channels(get_dbias(), x);
+        detail::fill_channels(get_dscale(), get_x());
+        detail::fill_channels(get_dbias(), get_x());
         return {};
     }
 };

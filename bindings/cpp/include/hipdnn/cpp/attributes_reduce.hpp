@@ -303,7 +303,6 @@ public:
             return wrong({"axis is ", *axis, ", expected 0 to ", x.size() - 1});
         }
         HIPDNN_CPP_TRY(check_same("y", get_y(), x));
-        detail::fill_same(get_y(), get_x());
         if (block_size.has_value() && get_scale()->get_dim().empty())
         {
             Dims dims = x;
@@ -311,6 +310,15 @@ public:
             along = (along + *block_size - 1) / *block_size;
             get_scale()->set_dim(dims);
         }
+        for (const TensorPtr& tensor : {get_y(), get_scale()})
+        {
+            const Dims& dims = tensor == get_y() ? x : tensor->get_dim();
+            if (transpose && tensor->get_stride().empty() && dims.size() == get_x()->get_stride().size())
+            {
+                tensor->set_stride(strides_along(dims, *get_x(), axis.value_or(static_cast<int64_t>(x.size()) - 1)));
+            }
+        }
+        detail::fill_same(get_y(), get_x());
         if (!get_scale()->get_dim().empty())
         {
             detail::fill_shape(get_scale(), x, get_x());

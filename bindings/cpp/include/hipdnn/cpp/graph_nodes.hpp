@@ -196,8 +196,8 @@ protected:
     std::vector<std::shared_ptr<Operation>> _operations;
     std::optional<int64_t> _preferred;
     bool _overrides = false;
-    /** Whether a graph in parts that share no tensor is refused, as AMD's frontend does. */
-    bool _one_component = false;
+    /** Whether, as in AMD's frontend, a graph in parts that share no tensor is refused, and operations come breadth first. */
+    bool _as_amd = false;
     Descriptor _graph;
     bool _graph_finalized = false;
     /** Scalars that are bound where an execution does not bind them, and their bytes. */
@@ -290,7 +290,7 @@ protected:
         return {};
     }
 
-    /** Writers in front of readers; where the order is free, as the program made them. */
+    /** Writers in front of readers; where the order is free, as the program made them, or breadth first as AMD's frontend. */
     Error sort()
     {
         const size_t count = _operations.size();
@@ -336,32 +336,39 @@ protected:
         }
         for (const int64_t part : parts)
         {
-            if (_one_component && part != parts[0])
+            if (_as_amd && part != parts[0])
             {
                 return {ErrorCode::INVALID_VALUE,
                         "the graph has parts that share no tensor, expected a graph for each"};
             }
         }
-        std::vector<std::shared_ptr<Operation>> ordered;
-        while (ordered.size() < count)
+        Dims ready;
+        for (size_t i = 0; i < count; i++)
         {
-            size_t next = 0;
-            while (next < count && waits[next] != 0)
+            if (waits[i] == 0)
             {
-                next++;
+                ready.push_back(static_cast<int64_t>(i));
             }
-            if (next == count)
-            {
-                return {ErrorCode::INVALID_VALUE,
-                        "the operations form a circle, expected tensors that are written before they are read"};
-            }
-            /* Done: it waits for ever. */
-            waits[next] = -1;
-            ordered.push_back(std::shared_ptr<Operation>(_operations[next]));
+        }
+        std::vector<std::shared_ptr<Operation>> ordered;
+        while (!ready.empty())
+        {
+            const auto place = _as_amd ? ready.begin() : std::min_element(ready.begin(), ready.end());
+            const int64_t next = *place;
+            ready.erase(place);
+            ordered.push_back(std::shared_ptr<Operation>(_operations[static_cast<size_t>(next)]));
             for (size_t i = 0; i < writers.size(); i++)
             {
-                waits[static_cast<size_t>(readers[i])] -= writers[i] == static_cast<int64_t>(next) ? 1 : 0;
+                if (writers[i] == next && --waits[static_cast<size_t>(readers[i])] == 0)
+                {
+                    ready.push_back(readers[i]);
+                }
             }
+        }
+        if (ordered.size() < count)
+        {
+            return {ErrorCode::INVALID_VALUE,
+                    "the operations form a circle, expected tensors that are written before they are read"};
         }
         _operations = std::move(ordered);
         return {};

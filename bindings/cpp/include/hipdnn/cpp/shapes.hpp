@@ -74,6 +74,31 @@ inline Dims strides_in_order(const Dims& dims, const Dims& order)
     return strides;
 }
 
+/** The strides of elements without gaps along a dimension that is innermost, and behind it the others as they lie in x. */
+inline Dims strides_along(const Dims& dims, const Tensor& x, int64_t along)
+{
+    const Dims &sizes = x.get_dim(), &steps = x.get_stride();
+    Dims order;
+    for (size_t i = 0; i < dims.size(); i++)
+    {
+        /* In front of the first that lies farther out; of those as far out, a dimension of 1 is inner. */
+        const auto is_outer = [&](int64_t other) {
+            const auto place = static_cast<size_t>(other);
+            return steps[place] > steps[i] || (steps[place] == steps[i] && sizes[i] == 1 && sizes[place] != 1);
+        };
+        order.insert(std::find_if(order.begin(), order.end(), is_outer), static_cast<int64_t>(i));
+    }
+    std::rotate(order.begin(), std::find(order.begin(), order.end(), along), order.end());
+    Dims strides(dims.size(), 1);
+    int64_t step = 1;
+    for (const int64_t place : order)
+    {
+        strides[static_cast<size_t>(place)] = step;
+        step *= dims[static_cast<size_t>(place)];
+    }
+    return strides;
+}
+
 /** The strides of channels last: N, D, H, W, C in memory. */
 inline Dims channels_last_strides(const Dims& dims)
 {

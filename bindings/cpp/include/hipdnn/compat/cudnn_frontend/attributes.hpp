@@ -183,6 +183,7 @@ private:
 class SDPA_backward_attributes : public ::hipdnn::detail::SdpaBackward<SDPA_backward_attributes>
 {
 public:
+    static constexpr bool lies_as_operand = true;
     Tensor sink_token, dsink_token;
 
     HIPDNN_COMPAT_ATTENTION_SETTERS(SDPA_backward_attributes)
