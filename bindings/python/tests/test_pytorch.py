@@ -207,3 +207,15 @@ def test_numpy_and_pytorch_share_a_graph():
     x, y = np.array([1, 2], np.float32), torch.tensor([3.0, 4.0])
     assert isinstance(graph(x, y), np.ndarray) and isinstance(graph(y, x), torch.Tensor)
     assert graph(x, y).tolist() == graph(y, x).tolist() == [4, 6]
+
+
+class OfCupy(np.ndarray):
+    __module__ = "cupy"
+
+
+def test_results_of_arrays_of_cupys_are_pytorchs_where_inputs_are_named():
+    x, y = (np.array([row], np.float32).view(OfCupy) for row in ([1, 2], [3, 4]))
+    with hipdnn.Graph(inputs=["sum::a", "sum::b"], outputs=["y"]) as graph:
+        graph.add(a=x, b=y, name="sum").set_output(True).set_name("y")
+    result = graph(x, y)
+    assert isinstance(result, torch.Tensor) and result.tolist() == [[4, 6]]

@@ -111,3 +111,14 @@ def empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str)
     with contextlib.nullcontext() if device == HOST else xp.cuda.Device(device[1]):
         laid_out = xp.empty([dim[at] for at in order], numpy_type(kind))
     return laid_out.transpose([order.index(at) for at in range(len(dim))])
+
+
+def empty_result(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str) -> Any:
+    """A new array for a result: as ``empty_like``, but PyTorch's for CuPy's where the program has PyTorch, as cuDNN's wrapper makes them."""
+    if type(array).__module__.partition(".")[0] != "cupy" or "torch" not in sys.modules:
+        return empty_like(array, dim, stride, kind)
+    import torch
+
+    device = device_of(array)
+    name = "cpu" if device == HOST else f"cuda:{device[1]}"
+    return torch.empty_strided(tuple(dim), tuple(stride), dtype=torch_type(kind), device=name)

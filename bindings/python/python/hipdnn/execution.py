@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 from . import _native
 from .adapt import adapted
-from .device import Device, device_of, empty_like
+from .device import Device, device_of, empty_like, empty_result
 from .errors import ArrayError, GraphError
 from .handle import Handle, to_handle
 from .infer import integers, strides_in_order
@@ -230,10 +230,11 @@ class Execution(Planning):
         return results[0] if len(results) == 1 else tuple(results)
 
     def _new_arrays(self, tensors: Sequence[Tensor], given: Mapping[Tensor, Any]) -> list[Any]:
-        """New arrays for results, of the library of the first that was given."""
+        """New arrays for results, of the library of the first that was given; where inputs were named, as cuDNN's wrapper makes them."""
         first = next((array for tensor, array in given.items() if not tensor.is_pass_by_value), None)
         types = self._types()
-        return [empty_like(first, t.dim or (), t.stride or (), self._data_type(t, types)) for t in tensors]
+        make = empty_result if self._io else empty_like
+        return [make(first, t.dim or (), t.stride or (), self._data_type(t, types)) for t in tensors]
 
     def _call_by_name(self, arrays: dict[Any, Any], handle: Any) -> dict[Any, Any]:
         given: dict[Tensor, Any] = {}

@@ -1,0 +1,2 @@
+#pragma once
+#include "catch_generators.hpp"
