@@ -136,6 +136,49 @@ def test_eight_bits_with_scales():
         graph.sdpa_fp8(*operands, **scales, fn=causal)
 
 
+def test_gradients_of_eight_bits():
+    types = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed: pip install ml_dtypes")
+    small = types.float8_e4m3fn
+    random = np.random.default_rng(4)
+    factors = {"q": 0.5, "k": 2.0, "v": 0.25, "o": 0.5, "dO": 2.0}
+    stored = {key: random.standard_normal((1, 2, 5, 16), F32).astype(small) for key in factors}
+    plain = {key: array.astype(float) * factors[key] for key, array in stored.items()}
+    k, v = plain["k"], plain["v"]
+    _, most, total, shares = attention(plain["q"], k, v, 0.25, LATER)
+    stats = (most + np.log(total)).astype(F32)
+    products = plain["dO"] @ v.transpose(0, 1, 3, 2)
+    inner = shares * (products - (plain["dO"] * plain["o"]).sum(-1, keepdims=True)) * 0.25
+    turned = lambda array: array.transpose(0, 1, 3, 2)  # noqa: E731
+    wanted = [inner @ k, turned(inner) @ plain["q"], turned(shares) @ plain["dO"]]
+
+    graph = made()
+    operands = {key: graph.tensor_like(array) for key, array in stored.items()}
+    names = [f"descale_{key}" for key in (*factors, "s", "dP")]
+    scales = {name: graph.tensor([1, 1, 1, 1], data_type="float") for name in names}
+    scales.update(
+        {f"scale_{key}": graph.tensor([1, 1, 1, 1], data_type="float") for key in ("s", "dQ", "dK", "dV", "dP")}
+    )
+    line = graph.tensor_like(stats)
+    outputs = graph.sdpa_fp8_backward(**operands, stats=line, **scales, attn_scale=0.25, use_causal_mask=True)
+    for tensor in outputs:
+        tensor.set_output(True)
+    for tensor in outputs[:3]:
+        tensor.set_data_type(cudnn.data_type.FP8_E4M3)
+    numbers = {"descale_s": 1 / 64, "descale_dP": 1 / 64, "scale_s": 64.0, "scale_dP": 64.0}
+    numbers.update({f"descale_{key}": factor for key, factor in factors.items()})
+    numbers.update({"scale_dQ": 4.0, "scale_dK": 2.0, "scale_dV": 1.0})
+    given = {scales[name]: np.full((1, 1, 1, 1), number, F32) for name, number in numbers.items()}
+    results = {tensor: np.empty(of.shape, small) for tensor, of in zip(outputs, wanted)}
+    results.update({tensor: np.empty((1, 1, 1, 1), F32) for tensor in outputs[3:]})
+    graph.execute({**{operands[key]: array for key, array in stored.items()}, line: stats, **given, **results})
+    for tensor, of, scale in zip(outputs, wanted, (4.0, 2.0, 1.0)):
+        assert np.abs(results[tensor].astype(F32) / scale - of).max() < 0.08 * np.abs(of).max()
+    for tensor, of in zip(outputs[3:], (*wanted, products)):
+        np.testing.assert_allclose(results[tensor].item(), np.abs(of).max(), rtol=0.05)
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError, match="seq_len_q"):
+        graph.sdpa_fp8_backward(**operands, stats=line, **scales, seq_len_q=line)
+
+
 def test_tables_of_pages_lie_one_after_the_other():
     random = np.random.default_rng(3)
     lengths, size = np.array([3, 5], np.int32).reshape(2, 1, 1, 1), 2

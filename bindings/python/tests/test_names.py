@@ -74,7 +74,11 @@ GRAPH = {
     "sdpa_mxfp8": "q, k, v, descale_q, descale_k, descale_v, attn_scale=None, use_causal_mask=False, "
     "use_causal_mask_bottom_right=False, diagonal_alignment=TOP_LEFT, diagonal_band_left_bound=None, diagonal_band_right_bound=None, "
     f"{END}, generate_stats=None, sink_token=None, unfuse_fma=False",
-    **dict.fromkeys("sdpa_fp8_backward sdpa_mxfp8_backward".split(), "args, *, name='', named"),
+    "sdpa_fp8_backward": "q, k, v, o, dO, stats, descale_q, descale_k, descale_v, descale_o, descale_dO, descale_s, descale_dP, scale_s, "
+    f"scale_dQ, scale_dK, scale_dV, scale_dP, attn_scale=None, use_padding_mask=False, seq_len_q=None, seq_len_kv=None, use_causal_mask=False, use_causal_mask_bottom_right=False, "
+    "diagonal_alignment=TOP_LEFT, left_bound=None, right_bound=None, use_deterministic_algorithm=False, dropout=None, "
+    f"{END}, sink_token=None, dSink_token=None",
+    "sdpa_mxfp8_backward": "args, *, name='', named",
     "sdpa_backward": f"q, k, v, o, dO, stats, attn_scale=None, bias=None, dBias=None, {LENGTHS}, {TOTALS}, {MASKS}, "
     f"use_deterministic_algorithm=False, {END}, score_mod=None, score_mod_bprop=None, sink_token=None, dSink_token=None",
     "instancenorm": f"norm_forward_phase, input, scale, bias, epsilon=1e-05, {END}",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .attention import Attention
+from .attention import Attention, Settings
 from .errors import UnsupportedError
+from .gradients_fp8 import Band, Fp8Gradients, expect_equal_heads
 from .node import describe_results
 from .tensor import Tensor
 from .types import DataTypeLike, data_type, diagonal_alignment
@@ -110,9 +111,83 @@ class Fp8Attention(Attention):
         )
         raise UnsupportedError(self._name("sdpa_mxfp8", name), "descale_q", words)
 
-    def sdpa_fp8_backward(self, *args: Any, name: str = "", **named: Any) -> list[Tensor]:
-        """Raises cudnnGraphNotSupportedError for any shape and type: engines have no gradients of eight bits."""
-        raise UnsupportedError(self._name("sdpa_fp8_backward", name), "q", _NO_GRADIENTS)
+    def sdpa_fp8_backward(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        o: Tensor,
+        dO: Tensor,
+        stats: Tensor,
+        descale_q: Tensor,
+        descale_k: Tensor,
+        descale_v: Tensor,
+        descale_o: Tensor,
+        descale_dO: Tensor,
+        descale_s: Tensor,
+        descale_dP: Tensor,
+        scale_s: Tensor,
+        scale_dQ: Tensor,
+        scale_dK: Tensor,
+        scale_dV: Tensor,
+        scale_dP: Tensor,
+        attn_scale: Tensor | float | None = None,
+        use_padding_mask: bool = False,
+        seq_len_q: Tensor | None = None,
+        seq_len_kv: Tensor | None = None,
+        use_causal_mask: bool = False,
+        use_causal_mask_bottom_right: bool = False,
+        diagonal_alignment: diagonal_alignment = diagonal_alignment.TOP_LEFT,
+        left_bound: int | None = None,
+        right_bound: int | None = None,
+        use_deterministic_algorithm: bool = False,
+        dropout: tuple[Any, ...] | None = None,
+        compute_data_type: Compute | None = None,
+        name: str = "",
+        sink_token: Tensor | None = None,
+        dSink_token: Tensor | None = None,
+    ) -> list[Tensor]:
+        """The gradients of ``sdpa_fp8`` times their scales, and the largest magnitudes of dQ, dK, dV and of dO · Vᵀ, [1, 1, 1, 1].
+
+        Elements are of type fp8, of as many heads in q and k, times the scales that are given beside them, [1, 1, 1, 1] of float. The statistics
+        count a ``sink_token`` already; its gradient is written to ``dSink_token``. ``use_deterministic_algorithm`` is there for porting.
+        """
+        node = self._name("sdpa_fp8_backward", name)
+        given = {
+            "use_padding_mask": use_padding_mask,
+            "seq_len_q": seq_len_q,
+            "seq_len_kv": seq_len_kv,
+            "dropout": dropout,
+        }
+        for key, value in given.items():
+            if value:
+                raise UnsupportedError(node, key, "is given, expected sequences of one length without dropout")
+        tensors = {"q": q, "k": k, "v": v, "o": o, "dO": dO, "stats": stats}
+        tensors = {key: self._operand(node, key, tensor) for key, tensor in tensors.items()}
+        expect_equal_heads(node, tensors)
+        scales = {
+            "descale_q": descale_q, "descale_k": descale_k, "descale_v": descale_v, "descale_o": descale_o, "descale_dO": descale_dO,
+            "descale_s": descale_s, "descale_dP": descale_dP, "scale_s": scale_s, "scale_dQ": scale_dQ, "scale_dK": scale_dK,
+            "scale_dV": scale_dV, "scale_dP": scale_dP,
+        }  # fmt: skip
+        # Checked as the arguments of an operation that has them.
+        of = Settings(
+            attn_scale, None, False, False, None, None, use_causal_mask, use_causal_mask_bottom_right, None, diagonal_alignment,
+            left_bound, right_bound, None,
+        )  # fmt: skip
+        self._attention(node, tensors["q"], of)
+        self._refuse_as_cudnn(node, of, tensors["q"], tensors["k"].dim[2])
+        at_end = use_causal_mask_bottom_right or (diagonal_alignment.name == "BOTTOM_RIGHT" and not use_causal_mask)
+        shift = tensors["k"].dim[2] - tensors["q"].dim[2] if at_end else 0
+        behind = 0 if use_causal_mask or use_causal_mask_bottom_right else right_bound
+        parts = Fp8Gradients(
+            self, node, compute_data_type, tensors, scales, attn_scale, Band(left_bound, behind, shift)
+        )
+        scaled, largest = parts.results()
+        if dSink_token is not None:
+            plain = {"o": parts.plain("o"), "do": parts.plain("dO"), "stats": tensors["stats"]}
+            self._sink_gradient(node, sink_token, dSink_token, plain, None, compute_data_type)
+        return [*scaled, *largest]
 
     def sdpa_mxfp8_backward(self, *args: Any, name: str = "", **named: Any) -> list[Tensor]:
         """Raises cudnnGraphNotSupportedError for any shape and type: engines have no gradients of eight bits."""

@@ -59,7 +59,8 @@ class Execution(Planning):
             if self._plan is None:
                 self._plan_of_first(tensors)
             asked = {tensor.uid: tensor for tensor in (*self._inputs, *self._outputs)}
-            tensors = with_views(tensors, [tensor for tensor in self._views if tensor.uid in asked], asked)
+            views = [tensor for tensor in self._views if tensor.uid in asked]
+            tensors = with_views(tensors, views, asked, self._as_cudnn)
         handle = self._handle if handle is None else to_handle(handle)
         if handle is not None:
             handle._run(self._execute, tensors)

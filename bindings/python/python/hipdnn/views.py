@@ -12,6 +12,7 @@ from .address import Address, address_of
 from .device import to_device
 from .errors import ArrayError, GraphError, UnsupportedError
 from .infer import integers, packed
+from .memory import memory_of
 from .node import Operations
 from .operands import plain
 from .tensor import Tensor
@@ -104,8 +105,10 @@ def expect_within(view: Tensor) -> None:
         raise GraphError(view._label(), "dim", words)
 
 
-def with_views(tensors: Mapping[Any, Any], views: Sequence[Tensor], asked: Mapping[int, Tensor]) -> dict[Any, Any]:
-    """The arrays of an execution with those of views, and without those that no node reads."""
+def with_views(
+    tensors: Mapping[Any, Any], views: Sequence[Tensor], asked: Mapping[int, Tensor], are_memory: bool
+) -> dict[Any, Any]:
+    """The arrays of an execution with those of views, and without those that no node reads. Arrays that are memory may have other shapes."""
     of_uid = {key.uid if isinstance(key, Tensor) else key: array for key, array in tensors.items()}
     found = {key: array for key, array in tensors.items() if (key.uid if isinstance(key, Tensor) else key) in asked}
     for view in views:
@@ -121,7 +124,7 @@ def with_views(tensors: Mapping[Any, Any], views: Sequence[Tensor], asked: Mappi
                 )
             found[view] = _spread(plain(of_uid[root.uid]), plain(first), view)
             continue
-        found[view] = _part(of_uid[root.uid], root, view, offset)
+        found[view] = _part(of_uid[root.uid], root, view, offset, are_memory)
     return found
 
 
@@ -138,10 +141,12 @@ def _spread(array: Any, first: Any, view: Tensor) -> Any:
     return flat[places.reshape(-1)].reshape(tuple(view.dim or ()))
 
 
-def _part(array: Any, root: Tensor, view: Tensor, offset: int) -> Address:
+def _part(array: Any, root: Tensor, view: Tensor, offset: int, is_memory: bool) -> Address:
     array = plain(array)
     dim, stride, kind, device, _ = _native.describe(array)
-    if list(dim) != list(root.dim or ()) or any(
+    if is_memory:
+        memory_of(root, kind, array, None, False)
+    elif list(dim) != list(root.dim or ()) or any(
         a != b for a, b, size in zip(stride, root.stride or (), dim) if size > 1
     ):
         words = f"the array has the shape {list(dim)} and strides {list(stride)}, expected {list(root.dim or ())} and {list(root.stride or ())}"
