@@ -261,3 +261,28 @@ def test_causal_convolution_and_its_gradients(activation):
         torch.testing.assert_close(found, right, rtol=1e-4, atol=1e-4)
     with pytest.raises(cudnn.GraphError, match="expected 'silu'"):
         cudnn.ops.causal_conv1d(*operands, activation="relu")
+
+
+def test_graphs_are_for_a_gpu_where_there_is_one(monkeypatch):
+    monkeypatch.setattr("hipdnn.definition.first_gpu", lambda: (2, 0))
+    graph = cudnn.pygraph()
+    assert graph.tensor_like(np.ones((1, 1, 1, 1), np.float32)).get_is_pass_by_value()
+    assert graph._device == (2, 0), "a number says nothing of the device"
+    assert not graph.tensor_like(np.ones((2, 1, 1, 1), np.float32)).get_is_pass_by_value()
+    assert not cudnn.Graph().tensor_like(np.ones((1,), np.float32)).get_is_pass_by_value()
+
+
+def test_candidates_for_one_device_are_no_choice_for_another(monkeypatch):
+    graph = cudnn.pygraph(io_data_type=cudnn.data_type.FLOAT)
+    graph.exp(graph.tensor([2, 2])).set_output(True)
+    graph.build_operation_graph()
+    graph.create_execution_plans()
+    graph.build_plans()
+    assert graph.engine.startswith("CPU_")
+    native = graph._native_graph(graph.to_json())
+    monkeypatch.setattr(type(graph), "_native_graph", lambda *_: native)
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError, match="does not compute on rocm:0"):
+        graph._make_plan(device=(10, 0))
+    graph._candidates = None
+    with pytest.raises(cudnn.GraphError, match="does not compute on rocm:0"):
+        graph._make_plan(device=(10, 0))

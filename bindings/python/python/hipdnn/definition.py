@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from . import _native
 from .attention import Attention
 from .attention_fp8 import Fp8Attention
 from .compositions import Compositions
-from .device import HOST, Device, to_device
+from .device import HOST, Device, first_gpu, to_device
 from .empty import is_empty, without_empty
 from .errors import GraphError
 from .infer import apart, integers, packed
@@ -53,6 +54,9 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
         Between nodes and within them it is single precision, or double where tensors are.
         """
         self.name = name
+        if self._as_cudnn:
+            # cuDNN computes on a GPU, where there is one.
+            self._device = first_gpu() or HOST
         self.io_data_type = to_data_type(io_data_type)
         self.intermediate_data_type = to_data_type(intermediate_data_type)
         self.compute_data_type = to_data_type(compute_data_type)
@@ -135,9 +139,14 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
         if isinstance(input, Tensor):
             return self._new_tensor(name=name, dim=input.dim, stride=input.stride, data_type=input.data_type)
         dim, stride, kind, device, _ = _native.describe(plain(input))
-        if not self.tensors:
-            self._device = to_device(device)
-        tensor = self._new_tensor(name=name, dim=dim or [1], stride=stride or [1], data_type=kind)
+        on = to_device(device)
+        # Beside arrays on a GPU, cuDNN takes a number on the host by its value.
+        by_value = self._as_cudnn and on == HOST and self._device != HOST and math.prod(dim) == 1
+        if not self.tensors and not by_value:
+            self._device = on
+        tensor = self._new_tensor(
+            name=name, dim=dim or [1], stride=stride or [1], data_type=kind, is_pass_by_value=by_value
+        )
         self._of_array[id(input)] = reference(input), tensor
         return tensor
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import functools
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Union
@@ -38,6 +41,33 @@ def to_device(device: DeviceLike) -> Device:
         # PyTorch calls AMD's devices so, too.
         known = ROCM
     return known, int(digits or 0) if known != HOST[0] else 0
+
+
+#: The drivers of GPUs: their libraries, the function that begins (if there is one), and the one that counts devices.
+_DRIVERS = (
+    (CUDA, ("libcuda.so.1", "nvcuda.dll"), "cuInit", "cuDeviceGetCount"),
+    (ROCM, ("libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"), None, "hipGetDeviceCount"),
+)
+
+
+@functools.lru_cache(None)
+def _first_gpu(pid: int) -> Device | None:
+    for kind, files, begin, count in _DRIVERS:
+        for file in files:
+            try:
+                driver = ctypes.CDLL(file)
+            except OSError:
+                continue
+            devices = ctypes.c_int(0)
+            has_begun = begin is None or getattr(driver, begin)(0) == 0
+            if has_begun and getattr(driver, count)(ctypes.byref(devices)) == 0 and devices.value > 0:
+                return kind, 0
+    return None
+
+
+def first_gpu() -> Device | None:
+    """The first GPU that the process sees."""
+    return _first_gpu(os.getpid())
 
 
 def device_of(array: Any) -> Device:

@@ -165,6 +165,9 @@ class Phases(Execution):
             "update_cuda_graph", "cuda_graph", "expected a stream that is captured, in which execute works"
         )
 
+    def _is_candidate(self, engine: int) -> bool:
+        return engine in (self._candidates or ())
+
     def _created(self) -> list[int]:
         if self._candidates is None:
             raise GraphError(self.name or "graph", "engines", "expected create_execution_plans before")

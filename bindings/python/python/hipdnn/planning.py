@@ -152,6 +152,9 @@ class Planning(Definition):
             return library().nothing(specs, device)
         graph = self._native_graph(text, device)
         engine, knobs = choice
+        if engine is not None and engine not in computes_on(device) and self._is_candidate(engine):
+            # It was the first of those for another device.
+            engine = None
         if engine is not None and engine not in computes_on(device):
             words = f"is {self._engine_name(engine)}, which does not compute on {device_name(device)}"
             raise GraphError("build", "engine", words)
@@ -175,6 +178,10 @@ class Planning(Definition):
             raise next(iter(failures.values()))
         reasons = {self._engine_name(id): str(reason) for id, reason in failures.items()}
         raise self._no_engine_of(reasons)
+
+    def _is_candidate(self, engine: int) -> bool:
+        """Whether the library offered an engine, and the program did not name it."""
+        return False
 
     def _settled(self, graph: _native.OperationGraph, engine: int) -> list[tuple[str, Any]]:
         """The knobs that the graph's own arguments set: deterministic kernels, where an engine has others."""
