@@ -195,6 +195,36 @@ static void refused(cudnnHandle_t handle)
     CHECK_BAD(graph.build(handle, {fe::HeurMode_t::A}), fe::error_code_t::GRAPH_NOT_SUPPORTED, "concatenate");
 }
 
+/* What create_execution_plans() does on a machine with a GPU. */
+struct BesideGpu : fe::graph::Graph
+{
+    fe::error_t keep()
+    {
+        return fe::detail::drop_host_plans(_plans, _active, [this](int64_t id) { return engine_name(id); });
+    }
+};
+
+static void host_engines(cudnnHandle_t handle)
+{
+    struct Plan
+    {
+        int64_t engine;
+    };
+    std::vector<Plan> plans{{2}, {7}, {9}};
+    size_t active = 1;
+    const auto name = [](int64_t id) { return std::string(id == 2 ? "CPU_ENGINE" : "CUDNN_ENGINE"); };
+    CHECK_GOOD(fe::detail::drop_host_plans(plans, active, name));
+    CHECK(plans.size() == 2 && plans[active].engine == 7);
+    BesideGpu graph;
+    graph.set_io_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
+    auto x = graph.tensor(fe::graph::Tensor_attributes().set_dim({2, 3}).set_stride({3, 1}));
+    auto y = graph.pointwise(x, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::RELU_FWD));
+    y->set_output(true).set_dim({2, 3}).set_stride({3, 1});
+    CHECK_GOOD(graph.build_operation_graph(handle));
+    CHECK_GOOD(graph.create_execution_plans());
+    CHECK_BAD(graph.keep(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "HIPDNN_CPU_FALLBACK");
+}
+
 int main()
 {
     cudnnHandle_t handle = nullptr;
@@ -204,6 +234,7 @@ int main()
     statistics(handle);
     pooling(handle);
     refused(handle);
+    host_engines(handle);
     CHECK(float(half(1.5F)) == 1.5F && float(nv_bfloat16(-2.0F)) == -2.0F);
     CHECK(cudnnDestroy(handle) == CUDNN_STATUS_SUCCESS);
     std::puts("right");

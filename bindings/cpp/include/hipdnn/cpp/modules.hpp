@@ -237,6 +237,35 @@ inline void* find(void* library, const char* name) { return dlsym(library, name)
 
 #endif
 
+/** Whether the process sees a GPU, by the drivers of CUDA and HIP; asked once. */
+inline bool has_gpu()
+{
+    using Begin = int (*)(unsigned);
+    using Count = int (*)(int*);
+    static const bool seen = [] {
+        for (const char* name :
+             {"libcuda.so.1", "nvcuda.dll", "libamdhip64.so.7", "libamdhip64.so.6", "amdhip64_7.dll", "amdhip64_6.dll"})
+        {
+            std::string reason;
+            void* driver = open(name, reason);
+            if (driver == nullptr)
+            {
+                continue;
+            }
+            const auto begin = reinterpret_cast<Begin>(find(driver, "cuInit"));
+            void* cuda = find(driver, "cuDeviceGetCount");
+            const auto count = reinterpret_cast<Count>(cuda != nullptr ? cuda : find(driver, "hipGetDeviceCount"));
+            int devices = 0;
+            if ((begin == nullptr || begin(0) == 0) && count != nullptr && count(&devices) == 0 && devices > 0)
+            {
+                return true;
+            }
+        }
+        return false;
+    }();
+    return seen;
+}
+
 } // namespace modules
 } // namespace detail
 } // namespace hipdnn

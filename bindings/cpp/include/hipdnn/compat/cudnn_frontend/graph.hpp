@@ -10,6 +10,8 @@
 #include "saved.hpp"
 #include "views.hpp"
 
+#include "../../cpp/modules.hpp"
+
 namespace cudnn_frontend
 {
 namespace graph
@@ -149,6 +151,19 @@ public:
         return Base::build_operation_graph(handle);
     }
     error_t build_operation_graph() { return build_operation_graph(_handle); }
+    /** Plans of what computes on the GPU, where there is one: programs for cuDNN keep their tensors there. */
+    error_t create_execution_plans(const std::vector<HeurMode_t>& modes = {HeurMode_t::FALLBACK})
+    {
+        HIPDNN_CPP_TRY(Base::create_execution_plans(modes));
+        std::string fallback;
+        ::hipdnn::detail::modules::read_variable("HIPDNN_CPU_FALLBACK", fallback);
+        if (!(fallback.empty() || fallback == "0") || !::hipdnn::detail::modules::has_gpu())
+        {
+            return {};
+        }
+        return ::cudnn_frontend::detail::drop_host_plans(_plans, _active,
+                                                         [this](int64_t id) { return engine_name(id); });
+    }
     error_t check_support() const { return Base::check_support(); }
     error_t check_support(Handle) const { return Base::check_support(); }
     error_t build_plans(BuildPlanPolicy_t policy = BuildPlanPolicy_t::HEURISTICS_CHOICE, bool = false)

@@ -8,6 +8,7 @@
 
 #include "attributes.hpp"
 
+#include <algorithm>
 #include <cctype>
 
 namespace cudnn_frontend
@@ -173,6 +174,22 @@ error_t settings_of(const Values& values, const std::vector<::hipdnn::Knob>& nat
                                                        : ::hipdnn::KnobValueVariant(value.second));
     }
     return {};
+}
+
+/** Drops plans of the host's engines, by their names, and moves the chosen one. @return GRAPH_NOT_SUPPORTED where none is left */
+template <typename Plans, typename Name>
+error_t drop_host_plans(Plans& plans, size_t& active, const Name& name)
+{
+    const int64_t chosen = active < plans.size() ? plans[active].engine : 0;
+    const auto is_hosts = [&name](const auto& plan) { return name(plan.engine).compare(0, 4, "CPU_") == 0; };
+    plans.erase(std::remove_if(plans.begin(), plans.end(), is_hosts), plans.end());
+    const auto same = [chosen](const auto& plan) { return plan.engine == chosen; };
+    const auto kept = std::find_if(plans.begin(), plans.end(), same);
+    active = kept == plans.end() ? 0 : static_cast<size_t>(kept - plans.begin());
+    return plans.empty() ? error_t(error_code_t::GRAPH_NOT_SUPPORTED,
+                                   "the engines that compute the graph read the host's memory, expected one for the "
+                                   "GPU; HIPDNN_CPU_FALLBACK=1 allows them")
+                         : error_t();
 }
 
 } // namespace detail
