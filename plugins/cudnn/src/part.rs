@@ -170,6 +170,9 @@ pub fn parts(
     let maker = maker()?;
     let mut whole = Some(whole);
     let mut make = |nodes: Range<usize>| {
+        if nodes.len() > 1 && has_attention(prepared, &nodes) {
+            return Err(Refusal::new("attention is a part of its own").into());
+        }
         let lowered = match whole.take_if(|_| nodes.len() == count) {
             Some(whole) => whole,
             None => lower(prepared, nodes.clone()),
@@ -208,6 +211,13 @@ pub fn parts(
 /// Says which node cuDNN refuses, where it is only one.
 fn named(prepared: &Prepared, nodes: &Range<usize>, error: PluginError) -> PluginError {
     if nodes.len() == 1 { error.with_context(|text| prepared.refusal(nodes.start, text)) } else { error }
+}
+
+/// Whether nodes are attention or its gradients, which cuDNN is not asked for beside others: version 9.19 ends the process for some.
+fn has_attention(prepared: &Prepared, nodes: &Range<usize>) -> bool {
+    let is_attention =
+        |problem: &Problem| matches!(problem, Problem::Attention(_) | Problem::AttentionGradients(_));
+    prepared.problems.get(nodes.clone()).is_some_and(|problems| problems.iter().any(is_attention))
 }
 
 /// Whether a graph that cuDNN does not take whole is worth several calls. What NVRTC_ENGINE or CUBLASLT_ENGINE computes in fewer is left

@@ -1,5 +1,7 @@
 use hipdnn_plugin_planner::prepare::prepare;
-use hipdnn_plugin_sdk::graph::operation::{Batchnorm, ConvolutionForward, Matmul, Pointwise, Reduction};
+use hipdnn_plugin_sdk::graph::operation::{
+    Batchnorm, ConvolutionForward, Matmul, Pointwise, Reduction, Sdpa,
+};
 use hipdnn_plugin_sdk::graph::{
     ConvMode, DataType, Node, Operation, PointwiseMode, ReductionMode, Tensor, TensorValue,
 };
@@ -163,4 +165,24 @@ fn divisions_are_remembered_for_the_same_graph_options_and_context() {
     }
     assert_eq!(find("b", &Options::default(), 77), None);
     assert!(KNOWN.lock().len() <= DIVISIONS);
+}
+
+#[test]
+fn attention_is_asked_for_alone() {
+    let heads = [1, 2, 8, 16];
+    let tensors = vec![
+        between(1, &heads),
+        tensor(2, &heads),
+        tensor(3, &heads),
+        between(4, &heads),
+        tensor(5, &heads),
+        tensor(6, &heads),
+        tensor(7, &heads),
+    ];
+    let before = Pointwise::new(PointwiseMode::Exp, 5, None, 1);
+    let behind = Pointwise::new(PointwiseMode::Add, 4, Some(7), 6);
+    let prepared = graph(tensors, vec![before.into(), Sdpa::new(1, 2, 3, 4).into(), behind.into()]);
+    assert!(may_divide(&prepared));
+    let found = [0..3, 0..2, 1..2, 1..3, 0..1, 2..3].map(|nodes| has_attention(&prepared, &nodes));
+    assert_eq!(found, [true, true, true, true, false, false]);
 }
