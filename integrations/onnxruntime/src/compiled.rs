@@ -133,7 +133,8 @@ impl Subgraph {
         saved: HashMap<String, Vec<u8>>,
     ) -> Result<Self> {
         let mut model = model;
-        rewrite::rewrite(&mut model);
+        // Engines of GPUs compute attention in half precision alone.
+        rewrite::rewrite(&mut model, engines.gpu().is_none());
         let (wanted, floors) = partition::parameters(&model);
         let wanted: HashSet<ValueId> = wanted.into_iter().collect();
         let is_parameter = |(_, id): &(usize, &ValueId)| wanted.contains(*id);

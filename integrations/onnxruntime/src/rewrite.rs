@@ -13,9 +13,11 @@ pub const DOMAIN: &str = "hipdnn";
 /// How far a constant may be from what it stands for: exporters round to single precision, and sometimes to four digits.
 const CLOSE: f64 = 1e-4;
 
-/// Replaces what is found. Nodes stay in an order in which every value is written before it is read.
-pub fn rewrite(model: &mut Model) {
-    for find in [moved, swish, gelu, attention] {
+/// Replaces what is found, attention only where engines have it for every model. Nodes stay in an order in which every value is written
+/// before it is read.
+pub fn rewrite(model: &mut Model, has_attention: bool) {
+    let finds: [Find; 4] = [moved, swish, gelu, attention];
+    for find in finds.into_iter().take(if has_attention { 4 } else { 3 }) {
         let (mut removed, mut first) = (HashSet::new(), 0);
         // Who reads and writes what is found out again only behind a node that was replaced.
         while let Some((at, found)) = next(model, &removed, find, first) {
@@ -333,7 +335,7 @@ mod tests {
 
     fn rewritten(lines: &[&str], output: &str) -> Vec<String> {
         let mut model = model(lines, output);
-        rewrite(&mut model);
+        rewrite(&mut model, true);
         let name = |value: &Option<usize>| value.map_or("-", |value| model.values[value].name.as_str());
         let inputs = |node: &Node| node.inputs.iter().map(name).collect::<Vec<_>>().join(" ");
         let line = |node: &Node| format!("{} {} {}", name(&node.outputs[0]), node.operator, inputs(node));
@@ -376,7 +378,7 @@ mod tests {
             for value in model.values.iter_mut().filter(|value| ["q", "y"].contains(&value.name.as_str())) {
                 value.element = Some(Element::Uint8);
             }
-            rewrite(&mut model);
+            rewrite(&mut model, true);
             model.nodes.iter().map(|node| node.operator.clone()).collect::<Vec<_>>()
         };
         assert_eq!(moved("0.5"), ["DequantizeLinear", "Reshape"]);

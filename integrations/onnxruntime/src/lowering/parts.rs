@@ -20,8 +20,9 @@ type Part = Vec<usize>;
 impl Program {
     /// Divides the program into graphs that are accepted, but for single operations, which are not asked about.
     pub fn divide_into_parts(&self, name: &str, accepts: &dyn Fn(&Graph) -> bool) -> Result<Graphs, String> {
-        let program = self.packed_where_refused(accepts)?;
-        program.divided(name, accepts)
+        let mut aligned = self.clone();
+        aligned.is_aligned = true;
+        aligned.packed_where_refused(accepts)?.divided(name, accepts)
     }
 
     fn divided(&self, name: &str, accepts: &dyn Fn(&Graph) -> bool) -> Result<Graphs, String> {
@@ -210,4 +211,80 @@ fn replace(operation: &mut Operation, from: i64, to: i64) -> bool {
         _ => return false,
     };
     places.into_iter().filter(|place| **place == from).map(|place| *place = to).count() > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use hipdnn::graph::operation::{Matmul, Pointwise};
+    use hipdnn::graph::{Node, PointwiseMode};
+
+    use super::*;
+    use crate::model::Element;
+
+    /// y = relu(x · w + b), whose product is read as its rows or, where `is_moved`, in another form.
+    fn program(x: &View, is_moved: bool) -> Program {
+        let mut program = Program::default();
+        for _ in 0..3 {
+            program.input(Element::Float, &[4, 4], false);
+        }
+        let of = |buffer| View::packed(buffer, Element::Float, &[4, 4]);
+        let scratch = [0; 3].map(|_| of(program.scratch(Element::Float, &[4, 4])));
+        let [product, sum, y] = &scratch;
+        let read = if is_moved { View { strides: vec![1, 4], ..product.clone() } } else { product.clone() };
+        let ids = [x, &of(1), product, &read, &of(2), sum, y].map(|view| program.tensor(view));
+        let [x, w, product, read, bias, sum, out] = ids;
+        program.node("product", Matmul { a: x, b: w, c: product }.into()).unwrap();
+        program.node("sum", Pointwise::new(PointwiseMode::Add, read, Some(bias), sum).into()).unwrap();
+        program.node("relu", Pointwise::new(PointwiseMode::ReluFwd, sum, None, out).into()).unwrap();
+        program.finish(std::slice::from_ref(y)).unwrap();
+        program
+    }
+
+    fn x() -> View {
+        View::packed(0, Element::Float, &[4, 4])
+    }
+
+    fn nodes(graphs: &Graphs) -> Vec<Vec<String>> {
+        let names = |nodes: &[Node]| nodes.iter().map(|node| node.name.clone()).collect();
+        let of = |work: &Work| match work {
+            Work::Graph { graph, .. } => names(&graph.nodes),
+            Work::Host { .. } => Vec::new(),
+        };
+        graphs.stages.iter().map(|stage| of(&stage.work)).collect()
+    }
+
+    #[test]
+    fn what_follows_a_product_is_its_epilogue_as_far_as_it_is_accepted() {
+        let parts = |most: usize| {
+            let accepts = |graph: &Graph| graph.nodes.len() <= most;
+            nodes(&program(&x(), false).divide_into_parts("n", &accepts).unwrap())
+        };
+        assert_eq!(parts(3), [["product", "sum", "relu"]]);
+        assert_eq!(parts(2), [vec!["product", "sum"], vec!["relu"]]);
+        assert_eq!(parts(1), [["product"], ["sum"], ["relu"]]);
+    }
+
+    #[test]
+    fn what_is_read_in_another_form_is_in_memory() {
+        let graphs = program(&x(), true).divide_into_parts("n", &|_| true).unwrap();
+        assert_eq!(nodes(&graphs), [vec!["product"], vec!["sum", "relu"]]);
+        assert!(graphs.scratch >= 64);
+    }
+
+    #[test]
+    fn operands_in_an_order_that_is_refused_are_copied() {
+        let turned = View { strides: vec![1, 4], ..x() };
+        let is_packed = |graph: &Graph| {
+            let is_product = graph.nodes.iter().any(|node| matches!(node.operation, Operation::Matmul(_)));
+            !is_product || graph.tensors.iter().all(|tensor| tensor.strides == [4, 1])
+        };
+        let graphs = program(&turned, false).divide_into_parts("n", &is_packed).unwrap();
+        assert_eq!(nodes(&graphs), [vec!["copy"], vec!["product", "sum", "relu"]]);
+        let all = graphs.stages.iter().filter_map(|stage| match &stage.work {
+            Work::Graph { graph, .. } => Some(graph),
+            Work::Host { .. } => None,
+        });
+        // All memory is the provider's own.
+        assert!(all.flat_map(|graph| &graph.tensors).all(|tensor| tensor.alignment == 16));
+    }
 }

@@ -11,6 +11,9 @@ use crate::bits::Form;
 use crate::memory::Memory;
 use crate::model::{Element, compute_type};
 
+/// What GPUs move at a time, in bytes.
+const ALIGNMENT: i64 = 16;
+
 /// What a buffer is.
 #[derive(Clone, Debug)]
 pub enum Kind {
@@ -131,6 +134,8 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// The dimensions of each output.
     pub outputs: Vec<Vec<i64>>,
+    /// Whether all memory is the provider's, which begins every buffer at a multiple of [`ALIGNMENT`].
+    pub is_aligned: bool,
     inputs: usize,
     known: HashMap<View, i64>,
 }
@@ -305,8 +310,13 @@ impl Program {
                     Tensor::new(id, kind, &view.dims, &view.strides)
                 };
                 // Memory of the application begins anywhere, and so does a part of a tensor.
-                let alignment =
-                    if is_virtual { Tensor::DEFAULT_ALIGNMENT } else { view.element.size() as i64 };
+                let size = view.element.size() as i64;
+                let begins = self.is_aligned && view.offset * size % ALIGNMENT == 0;
+                let alignment = match () {
+                    () if is_virtual => Tensor::DEFAULT_ALIGNMENT,
+                    () if begins => ALIGNMENT,
+                    () => size,
+                };
                 Some(Tensor { is_virtual, alignment, ..tensor })
             }
         }
