@@ -62,6 +62,7 @@ typedef struct block {
 typedef struct {
     void* library;
     const device* of;
+    int file;
 } module;
 
 typedef struct function {

@@ -335,13 +335,15 @@ CUDA(cuModuleLoadData, void** made, const void* image)
             m->of = current();
         }
     }
-    if (file >= 0) {
-        close(file);
-    }
     if (m == NULL || m->library == NULL) {
+        if (file >= 0) {
+            close(file);
+        }
         free(m);
         return answer(INVALID_IMAGE);
     }
+    /* Open as long as the module: the loader would take a file of the same name for the same library. */
+    m->file = file;
     *made = m;
     return answer(SUCCESS);
 }
@@ -359,6 +361,7 @@ CUDA(cuModuleUnload, void* ended)
         }
     }
     dlclose(((module*)ended)->library);
+    close(((module*)ended)->file);
     free(ended);
     return answer(SUCCESS);
 }
