@@ -208,7 +208,8 @@ pub(crate) struct Columns {
     pub(crate) bias: *mut i32,
     pub(crate) scale: *mut f32,
     pub(crate) shift: *mut f32,
-    /// Scales and shifts of later rounds, each so many numbers behind the one before.
+    /// Slopes and offsets of the first round ([`crate::int8::quick`]); then scales, shifts, slopes and offsets of later rounds. Each kind lies
+    /// so many numbers behind the one before.
     pub(crate) later: *mut f32,
     pub(crate) between: usize,
 }
@@ -233,7 +234,7 @@ impl Columns {
 
     /// The kinds of numbers, where there are so many later rounds.
     pub(crate) const fn kinds(rounds: usize) -> usize {
-        5 + 2 * rounds
+        7 + 4 * rounds
     }
 
     /// The numbers of the first column, each a group of times.
@@ -260,10 +261,27 @@ impl Columns {
         }
     }
 
+    #[inline(always)]
+    fn two(&self, first: usize) -> [*mut f32; 2] {
+        [first, first + 1].map(|at| self.later.wrapping_add(at * self.between))
+    }
+
+    /// Slopes and offsets of the first round.
+    #[inline(always)]
+    pub(crate) fn quick(&self) -> [*mut f32; 2] {
+        self.two(0)
+    }
+
     /// Scales and shifts of a later round.
     #[inline(always)]
     pub(crate) fn of_round(&self, round: usize) -> [*mut f32; 2] {
-        [2 * round, 2 * round + 1].map(|at| self.later.wrapping_add(at * self.between))
+        self.two(2 + 4 * round)
+    }
+
+    /// Slopes and offsets of a later round.
+    #[inline(always)]
+    pub(crate) fn quick_of_round(&self, round: usize) -> [*mut f32; 2] {
+        self.two(4 + 4 * round)
     }
 
     /// Writes the numbers of a group's columns. `sums` are those of the packed weights, and `shifted` what x has been shifted by.
@@ -329,15 +347,9 @@ impl Columns {
     /// # Safety
     /// There is room for them.
     pub(crate) unsafe fn clear(&self, rounds: usize, first: usize, last: usize) {
-        let count = last - first;
-        // SAFETY: there is room for the columns, as this function requires.
-        unsafe {
-            for words in (0..rounds).flat_map(|round| self.of_round(round)) {
-                words.add(first).write_bytes(0, count);
-            }
-            for words in [self.correction, self.w_zero, self.bias, self.scale.cast(), self.shift.cast()] {
-                words.add(first).write_bytes(0, count);
-            }
+        for kind in 0..Self::kinds(rounds) {
+            // SAFETY: there is room for the columns, as this function requires.
+            unsafe { self.correction.add(kind * self.between + first).write_bytes(0, last - first) };
         }
     }
 }

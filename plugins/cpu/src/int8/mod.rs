@@ -17,6 +17,7 @@ mod panels;
 pub(crate) mod plan;
 pub(crate) mod problem;
 mod product;
+mod quick;
 mod rows;
 mod run;
 pub(crate) mod sixteen;

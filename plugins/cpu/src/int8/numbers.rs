@@ -3,6 +3,7 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::int8::epilogue::{Later, MOST_LATER, NO_CLIPS, Param, Quantize, Round, Scaled, Stages};
+use crate::int8::sixteen::{self, Sixteen};
 use crate::pointwise::lookup::ENTRIES;
 
 /// The numbers of a run that are the same for all columns.
@@ -24,6 +25,10 @@ pub(crate) struct Numbers {
     pub(crate) adds: bool,
     /// What stands for zero in the sums.
     pub(crate) zero: f32,
+    /// What the added bytes count in the quick way, and how far from a whole number its results may be ([`crate::int8::quick`]); 0 where it
+    /// does not do.
+    pub(crate) residual_slope: f32,
+    pub(crate) within: f32,
 }
 
 /// A number for all columns, or what it is where it is absent.
@@ -71,6 +76,8 @@ impl Numbers {
             clips_after: [low.clamp(range[0], range[1]), high.clamp(range[0], range[1])],
             adds: residual.is_some(),
             zero: get(zero, 0.0) as f32,
+            residual_slope: 0.0,
+            within: 0.0,
         };
         let size = numbers.factor.abs();
         let inverse = if size > FACTORS[0] && size < FACTORS[1] { 1.0 / numbers.factor } else { 0.0 };
@@ -112,6 +119,40 @@ pub(crate) enum Again<'a> {
     Table(&'a [i32; ENTRIES], usize),
     /// The numbers, whether it divides, how it rounds, and its place among the rounds.
     Round(Numbers, bool, Round, usize),
+}
+
+/// Values as whole numbers that bytes hold.
+///
+/// # Safety
+/// The processor has the instructions.
+#[inline(always)]
+pub(crate) unsafe fn quantized_again<S: Sixteen>(
+    mut values: S::Floats,
+    numbers: &Numbers,
+    divides: bool,
+    round: Round,
+) -> S::Ints {
+    // SAFETY: the processor has the instructions, as this function requires.
+    unsafe {
+        let clip = |values, [low, high]: [f32; 2]| S::clip(values, S::floats(low), S::floats(high));
+        if numbers.has_clips {
+            values = clip(values, numbers.clips);
+        }
+        let scaled = match divides {
+            true => sixteen::quotient::<S>(values, numbers.factor, numbers.inverse),
+            false => S::times(values, S::floats(numbers.factor)),
+        };
+        values = S::plus(scaled, S::floats(numbers.before));
+        if numbers.has_clips {
+            values = clip(values, numbers.clips_before);
+        }
+        let rounded = match round {
+            Round::Even => S::nearest(values),
+            Round::Down => S::floor(values),
+            Round::Cut => values,
+        };
+        S::whole(clip(S::plus(rounded, S::floats(numbers.after)), numbers.clips_after))
+    }
 }
 
 impl Stages {

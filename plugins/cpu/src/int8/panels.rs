@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use crate::gemm::byte_tile::GROUP;
 use crate::int8::problem::Problem;
+use crate::int8::rows::copy;
+use crate::simd::isa::{Isa, IsaTask};
 
 /// How the packed weights of a group lie.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +48,14 @@ impl Panels {
     /// Packs a panel, and sums its columns.
     ///
     /// # Safety
-    /// `from` is the first of the group's weights, and `to` has room for [`Panels::all_words`].
-    pub(crate) unsafe fn pack(&self, problem: &Problem, panel: usize, from: *const u8, to: *mut i32) {
+    /// `from` is the first of the group's weights, `to` has room for [`Panels::all_words`], and the processor has the instructions.
+    pub(crate) unsafe fn pack(
+        &self,
+        problem: &Problem,
+        panel: usize,
+        (from, to): (*const u8, *mut i32),
+        isa: Isa,
+    ) {
         let groups = self.groups_of(panel);
         let columns = groups.start * GROUP..groups.end * GROUP;
         let (channels, taps) = (problem.channels, problem.taps());
@@ -56,6 +64,12 @@ impl Panels {
         // SAFETY: the panel and its sums lie in the room.
         let (panel, sums) =
             unsafe { (to.add(self.place(panel)), to.add(self.panel_words() + columns.start)) };
+        if problem.w.column == 1 && (taps == 1 || channels.is_multiple_of(WORD)) {
+            let words = self.words;
+            let task = Neighbours { problem, columns, flip, from, words, panel, sums };
+            // SAFETY: the processor has the instructions; the weights have the columns, and the room is that of the panel.
+            return unsafe { isa.run(task) };
+        }
         for (j, column) in columns.enumerate() {
             if column >= problem.columns {
                 // SAFETY: the column lies in the panel.
@@ -76,6 +90,75 @@ impl Panels {
                 terms.fill(self.words);
                 sums.add(j).write(terms.sum);
             }
+        }
+    }
+}
+
+/// Terms of a word.
+const WORD: usize = 4;
+
+/// Columns that are neighbours in memory: sixteen words at a time.
+struct Neighbours<'a> {
+    problem: &'a Problem,
+    columns: Range<usize>,
+    flip: u8,
+    from: *const u8,
+    words: usize,
+    panel: *mut i32,
+    sums: *mut i32,
+}
+
+impl IsaTask for Neighbours<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let width = self.columns.len();
+        for first in (0..width).step_by(GROUP) {
+            // SAFETY: the panel has the group's columns.
+            unsafe { self.group(self.columns.start + first, self.panel.add(first), self.sums.add(first)) };
+        }
+    }
+}
+
+impl Neighbours<'_> {
+    /// Packs a group of columns.
+    ///
+    /// # Safety
+    /// There is room for the words of the group's columns, and for their sums.
+    #[inline(always)]
+    unsafe fn group(&self, column: usize, to: *mut i32, to_sums: *mut i32) {
+        let (problem, width) = (self.problem, self.columns.len());
+        let count = problem.columns.saturating_sub(column).min(GROUP);
+        let mut sums = [0_i32; GROUP];
+        let mut word = 0;
+        for tap in 0..problem.taps() {
+            let from = self.from.wrapping_add(column + problem.tap(tap));
+            for channel in (0..problem.channels).step_by(WORD) {
+                let mut rows = [[0_u8; GROUP]; WORD];
+                for (row, bytes) in rows.iter_mut().enumerate().take(problem.channels - channel) {
+                    let from = from.wrapping_add((channel + row) * problem.w.channel);
+                    // SAFETY: the weights have the columns in this row.
+                    unsafe {
+                        match count == GROUP {
+                            true => *bytes = from.cast::<[u8; GROUP]>().read().map(|byte| byte ^ self.flip),
+                            false => copy(from, bytes.as_mut_ptr(), count, self.flip),
+                        }
+                    }
+                }
+                let words: [i32; GROUP] = std::array::from_fn(|j| i32::from_le_bytes(rows.map(|row| row[j])));
+                for (j, sum) in sums.iter_mut().enumerate() {
+                    *sum += rows.iter().map(|row| i32::from(row[j].cast_signed())).sum::<i32>();
+                }
+                // SAFETY: the panel has the word of these columns.
+                unsafe { to.add(word * width).cast::<[i32; GROUP]>().write(words) };
+                word += 1;
+            }
+        }
+        // SAFETY: there is room for the sums, and for all words of the columns.
+        unsafe {
+            (word..self.words).for_each(|word| to.add(word * width).cast::<[i32; GROUP]>().write([0; GROUP]));
+            to_sums.cast::<[i32; GROUP]>().write(sums);
         }
     }
 }

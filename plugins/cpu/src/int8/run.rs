@@ -47,7 +47,7 @@ impl Product {
     /// Packs all weights.
     ///
     /// # Safety
-    /// `from` is the first weight, and `to` has room for the panels of all groups.
+    /// `from` is the first weight, `to` has room for the panels of all groups, and the processor has the instructions.
     unsafe fn pack(&self, from: *mut u8, to: *mut i32) {
         let shared = Shared([from, to.cast()]);
         self.pack_workers.for_each_part(self.problem.group_count() * self.panels.panels, |_, index| {
@@ -56,7 +56,7 @@ impl Product {
             unsafe {
                 let from = shared.get(0).add(self.problem.group(group).w);
                 let to = shared.get(1).cast::<i32>().add(group * self.panels.all_words());
-                self.panels.pack(&self.problem, panel, from, to);
+                self.panels.pack(&self.problem, panel, (from, to), self.isa);
             }
         });
     }
@@ -150,8 +150,12 @@ impl Kernel for Product {
             let x_zero = self.stages.x_zero(tensors);
             (packed, x_zero, self.columns(tensors, x_zero, scratch.add(areas.columns), packed))
         };
-        // SAFETY: the tensors are those of the operation.
-        let (numbers, again) = unsafe { self.stages.numbers(problem.y.data_type, tensors) };
+        // SAFETY: the tensors are those of the operation, and the numbers of all columns were written.
+        let (numbers, again) = unsafe {
+            let (mut numbers, mut again) = self.stages.numbers(problem.y.data_type, tensors);
+            self.stages.quicken((&mut numbers, &mut again), columns, self.all_columns());
+            (numbers, again)
+        };
         let mut x = tensors[problem.x.slot];
         if let Some(staging) = &self.staging {
             // SAFETY: the scratch memory has room for the copy.

@@ -30,6 +30,16 @@ pub(crate) unsafe trait Sixteen {
     unsafe fn store(a: Self::Ints, to: *mut i32);
     /// Stores the lowest byte of each.
     unsafe fn bytes(a: Self::Ints, to: *mut u8);
+    /// The same of the first ones, fewer than sixteen.
+    #[inline(always)]
+    unsafe fn first_bytes(a: Self::Ints, to: *mut u8, count: usize) {
+        let mut buffer = [0; 16];
+        // SAFETY: the buffer has sixteen bytes, and `to` the first ones, as this function requires.
+        unsafe {
+            Self::bytes(a, buffer.as_mut_ptr());
+            to.copy_from_nonoverlapping(buffer.as_ptr(), count);
+        }
+    }
 
     unsafe fn load_floats(from: *const f32) -> Self::Floats;
     unsafe fn floats(value: f32) -> Self::Floats;
@@ -48,6 +58,8 @@ pub(crate) unsafe trait Sixteen {
     /// Cut toward zero, of magnitudes below 2³¹; NaN becomes 0.
     unsafe fn whole(a: Self::Floats) -> Self::Ints;
     unsafe fn store_floats(a: Self::Floats, to: *mut f32);
+    /// Whether all are magnitudes below a bound.
+    unsafe fn are_below(a: Self::Floats, bound: Self::Floats) -> bool;
 
     /// Runs a task compiled for the instructions.
     unsafe fn run<W: IsaTask>(task: W) -> W::Output;
@@ -185,6 +197,7 @@ unsafe impl Sixteen for Portable {
         }
         fn whole(a: [f32; 16]) -> [i32; 16] { a.map(|value| value as i32) }
         fn store_floats(a: [f32; 16], to: *mut f32) { to.cast::<[f32; 16]>().write_unaligned(a) }
+        fn are_below(a: [f32; 16], bound: [f32; 16]) -> bool { a.iter().zip(bound).all(|(a, bound)| a.abs() < bound) }
         fn run<W: IsaTask>(task: W) -> W::Output { crate::simd::isa::run_portable(task) }
     }
 }
@@ -228,6 +241,9 @@ mod x86 {
             fn looked_up(a: I, entries: *const i32) -> I { _mm512_i32gather_epi32::<4>(a, entries.cast()) }
             fn store(a: I, to: *mut i32) { _mm512_storeu_si512(to.cast(), a) }
             fn bytes(a: I, to: *mut u8) { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(a)) }
+            fn first_bytes(a: I, to: *mut u8, count: usize) {
+                _mm512_mask_cvtepi32_storeu_epi8(to.cast(), (1_u16 << count) - 1, a)
+            }
             fn load_floats(from: *const f32) -> F { _mm512_loadu_ps(from) }
             fn floats(value: f32) -> F { _mm512_set1_ps(value) }
             fn of_ints(a: I) -> F { _mm512_cvtepi32_ps(a) }
@@ -242,6 +258,9 @@ mod x86 {
             fn nearest(a: F) -> F { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
             fn whole(a: F) -> I { _mm512_maskz_cvttps_epi32(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(a, a), a) }
             fn store_floats(a: F, to: *mut f32) { _mm512_storeu_ps(to, a) }
+            fn are_below(a: F, bound: F) -> bool {
+                _mm512_cmp_ps_mask::<_CMP_LT_OQ>(_mm512_abs_ps(a), bound) == u16::MAX
+            }
             fn run<W: IsaTask>(task: W) -> W::Output { run_avx512(task) }
         }
     }
@@ -327,6 +346,12 @@ mod x86 {
             fn store_floats(a: F2, to: *mut f32) {
                 _mm256_storeu_ps(to, a[0]);
                 _mm256_storeu_ps(to.add(8), a[1]);
+            }
+            fn are_below(a: F2, bound: F2) -> bool {
+                let sign = _mm256_set1_ps(-0.0);
+                let below =
+                    both(a, bound, |a, bound| _mm256_cmp_ps::<_CMP_LT_OQ>(_mm256_andnot_ps(sign, a), bound));
+                _mm256_movemask_ps(_mm256_and_ps(below[0], below[1])) == 0xff
             }
             fn run<W: IsaTask>(task: W) -> W::Output { run_avx2(task) }
         }

@@ -5,7 +5,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::gemm::byte_tile::GROUP;
 use crate::gemm::quads::MAX_GROUPS;
 use crate::int8::epilogue::{Columns, Round};
-use crate::int8::numbers::{Again, Numbers};
+use crate::int8::numbers::{Again, Numbers, quantized_again};
 use crate::int8::sixteen::{self, Sixteen, SixteenTask};
 use crate::simd::isa::Isa;
 
@@ -215,26 +215,87 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     unsafe fn added(&self, added: &Added<'_>, numbers: &Numbers, row: usize, at: usize) -> S::Floats {
         let Numbers { residual_zero, residual_scale, .. } = *numbers;
         let columns = (self.tile.columns - at).min(GROUP);
-        let from = added.rows[row];
         // SAFETY: the tensor has the row's columns, and whole groups are read only where it has them.
         unsafe {
             if added.data_type == DataType::Float {
-                let from = from.cast::<f32>();
+                let from = added.rows[row].cast::<f32>();
                 if added.column == 1 && columns == GROUP {
                     return S::load_floats(from.add(at));
                 }
                 return S::load_floats(gathered(from, added.column, at..at + columns).as_ptr());
             }
+            let bytes = self.added_bytes(added, row, at);
+            S::times(S::minus(bytes, S::floats(residual_zero)), S::floats(residual_scale))
+        }
+    }
+
+    /// A group of another tensor's bytes.
+    ///
+    /// # Safety
+    /// As [`Ready::sums`], of a tensor of bytes.
+    #[inline(always)]
+    unsafe fn added_bytes(&self, added: &Added<'_>, row: usize, at: usize) -> S::Floats {
+        let columns = (self.tile.columns - at).min(GROUP);
+        let from = added.rows[row];
+        // SAFETY: the tensor has the row's columns, and whole groups are read only where it has them.
+        unsafe {
             let gathered = match added.column == 1 && columns == GROUP {
                 true => from.add(at).cast::<[u8; GROUP]>().read(),
                 false => gathered(from, added.column, at..at + columns),
             };
-            let bytes = match added.data_type {
+            S::of_ints(match added.data_type {
                 DataType::Int8 => S::signed(gathered.as_ptr()),
                 _ => S::unsigned(gathered.as_ptr()),
-            };
-            S::times(S::minus(S::of_ints(bytes), S::floats(residual_zero)), S::floats(residual_scale))
+            })
         }
+    }
+
+    /// Values as whole numbers that bytes hold, by a slope and an offset for each column; none where that may differ from what the graph's
+    /// operations give ([`crate::int8::quick`]).
+    ///
+    /// # Safety
+    /// As [`Ready::sums`].
+    #[inline(always)]
+    unsafe fn quick(
+        &self,
+        values: S::Floats,
+        [slope, offset]: [*mut f32; 2],
+        numbers: &Numbers,
+        row: usize,
+        at: usize,
+    ) -> Option<S::Ints> {
+        let own = at & self.mask;
+        // SAFETY: parameters have the group, the tensor that is added the row's columns, and the processor the instructions.
+        unsafe {
+            let mut values =
+                S::fused(values, S::load_floats(slope.add(own)), S::load_floats(offset.add(own)));
+            if let Some(added) = self.tile.added.as_ref().filter(|_| numbers.adds) {
+                values =
+                    S::fused(self.added_bytes(added, row, at), S::floats(numbers.residual_slope), values);
+            }
+            let whole = S::nearest(values);
+            // No closure: it would be compiled without the instructions.
+            if !S::are_below(S::minus(values, whole), S::floats(numbers.within)) {
+                return None;
+            }
+            let [low, high] = numbers.clips_after;
+            let clipped = S::clip(S::plus(whole, S::floats(numbers.after)), S::floats(low), S::floats(high));
+            Some(S::whole(clipped))
+        }
+    }
+
+    /// A group of sums as whole numbers that bytes hold, the quick way where that does.
+    ///
+    /// # Safety
+    /// As [`Ready::sums`].
+    #[inline(always)]
+    unsafe fn first(&self, row: usize, at: usize) -> Option<S::Ints> {
+        let numbers = self.tile.numbers;
+        if !S::IS_FUSED || numbers.within == 0.0 {
+            return None;
+        }
+        // SAFETY: sums and parameters have the group.
+        unsafe { self.quick(S::of_ints(self.sums(row, at)), self.of_columns.quick(), numbers, row, at) }
     }
 
     /// A group of values as whole numbers that bytes hold.
@@ -245,6 +306,11 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     unsafe fn quantized<const DIVIDES: bool, const ROUND: u8>(&self, row: usize, at: usize) -> S::Ints {
         // SAFETY: sums and parameters have the group, and the processor the instructions.
         unsafe {
+            if ROUND == EVEN
+                && let Some(bytes) = self.first(row, at)
+            {
+                return bytes;
+            }
             let values = self.floats(row, at);
             let numbers = self.tile.numbers;
             let scaled = match DIVIDES {
@@ -270,11 +336,16 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     /// As [`Ready::sums`].
     #[inline(always)]
     unsafe fn later(&self, divides: bool, round: Round, row: usize, at: usize) -> S::Ints {
-        let again = self.tile.again.iter().map_while(Option::as_ref);
         // SAFETY: sums and parameters have the group, and the processor the instructions.
         unsafe {
-            let first = quantized_again::<S>(self.floats(row, at), self.tile.numbers, divides, round);
-            again.fold(first, |bytes, again| self.again(again, bytes, row, at))
+            let mut bytes = match self.first(row, at) {
+                Some(bytes) => bytes,
+                None => quantized_again::<S>(self.floats(row, at), self.tile.numbers, divides, round),
+            };
+            for again in self.tile.again.iter().map_while(Option::as_ref) {
+                bytes = self.again(again, bytes, row, at);
+            }
+            bytes
         }
     }
 
@@ -293,6 +364,13 @@ impl<S: Sixteen> Ready<'_, '_, S> {
             let [scale, shift] = self.of_columns.of_round(place);
             let own = at & self.mask;
             let values = S::minus(S::of_ints(bytes), S::floats(numbers.zero));
+            if S::IS_FUSED
+                && numbers.within > 0.0
+                && let Some(bytes) =
+                    self.quick(values, self.of_columns.quick_of_round(place), numbers, row, at)
+            {
+                return bytes;
+            }
             let scaled = S::times(values, S::load_floats(scale.add(own)));
             let mut values = S::plus(scaled, S::load_floats(shift.add(own)));
             if let Some(added) = self.tile.added.as_ref().filter(|_| numbers.adds) {
@@ -328,12 +406,10 @@ impl<S: Sixteen> Ready<'_, '_, S> {
             // SAFETY: the row has these columns, and the buffer a group.
             unsafe {
                 let (values, to) = (values(self, row, at), self.tile.to[row].add(at));
-                if columns == GROUP {
-                    return S::bytes(values, to);
+                match columns {
+                    GROUP => S::bytes(values, to),
+                    columns => S::first_bytes(values, to, columns),
                 }
-                let mut buffer = [0; GROUP];
-                S::bytes(values, buffer.as_mut_ptr());
-                to.copy_from_nonoverlapping(buffer.as_ptr(), columns);
             }
         });
     }
@@ -391,45 +467,12 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     }
 }
 
-/// Values as whole numbers that bytes hold.
-///
-/// # Safety
-/// The processor has the instructions.
-#[inline(always)]
-unsafe fn quantized_again<S: Sixteen>(
-    mut values: S::Floats,
-    numbers: &Numbers,
-    divides: bool,
-    round: Round,
-) -> S::Ints {
-    // SAFETY: the processor has the instructions, as this function requires.
-    unsafe {
-        let clip = |values, [low, high]: [f32; 2]| S::clip(values, S::floats(low), S::floats(high));
-        if numbers.has_clips {
-            values = clip(values, numbers.clips);
-        }
-        let scaled = match divides {
-            true => sixteen::quotient::<S>(values, numbers.factor, numbers.inverse),
-            false => S::times(values, S::floats(numbers.factor)),
-        };
-        values = S::plus(scaled, S::floats(numbers.before));
-        if numbers.has_clips {
-            values = clip(values, numbers.clips_before);
-        }
-        let rounded = match round {
-            Round::Even => S::nearest(values),
-            Round::Down => S::floor(values),
-            Round::Cut => values,
-        };
-        S::whole(clip(S::plus(rounded, S::floats(numbers.after)), numbers.clips_after))
-    }
-}
-
-/// Elements at a stride, up to a group of them.
+/// Elements at a stride, up to a group of them. Not in line: what it needs would be prepared for every group.
 ///
 /// # Safety
 /// They are readable.
-#[inline(always)]
+#[cold]
+#[inline(never)]
 unsafe fn gathered<T: Copy + Default>(
     from: *const T,
     stride: usize,

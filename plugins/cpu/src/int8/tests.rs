@@ -1,10 +1,11 @@
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Tensor};
 
 use crate::gemm::quads::Form;
-use crate::int8::epilogue::{Scaled, Stages};
+use crate::int8::epilogue::{Later, NO_CLIPS, Param, Quantize, Residual, Round, Scaled, Stages};
 use crate::int8::problem::Problem;
 use crate::int8::sixteen::{Sixteen, SixteenTask, quotient, run_at};
 use crate::int8::with_stages;
+use crate::layout::MAX_RANK;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, run_planned, strides};
@@ -204,6 +205,71 @@ fn quotients_are_those_of_a_division() {
             // SAFETY: the processor has the instructions of every available level.
             let got = unsafe { run_at(*isa, Quotients(&numbers, divisor)) };
             assert_eq!(got, expected, "{isa:?}, divisor {divisor:e}");
+        }
+    }
+}
+
+/// A round with numbers of its own: quotients that often lie in the middle between two numbers, or next to it.
+fn round(random: &mut Random, residual: Option<Residual>) -> Scaled {
+    let number =
+        |value: f32| Param { slot: 0, data_type: DataType::Float, stride: 0, value: Some(f64::from(value)) };
+    let factor: f32 = random.of(&[1.0, 0.5, 0.013, 3.7]);
+    let scale = factor * random.of(&[1.0, 0.5, 0.25, 0.125, 1.0 / 3.0, 0.037, 1e-9]);
+    let shift = factor * random.of(&[0.0, 0.5, 7.3, -90.0, 4e4, f32::INFINITY]);
+    let quantize = Quantize {
+        factor: Some(number(if random.within(0, 3) == 0 { 1.0 / factor } else { factor })),
+        divides: random.within(0, 3) > 0,
+        before: random.of(&[0.0, 0.0, 0.0, 0.5]),
+        clips_before: NO_CLIPS,
+        round: random.of(&[Round::Even, Round::Even, Round::Even, Round::Down]),
+        after: Some(number(random.of(&[0.0, 3.0, 128.0, 255.0, 700.0]))),
+        clips_after: NO_CLIPS,
+    };
+    Scaled {
+        scales: vec![number(scale)],
+        shift: vec![number(shift)],
+        residual: residual.map(|of| Residual { scale: Some(number(scale * random.of(&[1.0, 3.1]))), ..of }),
+        clips: random.of(&[NO_CLIPS, [0.0, f32::INFINITY], [-factor, 9.0 * factor]]),
+        quantize: Some(quantize),
+    }
+}
+
+/// Instruction sets that round with one multiplication give the bits of those that compute every operation.
+#[test]
+fn rounding_the_quick_way_gives_the_same_bytes() {
+    for seed in 0..400 {
+        let random = &mut Random::new(seed + 400);
+        let (m, n, k) = (random.within(1, 20) as i64, random.within(1, 40) as i64, 40);
+        let types = [random.of(&BYTES), DataType::Int8, random.of(&BYTES)];
+        let dims = [[m, k], [k, n], [m, n]];
+        let arrays = [0, 1, 2].map(|at| array(random, at as i64 + 1, types[at], &dims[at]));
+        // Operand A is added as well: it has more columns than the result.
+        let mut added = [0; MAX_RANK];
+        added.iter_mut().zip(&arrays[0].tensor.strides).for_each(|(to, stride)| *to = *stride as usize);
+        let residual = Residual { slot: 0, data_type: types[0], strides: added, zero: None, scale: None };
+        let adds = random.within(0, 2);
+        let scaled = Some(round(random, (adds == 1).then_some(residual)));
+        let zero = Param { slot: 0, data_type: DataType::Float, stride: 0, value: Some(5.0) };
+        let later = (random.within(0, 1) == 0).then(|| Later::Round {
+            zero: Some(zero),
+            scaled: Box::new(round(random, (adds == 2).then_some(residual))),
+            output: types[2],
+        });
+        let inner = later.is_some().then(|| random.of(&BYTES));
+        let stages = Stages { scaled, inner, later: later.into_iter().collect(), ..Stages::default() };
+        let settings = settings(random);
+        let results = Isa::available().iter().map(|isa| {
+            let mut arrays = arrays.clone();
+            run_planned(Matmul { a: 1, b: 2, c: 3 }.into(), DataType::Float, &mut arrays, |graph, node| {
+                let matmul = crate::testing::matmul_of(graph, &node.node.operation);
+                with_stages("matmul", Problem::of_matmul(&matmul)?, stages.clone(), (*isa, None), settings)
+            })
+            .unwrap();
+            arrays[2].values()
+        });
+        let results: Vec<Vec<f64>> = results.collect();
+        for (isa, got) in Isa::available().iter().zip(&results) {
+            assert_eq!(*got, results[0], "{isa:?}, seed {seed}, {m} x {n} of {types:?}: {stages:?}");
         }
     }
 }

@@ -47,6 +47,31 @@ stored!(f16, from_half, into_half);
 
 stored!(bf16, from_bfloat16, into_bfloat16);
 
+macro_rules! stored_byte {
+    ($stored:ident) => {
+        impl Stored for $stored {
+            const IN_LINE: bool = true;
+
+            #[inline(always)]
+            fn value<T: Float>(self) -> T {
+                T::from_single(f32::from(self))
+            }
+            #[inline(always)]
+            fn nearest<T: Float>(value: T) -> Self {
+                if TypeId::of::<T>() == TypeId::of::<f32>() {
+                    value.into_single() as $stored
+                } else {
+                    value.to_f64() as $stored
+                }
+            }
+        }
+    };
+}
+
+stored_byte!(i8);
+
+stored_byte!(u8);
+
 macro_rules! stored_integer {
     ($stored:ident) => {
         impl Stored for $stored {
@@ -61,10 +86,6 @@ macro_rules! stored_integer {
         }
     };
 }
-
-stored_integer!(i8);
-
-stored_integer!(u8);
 
 stored_integer!(i32);
 

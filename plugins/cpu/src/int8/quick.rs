@@ -1,0 +1,95 @@
+//! Values that become whole with one multiplication and one addition, where that cannot be told from the operations of the graph.
+//!
+//! A node's value x becomes `round(((x · s) + t + r) / f)`, each operation rounded. With `a = s / f`, `b = t / f` and `c = rₛ / f` the number
+//! `q = x · a + b + (r · c)` differs from what is rounded by less than 16 units of 2⁻²⁴ of `|q| + |b| + 255 · |c|`: each of the operations of
+//! both ways is off by half a unit of its result, and none of these is larger. So both round to the same number unless q lies that near to
+//! the middle between two. Then the value is computed as the graph does. Where q is beyond 512, both ways end at the same bound of a byte.
+
+use hipdnn_plugin_sdk::graph::DataType;
+
+use crate::int8::epilogue::{Columns, NO_CLIPS, Round, Scaled, Stages};
+use crate::int8::numbers::{Again, Numbers};
+
+/// Magnitudes of quotients beyond which a byte is at the end of its range, whatever its zero point.
+const BEYOND: f32 = 512.0;
+
+/// Numbers that a byte is added as, at most.
+const MOST_ADDED: f32 = 255.0;
+
+/// How far q may be off, of the magnitudes that it is made of.
+const UNIT: f32 = 16.0 / 16_777_216.0;
+
+/// Distances from the middle between two numbers from which on too few values would be rounded the quick way.
+const LARGEST_ERROR: f32 = 1.0 / 32.0;
+
+/// Multipliers far from the ends of single precision.
+const MULTIPLIERS: [f32; 2] = [1e-20, 1e20];
+
+impl Numbers {
+    /// What values are multiplied with before they are rounded, where the quick way may be taken.
+    fn multiplier(&self, scaled: &Scaled) -> Option<f32> {
+        let quantize = scaled.quantize?;
+        let is_nearest = quantize.round == Round::Even && self.before == 0.0;
+        let is_plain = !self.has_clips && quantize.clips_before == NO_CLIPS && self.after.abs() <= MOST_ADDED;
+        let is_of_bytes = scaled
+            .residual
+            .is_none_or(|residual| matches!(residual.data_type, DataType::Int8 | DataType::Uint8));
+        let multiplier = if quantize.divides { self.inverse } else { self.factor };
+        let is_usual = multiplier > MULTIPLIERS[0] && multiplier < MULTIPLIERS[1];
+        (is_nearest && is_plain && is_of_bytes && is_usual).then_some(multiplier)
+    }
+
+    /// Prepares the quick way, with the numbers of so many columns.
+    ///
+    /// # Safety
+    /// `scale` and `shift` have a number for each column, and `slope` and `offset` room for one.
+    unsafe fn quicken(
+        &mut self,
+        scaled: Option<&Scaled>,
+        [scale, shift]: [*mut f32; 2],
+        [slope, offset]: [*mut f32; 2],
+        columns: usize,
+    ) {
+        let Some(multiplier) = scaled.and_then(|scaled| self.multiplier(scaled)) else { return };
+        self.residual_slope = if self.adds { self.residual_scale * multiplier } else { 0.0 };
+        let less = self.residual_zero * self.residual_slope;
+        let mut most = 0.0_f32;
+        for column in 0..columns {
+            // SAFETY: the column has its numbers, as this function requires.
+            unsafe {
+                let of_shift = shift.add(column).read() * multiplier;
+                slope.add(column).write(scale.add(column).read() * multiplier);
+                offset.add(column).write(of_shift - less);
+                // A number that is none makes this one large, too.
+                most = if of_shift.abs() <= most { most } else { of_shift.abs() };
+            }
+        }
+        let error = UNIT * (BEYOND + most + MOST_ADDED * self.residual_slope.abs());
+        self.within = if error < LARGEST_ERROR { 0.5 - error } else { 0.0 };
+    }
+}
+
+impl Stages {
+    /// Prepares the quick way of every round that has one.
+    ///
+    /// # Safety
+    /// The columns, so many of them, were written.
+    pub(crate) unsafe fn quicken(
+        &self,
+        (first, again): (&mut Numbers, &mut [Option<Again<'_>>]),
+        of: Columns,
+        columns: usize,
+    ) {
+        // SAFETY: the columns have the numbers of every round, as this function requires.
+        unsafe {
+            first.quicken(self.scaled.as_ref(), [of.scale, of.shift], of.quick(), columns);
+            let later = again.iter_mut().filter_map(|again| match again {
+                Some(Again::Round(numbers, _, _, place)) => Some((numbers, *place)),
+                _ => None,
+            });
+            for ((numbers, place), scaled) in later.zip(self.rounds()) {
+                numbers.quicken(Some(scaled), of.of_round(place), of.quick_of_round(place), columns);
+            }
+        }
+    }
+}
