@@ -12,6 +12,7 @@ pub(crate) mod accumulators;
 pub(crate) mod backward_weights;
 pub(crate) mod band;
 pub(crate) mod bytes;
+pub(crate) mod bytes_last;
 pub(crate) mod channels_first;
 pub(crate) mod channels_last;
 pub(crate) mod epilogue;

@@ -1,8 +1,15 @@
-use hipdnn_plugin_sdk::graph::ConvMode;
+use hipdnn_plugin_sdk::graph::operation::ConvolutionForward;
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
 
 use crate::conv::tests::{Case, Outline, plain};
+use crate::depthwise::bytes::Depthwise;
+use crate::depthwise::bytes_last::ChannelsLast;
+use crate::int8::epilogue::{NO_CLIPS, Param, Quantize, Round, Scaled, Stages};
+use crate::kernel::boxed;
+use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::testing::Random;
+use crate::testing::{Array, Random, convolution_of, run_planned, strides};
+use crate::threading::partition::Threads;
 
 /// A convolution with its own filters for each channel, often with one of the usual windows, and rows of several vectors.
 fn depthwise(random: &mut Random) -> Case {
@@ -92,5 +99,83 @@ fn work_for_several_lanes() {
         plain([1, 8, 112, 111], [8, 1, 3, 3], 2, 1, correlation),
     ] {
         case.check_all(&[Isa::detect()]);
+    }
+}
+
+/// Sixteen channels at a time give the bytes that channel by channel gives.
+#[test]
+fn bytes_with_channels_last_are_those_of_other_layouts() {
+    for seed in 0..150 {
+        let random = &mut Random::new(seed + 500);
+        let [batch, channels] = [random.within(1, 2), random.of(&[1, 5, 16, 17, 32, 40, 70])];
+        let [window, stride, dilation] =
+            [3, 2, 2].map(|most| (0..2).map(|_| random.within(1, most) as i64).collect());
+        let (window, stride, dilation): (Vec<i64>, Vec<i64>, Vec<i64>) = (window, stride, dilation);
+        let padding = [(); 2].map(|()| [random.within(0, 2) as i64, random.within(0, 2) as i64]);
+        let input = [0, 1].map(|i| (window[i] - 1) * dilation[i] + 1 + random.within(0, 20) as i64);
+        let output = [0, 1].map(|i| {
+            (input[i] + padding[0][i] + padding[1][i] - (window[i] - 1) * dilation[i] - 1) / stride[i] + 1
+        });
+        let [batch, channels] = [batch, channels].map(|size| size as i64);
+        let types =
+            [0, 1, 2].map(|at| random.of(&[DataType::Int8, DataType::Uint8, DataType::Int32][..2 + at / 2]));
+        let dims = [
+            vec![batch, channels, input[0], input[1]],
+            vec![channels, 1, window[0], window[1]],
+            vec![batch, channels, output[0], output[1]],
+        ];
+        let order = |at: usize| if at == 1 { [0, 1, 2, 3] } else { [0, 2, 3, 1] };
+        let arrays = [0, 1, 2].map(|at| {
+            let layout = strides(&dims[at], &order(at), 0);
+            Array::new(at as i64 + 1, types[at], &dims[at], &layout)
+                .filled(|| random.within(0, 255) as f64 - 128.0)
+        });
+        let number =
+            |value: f64| Param { slot: 0, data_type: DataType::Float, stride: 0, value: Some(value) };
+        let quantize = Quantize {
+            factor: Some(number(random.of(&[300.0, 71.3]))),
+            divides: true,
+            before: 0.0,
+            clips_before: NO_CLIPS,
+            round: Round::Even,
+            after: Some(number(100.0)),
+            clips_after: NO_CLIPS,
+        };
+        let scaled = Scaled { scales: vec![number(0.3)], quantize: Some(quantize), ..Scaled::NONE };
+        let stages = Stages {
+            x_zero: Some(number(random.of(&[0.0, 7.0]))),
+            w_zero: random.of(&[None, Some(number(3.0))]),
+            scaled: (types[2] != DataType::Int32).then_some(scaled),
+            ..Stages::default()
+        };
+        let threads = Threads { most: random.of(&[1, 3]), deterministic: false };
+        let settings =
+            Settings { threads, constant_weights: random.within(0, 1) == 0, ..Settings::default() };
+        let operation = ConvolutionForward {
+            x: 1,
+            w: 2,
+            y: 3,
+            pre_padding: padding[0].to_vec(),
+            post_padding: padding[1].to_vec(),
+            stride,
+            dilation,
+            conv_mode: random.of(&[ConvMode::CrossCorrelation, ConvMode::Convolution]),
+        };
+        let run = |is_last: bool, isa: Isa| {
+            let mut arrays = arrays.clone();
+            run_planned(operation.clone().into(), DataType::Float, &mut arrays, |graph, node| {
+                let convolution = convolution_of(graph, &node.node.operation);
+                match is_last {
+                    true => boxed(|| ChannelsLast::plan(&convolution, stages.clone(), isa, settings)),
+                    false => boxed(|| Depthwise::plan(&convolution, stages.clone(), isa, settings)),
+                }
+            })
+            .unwrap();
+            arrays[2].values()
+        };
+        let expected = run(false, Isa::Portable);
+        for isa in Isa::available() {
+            assert_eq!(run(true, *isa), expected, "{isa:?}, seed {seed}: {dims:?} of {types:?}");
+        }
     }
 }

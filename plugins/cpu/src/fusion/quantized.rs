@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 
 use crate::depthwise::bytes::Depthwise;
+use crate::depthwise::bytes_last::ChannelsLast;
 use crate::fusion::behind::{Again, Behind, Numbers, Start};
 use crate::fusion::delayed;
 use crate::fusion::dequantized::{Dequantized, Number, are_bytes, dequantized};
@@ -180,7 +181,8 @@ fn planned(
 ) -> Result<Box<dyn Kernel>, Refusal> {
     match Problem::of(graph, operation)? {
         Problem::Convolution(convolution) if convolution.in_channels == 1 && convolution.groups > 1 => {
-            boxed(|| Depthwise::plan(&convolution, stages, isa, settings))
+            let last = boxed(|| ChannelsLast::plan(&convolution, stages.clone(), isa, settings));
+            last.or_else(|_| boxed(|| Depthwise::plan(&convolution, stages, isa, settings)))
         }
         Problem::Convolution(convolution) => {
             let problem = problem::Problem::of_convolution(&convolution)?;

@@ -42,9 +42,9 @@ impl Product {
         let mut dilation = 1;
         if random.chance(30) {
             // Each channel by itself.
-            (groups, c, k) = (random.int(2, 9), 1, random.one_of(&[1, 1, 2]));
-            (side, most, dilation) =
-                (random.one_of(&[3, 5, 7]), random.one_of(&[9, 40]), random.one_of(&[1, 1, 2]));
+            (groups, most) = random.one_of(&[(2, 40), (9, 9), (9, 40), (17, 9), (40, 9)]);
+            (c, k) = (1, random.one_of(&[1, 1, 2]));
+            (side, dilation) = (random.one_of(&[3, 5, 7]), random.one_of(&[1, 1, 2]));
         }
         let reach = (side - 1) * dilation + 1;
         let (padding, stride) = (random.int(0, side / 2), random.one_of(&[1, 1, 2, 3]));
