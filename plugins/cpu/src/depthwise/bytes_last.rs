@@ -75,12 +75,12 @@ impl ChannelsLast {
         settings: Settings,
     ) -> Result<Self, Refusal> {
         if c.direction != Direction::Forward || c.in_channels != 1 || c.spatial > SPATIAL {
-            return Err("it is no depthwise convolution of images".to_owned());
+            return Err("expected a depthwise convolution of images".to_owned());
         }
         let shape = Shape::of(c);
         let (x, y) = (Planes::of(&c.x, c.spatial), Planes::of(&c.y, c.spatial));
         if x.channel != 1 || y.channel != 1 || shape.multiplier != 1 {
-            return Err("channels are no neighbours".to_owned());
+            return Err("channels are not side by side".to_owned());
         }
         if shape.taps() > MOST_TAPS {
             return Err(format!("{} elements of a window, expected at most {MOST_TAPS}", shape.taps()));
@@ -176,7 +176,7 @@ impl ChannelsLast {
         let weights = tensors[self.w.slot];
         // SAFETY: the tensors are those of the operation, and there is room for the filters.
         unsafe {
-            // Zero points are no weights: they may change.
+            // Zero points may change, unlike weights.
             if (0..self.shape.channels).any(|channel| self.stages.w_zero(tensors, channel) != 0) {
                 self.pack(weights, Some(tensors), scratch);
                 return scratch;

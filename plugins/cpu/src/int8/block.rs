@@ -123,14 +123,21 @@ impl Product {
                 self.isa.run(sums);
             }
         }
+        let (y, added) = problem.positions.last().map_or((0, 0), |axis| (axis.y, axis.added));
         let mut counter = Counter::new(&problem.positions, rows.start);
-        for row in 0..count {
-            // SAFETY: the area has two offsets for each row.
-            unsafe {
-                own.offsets.add(row).write(counter.offset(|axis| axis.y));
-                own.offsets.add(self.rows_of_block + row).write(counter.offset(|axis| axis.added));
+        let mut row = 0;
+        while row < count {
+            let run = counter.left().min(count - row);
+            let first = [counter.offset(|axis| axis.y), counter.offset(|axis| axis.added)];
+            for at in 0..run {
+                // SAFETY: the area has two offsets for each row.
+                unsafe {
+                    own.offsets.add(row + at).write(first[0] + at * y);
+                    own.offsets.add(self.rows_of_block + row + at).write(first[1] + at * added);
+                }
             }
-            counter.advance(1);
+            counter.advance(run);
+            row += run;
         }
     }
 

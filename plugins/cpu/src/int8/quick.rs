@@ -60,8 +60,8 @@ impl Numbers {
                 let of_shift = shift.add(column).read() * multiplier;
                 slope.add(column).write(scale.add(column).read() * multiplier);
                 offset.add(column).write(of_shift - less);
-                // A number that is none makes this one large, too.
-                most = if of_shift.abs() <= most { most } else { of_shift.abs() };
+                let size = if of_shift.is_nan() { f32::INFINITY } else { of_shift.abs() };
+                most = most.max(size);
             }
         }
         let error = UNIT * (BEYOND + most + MOST_ADDED * self.residual_slope.abs());

@@ -97,15 +97,27 @@ impl Rows<'_> {
     /// Terms that are neighbours in memory.
     #[inline(always)]
     fn contiguous(&self, rows: Range<usize>) {
+        let rest = self.len - self.channels;
+        let next = self.positions.last().map_or(0, |axis| axis.x);
         let mut counter = Counter::new(self.positions, rows.start);
-        for row in 0..rows.len() {
-            // SAFETY: the row lies in x, and there is room for it.
-            unsafe {
-                let to = self.to.add(row * self.stride);
-                copy(self.from.add(counter.offset(|axis| axis.x)), to, self.channels, self.flip);
-                to.add(self.channels).write_bytes(0, self.len - self.channels);
+        let mut row = 0;
+        while row < rows.len() {
+            let run = counter.left().min(rows.len() - row);
+            let first = self.from.wrapping_add(counter.offset(|axis| axis.x));
+            for at in 0..run {
+                let to = self.to.wrapping_add((row + at) * self.stride);
+                // SAFETY: the row lies in x, and there is room for it; where rows have zeros, for a block behind the last one.
+                unsafe {
+                    copy(first.add(at * next), to, self.channels, self.flip);
+                    match rest {
+                        0 => {}
+                        1..=BLOCK => to.add(self.channels).cast::<[u8; BLOCK]>().write_unaligned([0; BLOCK]),
+                        _ => to.add(self.channels).write_bytes(0, rest),
+                    }
+                }
             }
-            counter.advance(1);
+            counter.advance(run);
+            row += run;
         }
     }
 
