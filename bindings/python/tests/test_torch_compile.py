@@ -12,8 +12,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
 import hipdnn.torch  # noqa: E402
-from hipdnn.torch import graphs  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
+from hipdnn.torch import graphs  # noqa: E402
 from test_torch_functions import network  # noqa: E402
 
 from torch import nn  # noqa: E402
@@ -113,7 +113,9 @@ def test_modes_are_inductors(monkeypatch):
     from torch._inductor import compile_fx
 
     compiler = compile_fx.compile_fx
-    monkeypatch.setattr(compile_fx, "compile_fx", lambda *a, **k: given.append(k.get("config_patches")) or compiler(*a, **k))
+    monkeypatch.setattr(
+        compile_fx, "compile_fx", lambda *a, **k: given.append(k.get("config_patches")) or compiler(*a, **k)
+    )
     x = torch.randn(8, 8)
     torch.testing.assert_close(torch.compile(torch.tanh, backend="hipdnn", mode="reduce-overhead")(x), torch.tanh(x))
     assert given[0]["triton.cudagraphs"] is True
@@ -165,7 +167,9 @@ def test_the_next_process_compiles_and_does_not_time(tmp_path):
         said.append(json.loads(done.stdout.splitlines()[-1]))
     first, second = said
     assert {"convolution_backward", "compiled graph"} <= {name for name, *_ in first}
-    assert not any(stored for *_, stored in first) and any(name == "compiled graph" for name, _, stored in second if stored)
+    assert not any(stored for *_, stored in first) and any(
+        name == "compiled graph" for name, _, stored in second if stored
+    )
     # Calls that no engine takes are planned again.
     timed = [row[:2] for row in second if row[2]]
     assert timed and all(row in [of[:2] for of in first] for row in timed)

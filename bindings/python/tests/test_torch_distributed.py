@@ -136,7 +136,9 @@ def test_losses_agree(how, plain, tmp_path):
         )
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not GPUS, reason="no two GPUs"))])
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not GPUS, reason="no two GPUs"))]
+)
 def test_losses_of_sharded_weights_agree(device, tmp_path):
     plain, routed = (train(how, tmp_path, SHARDED, device) for how in ("plain", "routed"))
     for (losses, weights, functions), (wanted, of, _) in zip(routed, plain):

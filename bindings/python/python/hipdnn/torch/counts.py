@@ -99,7 +99,9 @@ def report() -> Report:
         for function, call, routed, passed_on, reasons, engine, plan, device, took, how in _native.torch_report()
     ]
     whole = [
-        Routed("compiled graph", f"{of.way} {of.name}", of.counts[True], of.counts[False], (of.why(),), stored=of.is_stored)
+        Routed(
+            "compiled graph", f"{of.way} {of.name}", of.counts[True], of.counts[False], (of.why(),), stored=of.is_stored
+        )
         for of in graphs.decided()
         if any(of.counts.values())
     ]
