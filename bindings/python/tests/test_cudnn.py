@@ -270,6 +270,13 @@ def test_graphs_are_for_a_gpu_where_there_is_one(monkeypatch):
     assert graph._device == (2, 0), "a number says nothing of the device"
     assert not graph.tensor_like(np.ones((2, 1, 1, 1), np.float32)).get_is_pass_by_value()
     assert not cudnn.Graph().tensor_like(np.ones((1,), np.float32)).get_is_pass_by_value()
+    other = cudnn.Graph()
+    other._device = (2, 0)
+    assert other.tensor_like(np.ones((1,), np.float32)).get_is_pass_by_value(), "beside an array on a GPU"
+    one = graph.tensor_like(np.ones((1, 1, 1, 1), np.float32)).set_name("one")
+    third = cudnn.pygraph()
+    third.add(third.tensor([2, 1, 1, 1]), one)
+    assert [tensor.get_is_pass_by_value() for tensor in third.tensors if tensor.name == "one"] == [True]
 
 
 def test_candidates_for_one_device_are_no_choice_for_another(monkeypatch):

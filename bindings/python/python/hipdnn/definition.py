@@ -140,8 +140,8 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
             return self._new_tensor(name=name, dim=input.dim, stride=input.stride, data_type=input.data_type)
         dim, stride, kind, device, _ = _native.describe(plain(input))
         on = to_device(device)
-        # Beside arrays on a GPU, cuDNN takes a number on the host by its value.
-        by_value = self._as_cudnn and on == HOST and self._device != HOST and math.prod(dim) == 1
+        # Beside arrays on a GPU, a number on the host is taken by its value.
+        by_value = on == HOST and self._device != HOST and math.prod(dim) == 1
         if not self.tensors and not by_value:
             self._device = on
         tensor = self._new_tensor(
@@ -161,7 +161,10 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
             return None
         known = next((of for of in self.tensors if of.uid == tensor.uid and of.name == tensor.name), None)
         if known is None:
-            known = self._new_tensor(name=tensor.name, dim=tensor.dim, stride=tensor.stride, data_type=tensor.data_type)
+            known = self._new_tensor(
+                name=tensor.name, dim=tensor.dim, stride=tensor.stride, data_type=tensor.data_type,
+                is_pass_by_value=tensor.is_pass_by_value,
+            )  # fmt: skip
             self._give_uid(known, tensor.uid)
         return known
 

@@ -262,6 +262,8 @@ pub(super) fn lower(
         (operation.descale_v.is_some() || operation.descale_s.is_some(), "descale_v or descale_s"),
         (operation.scale_s.is_some() || operation.scale_o.is_some(), "scale_s or scale_o"),
         (operation.amax_s.is_some() || operation.amax_o.is_some(), "amax_s or amax_o"),
+        // Kernels of cuDNN 9.19 write both, wherever the other one is.
+        (operation.max.is_some() != operation.sum_exp.is_some(), "max or sum_exp without the other"),
     ] {
         if is_there {
             return Err(format!("{name}: given, which this engine does not compute"));

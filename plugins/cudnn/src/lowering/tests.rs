@@ -165,9 +165,20 @@ fn attention_is_two_products_around_a_softmax() {
     assert_eq!(keys.shape.strides, [384, 128, 1, 16]);
 
     let tensors = (1..=4).map(|uid| tensor(uid, &[2, 3, 8, 16])).collect();
-    let alibi = Sdpa { alibi_mask: true, ..sdpa };
+    let alibi = Sdpa { alibi_mask: true, ..sdpa.clone() };
     let refusal = lower(&graph(tensors, vec![alibi.into()])).unwrap_err();
     assert!(refusal.contains("alibi_mask: is true, which this engine does not compute"), "{refusal}");
+
+    let with = |max, sum_exp| {
+        let mut tensors: Vec<_> = (1..=4).map(|uid| tensor(uid, &[2, 3, 8, 16])).collect();
+        tensors.extend([max, sum_exp].into_iter().flatten().map(|uid| tensor(uid, &[2, 3, 8, 1])));
+        lower(&graph(tensors, vec![Sdpa { max, sum_exp, ..sdpa.clone() }.into()]))
+    };
+    assert!(with(Some(5), Some(6)).is_ok());
+    for alone in [with(Some(5), None), with(None, Some(6))] {
+        let refusal = alone.unwrap_err();
+        assert!(refusal.contains("max or sum_exp without the other: given, which"), "{refusal}");
+    }
 }
 
 #[test]
