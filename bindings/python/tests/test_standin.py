@@ -31,7 +31,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("standin")
     build = [compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-O1"]
     beside = ROOT / "c_tests" / "beside"
-    of_driver = ["-I", beside, "-o", folder / "libcuda.so.1", HERE / "standin" / "driver.c", "-ldl", "-lpthread"]
+    of_driver = ["-Wl,-soname,libcuda.so.1", "-I", beside, "-o", folder / "libcuda.so.1",
+                 HERE / "standin" / "driver.c", "-ldl", "-lpthread"]  # fmt: skip
     sources = [ROOT / "c_tests" / "plugins" / name for name in STUB]
     engines = folder / "engines"
     engines.mkdir()
@@ -60,5 +61,33 @@ def test_standin(check, folder, tmp_path):
     ended = subprocess.run(
         [sys.executable, "-X", "faulthandler", CHECKS[check], check], env=environment,
         capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (0, "right\n"), ended.stdout + ended.stderr
+
+
+LATE = """
+import ctypes, sys
+import hipdnn, numpy
+
+graph = hipdnn.Graph(io_data_type="float")
+x = graph.tensor([4, 4])
+y = graph.relu(x).set_output(True)
+graph.build(device="cpu")
+driver = ctypes.CDLL(sys.argv[1])
+context, memory = ctypes.c_void_p(), ctypes.c_uint64()
+assert driver.cuInit(0) == driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxSetCurrent(context) == driver.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(64)) == 0
+try:
+    graph.execute({x: memory.value, y: numpy.zeros((4, 4), numpy.float32)})
+except hipdnn.EngineError as error:
+    print("right" if "is device memory" in str(error) else error)
+"""
+
+
+def test_memory_of_a_driver_that_is_loaded_after_planning_is_refused(folder):
+    environment = {**os.environ, "HIPDNN_PLUGIN_DIR": str(folder / "engines" / "libhipdnn_cpu_plugin.so")}
+    ended = subprocess.run(
+        [sys.executable, "-c", LATE, str(folder / "libcuda.so.1")], env=environment,
+        capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (0, "right\n"), ended.stdout + ended.stderr

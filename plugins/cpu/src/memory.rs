@@ -1,7 +1,7 @@
 //! Finds device memory, which the processor cannot read.
 //!
-//! HIP and the CUDA driver are asked, if the process has loaded them. They are looked up when handles and plans are made, not at
-//! executions, and never loaded for this.
+//! HIP and the CUDA driver are asked, if the process has loaded them. They are looked up when handles and plans are made and when a plan is
+//! executed first, and never loaded for this.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,8 +44,8 @@ pub fn look_for_devices_of_plugins() {
     look_for_devices();
 }
 
-/// Looks once more for the devices of a stream, whose library the program has loaded.
-pub fn look_for_devices_of_streams() {
+/// Looks once more for devices whose library the program may have loaded since: of a stream, or of memory that it allocated.
+pub fn look_for_devices_of_programs() {
     look_again();
     look_for_devices();
 }

@@ -53,7 +53,7 @@ impl EnginePlugin for CpuPlugin {
     fn set_stream(handle: &Handle, stream: hipStream_t) -> Result<(), PluginError> {
         handle.set_stream(stream);
         if !stream.is_null() {
-            memory::look_for_devices_of_streams();
+            memory::look_for_devices_of_programs();
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ mod tests;
 use std::borrow::Cow;
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
@@ -41,6 +42,8 @@ pub struct Compiled {
     others: Mutex<Vec<Other>>,
     /// None if tensors in device memory are refused.
     copies: Option<Copies>,
+    /// Whether this was executed: a program may load the library of a device between plan and execution.
+    has_run: AtomicBool,
 }
 
 /// A plan of the graph with other shapes.
@@ -73,7 +76,7 @@ impl Compiled {
             description::warn_of_reference(prepared, &plan);
         }
         let copies = staging::is_asked_for().then(Copies::default);
-        Ok(Self { request, planner, plan, others: Mutex::default(), copies })
+        Ok(Self { request, planner, plan, others: Mutex::default(), copies, has_run: AtomicBool::default() })
     }
 
     /// The plan for the shapes of the graph.
@@ -155,6 +158,10 @@ impl Compiled {
         workspace: *mut u8,
         stream: hipStream_t,
     ) -> Result<(), PluginError> {
+        if !self.has_run.load(Ordering::Relaxed) {
+            self.has_run.store(true, Ordering::Relaxed);
+            memory::look_for_devices_of_programs();
+        }
         let workspace = self.if_asked(workspace, plan.workspace_size());
         match (memory::check(plan.bindable(), buffers, workspace.cast()), &self.copies) {
             // SAFETY: the buffers cover their tensors; `if_asked` keeps the workspace only if it is large enough.
