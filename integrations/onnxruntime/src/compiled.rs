@@ -9,7 +9,7 @@ use hipdnn::{ExecutionPlan, GraphBuilder, OperationGraph, VariantPack};
 
 use crate::failure::{Failure, Result};
 use crate::library::{Engines, Library};
-use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Program, Reason, View, Work, elements};
+use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Reason, View, Work, elements};
 use crate::memory::Memory;
 use crate::model::{Element, Model, ValueId};
 use crate::operators;
@@ -22,8 +22,11 @@ use crate::threads::{Parallel, Threads};
 
 mod bits;
 mod device;
+mod division;
 mod host;
 mod slab;
+
+pub use division::{check, divide};
 
 use device::{Copies, OnGpu};
 use slab::Slab;
@@ -86,40 +89,6 @@ pub struct Prepared {
 enum Ready {
     Plan { title: String, plan: Arc<ExecutionPlan>, bindings: Vec<(i64, Place)> },
     Host { title: String, host: Host, reads: Vec<Bound>, writes: Bound },
-}
-
-/// Asks engines whether they compute the graphs of a program.
-pub fn check(library: &Library, engines: &Engines, graphs: &Graphs) -> Result<()> {
-    for stage in &graphs.stages {
-        if let Work::Graph { graph, .. } = &stage.work {
-            with_graph(library, graph, |graph| engines.check(graph))?;
-        }
-    }
-    Ok(())
-}
-
-fn with_graph<R>(
-    library: &Library,
-    graph: &Graph,
-    f: impl FnOnce(&OperationGraph) -> Result<R>,
-) -> Result<R> {
-    library.with_handle(|handle| f(&GraphBuilder::from(graph.clone()).build(handle)?))
-}
-
-/// Divides a program as its engines compute it.
-pub fn divide(
-    library: &Library,
-    engines: &Engines,
-    program: &Program,
-    name: &str,
-) -> std::result::Result<Graphs, String> {
-    match engines {
-        Engines::One(_) => program.divide(name),
-        Engines::OfGpu(..) => {
-            let accepts = |graph: &Graph| with_graph(library, graph, |graph| Ok(engines.accept(graph)));
-            program.divide_into_parts(name, &|graph| accepts(graph).unwrap_or(false))
-        }
-    }
 }
 
 impl Subgraph {

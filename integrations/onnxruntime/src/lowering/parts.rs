@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use hipdnn::graph::{Graph, Operation};
+use hipdnn::graph::Graph;
 
 use super::plan::{Graphs, Place, Use, Work, pointwise};
 use super::program::{Kind, Program, Step};
@@ -167,9 +167,7 @@ impl Program {
                 let copy = packed.scratch(view.element, &view.dims);
                 let copy = View::packed(copy, view.element, &view.dims);
                 let tensor = packed.tensor(&copy);
-                if !replace(&mut own, id, tensor) {
-                    continue;
-                }
+                own.for_each_tensor(|uid| *uid = if *uid == id { tensor } else { *uid });
                 if operation.outputs().contains(&id) {
                     behind.push((copy, view));
                 } else {
@@ -198,25 +196,10 @@ impl Program {
     }
 }
 
-/// Has a product or a reduction read or write another tensor, if it is one.
-fn replace(operation: &mut Operation, from: i64, to: i64) -> bool {
-    let places: [&mut i64; 3] = match operation {
-        Operation::Matmul(it) => [&mut it.a, &mut it.b, &mut it.c],
-        Operation::ConvolutionForward(it) => [&mut it.x, &mut it.w, &mut it.y],
-        Operation::ConvolutionBackwardData(it) => [&mut it.dy, &mut it.w, &mut it.dx],
-        Operation::Reduction(it) => {
-            let replaced = [&mut it.in_, &mut it.out].into_iter().filter(|place| **place == from);
-            return replaced.map(|place| *place = to).count() > 0;
-        }
-        _ => return false,
-    };
-    places.into_iter().filter(|place| **place == from).map(|place| *place = to).count() > 0
-}
-
 #[cfg(test)]
 mod tests {
     use hipdnn::graph::operation::{Matmul, Pointwise};
-    use hipdnn::graph::{Node, PointwiseMode};
+    use hipdnn::graph::{Node, Operation, PointwiseMode};
 
     use super::*;
     use crate::model::Element;
