@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use self::emulated::standins;
 use crate::Failure;
 use crate::c_program::{Language, STRICT};
 use crate::cache;

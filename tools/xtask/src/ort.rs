@@ -8,6 +8,7 @@ use std::process::Command;
 use crate::Failure;
 use crate::cache;
 use crate::install::{BILL, ENGINES, LIBRARY, NOTICES, PLUGINS, build_with, remove};
+use crate::nvidia;
 use crate::process::{command, run};
 use crate::python::{Environment, INSTALLS_TORCH};
 use crate::steps::{LEFT_OUT, Steps};
@@ -42,6 +43,18 @@ const SHORT: &[&str] = &[
     "test_where",
     "test_clip",
     "test_causal_conv",
+];
+
+/// Those that are run on the stand-in for a GPU, which compiles each kernel: all of them once, and with every change the first ones.
+const ON_GPU: [&str; 8] = [
+    "test_gemm_all_attributes",
+    "test_softmax_axis_1",
+    "test_basic_conv",
+    "test_layer_normalization",
+    "test_gelu",
+    "test_gather",
+    "test_matmul_",
+    "test_concat",
 ];
 
 /// Where Debian's package puts ONNX Runtime's headers.
@@ -125,9 +138,29 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
                 .collect::<Vec<_>>()
                 .join(","))
         });
+        if name == RELEASES[1].0 {
+            let words = if whole { ON_GPU.as_slice() } else { ON_GPU.split_at(3).0 };
+            steps.run("ONNX's tests on the stand-in for a GPU", || {
+                let folder = workspace.scratch("ort-standins");
+                nvidia::standins(workspace, &folder, &[])?;
+                let mut nodes = script(workspace, &environment, stage, "node_tests.py", words);
+                nodes
+                    .env("LD_LIBRARY_PATH", &folder)
+                    .env("HIPDNN_ORT_DEVICE", "gpu")
+                    .env("HIPDNN_DISABLE_CACHE", "1");
+                let out = run(&mut nodes)?;
+                Ok(out
+                    .lines()
+                    .filter(|line| line.ends_with(" passed"))
+                    .map(str::trim)
+                    .collect::<Vec<_>>()
+                    .join(","))
+            });
+        }
         steps
             .run(&format!("the example in C++ with {name}"), || example::run(workspace, &environment, stage));
         if whole {
+            steps.run(&format!("networks on a GPU with {name}"), || Ok(last(&python("gpu_tests.py", &[])?)));
             steps.run(&format!("networks with {name}"), || {
                 let out = python("network_tests.py", &[])?;
                 Ok(format!("{} networks", out.lines().filter(|line| line.contains("subgraphs")).count()))

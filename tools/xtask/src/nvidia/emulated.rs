@@ -64,7 +64,7 @@ pub fn check(workspace: &Workspace, package: &Path, folder: &Path, headers: &[Pa
 }
 
 /// Compiles the stand-ins.
-fn standins(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<String, Failure> {
+pub fn standins(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<String, Failure> {
     remove(folder)?;
     let cuda = folder.join("libcuda.so.1");
     let cuda = cuda.to_str().ok_or_else(|| Failure::new(format!("{} is not UTF-8", folder.display())))?;
