@@ -16,7 +16,7 @@ use crate::tensor::view::{Memory, Pointers, Spread};
 pub(crate) struct Forward {
     shape: Shape,
     lengths: Lengths,
-    scores: Scores,
+    scores: Box<Scores>,
     v: Rows,
     o: Rows,
     sink: Option<Spread<f64, 1>>,
@@ -88,7 +88,7 @@ impl Forward {
             amax_o: single("amax_o", &attention.amax_o)?,
             scratch: scratch.ok_or_else(|| format!("k: has {} keys, expected fewer", shape.keys))?,
             shape,
-            scores: *scores,
+            scores,
         })
     }
 
