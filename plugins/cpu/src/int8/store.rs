@@ -311,8 +311,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
             {
                 return bytes;
             }
-            let values = self.floats(row, at);
-            let numbers = self.tile.numbers;
+            let (values, numbers) = (self.floats(row, at), self.tile.numbers);
             let scaled = match DIVIDES {
                 true => sixteen::quotient::<S>(values, numbers.factor, numbers.inverse),
                 false => S::times(values, self.factor),

@@ -311,7 +311,7 @@ impl Plan {
             let copies;
             if step.late.iter().any(|operand| operand.meets(&pointers)) {
                 copies = self.copies.take(self.copied).ok_or(ExecuteError::NoMemory(self.copied))?;
-                // SAFETY: the caller promises the memory of tensors, and the copies have room for those of every step.
+                // SAFETY: every tensor is valid for its extent, and the copies have room for those of every step.
                 unsafe { late::copy(&step.late, &mut pointers, copies.memory()) };
             }
             let tensors = pointers.get(..step.slots.len()).unwrap_or_default();

@@ -48,9 +48,11 @@ impl Forward {
             let scores = Scores::new(shape, q, k, &attention.options)?;
             scores.with(descales, attention.block_mask).map(Box::new)
         })?;
-        let rows = |name, sequences: &Option<_>| sequences.as_ref().map(|s| Rows::of(name, s)).transpose();
+        let rows = |name, sequences: &Option<_>| {
+            in_own_frame(|| sequences.as_ref().map(|s| Rows::of(name, s)).transpose())
+        };
         let single = |name, scalar: &Option<Scalar>| {
-            scalar.as_ref().map(|scalar| Memory::of_scalar(name, scalar)).transpose()
+            in_own_frame(|| scalar.as_ref().map(|scalar| Memory::of_scalar(name, scalar)).transpose())
         };
         let fits = |count: &usize| count.checked_mul(size_of::<f64>()).is_some();
         let scratch = shape.keys.checked_add(shape.value_depth).filter(fits);
@@ -77,13 +79,14 @@ impl Forward {
             stats: rows("stats", &attention.stats)?,
             max: rows("max", &attention.max)?,
             sum_exp: rows("sum_exp", &attention.sum_exp)?,
-            dump: dump
-                .map(|dump| {
+            dump: in_own_frame(|| {
+                let spread = dump.map(|dump| {
                     let mut strides = [0; 4];
                     strides.copy_from_slice(dump.layout.strides());
                     Memory::of("rng_dump", dump).map(|memory| Spread { memory, strides })
-                })
-                .transpose()?,
+                });
+                spread.transpose()
+            })?,
             amax_s: single("amax_s", &attention.amax_s)?,
             amax_o: single("amax_o", &attention.amax_o)?,
             scratch: scratch.ok_or_else(|| format!("k: has {} keys, expected fewer", shape.keys))?,
