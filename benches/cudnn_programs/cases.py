@@ -7,9 +7,8 @@ import os
 import signal
 import zlib
 
-import pytest
-
 import pretend  # noqa: F401 (before the tests import cudnn)
+import pytest
 
 LIMIT = int(os.environ.get("CASE_LIMIT", "60"))
 SAMPLE, PART = (int(number) for number in os.environ.get("CASE_SAMPLE", "1:0").split(":"))

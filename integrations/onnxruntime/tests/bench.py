@@ -121,7 +121,18 @@ def main():
             writer = csv.writer(file)
             machine = f"{platform.machine()}, {arguments.threads} threads, ONNX Runtime {ort.__version__}, {time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.0f}"
             writer.writerow(
-                ["network", "batch", "hipdnn_ms", "peer_ms", "ratio", "creation_ratio", "first_run_ratio", "apart", "peer", machine]
+                [
+                    "network",
+                    "batch",
+                    "hipdnn_ms",
+                    "peer_ms",
+                    "ratio",
+                    "creation_ratio",
+                    "first_run_ratio",
+                    "apart",
+                    "peer",
+                    machine,
+                ]
             )
             writer.writerows(rows)
     return 0

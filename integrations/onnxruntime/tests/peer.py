@@ -16,7 +16,9 @@ def padded(of, x, value):
 
 def conv(of, x, w, b=None):
     x, padding = padded(of, x, 0.0)
-    return functional.conv2d(x, w, b, of.get("strides", [1, 1]), padding, of.get("dilations", [1, 1]), of.get("group", 1))
+    return functional.conv2d(
+        x, w, b, of.get("strides", [1, 1]), padding, of.get("dilations", [1, 1]), of.get("group", 1)
+    )
 
 
 def max_pool(of, x):

@@ -134,7 +134,7 @@ pub struct Program {
     pub steps: Vec<Step>,
     /// The dimensions of each output.
     pub outputs: Vec<Vec<i64>>,
-    /// Whether all memory is the provider's, which begins every buffer at a multiple of [`ALIGNMENT`].
+    /// Whether all memory is the provider's, which begins every buffer at a multiple of 16 bytes.
     pub is_aligned: bool,
     inputs: usize,
     known: HashMap<View, i64>,
