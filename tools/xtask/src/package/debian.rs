@@ -41,6 +41,7 @@ const COMPONENTS: [Component; 3] = [
             "# Programs of hipDNN look for this name.",
             "package-name-doesnt-match-sonames *",
             "shared-library-lacks-version *",
+            "lacks-unversioned-link-to-shared-library *",
         ],
     },
     Component {
