@@ -29,7 +29,7 @@ pub enum Error {
         /// The library's own words, empty where it has none.
         text: String,
     },
-    /// The driver of a GPU failed, or there is no GPU.
+    /// The driver of a GPU failed, or the machine has no GPU.
     Device(String),
     /// The library answered what cannot be true.
     Answer(String),

@@ -1,4 +1,4 @@
-"""The provider on a GPU beside CPUExecutionProvider: networks, shapes that change, threads. Where there is no GPU, that it says so."""
+"""The provider on a GPU beside CPUExecutionProvider: networks, shapes that change, threads. Without a GPU: that the error names it."""
 
 import sys
 import threading

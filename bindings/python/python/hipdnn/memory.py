@@ -19,7 +19,7 @@ _UNREADABLE = (Error, TypeError, ValueError)
 
 
 def uid_of(key: Any) -> Any:
-    """The uid that a key of a mapping of arrays stands for, or the key itself where it is no tensor."""
+    """The uid that a key of a mapping of arrays stands for, or the key itself where it is not a tensor."""
     return key.uid if isinstance(key, Tensor) else key
 
 

@@ -37,7 +37,7 @@ impl Gpu {
     /// The GPU.
     ///
     /// # Errors
-    /// What was looked for, where there is no driver or no device.
+    /// What was looked for, where a driver or a device is missing.
     pub fn find() -> Result<Self> {
         gpu::Gpu::find().map(Self).map_err(|error| failed("looking for a GPU", &error))
     }
