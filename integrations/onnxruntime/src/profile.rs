@@ -39,7 +39,7 @@ pub fn event<R>(title: &str, f: impl FnOnce() -> R) -> R {
     let result = f();
     let microseconds = i64::try_from(begun.elapsed().as_micros()).unwrap_or(i64::MAX);
     // SAFETY: the function takes nothing and answers the number of the thread.
-    let thread = unsafe { libc::gettid() };
+    let thread = unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t };
     let event = Event { title: title.to_owned(), thread, begun, microseconds };
     events.list.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     result
