@@ -31,6 +31,9 @@ pub use division::{check, divide};
 use device::{Copies, OnGpu};
 use slab::Slab;
 
+/// Why a place has no address.
+const MISSING: &str = "the plan names memory that is not there";
+
 /// The most integers that an input may have which decides a shape.
 const MOST_INTEGERS: usize = 4096;
 
@@ -75,6 +78,9 @@ pub struct Subgraph {
     /// Plans of a compiled model, by the text of their graphs.
     saved: HashMap<String, Vec<u8>>,
 }
+
+/// Computes what no plan does: what is done, the tensors that are read, and the one that is written.
+type OnHost<'a> = &'a dyn Fn(Host, (&[Bound], &Bound)) -> std::result::Result<(), String>;
 
 /// A subgraph for one shape.
 pub struct Prepared {
@@ -430,28 +436,48 @@ impl Subgraph {
             };
             Some(base.wrapping_add(offset))
         };
-        let missing = || self.failure("the plan names memory that is not there");
+        let on_host = |host: Host, (reads, writes): (&[Bound], &Bound)| {
+            let reads = reads.iter().map(|of| Slab::new(address(&of.place)?, of));
+            let to = address(&writes.place).and_then(|at| Slab::new(at, writes));
+            let (reads, to) = reads.collect::<Option<Vec<_>>>().zip(to).ok_or(MISSING)?;
+            // SAFETY: tensors are views inside of the memory that the caller vouches for; source and target are different buffers, or parts
+            // that do not overlap, but where the application keeps the past in the memory of the result.
+            unsafe { host::run(host, &reads, to, parallel) }
+        };
         let workspace = scratch.wrapping_add(prepared.scratch);
+        // SAFETY: tensors are views inside of the memory that the caller vouches for, and of scratch memory that has room for them and, behind
+        // them, for what plans ask for.
+        unsafe {
+            self.execute_stages(prepared, workspace.cast(), &|place| Some(address(place)?.cast()), &on_host)
+        }
+    }
+
+    /// Executes the stages in order. `address` answers where plans find a place, and `on_host` computes what no plan does.
+    ///
+    /// # Safety
+    /// The addresses are those of memory that the plans' engines reach, with room for the tensors, and the workspace has room for what plans
+    /// ask for.
+    unsafe fn execute_stages(
+        &self,
+        prepared: &Prepared,
+        workspace: *mut c_void,
+        address: &dyn Fn(&Place) -> Option<*mut c_void>,
+        on_host: OnHost<'_>,
+    ) -> Result<()> {
         self.library.with_handle(|handle| {
             for stage in &prepared.stages {
                 match stage {
                     Ready::Plan { title, plan, bindings } => {
-                        let memory = bindings.iter().map(|(uid, place)| Some((*uid, address(place)?.cast())));
-                        let memory = memory.collect::<Option<Vec<_>>>().ok_or_else(missing)?;
-                        let pack = VariantPack::new(handle.backend(), &memory, workspace.cast())?;
-                        // SAFETY: tensors are views inside of the memory that the caller vouches for, and of scratch memory that has room
-                        // for them; the workspace behind it has room for what the plan asks for.
+                        let memory = bindings.iter().map(|(uid, place)| Some((*uid, address(place)?)));
+                        let memory =
+                            memory.collect::<Option<Vec<_>>>().ok_or_else(|| self.failure(MISSING))?;
+                        let pack = VariantPack::new(handle.backend(), &memory, workspace)?;
+                        // SAFETY: tensors and workspace have room, as this function requires.
                         profile::event(title, || unsafe { plan.execute(handle, &pack) })
                             .map_err(|error| self.failure(&Failure::from(error).text))?;
                     }
                     Ready::Host { title, host, reads, writes } => {
-                        let reads = reads.iter().map(|of| Slab::new(address(&of.place)?, of));
-                        let reads = reads.collect::<Option<Vec<_>>>().ok_or_else(missing)?;
-                        let to = address(&writes.place).and_then(|at| Slab::new(at, writes));
-                        let writes = to.ok_or_else(missing)?;
-                        // SAFETY: tensors are views inside of the memory that the caller vouches for; source and target are different buffers,
-                        // or parts that do not overlap, but where the application keeps the past in the memory of the result.
-                        profile::event(title, || unsafe { host::run(*host, &reads, writes, parallel) })
+                        profile::event(title, || on_host(*host, (reads, writes)))
                             .map_err(|text| self.failure(&text))?;
                     }
                 }

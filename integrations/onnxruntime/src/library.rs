@@ -138,11 +138,7 @@ impl Engines {
         match self {
             Self::One(id) => Engine::new(graph, *id).map(|_| ()).map_err(Failure::from),
             Self::OfGpu(..) if self.accept(graph) => Ok(()),
-            Self::OfGpu(_, own) => {
-                let reason = |engine: &EngineInfo| format!("{}: {}", engine.name, graph.reason(engine, ""));
-                let reasons: Vec<String> = own.iter().map(reason).collect();
-                Err(Failure::ep(format!("no engine of the GPU computes it: {}", reasons.join("; "))))
-            }
+            Self::OfGpu(_, own) => Err(refusal(graph, own)),
         }
     }
 
@@ -153,12 +149,19 @@ impl Engines {
                 let engine = Engine::new(graph, *id)?;
                 Ok(ExecutionPlan::new(&EngineConfig::new(&engine, settings)?)?)
             }
-            Self::OfGpu(..) => match self.offered(graph)?.as_slice() {
-                [] => self.check(graph).and(Err(Failure::ep("no engine of the GPU computes it"))),
+            Self::OfGpu(_, own) => match self.offered(graph)?.as_slice() {
+                [] => Err(refusal(graph, own)),
                 some => Ok(ExecutionPlan::of_first(graph, some)?.0),
             },
         }
     }
+}
+
+/// Why engines of a GPU do not compute a graph.
+fn refusal(graph: &OperationGraph, engines: &[EngineInfo]) -> Failure {
+    let reason = |engine: &EngineInfo| format!("{}: {}", engine.name, graph.reason(engine, ""));
+    let reasons: Vec<String> = engines.iter().map(reason).collect();
+    Failure::ep(format!("no engine of the GPU computes it: {}", reasons.join("; ")))
 }
 
 /// The folder of the file that has this code.

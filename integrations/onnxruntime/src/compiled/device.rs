@@ -4,14 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hipdnn::VariantPack;
 use hipdnn::hardware::{DeviceMemory, Gpu};
 
 use super::slab::Slab;
-use super::{Input, Prepared, Ready, Subgraph, host};
-use crate::failure::{Failure, Result};
-use crate::lowering::{Bound, Graphs, Place, Work, elements};
-use crate::profile;
+use super::{Input, MISSING, Prepared, Subgraph, host};
+use crate::failure::Result;
+use crate::lowering::{Bound, Graphs, Host, Place, Work, elements};
 use crate::threads::Parallel;
 
 /// Tensors begin at multiples of this.
@@ -182,30 +180,14 @@ impl Run<'_> {
                 self.block.upload(*begin, unsafe { slice(input) })?;
             }
         }
-        let missing = || subgraph.failure("the plan names memory that is not there");
         let workspace = self.block.as_ptr().wrapping_byte_add(self.prepared.scratch);
-        subgraph.library.with_handle(|handle| {
-            for stage in &self.prepared.stages {
-                match stage {
-                    Ready::Plan { title, plan, bindings } => {
-                        let memory = bindings.iter().map(|(uid, place)| {
-                            let (memory, offset) = self.of(place)?;
-                            Some((*uid, memory.as_ptr().wrapping_byte_add(offset)))
-                        });
-                        let memory = memory.collect::<Option<Vec<_>>>().ok_or_else(missing)?;
-                        let pack = VariantPack::new(handle.backend(), &memory, workspace)?;
-                        // SAFETY: tensors are views inside of memory of the GPU that has room for them, as the workspace has.
-                        profile::event(title, || unsafe { plan.execute(handle, &pack) })
-                            .map_err(|error| subgraph.failure(&Failure::from(error).text))?;
-                    }
-                    Ready::Host { title, host, reads, writes } => {
-                        profile::event(title, || self.on_host(*host, (reads, writes), parallel))
-                            .map_err(|text| subgraph.failure(&text))?;
-                    }
-                }
-            }
-            Ok(())
-        })?;
+        let address = |place: &Place| {
+            let (memory, offset) = self.of(place)?;
+            Some(memory.as_ptr().wrapping_byte_add(offset))
+        };
+        let on_host = |host: Host, tensors: (&[Bound], &Bound)| self.on_host(host, tensors, parallel);
+        // SAFETY: tensors are views inside of memory of the GPU that has room for them, as the workspace has.
+        unsafe { subgraph.execute_stages(self.prepared, workspace, &address, &on_host) }?;
         for ((to, begin), bytes) in self.outputs.iter().zip(&self.of_outputs).zip(sizes) {
             if *bytes > 0 {
                 // SAFETY: the caller vouches for the output, which has so many bytes; they are only written.
@@ -232,11 +214,10 @@ impl Run<'_> {
     /// Computes on the host what it alone computes: with copies of what is on the GPU.
     fn on_host(
         &self,
-        host: crate::lowering::Host,
+        host: Host,
         (reads, writes): (&[Bound], &Bound),
         parallel: Parallel<'_>,
     ) -> std::result::Result<(), String> {
-        let missing = || "the plan names memory that is not there".to_owned();
         let mut copies = Vec::with_capacity(reads.len() + 1);
         for bound in reads.iter().chain([writes]) {
             let own = match bound.place {
@@ -249,7 +230,7 @@ impl Run<'_> {
             copies.push(match own {
                 Some((start, offset)) => (start.wrapping_add(offset), None),
                 None => {
-                    let (memory, offset) = self.of(&bound.place).ok_or_else(missing)?;
+                    let (memory, offset) = self.of(&bound.place).ok_or(MISSING)?;
                     // Words, so that elements of every type are aligned.
                     let mut words = vec![0_u64; extent(bound).div_ceil(8)];
                     let start = words.as_mut_ptr().cast::<u8>();
@@ -261,13 +242,13 @@ impl Run<'_> {
             });
         }
         let slabs = copies.iter().zip(reads).map(|((start, _), bound)| Slab::new(*start, bound));
-        let slabs = slabs.collect::<Option<Vec<_>>>().ok_or_else(missing)?;
-        let (start, words) = copies.last().ok_or_else(missing)?;
-        let to = Slab::new(*start, writes).ok_or_else(missing)?;
+        let slabs = slabs.collect::<Option<Vec<_>>>().ok_or(MISSING)?;
+        let (start, words) = copies.last().ok_or(MISSING)?;
+        let to = Slab::new(*start, writes).ok_or(MISSING)?;
         // SAFETY: the tensors lie in copies with room for them, or in what the application and the program have; the result's copy is its own.
         unsafe { host::run(host, &slabs, to, parallel) }?;
         let (Some(_), Some((memory, offset))) = (words, self.of(&writes.place)) else {
-            return Err(missing());
+            return Err(MISSING.to_owned());
         };
         // SAFETY: the copy has so many bytes.
         let bytes = unsafe { std::slice::from_raw_parts(start.cast_const(), extent(writes)) };

@@ -11,8 +11,8 @@ use crate::bits::Form;
 use crate::memory::Memory;
 use crate::model::{Element, compute_type};
 
-/// What GPUs move at a time, in bytes.
-const ALIGNMENT: i64 = 16;
+/// What engines may count on where nothing is in the way.
+const ALIGNMENT: i64 = Tensor::DEFAULT_ALIGNMENT;
 
 /// What a buffer is.
 #[derive(Clone, Debug)]
@@ -311,12 +311,8 @@ impl Program {
                 };
                 // Memory of the application begins anywhere, and so does a part of a tensor.
                 let size = view.element.size() as i64;
-                let begins = self.is_aligned && view.offset * size % ALIGNMENT == 0;
-                let alignment = match () {
-                    () if is_virtual => Tensor::DEFAULT_ALIGNMENT,
-                    () if begins => ALIGNMENT,
-                    () => size,
-                };
+                let is_aligned = is_virtual || self.is_aligned && view.offset * size % ALIGNMENT == 0;
+                let alignment = if is_aligned { ALIGNMENT } else { size };
                 Some(Tensor { is_virtual, alignment, ..tensor })
             }
         }
