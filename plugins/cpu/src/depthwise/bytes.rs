@@ -27,7 +27,7 @@ use crate::threading::partition::Workers;
 pub(crate) const NAME: &str = "depthwise-int8";
 
 /// Elements of a window whose products of differences of bytes stay below 2²⁴.
-pub(super) const MOST_TAPS: usize = 256;
+const MOST_TAPS: usize = 256;
 
 /// Rows of sums that go through the epilogue together.
 const ROWS: usize = 16;
@@ -39,9 +39,9 @@ const TOGETHER: usize = 4;
 const NUMBERS: usize = Columns::kinds(MOST_LATER);
 
 /// Estimated nanoseconds for an element of the input, of the output, and for each element of its window.
-pub(super) const INPUT: f64 = 0.2;
-pub(super) const OUTPUT: f64 = 0.5;
-pub(super) const TAP: f64 = 0.1;
+const INPUT: f64 = 0.2;
+const OUTPUT: f64 = 0.5;
+const TAP: f64 = 0.1;
 
 /// Where the channels of a tensor lie.
 #[derive(Clone, Copy)]
@@ -65,6 +65,32 @@ impl Planes {
     pub(super) fn at(&self, image: usize, channel: usize) -> usize {
         image * self.image + channel * self.channel
     }
+
+    /// Where an element of a channel's filter lies, in the order in which windows meet them.
+    pub(super) fn tap(&self, shape: &Shape, tap: usize) -> usize {
+        let ([rows, columns], taps) = (shape.window, shape.taps());
+        let at = if shape.mirrored { taps - 1 - tap } else { tap };
+        (at / columns % rows) * self.strides[0] + (at % columns) * self.strides[1]
+    }
+}
+
+/// The shape of a convolution, unless it is another kind.
+pub(super) fn shape_of(c: &Convolution) -> Result<Shape, Refusal> {
+    if c.direction != Direction::Forward || c.in_channels != 1 || c.spatial > SPATIAL {
+        return Err("expected a depthwise convolution of images".to_owned());
+    }
+    let shape = Shape::of(c);
+    match shape.taps() {
+        ..=MOST_TAPS => Ok(shape),
+        taps => Err(format!("{taps} elements of a window, expected at most {MOST_TAPS}")),
+    }
+}
+
+/// Estimated nanoseconds on one thread, a channel at a time.
+pub(super) fn time(shape: &Shape) -> f64 {
+    let planes = (shape.batch * shape.channels) as f64;
+    let [inputs, outputs] = [shape.input, shape.output].map(|[rows, columns]| (rows * columns) as f64);
+    planes * (inputs * INPUT + outputs * (OUTPUT + TAP * shape.taps() as f64))
 }
 
 /// A depthwise convolution with every decision made.
@@ -95,15 +121,9 @@ impl Depthwise {
         isa: Isa,
         settings: Settings,
     ) -> Result<Self, Refusal> {
-        if c.direction != Direction::Forward || c.in_channels != 1 || c.spatial > SPATIAL {
-            return Err("it is no depthwise convolution of images".to_owned());
-        }
+        let shape = shape_of(c)?;
         let kind = kind_of(&stages, c.y.data_type)?;
-        let shape = Shape::of(c);
         let step = shape.stride[1];
-        if shape.taps() > MOST_TAPS {
-            return Err(format!("{} elements of a window, expected at most {MOST_TAPS}", shape.taps()));
-        }
         let y = Planes::of(&c.y, c.spatial);
         let reach = |i: usize| (shape.window[i] - 1) * shape.dilation[i];
         let rows = (shape.output[0] - 1) * shape.stride[0] + reach(0) + 1;
@@ -114,9 +134,7 @@ impl Depthwise {
                 taps.push((row * shape.dilation[0] * step + column % step) * length + column / step);
             }
         }
-        let planes = (shape.batch * shape.channels) as f64;
-        let [inputs, outputs] = [shape.input, shape.output].map(|[rows, columns]| (rows * columns) as f64);
-        let time = planes * (inputs * INPUT + outputs * (OUTPUT + TAP * taps.len() as f64));
+        let time = time(&shape);
         Ok(Self {
             shape,
             x: Planes::of(&c.x, c.spatial),
@@ -174,12 +192,10 @@ impl Depthwise {
     /// The tensors are those of the operation.
     unsafe fn filter(&self, tensors: &[*mut u8], channel: usize) -> [f32; MOST_TAPS] {
         let mut filter = [0.0; MOST_TAPS];
-        let [rows, columns] = self.shape.window;
         // SAFETY: the tensors are those of the operation, as this function requires.
         let zero = unsafe { self.stages.w_zero(tensors, channel) };
         for (at, tap) in filter.iter_mut().enumerate().take(self.taps.len()) {
-            let at = if self.shape.mirrored { self.taps.len() - 1 - at } else { at };
-            let place = (at / columns % rows) * self.w.strides[0] + (at % columns) * self.w.strides[1];
+            let place = self.w.tap(&self.shape, at);
             // SAFETY: the weights have the element.
             let byte = unsafe { tensors[self.w.slot].add(self.w.at(channel, 0) + place).read() };
             let value = if self.w_is_signed { i32::from(byte.cast_signed()) } else { i32::from(byte) };

@@ -5,8 +5,8 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::depthwise::bytes::{INPUT, MOST_TAPS, NAME, OUTPUT, Planes, TAP};
-use crate::depthwise::shape::{SPATIAL, Shape};
+use crate::depthwise::bytes::{NAME, Planes, shape_of, time};
+use crate::depthwise::shape::Shape;
 use crate::gemm::byte_tile::GROUP;
 use crate::int8::epilogue::{Columns, Stages};
 use crate::int8::numbers::{Again, Numbers};
@@ -15,7 +15,7 @@ use crate::int8::problem::signed;
 use crate::int8::sixteen::{self, Sixteen, SixteenTask};
 use crate::int8::store::{Added, Kind, Tile};
 use crate::kernel::{Facts, Kernel, Refusal};
-use crate::problem::convolution::{Convolution, Direction};
+use crate::problem::convolution::Convolution;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
@@ -74,16 +74,10 @@ impl ChannelsLast {
         isa: Isa,
         settings: Settings,
     ) -> Result<Self, Refusal> {
-        if c.direction != Direction::Forward || c.in_channels != 1 || c.spatial > SPATIAL {
-            return Err("expected a depthwise convolution of images".to_owned());
-        }
-        let shape = Shape::of(c);
+        let shape = shape_of(c)?;
         let (x, y) = (Planes::of(&c.x, c.spatial), Planes::of(&c.y, c.spatial));
         if x.channel != 1 || y.channel != 1 || shape.multiplier != 1 {
             return Err("channels are not side by side".to_owned());
-        }
-        if shape.taps() > MOST_TAPS {
-            return Err(format!("{} elements of a window, expected at most {MOST_TAPS}", shape.taps()));
         }
         let reach = |i: usize| (shape.window[i] - 1) * shape.dilation[i] + 1;
         let columns = (shape.output[1] - 1) * shape.stride[1] + reach(1);
@@ -92,9 +86,8 @@ impl ChannelsLast {
         let taps: Vec<[usize; 2]> = (0..shape.taps())
             .map(|tap| [tap / shape.window[1] * shape.dilation[0], tap % shape.window[1] * shape.dilation[1]])
             .collect();
-        let planes = (shape.batch * shape.channels) as f64;
-        let [inputs, outputs] = [shape.input, shape.output].map(|[rows, columns]| (rows * columns) as f64);
-        let time = planes * (inputs * INPUT + outputs * (OUTPUT + TAP * taps.len() as f64)) / 2.0;
+        // Half of what a channel at a time takes.
+        let time = time(&shape) / 2.0;
         let blocks = shape.channels.div_ceil(BLOCK);
         // Where images are few, a band for each worker.
         let wanted = settings.threads.workers(time, usize::MAX).count();
@@ -148,14 +141,13 @@ impl ChannelsLast {
     /// # Safety
     /// `weights` are those of the operation, and `to` has room for the filters of whole groups of channels.
     unsafe fn pack(&self, weights: *const u8, zeros: Option<&[*mut u8]>, to: *mut f32) {
-        let ([rows, columns], taps) = (self.shape.window, self.taps.len());
+        let taps = self.taps.len();
         for channel in 0..self.channels() {
             let is_there = channel < self.shape.channels;
             // SAFETY: the tensors are those of the operation, as this function requires.
             let zero = zeros.filter(|_| is_there).map_or(0, |of| unsafe { self.stages.w_zero(of, channel) });
             for tap in 0..taps {
-                let at = if self.shape.mirrored { taps - 1 - tap } else { tap };
-                let place = (at / columns % rows) * self.w.strides[0] + (at % columns) * self.w.strides[1];
+                let place = self.w.tap(&self.shape, tap);
                 // SAFETY: the weights have the channel's elements, and there is room for every channel of a group.
                 unsafe {
                     let byte = if is_there { weights.add(self.w.at(channel, 0) + place).read() } else { 0 };

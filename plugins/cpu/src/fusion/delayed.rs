@@ -3,8 +3,6 @@
 //! A result may be bound to the memory of an operand whose readers come before it in the graph. A part runs at the place of its last node,
 //! so that an early member must not read such an operand after another part wrote to it.
 
-use hipdnn_plugin_sdk::graph::Tensor;
-
 use crate::fusion::uses::Uses;
 use crate::prepare::Prepared;
 
@@ -26,12 +24,6 @@ fn is_in_place(uses: &Uses<'_>, from: i64, to: i64, writer: usize) -> bool {
     let tensor = |uid| uses.tensors.get(&uid).filter(|tensor| !tensor.is_virtual);
     let (Some(from_tensor), Some(to_tensor)) = (tensor(from), tensor(to)) else { return false };
     !uses.writers.contains_key(&from)
-        && long(from_tensor).eq(long(to_tensor))
-        && from_tensor.data_type.size() == to_tensor.data_type.size()
+        && from_tensor.has_view_of(to_tensor)
         && uses.readers(from).iter().all(|reader| *reader <= writer)
-}
-
-/// The sizes other than 1 with their strides, each with its place from the last.
-fn long(tensor: &Tensor) -> impl Iterator<Item = (usize, (&i64, &i64))> {
-    tensor.dims.iter().zip(&tensor.strides).rev().enumerate().filter(|(_, (dim, _))| **dim != 1)
 }

@@ -35,20 +35,14 @@ pub(super) fn of(part: &Part, result: i64, tensors: &HashMap<i64, &Tensor>) -> R
     // A normalization in place has the result twice.
     for (slot, uid) in part.tensors.iter().enumerate().filter(|(_, uid)| **uid != result) {
         let Some(tensor) = tensors.get(uid) else { continue };
-        let size = tensor.data_type.size().filter(|size| of_result.data_type.size() == Some(*size));
-        let (Some(size), false) = (size, tensor.is_virtual || tensor.value.is_some()) else { continue };
-        if view(tensor).eq(view(of_result)) {
+        let Some(size) = tensor.data_type.size() else { continue };
+        if !tensor.is_virtual && tensor.value.is_none() && tensor.has_view_of(of_result) {
             let layout = Layout::of(tensor)?;
             let bytes = storage_size(tensor.data_type, layout.extent())?.next_multiple_of(ALIGNMENT);
             late.push(Late { slot, result: place, layout, size, bytes });
         }
     }
     Ok(late.into_boxed_slice())
-}
-
-/// The sizes other than 1 with their strides, each with its place from the last.
-fn view(tensor: &Tensor) -> impl Iterator<Item = (usize, (&i64, &i64))> {
-    tensor.dims.iter().zip(&tensor.strides).rev().enumerate().filter(|(_, (dim, _))| **dim != 1)
 }
 
 /// The bytes for copies of all of a step's.

@@ -140,6 +140,15 @@ impl Tensor {
             ragged_offset_multiplier: 1,
         }
     }
+
+    /// Whether elements with equal indices would be the same bytes if both tensors began at one address: sizes other than 1 have the same
+    /// strides, counted from the last dimension, and elements as many bytes.
+    pub fn has_view_of(&self, other: &Self) -> bool {
+        fn long(tensor: &Tensor) -> impl Iterator<Item = (usize, (&i64, &i64))> {
+            tensor.dims.iter().zip(&tensor.strides).rev().enumerate().filter(|(_, (dim, _))| **dim != 1)
+        }
+        self.data_type.size() == other.data_type.size() && long(self).eq(long(other))
+    }
 }
 
 /// One operation of the graph.

@@ -92,9 +92,14 @@ pub fn pack(
 }
 
 impl Component {
+    /// Whether it is the library's, which the others need.
+    fn is_library(&self) -> bool {
+        self.begins.is_empty()
+    }
+
     fn has(&self, file: &Path) -> bool {
         let begins = |component: &Self| component.begins.iter().any(|begin| file.starts_with(begin));
-        begins(self) || (self.begins.is_empty() && !COMPONENTS.iter().any(begins))
+        begins(self) || (self.is_library() && !COMPONENTS.iter().any(begins))
     }
 }
 
@@ -143,14 +148,16 @@ impl Package<'_> {
                 glibc = newest_glibc(&path)?.max(glibc);
             }
         }
-        // Before 0.6.0 one package had all files.
-        let mut relations = match self.component.begins {
-            [] => String::new(),
-            _ => format!("Breaks: {NAME} (<< 0.6.0)\nReplaces: {NAME} (<< 0.6.0)\n"),
-        };
-        let own = (!self.component.begins.is_empty()).then(|| format!("{NAME} (= {version})"));
-        let system = (glibc > 0).then(|| format!("libc6 (>= 2.{glibc}), libgcc-s1"));
-        let depends: Vec<String> = own.into_iter().chain(system).collect();
+        let mut depends = Vec::new();
+        let mut relations = String::new();
+        if !self.component.is_library() {
+            depends.push(format!("{NAME} (= {version})"));
+            // Before 0.6.0 one package had all files.
+            relations += &format!("Breaks: {NAME} (<< 0.6.0)\nReplaces: {NAME} (<< 0.6.0)\n");
+        }
+        if glibc > 0 {
+            depends.push(format!("libc6 (>= 2.{glibc}), libgcc-s1"));
+        }
         relations += &format!("Depends: {}\n", depends.join(", "));
         let text = format!(
             "Package: {name}\n\
@@ -170,7 +177,7 @@ impl Package<'_> {
         );
         let folder = tree.join("DEBIAN");
         install::write(&folder.join("control"), &text)?;
-        if self.component.begins.is_empty() {
+        if self.component.is_library() {
             install::write(&folder.join("triggers"), "activate-noawait ldconfig\n")?;
         }
         Ok(())
