@@ -448,6 +448,12 @@ CUDA(cuMemcpyHtoD_v2, uint64_t to, const void* from, size_t bytes)
     return copy((void*)(uintptr_t)to, from, bytes, to);
 }
 
+CUDA(cuMemcpyHtoDAsync_v2, uint64_t to, const void* from, size_t bytes, void* stream)
+{
+    (void)stream;
+    return copy((void*)(uintptr_t)to, from, bytes, to);
+}
+
 CUDA(cuMemcpyDtoH_v2, void* to, uint64_t from, size_t bytes)
 {
     return copy(to, (const void*)(uintptr_t)from, bytes, from);

@@ -120,6 +120,39 @@ static void changed_scores(cudnnHandle_t handle)
     CHECK_BAD(back.validate(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "set_score_mod");
 }
 
+/* A mask and a scale multiply the weights: NVIDIA's sample gives the scale first. */
+static void dropout(cudnnHandle_t handle)
+{
+    auto q = numbers(16), k = numbers(16, 2), v = numbers(16, 3);
+    std::vector<float> keep(32), plain(16), got[2] = {std::vector<float>(16), std::vector<float>(16)}, half = {0.5F};
+    for (size_t i = 0; i < keep.size(); i++)
+    {
+        keep[i] = i % 3 == 0 ? 0.0F : 4.0F;
+    }
+    for (int order = 0; order < 3; order++)
+    {
+        fe::graph::Graph graph = of_floats();
+        auto mask = given(4, {1, 2, 4, 4}), scale = given(5, {1, 1, 1, 1});
+        auto how = fe::graph::SDPA_attributes().set_generate_stats(false).set_attn_scale(0.5F);
+        if (order < 2)
+        {
+            how.set_dropout(order == 0 ? mask : scale, order == 0 ? scale : mask);
+        }
+        auto [o, stats] = graph.sdpa(given(1, {1, 2, 4, 2}), given(2, {1, 2, 4, 2}), given(3, {1, 2, 4, 2}), how);
+        o->set_output(true).set_uid(6);
+        CHECK_GOOD(graph.build(handle));
+        std::unordered_map<int64_t, void*> pack = {{1, q.data()}, {2, k.data()}, {3, v.data()}};
+        pack[6] = order < 2 ? got[order].data() : plain.data();
+        if (order < 2)
+        {
+            pack[4] = keep.data();
+            pack[5] = half.data();
+        }
+        run(graph, handle, pack);
+    }
+    CHECK(close(got[0], got[1]) && got[0] != plain);
+}
+
 /* Each channel of each image has its own mean; the gradient sums to 0 over it, and against the normalized values, too. */
 static void norms(cudnnHandle_t handle)
 {
@@ -371,6 +404,7 @@ int main()
     cudnnHandle_t handle = nullptr;
     CHECK(cudnnCreate(&handle) == CUDNN_STATUS_SUCCESS);
     changed_scores(handle);
+    dropout(handle);
     norms(handle);
     views(handle);
     scaled_product(handle);

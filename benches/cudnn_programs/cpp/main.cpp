@@ -2,6 +2,8 @@
  * seconds, and which part of how many. */
 #include "catch2/catch_test_macros.hpp"
 
+#include <hipdnn_backend.h>
+
 #include <csignal>
 #include <ctime>
 #include <sys/wait.h>
@@ -21,7 +23,9 @@ static int run(const cases::Case& one, std::string& words)
         words = skip.words;
         return 2;
     } catch (const cases::Fail& fail) {
-        words = fail.words;
+        char last[300] = "";
+        hipdnnGetLastErrorString(last, sizeof last);
+        words = fail.words + ": " + last;
     } catch (const std::exception& error) {
         words = error.what();
     }
@@ -50,7 +54,7 @@ int main(int count, char** words)
                 letter = letter == '"' || letter == '\\' || letter < ' ' ? '\'' : letter;
             }
             static const char* const outcomes[] = {"passed", "failed", "skipped"};
-            std::printf("\n{\"case\": \"%s\", \"outcome\": \"%s\", \"seconds\": %ld, \"reason\": \"%.400s\"}\n",
+            std::printf("\n{\"case\": \"%s\", \"outcome\": \"%s\", \"seconds\": %ld, \"reason\": \"%.700s\"}\n",
                         one.name, outcomes[outcome], static_cast<long>(std::time(nullptr) - start), reason.c_str());
             _exit(0);
         }

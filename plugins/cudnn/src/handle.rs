@@ -1,5 +1,6 @@
 //! What a plugin handle stands for: a stream, and NVIDIA's libraries on its device.
 
+use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use hipdnn_plugin_sdk::cuda::{self, Cuda};
@@ -120,6 +121,22 @@ impl Ready {
             ready.of_cudnn.stream = Some(stream);
         }
         Ok(ready)
+    }
+}
+
+impl Ready {
+    /// Copies bytes to the device before the work that cuDNN gets next.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// As for [`Gpu::upload_on`].
+    pub unsafe fn upload(&self, to: *mut c_void, from: &[u8]) -> Result<(), PluginError> {
+        let Target::Handle(_, gpu) = &self.maker.target else { return Ok(()) };
+        let stream = self.of_cudnn.stream.unwrap_or(std::ptr::null_mut());
+        // SAFETY: the caller vouches for both, and the stream is that of the host's handle.
+        unsafe { gpu.upload_on(stream, to, from) }
     }
 }
 

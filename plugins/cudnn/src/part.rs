@@ -42,6 +42,8 @@ pub struct Part {
     sources: Vec<Source>,
     /// Bytes of its memory before those of cuDNN's plan.
     own: usize,
+    /// What parts of these are filled with before each execution, by offsets.
+    fills: Vec<(usize, Vec<u8>)>,
 }
 
 /// Where a tensor of cuDNN's is found.
@@ -74,8 +76,8 @@ impl Part {
                 "cuDNN would get {count} tensors and numbers, expected at most {MAX_PLACED}"
             )));
         }
-        let own = lowered.described.scratch;
-        Ok(Self { nodes: nodes.collect(), tensors: lowered.uids, compiled, uids, sources, own })
+        let (own, fills) = (lowered.described.scratch, lowered.described.fills);
+        Ok(Self { nodes: nodes.collect(), tensors: lowered.uids, compiled, uids, sources, own, fills })
     }
 
     /// Bytes of device memory that an execution needs beside the tensors that it is given.
@@ -128,6 +130,10 @@ impl Part {
             };
         }
         let pointers = pointers.get(..self.sources.len()).unwrap_or_default();
+        for (offset, bytes) in &self.fills {
+            // SAFETY: the part's own memory has room for them, which it keeps until the work is done.
+            unsafe { ready.upload(scratch.wrapping_byte_add(*offset), bytes) }?;
+        }
         let workspace = scratch.wrapping_byte_add(self.own);
         // SAFETY: this thread has the handle; the caller vouches for the tensors, and for memory that has room for what the plan needs
         // behind the part's own.

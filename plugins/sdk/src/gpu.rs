@@ -124,6 +124,37 @@ impl Gpu {
         }
     }
 
+    /// Copies bytes to the device in the order of a stream of the GPU that the thread has entered.
+    ///
+    /// # Errors
+    /// The library's.
+    ///
+    /// # Safety
+    /// `to` is device memory with room for the bytes. Both are valid until the work of the stream is done; where it is captured, as long as
+    /// the captured work is executed.
+    pub unsafe fn upload_on(
+        &self,
+        stream: *mut c_void,
+        to: *mut c_void,
+        from: &[u8],
+    ) -> Result<(), PluginError> {
+        let (bytes, len) = (from.as_ptr().cast(), from.len());
+        match self {
+            Self::Hip(hip) => {
+                // SAFETY: both are valid for the length until the work is done.
+                let answer =
+                    unsafe { (hip.hipMemcpyAsync)(to, bytes, len, HIP_MEMCPY_HOST_TO_DEVICE, stream) };
+                Ok(hip.check("hipMemcpyAsync", answer)?)
+            }
+            Self::Cuda(device) => {
+                let to = to.expose_provenance() as u64;
+                // SAFETY: both are valid for the length until the work is done.
+                let answer = unsafe { (device.cuda.cuMemcpyHtoDAsync_v2)(to, bytes, len, stream) };
+                Ok(device.cuda.check("cuMemcpyHtoDAsync", answer)?)
+            }
+        }
+    }
+
     /// Copies bytes from the device, once the work before is done.
     ///
     /// # Errors

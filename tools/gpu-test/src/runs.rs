@@ -35,13 +35,14 @@ const ADDRESSES: [(&str, u32); 5] = [
 ];
 
 /// What executions call of CUDA's driver and libraries.
-const RUNS_ON_CUDA: [&str; 11] = [
+const RUNS_ON_CUDA: [&str; 12] = [
     "cuCtxGetCurrent",
     "cuCtxPushCurrent_v2",
     "cuCtxPopCurrent_v2",
     "cuStreamGetCtx",
     "cuPointerGetAttributes",
     "cuLaunchKernel",
+    "cuMemcpyHtoDAsync_v2",
     "cublasLtMatmul",
     "cudnnSetStream",
     "cudnnBackendSetAttribute",

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::attention::shared::alibi::slope;
 use crate::attention::shared::sequences::Sequence;
 use crate::gemm::pack::{Pack, PackSource, pack_of};
 use crate::kernel::Refusal;
+use crate::problem::attention::alibi::slope;
 use crate::problem::attention::options::{Band, Options, Spread};
 use crate::problem::attention::shape::Shape;
 use crate::simd::isa::{Isa, IsaTask};

@@ -2,13 +2,14 @@
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::attention::Attention;
-use hipdnn_plugin_planner::problem::attention::options::{Dropout, Options, Scale};
+use hipdnn_plugin_planner::problem::attention::alibi::slope;
+use hipdnn_plugin_planner::problem::attention::options::{Options, Scale};
 use hipdnn_plugin_planner::problem::attention::shape::{Sequences, Shape as Numbers, Start};
 use hipdnn_plugin_sdk::graph::{DataType, Node, operation};
 
 use super::matmul::Counts;
 use super::shape::packed;
-use super::{Builder, TensorPlace, data_type};
+use super::{Builder, TensorPlace, data_type, dropout};
 use crate::names::{
     DATA_BOOLEAN, DATA_FLOAT, DATA_INT32, POINTWISE_ADD, POINTWISE_CMP_GE, POINTWISE_CMP_GT,
     POINTWISE_CMP_LT, POINTWISE_DIV, POINTWISE_EXP, POINTWISE_LOG, POINTWISE_LOGICAL_AND, POINTWISE_MUL,
@@ -27,6 +28,8 @@ pub(super) struct Scores {
     left: Option<i64>,
     right: Option<i64>,
     bottom_right: bool,
+    /// ALiBi's slope of each head.
+    slopes: Option<TensorPlace>,
 }
 
 impl Scores {
@@ -38,9 +41,6 @@ impl Scores {
         options: &Options,
         [scale, bias, queries, keys]: [Option<i64>; 4],
     ) -> Result<Self, Refusal> {
-        if options.alibi {
-            return Err("alibi_mask: is true, which this engine does not compute".to_owned());
-        }
         check_band(shape, options)?;
         if let Some(mask) = options.mask.filter(|mask| mask.operand.data_type == DataType::Boolean) {
             return Err(format!(
@@ -76,6 +76,7 @@ impl Scores {
             left: bound(options.band.left),
             right: bound(options.band.right),
             bottom_right: options.band.bottom_right,
+            slopes: if options.alibi { Some(slopes(builder, shape.heads)?) } else { None },
         })
     }
 
@@ -97,7 +98,7 @@ impl Scores {
         next
     }
 
-    /// q · kᵀ · scale + bias
+    /// q · kᵀ · scale + bias + ALiBi
     pub(super) fn begin(
         &self,
         builder: &mut Builder<'_>,
@@ -112,6 +113,13 @@ impl Scores {
             if other.is_some() {
                 last = self.with(builder, mode, last, other);
             }
+        }
+        if let Some(slopes) = self.slopes {
+            let row = self.index(builder, last, 2, DATA_INT32, DATA_INT32);
+            let column = self.index(builder, last, 3, DATA_INT32, DATA_INT32);
+            let distance = self.shifted(builder, POINTWISE_SUB, column, row);
+            let fall = self.with(builder, POINTWISE_MUL, distance, Some(slopes));
+            last = self.with(builder, POINTWISE_ADD, last, Some(fall));
         }
         last
     }
@@ -213,6 +221,12 @@ fn whole(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
+/// ALiBi's slopes, in device memory that is filled with them before each execution.
+fn slopes(builder: &mut Builder<'_>, heads: usize) -> Result<TensorPlace, Refusal> {
+    let slopes: Vec<f32> = (0..heads).map(|head| slope(head, heads) as f32).collect();
+    builder.filled(packed(&[1, heads as i64, 1, 1]), &slopes)
+}
+
 /// Bands that cuDNN's documentation leaves out, whether a kernel takes them or not.
 fn check_band(shape: &Numbers, options: &Options) -> Result<(), Refusal> {
     let band = &options.band;
@@ -223,29 +237,16 @@ fn check_band(shape: &Numbers, options: &Options) -> Result<(), Refusal> {
             shape.queries, shape.keys
         ));
     }
+    // cuDNN adds slope · (k - q): as much as -slope · |q + off - k| where no later key counts.
+    if options.alibi && (band.right != Some(0) || band.bottom_right) {
+        return Err("alibi_mask: is true without causal_mask, expected one from the top left".to_owned());
+    }
     if from_the_end && (options.mask.is_some() || options.dropout.is_some()) {
         return Err(
             "diagonal_alignment: is BOTTOM_RIGHT, expected TOP_LEFT beside attn_mask or dropout".to_owned()
         );
     }
     Ok(())
-}
-
-/// What multiplies the probabilities, the mask of dropout and its scale, from tensors of these uids.
-pub(super) fn dropout(
-    builder: &mut Builder<'_>,
-    dropout: Option<&Dropout>,
-    uids: [Option<i64>; 2],
-) -> Result<Option<[TensorPlace; 2]>, Refusal> {
-    match (dropout, uids) {
-        (Some(Dropout::Mask { .. }), [Some(mask), Some(scale)]) => {
-            Ok(Some([builder.tensor(mask)?, builder.tensor_as(scale, packed(&[1; 4]))?]))
-        }
-        (Some(Dropout::Random { probability, .. }), _) if *probability > 0.0 => Err(format!(
-            "dropout_probability: is {probability}, expected 0 or a dropout_mask: cuDNN does not say which of the numbers that it draws is whose"
-        )),
-        _ => Ok(None),
-    }
 }
 
 pub(super) fn lower(
@@ -257,7 +258,6 @@ pub(super) fn lower(
     for (is_there, name) in [
         (operation.block_mask.is_some(), "block_mask"),
         (operation.sink_token.is_some(), "sink_token"),
-        (operation.rng_dump.is_some(), "rng_dump"),
         (operation.descale_q.is_some() || operation.descale_k.is_some(), "descale_q or descale_k"),
         (operation.descale_v.is_some() || operation.descale_s.is_some(), "descale_v or descale_s"),
         (operation.scale_s.is_some() || operation.scale_o.is_some(), "scale_s or scale_o"),
@@ -281,8 +281,6 @@ pub(super) fn lower(
     )?;
     let uids = [operation.scale, operation.attn_mask, operation.seq_len_q, operation.seq_len_kv];
     let scores = Scores::new(builder, node, shape, &problem.options, uids)?;
-    let uids = [operation.dropout_mask, operation.dropout_scale];
-    let dropped = dropout(builder, problem.options.dropout.as_ref(), uids)?;
     let [batch, heads, rows, keys] = scores.dims;
     let q = builder.tensor(operation.q)?;
     let k = match (&problem.k.start, operation.page_table_k, scores.keys) {
@@ -319,12 +317,19 @@ pub(super) fn lower(
     // The second product takes factors of the type of the first.
     let of_io = builder.type_of(operation.q)?;
     let weights = builder.between(of_io, &scores.dims);
-    match dropped {
+    let uids = dropout::Uids {
+        mask: operation.dropout_mask,
+        scale: operation.dropout_scale,
+        seed: operation.seed,
+        offset: operation.offset,
+        dump: operation.rng_dump,
+    };
+    match dropout::factors(builder, &scores, problem.options.dropout.as_ref(), uids)? {
         None => builder.pointwise(POINTWISE_DIV, compute_type, exponentials, Some(sum), weights),
-        Some([mask, scale]) => {
+        Some([first, second]) => {
             let all = scores.with(builder, POINTWISE_DIV, exponentials, Some(sum));
-            let scaled = scores.with(builder, POINTWISE_MUL, all, Some(scale));
-            builder.pointwise(POINTWISE_MUL, compute_type, scaled, Some(mask), weights);
+            let multiplied = scores.with(builder, POINTWISE_MUL, all, Some(first));
+            builder.pointwise(POINTWISE_MUL, compute_type, multiplied, Some(second), weights);
         }
     }
     let v = match (&problem.v.start, operation.page_table_v, scores.keys) {

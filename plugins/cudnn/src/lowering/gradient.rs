@@ -2,12 +2,13 @@
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::attention::AttentionGradients;
+use hipdnn_plugin_planner::problem::attention::options::Dropout;
 use hipdnn_plugin_sdk::graph::{Node, operation};
 
 use super::attention::Scores;
 use super::matmul::Counts;
 use super::shape::{Shape, packed};
-use super::{Builder, Descriptor, TensorPlace};
+use super::{Builder, Descriptor, TensorPlace, dropout};
 use crate::names::{
     ATTR_OPERATION_RESHAPE_XDESC, ATTR_OPERATION_RESHAPE_YDESC, BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
     DATA_FLOAT, POINTWISE_EXP, POINTWISE_IDENTITY, POINTWISE_MUL, POINTWISE_SUB, REDUCE_TENSOR_ADD,
@@ -37,11 +38,14 @@ pub(super) fn lower(
     )?;
     let uids = [operation.scale, operation.attn_mask, operation.seq_len_q, operation.seq_len_kv];
     let scores = Scores::new(builder, node, &problem.shape, &problem.options, uids)?;
-    if problem.options.dropout.is_some() {
+    if let Some(Dropout::Mask { .. }) = problem.options.dropout {
         return Err(
-            "dropout: is given, expected none: cuDNN's gradients with a mask were wrong on a GPU".to_owned()
+            "dropout_mask: is given, expected a seed: cuDNN's gradients with a mask were wrong on a GPU"
+                .to_owned(),
         );
     }
+    let uids = dropout::Uids { seed: operation.seed, offset: operation.offset, ..dropout::Uids::default() };
+    let drawn = dropout::drawn(builder, &scores, problem.options.dropout.as_ref(), uids)?;
     let compute_type = scores.compute_type;
     let [batch, heads, rows, columns] = scores.dims;
     let (depth, value_depth) = (problem.shape.depth as i64, problem.shape.value_depth as i64);
@@ -64,8 +68,8 @@ pub(super) fn lower(
     let of_rows = [batch, heads, rows, 1];
     let summed = builder.between(DATA_FLOAT, &of_rows);
     builder.reduce(REDUCE_TENSOR_ADD, compute_type, product, summed);
-    // cuDNN finds its kernel by this product, too.
-    let inverse = builder.float(1.0);
+    // Multiplied by the share that is kept, which the scale below takes back. cuDNN finds its kernel by this product, too.
+    let inverse = builder.float(drawn.map_or(1.0, |drawn| drawn.kept));
     let row_sums = builder.scratch(packed(&of_rows))?;
     builder.pointwise(POINTWISE_MUL, compute_type, summed, Some(inverse), row_sums);
 
@@ -82,21 +86,29 @@ pub(super) fn lower(
         strides: vec![heads * rows * columns, rows * columns, 1, columns],
     };
     let by_keys = Counts { m: scores.keys, n: None, k: scores.queries, pads: false };
-    let weights_turned = builder.reshape(weights, of_io, turned.clone());
+    let mut kept = weights;
+    if let Some(drawn) = drawn {
+        kept = scores.with(builder, POINTWISE_MUL, kept, Some(drawn.mask));
+        kept = scores.with(builder, POINTWISE_MUL, kept, Some(drawn.scale));
+    }
+    let weights_turned = builder.reshape(kept, of_io, turned.clone());
     let heads_of = [problem.shape.value_heads as i64, problem.shape.key_heads as i64];
     let [value_heads, key_heads] = heads_of;
     let whole = [batch, heads, columns, value_depth];
     let dv = (operation.dv, value_heads, whole);
     builder.by_heads(compute_type, [weights_turned, gradient], dv, heads, of_io, by_keys)?;
 
-    // dS = (dO · Vᵀ - row sums) · weights · scale
+    // dS = (dO · Vᵀ · mask - row sums) · weights · dropout's scale · scale
     let mut last = scores.between(builder);
     let counts = Counts { m: scores.queries, n: scores.keys, k: None, pads: false };
     builder.product(compute_type, gradient, v, last, counts);
+    if let Some(drawn) = drawn {
+        last = scores.with(builder, POINTWISE_MUL, last, Some(drawn.mask));
+    }
     last = scores.with(builder, POINTWISE_SUB, last, Some(row_sums));
     last = scores.with(builder, POINTWISE_MUL, last, Some(weights));
-    if scores.scale.is_some() {
-        last = scores.with(builder, POINTWISE_MUL, last, scores.scale);
+    for factor in [drawn.map(|drawn| drawn.scale), scores.scale].into_iter().flatten() {
+        last = scores.with(builder, POINTWISE_MUL, last, Some(factor));
     }
 
     // dK = dSᵀ · Q, summed over the heads that share a key.

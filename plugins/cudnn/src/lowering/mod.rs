@@ -8,6 +8,7 @@ mod batchnorm;
 mod block_scale;
 mod columns;
 mod convolution;
+mod dropout;
 mod gradient;
 mod matmul;
 mod normalization;
@@ -106,6 +107,8 @@ pub struct Described {
     pub operations: Vec<Descriptor>,
     /// Bytes of memory that the tensors take that are neither virtual nor given.
     pub scratch: usize,
+    /// What parts of it are filled with before an execution: offsets and bytes.
+    pub fills: Vec<(usize, Vec<u8>)>,
     /// Whether a product or a convolution has operands of single precision.
     pub may_use_tf32: bool,
     /// Whether a product of matrices has such operands. cuDNN rounds them to TF32 without a note that says so.
@@ -387,6 +390,16 @@ impl Builder<'_> {
         let offset = self.take_scratch(4 * elements)?;
         // As aligned as other tensors: cuDNN compares some.
         Ok(self.add(DATA_FLOAT, shape, 16, Place::Scratch(offset)))
+    }
+
+    /// The same with these numbers.
+    fn filled(&mut self, shape: Shape, numbers: &[f32]) -> Result<TensorPlace, Refusal> {
+        let place = self.scratch(shape)?;
+        let described = &mut self.lowered.described;
+        if let Some(Place::Scratch(offset)) = described.tensors.get(place).map(|tensor| tensor.place) {
+            described.fills.push((offset, numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()));
+        }
+        Ok(place)
     }
 
     /// A number.

@@ -166,8 +166,17 @@ fn attention_is_two_products_around_a_softmax() {
 
     let tensors = (1..=4).map(|uid| tensor(uid, &[2, 3, 8, 16])).collect();
     let alibi = Sdpa { alibi_mask: true, ..sdpa.clone() };
-    let refusal = lower(&graph(tensors, vec![alibi.into()])).unwrap_err();
-    assert!(refusal.contains("alibi_mask: is true, which this engine does not compute"), "{refusal}");
+    let lowered = lower(&graph(tensors, vec![alibi.clone().into()])).unwrap().described;
+    let slopes = lowered.tensors.iter().find(|tensor| tensor.shape.dims == [1, 3, 1, 1]).unwrap();
+    let [(offset, bytes)] = &lowered.fills[..] else { panic!("filled with {:?}", lowered.fills) };
+    assert_eq!(slopes.place, Place::Scratch(*offset));
+    // Two heads have the slopes of two, the third the first one of four.
+    let expected = [1.0 / 16.0, 1.0 / 256.0, 1.0 / 4.0_f32];
+    assert_eq!(*bytes, expected.map(f32::to_ne_bytes).concat());
+    let tensors = (1..=4).map(|uid| tensor(uid, &[2, 3, 8, 16])).collect();
+    let both_ways = Sdpa { causal_mask: false, ..alibi };
+    let refusal = lower(&graph(tensors, vec![both_ways.into()])).unwrap_err();
+    assert!(refusal.contains("alibi_mask: is true without causal_mask"), "{refusal}");
 
     let with = |max, sum_exp| {
         let mut tensors: Vec<_> = (1..=4).map(|uid| tensor(uid, &[2, 3, 8, 16])).collect();

@@ -145,6 +145,11 @@ CU(cuMemcpyHtoD_v2, uint64_t to, const void* from, size_t bytes)
     memcpy((void*)(uintptr_t)to, from, bytes);
     return SUCCESS;
 }
+CU(cuMemcpyHtoDAsync_v2, uint64_t to, const void* from, size_t bytes, void* stream)
+{
+    (void)stream;
+    return cuMemcpyHtoD_v2(to, from, bytes);
+}
 CU(cuMemcpyDtoH_v2, void* to, uint64_t from, size_t bytes)
 {
     memcpy(to, (const void*)(uintptr_t)from, bytes);

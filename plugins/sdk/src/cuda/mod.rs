@@ -116,6 +116,8 @@ function_table! {
             fn cuMemFree_v2(pointer: u64) -> CUresult;
             /// Copies to the device, and waits.
             fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> CUresult;
+            /// Copies to the device in the order of a stream.
+            fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: CUstream) -> CUresult;
             /// Copies from the device, and waits.
             fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> CUresult;
             /// Makes an event.

@@ -181,9 +181,13 @@ public:
         this->dropout_probability = probability;
         return set_seed(std::move(seed)).set_offset(std::move(offset));
     }
-    /** Multiplies by a mask and a scale instead. */
+    /** Multiplies by a mask and a scale, of one element, instead; programs give them in either order. */
     Self& set_dropout(TensorPtr mask, TensorPtr scale)
     {
+        if (mask != nullptr && scale != nullptr && mask->get_volume() == 1 && scale->get_volume() != 1)
+        {
+            std::swap(mask, scale);
+        }
         return set_dropout_mask(std::move(mask)).set_dropout_scale(std::move(scale));
     }
     Self& set_paged_attention_max_seq_len_kv(int32_t value)

@@ -7,10 +7,10 @@ use hipdnn_plugin_planner::problem::attention::options::{
 use hipdnn_plugin_planner::problem::attention::shape::{Integers, Shape};
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::attention::shared::alibi::slope;
 use crate::attention::shared::philox::uniform;
 use crate::attention::shared::sequences::{Bound, Rows, Sequence};
 use crate::kernel::Refusal;
+use crate::problem::attention::alibi::slope;
 use crate::tensor::view::{Memory, Pointers, Spread};
 
 /// A tensor that is spread over the scores.

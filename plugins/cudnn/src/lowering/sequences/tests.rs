@@ -4,7 +4,10 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorV
 
 use super::*;
 use crate::lowering::{Lowered, Place, lower};
-use crate::names::{BACKEND_OPERATION_MATMUL_DESCRIPTOR, BACKEND_OPERATION_RESHAPE_DESCRIPTOR};
+use crate::names::{
+    BACKEND_OPERATION_MATMUL_DESCRIPTOR, BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+    BACKEND_OPERATION_RNG_DESCRIPTOR,
+};
 
 const HEADS: [i64; 4] = [2, 4, 16, 32];
 /// Heads of a position together.
@@ -136,10 +139,26 @@ fn gradients_of_ragged_tensors_are_ragged() {
 
     tensors.push(tensor(20, DataType::Half, &[2, 4, 16, 16]));
     tensors.push(Tensor { value: Some(TensorValue::Float32(2.0)), ..tensor(21, DataType::Float, &[1]) });
-    let dropped =
-        SdpaBackward { dropout_mask: Some(20), dropout_scale: Some(21), dropout_scale_inv: Some(21), ..node };
-    let words = refusal(tensors, dropped);
-    assert!(words.contains("dropout: is given, expected none"), "{words}");
+    let dropped = SdpaBackward {
+        dropout_mask: Some(20),
+        dropout_scale: Some(21),
+        dropout_scale_inv: Some(21),
+        ..node.clone()
+    };
+    let words = refusal(tensors.clone(), dropped);
+    assert!(words.contains("dropout_mask: is given, expected a seed"), "{words}");
+
+    tensors.extend([22, 23].map(|uid| tensor(uid, DataType::Int64, &[1])));
+    let drawn = SdpaBackward { dropout_probability: Some(0.25), seed: Some(22), offset: Some(23), ..node };
+    let drawn = lowered(tensors, drawn).unwrap().described;
+    assert_eq!(drawn.operations.iter().filter(|one| one.kind == BACKEND_OPERATION_RNG_DESCRIPTOR).count(), 1);
+    // The mask multiplies the weights and their gradients.
+    let mask = drawn.operations.iter().find(|one| one.kind == BACKEND_OPERATION_RNG_DESCRIPTOR).unwrap();
+    let (_, mask) = &mask.attributes[0];
+    let uses = |one: &&Descriptor| {
+        one.kind != BACKEND_OPERATION_RNG_DESCRIPTOR && one.attributes.iter().any(|(_, value)| value == mask)
+    };
+    assert_eq!(drawn.operations.iter().filter(uses).count(), 2);
 }
 
 #[test]
@@ -214,19 +233,29 @@ fn statistics_lie_without_gaps_where_they_are_not_ragged() {
 }
 
 #[test]
-fn dropout_is_computed_of_a_mask_and_not_of_a_seed() {
+fn dropout_takes_a_mask_or_has_one_drawn() {
     let (mut tensors, node) = sequences();
     tensors.push(tensor(10, DataType::Half, &[2, 4, 16, 16]));
     tensors.extend([11, 12, 13].map(|uid| tensor(uid, DataType::Int64, &[1])));
     tensors.push(tensor(14, DataType::Float, &[1]));
+    tensors.push(tensor(15, DataType::Float, &[2, 4, 16, 16]));
     let seeded = |probability| Sdpa {
         dropout_probability: Some(probability),
         seed: Some(11),
         offset: Some(12),
         ..node.clone()
     };
-    assert!(refusal(tensors.clone(), seeded(0.25)).contains("dropout_probability: is 0.25, expected 0"));
-    assert_eq!(refusal(tensors.clone(), seeded(0.0)), "");
+    let draws = |node: Sdpa| {
+        let operations = lowered(tensors.clone(), node).unwrap().described.operations;
+        operations.iter().filter(|operation| operation.kind == BACKEND_OPERATION_RNG_DESCRIPTOR).count()
+    };
+    assert_eq!(draws(seeded(0.25)), 1);
+    assert_eq!(draws(seeded(0.0)), 0);
+    // The mask is wanted even where nothing is dropped.
+    assert_eq!(draws(Sdpa { rng_dump: Some(15), ..seeded(0.0) }), 1);
+    assert!(
+        refusal(tensors.clone(), seeded(1.0)).contains("dropout_probability: is 1, expected less than 1")
+    );
     let masked = Sdpa { dropout_mask: Some(10), dropout_scale: Some(14), ..node };
     assert_eq!(refusal(tensors.clone(), masked.clone()), "");
     let from_the_end = Sdpa { causal_mask_bottom_right: true, ..masked };

@@ -1,8 +1,9 @@
 //! Scaled dot product attention and its gradients.
 //!
 //! Queries are [B, H, Sq, D], keys [B, Hk, Skv, D] and values [B, Hv, Skv, Dv], in whatever order of strides. [`shape`] has
-//! the numbers of their shapes and where their sequences lie, [`options`] what happens to the scores.
+//! the numbers of their shapes and where their sequences lie, [`options`] what happens to the scores, [`alibi`] one of these by formula.
 
+pub mod alibi;
 mod fields;
 pub mod options;
 pub mod shape;

@@ -22,9 +22,11 @@ enum Option {
     HeadsInside,
     Stats,
     CausalStats,
+    /// Causal, with ALiBi.
+    Alibi,
 }
 
-const OPTIONS: [Option; 10] = [
+const OPTIONS: [Option; 11] = [
     Option::Plain,
     Option::Causal,
     Option::BottomRight,
@@ -35,6 +37,7 @@ const OPTIONS: [Option; 10] = [
     Option::HeadsInside,
     Option::Stats,
     Option::CausalStats,
+    Option::Alibi,
 ];
 
 /// Batch, heads, queries, keys, depth.
@@ -104,7 +107,8 @@ fn forward(option: Option, shape: Shape, data_type: DataType) -> Case {
     let has_stats = matches!(option, Option::Stats | Option::CausalStats);
     let node = Sdpa {
         attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
-        causal_mask: matches!(option, Option::Causal | Option::CausalStats),
+        causal_mask: matches!(option, Option::Causal | Option::CausalStats | Option::Alibi),
+        alibi_mask: option == Option::Alibi,
         causal_mask_bottom_right: option == Option::BottomRight,
         left_bound: (option == Option::Window).then_some(20),
         right_bound: (option == Option::Window).then_some(0),
@@ -139,7 +143,8 @@ fn backward(option: Option, shape: Shape, data_type: DataType) -> Case {
         }),
         seq_len_kv: p.length(keys),
         padding_mask: option == Option::Padding,
-        causal_mask: option == Option::Causal,
+        causal_mask: matches!(option, Option::Causal | Option::Alibi),
+        alibi_mask: option == Option::Alibi,
         causal_mask_bottom_right: option == Option::BottomRight,
         attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
         left_bound: (option == Option::Window).then_some(20),

@@ -2,7 +2,7 @@
 
 /// The slope of a head: 2^(-8 (h+1) / n) where the number n of heads is a power of two. Otherwise the first heads have the
 /// slopes of the next smaller power of two, and the rest every other slope of twice that power.
-pub(crate) fn slope(head: usize, heads: usize) -> f64 {
+pub fn slope(head: usize, heads: usize) -> f64 {
     let power = 1 << heads.ilog2();
     let (step, of) = if head < power { (head + 1, power) } else { (2 * (head - power) + 1, 2 * power) };
     f64::exp2(-8.0 * step as f64 / of as f64)
