@@ -8,7 +8,7 @@ mkdir -p "$out/o"
 export here root clone out
 export flags="-std=c++17 -O0 -w -I$out/o -I$here -I$root/bindings/cpp/include/hipdnn/compat -I$root/bindings/cpp/include -I$root/include -I$root/include/hipdnn/backend"
 [ -f "$out/o/all.h.gch" ] || { cp "$here/all.h" "$out/o/all.h" && g++ $flags -x c++-header "$out/o/all.h" -o "$out/o/all.h.gch"; } || exit 1
-for part in main host gpu; do g++ -std=c++17 -O1 -I"$here" -I"$root/include" -I"$root/include/hipdnn/backend" -c "$here/$part.cpp" -o "$out/o/$part.part" || exit 1; done
+for part in main host gpu; do g++ -std=c++17 -O1 -I"$here" -c "$here/$part.cpp" -o "$out/o/$part.part" || exit 1; done
 cd "$clone/samples/cpp" || exit 1
 find . -name '*.cpp' | sort | xargs -P "${3:-2}" -I{} sh -c '
     object=$out/o/$(echo {} | tr -d . | tr / _).o

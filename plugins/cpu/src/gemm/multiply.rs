@@ -25,30 +25,31 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
     #[inline(always)]
     fn run(self) {
         let tile = self.0;
-        // SAFETY: `run_tile` is called with memory as `Context::run` describes it, with the register's
-        // instructions.
-        unsafe {
-            if tile.prefetches_results {
-                let RegisterEpilogue { residual, residual_stride, .. } = tile.epilogue;
-                for r in 0..MR {
-                    prefetch_row::<R, NR>(tile.to.wrapping_add(r * tile.to_stride));
-                    if !residual.is_null() {
-                        prefetch_row::<R, NR>(residual.wrapping_add(r * residual_stride));
-                    }
+        if tile.prefetches_results {
+            let RegisterEpilogue { residual, residual_stride, .. } = tile.epilogue;
+            for r in 0..MR {
+                prefetch_row::<R, NR>(tile.to.wrapping_add(r * tile.to_stride));
+                if !residual.is_null() {
+                    prefetch_row::<R, NR>(residual.wrapping_add(r * residual_stride));
                 }
             }
-            let mut acc = [[R::zero(); NR]; MR];
-            if !tile.from.is_null() {
-                for (r, row) in acc.iter_mut().enumerate() {
-                    *row = load(tile.from.add(r * tile.from_stride));
-                }
+        }
+        // SAFETY: `run_tile` is called with the register's instructions.
+        let mut acc = [[unsafe { R::zero() }; NR]; MR];
+        if !tile.from.is_null() {
+            for (r, row) in acc.iter_mut().enumerate() {
+                // SAFETY: where sums are given, the tile has all of its rows.
+                *row = unsafe { load(tile.from.add(r * tile.from_stride)) };
             }
-            let mut position = Position { a: A::of(tile), at: 0, b: tile.b, keep: tile.keep };
-            let (taps, mut left) = (tile.taps, tile.depth);
-            while left > 0 {
-                let run = tile.tile_prefetch.as_ref().map_or(left, |prefetch| prefetch.until(left));
-                left -= run;
-                let strides = [tile.a_stride, tile.b_stride];
+        }
+        let mut position = Position { a: A::of(tile), at: 0, b: tile.b, keep: tile.keep };
+        let (taps, mut left) = (tile.taps, tile.depth);
+        while left > 0 {
+            let run = tile.tile_prefetch.as_ref().map_or(left, |prefetch| prefetch.until(left));
+            left -= run;
+            let strides = [tile.a_stride, tile.b_stride];
+            // SAFETY: `run_tile` is called with `depth` terms of both operands, with each of its taps.
+            unsafe {
                 if let [tap] = taps {
                     let tap = &[*tap];
                     if !A::TAPS && !position.keep.is_null() {
@@ -63,14 +64,16 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
                 } else {
                     position.multiply::<R, MR, NR, false, false>(run, taps, strides, &mut acc);
                 }
-                if let Some(prefetch) = &mut tile.tile_prefetch {
-                    prefetch.prefetch();
-                }
             }
-            tile.epilogue.apply(&mut acc, 0);
-            for (r, row) in acc.iter().enumerate() {
-                store(row, tile.to.add(r * tile.to_stride));
+            if let Some(prefetch) = &mut tile.tile_prefetch {
+                prefetch.prefetch();
             }
+        }
+        // SAFETY: bias and residual are null or have the tile.
+        unsafe { tile.epilogue.apply(&mut acc, 0) };
+        for (r, row) in acc.iter().enumerate() {
+            // SAFETY: the result has room for the tile.
+            unsafe { store(row, tile.to.add(r * tile.to_stride)) };
         }
     }
 }
@@ -199,30 +202,31 @@ impl<R: Register> IsaTask for LineTask<'_, '_, R> {
     fn run(self) {
         let Self(Tile { a, b, b_stride, depth, from, epilogue, to, .. }, vectors) = self;
         let whole = depth - depth % LINE_TERMS;
-        // SAFETY: `run_line` is called with memory as `Context::run` describes it, with the register's
-        // instructions.
-        unsafe {
-            for v in (0..vectors).map(|v| v * R::LANES) {
+        for v in (0..vectors).map(|v| v * R::LANES) {
+            // SAFETY: `run_line` is called with room for so many vectors in the result, and in the sums where these are given.
+            unsafe {
                 let acc = if from.is_null() { R::zero() } else { R::load(from.add(v)) };
                 acc.store(to.add(v));
             }
-            for l in (0..whole).step_by(LINE_TERMS) {
-                line_terms::<R, LINE_TERMS>(
-                    a.add(l),
-                    (b.wrapping_add(l * b_stride), *b_stride),
-                    *to,
-                    vectors,
-                );
-            }
-            for l in whole..*depth {
-                line_terms::<R, 1>(a.add(l), (b.wrapping_add(l * b_stride), *b_stride), *to, vectors);
-            }
-            if !epilogue.is_none() {
-                for v in (0..vectors).map(|v| v * R::LANES) {
-                    let mut acc = [[R::load(to.add(v))]];
-                    epilogue.apply(&mut acc, v);
-                    acc[0][0].store(to.add(v));
-                }
+        }
+        let row = |l: usize| (b.wrapping_add(l * b_stride), *b_stride);
+        for l in (0..whole).step_by(LINE_TERMS) {
+            // SAFETY: A has `depth` terms, and B as many rows of vectors.
+            unsafe { line_terms::<R, LINE_TERMS>(a.add(l), row(l), *to, vectors) };
+        }
+        for l in whole..*depth {
+            // SAFETY: A has `depth` terms, and B as many rows of vectors.
+            unsafe { line_terms::<R, 1>(a.add(l), row(l), *to, vectors) };
+        }
+        if epilogue.is_none() {
+            return;
+        }
+        for v in (0..vectors).map(|v| v * R::LANES) {
+            // SAFETY: the vectors were stored above; bias and residual are null or have as many.
+            unsafe {
+                let mut acc = [[R::load(to.add(v))]];
+                epilogue.apply(&mut acc, v);
+                acc[0][0].store(to.add(v));
             }
         }
     }

@@ -116,63 +116,109 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { isa, copy, from, to } = self;
-        let PackSource { rows, row, columns, column, width, row_stride, .. } = *copy;
+        let PackSource { rows, row, columns, column, width, row_stride, .. } = *self.copy;
         let pairs = rows / 2;
-        // SAFETY: `pack_right` is called with a readable matrix and room for the copy.
-        unsafe {
-            if column == 1 {
-                for l in 0..pairs {
-                    let (first, second) = (from.add(2 * l * row), from.add((2 * l + 1) * row));
-                    for from in [first, second] {
-                        prefetch_all(from.wrapping_add(PREFETCH_ROWS * row), columns);
-                    }
-                    let to = to.add(l * row_stride);
-                    for j in 0..columns {
-                        let pair = (first.add(j).read_unaligned(), second.add(j).read_unaligned());
-                        to.add(j).write(word(pair.0.bits(), pair.1.bits()));
-                    }
-                }
-            } else {
-                for first in (0..columns).step_by(STREAMS) {
-                    let present = (columns - first).min(STREAMS);
-                    let mut done = 0;
-                    // Pairs are contiguous already, so packing is a transposition of words.
-                    if row == 1 && column.is_multiple_of(2) {
-                        let from = from.add(first * column).cast::<f32>();
-                        let side = convert::block::<f32, f32>(isa);
-                        if side > 0 && (width - first).min(STREAMS).is_multiple_of(side) {
-                            done = pairs - pairs % side;
-                            for l in (0..done).step_by(side) {
-                                for j in (0..present).step_by(side) {
-                                    let block = (from.add(j * (column / 2) + l), column / 2);
-                                    let to = to.add(l * row_stride + first + j).cast::<f32>();
-                                    convert::transpose(isa, block, (present - j).min(side), (to, row_stride));
-                                }
-                            }
-                        }
-                    }
-                    for l in done..pairs {
-                        let (from, to) = (from.add(2 * l * row), to.add(l * row_stride));
-                        for j in first..first + present {
-                            let at = from.add(j * column);
-                            let pair = (at.read_unaligned(), at.add(row).read_unaligned());
-                            to.add(j).write(word(pair.0.bits(), pair.1.bits()));
-                        }
-                    }
-                }
-            }
-            if rows > 2 * pairs {
-                let (from, to) = (from.add(2 * pairs * row), to.add(pairs * row_stride));
+        if column == 1 {
+            // SAFETY: `pack_right` is called with a readable matrix, whose columns are contiguous, and room for the copy.
+            unsafe { self.pack_contiguous(pairs) };
+        } else {
+            // SAFETY: `pack_right` is called with a readable matrix and room for the copy.
+            unsafe { self.pack_strided(pairs) };
+        }
+        if rows > 2 * pairs {
+            // SAFETY: the matrix has one row behind the pairs, and the copy room for it.
+            unsafe {
+                let (from, to) = (self.from.add(2 * pairs * row), self.to.add(pairs * row_stride));
                 for j in 0..columns {
                     to.add(j).write(word(from.add(j * column).read_unaligned().bits(), 0));
                 }
             }
-            if columns < width {
-                let all = rows.div_ceil(2);
-                (0..all).for_each(|l| to.add(l * row_stride + columns).write_bytes(0, width - columns));
+        }
+        if columns < width {
+            for l in 0..rows.div_ceil(2) {
+                // SAFETY: each row of the copy has room for the width.
+                unsafe { self.to.add(l * row_stride + columns).write_bytes(0, width - columns) };
             }
         }
+    }
+}
+
+impl<S: PairElement> Right<'_, S> {
+    /// Packs pairs of rows whose columns are contiguous.
+    ///
+    /// # Safety
+    /// The matrix is readable and has such columns, and the copy has room for the pairs.
+    #[inline(always)]
+    unsafe fn pack_contiguous(&self, pairs: usize) {
+        let PackSource { row, columns, row_stride, .. } = *self.copy;
+        for l in 0..pairs {
+            // SAFETY: the matrix has both rows, and the copy room for the pair.
+            unsafe {
+                let (first, second) = (self.from.add(2 * l * row), self.from.add((2 * l + 1) * row));
+                for from in [first, second] {
+                    prefetch_all(from.wrapping_add(PREFETCH_ROWS * row), columns);
+                }
+                let to = self.to.add(l * row_stride);
+                for j in 0..columns {
+                    let pair = (first.add(j).read_unaligned(), second.add(j).read_unaligned());
+                    to.add(j).write(word(pair.0.bits(), pair.1.bits()));
+                }
+            }
+        }
+    }
+
+    /// Packs pairs of rows, a few columns after the other.
+    ///
+    /// # Safety
+    /// The matrix is readable, and the copy has room for the pairs.
+    #[inline(always)]
+    unsafe fn pack_strided(&self, pairs: usize) {
+        let PackSource { row, columns, column, row_stride, .. } = *self.copy;
+        for first in (0..columns).step_by(STREAMS) {
+            let present = (columns - first).min(STREAMS);
+            // SAFETY: the matrix has the columns, and the copy room for them.
+            let done = unsafe { self.transpose(pairs, first, present) };
+            for l in done..pairs {
+                // SAFETY: the matrix has both rows with these columns, and the copy room for the pair.
+                unsafe {
+                    let (from, to) = (self.from.add(2 * l * row), self.to.add(l * row_stride));
+                    for j in first..first + present {
+                        let at = from.add(j * column);
+                        let pair = (at.read_unaligned(), at.add(row).read_unaligned());
+                        to.add(j).write(word(pair.0.bits(), pair.1.bits()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Transposes columns whose pairs are contiguous already: words, a block after the other. Answers how many pairs are done.
+    ///
+    /// # Safety
+    /// The matrix has `present` columns from `first` on, and the copy room for them.
+    #[inline(always)]
+    unsafe fn transpose(&self, pairs: usize, first: usize, present: usize) -> usize {
+        let PackSource { row, column, width, row_stride, .. } = *self.copy;
+        if row != 1 || !column.is_multiple_of(2) {
+            return 0;
+        }
+        let side = convert::block::<f32, f32>(self.isa);
+        if side == 0 || !(width - first).min(STREAMS).is_multiple_of(side) {
+            return 0;
+        }
+        let done = pairs - pairs % side;
+        for l in (0..done).step_by(side) {
+            for j in (0..present).step_by(side) {
+                // SAFETY: the matrix has the block, and the copy room for it.
+                unsafe {
+                    let from = self.from.add(first * column).cast::<f32>();
+                    let block = (from.add(j * (column / 2) + l), column / 2);
+                    let to = self.to.add(l * row_stride + first + j).cast::<f32>();
+                    convert::transpose(self.isa, block, (present - j).min(side), (to, row_stride));
+                }
+            }
+        }
+        done
     }
 }
 

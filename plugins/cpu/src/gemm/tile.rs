@@ -126,31 +126,35 @@ impl<T: Copy + 'static> RegisterEpilogue<'_, T> {
         acc: &mut [[R; NR]; MR],
         column: usize,
     ) {
-        // SAFETY: the caller has the instructions and the tile.
-        unsafe {
-            if !self.bias.is_null() {
-                for (r, row) in acc.iter_mut().enumerate() {
+        if !self.bias.is_null() {
+            for (r, row) in acc.iter_mut().enumerate() {
+                // SAFETY: the bias has a value for each row, and the processor the instructions.
+                unsafe {
                     let bias = R::splat(self.bias.add(r * self.bias_stride).read_unaligned());
                     row.iter_mut().for_each(|acc| *acc = acc.plus(bias));
                 }
             }
-            if !self.residual_last {
-                self.add_residual(acc, column);
-            }
-            if let Some((function, numbers)) = self.function {
-                // A copy, so that the accumulators stay in registers before.
-                let mut near = *acc;
-                function.apply(numbers, near.as_mut_ptr().cast(), MR * NR * R::LANES);
-                *acc = near;
-            }
-            if self.residual_last {
-                self.add_residual(acc, column);
-            }
-            if self.relu {
-                for row in acc {
-                    for acc in row {
-                        *acc = acc.relu();
-                    }
+        }
+        if !self.residual_last {
+            // SAFETY: the residual is null or has the tile.
+            unsafe { self.add_residual(acc, column) };
+        }
+        if let Some((function, numbers)) = self.function {
+            // A copy, so that the accumulators stay in registers before.
+            let mut near = *acc;
+            // SAFETY: the copy has so many values, and the processor the instructions.
+            unsafe { function.apply(numbers, near.as_mut_ptr().cast(), MR * NR * R::LANES) };
+            *acc = near;
+        }
+        if self.residual_last {
+            // SAFETY: the residual is null or has the tile.
+            unsafe { self.add_residual(acc, column) };
+        }
+        if self.relu {
+            for row in acc {
+                for acc in row {
+                    // SAFETY: the processor has the register's instructions.
+                    *acc = unsafe { acc.relu() };
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! The library, loaded as a host loads it, computes what its engines compute natively.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -23,13 +24,15 @@ fn data(bytes: &[u8]) -> ConstData {
 
 #[test]
 fn a_training_step_through_the_c_interface() {
-    // The staged one, two folders above that of the tests: building another would take minutes.
+    // The staged one, beside the folders of the tests: building another would take minutes.
     let program = std::env::current_exe().unwrap();
     let target = program.ancestors().nth(3).unwrap();
-    let path = target.join("stage/lib/hipdnn_plugins/engines/libhipdnn_cpu_plugin.so");
+    let file = format!("hipdnn_plugins/engines/{DLL_PREFIX}hipdnn_cpu_plugin{DLL_SUFFIX}");
+    let staged = ["stage/lib", "../stage-windows/bin"].map(|folder| target.join(folder).join(&file));
+    let path = staged.iter().find(|path| path.is_file()).unwrap_or(&staged[0]);
     // SAFETY: the library does nothing when it is loaded.
     let library =
-        unsafe { Library::new(&path) }.unwrap_or_else(|e| panic!("{e}; `cargo xtask build` lays it out"));
+        unsafe { Library::new(path) }.unwrap_or_else(|e| panic!("{e}; `cargo xtask build` lays it out"));
     macro_rules! call {
         ($name:literal, $($type:ty = $value:expr),+) => {
             // SAFETY: the signature is that of the plugin interface, and the arguments live during the call.
