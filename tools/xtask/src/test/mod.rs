@@ -90,7 +90,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: FUZZ,
-        about: "a fuzz target for a minute, another one with each commit",
+        about: "a fuzz target for half a minute, another one with each commit",
         tools: &[&CC, &CXX],
         staged: true,
         run: fuzz::run,
@@ -254,7 +254,7 @@ pub fn run_groups(workspace: &Workspace, names: &[String], others: Vec<Job>) -> 
 /// Groups that run cargo for most of their time.
 const CARGO: &[&str] = &["format", "generated", "rust", "tool", "python", "ort", "windows"];
 
-/// The group that computes for a minute, beside all others.
+/// The group that computes for half a minute, beside all others.
 const FUZZ: &str = "fuzz";
 
 /// The group that runs when all others are done.
