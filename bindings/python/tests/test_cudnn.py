@@ -96,11 +96,40 @@ def test_versions_and_errors():
     q = graph.tensor([1, 1, 4, 8])
     for refused in (
         lambda: graph.pow(x, x), lambda: graph.mod(x, x), lambda: graph.concatenate([x, x], 0),
-        lambda: graph.sdpa(q, q, q, use_causal_mask=True, score_mod=lambda g, s: s), lambda: cudnn.create_device_properties(0),
+        lambda: graph.sdpa(q, q, q, use_causal_mask=True, score_mod=lambda g, s: s),
         lambda: graph.transpose(graph.relu(x), [1, 0]), lambda: graph.deselect_numeric_notes([cudnn.numerical_note.FFT]),
     ):  # fmt: skip
         with pytest.raises(cudnn.cudnnGraphNotSupportedError, match="expected"):
             refused()
+
+
+def test_plans_are_made_for_the_device_that_properties_describe():
+    """Properties go to another machine as text, and the saved graph comes back."""
+    text = cudnn.create_device_properties(0).serialize()
+    properties = cudnn.create_device_properties(text)
+    assert properties.serialize() == text
+    graph = cudnn.pygraph(device_property=properties)
+    x, w = graph.tensor([2, 3, 8, 8]), graph.tensor([4, 3, 3, 3])
+    y = graph.conv_fprop(x, w, padding=[1, 1], stride=[1, 1], dilation=[1, 1]).set_output(True)
+    graph.build([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
+    loaded = cudnn.pygraph()
+    loaded.deserialize(None, graph.serialize())
+    vx, vw, vy = (
+        np.ones((2, 3, 8, 8), np.float32),
+        np.ones((4, 3, 3, 3), np.float32),
+        np.zeros((2, 4, 8, 8), np.float32),
+    )
+    loaded.execute({x: vx, w: vw, y: vy}, None)
+    assert vy[0, 0, 4, 4] == 27 and vy[0, 0, 0, 0] == 12
+
+    other = cudnn.DeviceProperties("sm_30", 1, 1)
+    with pytest.raises(cudnn.cudnnGraphNotSupportedError, match=r"sm_30, which is not here: Graph.compile"):
+        cudnn.pygraph(device_property=other)
+    for wrong in (-1, 1000, "", "{}", "[1]"):
+        with pytest.raises(cudnn.GraphError, match="create_device_properties: device: is"):
+            cudnn.create_device_properties(wrong)
+    with pytest.raises(cudnn.GraphError, match="expected what create_device_properties answers"):
+        cudnn.pygraph(device_property="sm_90")
 
 
 def reference(x, scale, bias, dy, axes, summed):

@@ -18,7 +18,6 @@ from ._native import __version__
 from .compat import (
     backend_version,
     backend_version_string,
-    create_device_properties,
     create_kernel_cache,
     get_last_error_string,
     graph,
@@ -41,6 +40,7 @@ from .errors import (
 from .graph import Graph, Verdict
 from .handle import Handle, create_handle, destroy_handle, get_stream, set_stream
 from .library import Engine, engines, library
+from .properties import DeviceProperties, create_device_properties
 from .quantization import Quantized, Recipe, quantize
 from .saved import load
 from .tensor import Tensor
@@ -91,6 +91,7 @@ __all__ = [
     "behavior_note",
     "build_plan_policy",
     "convolution_mode",
+    "DeviceProperties",
     "create_device_properties",
     "create_handle",
     "create_kernel_cache",

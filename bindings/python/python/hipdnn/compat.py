@@ -8,7 +8,6 @@ import sys
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Callable
 
-from .errors import UnsupportedError
 from .graph import Graph
 from .handle import Handle
 from .tensor import Tensor
@@ -17,7 +16,6 @@ from .types import DataTypeLike, data_type, heur_mode
 __all__ = [
     "backend_version",
     "backend_version_string",
-    "create_device_properties",
     "create_kernel_cache",
     "get_last_error_string",
     "graph",
@@ -45,14 +43,6 @@ def backend_version_string() -> str:
 def get_last_error_string() -> str:
     """Empty: each error here has its own message."""
     return ""
-
-
-def create_device_properties(device: int | str) -> Any:
-    """Raises cudnnGraphNotSupportedError: plans are made on the device that they are for."""
-    words = (
-        f"is {device!r}, expected no plans for devices of other machines: save graphs on the machine that executes them"
-    )
-    raise UnsupportedError("create_device_properties", "device", words)
 
 
 class pygraph(Graph):

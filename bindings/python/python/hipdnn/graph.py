@@ -8,11 +8,12 @@ from typing import Any
 
 from . import _native
 from .ahead import compile_for
-from .errors import GraphError, UnsupportedError
+from .errors import GraphError
 from .handle import to_handle
 from .library import computes_on
 from .picture import svg
 from .planning import Verdict
+from .properties import DeviceProperties
 from .restored import Restored
 from .tune import Tuned, search
 from .types import DataTypeLike, heur_mode
@@ -65,8 +66,10 @@ class Graph(Restored):
             if value is not None and not isinstance(value, (list, tuple)):
                 raise GraphError(name or "graph", argument, f"is {value!r}, expected a list")
         if device_property is not None:
-            words = "is given, expected None: plans are made on the device that they are for"
-            raise UnsupportedError(name or "graph", "device_property", words)
+            if not isinstance(device_property, DeviceProperties):
+                words = f"is {device_property!r}, expected what create_device_properties answers"
+                raise GraphError(name or "graph", "device_property", words)
+            device_property.check_is_here(name or "graph", "device_property")
         self._io_said = None if inputs is None and outputs is None else (inputs or (), outputs or ())
         self._modes = None if heuristics is None else list(heuristics)
         #: What the last ``autotune`` tried and found.
