@@ -12,8 +12,8 @@ use super::shape::packed;
 use super::{Builder, TensorPlace, data_type, dropout};
 use crate::names::{
     DATA_BOOLEAN, DATA_FLOAT, DATA_INT32, POINTWISE_ADD, POINTWISE_CMP_GE, POINTWISE_CMP_GT,
-    POINTWISE_CMP_LT, POINTWISE_DIV, POINTWISE_EXP, POINTWISE_LOG, POINTWISE_LOGICAL_AND, POINTWISE_MUL,
-    POINTWISE_SUB, REDUCE_TENSOR_ADD, REDUCE_TENSOR_MAX,
+    POINTWISE_CMP_LT, POINTWISE_DIV, POINTWISE_EXP, POINTWISE_LOG, POINTWISE_LOGICAL_AND, POINTWISE_MAX,
+    POINTWISE_MUL, POINTWISE_SUB, REDUCE_TENSOR_ADD, REDUCE_TENSOR_MAX,
 };
 
 /// What the scores are made of, in both directions.
@@ -257,7 +257,6 @@ pub(super) fn lower(
 ) -> Result<(), Refusal> {
     for (is_there, name) in [
         (operation.block_mask.is_some(), "block_mask"),
-        (operation.sink_token.is_some(), "sink_token"),
         (operation.descale_q.is_some() || operation.descale_k.is_some(), "descale_q or descale_k"),
         (operation.descale_v.is_some() || operation.descale_s.is_some(), "descale_v or descale_s"),
         (operation.scale_s.is_some() || operation.scale_o.is_some(), "scale_s or scale_o"),
@@ -301,12 +300,26 @@ pub(super) fn lower(
         _ => Ok(builder.between(DATA_FLOAT, &of_rows)),
     };
     let compute_type = scores.compute_type;
+    let of_heads = packed(&[1, heads, 1, 1]);
+    let sink = operation.sink_token.map(|uid| builder.tensor_as(uid, of_heads)).transpose()?;
     let most = row(builder, "max", operation.max, &problem.max)?;
-    builder.reduce(REDUCE_TENSOR_MAX, compute_type, masked, most);
+    let of_scores = if sink.is_some() { builder.between(DATA_FLOAT, &of_rows) } else { most };
+    builder.reduce(REDUCE_TENSOR_MAX, compute_type, masked, of_scores);
+    if sink.is_some() {
+        builder.pointwise(POINTWISE_MAX, compute_type, of_scores, sink, most);
+    }
     let below = scores.with(builder, POINTWISE_SUB, masked, Some(most));
     let exponentials = scores.with(builder, POINTWISE_EXP, below, None);
     let sum = row(builder, "sum_exp", operation.sum_exp, &problem.sum_exp)?;
-    builder.reduce(REDUCE_TENSOR_ADD, compute_type, exponentials, sum);
+    let of_scores = if sink.is_some() { builder.between(DATA_FLOAT, &of_rows) } else { sum };
+    builder.reduce(REDUCE_TENSOR_ADD, compute_type, exponentials, of_scores);
+    if let Some(sink) = sink {
+        // The sink is one more score, of no value.
+        let [below, part] = [(); 2].map(|()| builder.between(DATA_FLOAT, &of_rows));
+        builder.pointwise(POINTWISE_SUB, compute_type, sink, Some(most), below);
+        builder.pointwise(POINTWISE_EXP, compute_type, below, None, part);
+        builder.pointwise(POINTWISE_ADD, compute_type, of_scores, Some(part), sum);
+    }
     // Kernels are found by the logarithms, whether somebody wants them or not.
     if operation.stats.is_some() || (operation.max.is_none() && operation.sum_exp.is_none()) {
         let logarithm = builder.between(DATA_FLOAT, &of_rows);

@@ -178,6 +178,14 @@ fn attention_is_two_products_around_a_softmax() {
     let refusal = lower(&graph(tensors, vec![both_ways.into()])).unwrap_err();
     assert!(refusal.contains("alibi_mask: is true without causal_mask"), "{refusal}");
 
+    let mut tensors: Vec<_> = (1..=4).map(|uid| tensor(uid, &[2, 3, 8, 16])).collect();
+    tensors.push(Tensor::new(5, DataType::Float, &[3], &[1]));
+    let sink = Sdpa { sink_token: Some(5), ..sdpa.clone() };
+    let with_sink = lower(&graph(tensors, vec![sink.into()])).unwrap();
+    assert_eq!(with_sink.described.operations.len(), kinds.len() + 4);
+    let sinks = with_sink.described.tensors.iter().filter(|tensor| tensor.shape.dims == [1, 3, 1, 1]);
+    assert_eq!(sinks.count(), 1);
+
     let with = |max, sum_exp| {
         let mut tensors: Vec<_> = (1..=4).map(|uid| tensor(uid, &[2, 3, 8, 16])).collect();
         tensors.extend([max, sum_exp].into_iter().flatten().map(|uid| tensor(uid, &[2, 3, 8, 1])));

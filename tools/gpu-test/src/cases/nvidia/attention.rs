@@ -24,9 +24,11 @@ enum Option {
     CausalStats,
     /// Causal, with ALiBi.
     Alibi,
+    /// One more score for each head, of no value.
+    Sink,
 }
 
-const OPTIONS: [Option; 11] = [
+const OPTIONS: [Option; 12] = [
     Option::Plain,
     Option::Causal,
     Option::BottomRight,
@@ -38,6 +40,7 @@ const OPTIONS: [Option; 11] = [
     Option::Stats,
     Option::CausalStats,
     Option::Alibi,
+    Option::Sink,
 ];
 
 /// Batch, heads, queries, keys, depth.
@@ -104,7 +107,7 @@ fn forward(option: Option, shape: Shape, data_type: DataType) -> Case {
     let mut p = Parts::new("sdpa", option, shape, data_type);
     let [batch, heads, queries, keys, depth] = shape.0;
     let (q, k, v, o) = (p.input(false), p.input(true), p.input(true), p.output(false));
-    let has_stats = matches!(option, Option::Stats | Option::CausalStats);
+    let has_stats = matches!(option, Option::Stats | Option::CausalStats | Option::Sink);
     let node = Sdpa {
         attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
         causal_mask: matches!(option, Option::Causal | Option::CausalStats | Option::Alibi),
@@ -119,6 +122,8 @@ fn forward(option: Option, shape: Shape, data_type: DataType) -> Case {
             p.case.input(DataType::Int32, &[batch, 1, 1, 1], FIRST, [queries as f32, queries as f32])
         }),
         seq_len_kv: p.length(keys),
+        sink_token: (option == Option::Sink)
+            .then(|| p.case.input(DataType::Float, &[1, heads, 1, 1], FIRST, RANGE)),
         stats: has_stats.then(|| p.case.output(DataType::Float, &[batch, heads, queries, 1], FIRST)),
         generate_stats: has_stats.then_some(true),
         ..Sdpa::new(q, k, v, o)
@@ -195,7 +200,7 @@ pub fn cases() -> Vec<Case> {
         for shape in SHAPES {
             for option in OPTIONS {
                 cases.push(forward(option, shape, data_type));
-                if !matches!(option, Option::Stats | Option::CausalStats) {
+                if !matches!(option, Option::Stats | Option::CausalStats | Option::Sink) {
                     cases.push(backward(option, shape, data_type));
                 }
             }
