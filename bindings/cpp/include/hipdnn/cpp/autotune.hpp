@@ -58,8 +58,17 @@ using AutotuneResult = AutotuneResultOf<void>;
 /** Sorts results, best first. */
 using AutotuneRankingFn = std::function<void(std::vector<AutotuneResult>&)>;
 
-/** How candidates are timed. */
+namespace detail
+{
 template <typename>
+class AutotuneSearchOf;
+} // namespace detail
+
+/** Searches for the fastest engine and knobs by a strategy. */
+using AutotuneSearch = detail::AutotuneSearchOf<void>;
+
+/** How candidates are timed. */
+template <typename T>
 struct AutotuneConfigOf
 {
     TuneMode mode = TuneMode::STANDARD;
@@ -73,6 +82,8 @@ struct AutotuneConfigOf
     AutotuneRankingFn rankingFn;         ///< Instead of the least time.
     bool continueOnPrimingFailure = false;
     PrimingFailurePolicy primingFailurePolicy = PrimingFailurePolicy::ABORT_ON_PRIMING_FAILURE;
+    /** A search for engine and knobs, as hipdnn/hipdnn_tuning.hpp makes it, which decides what is timed. Null: candidates are timed. */
+    std::shared_ptr<const detail::AutotuneSearchOf<T>> search;
 };
 using AutotuneConfig = AutotuneConfigOf<void>;
 
@@ -171,6 +182,45 @@ struct CandidateOf
 };
 using Candidate = CandidateOf<void>;
 
+/** Plans and executes configurations, which it knows by the places of their trials. Times are in nanoseconds. */
+template <typename T>
+class TuningTargetOf
+{
+public:
+    virtual ~TuningTargetOf() = default;
+    /** Plans a configuration and executes it once; answers how long the execution took. */
+    virtual Error prepare(size_t place, const CandidateOf<T>& configuration, double& first) = 0;
+    /** Executes what was prepared so many times in a row, and answers how long that took. */
+    virtual Error execute(size_t place, int count, double& taken) = 0;
+    /** What was prepared is not needed any more. */
+    virtual void drop(size_t place) = 0;
+};
+
+/** What a search may ask of a graph. */
+template <typename T>
+class TunedGraphOf : public TuningTargetOf<T>
+{
+public:
+    virtual Error serialize(std::vector<uint8_t>& bytes) const = 0;
+    virtual bool has_convolution() const = 0;
+    /** The engines that are compared, the library's choice first. */
+    virtual const std::vector<int64_t>& engines() const = 0;
+    virtual std::string name_of(int64_t engine) const = 0;
+    virtual Error knobs_of(int64_t engine, std::vector<KnobOf<T>>& knobs) const = 0;
+    /** Plans a configuration; answers the bytes of workspace, and what the plan says of itself as JSON. */
+    virtual Error plan(const CandidateOf<T>& configuration, int64_t& workspace, std::string& description) const = 0;
+};
+
+template <typename T>
+class AutotuneSearchOf
+{
+public:
+    virtual ~AutotuneSearchOf() = default;
+    /** Answers what was tried with the places of it, the best first and what failed behind. */
+    virtual Error search(TunedGraphOf<T>& graph, std::vector<AutotuneResultOf<T>>& results,
+                         std::vector<size_t>& places) const = 0;
+};
+
 /** A square root, by Newton's steps from above: <cmath> alone would take a tenth of a program's compile time. */
 inline double root_of(double square)
 {
@@ -180,6 +230,24 @@ inline double root_of(double square)
         root = next;
     }
     return square > 0 ? root : 0;
+}
+
+/** What times in milliseconds say. */
+template <typename Times, typename Result>
+void sum_up(const Times& times, Result& result)
+{
+    double sum = 0, squares = 0;
+    for (const auto time : times)
+    {
+        sum += static_cast<double>(time);
+        squares += static_cast<double>(time) * static_cast<double>(time);
+    }
+    const auto count = static_cast<double>(times.size());
+    result.iterationsRun = static_cast<int>(times.size());
+    result.minTimeMs = static_cast<float>(*std::min_element(times.begin(), times.end()));
+    result.avgTimeMs = static_cast<float>(sum / count);
+    result.stddevMs = static_cast<float>(root_of(std::max(0.0, squares / count - sum / count * (sum / count))));
+    result.succeeded = true;
 }
 
 /** Executes something until its time is known; answers the times in milliseconds. */

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "graph_candidates.hpp"
+#include "graph_search.hpp"
 
 namespace hipdnn
 {
@@ -15,9 +15,9 @@ namespace detail
 
 /** Calls that time candidates, or the plans of build_plans(BuildPlanPolicy::ALL), and choose the fastest. */
 template <typename Derived>
-class GraphAutotune : public GraphCandidates<Derived>
+class GraphAutotune : public GraphSearch<Derived>
 {
-    using Base = GraphCandidates<Derived>;
+    using Base = GraphSearch<Derived>;
 
 protected:
     using Base::_active;
@@ -34,9 +34,12 @@ protected:
     using Base::must_build;
     using Base::reset_plans;
     using Base::run;
+    using Base::search;
+    using Base::time_row;
     using Plan = typename Base::Plan;
 
 public:
+    using Base::get_autotune_workspace_size;
     using Base::get_knob_lookup_for_engine;
     using Base::tensors;
 
@@ -128,23 +131,6 @@ private:
         return {};
     }
 
-    /** The milliseconds of one execution, by the library's events. */
-    Error time_once(hipdnnHandle_t handle, const Plan& plan, const VariantPack& pack, void* workspace,
-                    float& milliseconds) const
-    {
-        const Descriptor control(HIPDNN_BACKEND_PROFILING_CONTROL_EXT);
-        const char* attempt = "timing an execution";
-        HIPDNN_CPP_TRY(
-            backend_error(control.set(HIPDNN_ATTR_PROFILING_HANDLE_EXT, HIPDNN_TYPE_HANDLE, 1, &handle), attempt));
-        HIPDNN_CPP_TRY(backend_error(control.set_flag(HIPDNN_ATTR_PROFILING_START_EXT, true), attempt));
-        HIPDNN_CPP_TRY(run(handle, plan, pack, workspace, nullptr));
-        HIPDNN_CPP_TRY(backend_error(control.set_flag(HIPDNN_ATTR_PROFILING_STOP_EXT, true), attempt));
-        HIPDNN_CPP_TRY(control.finalize(attempt));
-        return control.value(HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, milliseconds)
-                   ? Error()
-                   : Error(ErrorCode::HIPDNN_BACKEND_ERROR, "timing an execution: the library has no time");
-    }
-
     /** Waits for work on the device; only its times get worse where that fails. */
     static void wait_for_device(hipdnnHandle_t handle)
     {
@@ -189,27 +175,17 @@ private:
         if (error.is_good())
         {
             error = take_times(
-                config, [&](float& time) { return time_once(handle, plan, pack, workspace, time); }, times,
+                config, [&](float& time) { return time_row({handle, pack, workspace, -1}, plan, 1, time); }, times,
                 result.converged);
         }
-        result.iterationsRun = static_cast<int>(times.size());
         if (error.is_bad() || times.empty())
         {
+            result.iterationsRun = static_cast<int>(times.size());
             result.converged = false;
             result.errorMessage += error.err_msg;
             return;
         }
-        double sum = 0, squares = 0;
-        for (const float time : times)
-        {
-            sum += static_cast<double>(time);
-            squares += static_cast<double>(time) * static_cast<double>(time);
-        }
-        const auto count = static_cast<double>(times.size());
-        result.minTimeMs = *std::min_element(times.begin(), times.end());
-        result.avgTimeMs = static_cast<float>(sum / count);
-        result.stddevMs = static_cast<float>(root_of(std::max(0.0, squares / count - sum / count * (sum / count))));
-        result.succeeded = true;
+        sum_up(times, result);
     }
 
     /** Ranks results, those that failed behind the others. */
@@ -220,7 +196,10 @@ private:
         std::vector<AutotuneResult> good(results.begin(), failed);
         std::vector<AutotuneResult> bad(failed, results.end());
         const auto faster = [](const AutotuneResult& a, const AutotuneResult& b) { return a.minTimeMs < b.minTimeMs; };
-        std::stable_sort(good.begin(), good.end(), faster);
+        if (config.search == nullptr)
+        {
+            std::stable_sort(good.begin(), good.end(), faster);
+        }
         if (config.rankingFn)
         {
             std::vector<AutotuneResult> ranked = good;
@@ -295,6 +274,57 @@ private:
                                  "build_plans(BuildPlanPolicy::ALL) first"};
         }
         std::vector<AutotuneResult> results;
+        if (config.search != nullptr)
+        {
+            HIPDNN_CPP_TRY(
+                search({handle, pack, workspace, most < 0 ? get_autotune_workspace_size() : most}, config, results));
+        } else
+        {
+            HIPDNN_CPP_TRY(time_candidates({handle, pack, workspace, most}, config, results));
+        }
+        sort_results(config, results);
+        const bool any = !results.empty() && results[0].succeeded;
+        Error error = any ? choose(results[0]) : Error();
+        if (answer != nullptr)
+        {
+            *answer = results;
+        }
+        HIPDNN_CPP_TRY(error);
+        if (!any)
+        {
+            return {results.empty() || most >= 0 ? ErrorCode::INVALID_VALUE : ErrorCode::HIPDNN_BACKEND_ERROR,
+                    detail::join({"autotune(): no candidate could be timed: ",
+                                  results.empty() ? "all are filtered out" : results[0].errorMessage})};
+        }
+        /* Rules set no knobs: of a search the best engine as it is. */
+        const auto is_rule = [&](const AutotuneResult& one) {
+            return config.search == nullptr || (one.succeeded && one.knobSettings.empty());
+        };
+        const auto rule = std::find_if(results.begin(), results.end(), is_rule);
+        return storage.filePath.empty() ? Error() : store(storage, rule == results.end() ? results[0] : *rule);
+    }
+
+    /** Chooses a result's plan, which is built again where a search had others in its place. */
+    Error choose(AutotuneResult& winner)
+    {
+        if (winner.compiledPlanIndex < 0)
+        {
+            Plan plan;
+            HIPDNN_CPP_TRY(make_plan(winner.engineId, winner.knobSettings, plan));
+            HIPDNN_CPP_TRY(Base::build(plan));
+            winner.compiledPlanIndex = static_cast<int>(_plans.size());
+            _plans.push_back(std::move(plan));
+        }
+        _active = static_cast<size_t>(winner.compiledPlanIndex);
+        return {};
+    }
+
+    /** Times the candidates, or the plans that were built, one after the other. */
+    Error time_candidates(const typename Base::Memory& memory, const AutotuneConfig& config,
+                          std::vector<AutotuneResult>& results)
+    {
+        const auto& [handle, pack, workspace, most] = memory;
+        const bool exhaustive = config.mode == TuneMode::EXHAUSTIVE;
         if (_candidates != nullptr)
         {
             reset_plans();
@@ -365,19 +395,7 @@ private:
             }
             results.push_back(std::move(result));
         }
-        sort_results(config, results);
-        if (answer != nullptr)
-        {
-            *answer = results;
-        }
-        if (results.empty() || !results[0].succeeded)
-        {
-            return {results.empty() || most >= 0 ? ErrorCode::INVALID_VALUE : ErrorCode::HIPDNN_BACKEND_ERROR,
-                    detail::join({"autotune(): no candidate could be timed: ",
-                                  results.empty() ? "all are filtered out" : results[0].errorMessage})};
-        }
-        _active = static_cast<size_t>(results[0].compiledPlanIndex);
-        return storage.filePath.empty() ? Error() : store(storage, results[0]);
+        return {};
     }
 };
 

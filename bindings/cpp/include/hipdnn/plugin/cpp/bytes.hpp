@@ -17,8 +17,11 @@ namespace hipdnn_plugin
 namespace detail
 {
 
+/* Templates, here and below, so that a program that reads and writes no tables need not compile what they consist of. */
+
 /** Bytes that somebody else owns. */
-struct Bytes
+template <typename>
+struct BytesOf
 {
     const uint8_t* data = nullptr;
     size_t size = 0;
@@ -47,11 +50,14 @@ struct Bytes
     }
 };
 
+using Bytes = BytesOf<void>;
+
 /** A table. Fields are counted from 0, in the order of the schema. */
-class Table
+template <typename>
+class TableOf
 {
 public:
-    Table(Bytes bytes, size_t at) : _bytes(bytes), _at(at)
+    TableOf(Bytes bytes, size_t at) : _bytes(bytes), _at(at)
     {
         const int64_t slots = static_cast<int64_t>(at) - bytes.read<int32_t>(at);
         if (slots < 0 || static_cast<uint64_t>(slots) > bytes.size)
@@ -61,7 +67,7 @@ public:
         _slots = static_cast<size_t>(slots);
         _slots_size = bytes.read<uint16_t>(_slots);
     }
-    static Table root(Bytes bytes) { return {bytes, bytes.follow(0)}; }
+    static TableOf root(Bytes bytes) { return {bytes, bytes.follow(0)}; }
 
     /** Where a field lies, or 0 for an absent one. */
     size_t place(size_t field) const
@@ -78,7 +84,7 @@ public:
         const size_t at = place(field);
         return at == 0 ? otherwise : _bytes.read<Number>(at);
     }
-    Table table(size_t field) const { return {_bytes, _bytes.follow(require(field))}; }
+    TableOf table(size_t field) const { return {_bytes, _bytes.follow(require(field))}; }
 
     template <typename Number>
     std::vector<Number> numbers(size_t field) const
@@ -106,9 +112,9 @@ public:
         const size_t length = counted(begin, 1);
         return std::string(reinterpret_cast<const char*>(_bytes.data) + begin + 4, length);
     }
-    std::vector<Table> tables(size_t field) const
+    std::vector<TableOf> tables(size_t field) const
     {
-        std::vector<Table> list;
+        std::vector<TableOf> list;
         if (const size_t at = place(field))
         {
             const size_t begin = _bytes.follow(at);
@@ -152,8 +158,11 @@ private:
     }
 };
 
+using Table = TableOf<void>;
+
 /** Writes tables whose fields have eight bytes each; what a table refers to comes behind it. */
-class Writer
+template <typename>
+class WriterOf
 {
 public:
     std::vector<uint8_t> bytes = std::vector<uint8_t>(4);
@@ -222,6 +231,8 @@ private:
         return at;
     }
 };
+
+using Writer = WriterOf<void>;
 
 } // namespace detail
 } // namespace hipdnn_plugin

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * Strategies of tuning plugins: where the plugins are looked for, what a library must pass to be one, and what it calls while it searches.
+ */
+#pragma once
+
+#include "tuning_strategies.hpp"
+
+namespace hipdnn
+{
+namespace detail
+{
+
+/* The types of hipdnn_plugin_sdk/TuningPluginApi.h under names of our own, so that programs may include any SDK's. */
+
+/** hipdnnPluginConstData_t. */
+struct TuningData
+{
+    const void* ptr;
+    size_t size;
+};
+
+/** hipdnnTuningProblem_t. */
+struct TuningProblemData
+{
+    size_t size;
+    TuningData graph, device;
+    const TuningData* candidates;
+    size_t num_candidates;
+    const TuningData* similar;
+    size_t num_similar;
+    uint64_t budget_ns;
+};
+
+/** hipdnnTuningMeasurement_t. */
+struct TuningMeasurementData
+{
+    uint32_t configuration, num_runs;
+    uint64_t time_ns, remaining_ns;
+};
+
+/** hipdnnTuningHost_t. */
+struct TuningHostData
+{
+    size_t size;
+    void* context;
+    int (*measure)(void* context, const TuningData* engine_config, uint32_t num_runs,
+                   TuningMeasurementData* measurement);
+    int (*rank)(void* context, const uint32_t* configurations, size_t num_configurations);
+};
+
+/** A search of a plugin's, which belongs to the thread that runs it. */
+template <typename T>
+struct PluginSearchOf
+{
+    /** What the plugin is given is a number, not an address, so that a call from another thread, or after the search, touches nothing. */
+    uintptr_t token;
+    const TuningProblemOf<T>* problem;
+    TuningHostOf<T>* host;
+    /** Numbers of what this search measured. */
+    std::vector<size_t> measured;
+    std::vector<size_t> ranking;
+    bool has_ranking = false;
+
+    /* hipdnnPluginStatus_t. */
+    static constexpr int SUCCESS = 0, BAD_PARAM = 1, NOT_APPLICABLE = 5, NOT_INITIALIZED = 6, INTERNAL_ERROR = 3;
+
+    /** This thread's search; null outside of one, and while the host measures. One for each module. */
+    HIPDNN_CPP_HIDDEN static PluginSearchOf*& of_thread()
+    {
+        static thread_local PluginSearchOf* search = nullptr;
+        return search;
+    }
+
+    HIPDNN_CPP_HIDDEN static uintptr_t next_token()
+    {
+        static std::atomic<uintptr_t> tokens{1};
+        return tokens++;
+    }
+
+    static TuningHostData functions(uintptr_t token)
+    {
+        return {sizeof(TuningHostData), reinterpret_cast<void*>(token), &measure, &rank};
+    }
+
+    static uint64_t nanoseconds(double time) { return time < 1e18 ? static_cast<uint64_t>(time) : UINT64_MAX; }
+
+private:
+    /** Runs a function with this thread's search, where it has the token; exceptions do not get into the plugin. */
+    template <typename Function>
+    static int with(void* context, const Function& function)
+    {
+        PluginSearchOf* const search = of_thread();
+        if (search == nullptr || reinterpret_cast<uintptr_t>(context) != search->token)
+        {
+            return NOT_INITIALIZED;
+        }
+        of_thread() = nullptr;
+        int status = INTERNAL_ERROR;
+        try
+        {
+            status = function(*search);
+        } catch (...)
+        {
+            /* Without memory, for instance. */
+        }
+        of_thread() = search;
+        return status;
+    }
+
+    /** hipdnnTuningHost_t::measure. */
+    static int measure(void* context, const TuningData* config, uint32_t runs, TuningMeasurementData* measurement)
+    {
+        return with(context, [&](PluginSearchOf& search) {
+            CandidateOf<T> configuration;
+            if (config == nullptr || measurement == nullptr || runs == 0 ||
+                !TuningTablesOf<T>::read(config->ptr, config->size, search.problem->engines, configuration))
+            {
+                return BAD_PARAM;
+            }
+            size_t number = 0;
+            const TuningOutcome outcome = search.host->measure(configuration, runs, number);
+            if (outcome == TuningOutcome::FAILED)
+            {
+                return NOT_APPLICABLE;
+            }
+            TuningMeasurementData found = {};
+            if (outcome == TuningOutcome::MEASURED)
+            {
+                const TrialOf<T>& trial = search.host->trials()[number];
+                search.measured.push_back(number);
+                found.configuration = static_cast<uint32_t>(number);
+                found.num_runs = static_cast<uint32_t>(trial.runs.size());
+                found.time_ns = nanoseconds(trial.time());
+            }
+            found.remaining_ns = nanoseconds(search.host->remaining());
+            *measurement = found;
+            return SUCCESS;
+        });
+    }
+
+    /** hipdnnTuningHost_t::rank. */
+    static int rank(void* context, const uint32_t* numbers, size_t count)
+    {
+        return with(context, [&](PluginSearchOf& search) {
+            if (numbers == nullptr || count < 1 || count > search.measured.size())
+            {
+                return BAD_PARAM;
+            }
+            std::vector<size_t> ranking;
+            for (size_t at = 0; at < count; at++)
+            {
+                const auto is_in = [&](const std::vector<size_t>& list) {
+                    return std::find(list.begin(), list.end(), numbers[at]) != list.end();
+                };
+                if (is_in(ranking) || !is_in(search.measured))
+                {
+                    return BAD_PARAM;
+                }
+                ranking.push_back(numbers[at]);
+            }
+            search.ranking = std::move(ranking);
+            search.has_ranking = true;
+            return SUCCESS;
+        });
+    }
+};
+
+/** A library that passed. It stays loaded: its threads may outlive a search. */
+template <typename T>
+class TuningPluginOf
+{
+public:
+    std::string name;
+    std::vector<std::string> strategies;
+
+    /** Opens a file and checks what it says of itself; answers why it is no tuning plugin, or nothing. */
+    std::string open(const std::string& path)
+    {
+        std::string reason;
+        void* const library = modules::open(path, reason);
+        if (library == nullptr)
+        {
+            return reason;
+        }
+        int (*get_type)(int*);
+        int (*get_name)(const char**);
+        int (*get_version)(const char**);
+        int (*get_api_version)(const char**);
+        int (*set_callback)(hipdnnCallback_t);
+        int (*get_ids)(int64_t*, uint32_t, uint32_t*);
+        int (*get_strategy_name)(int64_t, const char**);
+        std::string missing;
+        const auto find = [&](const char* of, auto& function) {
+            function = reinterpret_cast<std::decay_t<decltype(function)>>(modules::find(library, of));
+            missing += function != nullptr ? "" : (missing.empty() ? "" : ", ") + std::string(of);
+        };
+        find("hipdnnPluginGetType", get_type);
+        find("hipdnnPluginGetName", get_name);
+        find("hipdnnPluginGetVersion", get_version);
+        find("hipdnnPluginGetApiVersion", get_api_version);
+        find("hipdnnPluginSetLoggingCallback", set_callback);
+        find("hipdnnPluginGetLastErrorString", _get_last_error);
+        find("hipdnnTuningPluginGetAllStrategyIds", get_ids);
+        find("hipdnnTuningPluginGetStrategyName", get_strategy_name);
+        find("hipdnnTuningPluginSearch", _search);
+        if (!missing.empty())
+        {
+            return "it lacks " + missing;
+        }
+        int type = 0;
+        std::string version, api;
+        reason = call("its type", [&] { return get_type(&type); });
+        if (reason.empty() && type != TYPE)
+        {
+            reason = join({"its type is ", type, ", expected that of a tuning plugin, ", TYPE});
+        }
+        const auto ask = [&](const std::string& what, std::string& text, const auto& function) {
+            const char* found = nullptr;
+            reason = reason.empty() ? call(what, [&] { return function(&found); }) : reason;
+            text = found == nullptr ? "" : found;
+            if (reason.empty() && text.empty())
+            {
+                reason = what + (found == nullptr ? " is null" : " is empty");
+            }
+        };
+        ask("its name", name, get_name);
+        ask("its version", version, get_version);
+        ask("its API version", api, get_api_version);
+        if (reason.empty() && !is_own_version(api))
+        {
+            reason = "its API version is \"" + api + "\", expected 0.MINOR.PATCH";
+        }
+        if (reason.empty())
+        {
+            /* One that refuses it only stays silent. */
+            static_cast<void>(call("", [&] { return set_callback(HIPDNN_CPP_CALL(hipdnnLoggingCallback_ext)); }));
+        }
+        std::vector<int64_t> ids;
+        reason = reason.empty() ? read_ids(get_ids, ids) : reason;
+        for (const int64_t id : ids)
+        {
+            std::string strategy;
+            ask("the name of strategy " + std::to_string(id), strategy,
+                [&](const char** text) { return get_strategy_name(id, text); });
+            if (reason.empty() && hash_of(strategy) != id)
+            {
+                reason = join({"strategy ", strategy, " has the id ", id, ", expected the hash of its name, ",
+                               hash_of(strategy)});
+            }
+            strategies.push_back(strategy);
+        }
+        return reason;
+    }
+
+    /** Has one of its strategies search. */
+    Error search(const std::string& strategy, const TuningProblemOf<T>& problem, TuningHostOf<T>& host,
+                 std::vector<size_t>& order) const
+    {
+        using Search = PluginSearchOf<T>;
+        std::vector<std::vector<uint8_t>> tables;
+        for (const auto& engine : problem.engines)
+        {
+            tables.push_back(TuningTablesOf<T>::details(engine));
+        }
+        tables.push_back(TuningTablesOf<T>::device());
+        std::vector<TuningData> data;
+        for (const auto& table : tables)
+        {
+            data.push_back({table.data(), table.size()});
+        }
+        const TuningProblemData raw = {sizeof raw,
+                                       {problem.graph.data(), problem.graph.size()},
+                                       data.back(),
+                                       data.data(),
+                                       data.size() - 1,
+                                       nullptr,
+                                       0,
+                                       Search::nanoseconds(host.remaining())};
+        Search own{Search::next_token(), &problem, &host, {}, {}, false};
+        const TuningHostData functions = Search::functions(own.token);
+        /* A strategy may be within another one's measurement. */
+        Search* const outer = std::exchange(Search::of_thread(), &own);
+        const std::string reason =
+            call("the search of tuning plugin " + name, [&] { return _search(hash_of(strategy), &raw, &functions); });
+        Search::of_thread() = outer;
+        order = own.ranking;
+        return !reason.empty() ? Error(ErrorCode::HIPDNN_BACKEND_ERROR, reason)
+               : own.has_ranking
+                   ? Error()
+                   : Error(ErrorCode::HIPDNN_BACKEND_ERROR, "tuning plugin " + name + " answered no ranking");
+    }
+
+    /** The 64-bit FNV-1a hash of a name. */
+    static int64_t hash_of(const std::string& text)
+    {
+        uint64_t hash = 0xcbf29ce484222325U;
+        for (const char c : text)
+        {
+            hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+        }
+        return static_cast<int64_t>(hash);
+    }
+
+private:
+    static constexpr int TYPE = 3;
+    /** More strategies than any plugin has. */
+    static constexpr uint32_t MOST = 4096;
+
+    int (*_search)(int64_t, const TuningProblemData*, const TuningHostData*) = nullptr;
+    void (*_get_last_error)(const char**) = nullptr;
+
+    /** Calls a function of the plugin; answers why it failed, or nothing. */
+    template <typename Function>
+    std::string call(const std::string& what, const Function& function) const
+    try
+    {
+        const int status = static_cast<int>(function());
+        if (status == 0)
+        {
+            return "";
+        }
+        const char* text = nullptr;
+        _get_last_error(&text);
+        return what + ": status " + std::to_string(status) + ", \"" + (text == nullptr ? "" : text) + "\"";
+    } catch (const std::exception& thrown)
+    {
+        return what + " threw a C++ exception: " + thrown.what();
+    } catch (...)
+    {
+        return what + " threw a C++ exception";
+    }
+
+    /** Whether a text is 0.MINOR.PATCH, whatever follows. */
+    static bool is_own_version(const std::string& text)
+    {
+        int parts = 0;
+        for (size_t at = 0; parts < 3; parts++)
+        {
+            const size_t end = std::min(text.find_first_of(".-+", at), text.size());
+            if (end == at || text.find_first_not_of("0123456789", at) < end)
+            {
+                return false;
+            }
+            const bool is_zero = text.find_first_not_of('0', at) >= end;
+            if ((parts == 0 && !is_zero) || (parts < 2 && (end == text.size() || text[end] != '.')))
+            {
+                return false;
+            }
+            at = end + 1;
+        }
+        return true;
+    }
+
+    template <typename GetIds>
+    std::string read_ids(const GetIds& get_ids, std::vector<int64_t>& ids) const
+    {
+        uint32_t count = 0, written = 0;
+        std::string reason = call("the number of its strategies", [&] { return get_ids(nullptr, 0, &count); });
+        if (!reason.empty())
+        {
+            return reason;
+        }
+        if (count < 1 || count > MOST)
+        {
+            return join({"it has ", size_t{count}, " strategies, expected 1 to ", size_t{MOST}});
+        }
+        std::vector<int64_t> found(count);
+        reason = call("the ids of its strategies", [&] { return get_ids(found.data(), count, &written); });
+        if (!reason.empty())
+        {
+            return reason;
+        }
+        if (written != count)
+        {
+            return join({"it has ", size_t{written}, " strategies, after it said ", size_t{count}});
+        }
+        std::vector<int64_t> sorted = found;
+        std::sort(sorted.begin(), sorted.end());
+        const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+        if (twice != sorted.end())
+        {
+            return join({"it has strategy ", *twice, " twice"});
+        }
+        ids = std::move(found);
+        return "";
+    }
+};
+
+/** A line in the library's log. */
+inline void log_warning(const std::string& line)
+{
+    HIPDNN_CPP_CALL(hipdnnLoggingCallback_ext)(HIPDNN_SEV_WARN, line.c_str());
+}
+
+/** Every strategy by its name: those that need no plugin, then those of plugins. */
+template <typename T>
+class StrategiesOf
+{
+public:
+    using Search = std::function<Error(const TuningProblemOf<T>&, TuningHostOf<T>&, std::vector<size_t>&)>;
+
+    /** Loads the tuning plugins of `hipdnn_plugins/tuning` beside the library, or of HIPDNN_TUNING_PLUGIN_DIR. */
+    StrategiesOf()
+    {
+        _all.emplace_back("halving", &HalvingOf<T>::search);
+        _all.emplace_back("exhaustive", &ExhaustiveOf<T>::search);
+        for (const std::string& path : SystemOf<T>::libraries_in(place()))
+        {
+            TuningPluginOf<T> plugin;
+            const std::string reason = plugin.open(path);
+            if (!reason.empty())
+            {
+                log_warning("tuning plugin " + path + " is passed over: " + reason);
+                continue;
+            }
+            for (const std::string& name : plugin.strategies)
+            {
+                /* A name that is known already is not taken again. */
+                if (find(name) == nullptr)
+                {
+                    _all.emplace_back(name, [plugin, name](const auto& problem, auto& host, auto& order) {
+                        return plugin.search(name, problem, host, order);
+                    });
+                }
+            }
+        }
+    }
+
+    /** A strategy; null where the name is unknown. */
+    const Search* find(const std::string& name) const
+    {
+        for (const auto& one : _all)
+        {
+            if (one.first == name)
+            {
+                return &one.second;
+            }
+        }
+        return nullptr;
+    }
+
+    std::vector<std::string> names() const
+    {
+        std::vector<std::string> list;
+        for (const auto& one : _all)
+        {
+            list.push_back(one.first);
+        }
+        return list;
+    }
+    std::string words() const
+    {
+        std::string list;
+        for (const auto& one : _all)
+        {
+            list += (list.empty() ? "" : ", ") + one.first;
+        }
+        return list;
+    }
+
+private:
+    std::vector<std::pair<std::string, Search>> _all;
+
+    static std::string place()
+    {
+        const std::string given = SystemOf<T>::path_in("HIPDNN_TUNING_PLUGIN_DIR");
+        if (!given.empty())
+        {
+            return given;
+        }
+        const std::string folder = SystemOf<T>::folder_of_backend(
+            modules::BACKEND, reinterpret_cast<const void*>(HIPDNN_CPP_CALL(hipdnnCreate)));
+        const std::string separator = modules::SEPARATOR;
+        return folder.empty() ? "" : folder + separator + "hipdnn_plugins" + separator + "tuning";
+    }
+};
+
+} // namespace detail
+} // namespace hipdnn

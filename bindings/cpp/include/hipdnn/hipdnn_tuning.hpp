@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+
+/**
+ * @file
+ * Searches for the fastest engine and knobs, by strategies that are built in and those of tuning plugins:
+ *
+ * @code{.cpp}
+ * hipdnn::AutotuneConfig config;
+ * config.search = hipdnn::make_autotune_search("halving", 10);
+ * hipdnn::check(graph.autotune(handle, pack, workspace, bytes, config));
+ * @endcode
+ *
+ * Plugins are looked for in `hipdnn_plugins/tuning` beside the backend library, or in HIPDNN_TUNING_PLUGIN_DIR. With a C library that has
+ * dlopen in a library of its own (glibc before 2.34) link with -ldl.
+ */
+#pragma once
+
+#include "hipdnn.hpp"
+
+#include "cpp/tuning_plugins.hpp"
+
+namespace hipdnn
+{
+namespace detail
+{
+
+/** A search by the name of its strategy. */
+template <typename T>
+class NamedSearchOf : public AutotuneSearchOf<T>
+{
+public:
+    NamedSearchOf(std::string strategy, double seconds, int values)
+        : _strategy(std::move(strategy)), _seconds(seconds), _values(values)
+    {
+    }
+
+    Error search(TunedGraphOf<T>& graph, std::vector<AutotuneResultOf<T>>& results,
+                 std::vector<size_t>& places) const override
+    {
+        if (!(_seconds > 0 && _seconds < 1e9) || _values < 1)
+        {
+            return {ErrorCode::INVALID_VALUE,
+                    "the search takes " + std::to_string(_seconds) + " seconds and " + std::to_string(_values) +
+                        " values of a knob, expected more than 0 seconds and at least 1 value"};
+        }
+        const StrategiesOf<T> strategies;
+        const auto* strategy = strategies.find(_strategy);
+        if (strategy == nullptr)
+        {
+            return {ErrorCode::INVALID_VALUE,
+                    "the strategy is \"" + _strategy + "\", expected one of " + strategies.words()};
+        }
+        TuningProblemOf<T> problem;
+        HIPDNN_CPP_TRY(graph.serialize(problem.graph));
+        problem.budget = _seconds * 1e9;
+        for (const int64_t engine : graph.engines())
+        {
+            problem.engines.push_back(SamplesOf<T>::of_engine(graph, engine, static_cast<size_t>(_values)));
+        }
+        TuningHostOf<T> host(graph);
+        Error failure;
+        host.tune(problem, *strategy, places, failure);
+        if (failure.is_bad())
+        {
+            log_warning("strategy " + _strategy +
+                        " has no ranking, so times rank what it measured: " + failure.err_msg);
+        }
+        for (size_t place = 0; place < host.trials().size(); place++)
+        {
+            if (!host.trials()[place].is_measured())
+            {
+                places.push_back(place);
+            }
+        }
+        for (const size_t place : places)
+        {
+            results.push_back(result_of(host.trials()[place]));
+        }
+        return {};
+    }
+
+private:
+    static AutotuneResultOf<T> result_of(const TrialOf<T>& trial)
+    {
+        AutotuneResultOf<T> result;
+        result.engineId = trial.configuration.engine;
+        result.knobSettings = trial.configuration.list();
+        result.errorMessage = trial.failure.err_msg;
+        result.converged = trial.is_measured();
+        if (trial.is_measured())
+        {
+            std::vector<double> milliseconds = trial.taken;
+            for (double& time : milliseconds)
+            {
+                time /= 1e6;
+            }
+            sum_up(milliseconds, result);
+        }
+        return result;
+    }
+
+    std::string _strategy;
+    double _seconds;
+    int _values;
+};
+
+} // namespace detail
+
+/**
+ * A search for AutotuneConfig::search. It compares the engines of the graph's candidates or plans, with their knobs, and keeps the first one
+ * as it is unless something is clearly faster. Results are not compared: knobs may choose an algorithm with other rounding errors.
+ * @param strategy "halving", "exhaustive" or one of a tuning plugin; autotune() answers INVALID_VALUE with the known ones for another
+ * @param seconds how long it may take, besides a few runs of each engine
+ * @param knob_values the most values of a knob that are tried; 1 leaves knobs as they are
+ */
+inline std::shared_ptr<const AutotuneSearch> make_autotune_search(const std::string& strategy, double seconds = 10,
+                                                                  int knob_values = 8)
+{
+    return std::make_shared<detail::NamedSearchOf<void>>(strategy, seconds, knob_values);
+}
+
+/** The names of all strategies that are there. */
+inline std::vector<std::string> get_autotune_strategies() { return detail::StrategiesOf<void>().names(); }
+
+} // namespace hipdnn
