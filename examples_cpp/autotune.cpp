@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 
-// Knobs of the engines, and autotuning: candidates are timed, and the fastest one is taken.
+// Knobs of the engines, and autotuning: candidates are timed, or a strategy searches knobs as well, and the fastest one is taken.
 #include "example.hpp"
+
+#include <hipdnn/hipdnn_tuning.hpp>
 
 int main()
 {
@@ -30,12 +32,17 @@ int main()
         hipdnn::AutotuneConfig config;
         config.strategy = hipdnn::AutotuneStrategy::FIXED_AVERAGE;
         config.timedIterations = 3;
-        hipdnn::check(graph.autotune(handle, hipdnn::VariantPack{{1, a.data}, {2, b.data}, {3, c.data}}, workspace.data,
-                                     bytes, config, {}, &results));
+        const hipdnn::VariantPack pack{{1, a.data}, {2, b.data}, {3, c.data}};
+        hipdnn::check(graph.autotune(handle, pack, workspace.data, bytes, config, {}, &results));
         for (const auto& one : results)
         {
             std::printf("%s: %.3f ms\n", one.engineName.c_str(), static_cast<double>(one.minTimeMs));
         }
+        // The name of a strategy, and the seconds that its search may take.
+        config.search = hipdnn::make_autotune_search("halving", 0.2);
+        hipdnn::check(graph.autotune(handle, pack, workspace.data, bytes, config, {}, &results));
+        std::printf("halving: %s with %zu knobs set, %.3f ms\n", results[0].engineName.c_str(),
+                    results[0].knobSettings.size(), static_cast<double>(results[0].minTimeMs));
         execute(graph, handle, {{1, a.data}, {2, b.data}, {3, c.data}});
         expect("an element", c.data[4095], 128);
     });
