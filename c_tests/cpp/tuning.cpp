@@ -340,12 +340,18 @@ static void samples()
     }
 }
 
+struct Open : Graph
+{
+    hipdnnBackendDescriptor_t descriptor() const { return _graph.get(); }
+};
+
 static void graphs()
 {
     alignas(64) static float a[32 * 32], b[32 * 32], c[32 * 32];
     std::fill_n(a, 32 * 32, 1.0F);
     std::fill_n(b, 32 * 32, 2.0F);
     const VariantPack pack = {{1, a}, {2, b}, {3, c}};
+    setenv("HIPDNN_CACHE_DIR", "cache", 1);
     HandlePtr handle;
     CHECK_GOOD(create_handle(handle));
     std::vector<char> workspace(1 << 20);
@@ -382,8 +388,15 @@ static void graphs()
         CHECK(has(rules.str(), "\"op\": \"matmul\""));
     }
     AutotuneConfig config;
-    Graph graph;
+    Open graph;
     begin(graph);
+    /* The library knows the order of the engines. */
+    std::vector<int64_t> order;
+    CHECK_GOOD(graph.get_ranked_engine_ids(order));
+    auto outcome = HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_DISABLED;
+    CHECK(hipdnnBackendWriteEngineRankingResults_ext(*handle, graph.descriptor(), order.data(), order.size(),
+                                                     &outcome) == HIPDNN_STATUS_SUCCESS);
+    CHECK(outcome == HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED);
     CHECK_GOOD(graph.add_all_engines());
     const auto tune = [&] { return graph.autotune(*handle, pack, workspace.data(), 1 << 20, config); };
     config.search = make_autotune_search("nonsense");

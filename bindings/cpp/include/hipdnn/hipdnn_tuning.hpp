@@ -76,10 +76,33 @@ public:
         {
             results.push_back(result_of(host.trials()[place]));
         }
+        keep(graph, host);
         return {};
     }
 
 private:
+    /** Has the library keep the order of the engines as they are, since it plans so. Of those that failed nothing is known. */
+    static void keep(const TunedGraphOf<T>& graph, const TuningHostOf<T>& host)
+    {
+        std::vector<std::pair<double, int64_t>> times;
+        for (const auto& trial : host.trials())
+        {
+            if (trial.configuration.settings.empty() && trial.is_measured())
+            {
+                times.emplace_back(trial.time(), trial.configuration.engine);
+            }
+        }
+        std::stable_sort(times.begin(), times.end());
+        std::vector<int64_t> order;
+        for (const auto& one : times)
+        {
+            order.push_back(one.second);
+        }
+        /* A library that keeps no rankings plans as before. */
+        static_cast<void>(HIPDNN_CPP_CALL(hipdnnBackendWriteEngineRankingResults_ext)(
+            graph.handle(), graph.descriptor(), order.data(), order.size(), nullptr));
+    }
+
     static AutotuneResultOf<T> result_of(const TrialOf<T>& trial)
     {
         AutotuneResultOf<T> result;
@@ -108,7 +131,8 @@ private:
 
 /**
  * A search for AutotuneConfig::search. It compares the engines of the graph's candidates or plans, with their knobs, and keeps the first one
- * as it is unless something is clearly faster. Results are not compared: knobs may choose an algorithm with other rounding errors.
+ * as it is unless something is clearly faster. Results are not compared: knobs may choose an algorithm with other rounding errors. The
+ * library keeps the order of the engines with their default knobs, and offers them so from then on.
  * @param strategy "halving", "exhaustive" or one of a tuning plugin; autotune() answers INVALID_VALUE with the known ones for another
  * @param seconds how long it may take, besides a few runs of each engine
  * @param knob_values the most values of a knob that are tried; 1 leaves knobs as they are

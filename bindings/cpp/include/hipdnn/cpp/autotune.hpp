@@ -201,6 +201,8 @@ template <typename T>
 class TunedGraphOf : public TuningTargetOf<T>
 {
 public:
+    virtual hipdnnHandle_t handle() const = 0;
+    virtual hipdnnBackendDescriptor_t descriptor() const = 0;
     virtual Error serialize(std::vector<uint8_t>& bytes) const = 0;
     virtual bool has_convolution() const = 0;
     /** The engines that are compared, the library's choice first. */

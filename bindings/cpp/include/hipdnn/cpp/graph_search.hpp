@@ -23,6 +23,7 @@ class GraphSearch : public GraphCandidates<Derived>
 
 protected:
     using Base::_candidates;
+    using Base::_graph;
     using Base::_operations;
     using Base::_plans;
     using Base::engine_name;
@@ -112,6 +113,8 @@ private:
 
         Tuned(GraphSearch& graph_, const Memory& memory_) : graph(graph_), memory(memory_) {}
 
+        hipdnnHandle_t handle() const override { return memory.handle; }
+        hipdnnBackendDescriptor_t descriptor() const override { return graph._graph.get(); }
         Error serialize(std::vector<uint8_t>& bytes) const override { return graph.serialize(bytes); }
         bool has_convolution() const override
         {

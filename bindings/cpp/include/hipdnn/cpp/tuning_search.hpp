@@ -105,7 +105,7 @@ private:
     /** What takes so many times as long in its first execution is not executed again. */
     static constexpr double HOPELESS = 8;
     /** The machine is at most so many times as fast or slow as when the best was measured. */
-    static constexpr double MOST_DRIFT = 2;
+    static constexpr double MOST_DRIFT = 4;
     /** The part of the budget that is kept for the last comparison. */
     static constexpr double LAST_PART = 0.1;
     static constexpr uint32_t FEW_RUNS = 3;
