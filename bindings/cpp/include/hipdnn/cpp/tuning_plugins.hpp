@@ -471,8 +471,12 @@ private:
         {
             return given;
         }
-        const std::string folder = SystemOf<T>::folder_of_backend(
-            modules::BACKEND, reinterpret_cast<const void*>(HIPDNN_CPP_CALL(hipdnnCreate)));
+        const auto* function = reinterpret_cast<const void*>(HIPDNN_CPP_CALL(hipdnnCreate));
+#ifdef HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND
+        const std::string folder = modules::folder_of(function);
+#else
+        const std::string folder = SystemOf<T>::folder_of_backend(modules::BACKEND, function);
+#endif
         const std::string separator = modules::SEPARATOR;
         return folder.empty() ? "" : folder + separator + "hipdnn_plugins" + separator + "tuning";
     }
