@@ -10,6 +10,7 @@ use hipdnn_plugin_sdk::engine_id;
 use hipdnn_plugin_sdk::environment;
 use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_SUCCESS, hipdnnPluginStatus_t};
 use hipdnn_plugin_sdk::graph::ApiVersion;
+use hipdnn_plugin_sdk::os::library::EXTENSION;
 
 use super::built_in;
 use super::callback;
@@ -97,7 +98,8 @@ fn files(place: &Path) -> Vec<PathBuf> {
     let Ok(entries) = place.read_dir() else {
         return if place.is_file() { vec![place.to_owned()] } else { Vec::new() };
     };
-    let is_plugin = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "so") && path.is_file();
+    let is_plugin =
+        |path: &PathBuf| path.extension().is_some_and(|ending| ending == EXTENSION) && path.is_file();
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_plugin).collect();
     files.sort();
     files
