@@ -176,7 +176,7 @@ public:
     std::string name;
     std::vector<std::string> strategies;
 
-    /** Opens a file and checks what it says of itself; answers why it is no tuning plugin, or nothing. */
+    /** Opens a file and checks what it says of itself; answers why it does not pass, or nothing. */
     std::string open(const std::string& path)
     {
         std::string reason;

@@ -52,7 +52,7 @@ struct SystemOf
 
 #ifdef _WIN32
 
-    /** The names in a folder; false where it is no folder. */
+    /** The names in a folder; false where it is something else. */
     static bool read_folder(const std::string& path, std::vector<std::string>& names)
     {
         /* WIN32_FIND_DATAW, which has the name behind 44 bytes. */
@@ -94,7 +94,7 @@ struct SystemOf
 
 #else
 
-    /** The names in a folder; false where it is no folder. */
+    /** The names in a folder; false where it is something else. */
     static bool read_folder(const std::string& path, std::vector<std::string>& names)
     {
         DIR* const folder = opendir(path.c_str());

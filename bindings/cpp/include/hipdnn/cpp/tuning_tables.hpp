@@ -44,7 +44,7 @@ struct TunableOf
                *number <= range->getMaxValue();
     }
 
-    /** Sets the knob in a configuration; its default is no setting. */
+    /** Sets the knob in a configuration; its default leaves it unset. */
     void turn(CandidateOf<T>& configuration, const KnobValueVariant& value) const
     {
         configuration.settings.erase(knob.knobId());
@@ -170,7 +170,9 @@ struct SamplesOf
         Values others;
         if (knob.constraint() == nullptr)
         {
-        } else if (std::holds_alternative<int64_t>(knob.defaultValue()))
+            return {knob.defaultValue()};
+        }
+        if (std::holds_alternative<int64_t>(knob.defaultValue()))
         {
             const auto* range = static_cast<const IntConstraintOf<T>*>(knob.constraint());
             others.assign(range->getValidValues().begin(), range->getValidValues().end());
