@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use hipdnn_plugin_planner::ahead::{self as planner_ahead, Ahead};
 use hipdnn_plugin_planner::plan::{self, Call, Found, Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{Prepared, prepare};
+use hipdnn_plugin_planner::shapes::Asked;
 use hipdnn_plugin_planner::step::described;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
@@ -57,6 +58,21 @@ impl Plan {
         match self {
             Self::Here(plan) => plan.describe(),
             Self::Ahead(plan, _) => Some(plan.steps.clone()),
+        }
+    }
+}
+
+impl Asked for Plan {
+    fn request(&self) -> &Request {
+        match self {
+            Self::Here(plan) => plan.request(),
+            Self::Ahead(plan, _) => &plan.request,
+        }
+    }
+
+    fn finish(&self) {
+        if let Self::Here(plan) = self {
+            plan.finish();
         }
     }
 }

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use hipdnn_plugin_planner::ahead::target;
 use hipdnn_plugin_planner::plan::Found;
+use hipdnn_plugin_planner::shapes::AnyShape;
 use hipdnn_plugin_sdk::engine_plugin::{
     EXTERNAL_LIBRARY, RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, SUPPORTS_SERIALIZATION,
 };
@@ -138,7 +139,7 @@ fn runnable(handle: &Handle, engine: usize, request: Request, saved: &Found) -> 
     plan(handle, engine, request, saved)?.with_memory()
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(CudnnPlugin, serialization, description, steps);
+hipdnn_plugin_sdk::export_engine_plugin!(AnyShape<CudnnPlugin>, overrides, serialization, description, steps);
 
 #[cfg(test)]
 mod tests {

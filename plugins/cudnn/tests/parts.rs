@@ -11,6 +11,7 @@ use std::thread;
 
 use hipdnn_cudnn_plugin::knob::CUDNN_TF32;
 use hipdnn_cudnn_plugin::plugin::CudnnPlugin;
+use hipdnn_plugin_planner::shapes::{AnyShape, Shaped};
 use hipdnn_plugin_sdk::engine_plugin::RUNTIME_COMPILATION;
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, hipdnnPluginDeviceBuffer_t,
@@ -18,7 +19,7 @@ use hipdnn_plugin_sdk::ffi::{
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 use hipdnn_plugin_sdk::wire::{KnobSetting, KnobValue};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, function_table};
+use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, function_table};
 
 const CUDNN: usize = 0;
 const SIZE: usize = 24;
@@ -184,6 +185,61 @@ fn parts_compute_what_the_graph_says_and_come_back_from_saved_plans() {
     assert_eq!(counts(), [searches, loads + 2]);
     assert_eq!(nodes(&loaded), nodes(&plan));
     assert_right(&run(&other, &loaded, &[1, 2, 3, 7], 0).unwrap());
+}
+
+#[test]
+fn a_plan_is_executed_with_other_shapes() {
+    let _one = alone();
+    let handle = CudnnPlugin::create_handle().unwrap();
+    let plan = Shaped::from(planned(&handle, &graph()).unwrap());
+    // All in memory by columns: the transposed product of the transposed matrices, in other order.
+    let (uids, size) = ([1, 2, 3, 7], SIZE as i64);
+    let shapes = [[size, size], [1, size]];
+    let run_with = |uids: &[i64], shapes: &[[i64; 2]; 2]| {
+        let mut memory: Vec<Matrix> = uids.iter().map(|uid| matrix(*uid as usize)).collect();
+        let buffer = |(uid, matrix): (&i64, &mut Matrix)| hipdnnPluginDeviceBuffer_t {
+            uid: *uid,
+            ptr: matrix.0.as_mut_ptr().cast(),
+        };
+        let buffers: Vec<_> = uids.iter().zip(&mut memory).map(buffer).collect();
+        let [dims, strides] = [0, 1].map(|of| vec![shapes[of].as_ptr(); uids.len()]);
+        let lengths = vec![2; uids.len()];
+        // SAFETY: each tensor has its memory, each array as many elements as there are uids.
+        unsafe {
+            let overrides = Overrides::from_raw(
+                uids.len() as u32,
+                uids.as_ptr(),
+                lengths.as_ptr(),
+                dims.as_ptr(),
+                strides.as_ptr(),
+            );
+            AnyShape::<CudnnPlugin>::execute_with_overrides(
+                &handle,
+                &plan,
+                null_mut(),
+                &buffers,
+                overrides.unwrap(),
+            )?;
+        }
+        Ok::<_, PluginError>(memory.pop().unwrap())
+    };
+    let hidden = each(product(&matrix(2), &each(matrix(1), f32::tanh)), |x| 1.0 / (1.0 + (-x).exp()));
+    let expected = product(&matrix(3), &hidden);
+    for _ in 0..2 {
+        let got = run_with(&uids, &shapes).unwrap();
+        for (got, expected) in got.0.iter().zip(&expected.0).take(SIZE * SIZE) {
+            assert!((got - expected).abs() < 1e-5, "{got}, expected {expected}");
+        }
+    }
+    // The plan for the graph's own shapes is there as before.
+    let [searches, _] = counts();
+    run_with(&uids, &shapes).unwrap();
+    assert_eq!(counts()[0], searches);
+
+    let error = run_with(&[1, 2, 99], &shapes).err().unwrap().to_string();
+    assert!(error.contains("tensor 99 has another shape and is not in the graph"), "{error}");
+    let error = run_with(&uids, &[[size, 0], [1, size]]).err().unwrap().to_string();
+    assert!(error.contains("node 0"), "{error}");
 }
 
 #[test]

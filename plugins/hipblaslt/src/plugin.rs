@@ -4,6 +4,7 @@ use std::ffi::c_void;
 
 use hipdnn_plugin_planner::chain;
 use hipdnn_plugin_planner::plan::Found;
+use hipdnn_plugin_planner::shapes::AnyShape;
 use hipdnn_plugin_sdk::engine_plugin::{EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
@@ -110,7 +111,13 @@ fn plan(handle: &Handle, request: Request, saved: &Found) -> Result<Plan, Plugin
     plan::plan(&mut Ready::new(handle)?, request, &options, saved)
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(HipblasLtPlugin, serialization, description, steps);
+hipdnn_plugin_sdk::export_engine_plugin!(
+    AnyShape<HipblasLtPlugin>,
+    overrides,
+    serialization,
+    description,
+    steps
+);
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use hipdnn_plugin_planner::plan::Found;
+use hipdnn_plugin_planner::shapes::AnyShape;
 use hipdnn_plugin_sdk::engine_plugin::{EXTERNAL_LIBRARY, RUNTIME_COMPILATION, SUPPORTS_SERIALIZATION};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
@@ -122,7 +123,13 @@ fn make(handle: &Handle, engine: usize, request: Request, saved: &Found) -> Resu
     plan::plan(&Ready::new(handle)?, request, &options, saved)
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(MiopenPlugin, serialization, description, steps);
+hipdnn_plugin_sdk::export_engine_plugin!(
+    AnyShape<MiopenPlugin>,
+    overrides,
+    serialization,
+    description,
+    steps
+);
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 //!
 //! [`prepare`](prepare::prepare) resolves and checks a graph and says what each node asks for, one [`problem`] for each kind of
 //! node. [`layout`] has where the elements of a tensor lie, [`workspace`] the places of the tensors that exist only between nodes, and
-//! [`plan`] what plans for a GPU have in common; plans [`ahead`] are for one that is not here.
+//! [`plan`] what plans for a GPU have in common, [`shapes`] executions with other shapes; plans [`ahead`] are for a GPU that is not here.
 
 pub mod ahead;
 pub mod chain;
@@ -12,6 +12,7 @@ pub mod plan;
 pub mod prepare;
 pub mod problem;
 pub mod product;
+pub mod shapes;
 pub mod step;
 pub mod workspace;
 

@@ -20,6 +20,7 @@ use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::{PluginError, Step, bound, buffer, trace};
 
 use crate::Refusal;
+use crate::shapes::Asked;
 use crate::step::described;
 use crate::workspace::{Places, place_in_steps};
 
@@ -248,6 +249,17 @@ impl<S: Call> Plan<S> {
             }
             Ok(())
         })
+    }
+}
+
+impl<S: Call> Asked for Plan<S> {
+    fn request(&self) -> &Request {
+        &self.request
+    }
+
+    fn finish(&self) {
+        // A failure says that the device is lost, with all work on it.
+        drop(self.gpu.synchronize());
     }
 }
 

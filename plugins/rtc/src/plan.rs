@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use half::{bf16, f16};
 use hipdnn_plugin_planner::ahead::Ahead;
 use hipdnn_plugin_planner::plan::{self, Call};
+use hipdnn_plugin_planner::shapes::Asked;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::gpu::check_alignment;
 use hipdnn_plugin_sdk::gpu::handle::Entered;
@@ -190,11 +191,7 @@ impl Plan {
     /// # Errors
     /// When a part is larger than the form allows.
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
-        let request = match &self.made {
-            Made::Loaded(plan) => plan.request(),
-            Made::Ahead(plan) => &plan.request,
-        };
-        PAYLOAD.write_plan(request, &self.code)
+        PAYLOAD.write_plan(self.request(), &self.code)
     }
 
     /// What an execution does: the generated kernels.
@@ -237,6 +234,21 @@ impl Plan {
         };
         // SAFETY: the buffers and the workspace are valid until the work is done, as this function requires.
         unsafe { plan.execute(device, *stream, buffers, workspace, run) }
+    }
+}
+
+impl Asked for Plan {
+    fn request(&self) -> &Request {
+        match &self.made {
+            Made::Loaded(plan) => plan.request(),
+            Made::Ahead(plan) => &plan.request,
+        }
+    }
+
+    fn finish(&self) {
+        if let Made::Loaded(plan) = &self.made {
+            plan.finish();
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use hipdnn_plugin_planner::shapes::AnyShape;
 use hipdnn_plugin_sdk::engine_plugin::{
     EXTERNAL_LIBRARY, RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, SUPPORTS_SERIALIZATION,
 };
@@ -131,7 +132,7 @@ impl EnginePlugin for RtcPlugin {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(RtcPlugin, serialization, description, steps);
+hipdnn_plugin_sdk::export_engine_plugin!(AnyShape<RtcPlugin>, overrides, serialization, description, steps);
 
 #[cfg(test)]
 mod tests {

@@ -5,12 +5,11 @@ mod tests;
 
 use std::borrow::Cow;
 use std::ptr::null_mut;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hipdnn_plugin_planner::shapes::{Others, graph_for};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::lock::Mutex;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
 use hipdnn_plugin_sdk::wire::Layout;
 use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal, Step, wire};
@@ -22,9 +21,6 @@ use crate::plan::planner::Planner;
 use crate::plan::staging::{self, Copies};
 use crate::plan::steps::Plan;
 use crate::prepare::Prepared;
-
-/// How many plans for other shapes are kept, those that were used last.
-const KEPT: usize = 8;
 
 /// Up to so many bytes callers are not asked for a workspace: the plan has them itself. That is no more than other parts of
 /// a plan take, and 1000 plans at once have 64 MB. What is larger is better shared by plans that run one after the other.
@@ -38,34 +34,12 @@ pub struct Compiled {
     request: Request,
     planner: Planner,
     plan: Plan,
-    /// Plans for other shapes, the one that was used last first.
-    others: Mutex<Vec<Other>>,
+    /// Plans for other shapes.
+    others: Others<Plan>,
     /// None if tensors in device memory are refused.
     copies: Option<Copies>,
     /// Whether this was executed: a program may load the library of a device between plan and execution.
     has_run: AtomicBool,
-}
-
-/// A plan of the graph with other shapes.
-struct Other {
-    shapes: Vec<Shape>,
-    plan: Arc<Plan>,
-}
-
-/// The shape of a tensor in place of that of the graph.
-pub(crate) struct Shape {
-    uid: i64,
-    dims: Vec<i64>,
-    strides: Vec<i64>,
-}
-
-impl Other {
-    fn is_for(&self, overrides: Overrides<'_>) -> bool {
-        let same = |(own, other): (&Shape, hipdnn_plugin_sdk::Override<'_>)| {
-            own.uid == other.uid && own.dims == other.dims && own.strides == other.strides
-        };
-        self.shapes.len() == overrides.len() && self.shapes.iter().zip(overrides.iter()).all(same)
-    }
 }
 
 impl Compiled {
@@ -76,7 +50,7 @@ impl Compiled {
             description::warn_of_reference(prepared, &plan);
         }
         let copies = staging::is_asked_for().then(Copies::default);
-        Ok(Self { request, planner, plan, others: Mutex::default(), copies, has_run: AtomicBool::default() })
+        Ok(Self { request, planner, plan, others: Others::default(), copies, has_run: AtomicBool::default() })
     }
 
     /// The plan for the shapes of the graph.
@@ -141,9 +115,11 @@ impl Compiled {
         overrides: Overrides<'_>,
         stream: hipStream_t,
     ) -> Result<(), PluginError> {
-        let plan = self.plan_for(overrides)?;
+        let graph = || graph_for(&self.request.graph, overrides);
+        let make = || self.planner.plan(&graph()?).map_err(PluginError::invalid_value);
+        let plan = self.others.plan(overrides, make, |_| ())?;
         // SAFETY: the plan is that of the overrides, and the buffers have their extents.
-        unsafe { self.run(&plan, || self.graph_for(overrides).map(Cow::Owned), buffers, workspace, stream) }
+        unsafe { self.run(&plan, || graph().map(Cow::Owned), buffers, workspace, stream) }
     }
 
     /// Runs a plan of a graph.
@@ -175,49 +151,6 @@ impl Compiled {
                 }
             }
         }
-    }
-
-    /// The plan for other shapes.
-    fn plan_for(&self, overrides: Overrides<'_>) -> Result<Arc<Plan>, PluginError> {
-        // What is kept is whole at any time, also when a thread panicked.
-        let others = || self.others.lock();
-        {
-            let mut others = others();
-            if let Some(position) = others.iter().position(|other| other.is_for(overrides)) {
-                let front = others.get_mut(..=position).unwrap_or_default();
-                front.rotate_right(1);
-                if let Some(other) = front.first() {
-                    return Ok(Arc::clone(&other.plan));
-                }
-            }
-        }
-        let graph = self.graph_for(overrides)?;
-        let plan = Arc::new(self.planner.plan(&graph).map_err(PluginError::invalid_value)?);
-        let shapes = overrides
-            .iter()
-            .map(|shape| Shape { uid: shape.uid, dims: shape.dims.to_vec(), strides: shape.strides.to_vec() })
-            .collect();
-        let mut others = others();
-        others.insert(0, Other { shapes, plan: Arc::clone(&plan) });
-        others.truncate(KEPT);
-        Ok(plan)
-    }
-
-    /// The graph with other shapes.
-    fn graph_for(&self, overrides: Overrides<'_>) -> Result<Graph, PluginError> {
-        let mut graph = self.request.graph.clone();
-        for shape in overrides.iter() {
-            let tensor = graph.tensors.iter_mut().find(|tensor| tensor.uid == shape.uid);
-            let tensor = tensor.ok_or_else(|| {
-                PluginError::invalid_value(format!(
-                    "tensor {} has another shape and is not in the graph",
-                    shape.uid
-                ))
-            })?;
-            tensor.dims = shape.dims.to_vec();
-            tensor.strides = shape.strides.to_vec();
-        }
-        Ok(graph)
     }
 
     /// The plan as bytes: the configuration and the graph, of which the same plan is made again.
