@@ -337,7 +337,7 @@ pub(super) fn lower(
         offset: operation.offset,
         dump: operation.rng_dump,
     };
-    match dropout::factors(builder, &scores, problem.options.dropout.as_ref(), uids)? {
+    match dropout::factors(builder, &scores.dims, problem.options.dropout.as_ref(), uids)? {
         None => builder.pointwise(POINTWISE_DIV, compute_type, exponentials, Some(sum), weights),
         Some([first, second]) => {
             let all = scores.with(builder, POINTWISE_DIV, exponentials, Some(sum));

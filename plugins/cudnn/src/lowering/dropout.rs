@@ -5,7 +5,6 @@
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::attention::options::Dropout;
 
-use super::attention::Scores;
 use super::shape::packed;
 use super::{Builder, Descriptor, TensorPlace};
 use crate::names::{
@@ -35,10 +34,10 @@ pub(super) struct Drawn {
     pub(super) kept: f32,
 }
 
-/// What multiplies the probabilities, one after the other.
+/// What multiplies the probabilities of these dims, one after the other.
 pub(super) fn factors(
     builder: &mut Builder<'_>,
-    scores: &Scores,
+    dims: &[i64; 4],
     dropout: Option<&Dropout>,
     uids: Uids,
 ) -> Result<Option<[TensorPlace; 2]>, Refusal> {
@@ -46,13 +45,13 @@ pub(super) fn factors(
         let mask = builder.tensor(mask)?;
         return Ok(Some([builder.tensor_as(scale, packed(&[1; 4]))?, mask]));
     }
-    Ok(drawn(builder, scores, dropout, uids)?.map(|drawn| [drawn.mask, drawn.scale]))
+    Ok(drawn(builder, dims, dropout, uids)?.map(|drawn| [drawn.mask, drawn.scale]))
 }
 
 /// The mask that cuDNN draws, where it draws one.
 pub(super) fn drawn(
     builder: &mut Builder<'_>,
-    scores: &Scores,
+    dims: &[i64; 4],
     dropout: Option<&Dropout>,
     uids: Uids,
 ) -> Result<Option<Drawn>, Refusal> {
@@ -71,7 +70,7 @@ pub(super) fn drawn(
         [builder.tensor_as(seed, packed(&[1; 4]))?, builder.tensor_as(offset, packed(&[1; 4]))?];
     let mask = match uids.dump {
         Some(dump) => builder.tensor(dump)?,
-        None => builder.between(DATA_FLOAT, &scores.dims),
+        None => builder.between(DATA_FLOAT, dims),
     };
     let generator = Descriptor::new(BACKEND_RNG_DESCRIPTOR)
         .number(ATTR_RNG_DISTRIBUTION, TYPE_RNG_DISTRIBUTION, RNG_DISTRIBUTION_BERNOULLI)

@@ -45,7 +45,7 @@ pub(super) fn lower(
         );
     }
     let uids = dropout::Uids { seed: operation.seed, offset: operation.offset, ..dropout::Uids::default() };
-    let drawn = dropout::drawn(builder, &scores, problem.options.dropout.as_ref(), uids)?;
+    let drawn = dropout::drawn(builder, &scores.dims, problem.options.dropout.as_ref(), uids)?;
     let compute_type = scores.compute_type;
     let [batch, heads, rows, columns] = scores.dims;
     let (depth, value_depth) = (problem.shape.depth as i64, problem.shape.value_depth as i64);
