@@ -20,6 +20,9 @@ const SLOW: f64 = 1.5;
 /// One whose first execution takes so many times as long is not executed again.
 const HOPELESS: f64 = 8.0;
 
+/// A run that was interrupted says nothing about the machine: times are corrected by at most so much.
+const MOST_DRIFT: f64 = 4.0;
+
 /// The part of the budget that is kept for the last comparison.
 const LAST_PART: f64 = 0.1;
 
@@ -187,10 +190,7 @@ impl<T: Target> Host<'_, T> {
             least = least.min(own);
             // The machine may be slower or faster than when the best was measured: its run just now says by how much.
             let now = beside.map(|best| self.run(best, None)).transpose()?.flatten();
-            let drift = match (now, usual) {
-                (Some(now), Some(usual)) if !now.is_zero() => usual.as_secs_f64() / now.as_secs_f64(),
-                _ => 1.0,
-            };
+            let drift = now.zip(usual).map_or(1.0, |(now, usual)| drift(usual, now));
             runs_now.push(own.mul_f64(drift));
             let is_slow = run >= 1 && usual.is_some_and(|usual| least > usual.mul_f64(SLOW / drift.min(1.0)));
             if is_slow || self.remaining().is_zero() {
@@ -206,6 +206,14 @@ impl<T: Target> Host<'_, T> {
         }
         Ok(())
     }
+}
+
+/// By how much the machine is faster than when the best was measured, of which a run takes `now` what usually takes `usual`.
+fn drift(usual: Duration, now: Duration) -> f64 {
+    if now.is_zero() {
+        return 1.0;
+    }
+    (usual.as_secs_f64() / now.as_secs_f64()).clamp(1.0 / MOST_DRIFT, MOST_DRIFT)
 }
 
 fn row(time: Duration) -> u32 {

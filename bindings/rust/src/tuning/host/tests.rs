@@ -137,6 +137,15 @@ fn a_slower_machine_meanwhile_is_no_slower_configuration() {
 }
 
 #[test]
+fn a_run_that_was_interrupted_says_little_of_the_machine() {
+    let micros = Duration::from_micros;
+    assert_eq!(drift(micros(100), micros(50)), 2.0);
+    assert_eq!(drift(micros(100), micros(100_000)), 0.25);
+    assert_eq!(drift(micros(100_000), micros(100)), 4.0);
+    assert_eq!(drift(micros(100), Duration::ZERO), 1.0);
+}
+
+#[test]
 fn what_fails_is_told_and_does_not_end_the_search() {
     let failing = |configuration: &Configuration, _: u32| match configuration.engine {
         1 => Err("y differs from the reference".to_owned()),
