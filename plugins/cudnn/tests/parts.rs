@@ -1,7 +1,9 @@
-//! Graphs in parts, planned and run through stand-ins for the CUDA driver and cuDNN, which compute in the processor's memory.
+//! Graphs in parts, planned and run through stand-ins for the CUDA driver and cuDNN.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic is how a test fails")]
 
+#[path = "standin/driver.rs"]
+mod driver;
 mod standin;
 
 use std::ffi::{c_int, c_void};
@@ -13,13 +15,14 @@ use hipdnn_cudnn_plugin::knob::CUDNN_TF32;
 use hipdnn_cudnn_plugin::plugin::CudnnPlugin;
 use hipdnn_plugin_planner::shapes::{AnyShape, Shaped};
 use hipdnn_plugin_sdk::engine_plugin::RUNTIME_COMPILATION;
-use hipdnn_plugin_sdk::ffi::{
-    HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, hipdnnPluginDeviceBuffer_t,
-};
+use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE};
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 use hipdnn_plugin_sdk::wire::{KnobSetting, KnobValue};
 use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, function_table};
+
+use driver::Driver;
+use standin::device::{Bound, bytes};
 
 const CUDNN: usize = 0;
 const SIZE: usize = 24;
@@ -38,19 +41,6 @@ function_table! {
             fn standin_slow_down(milliseconds: c_int);
             /// Has it answer this status to the next graph, once, as late as a search.
             fn standin_fail_graph(status: c_int);
-        }
-        optional {}
-    }
-}
-
-function_table! {
-    /// What the stand-in for the driver is told.
-    struct Driver: "the stand-in for the driver", ["libcuda.so.1"] {
-        required {
-            /// Has this thread capture its streams, or no longer.
-            fn standin_capture(begins: c_int) -> c_int;
-            /// How often it had work wait for an event, or recorded one.
-            fn standin_orders() -> c_int;
         }
         optional {}
     }
@@ -101,28 +91,26 @@ fn graph() -> Graph {
     }
 }
 
-/// Memory as aligned as tensors say that they are.
-#[derive(Clone)]
-#[repr(align(16))]
-struct Matrix([f32; SIZE * SIZE + 4]);
+/// With room behind.
+type Matrix = Vec<f32>;
 
 fn matrix(seed: usize) -> Matrix {
-    Matrix(std::array::from_fn(|place| ((place * 37 + seed * 101) % 113) as f32 / 113.0 - 0.5))
+    (0..SIZE * SIZE + 4).map(|place| ((place * 37 + seed * 101) % 113) as f32 / 113.0 - 0.5).collect()
 }
 
-fn product(a: &Matrix, b: &Matrix) -> Matrix {
+fn product(a: &[f32], b: &[f32]) -> Matrix {
     let mut c = matrix(0);
     for row in 0..SIZE {
         for column in 0..SIZE {
-            let terms = (0..SIZE).map(|k| f64::from(a.0[row * SIZE + k]) * f64::from(b.0[k * SIZE + column]));
-            c.0[row * SIZE + column] = terms.sum::<f64>() as f32;
+            let terms = (0..SIZE).map(|k| f64::from(a[row * SIZE + k]) * f64::from(b[k * SIZE + column]));
+            c[row * SIZE + column] = terms.sum::<f64>() as f32;
         }
     }
     c
 }
 
 fn each(mut matrix: Matrix, function: impl Fn(f32) -> f32) -> Matrix {
-    matrix.0.iter_mut().for_each(|element| *element = function(*element));
+    matrix.iter_mut().for_each(|element| *element = function(*element));
     matrix
 }
 
@@ -140,24 +128,26 @@ fn planned(handle: &Handle, graph: &Graph) -> Result<Plan, PluginError> {
     CudnnPlugin::plan(handle, CUDNN, graph, &[allowed])
 }
 
-/// Runs a plan with these tensors in memory, the inputs so many bytes behind where they should be, and answers the result.
-fn run(handle: &Handle, plan: &Plan, uids: &[i64], shift: usize) -> Result<Matrix, PluginError> {
-    let mut memory: Vec<Matrix> = uids.iter().map(|uid| matrix(*uid as usize)).collect();
-    let buffers: Vec<hipdnnPluginDeviceBuffer_t> = uids
-        .iter()
-        .zip(&mut memory)
-        .map(|(uid, matrix)| {
-            let ptr: *mut c_void = matrix.0.as_mut_ptr().cast();
-            hipdnnPluginDeviceBuffer_t { uid: *uid, ptr: ptr.wrapping_byte_add(shift) }
-        })
-        .collect();
-    // SAFETY: each tensor has its memory, and the stand-in is done when this returns.
-    unsafe { CudnnPlugin::execute(handle, plan, null_mut(), &buffers) }?;
-    Ok(memory.pop().unwrap())
+/// Memory of these tensors, the last of which is the result.
+fn bound(uids: &[i64], shift: usize) -> Bound {
+    let tensors: Vec<_> = uids.iter().map(|uid| (*uid, bytes(&matrix(*uid as usize)))).collect();
+    Bound::new(&tensors, shift)
 }
 
-fn assert_right(got: &Matrix) {
-    for (place, (got, expected)) in got.0.iter().zip(&expected().0).take(SIZE * SIZE).enumerate() {
+/// Runs a plan with these tensors in memory, and answers the result.
+fn run(handle: &Handle, plan: &Plan, uids: &[i64], shift: usize) -> Result<Matrix, PluginError> {
+    let bound = bound(uids, shift);
+    execute(handle, plan, &bound)?;
+    Ok(bound.result())
+}
+
+fn execute(handle: &Handle, plan: &Plan, bound: &Bound) -> Result<(), PluginError> {
+    // SAFETY: each tensor has its memory, which lives until the device is done.
+    unsafe { CudnnPlugin::execute(handle, plan, null_mut(), &bound.buffers) }
+}
+
+fn assert_right(got: &[f32]) {
+    for (place, (got, expected)) in got.iter().zip(&expected()).take(SIZE * SIZE).enumerate() {
         assert!((got - expected).abs() < 1e-5, "element {place}: {got}, expected {expected}");
     }
 }
@@ -196,12 +186,7 @@ fn a_plan_is_executed_with_other_shapes() {
     let (uids, size) = ([1, 2, 3, 7], SIZE as i64);
     let shapes = [[size, size], [1, size]];
     let run_with = |uids: &[i64], shapes: &[[i64; 2]; 2]| {
-        let mut memory: Vec<Matrix> = uids.iter().map(|uid| matrix(*uid as usize)).collect();
-        let buffer = |(uid, matrix): (&i64, &mut Matrix)| hipdnnPluginDeviceBuffer_t {
-            uid: *uid,
-            ptr: matrix.0.as_mut_ptr().cast(),
-        };
-        let buffers: Vec<_> = uids.iter().zip(&mut memory).map(buffer).collect();
+        let bound = bound(uids, 0);
         let [dims, strides] = [0, 1].map(|of| vec![shapes[of].as_ptr(); uids.len()]);
         let lengths = vec![2; uids.len()];
         // SAFETY: each tensor has its memory, each array as many elements as there are uids.
@@ -217,17 +202,17 @@ fn a_plan_is_executed_with_other_shapes() {
                 &handle,
                 &plan,
                 null_mut(),
-                &buffers,
+                &bound.buffers,
                 overrides.unwrap(),
             )?;
         }
-        Ok::<_, PluginError>(memory.pop().unwrap())
+        Ok::<_, PluginError>(bound.result())
     };
     let hidden = each(product(&matrix(2), &each(matrix(1), f32::tanh)), |x| 1.0 / (1.0 + (-x).exp()));
     let expected = product(&matrix(3), &hidden);
     for _ in 0..2 {
         let got = run_with(&uids, &shapes).unwrap();
-        for (got, expected) in got.0.iter().zip(&expected.0).take(SIZE * SIZE) {
+        for (got, expected) in got.iter().zip(&expected).take(SIZE * SIZE) {
             assert!((got - expected).abs() < 1e-5, "{got}, expected {expected}");
         }
     }
@@ -307,8 +292,7 @@ fn what_no_part_takes_is_refused_with_the_node_and_why() {
 fn handles_that_come_while_a_stream_is_captured_take_one_that_is_there() {
     let _one = alone();
     let (standin, driver) = (STANDIN.get().unwrap(), Driver::load_from(Driver::LIBRARIES).unwrap());
-    // SAFETY: the functions are the stand-ins'.
-    let capture = |begins| unsafe { (driver.standin_capture)(begins) };
+    let stream = driver.stream();
     // SAFETY: the function is the stand-in's.
     let handles = || unsafe { (standin.standin_handles)() };
     let handle = CudnnPlugin::create_handle().unwrap();
@@ -316,10 +300,12 @@ fn handles_that_come_while_a_stream_is_captured_take_one_that_is_there() {
     let made = handles();
     {
         let other = CudnnPlugin::create_handle().unwrap();
-        capture(1);
-        let result = run(&other, &plan, &[1, 2, 3, 7], 0);
-        capture(0);
-        assert_right(&result.unwrap());
+        CudnnPlugin::set_stream(&other, stream).unwrap();
+        let bound = bound(&[1, 2, 3, 7], 0);
+        let (graph, result) = driver.captured(stream, || execute(&other, &plan, &bound));
+        result.unwrap();
+        driver.launch(graph, stream);
+        assert_right(&bound.result());
         assert_eq!(handles(), made);
         assert_right(&run(&other, &plan, &[1, 2, 3, 7], 0).unwrap());
     }
@@ -334,9 +320,7 @@ fn handles_that_come_while_a_stream_is_captured_take_one_that_is_there() {
     // What is planned meanwhile is the program's own doing, but needs no other rights than the thread can be given.
     let [other, another] = [0; 2].map(|_| CudnnPlugin::create_handle().unwrap());
     planned(&other, &graph()).unwrap();
-    capture(1);
-    let planned = planned(&another, &graph());
-    capture(0);
+    let (_, planned) = driver.captured(stream, || planned(&another, &graph()));
     assert!(planned.is_ok());
 }
 
@@ -480,8 +464,9 @@ fn what_a_stream_does_with_a_plans_own_memory_needs_no_events() {
     let plan = planned(&handle, &graph()).unwrap();
     assert_eq!(CudnnPlugin::plan_workspace_size(&plan), 0);
     let mut seen = Vec::new();
-    for stream in [16, 16, 32, 16, 48, 64, 64, 80, 80] {
-        CudnnPlugin::set_stream(&handle, std::ptr::without_provenance_mut(stream)).unwrap();
+    let streams: [*mut c_void; 5] = std::array::from_fn(|_| driver.stream());
+    for place in [0, 0, 1, 0, 2, 3, 3, 4, 4] {
+        CudnnPlugin::set_stream(&handle, streams[place]).unwrap();
         let before = orders();
         assert_right(&run(&handle, &plan, &[1, 2, 3, 7], 0).unwrap());
         seen.push(orders() - before);

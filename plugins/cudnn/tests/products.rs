@@ -9,13 +9,11 @@ use std::sync::Once;
 
 use hipdnn_cudnn_plugin::knob::LT;
 use hipdnn_cudnn_plugin::plugin::CudnnPlugin;
-use hipdnn_cudnn_plugin::timing::Memory;
-use hipdnn_plugin_sdk::cuda::{Cuda, Device};
-use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 use hipdnn_plugin_sdk::{EnginePlugin, PluginError};
+
+use standin::device::{Bound, bytes};
 
 const BATCH: usize = 2;
 const ROWS: usize = 16;
@@ -93,38 +91,18 @@ fn expected(first: f32, second: f32) -> Vec<f32> {
 type Handle = <CudnnPlugin as EnginePlugin>::Handle;
 type Plan = <CudnnPlugin as EnginePlugin>::Plan;
 
-/// Memory of the device with these bytes.
-fn memory(gpu: Gpu, bytes: &[u8]) -> Memory {
-    let memory = Memory::new(gpu, bytes.len()).unwrap();
-    // SAFETY: the memory has as many bytes.
-    unsafe { gpu.upload(memory.pointer(), bytes) }.unwrap();
-    memory
-}
-
 fn run(handle: &Handle, plan: &Plan, scales: [f32; 2]) -> Vec<f32> {
-    let device = Device::primary(Cuda::with_device().unwrap(), 0).unwrap();
-    let _entered = device.enter().unwrap();
-    let gpu = Gpu::Cuda(device);
-    let a: Vec<u8> = (0..BATCH * ROWS * TERMS).map(|place| number(place).1).collect();
-    let b: Vec<u8> = (0..BATCH * COLUMNS * TERMS).map(|place| number(place + 1).2).collect();
+    let a = (0..BATCH * ROWS * TERMS).map(|place| number(place).1).collect();
+    let b = (0..BATCH * COLUMNS * TERMS).map(|place| number(place + 1).2).collect();
     // The upper half of a float.
-    let bias: Vec<u8> = (0..COLUMNS)
-        .flat_map(|column| (((column as f32 - 16.0).to_bits() >> 16) as u16).to_ne_bytes())
-        .collect();
-    let [first, second] = scales.map(f32::to_ne_bytes);
-    let mut c = vec![0xff; 4 * BATCH * ROWS * COLUMNS];
-    let memory = [&a, &b, &first[..], &second, &bias, &c].map(|bytes| memory(gpu, bytes));
-    let buffers: Vec<hipdnnPluginDeviceBuffer_t> = [1, 2, 3, 4, 5, 10]
-        .iter()
-        .zip(&memory)
-        .map(|(uid, memory)| hipdnnPluginDeviceBuffer_t { uid: *uid, ptr: memory.pointer() })
-        .collect();
+    let half = |column| (((column as f32 - 16.0).to_bits() >> 16) as u16).to_ne_bytes();
+    let bias = (0..COLUMNS).flat_map(half).collect();
+    let [first, second] = scales.map(|scale| bytes(&[scale]));
+    let c = vec![0xff; 4 * BATCH * ROWS * COLUMNS];
+    let bound = Bound::new(&[(1, a), (2, b), (3, first), (4, second), (5, bias), (10, c)], 0);
     // SAFETY: each tensor has its memory, which lives until the device is done.
-    unsafe { CudnnPlugin::execute(handle, plan, null_mut(), &buffers) }.unwrap();
-    gpu.synchronize().unwrap();
-    // SAFETY: the memory has as many bytes.
-    unsafe { gpu.download(&mut c, memory[5].pointer()) }.unwrap();
-    c.chunks_exact(4).map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap())).collect()
+    unsafe { CudnnPlugin::execute(handle, plan, null_mut(), &bound.buffers) }.unwrap();
+    bound.result()
 }
 
 fn planned(handle: &Handle, graph: &Graph) -> Result<Plan, PluginError> {

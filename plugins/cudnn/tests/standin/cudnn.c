@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A stand-in for cuDNN's graph API, of floats in the processor's memory. It has an engine for graphs of at most two operations: products of
+ * A stand-in for cuDNN's graph API, of floats, over the stand-in for the CUDA driver. It has an engine for graphs of at most two operations: products of
  * matrices, hyperbolic tangents, sigmoids and sums. What it is given for itself it overwrites.
  */
 #define _POSIX_C_SOURCE 200809L
+
+#include "standin_cuda.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -23,7 +25,8 @@ enum {
     MOST_OPERATIONS = 2,
     WORKSPACE = 4096,
     RANK = 8,
-    KEPT = 64
+    KEPT = 64,
+    MOST_BOUND = 32
 };
 /* Kinds of objects. */
 enum { PLAN = 5, GRAPH = 15, OPERATION_MATMUL = 19 };
@@ -146,22 +149,35 @@ void cudnnGetLastErrorString(char* text, size_t size)
     int name(__VA_ARGS__)
 
 /* Of the stand-in for the driver. */
-int standin_allows(void);
+int cuMemAlloc_v2(uint64_t* memory, size_t bytes);
+int cuMemFree_v2(uint64_t memory);
+
+typedef struct {
+    void* stream;
+    uint64_t memory;
+} context;
+
 static int handles;
 int standin_handles(void);
 int standin_handles(void) { return handles; }
-CUDNN(cudnnCreate, void** handle)
+/* A handle has device memory, which ends captures that mind. */
+CUDNN(cudnnCreate, context** handle)
 {
-    *handle = malloc(1);
+    *handle = calloc(1, sizeof **handle);
     handles++;
-    return standin_allows() ? SUCCESS : INTERNAL_ERROR;
+    return cuMemAlloc_v2(&(*handle)->memory, 512) == 0 ? SUCCESS : INTERNAL_ERROR;
 }
-CUDNN(cudnnDestroy, void* handle)
+CUDNN(cudnnDestroy, context* handle)
 {
+    cuMemFree_v2(handle->memory);
     free(handle);
     return SUCCESS;
 }
-CUDNN(cudnnSetStream, void* handle, void* stream) { return handle == stream ? BAD_PARAM : SUCCESS; }
+CUDNN(cudnnSetStream, context* handle, void* stream)
+{
+    handle->stream = stream;
+    return SUCCESS;
+}
 
 CUDNN(cudnnBackendCreateDescriptor, int kind, object** made)
 {
@@ -291,7 +307,15 @@ static struct {
     float* at;
 } between[MOST_OPERATIONS];
 
-static array read_tensor(const object* tensor, const object* pack)
+/* An execution, as work of a stream. */
+typedef struct {
+    const object* graph;
+    int64_t count, uids[MOST_BOUND];
+    float* pointers[MOST_BOUND];
+    void* workspace;
+} execution;
+
+static array read_tensor(const object* tensor, const execution* in)
 {
     array read = {0};
     const attribute* dims = find(tensor, TENSOR_DIMS);
@@ -313,10 +337,9 @@ static array read_tensor(const object* tensor, const object* pack)
         read.at = between[place].at;
         return read;
     }
-    const attribute* uids = find(pack, PACK_UIDS);
-    for (int64_t i = 0; i < uids->count; i++)
-        if (((int64_t*)uids->values)[i] == uid)
-            read.at = ((float**)find(pack, PACK_POINTERS)->values)[i];
+    for (int64_t i = 0; i < in->count; i++)
+        if (in->uids[i] == uid)
+            read.at = in->pointers[i];
     return read;
 }
 
@@ -334,15 +357,13 @@ static float computed(int mode, float x, float b)
     return mode == TANH ? tanhf(x) : mode == SIGMOID ? 1.0f / (1.0f + expf(-x)) : x + b;
 }
 
-static int compute(const object* operation, const object* pack)
+static void compute(const object* operation, const execution* in)
 {
     const bool is_product = operation->kind == OPERATION_MATMUL;
     const object* second = descriptor(operation, is_product ? MATMUL_B : OPERATION_B);
-    const array y = read_tensor(descriptor(operation, is_product ? MATMUL_C : OPERATION_Y), pack);
-    const array x = read_tensor(descriptor(operation, is_product ? MATMUL_A : OPERATION_X), pack);
-    const array b = second == NULL ? x : read_tensor(second, pack);
-    if (y.at == NULL || x.at == NULL || b.at == NULL)
-        return BAD_PARAM;
+    const array y = read_tensor(descriptor(operation, is_product ? MATMUL_C : OPERATION_Y), in);
+    const array x = read_tensor(descriptor(operation, is_product ? MATMUL_A : OPERATION_X), in);
+    const array b = second == NULL ? x : read_tensor(second, in);
     const int last = y.rank - 1;
     int64_t index[RANK] = {0};
     for (;;) {
@@ -364,20 +385,32 @@ static int compute(const object* operation, const object* pack)
         while (axis >= 0 && ++index[axis] == y.dims[axis])
             index[axis--] = 0;
         if (axis < 0)
-            return SUCCESS;
+            return;
     }
 }
 
-CUDNN(cudnnBackendExecute, void* handle, const object* plan, const object* pack)
+static void compute_all(void* data)
 {
-    const attribute* operations = find(plan->of, GRAPH_OPERATIONS);
-    int status = handle == NULL ? BAD_PARAM : SUCCESS;
-    memset(*(void**)find(pack, PACK_WORKSPACE)->values, 0xff, WORKSPACE);
-    for (int64_t i = 0; status == SUCCESS && i < operations->count; i++)
-        status = compute(((object**)operations->values)[i], pack);
+    const execution* in = data;
+    const attribute* operations = find(in->graph, GRAPH_OPERATIONS);
+    memset(in->workspace, 0xff, WORKSPACE);
+    for (int64_t i = 0; i < operations->count; i++)
+        compute(((object**)operations->values)[i], in);
     for (int i = 0; i < MOST_OPERATIONS; i++) {
         free(between[i].at);
         between[i].at = NULL;
     }
-    return status;
+}
+
+CUDNN(cudnnBackendExecute, const context* handle, const object* plan, const object* pack)
+{
+    const attribute* uids = find(pack, PACK_UIDS);
+    if (handle == NULL || uids->count > MOST_BOUND)
+        return BAD_PARAM;
+    /* What is captured may be executed at any time. */
+    execution in = {.graph = shared(plan->of), .count = uids->count};
+    memcpy(in.uids, uids->values, (size_t)uids->count * sizeof in.uids[0]);
+    memcpy(in.pointers, find(pack, PACK_POINTERS)->values, (size_t)uids->count * sizeof in.pointers[0]);
+    in.workspace = *(void**)find(pack, PACK_WORKSPACE)->values;
+    return standin_cuda_queue(handle->stream, compute_all, &in, sizeof in) == 0 ? SUCCESS : INTERNAL_ERROR;
 }

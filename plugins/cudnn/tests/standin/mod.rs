@@ -1,5 +1,7 @@
 //! Stand-ins for NVIDIA's libraries.
 
+pub mod device;
+
 use std::path::{Path, PathBuf};
 
 use hipdnn_plugin_sdk::dynlib::Library;
@@ -14,6 +16,8 @@ pub fn open(libraries: &[(&str, &str)]) {
         let status = stub_plugins::compiler(stub_plugins::Language::C)
             .args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-shared", "-fPIC", "-o"])
             .args([&library, &source])
+            // The stand-ins that the tests in C have, too.
+            .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../c_tests/beside"))
             .args(&made)
             .args([&format!("-Wl,-soname,{name}"), "-lm", "-ldl", "-lpthread"])
             .status();

@@ -79,7 +79,7 @@ impl PlanMemory {
     /// HIP's.
     pub fn make_first(&self) -> Result<(), PluginError> {
         if self.workspace.size() > 0 && self.workspace.asked() == 0 {
-            let first = self.make()?;
+            let first = self.gpu.beside_captures(|| self.make())?;
             let mut buffers = self.lock();
             buffers.free.push(first);
         }
