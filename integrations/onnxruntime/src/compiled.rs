@@ -200,6 +200,7 @@ impl Subgraph {
 
     fn prepare(&self, dims: &[&[i64]], integers: &Integers) -> Result<Prepared> {
         let graphs = self.lower(dims, integers)?;
+        let on_gpu = self.on_gpu.is_some();
         let copies = match &self.on_gpu {
             Some(on_gpu) => Copies::of(on_gpu.gpu(), &graphs)?,
             None => Copies::default(),
@@ -219,7 +220,9 @@ impl Subgraph {
                 }
                 Work::Graph { graph, bindings, constant_weights } => {
                     let title = self.title(&graph);
-                    let plan = self.stage(*graph, constant_weights, &title)?;
+                    let (graph, bindings) =
+                        if on_gpu { division::as_planned(&graph, bindings) } else { (*graph, bindings) };
+                    let plan = self.stage(graph, constant_weights, &title)?;
                     prepared.workspace = prepared.workspace.max(plan.workspace_size()?);
                     Ready::Plan { title, plan, bindings }
                 }
@@ -257,7 +260,7 @@ impl Subgraph {
 
     /// The plan of a graph, which shapes may have in common: weights are packed once for all of them.
     fn stage(&self, graph: Graph, constant_weights: bool, title: &str) -> Result<Arc<ExecutionPlan>> {
-        let key = format!("{constant_weights} {:?} {:?}", graph.nodes, graph.tensors);
+        let key = format!("{constant_weights} {}", division::key(&graph));
         let stages = || self.stages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = stages().get(&key).and_then(Weak::upgrade) {
             return Ok(plan);
@@ -268,8 +271,9 @@ impl Subgraph {
             if let Some(plan) = saved.and_then(|bytes| ExecutionPlan::from_bytes(handle, bytes).ok()) {
                 return Ok(plan);
             }
+            let is_bound = division::is_bound_by_memory(&graph);
             let graph: OperationGraph = GraphBuilder::from(graph).build(handle)?;
-            self.engines.plan(&graph, &self.options.settings(constant_weights))
+            self.engines.plan(&graph, &self.options.settings(constant_weights), is_bound)
         });
         let plan = plan.map_err(|failure| Failure::ep(format!("subgraph {title}: {}", failure.text)))?;
         let plan = Arc::new(plan);

@@ -1,8 +1,9 @@
 //! The open `libhipdnn_backend.so` and its engines, one for the process.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hipdnn::hardware::Gpu;
 use hipdnn::{Backend, Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph};
@@ -20,6 +21,9 @@ pub struct Library {
 
 /// A folder with a library to use in place of the one beside this file.
 const VARIABLE: &str = "HIPDNN_BACKEND_LIBRARY_PATH";
+
+/// NVIDIA's engine of generated kernels.
+const GENERATED: &str = "NVRTC_ENGINE";
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
@@ -92,7 +96,7 @@ impl Library {
             ))),
             ([engine, ..], Device::Cpu) => Ok(Engines::One(engine.id)),
             (_, Device::Gpu) => match Gpu::find() {
-                Ok(gpu) => Ok(Engines::OfGpu(gpu, chosen)),
+                Ok(gpu) => Ok(Engines::OfGpu(gpu, chosen, Arc::default())),
                 Err(error) => Err(Failure::argument(format!("option device: is \"gpu\", and {error}"))),
             },
         }
@@ -104,8 +108,8 @@ impl Library {
 pub enum Engines {
     /// One, on the application's memory.
     One(i64),
-    /// Whichever of these the library finds best for a graph, on the memory of a GPU.
-    OfGpu(Gpu, Vec<EngineInfo>),
+    /// Whichever of these the library finds best for a graph, on the memory of a GPU; and whether they compute graphs, by their text.
+    OfGpu(Gpu, Vec<EngineInfo>, Arc<Mutex<HashMap<String, bool>>>),
 }
 
 impl Engines {
@@ -113,46 +117,80 @@ impl Engines {
     pub fn gpu(&self) -> Option<Gpu> {
         match self {
             Self::One(_) => None,
-            Self::OfGpu(gpu, _) => Some(*gpu),
+            Self::OfGpu(gpu, ..) => Some(*gpu),
         }
+    }
+
+    /// The engine of generated kernels, where it computes a graph: the best one for what memory bounds. It says so at once, while cuDNN
+    /// compiles a kernel to know.
+    fn generated(&self, graph: &OperationGraph, is_bound_by_memory: bool) -> Option<Engine> {
+        let Self::OfGpu(_, own, _) = self else { return None };
+        let engine = own.iter().find(|engine| is_bound_by_memory && engine.name == GENERATED)?;
+        Engine::new(graph, engine.id).ok()
     }
 
     /// Those of a GPU that can compute a graph, best first.
     fn offered(&self, graph: &OperationGraph) -> Result<Vec<i64>> {
-        let Self::OfGpu(_, own) = self else { return Ok(Vec::new()) };
+        let Self::OfGpu(_, own, _) = self else { return Ok(Vec::new()) };
         let offer = graph.offer()?;
         let is_own = |id: &i64| own.iter().any(|engine| engine.id == *id);
         Ok(offer.engines.into_iter().filter(is_own).collect())
     }
 
     /// Whether one of them computes a graph.
-    pub fn accept(&self, graph: &OperationGraph) -> bool {
+    pub fn accept(&self, graph: &OperationGraph, is_bound_by_memory: bool) -> bool {
         match self {
             Self::One(id) => Engine::new(graph, *id).is_ok(),
-            Self::OfGpu(..) => self.offered(graph).is_ok_and(|engines| !engines.is_empty()),
+            Self::OfGpu(..) => {
+                self.generated(graph, is_bound_by_memory).is_some()
+                    || self.offered(graph).is_ok_and(|engines| !engines.is_empty())
+            }
         }
+    }
+
+    /// Whether they compute the graph of a text, which `ask` is asked once.
+    pub fn known(&self, text: &str, ask: impl FnOnce() -> bool) -> bool {
+        let Self::OfGpu(_, _, answers) = self else { return ask() };
+        let answers = || answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = answers().get(text) {
+            return *answer;
+        }
+        let answer = ask();
+        answers().insert(text.to_owned(), answer);
+        answer
     }
 
     /// The error says why none of them computes a graph.
     pub fn check(&self, graph: &OperationGraph) -> Result<()> {
         match self {
             Self::One(id) => Engine::new(graph, *id).map(|_| ()).map_err(Failure::from),
-            Self::OfGpu(..) if self.accept(graph) => Ok(()),
-            Self::OfGpu(_, own) => Err(refusal(graph, own)),
+            Self::OfGpu(..) if self.accept(graph, false) => Ok(()),
+            Self::OfGpu(_, own, _) => Err(refusal(graph, own)),
         }
     }
 
     /// A plan of the best of them.
-    pub fn plan(&self, graph: &OperationGraph, settings: &[KnobSetting]) -> Result<ExecutionPlan> {
-        match self {
+    pub fn plan(
+        &self,
+        graph: &OperationGraph,
+        settings: &[KnobSetting],
+        is_bound_by_memory: bool,
+    ) -> Result<ExecutionPlan> {
+        let own = match self {
             Self::One(id) => {
                 let engine = Engine::new(graph, *id)?;
-                Ok(ExecutionPlan::new(&EngineConfig::new(&engine, settings)?)?)
+                return Ok(ExecutionPlan::new(&EngineConfig::new(&engine, settings)?)?);
             }
-            Self::OfGpu(_, own) => match self.offered(graph)?.as_slice() {
-                [] => Err(refusal(graph, own)),
-                some => Ok(ExecutionPlan::of_first(graph, some)?.0),
-            },
+            Self::OfGpu(_, own, _) => own,
+        };
+        if let Some(engine) = self.generated(graph, is_bound_by_memory)
+            && let Ok(plan) = ExecutionPlan::new(&EngineConfig::new(&engine, &[])?)
+        {
+            return Ok(plan);
+        }
+        match self.offered(graph)?.as_slice() {
+            [] => Err(refusal(graph, own)),
+            some => Ok(ExecutionPlan::of_first(graph, some)?.0),
         }
     }
 }

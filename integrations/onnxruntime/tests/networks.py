@@ -128,6 +128,35 @@ def mobilenet_v3(batch):
     return m.model(image(batch, 224), [y]), {"x": (3, 224, 224)}
 
 
+def efficientnet_b0(batch):
+    m = Maker(7)
+
+    def swish(x):
+        return m.node("Mul", x, m.node("Sigmoid", x))
+
+    def gate(x, channels, squeezed):
+        y = swish(m.conv(m.node("GlobalAveragePool", x), channels, squeezed))
+        return m.node("Mul", x, m.node("Sigmoid", m.conv(y, squeezed, channels)))
+
+    x = swish(m.conv("x", 3, 32, 3, 2))
+    channels = 32
+    table = (
+        (1, 3, 1, 16, 1), (6, 3, 2, 24, 2), (6, 5, 2, 40, 2), (6, 3, 2, 80, 3), (6, 5, 1, 112, 3), (6, 5, 2, 192, 4),
+        (6, 3, 1, 320, 1),
+    )  # fmt: skip
+    for wider, size, stride, out, blocks in table:
+        for block in range(blocks):
+            wide, step = wider * channels, stride if block == 0 else 1
+            y = swish(m.conv(x, channels, wide)) if wider > 1 else x
+            y = swish(m.conv(y, wide, wide, size, step, groups=wide))
+            y = m.conv(gate(y, wide, channels // 4), wide, out, gain=1.0)
+            x = m.node("Add", x, y) if step == 1 and channels == out else y
+            channels = out
+    x = m.node("Flatten", m.node("GlobalAveragePool", swish(m.conv(x, 320, 1280))), axis=1)
+    y = m.node("Gemm", x, m.normal(1000, 1280), m.weight(np.zeros(1000)), transB=1)
+    return m.model(image(batch, 224), [y]), {"x": (3, 224, 224)}
+
+
 def convnext_tiny(batch):
     m = Maker(2)
 
@@ -259,7 +288,8 @@ def detector(batch):
     return m.model(image(batch, 256), [m.node("Sigmoid", y)]), {"x": (3, 256, 256)}
 
 
-NETWORKS = {of.__name__: of for of in (resnet50, mobilenet_v3, convnext_tiny, vit_small, bert_base, unet, detector)}
+VISION = (resnet50, mobilenet_v3, efficientnet_b0, convnext_tiny, vit_small, unet, detector)
+NETWORKS = {of.__name__: of for of in (*VISION, bert_base)}
 
 
 def inputs(shapes, batch, seed=0):
