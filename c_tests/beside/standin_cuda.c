@@ -459,6 +459,20 @@ CUDA(cuMemcpyDtoH_v2, void* to, uint64_t from, size_t bytes)
     return copy(to, (const void*)(uintptr_t)from, bytes, from);
 }
 
+CUDA(cuMemcpyDtoD_v2, uint64_t to, uint64_t from, size_t bytes)
+{
+    char* values = malloc(bytes + 1);
+    if (values == NULL) {
+        return OUT_OF_MEMORY;
+    }
+    int result = copy(values, (const void*)(uintptr_t)from, bytes, from);
+    if (result == SUCCESS) {
+        result = copy((void*)(uintptr_t)to, values, bytes, to);
+    }
+    free(values);
+    return result;
+}
+
 CUDA(cuPointerGetAttributes, unsigned count, int* attributes, void** answers, uint64_t pointer)
 {
     pthread_mutex_lock(&lock);

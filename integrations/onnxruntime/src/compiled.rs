@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::library::{Engines, Library};
 use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Reason, View, Work, elements};
 use crate::memory::Memory;
-use crate::model::{Element, Model, ValueId};
+use crate::model::{Model, ValueId};
 use crate::operators;
 use crate::options::{Options, Pool};
 use crate::partition::{self, known};
@@ -24,18 +24,18 @@ mod bits;
 mod device;
 mod division;
 mod host;
+mod inputs;
 mod slab;
 
 pub use division::{check, divide};
+
+pub use inputs::{Input, Output, Residence};
 
 use device::{Copies, OnGpu};
 use slab::Slab;
 
 /// Why a place has no address.
 const MISSING: &str = "the plan names memory that is not there";
-
-/// The most integers that an input may have which decides a shape.
-const MOST_INTEGERS: usize = 4096;
 
 /// The dimensions of the inputs that may change, one after the other, each behind its number of dimensions; then the integers that decide
 /// shapes, likewise.
@@ -44,17 +44,6 @@ type Key = Vec<i64>;
 /// The integers of inputs that decide shapes, in the order of the inputs.
 type Integers = Vec<Vec<i64>>;
 
-/// A tensor of the application.
-#[derive(Clone, Debug)]
-pub struct Input {
-    /// Its dimensions.
-    pub dims: Vec<i64>,
-    /// The type of its elements.
-    pub element: Option<Element>,
-    /// Its first element.
-    pub data: *const c_void,
-}
-
 /// A subgraph.
 pub struct Subgraph {
     name: String,
@@ -62,6 +51,7 @@ pub struct Subgraph {
     options: Options,
     library: &'static Library,
     engines: Engines,
+    residence: Residence,
     /// What it has on a GPU, where that computes.
     on_gpu: Option<OnGpu>,
     /// The inputs whose integers decide shapes.
@@ -103,8 +93,7 @@ impl Subgraph {
         name: &str,
         model: Model,
         options: Options,
-        library: &'static Library,
-        engines: Engines,
+        (library, engines, residence): (&'static Library, Engines, Residence),
         saved: HashMap<String, Vec<u8>>,
     ) -> Result<Self> {
         let mut model = model;
@@ -121,13 +110,14 @@ impl Subgraph {
             Some((at, input(other)?, axis))
         });
         let floors = floors.collect();
-        let subgraph = Self {
+        let mut subgraph = Self {
             name: name.to_owned(),
             model,
             options,
             library,
             on_gpu: engines.gpu().map(OnGpu::new),
             engines,
+            residence,
             parameters,
             plans: Mutex::default(),
             scratch: Mutex::default(),
@@ -140,11 +130,13 @@ impl Subgraph {
             let value = subgraph.model.values.get(*id)?;
             known(value.dims.as_deref()?)
         });
-        if let Some(dims) = dims.collect::<Option<Vec<_>>>()
-            && subgraph.parameters.is_empty()
-        {
+        let dims = dims.collect::<Option<Vec<_>>>().filter(|_| subgraph.parameters.is_empty());
+        if let Some(dims) = dims {
             let dims: Vec<&[i64]> = dims.iter().map(Vec::as_slice).collect();
             subgraph.plan(&dims, &Vec::new())?;
+            subgraph.forget_constants();
+        } else {
+            subgraph.keep_constants()?;
         }
         Ok(subgraph)
     }
@@ -331,7 +323,7 @@ impl Subgraph {
         divide(self.library, &self.engines, program, &self.name).map_err(|text| self.failure(&text))
     }
 
-    /// Executes the subgraph. `output` makes output `at` with its dimensions, and answers its first element; `parallel` has threads for
+    /// Executes the subgraph. `output` makes output `at` with its dimensions, and answers its memory; `parallel` has threads for
     /// what the provider computes itself.
     ///
     /// # Safety
@@ -340,12 +332,12 @@ impl Subgraph {
         &self,
         inputs: &[Input],
         parallel: Parallel<'_>,
-        mut output: impl FnMut(usize, &[i64]) -> Result<*mut c_void>,
+        mut output: impl FnMut(usize, &[i64]) -> Result<Output>,
     ) -> Result<()> {
         self.verify(inputs)?;
         let dims: Vec<&[i64]> = inputs.iter().map(|input| input.dims.as_slice()).collect();
         // SAFETY: the caller vouches for the inputs.
-        let integers = self.parameters.iter().map(|at| unsafe { self.integers(inputs.get(*at)) });
+        let integers = self.parameters.iter().map(|at| unsafe { self.integers_of(inputs.get(*at)) });
         let mut integers = integers.collect::<Result<Integers>>()?;
         for (at, input, axis) in &self.floors {
             let least = dims.get(*input).and_then(|dims| dims.get(*axis)).copied().unwrap_or(0);
@@ -367,52 +359,6 @@ impl Subgraph {
         done
     }
 
-    /// The integers of an input, or the bits of its numbers.
-    ///
-    /// # Safety
-    /// The input's memory has as many elements as its dimensions say.
-    unsafe fn integers(&self, input: Option<&Input>) -> Result<Vec<i64>> {
-        let input = input.ok_or_else(|| self.failure("an input is absent"))?;
-        let count = usize::try_from(elements(&input.dims)).unwrap_or(usize::MAX);
-        if count > MOST_INTEGERS || (count > 0 && input.data.is_null()) {
-            return Err(
-                self.failure(&format!("a shape has {count} entries, expected at most {MOST_INTEGERS}"))
-            );
-        }
-        // SAFETY: the caller vouches for `count` elements of the type that the input says, whatever it is.
-        let read = |at: usize| unsafe {
-            match input.element {
-                Some(Element::Int64) => Some(input.data.cast::<i64>().add(at).read_unaligned()),
-                Some(Element::Int32) => Some(i64::from(input.data.cast::<i32>().add(at).read_unaligned())),
-                Some(Element::Float) => Some(i64::from(input.data.cast::<u32>().add(at).read_unaligned())),
-                _ => None,
-            }
-        };
-        let integers = (0..count).map(read).collect::<Option<Vec<_>>>();
-        integers.ok_or_else(|| self.failure("a shape is of other elements than int64, int32 or float"))
-    }
-
-    /// Compares what a run is given with what the subgraph was compiled for.
-    fn verify(&self, inputs: &[Input]) -> Result<()> {
-        if inputs.len() != self.model.inputs.len() {
-            let expected = self.model.inputs.len();
-            return Err(self.failure(&format!("{} inputs, expected {expected}", inputs.len())));
-        }
-        for (id, input) in self.model.inputs.iter().zip(inputs) {
-            let Some(value) = self.model.values.get(*id) else { continue };
-            if input.element.is_none() || input.element != value.element {
-                return Err(
-                    self.failure(&format!("input {:?} has another type than the model says", value.name))
-                );
-            }
-            let constant = value.dims.as_deref().and_then(known).filter(|_| value.is_constant);
-            if constant.is_some_and(|dims| dims != input.dims) {
-                return Err(self.failure(&format!("constant {:?} has other dimensions", value.name)));
-            }
-        }
-        Ok(())
-    }
-
     /// Scratch memory of at least so many bytes, used before if there is some.
     fn take_scratch(&self, bytes: usize) -> Result<Memory> {
         let mut idle = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
@@ -427,14 +373,14 @@ impl Subgraph {
         &self,
         prepared: &Prepared,
         inputs: &[Input],
-        outputs: &[*mut c_void],
+        outputs: &[Output],
         scratch: *mut u8,
         parallel: Parallel<'_>,
     ) -> Result<()> {
         let address = |place: &Place| -> Option<*mut u8> {
             let (base, offset) = match place {
                 Place::Input(at, offset) => (inputs.get(*at)?.data.cast_mut().cast::<u8>(), *offset),
-                Place::Output(at, offset) => (outputs.get(*at)?.cast::<u8>(), *offset),
+                Place::Output(at, offset) => (outputs.get(*at)?.data.cast::<u8>(), *offset),
                 Place::Scratch(offset) => (scratch, *offset),
                 Place::Data(at, offset) => (prepared.data.get(at)?.as_ptr(), *offset),
             };

@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::compiled::{self, Subgraph};
+use crate::compiled::{self, Residence, Subgraph};
 use crate::context;
 use crate::failure::{Failure, Result};
 use crate::library::{Engines, Library};
@@ -47,13 +47,20 @@ pub struct Ep {
     compatibility: CString,
     /// Whether nodes of a graph were taken.
     has_taken: AtomicBool,
+    /// Where ONNX Runtime keeps the tensors of the session on a GPU; null where it keeps them on the host.
+    memory: *const OrtMemoryDevice,
     /// What the engine said of graphs, by their text.
     answers: Mutex<HashMap<String, std::result::Result<(), String>>>,
 }
 
 impl Ep {
-    /// A provider, owned by whoever calls until it is given to [`Ep::release`].
-    pub fn create(ort: Ort, options: Options, logger: *const OrtLogger) -> Result<*mut OrtEp> {
+    /// A provider, owned by whoever calls until it is given to [`Ep::release`]. `memory` is where ONNX Runtime keeps tensors on a GPU.
+    pub fn create(
+        ort: Ort,
+        options: Options,
+        logger: *const OrtLogger,
+        memory: Option<*const OrtMemoryDevice>,
+    ) -> Result<*mut OrtEp> {
         let library = Library::open()?;
         let engines = library.engines(&options)?;
         let base = OrtEp {
@@ -62,13 +69,17 @@ impl Ep {
             get_capability,
             compile,
             release_node_compute_infos,
-            optional: [ptr::null(); 7],
+            optional: [ptr::null(); 4],
+            on_run_end: memory.map(|_| on_run_end as _),
+            allocators: [ptr::null(); 2],
             compatibility: Some(compatibility),
-            kernels: [ptr::null(); 3],
+            kernels: [ptr::null(); 2],
+            sync: memory.map(|_| sync as _),
             create_profiler: Some(create_profiler),
             captured: [ptr::null(); 5],
             on_session_initialization_end: Some(on_session_initialization_end),
-            later: [ptr::null(); 2],
+            get_default_memory_device: memory.map(|_| get_default_memory_device as _),
+            later: [ptr::null(); 1],
         };
         let compatibility = CString::new(context::compatibility()).unwrap_or_default();
         let ep = Self {
@@ -80,6 +91,7 @@ impl Ep {
             engines,
             compatibility,
             has_taken: AtomicBool::new(false),
+            memory: memory.unwrap_or(ptr::null()),
             answers: Mutex::default(),
         };
         Ok(Box::into_raw(Box::new(ep)).cast())
@@ -170,7 +182,9 @@ impl Ep {
         if options.pool == Pool::Auto {
             options.pool = if count > FEW_SUBGRAPHS { Pool::Session } else { Pool::Engine };
         }
-        let subgraph = Subgraph::new(&name, model, options, self.library, self.engines.clone(), saved)?;
+        let place = if self.memory.is_null() { Residence::Host } else { Residence::Gpu };
+        let engines = self.engines.clone();
+        let subgraph = Subgraph::new(&name, model, options, (self.library, engines, place), saved)?;
         Ok((subgraph, path))
     }
 
@@ -328,6 +342,41 @@ unsafe extern "C" fn create_profiler(ep: *mut OrtEp, made: *mut *mut OrtEpProfil
         }
         // SAFETY: the output was checked above.
         unsafe { made.write(profile::create(ep.ort)) };
+        Ok(())
+    })
+}
+
+/// Waits for what was put on the GPU, so that whoever has the memory of an output may read it by other means.
+fn wait(ep: &Ep, during: &str) -> *mut OrtStatus {
+    guard(ep.ort, during, || match ep.engines.gpu() {
+        Some(gpu) => gpu.synchronize().map_err(Failure::from),
+        None => Ok(()),
+    })
+}
+
+unsafe extern "C" fn on_run_end(ep: *mut OrtEp, _: *const OrtRunOptions, is_wanted: bool) -> *mut OrtStatus {
+    // SAFETY: ONNX Runtime passes its provider.
+    let ep = unsafe { of(ep) };
+    if is_wanted { wait(ep, "OnRunEnd") } else { ptr::null_mut() }
+}
+
+unsafe extern "C" fn sync(ep: *mut OrtEp) -> *mut OrtStatus {
+    // SAFETY: ONNX Runtime passes its provider.
+    wait(unsafe { of(ep) }, "Sync")
+}
+
+unsafe extern "C" fn get_default_memory_device(
+    ep: *const OrtEp,
+    memory: *mut *const OrtMemoryDevice,
+) -> *mut OrtStatus {
+    // SAFETY: ONNX Runtime passes its provider.
+    let ep = unsafe { of(ep.cast_mut()) };
+    guard(ep.ort, "GetDefaultMemoryDevice", || {
+        if memory.is_null() {
+            return Err(Failure::argument("GetDefaultMemoryDevice: the output is null"));
+        }
+        // SAFETY: the output was checked above.
+        unsafe { memory.write(ep.memory) };
         Ok(())
     })
 }

@@ -3,10 +3,13 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
+use std::sync::{Mutex, OnceLock, PoisonError};
+
 use crate::context::{self, Fit};
 use crate::ep::{Ep, NAME};
 use crate::failure::{Failure, Result};
-use crate::options::Options;
+use crate::gpu::{Allocator, GPU, SINCE, Side, Transfer};
+use crate::options::{Device, Options};
 use crate::ort::*;
 
 const VENDOR: &CStr = c"hipdnn-backend";
@@ -26,7 +29,17 @@ const FITS: [(Fit, c_int); 4] = [(Fit::Foreign, 0), (Fit::Whole, 1), (Fit::Older
 pub struct Factory {
     base: OrtEpFactory,
     ort: Ort,
+    /// The GPU, looked for when devices are asked for.
+    side: OnceLock<Option<Side>>,
+    /// Devices that were made since ONNX Runtime does not see them.
+    made: Mutex<Vec<Made>>,
 }
+
+/// A device that is released with the factory.
+struct Made(*mut OrtHardwareDevice);
+
+// SAFETY: the device is not changed once it is made.
+unsafe impl Send for Made {}
 
 impl Factory {
     /// A factory, owned by whoever calls until it is given to [`Factory::release`].
@@ -48,7 +61,19 @@ impl Factory {
             create_sync_stream,
             later: [ptr::null(); 7],
         };
-        Box::into_raw(Box::new(Self { base, ort })).cast()
+        Box::into_raw(Box::new(Self { base, ort, side: OnceLock::new(), made: Mutex::default() })).cast()
+    }
+
+    /// The GPU, where there is one and ONNX Runtime asks which memory a session computes in.
+    fn side(&self) -> Option<&Side> {
+        let find = || if self.ort.version >= SINCE { Side::find(self.ort).unwrap_or(None) } else { None };
+        self.side.get_or_init(find).as_ref()
+    }
+
+    /// A device that is released with the factory.
+    fn keep(&self, device: *mut OrtHardwareDevice) -> *const OrtHardwareDevice {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).push(Made(device));
+        device
     }
 
     /// Ends a factory.
@@ -58,15 +83,34 @@ impl Factory {
     pub unsafe fn release(factory: *mut OrtEpFactory) {
         if !factory.is_null() {
             // SAFETY: the caller vouches for the pointer, which is that of the whole struct.
-            drop(unsafe { Box::from_raw(factory.cast::<Self>()) });
+            let factory = unsafe { Box::from_raw(factory.cast::<Self>()) };
+            for device in factory.made.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+                // SAFETY: the factory made the device, and is the last to use it.
+                unsafe { factory.ort.ep.ReleaseHardwareDevice(device.0) };
+            }
         }
     }
 }
 
 /// The factory behind a pointer that ONNX Runtime hands back.
+unsafe fn whole<'a>(factory: *const OrtEpFactory) -> &'a Factory {
+    // SAFETY: ONNX Runtime passes what `Factory::create` made, whose first member is the base; it is shared until it is released.
+    unsafe { &*factory.cast::<Factory>() }
+}
+
+/// The functions of ONNX Runtime that a factory knows.
 unsafe fn of(factory: *const OrtEpFactory) -> Ort {
-    // SAFETY: ONNX Runtime passes what `Factory::create` made, whose first member is the base.
-    unsafe { (*factory.cast::<Factory>()).ort }
+    // SAFETY: the caller passes ONNX Runtime's factory.
+    unsafe { whole(factory) }.ort
+}
+
+/// What a device is.
+///
+/// # Safety
+/// The device is alive.
+unsafe fn kind(ort: Ort, device: *const OrtHardwareDevice) -> c_int {
+    // SAFETY: the caller vouches for the device.
+    unsafe { ort.api.HardwareDevice_Type(device) }
 }
 
 unsafe extern "C" fn get_name(_: *const OrtEpFactory) -> *const c_char {
@@ -100,23 +144,40 @@ unsafe extern "C" fn get_supported_devices(
         if number.is_null() || (count > 0 && devices.is_null()) || (room > 0 && made.is_null()) {
             return Err(Failure::argument("GetSupportedDevices: an array is null"));
         }
+        // SAFETY: the array has `count` devices, which live as long as ONNX Runtime.
+        let devices: Vec<_> = (0..count).map(|at| unsafe { devices.add(at).read() }).collect();
+        // SAFETY: the devices that are there are alive.
+        let is_cpu =
+            |device: &*const OrtHardwareDevice| !device.is_null() && unsafe { kind(ort, *device) } == CPU;
         let mut found = 0;
-        for at in 0..count {
-            // SAFETY: the array has `count` devices, which live as long as ONNX Runtime.
-            let (device, kind) = unsafe {
-                let device = devices.add(at).read();
-                (device, if device.is_null() { -1 } else { ort.api.HardwareDevice_Type(device) })
-            };
-            if kind != CPU || found == room {
-                continue;
-            }
+        let mut offer = |device: *const OrtHardwareDevice| -> Result<*mut OrtEpDevice> {
             // SAFETY: factory and device are alive; no metadata and no options are given.
             let made_one = ort.value("CreateEpDevice", ptr::null_mut(), |to| unsafe {
                 ort.ep.CreateEpDevice(factory, device, ptr::null(), ptr::null(), to)
             })?;
-            // SAFETY: `found` is below the room of the array.
+            // SAFETY: `found` is below the room of the array, as whoever offers has checked.
             unsafe { made.add(found).write(made_one) };
             found += 1;
+            Ok(made_one)
+        };
+        let cpus: Vec<_> = devices.iter().copied().filter(is_cpu).take(room).collect();
+        for device in &cpus {
+            offer(*device)?;
+        }
+        // SAFETY: ONNX Runtime passes its factory.
+        let whole = unsafe { whole(factory) };
+        if let Some(side) = whole.side().filter(|_| cpus.len() < room) {
+            // SAFETY: the devices are alive.
+            let device = match unsafe { side.among(&devices) } {
+                Some(device) => device,
+                None => whole.keep(side.hardware()?),
+            };
+            let status = {
+                let offered = offer(device)?;
+                // SAFETY: the device was just made, and the name of the memory lives as long as the factory.
+                unsafe { ort.ep.EpDevice_AddAllocatorInfo(offered, side.info()) }
+            };
+            ort.check(status, "EpDevice_AddAllocatorInfo")?;
         }
         // SAFETY: the output was checked above.
         unsafe { number.write(found) };
@@ -126,9 +187,9 @@ unsafe extern "C" fn get_supported_devices(
 
 unsafe extern "C" fn create_ep(
     factory: *mut OrtEpFactory,
-    _devices: *const *const OrtHardwareDevice,
+    devices: *const *const OrtHardwareDevice,
     _metadata: *const *const OrtKeyValuePairs,
-    _count: usize,
+    count: usize,
     session: *const OrtSessionOptions,
     logger: *const OrtLogger,
     made: *mut *mut OrtEp,
@@ -139,18 +200,24 @@ unsafe extern "C" fn create_ep(
         if made.is_null() {
             return Err(Failure::argument("CreateEp: the output is null"));
         }
-        let options = read_options(ort, session)?;
-        let ep = Ep::create(ort, options, logger)?;
+        // SAFETY: the array has `count` devices, which are alive.
+        let is_gpu = |at: usize| unsafe { kind(ort, devices.add(at).read()) } == GPU;
+        let gpus = if devices.is_null() { 0 } else { (0..count).filter(|at| is_gpu(*at)).count() };
+        // SAFETY: ONNX Runtime passes its factory.
+        let side = unsafe { whole(factory) }.side().filter(|_| gpus > 0);
+        let options = read_options(ort, session, gpus > 0 && gpus == count)?;
+        let memory = side.filter(|_| options.device == Device::Gpu).map(Side::memory);
+        let ep = Ep::create(ort, options, logger, memory)?;
         // SAFETY: the output was checked above.
         unsafe { made.write(ep) };
         Ok(())
     })
 }
 
-/// The options of a session, which are there only during the call.
-fn read_options(ort: Ort, session: *const OrtSessionOptions) -> Result<Options> {
+/// The options of a session, which are there only during the call, for the devices that it has.
+fn read_options(ort: Ort, session: *const OrtSessionOptions, is_of_gpus: bool) -> Result<Options> {
     if session.is_null() {
-        return Ok(Options::default());
+        return Options::read([], is_of_gpus);
     }
     // SAFETY: the session's options are alive during the call.
     let pairs = ort.value("GetSessionOptionsConfigEntries", ptr::null_mut(), |to| unsafe {
@@ -166,7 +233,7 @@ fn read_options(ort: Ort, session: *const OrtSessionOptions) -> Result<Options> 
     let (keys, values) = (texts(keys), texts(values));
     // SAFETY: this is the last use of the pairs; the texts were copied.
     unsafe { ort.api.ReleaseKeyValuePairs(pairs) };
-    Options::read(keys.iter().map(String::as_str).zip(values.iter().map(String::as_str)))
+    Options::read(keys.iter().map(String::as_str).zip(values.iter().map(String::as_str)), is_of_gpus)
 }
 
 unsafe extern "C" fn release_ep(_: *mut OrtEpFactory, ep: *mut OrtEp) {
@@ -196,25 +263,36 @@ unsafe extern "C" fn validate_compiled_model(
     })
 }
 
-/// Memory is the host's, which ONNX Runtime has an allocator for.
+/// Memory of the host is ONNX Runtime's own matter.
 unsafe extern "C" fn create_allocator(
     factory: *mut OrtEpFactory,
-    _memory: *const OrtMemoryInfo,
+    memory: *const OrtMemoryInfo,
     _options: *const OrtKeyValuePairs,
     made: *mut *mut OrtAllocator,
 ) -> *mut OrtStatus {
+    let make = |factory: &Factory| match factory.side() {
+        Some(side) if !memory.is_null() => Allocator::create(factory.ort, side.info()),
+        _ => ptr::null_mut(),
+    };
     // SAFETY: ONNX Runtime passes its factory and a valid output or null.
-    unsafe { nothing(factory, made) }
+    unsafe { hand_out(factory, made, make) }
 }
 
-unsafe extern "C" fn release_allocator(_: *mut OrtEpFactory, _: *mut OrtAllocator) {}
+unsafe extern "C" fn release_allocator(_: *mut OrtEpFactory, allocator: *mut OrtAllocator) {
+    // SAFETY: ONNX Runtime passes what `create_allocator` made, once.
+    unsafe { Allocator::release(allocator) };
+}
 
 unsafe extern "C" fn create_data_transfer(
     factory: *mut OrtEpFactory,
     made: *mut *mut OrtDataTransferImpl,
 ) -> *mut OrtStatus {
+    let make = |factory: &Factory| match factory.side() {
+        Some(side) => Transfer::create(factory.ort, side.memory()),
+        None => ptr::null_mut(),
+    };
     // SAFETY: ONNX Runtime passes its factory and a valid output or null.
-    unsafe { nothing(factory, made) }
+    unsafe { hand_out(factory, made, make) }
 }
 
 unsafe extern "C" fn is_stream_aware(_: *const OrtEpFactory) -> bool {
@@ -228,19 +306,23 @@ unsafe extern "C" fn create_sync_stream(
     made: *mut *mut OrtSyncStreamImpl,
 ) -> *mut OrtStatus {
     // SAFETY: ONNX Runtime passes its factory and a valid output or null.
-    unsafe { nothing(factory, made) }
+    unsafe { hand_out(factory, made, |_| ptr::null_mut()) }
 }
 
-/// Hands out no object, which the interface allows.
-unsafe fn nothing<T>(factory: *mut OrtEpFactory, made: *mut *mut T) -> *mut OrtStatus {
+/// Hands out an object, or none, which the interface allows.
+unsafe fn hand_out<T>(
+    factory: *mut OrtEpFactory,
+    made: *mut *mut T,
+    make: impl FnOnce(&Factory) -> *mut T,
+) -> *mut OrtStatus {
     // SAFETY: the caller passes ONNX Runtime's factory.
-    let ort = unsafe { of(factory) };
-    guard(ort, "creating an object", || {
+    let factory = unsafe { whole(factory) };
+    guard(factory.ort, "creating an object", || {
         if made.is_null() {
             return Err(Failure::argument("the output is null"));
         }
         // SAFETY: the output was checked above.
-        unsafe { made.write(ptr::null_mut()) };
+        unsafe { made.write(make(factory)) };
         Ok(())
     })
 }

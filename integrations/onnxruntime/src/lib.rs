@@ -2,7 +2,8 @@
 //!
 //! A model's way through it: [`model`] copies what ONNX Runtime's graph says into plain data; [`operators`] has, for each
 //! operator of ONNX, what is supported and how it is computed; [`lowering`] turns nodes into hipDNN graphs; [`partition`] decides which
-//! nodes are taken together; [`rewrite`] finds several nodes that are one operation; [`compiled`] keeps a plan for each shape and executes it, [`context`] writes and reads compiled models. [`ort`] is the C interface, [`factory`] and [`ep`]
+//! nodes are taken together; [`rewrite`] finds several nodes that are one operation; [`compiled`] keeps a plan for each shape and executes it, [`context`] writes and reads compiled models,
+//! [`gpu`] has the memory of a GPU. [`ort`] is the C interface, [`factory`] and [`ep`]
 //! are what ONNX Runtime calls.
 
 mod base64;
@@ -12,6 +13,7 @@ pub mod context;
 pub mod ep;
 pub mod factory;
 pub mod failure;
+pub mod gpu;
 pub mod library;
 pub mod lowering;
 pub mod memory;

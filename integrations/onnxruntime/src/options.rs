@@ -58,7 +58,7 @@ pub struct Wanted {
 /// The options of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// What computes.
+    /// What computes; without a word of the application the GPU, where a session has no other device.
     pub device: Device,
     /// The engine that computes; without one `CPU_ENGINE`, or whichever engine of the GPU is best for a part.
     pub engine: Option<String>,
@@ -99,8 +99,12 @@ impl Default for Options {
 
 impl Options {
     /// Reads a session's configuration. Entries of others are passed over; one of ours that makes no sense is an error.
-    pub fn read<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
+    /// `is_of_gpus` says that a session has no other device.
+    pub fn read<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>, is_of_gpus: bool) -> Result<Self> {
         let mut options = Self::default();
+        if is_of_gpus {
+            options.device = Device::Gpu;
+        }
         for (key, value) in entries {
             match key {
                 "ep.context_enable" => options.context.is_on = value == "1",
@@ -126,6 +130,9 @@ impl Options {
             match name {
                 "device" => {
                     options.device = match value {
+                        "cpu" if is_of_gpus => {
+                            return Err(wrong("gpu, since the session was given no other device"));
+                        }
                         "cpu" => Device::Cpu,
                         "gpu" => Device::Gpu,
                         _ => return Err(wrong("cpu or gpu")),
@@ -221,12 +228,12 @@ mod tests {
 
     fn read(name: &str, value: &str) -> Result<Options> {
         let key = format!("{PREFIX}{name}");
-        Options::read([("session.disable_cpu_ep_fallback", "1"), (key.as_str(), value)])
+        Options::read([("session.disable_cpu_ep_fallback", "1"), (key.as_str(), value)], false)
     }
 
     #[test]
     fn options_are_read() {
-        assert_eq!(Options::read([]).unwrap(), Options::default());
+        assert_eq!(Options::read([], false).unwrap(), Options::default());
         assert_eq!(read("device", "gpu").unwrap().device, Device::Gpu);
         assert_eq!(read("threads", "3").unwrap().threads, 3);
         assert_eq!(read("take", "all").unwrap().take, Take::All);
@@ -250,6 +257,14 @@ mod tests {
             let text = read(name, value).unwrap_err().text;
             assert!(text.contains(name) && text.contains(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn sessions_of_gpus_compute_there() {
+        assert_eq!(Options::read([], true).unwrap().device, Device::Gpu);
+        let key = format!("{PREFIX}device");
+        let failure = Options::read([(key.as_str(), "cpu")], true).unwrap_err();
+        assert!(failure.text.contains("no other device"), "{failure}");
     }
 
     #[test]

@@ -65,6 +65,7 @@ def main():
     parser.add_argument("--bytes", choices=["QDQ", "QOperator"], help="quantize the networks first")
     parser.add_argument("--csv", help="a file that gets a line for each case")
     parser.add_argument("--gpu", action="store_true", help="on a GPU, beside PyTorch")
+    parser.add_argument("--bound", action="store_true", help="inputs and outputs stay on the GPU")
     parser.add_argument("words", nargs="*")
     arguments = parser.parse_args()
     peer, rows = "CPUExecutionProvider", []
@@ -97,7 +98,13 @@ def main():
                     sessions[which], *spent[which] = creation(makers[which], feeds)
                 made.append((spent[0][0], spent[1][0]))
                 first.append((spent[0][1], spent[1][1]))
-            apart = provider.difference(*(session.run(None, feeds)[0] for session in sessions))
+            if arguments.bound:
+                sessions = [provider.Bound(sessions[0], feeds), pytorch.Bound(sessions[1], feeds)]
+                for session in sessions:
+                    session.run()
+                apart = provider.difference(*(session.results()[0] for session in sessions))
+            else:
+                apart = provider.difference(*(session.run(None, feeds)[0] for session in sessions))
             times = []
             for turn in range(arguments.rounds):
                 spent = [None, None]
@@ -105,11 +112,11 @@ def main():
                     spent[which] = measure(sessions[which], feeds, arguments.seconds)
                 times.append(spent)
             own, plain, ratio = ratios(times)
-            row = [name, batch, round(own, 2), round(plain, 2), round(ratio, 2)]
+            row = [f"{name}, bound" if arguments.bound else name, batch, round(own, 2), round(plain, 2), round(ratio, 2)]
             row += [round(1 / ratios(of)[2], 2) for of in (made, first)] + [f"{apart:.0e}", peer]
             rows.append(row)
             print(
-                "{:16} batch {:2}: {:8} ms, {peer} {:8} ms, ratio {:5}, creation {:5} times as long, with the first run {:5} times, {} apart".format(
+                "{:22} batch {:2}: {:8} ms, {peer} {:8} ms, ratio {:5}, creation {:5} times as long, with the first run {:5} times, {} apart".format(
                     *row[:-1], peer=peer
                 ),
                 flush=True,

@@ -62,6 +62,7 @@ FUNCTIONS = {
     "ReduceMean": lambda of, x, axes: x.mean(axes, keepdim=bool(of.get("keepdims", 1))),
     "Relu": lambda of, x: functional.relu(x),
     "Reshape": reshape,
+    "Resize": lambda of, x, _, scales: functional.interpolate(x, scale_factor=scales[2:], mode="nearest"),
     "Sigmoid": lambda of, x: torch.sigmoid(x),
     "Softmax": lambda of, x: torch.softmax(x, of.get("axis", -1)),
     "Sub": lambda of, x, y: x - y,
@@ -70,7 +71,7 @@ FUNCTIONS = {
 }
 
 # Operands that say how, not what: they stay lists.
-LISTS = {"Reshape": [1], "ReduceMean": [1], "Unsqueeze": [1]}
+LISTS = {"Reshape": [1], "Resize": [2], "ReduceMean": [1], "Unsqueeze": [1]}
 
 
 class Session:
@@ -88,10 +89,31 @@ class Session:
             inputs = [arrays[name].tolist() if at in lists else name for at, name in enumerate(node.input)]
             self.nodes.append((FUNCTIONS[node.op_type], of, inputs, node.output[0]))
 
-    @torch.no_grad()
     def run(self, _, feeds):
-        values = {**self.weights, **{name: torch.from_numpy(array).cuda() for name, array in feeds.items()}}
+        outputs = self.compute({name: torch.from_numpy(array).cuda() for name, array in feeds.items()})
+        return [of.cpu().numpy() for of in outputs]
+
+    @torch.no_grad()
+    def compute(self, feeds):
+        """The outputs on the GPU of inputs that are there."""
+        values = {**self.weights, **feeds}
         for function, of, inputs, output in self.nodes:
-            operands = [values[name] if isinstance(name, str) else name for name in inputs]
+            operands = [values.get(name) if isinstance(name, str) else name for name in inputs]
             values[output] = function(of, *operands)
-        return [values[name].cpu().numpy() for name in self.outputs]
+        return [values[name] for name in self.outputs]
+
+
+class Bound:
+    """A session whose inputs and outputs stay on the GPU."""
+
+    def __init__(self, session, feeds):
+        self.session = session
+        self.feeds = {name: torch.from_numpy(array).cuda() for name, array in feeds.items()}
+        self.outputs = []
+
+    def run(self, *_):
+        self.outputs = self.session.compute(self.feeds)
+        torch.cuda.synchronize()
+
+    def results(self):
+        return [of.cpu().numpy() for of in self.outputs]

@@ -10,12 +10,13 @@ SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", 
 OTHERS = {
     "ReleaseStatus": "Status", "ReleaseMemoryInfo": "MemoryInfo", "ReleaseValue": "Value", "ReleaseOpAttr": "OpAttr", "ReleaseProfilingEvent": "ProfilingEvent",
     "ReleaseTensorTypeAndShapeInfo": "TensorTypeAndShapeInfo", "ReleaseKeyValuePairs": "KeyValuePairs",
+    "ReleaseHardwareDevice": "HardwareDevice",
 }  # fmt: skip
 
 
 def members(text, name):
     """The members of a struct in their order."""
-    found = re.search(rf"struct {name}\s*\{{(.*?)\n\}};", text, re.S)
+    found = re.search(rf"struct {name}\s*\{{(.*?)\n\}}(?: {name})?;", text, re.S)
     names = []
     for part in found.group(1).split(";") if found else []:
         part = re.sub(r"^\s*#.*$", "", part, flags=re.M).strip()
@@ -61,7 +62,9 @@ def main():
                 wrong.append(f"{table} {slot} is {name} here and {have} in the header")
     with open(os.path.join(SOURCES, "structs.rs"), encoding="utf-8") as source:
         structs = re.findall(
-            r"pub struct (OrtEp|OrtEpFactory|OrtNodeComputeInfo|OrtEpProfilerImpl) \{\n(.*?)\n\}", source.read(), re.S
+            r"pub struct (OrtEp|OrtEpFactory|OrtNodeComputeInfo|OrtEpProfilerImpl|OrtAllocator|OrtDataTransferImpl) \{\n(.*?)\n\}",
+            source.read(),
+            re.S,
         )
     for struct, body in structs:
         names = [snake(name) for name in members(headers, struct)]

@@ -11,7 +11,7 @@ pub mod workspace;
 use std::ffi::c_void;
 
 use crate::cuda::{self, Cuda, CudaError, EnteredContext};
-use crate::hip::{HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip};
+use crate::hip::{HIP_MEMCPY_DEVICE_TO_DEVICE, HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip};
 use crate::{PluginError, Refusal};
 
 /// A point in the work of a stream.
@@ -180,6 +180,32 @@ impl Gpu {
         }
     }
 
+    /// Copies bytes on the device, behind what was put on its default stream before. It need not be done when this returns.
+    ///
+    /// # Errors
+    /// The library's.
+    ///
+    /// # Safety
+    /// Both are device memory with as many bytes, which do not overlap.
+    pub unsafe fn copy(&self, to: *mut c_void, from: *const c_void, bytes: usize) -> Result<(), PluginError> {
+        match self {
+            Self::Hip(hip) => {
+                // SAFETY: both are valid for the length.
+                let answer = unsafe { (hip.hipMemcpy)(to, from, bytes, HIP_MEMCPY_DEVICE_TO_DEVICE) };
+                Ok(hip.check("hipMemcpy", answer)?)
+            }
+            Self::Cuda(device) => {
+                let _entered = device.enter()?;
+                let Some(copy) = device.cuda.cuMemcpyDtoD_v2 else {
+                    return Err(PluginError::internal("the CUDA driver has no cuMemcpyDtoD_v2"));
+                };
+                let (to, from) = (to.expose_provenance() as u64, from.expose_provenance() as u64);
+                // SAFETY: both are valid for the length.
+                Ok(device.cuda.check("cuMemcpyDtoD", unsafe { copy(to, from, bytes) })?)
+            }
+        }
+    }
+
     /// Refuses memory of a tensor that a device of CUDA, which the thread has entered, cannot reach; HIP is not asked.
     ///
     /// # Errors
@@ -239,13 +265,15 @@ mod tests {
             Ok(gpu) => {
                 let sent: Vec<u8> = (0..=255).collect();
                 let mut back = vec![0; 256];
-                let memory = gpu.allocate(256).unwrap();
-                // SAFETY: the memory has 256 bytes and is freed once.
+                let [memory, copy] = [256, 256].map(|bytes| gpu.allocate(bytes).unwrap());
+                // SAFETY: each memory has 256 bytes and is freed once.
                 unsafe {
                     gpu.upload(memory, &sent).unwrap();
+                    gpu.copy(copy, memory, 256).unwrap();
                     gpu.synchronize().unwrap();
-                    gpu.download(&mut back, memory).unwrap();
+                    gpu.download(&mut back, copy).unwrap();
                     gpu.free(memory);
+                    gpu.free(copy);
                 }
                 assert_eq!(back, sent);
             }

@@ -42,6 +42,42 @@ impl Gpu {
         gpu::Gpu::find().map(Self).map_err(|error| failed("looking for a GPU", &error))
     }
 
+    /// Copies bytes to the GPU's memory, and waits.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// `to` is memory of the GPU with room for the bytes.
+    pub unsafe fn upload(&self, to: *mut c_void, from: &[u8]) -> Result<()> {
+        // SAFETY: the memory has room for the bytes.
+        unsafe { self.0.upload(to, from) }.map_err(|error| failed("copying to the GPU", &error))
+    }
+
+    /// Copies bytes from the GPU's memory, once the work before is done.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// `from` is memory of the GPU with as many bytes.
+    pub unsafe fn download(&self, to: &mut [u8], from: *const c_void) -> Result<()> {
+        // SAFETY: the memory has as many bytes.
+        unsafe { self.0.download(to, from) }.map_err(|error| failed("copying from the GPU", &error))
+    }
+
+    /// Copies bytes inside of the GPU's memory, behind the work before. It need not be done when this returns.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// Both are memory of the GPU with as many bytes, which do not overlap.
+    pub unsafe fn copy(&self, to: *mut c_void, from: *const c_void, bytes: usize) -> Result<()> {
+        // SAFETY: both have as many bytes, which do not overlap.
+        unsafe { self.0.copy(to, from, bytes) }.map_err(|error| failed("copying on the GPU", &error))
+    }
+
     /// Waits until the GPU has done all work of this process.
     ///
     /// # Errors
@@ -79,7 +115,7 @@ impl DeviceMemory {
     pub fn upload(&self, offset: usize, from: &[u8]) -> Result<()> {
         let to = self.at(offset, from.len())?;
         // SAFETY: the memory has as many bytes behind the offset.
-        unsafe { self.gpu.0.upload(to, from) }.map_err(|error| failed("copying to the GPU", &error))
+        unsafe { self.gpu.upload(to, from) }
     }
 
     /// Copies bytes from the GPU, from behind so many of the memory's, once the work before is done.
@@ -89,7 +125,7 @@ impl DeviceMemory {
     pub fn download(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         let from = self.at(offset, to.len())?;
         // SAFETY: the memory has as many bytes behind the offset.
-        unsafe { self.gpu.0.download(to, from) }.map_err(|error| failed("copying from the GPU", &error))
+        unsafe { self.gpu.download(to, from) }
     }
 
     fn at(&self, offset: usize, count: usize) -> Result<*mut c_void> {

@@ -1,4 +1,5 @@
-//! Execution on a GPU: inputs are copied to its memory, outputs from there. Constants, and what is between graphs, stay.
+//! Execution on a GPU. Constants, and what is between graphs, stay there; inputs and outputs are used where they are if that is there, and
+//! else copied to its memory and from there.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
@@ -7,22 +8,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hipdnn::hardware::{DeviceMemory, Gpu};
 
 use super::slab::Slab;
-use super::{Input, MISSING, Prepared, Subgraph, host};
-use crate::failure::Result;
-use crate::lowering::{Bound, Graphs, Host, Place, Work, elements};
+use super::{Input, MISSING, Output, Prepared, Subgraph, host};
+use crate::failure::{Failure, Result};
+use crate::lowering::{Bound, Graphs, Host, Place, Work};
 use crate::threads::Parallel;
 
 /// Tensors begin at multiples of this.
 const ALIGNMENT: usize = 256;
+
+/// Plans are made for tensors that begin at multiples of this.
+const PLANNED: usize = 16;
 
 /// What a subgraph has on a GPU.
 pub struct OnGpu {
     gpu: Gpu,
     /// Inputs that never change, by their places.
     constants: Mutex<HashMap<usize, Arc<DeviceMemory>>>,
+    /// The same where ONNX Runtime has them on the GPU and the host reads them.
+    on_host: Mutex<HashMap<usize, Words>>,
     /// Memory that no run uses.
     idle: Mutex<Vec<DeviceMemory>>,
 }
+
+/// Bytes on the host, as words, so that elements of every type are aligned.
+type Words = Arc<Vec<u64>>;
 
 /// What a program has on a GPU besides.
 #[derive(Default)]
@@ -35,14 +44,22 @@ pub struct Copies {
 
 /// Where the tensors of a run are.
 struct Run<'a> {
+    on_gpu: &'a OnGpu,
+    subgraph: &'a Subgraph,
     inputs: &'a [Input],
-    outputs: &'a [*mut c_void],
+    outputs: &'a [Output],
     prepared: &'a Prepared,
     block: &'a DeviceMemory,
-    /// For inputs in the block, where they begin.
-    of_inputs: HashMap<usize, usize>,
-    constants: HashMap<usize, Arc<DeviceMemory>>,
-    of_outputs: Vec<usize>,
+    /// The inputs that graphs read.
+    of_inputs: HashMap<usize, *mut c_void>,
+    of_outputs: Vec<*mut c_void>,
+    /// The bytes of each output.
+    sizes: Vec<usize>,
+}
+
+/// Whether plans take a tensor where it is.
+fn is_usable(is_on_gpu: bool, data: *const c_void) -> bool {
+    is_on_gpu && data.addr().is_multiple_of(PLANNED)
 }
 
 impl Copies {
@@ -70,11 +87,23 @@ impl Copies {
 
 impl OnGpu {
     pub fn new(gpu: Gpu) -> Self {
-        Self { gpu, constants: Mutex::default(), idle: Mutex::default() }
+        Self { gpu, constants: Mutex::default(), on_host: Mutex::default(), idle: Mutex::default() }
     }
 
     pub fn gpu(&self) -> Gpu {
         self.gpu
+    }
+
+    /// Copies bytes to the host, once the work before is done.
+    ///
+    /// # Safety
+    /// `from` is memory of the GPU, and `to` of the host, with so many bytes.
+    pub unsafe fn download(&self, to: *mut u8, from: *const c_void, bytes: usize) -> Result<()> {
+        if bytes > 0 {
+            // SAFETY: the caller vouches for both; the bytes are only written.
+            unsafe { self.gpu.download(std::slice::from_raw_parts_mut(to, bytes), from) }?;
+        }
+        Ok(())
     }
 
     /// Executes a subgraph.
@@ -86,7 +115,7 @@ impl OnGpu {
         subgraph: &Subgraph,
         prepared: &Prepared,
         inputs: &[Input],
-        outputs: &[*mut c_void],
+        outputs: &[Output],
         parallel: Parallel<'_>,
     ) -> Result<()> {
         let mut end = (prepared.scratch + prepared.workspace).next_multiple_of(ALIGNMENT);
@@ -95,23 +124,68 @@ impl OnGpu {
             end = (end + bytes).next_multiple_of(ALIGNMENT);
             begin
         };
-        let (mut of_inputs, mut constants) = (HashMap::new(), HashMap::new());
+        let (mut of_inputs, mut in_block, mut constants) = (HashMap::new(), Vec::new(), Vec::new());
         for (at, input) in inputs.iter().enumerate().filter(|(at, _)| prepared.copies.inputs.contains(at)) {
-            if subgraph.is_constant(at) {
+            if is_usable(input.is_on_gpu, input.data) {
+                of_inputs.insert(at, input.data.cast_mut());
+            } else if subgraph.is_constant(at) {
                 // SAFETY: the caller vouches for the input.
-                constants.insert(at, unsafe { self.constant(at, input) }?);
+                let memory = unsafe { self.constant(at, input) }?;
+                of_inputs.insert(at, memory.as_ptr());
+                constants.push(memory);
             } else {
-                of_inputs.insert(at, next(bytes_of(input)));
+                in_block.push((at, input, next(input.bytes())));
             }
         }
         let sizes = subgraph.output_sizes(&prepared.outputs);
-        let of_outputs = sizes.iter().map(|bytes| next(*bytes)).collect();
+        let places = outputs.iter().zip(&sizes).map(|(output, bytes)| {
+            if is_usable(output.is_on_gpu, output.data) { Err(output.data) } else { Ok(next(*bytes)) }
+        });
+        let places: Vec<std::result::Result<usize, *mut c_void>> = places.collect();
         let block = self.take(end)?;
-        let run = Run { inputs, outputs, prepared, block: &block, of_inputs, constants, of_outputs };
+        let at = |begin: usize| block.as_ptr().wrapping_byte_add(begin);
+        for (place, input, begin) in in_block {
+            of_inputs.insert(place, at(begin));
+            // SAFETY: the caller vouches for the input, and the block has room for it.
+            unsafe { self.fill(at(begin), input) }?;
+        }
+        let of_outputs = places.into_iter().map(|place| place.map_or_else(|data| data, at)).collect();
+        let run = Run {
+            on_gpu: self,
+            subgraph,
+            inputs,
+            outputs,
+            prepared,
+            block: &block,
+            of_inputs,
+            of_outputs,
+            sizes,
+        };
         // SAFETY: the caller vouches for inputs and outputs.
-        let done = unsafe { run.all(subgraph, &sizes, parallel) };
+        let done = unsafe { run.all(parallel) };
+        // Whoever takes the block next works behind what is under way.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(block);
         done
+    }
+
+    /// Copies an input to memory of the GPU.
+    ///
+    /// # Safety
+    /// The input has as many elements as its dimensions say, for which the memory has room.
+    unsafe fn fill(&self, to: *mut c_void, input: &Input) -> Result<()> {
+        let bytes = input.bytes();
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller vouches for both.
+        let copied = unsafe {
+            if input.is_on_gpu {
+                self.gpu.copy(to, input.data, bytes)
+            } else {
+                self.gpu.upload(to, std::slice::from_raw_parts(input.data.cast(), bytes))
+            }
+        };
+        copied.map_err(Failure::from)
     }
 
     /// An input that never changes, copied at the first run.
@@ -123,11 +197,28 @@ impl OnGpu {
         if let Some(memory) = constants.get(&at) {
             return Ok(memory.clone());
         }
-        let memory = Arc::new(DeviceMemory::new(self.gpu, bytes_of(input))?);
-        // SAFETY: the caller vouches for the input.
-        memory.upload(0, unsafe { slice(input) })?;
+        let memory = Arc::new(DeviceMemory::new(self.gpu, input.bytes())?);
+        // SAFETY: the caller vouches for the input, and the memory has room for it.
+        unsafe { self.fill(memory.as_ptr(), input) }?;
         constants.insert(at, memory.clone());
         Ok(memory)
+    }
+
+    /// An input that never changes and is on the GPU, as the host reads it.
+    ///
+    /// # Safety
+    /// The input has as many elements as its dimensions say.
+    unsafe fn constant_on_host(&self, at: usize, input: &Input) -> Result<Words> {
+        let mut known = self.on_host.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(words) = known.get(&at) {
+            return Ok(words.clone());
+        }
+        let mut words = vec![0_u64; input.bytes().div_ceil(8)];
+        // SAFETY: the caller vouches for the input, and the words have room for it.
+        unsafe { self.download(words.as_mut_ptr().cast(), input.data, input.bytes()) }?;
+        let words = Arc::new(words);
+        known.insert(at, words.clone());
+        Ok(words)
     }
 
     /// Memory of at least so many bytes, used before if there is some.
@@ -144,23 +235,6 @@ impl OnGpu {
     }
 }
 
-fn bytes_of(input: &Input) -> usize {
-    let size = input.element.map_or(0, |element| element.size());
-    usize::try_from(elements(&input.dims)).unwrap_or(0) * size
-}
-
-/// The bytes of an input.
-///
-/// # Safety
-/// The input has as many elements as its dimensions say.
-unsafe fn slice(input: &Input) -> &[u8] {
-    match bytes_of(input) {
-        0 => &[],
-        // SAFETY: the caller vouches for the elements, and any bytes are bytes.
-        bytes => unsafe { std::slice::from_raw_parts(input.data.cast(), bytes) },
-    }
-}
-
 /// The bytes from the first element of a tensor to its last one.
 fn extent(bound: &Bound) -> usize {
     if bound.dims.contains(&0) {
@@ -173,42 +247,69 @@ fn extent(bound: &Bound) -> usize {
 impl Run<'_> {
     /// # Safety
     /// Inputs and outputs have as many elements as their dimensions say.
-    unsafe fn all(&self, subgraph: &Subgraph, sizes: &[usize], parallel: Parallel<'_>) -> Result<()> {
-        for (at, begin) in &self.of_inputs {
-            if let Some(input) = self.inputs.get(*at) {
-                // SAFETY: the caller vouches for the input.
-                self.block.upload(*begin, unsafe { slice(input) })?;
-            }
-        }
+    unsafe fn all(&self, parallel: Parallel<'_>) -> Result<()> {
         let workspace = self.block.as_ptr().wrapping_byte_add(self.prepared.scratch);
-        let address = |place: &Place| {
-            let (memory, offset) = self.of(place)?;
-            Some(memory.as_ptr().wrapping_byte_add(offset))
-        };
+        let address = |place: &Place| self.of(place);
         let on_host = |host: Host, tensors: (&[Bound], &Bound)| self.on_host(host, tensors, parallel);
         // SAFETY: tensors are views inside of memory of the GPU that has room for them, as the workspace has.
-        unsafe { subgraph.execute_stages(self.prepared, workspace, &address, &on_host) }?;
-        for ((to, begin), bytes) in self.outputs.iter().zip(&self.of_outputs).zip(sizes) {
-            if *bytes > 0 {
-                // SAFETY: the caller vouches for the output, which has so many bytes; they are only written.
-                let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<u8>(), *bytes) };
-                self.block.download(*begin, to)?;
+        unsafe { self.subgraph.execute_stages(self.prepared, workspace, &address, &on_host) }?;
+        for ((output, from), bytes) in self.outputs.iter().zip(&self.of_outputs).zip(&self.sizes) {
+            if *bytes == 0 || *from == output.data {
+                continue;
+            }
+            // SAFETY: the caller vouches for the output, which has so many bytes, as their place in the block.
+            unsafe {
+                if output.is_on_gpu {
+                    self.on_gpu.gpu.copy(output.data, *from, *bytes)?;
+                } else {
+                    self.on_gpu.download(output.data.cast(), *from, *bytes)?;
+                }
             }
         }
         Ok(())
     }
 
-    /// The memory of the GPU that a place is in, and where.
-    fn of(&self, place: &Place) -> Option<(&DeviceMemory, usize)> {
-        match place {
-            Place::Input(at, offset) => match self.constants.get(at) {
-                Some(memory) => Some((memory, *offset)),
-                None => Some((self.block, self.of_inputs.get(at)? + offset)),
-            },
-            Place::Output(at, offset) => Some((self.block, self.of_outputs.get(*at)? + offset)),
-            Place::Scratch(offset) => Some((self.block, *offset)),
-            Place::Data(at, offset) => Some((self.prepared.copies.data.get(at)?, *offset)),
-        }
+    /// The address of a place on the GPU.
+    fn of(&self, place: &Place) -> Option<*mut c_void> {
+        let (start, offset) = match place {
+            Place::Input(at, offset) => (*self.of_inputs.get(at)?, *offset),
+            Place::Output(at, offset) => (*self.of_outputs.get(*at)?, *offset),
+            Place::Scratch(offset) => (self.block.as_ptr(), *offset),
+            Place::Data(at, offset) => (self.prepared.copies.data.get(at)?.as_ptr(), *offset),
+        };
+        Some(start.wrapping_byte_add(offset))
+    }
+
+    /// Where the host reads a tensor: in its own memory, or a copy, which comes along.
+    fn read(&self, bound: &Bound) -> Result<(*mut u8, Option<Words>)> {
+        let missing = || Failure::ep(MISSING);
+        let (from, bytes) = match bound.place {
+            Place::Data(at, offset) => {
+                let data = self.prepared.data.get(&at).ok_or_else(missing)?;
+                return Ok((data.as_ptr().wrapping_add(offset), None));
+            }
+            Place::Input(at, offset) => {
+                let input = self.inputs.get(at).ok_or_else(missing)?;
+                if !input.is_on_gpu {
+                    return Ok((input.data.cast_mut().cast::<u8>().wrapping_add(offset), None));
+                }
+                if self.subgraph.is_constant(at) {
+                    // SAFETY: the input has as many elements as its dimensions say, as who runs the subgraph vouches.
+                    let words = unsafe { self.on_gpu.constant_on_host(at, input) }?;
+                    let start = words.as_ptr().cast_mut().cast::<u8>();
+                    return Ok((start.wrapping_add(offset), Some(words)));
+                }
+                (input.data.wrapping_byte_add(offset), extent(bound))
+            }
+            Place::Output(..) | Place::Scratch(_) => {
+                (self.of(&bound.place).ok_or_else(missing)?.cast_const(), extent(bound))
+            }
+        };
+        let mut words = vec![0_u64; bytes.div_ceil(8)];
+        let start = words.as_mut_ptr().cast::<u8>();
+        // SAFETY: the tensor has so many bytes on the GPU, from its first element to its last one, and the words have room for them.
+        unsafe { self.on_gpu.download(start, from, bytes) }?;
+        Ok((start, Some(Arc::new(words))))
     }
 
     /// Computes on the host what it alone computes: with copies of what is on the GPU.
@@ -218,40 +319,28 @@ impl Run<'_> {
         (reads, writes): (&[Bound], &Bound),
         parallel: Parallel<'_>,
     ) -> std::result::Result<(), String> {
-        let mut copies = Vec::with_capacity(reads.len() + 1);
-        for bound in reads.iter().chain([writes]) {
-            let own = match bound.place {
-                Place::Input(at, offset) => {
-                    self.inputs.get(at).map(|input| (input.data.cast_mut().cast::<u8>(), offset))
-                }
-                Place::Data(at, offset) => self.prepared.data.get(&at).map(|data| (data.as_ptr(), offset)),
-                Place::Output(..) | Place::Scratch(_) => None,
-            };
-            copies.push(match own {
-                Some((start, offset)) => (start.wrapping_add(offset), None),
-                None => {
-                    let (memory, offset) = self.of(&bound.place).ok_or(MISSING)?;
-                    // Words, so that elements of every type are aligned.
-                    let mut words = vec![0_u64; extent(bound).div_ceil(8)];
-                    let start = words.as_mut_ptr().cast::<u8>();
-                    // SAFETY: the words have at least as many bytes, of which any values are words.
-                    let bytes = unsafe { std::slice::from_raw_parts_mut(start, extent(bound)) };
-                    memory.download(offset, bytes).map_err(|error| error.to_string())?;
-                    (start, Some(words))
-                }
-            });
-        }
+        let copies = reads.iter().map(|bound| self.read(bound)).collect::<Result<Vec<_>>>();
+        let copies = copies.map_err(|failure| failure.text)?;
         let slabs = copies.iter().zip(reads).map(|((start, _), bound)| Slab::new(*start, bound));
         let slabs = slabs.collect::<Option<Vec<_>>>().ok_or(MISSING)?;
-        let (start, words) = copies.last().ok_or(MISSING)?;
-        let to = Slab::new(*start, writes).ok_or(MISSING)?;
+        if !matches!(writes.place, Place::Output(..) | Place::Scratch(_)) {
+            return Err(MISSING.to_owned());
+        }
+        // What lies between elements of the result stays as it is.
+        let (start, words) = self.read(writes).map_err(|failure| failure.text)?;
+        let to = Slab::new(start, writes).ok_or(MISSING)?;
         // SAFETY: the tensors lie in copies with room for them, or in what the application and the program have; the result's copy is its own.
         unsafe { host::run(host, &slabs, to, parallel) }?;
-        let (Some(_), Some((memory, offset))) = (words, self.of(&writes.place)) else {
-            return Err(MISSING.to_owned());
+        if extent(writes) == 0 {
+            return Ok(());
+        }
+        let place = self.of(&writes.place).ok_or(MISSING)?;
+        // SAFETY: the copy has so many bytes, and so has the tensor on the GPU.
+        let sent = unsafe {
+            let bytes = std::slice::from_raw_parts(start.cast_const(), extent(writes));
+            self.on_gpu.gpu.upload(place, bytes)
         };
-        // SAFETY: the copy has so many bytes.
-        let bytes = unsafe { std::slice::from_raw_parts(start.cast_const(), extent(writes)) };
-        memory.upload(offset, bytes).map_err(|error| error.to_string())
+        drop(words);
+        sent.map_err(|error| error.to_string())
     }
 }

@@ -3,8 +3,9 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use crate::compiled::{Input, Subgraph};
+use crate::compiled::{Input, Output, Residence, Subgraph};
 use crate::failure::{Failure, Result};
+use crate::gpu::is_on_gpu;
 use crate::model::Element;
 use crate::ort::*;
 use crate::threads;
@@ -36,16 +37,17 @@ impl Compute {
                 let value = ort.value("making an output", ptr::null_mut(), |to| {
                     api.KernelContext_GetOutput(context, at, dims.as_ptr(), dims.len(), to)
                 })?;
-                ort.value("the memory of an output", ptr::null_mut(), |to| {
+                let data = ort.value("the memory of an output", ptr::null_mut(), |to| {
                     api.GetTensorMutableData(value, to)
-                })
+                })?;
+                Ok(Output { data, is_on_gpu: self.may_be_on_gpu() && is_on_gpu(ort, value) })
             }
         };
         let parallel = |count: usize, work: &(dyn Fn(usize) + Sync)| {
             // SAFETY: the context is that of this call.
             unsafe { threads::each(ort, context, count, work) }
         };
-        // SAFETY: ONNX Runtime's tensors have as many elements as their shapes say, in host memory.
+        // SAFETY: ONNX Runtime's tensors have as many elements as their shapes say, in the memory that was asked for.
         let execute = || unsafe { self.subgraph.execute(&inputs, &parallel, output) };
         match self.subgraph.threads() {
             // SAFETY: the context is that of this call.
@@ -100,7 +102,14 @@ impl Compute {
         // SAFETY: the value is an input of this call, alive until it returns.
         let data =
             ort.value("an input's memory", ptr::null(), |to| unsafe { api.GetTensorData(value, to) })?;
-        Ok(Input { dims, element: Element::from_onnx(element), data })
+        // SAFETY: the value is an input of this call, alive until it returns.
+        let is_on_gpu = self.may_be_on_gpu() && unsafe { is_on_gpu(ort, value) };
+        Ok(Input { dims, element: Element::from_onnx(element), data, is_on_gpu })
+    }
+
+    /// Whether tensors may be in the memory of a GPU.
+    fn may_be_on_gpu(&self) -> bool {
+        self.subgraph.residence() == Residence::Gpu
     }
 }
 

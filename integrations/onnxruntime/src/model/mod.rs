@@ -8,6 +8,9 @@ pub use element::{Element, compute_type, half_to_f64};
 pub use read::{Source, of_fused, of_graph};
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::memory::Memory;
 
 /// The place of a value in [`Model::values`].
 pub type ValueId = usize;
@@ -53,11 +56,13 @@ pub struct Value {
     pub is_graph_output: bool,
 }
 
-/// Elements in ONNX Runtime's memory, which keeps constants in their place as long as a session lives.
+/// Elements in ONNX Runtime's memory, which keeps constants in their place as long as a session lives; or a copy of them.
 #[derive(Clone, Debug)]
 pub struct Kept {
     start: *const u8,
     bytes: usize,
+    /// The copy.
+    _own: Option<Arc<Memory>>,
 }
 
 // SAFETY: constants are never written.
@@ -71,12 +76,17 @@ impl Kept {
     /// # Safety
     /// There are so many bytes as long as this object, and none is written.
     pub unsafe fn new(start: *const u8, bytes: usize) -> Self {
-        Self { start, bytes }
+        Self { start, bytes, _own: None }
+    }
+
+    /// The first bytes of memory, of which there are so many.
+    pub fn of(memory: Arc<Memory>, bytes: usize) -> Self {
+        Self { start: memory.as_ptr(), bytes: bytes.min(memory.bytes()), _own: Some(memory) }
     }
 
     /// The elements as they lie in memory.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: whoever made the object said that the bytes are there.
+        // SAFETY: whoever made the object said that the bytes are there, or they are those of its own memory.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 }

@@ -47,14 +47,14 @@ opaque! {
     OrtKernelContext;
     /// A kind of memory.
     OrtMemoryInfo;
-    /// An allocator.
-    OrtAllocator;
-    /// Copies between devices.
-    OrtDataTransferImpl;
     /// A device's memory.
     OrtMemoryDevice;
     /// A stream of a device.
     OrtSyncStreamImpl;
+    /// The same as ONNX Runtime hands it out.
+    OrtSyncStream;
+    /// The options of a run.
+    OrtRunOptions;
     /// An event of a profile.
     OrtProfilingEvent;
     /// Where an execution provider's events go.
@@ -152,18 +152,23 @@ pub struct OrtEp {
         *mut *mut OrtNode,
     ) -> Status,
     pub release_node_compute_infos: unsafe extern "C" fn(*mut Self, *mut *mut OrtNodeComputeInfo, usize),
-    /// Members of version 23, all optional: preferred layout, conversion of layouts, dynamic options, start and end of a run, allocator,
-    /// stream.
-    pub optional: [*const c_void; 7],
+    /// Members of version 23, all optional: preferred layout, conversion of layouts, dynamic options, start of a run.
+    pub optional: [*const c_void; 4],
+    pub on_run_end: Option<unsafe extern "C" fn(*mut Self, *const OrtRunOptions, bool) -> Status>,
+    /// Members of version 23, both optional: allocator, stream.
+    pub allocators: [*const c_void; 2],
     pub compatibility: Option<unsafe extern "C" fn(*mut Self, *const OrtGraph) -> *const c_char>,
-    /// Members of versions 24 and 25, all optional: kernels, concurrent runs, synchronization.
-    pub kernels: [*const c_void; 3],
+    /// Members of version 24, both optional: kernels, concurrent runs.
+    pub kernels: [*const c_void; 2],
+    pub sync: Option<unsafe extern "C" fn(*mut Self) -> Status>,
     pub create_profiler: Option<unsafe extern "C" fn(*mut Self, *mut *mut OrtEpProfilerImpl) -> Status>,
     /// Members of version 26, all optional: four for captured graphs, resources.
     pub captured: [*const c_void; 5],
     pub on_session_initialization_end: Option<unsafe extern "C" fn(*mut Self) -> Status>,
-    /// Members of version 27, all optional: the device of memory, captured graphs.
-    pub later: [*const c_void; 2],
+    pub get_default_memory_device:
+        Option<unsafe extern "C" fn(*const Self, *mut *const OrtMemoryDevice) -> Status>,
+    /// A member of version 27, optional: the end of a captured graph.
+    pub later: [*const c_void; 1],
 }
 
 /// Hears of a profile's events, and hands out its own.
@@ -176,6 +181,36 @@ pub struct OrtEpProfilerImpl {
     pub start_event: unsafe extern "C" fn(*mut Self, u64) -> Status,
     pub stop_event: unsafe extern "C" fn(*mut Self, u64, *const OrtProfilingEvent) -> Status,
     pub end_profiling: unsafe extern "C" fn(*mut Self, *mut OrtProfilingEventsContainer) -> Status,
+}
+
+/// Hands out memory.
+#[repr(C)]
+#[expect(missing_docs, reason = "the names of the C interface")]
+pub struct OrtAllocator {
+    pub version: u32,
+    pub alloc: unsafe extern "C" fn(*mut Self, usize) -> *mut c_void,
+    pub free: unsafe extern "C" fn(*mut Self, *mut c_void),
+    pub info: unsafe extern "C" fn(*const Self) -> *const OrtMemoryInfo,
+    pub reserve: unsafe extern "C" fn(*mut Self, usize) -> *mut c_void,
+    /// Members of version 23, both optional: statistics, allocation on a stream.
+    pub optional: [*const c_void; 2],
+    pub shrink: Option<unsafe extern "C" fn(*mut Self) -> Status>,
+}
+
+/// Copies between devices.
+#[repr(C)]
+#[expect(missing_docs, reason = "the names of the C interface")]
+pub struct OrtDataTransferImpl {
+    pub ort_version_supported: u32,
+    pub release: unsafe extern "C" fn(*mut Self),
+    pub can_copy: unsafe extern "C" fn(*const Self, *const OrtMemoryDevice, *const OrtMemoryDevice) -> bool,
+    pub copy_tensors: unsafe extern "C" fn(
+        *mut Self,
+        *mut *const OrtValue,
+        *mut *mut OrtValue,
+        *mut *mut OrtSyncStream,
+        usize,
+    ) -> Status,
 }
 
 /// What executes one fused node.
@@ -197,5 +232,7 @@ const fn slots<T>() -> usize {
 const _: () = assert!(slots::<OrtEpFactory>() == 20);
 const _: () = assert!(slots::<OrtEp>() == 24);
 const _: () = assert!(slots::<OrtNodeComputeInfo>() == 3);
+const _: () = assert!(slots::<OrtAllocator>() == 7);
+const _: () = assert!(slots::<OrtDataTransferImpl>() == 3);
 const _: () = assert!(slots::<OrtEpProfilerImpl>() == 5);
 const _: () = assert!(size_of::<OrtNodeFusionOptions>() == 8);

@@ -95,7 +95,10 @@ table! {
         298 since 22 GetKeyValuePairs(pairs: *const OrtKeyValuePairs, keys: *mut *const *const c_char, values: *mut *const *const c_char, count: *mut usize);
         300 since 22 ReleaseKeyValuePairs(pairs: *mut OrtKeyValuePairs);
         307 since 22 HardwareDevice_Type(device: *const OrtHardwareDevice) -> c_int;
+        308 since 22 HardwareDevice_VendorId(device: *const OrtHardwareDevice) -> u32;
         317 since 22 GetEpApi() -> *const c_void;
+        318 since 23 GetTensorSizeInBytes(value: *const OrtValue, bytes: *mut usize) -> Status;
+        320 since 23 CreateMemoryInfo_V2(name: *const c_char, device: c_int, vendor: u32, number: i32, kind: c_int, alignment: usize, allocator: c_int, info: *mut *mut OrtMemoryInfo) -> Status;
         326 since 23 ValueInfo_GetInitializerValue(info: *const OrtValueInfo, value: *mut *const OrtValue) -> Status;
         330 since 23 ValueInfo_IsGraphOutput(info: *const OrtValueInfo, answer: *mut bool) -> Status;
         331 since 23 ValueInfo_IsConstantInitializer(info: *const OrtValueInfo, answer: *mut bool) -> Status;
@@ -136,6 +139,13 @@ table! {
     OrtEpApi {
         0 since 22 CreateEpDevice(factory: *mut OrtEpFactory, device: *const OrtHardwareDevice, metadata: *const OrtKeyValuePairs, options: *const OrtKeyValuePairs, made: *mut *mut OrtEpDevice) -> Status;
         2 since 23 EpGraphSupportInfo_AddNodesToFuse(info: *mut OrtEpGraphSupportInfo, nodes: *const *const OrtNode, count: usize, options: *const OrtNodeFusionOptions) -> Status;
+        5 since 23 EpDevice_AddAllocatorInfo(device: *mut OrtEpDevice, info: *const OrtMemoryInfo) -> Status;
+        6 since 23 MemoryInfo_GetMemoryDevice(info: *const OrtMemoryInfo) -> *const OrtMemoryDevice;
+        7 since 23 Value_GetMemoryDevice(value: *const OrtValue) -> *const OrtMemoryDevice;
+        8 since 23 MemoryDevice_AreEqual(a: *const OrtMemoryDevice, b: *const OrtMemoryDevice) -> bool;
+        9 since 23 MemoryDevice_GetDeviceType(device: *const OrtMemoryDevice) -> c_int;
+        16 since 24 CreateHardwareDevice(kind: c_int, vendor: u32, number: u32, name: *const c_char, metadata: *const OrtKeyValuePairs, device: *mut *mut OrtHardwareDevice) -> Status;
+        17 since 24 ReleaseHardwareDevice(device: *mut OrtHardwareDevice);
         65 since 25 CreateProfilingEvent(category: c_int, process: i32, thread: i32, name: *const c_char, begun: i64, duration: i64, keys: *const *const c_char, values: *const *const c_char, count: usize, event: *mut *mut OrtProfilingEvent) -> Status;
         66 since 25 ReleaseProfilingEvent(event: *mut OrtProfilingEvent);
         72 since 25 ProfilingEventsContainer_AddEvents(container: *mut OrtProfilingEventsContainer, events: *const *const OrtProfilingEvent, count: usize) -> Status;

@@ -1,0 +1,105 @@
+//! Hands out memory of the GPU.
+
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use hipdnn::hardware::DeviceMemory;
+
+use super::opened;
+use super::pool::{Block, Pool};
+use crate::failure::Failure;
+use crate::ort::*;
+
+/// An allocator. ONNX Runtime knows it by its first member.
+#[repr(C)]
+pub struct Allocator {
+    base: OrtAllocator,
+    ort: Ort,
+    info: *const OrtMemoryInfo,
+    pool: Mutex<Pool<DeviceMemory>>,
+}
+
+impl Block for DeviceMemory {
+    fn address(&self) -> usize {
+        self.as_ptr().expose_provenance()
+    }
+
+    fn bytes(&self) -> usize {
+        Self::bytes(self)
+    }
+}
+
+impl Allocator {
+    /// An allocator, owned by whoever calls until it is given to [`Allocator::release`]. The name of its memory lives longer.
+    pub fn create(ort: Ort, info: *const OrtMemoryInfo) -> *mut OrtAllocator {
+        let base = OrtAllocator {
+            version: ort.version,
+            alloc,
+            free,
+            info: get_info,
+            reserve: alloc,
+            optional: [ptr::null(); 2],
+            shrink: Some(shrink),
+        };
+        Box::into_raw(Box::new(Self { base, ort, info, pool: Mutex::default() })).cast()
+    }
+
+    /// Ends an allocator, with all of its memory.
+    ///
+    /// # Safety
+    /// The pointer is null or from [`Allocator::create`], and this is its last use.
+    pub unsafe fn release(allocator: *mut OrtAllocator) {
+        if !allocator.is_null() {
+            // SAFETY: the caller vouches for the pointer, which is that of the whole struct.
+            drop(unsafe { Box::from_raw(allocator.cast::<Self>()) });
+        }
+    }
+
+    fn alloc(&self, bytes: usize) -> *mut c_void {
+        let make = |bytes| DeviceMemory::new(opened()?, bytes).map_err(Failure::from);
+        let taken = self.pool.lock().unwrap_or_else(PoisonError::into_inner).take(bytes, make);
+        taken.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
+    }
+}
+
+unsafe fn of<'a>(allocator: *const OrtAllocator) -> &'a Allocator {
+    // SAFETY: ONNX Runtime passes what `Allocator::create` made, which lives until it is released; it is shared by threads.
+    unsafe { &*allocator.cast::<Allocator>() }
+}
+
+/// ONNX Runtime says how many bytes it did not get.
+unsafe extern "C" fn alloc(allocator: *mut OrtAllocator, bytes: usize) -> *mut c_void {
+    if bytes == 0 {
+        return ptr::null_mut();
+    }
+    // SAFETY: ONNX Runtime passes its allocator.
+    let allocator = unsafe { of(allocator) };
+    catch_unwind(AssertUnwindSafe(|| allocator.alloc(bytes))).unwrap_or(ptr::null_mut())
+}
+
+unsafe extern "C" fn free(allocator: *mut OrtAllocator, memory: *mut c_void) {
+    // SAFETY: ONNX Runtime passes its allocator.
+    let allocator = unsafe { of(allocator) };
+    let give_back = || {
+        let mut pool = allocator.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.give_back(memory.expose_provenance());
+    };
+    // A failure leaves nothing to do.
+    let _ = catch_unwind(AssertUnwindSafe(give_back));
+}
+
+unsafe extern "C" fn get_info(allocator: *const OrtAllocator) -> *const OrtMemoryInfo {
+    // SAFETY: ONNX Runtime passes its allocator.
+    unsafe { of(allocator) }.info
+}
+
+unsafe extern "C" fn shrink(allocator: *mut OrtAllocator) -> *mut OrtStatus {
+    // SAFETY: ONNX Runtime passes its allocator.
+    let allocator = unsafe { of(allocator) };
+    guard(allocator.ort, "Shrink", || {
+        allocator.pool.lock().unwrap_or_else(PoisonError::into_inner).shrink();
+        Ok(())
+    })
+}

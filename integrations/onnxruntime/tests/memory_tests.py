@@ -1,0 +1,172 @@
+"""Memory of a GPU that the application has: tensors bound there, and what passes from session to session without the host. Without a GPU
+that ONNX Runtime is told of: that the CPU alone is offered."""
+
+import json
+import os
+import sys
+import tempfile
+
+import numpy as np
+import onnxruntime as ort
+import provider
+from onnx import TensorProto, helper, numpy_helper
+
+GPUS = [device for device in provider.DEVICES if device.device.type == ort.OrtHardwareDeviceType.GPU]
+CPUS = [device for device in provider.DEVICES if device.device.type == ort.OrtHardwareDeviceType.CPU]
+# Products may be rounded to TF32.
+MOST = 5e-3
+
+
+def network(rows, seed=0):
+    """Softmax(relu(x * w + b) * v), with a table for its host to look into where there are indices."""
+    random = np.random.default_rng(seed)
+    weights = {"w": (16, 32), "b": (32,), "v": (32, 16)}
+    arrays = {name: random.standard_normal(dims).astype(np.float32) for name, dims in weights.items()}
+    arrays["table"] = random.standard_normal((2000, 16)).astype(np.float32)
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"]),
+        helper.make_node("Add", ["x", "rows"], ["s"]),
+        helper.make_node("MatMul", ["s", "w"], ["p"]),
+        helper.make_node("Add", ["p", "b"], ["q"]),
+        helper.make_node("Relu", ["q"], ["r"]),
+        helper.make_node("MatMul", ["r", "v"], ["t"]),
+        helper.make_node("Softmax", ["t"], ["y"], axis=-1),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 16]),
+        helper.make_tensor_value_info("ids", TensorProto.INT64, [rows]),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, 16])]
+    constants = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    graph = helper.make_graph(nodes, "network", inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString()
+
+
+def feeds(rows, seed=1):
+    random = np.random.default_rng(seed)
+    return {"x": random.standard_normal((rows, 16)).astype(np.float32), "ids": random.integers(0, 2000, rows)}
+
+
+def close(have, want):
+    gap = provider.difference(have, want)
+    assert gap < MOST, gap
+
+
+def on_gpu(array):
+    vendor = GPUS[0].device.vendor_id
+    value = ort.OrtValue.ortvalue_from_numpy(array, "gpu", 0, vendor_id=vendor)
+    assert value.device_name().lower() != "cpu", value.device_name()
+    return value
+
+
+def session(model, devices=None, **settings):
+    of = provider.options()
+    of.add_provider_for_devices(devices or provider.DEVICES, {"take": "all", **settings})
+    return ort.InferenceSession(model, of, enable_fallback=0)
+
+
+def test_bytes_come_back():
+    for dims in ((3, 5), (1,), (1000, 77), (0, 4)):
+        array = np.random.default_rng(2).standard_normal(dims).astype(np.float32)
+        assert np.array_equal(on_gpu(array).numpy(), array)
+
+
+def test_devices_say_what_computes():
+    model, given = network(6), feeds(6)
+    want = provider.plain(model).run(None, given)[0]
+    cases = [(GPUS, {}), (GPUS, {"device": "gpu"}), (provider.DEVICES, {"device": "gpu"}), (CPUS, {"device": "gpu"})]
+    for devices, settings in [*cases, (provider.DEVICES, {"device": "cpu"}), (CPUS, {}), (provider.DEVICES, {})]:
+        close(session(model, devices, **settings).run(None, given)[0], want)
+    try:
+        session(model, GPUS, device="cpu")
+    except Exception as error:
+        assert "no other device" in str(error), error
+    else:
+        raise AssertionError("a session of a GPU alone takes device=cpu")
+
+
+def test_tensors_are_bound_on_the_gpu():
+    for rows in (5, "rows"):
+        model, given = network(rows), feeds(5)
+        want = provider.plain(model).run(None, given)[0]
+        own = session(model, device="gpu")
+        binding = own.io_binding()
+        for name, array in given.items():
+            binding.bind_ortvalue_input(name, on_gpu(array))
+        out = on_gpu(np.zeros((5, 16), np.float32))
+        binding.bind_ortvalue_output("y", out)
+        for _ in range(3):
+            own.run_with_iobinding(binding)
+            close(out.numpy(), want)
+
+
+def test_outputs_stay_and_go_on():
+    """A tensor goes from session to session on the GPU, from the memory that the first one made."""
+    first, second, given = network("rows", 3), network("rows", 4), feeds(7)
+    middle = provider.plain(first).run(None, given)[0]
+    want = provider.plain(second).run(None, {"x": middle, "ids": given["ids"]})[0]
+    sessions = [session(model, device="gpu") for model in (first, second)]
+    value = on_gpu(given["x"])
+    for own in sessions:
+        binding = own.io_binding()
+        binding.bind_ortvalue_input("x", value)
+        binding.bind_cpu_input("ids", given["ids"])
+        vendor = GPUS[0].device.vendor_id
+        binding.bind_output("y", "gpu" if vendor != 0x10DE else "cuda", 0)
+        own.run_with_iobinding(binding)
+        value = binding.get_outputs()[0]
+        assert value.device_name().lower() != "cpu", value.device_name()
+    close(value.numpy(), want)
+
+
+def test_subgraphs_with_nodes_of_others_between():
+    """A node that is left to the CPU between two subgraphs: ONNX Runtime copies there and back, and nowhere else."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Tanh", ["a"], ["b"]),
+        helper.make_node("TopK", ["b", "k"], ["c", "at"], axis=-1),
+        helper.make_node("Exp", ["c"], ["y"]),
+    ]
+    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 16])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "between", values, outputs, [numpy_helper.from_array(np.array([4]), "k")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString()
+    given = {"x": np.random.default_rng(5).standard_normal((9, 16)).astype(np.float32)}
+    with tempfile.TemporaryDirectory() as folder:
+        of = provider.options()
+        of.enable_profiling, of.profile_file_prefix = True, os.path.join(folder, "profile")
+        of.add_provider_for_devices(provider.DEVICES, {"take": "all", "device": "gpu"})
+        own = ort.InferenceSession(model, of, enable_fallback=0)
+        close(own.run(None, given)[0], provider.plain(model).run(None, given)[0])
+        with open(own.end_profiling(), encoding="utf-8") as file:
+            events = [event.get("args", {}).get("op_name", "") for event in json.load(file)]
+    copies = sorted(name for name in events if name.startswith("Memcpy"))
+    assert copies == ["MemcpyFromHost", "MemcpyToHost"], copies
+
+
+def test_sessions_come_and_go():
+    for turn in range(12):
+        rows = 4 + turn % 3
+        model, given = network("rows", turn), feeds(rows, turn)
+        close(session(model, device="gpu").run(None, given)[0], provider.plain(model).run(None, given)[0])
+
+
+def main():
+    if not GPUS:
+        assert len(CPUS) == 1
+        print("left out: no GPU that ONNX Runtime is told of")
+        return 0
+    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
+    failed = 0
+    for name, test in tests:
+        try:
+            test()
+        except Exception as error:
+            failed += 1
+            print(f"FAILED {name}: {type(error).__name__}: {str(error)[:800]}")
+    print(f"{len(tests) - failed} of {len(tests)} passed with ONNX Runtime {ort.__version__}")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
