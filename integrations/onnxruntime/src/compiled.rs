@@ -205,6 +205,8 @@ impl Subgraph {
             data: graphs.data,
             copies,
         };
+        // Held until all stages have theirs.
+        let _plans = if on_gpu { division::plan_together(self, &graphs.stages) } else { Vec::new() };
         for stage in graphs.stages {
             prepared.stages.push(match stage.work {
                 Work::Host { host, reads, writes } => {

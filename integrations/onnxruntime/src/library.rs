@@ -22,8 +22,9 @@ pub struct Library {
 /// A folder with a library to use in place of the one beside this file.
 const VARIABLE: &str = "HIPDNN_BACKEND_LIBRARY_PATH";
 
-/// NVIDIA's engine of generated kernels.
+/// NVIDIA's engine of generated kernels, and that of cuDNN.
 const GENERATED: &str = "NVRTC_ENGINE";
+const CUDNN: &str = "CUDNN_ENGINE";
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
@@ -96,7 +97,13 @@ impl Library {
             ))),
             ([engine, ..], Device::Cpu) => Ok(Engines::One(engine.id)),
             (_, Device::Gpu) => match Gpu::find() {
-                Ok(gpu) => Ok(Engines::OfGpu(gpu, chosen, Arc::default())),
+                Ok(gpu) => {
+                    let explains = options.report.is_some();
+                    Ok(Engines::OfGpu(
+                        gpu,
+                        Arc::new(OfGpu { engines: chosen, explains, known: Mutex::default() }),
+                    ))
+                }
                 Err(error) => Err(Failure::argument(format!("option device: is \"gpu\", and {error}"))),
             },
         }
@@ -108,8 +115,18 @@ impl Library {
 pub enum Engines {
     /// One, on the application's memory.
     One(i64),
-    /// Whichever of these the library finds best for a graph, on the memory of a GPU; and whether they compute graphs, by their text.
-    OfGpu(Gpu, Vec<EngineInfo>, Arc<Mutex<HashMap<String, bool>>>),
+    /// Whichever of these the library finds best for a graph, on the memory of a GPU.
+    OfGpu(Gpu, Arc<OfGpu>),
+}
+
+/// The engines of a GPU.
+#[derive(Debug)]
+pub struct OfGpu {
+    engines: Vec<EngineInfo>,
+    /// Whether somebody reads why graphs are refused. The library has words for that in its log alone.
+    explains: bool,
+    /// Whether they compute graphs, by their text.
+    known: Mutex<HashMap<String, bool>>,
 }
 
 impl Engines {
@@ -121,19 +138,24 @@ impl Engines {
         }
     }
 
+    /// Whether cuDNN is among them.
+    pub fn has_cudnn(&self) -> bool {
+        matches!(self, Self::OfGpu(_, own) if own.engines.iter().any(|engine| engine.name == CUDNN))
+    }
+
     /// The engine of generated kernels, where it computes a graph: the best one for what memory bounds. It says so at once, while cuDNN
     /// compiles a kernel to know.
     fn generated(&self, graph: &OperationGraph, is_bound_by_memory: bool) -> Option<Engine> {
-        let Self::OfGpu(_, own, _) = self else { return None };
-        let engine = own.iter().find(|engine| is_bound_by_memory && engine.name == GENERATED)?;
+        let Self::OfGpu(_, own) = self else { return None };
+        let engine = own.engines.iter().find(|engine| is_bound_by_memory && engine.name == GENERATED)?;
         Engine::new(graph, engine.id).ok()
     }
 
     /// Those of a GPU that can compute a graph, best first.
     fn offered(&self, graph: &OperationGraph) -> Result<Vec<i64>> {
-        let Self::OfGpu(_, own, _) = self else { return Ok(Vec::new()) };
+        let Self::OfGpu(_, own) = self else { return Ok(Vec::new()) };
         let offer = graph.offer()?;
-        let is_own = |id: &i64| own.iter().any(|engine| engine.id == *id);
+        let is_own = |id: &i64| own.engines.iter().any(|engine| engine.id == *id);
         Ok(offer.engines.into_iter().filter(is_own).collect())
     }
 
@@ -150,8 +172,8 @@ impl Engines {
 
     /// Whether they compute the graph of a text, which `ask` is asked once.
     pub fn known(&self, text: &str, ask: impl FnOnce() -> bool) -> bool {
-        let Self::OfGpu(_, _, answers) = self else { return ask() };
-        let answers = || answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let Self::OfGpu(_, own) = self else { return ask() };
+        let answers = || own.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = answers().get(text) {
             return *answer;
         }
@@ -165,7 +187,7 @@ impl Engines {
         match self {
             Self::One(id) => Engine::new(graph, *id).map(|_| ()).map_err(Failure::from),
             Self::OfGpu(..) if self.accept(graph, false) => Ok(()),
-            Self::OfGpu(_, own, _) => Err(refusal(graph, own)),
+            Self::OfGpu(_, own) => Err(refusal(graph, own)),
         }
     }
 
@@ -181,7 +203,7 @@ impl Engines {
                 let engine = Engine::new(graph, *id)?;
                 return Ok(ExecutionPlan::new(&EngineConfig::new(&engine, settings)?)?);
             }
-            Self::OfGpu(_, own, _) => own,
+            Self::OfGpu(_, own) => own,
         };
         if let Some(engine) = self.generated(graph, is_bound_by_memory)
             && let Ok(plan) = ExecutionPlan::new(&EngineConfig::new(&engine, &[])?)
@@ -196,10 +218,14 @@ impl Engines {
 }
 
 /// Why engines of a GPU do not compute a graph.
-fn refusal(graph: &OperationGraph, engines: &[EngineInfo]) -> Failure {
+fn refusal(graph: &OperationGraph, own: &OfGpu) -> Failure {
+    let text = "no engine of the GPU computes it";
+    if !own.explains {
+        return Failure::ep(format!("{text}; a session with the option report says why"));
+    }
     let reason = |engine: &EngineInfo| format!("{}: {}", engine.name, graph.reason(engine, ""));
-    let reasons: Vec<String> = engines.iter().map(reason).collect();
-    Failure::ep(format!("no engine of the GPU computes it: {}", reasons.join("; ")))
+    let reasons: Vec<String> = own.engines.iter().map(reason).collect();
+    Failure::ep(format!("{text}: {}", reasons.join("; ")))
 }
 
 /// The folder of the file that has this code.

@@ -1,5 +1,7 @@
 """Networks by PyTorch's functions, node by node, on a GPU: what the provider is measured beside where ONNX Runtime has no provider for one."""
 
+import functools
+
 import onnx
 import torch
 from onnx import helper, numpy_helper
@@ -23,7 +25,7 @@ def conv(of, x, w, b=None):
 
 def max_pool(of, x):
     x, padding = padded(of, x, float("-inf"))
-    return functional.max_pool2d(x, of["kernel_shape"], of.get("strides"), padding)
+    return functional.max_pool2d(x, of["kernel_shape"], of.get("strides", 1), padding)
 
 
 def batch_norm(of, x, scale, bias, mean, variance):
@@ -67,7 +69,7 @@ FUNCTIONS = {
     "Softmax": lambda of, x: torch.softmax(x, of.get("axis", -1)),
     "Sub": lambda of, x, y: x - y,
     "Transpose": lambda of, x: x.permute(of["perm"]),
-    "Unsqueeze": lambda of, x, axes: x.unsqueeze(axes[0]),
+    "Unsqueeze": lambda of, x, axes: functools.reduce(torch.unsqueeze, sorted(axes), x),
 }
 
 # Operands that say how, not what: they stay lists.

@@ -140,15 +140,18 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
         });
         if name == RELEASES[1].0 {
             let words = if whole { ON_GPU.as_slice() } else { ON_GPU.split_at(3).0 };
-            steps.run("ONNX's tests on the stand-in for a GPU", || {
-                let folder = workspace.scratch("ort-standins");
-                nvidia::standins(workspace, &folder, &[])?;
-                let mut nodes = script(workspace, &environment, stage, "node_tests.py", words);
-                nodes
+            let folder = workspace.scratch("ort-standins");
+            let on_standins = |name: &str, options: &[&str]| {
+                let mut python = script(workspace, &environment, stage, name, options);
+                python
                     .env("LD_LIBRARY_PATH", &folder)
                     .env("HIPDNN_ORT_DEVICE", "gpu")
                     .env("HIPDNN_DISABLE_CACHE", "1");
-                let out = run(&mut nodes)?;
+                run(&mut python)
+            };
+            steps.run("ONNX's tests on the stand-in for a GPU", || {
+                nvidia::standins(workspace, &folder, &[])?;
+                let out = on_standins("node_tests.py", words)?;
                 Ok(out
                     .lines()
                     .filter(|line| line.ends_with(" passed"))
@@ -156,11 +159,13 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
                     .collect::<Vec<_>>()
                     .join(","))
             });
+            steps.run("memory of the stand-in for a GPU", || Ok(last(&on_standins("memory_tests.py", &[])?)));
         }
         steps
             .run(&format!("the example in C++ with {name}"), || example::run(workspace, &environment, stage));
         if whole {
             steps.run(&format!("networks on a GPU with {name}"), || Ok(last(&python("gpu_tests.py", &[])?)));
+            steps.run(&format!("memory of a GPU with {name}"), || Ok(last(&python("memory_tests.py", &[])?)));
             steps.run(&format!("networks with {name}"), || {
                 let out = python("network_tests.py", &[])?;
                 Ok(format!("{} networks", out.lines().filter(|line| line.contains("subgraphs")).count()))

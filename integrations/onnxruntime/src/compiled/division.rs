@@ -1,13 +1,18 @@
 //! Which graphs engines compute, and a program as its engines divide it.
 
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use hipdnn::graph::{Graph, Operation};
-use hipdnn::{GraphBuilder, OperationGraph};
+use hipdnn::graph::{DataType, Graph, Node, Operation, PointwiseMode};
+use hipdnn::{ExecutionPlan, GraphBuilder, OperationGraph};
 
+use super::Subgraph;
 use crate::failure::Result;
 use crate::library::{Engines, Library};
-use crate::lowering::{Graphs, Place, Program, Work};
+use crate::lowering::{Graphs, Place, Program, Stage, Work};
+
+/// The most threads that make plans.
+const MOST_THREADS: usize = 8;
 
 /// Asks engines whether they compute the graphs of a program.
 pub fn check(library: &Library, engines: &Engines, graphs: &Graphs) -> Result<()> {
@@ -23,10 +28,37 @@ pub fn check(library: &Library, engines: &Engines, graphs: &Graphs) -> Result<()
 
 /// Whether engines of a GPU compute a graph, or one that is alike.
 fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> bool {
+    if engines.has_cudnn() && is_convolution_with_more(graph) && !is_one_function(graph) {
+        return false;
+    }
     let (plain, _) = plain(graph);
     let is_bound = is_bound_by_memory(&plain);
     let ask = || with_graph(library, &plain, |graph| Ok(engines.accept(graph, is_bound))).unwrap_or(false);
     engines.known(&key(&plain), ask)
+}
+
+/// Whether cuDNN has a function for a convolution of single precision with what follows it: a bias and a ReLU. It divides all others, and
+/// compiles kernels for what it divides, which generated ones are faster than.
+fn is_one_function(graph: &Graph) -> bool {
+    let mut sums = 0;
+    let is_in_it = |node: &Node| match &node.operation {
+        Operation::Pointwise(of) => {
+            sums += usize::from(of.operation == PointwiseMode::Add);
+            matches!(of.operation, PointwiseMode::Add | PointwiseMode::ReluFwd)
+        }
+        _ => true,
+    };
+    graph.nodes.iter().all(is_in_it) && sums < 2
+}
+
+/// Whether a graph is of a convolution and something else, in single precision.
+fn is_convolution_with_more(graph: &Graph) -> bool {
+    let is_convolution = |node: &Node| {
+        matches!(node.operation, Operation::ConvolutionForward(_) | Operation::ConvolutionBackwardData(_))
+    };
+    graph.nodes.len() > 1
+        && graph.nodes.iter().any(is_convolution)
+        && graph.tensors.iter().all(|tensor| tensor.data_type == DataType::Float)
 }
 
 /// Whether a graph does little with each element that it reads.
@@ -97,12 +129,76 @@ pub fn as_planned(graph: &Graph, bindings: Vec<(i64, Place)>) -> (Graph, Vec<(i6
     (graph, numbered.collect())
 }
 
+/// Makes the plans of all stages of a program on a GPU, several at a time: each compiles kernels. What fails is told when its stage
+/// asks for its plan.
+pub fn plan_together(subgraph: &Subgraph, stages: &[Stage]) -> Vec<Arc<ExecutionPlan>> {
+    let mut wanted = HashMap::new();
+    for stage in stages {
+        if let Work::Graph { graph, constant_weights, .. } = &stage.work {
+            let (graph, _) = plain(graph);
+            wanted.insert(key(&graph), (graph, *constant_weights));
+        }
+    }
+    let (wanted, made) = (Mutex::new(wanted.into_values()), Mutex::new(Vec::new()));
+    let work = || {
+        loop {
+            let next = wanted.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((graph, constant_weights)) = next else { break };
+            if let Ok(plan) = subgraph.stage(graph, constant_weights, "") {
+                made.lock().unwrap_or_else(PoisonError::into_inner).push(plan);
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    made.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
-    use hipdnn::graph::operation::Pointwise;
-    use hipdnn::graph::{DataType, Node, PointwiseMode, Tensor};
+    use hipdnn::graph::operation::{ConvolutionForward, Pointwise};
+    use hipdnn::graph::{ConvMode, Tensor};
 
     use super::*;
+
+    #[test]
+    fn convolutions_take_along_a_bias_and_a_relu() {
+        let pointwise = |mode, b| Pointwise::new(mode, 3, b, 4).into();
+        let graph = |more: &[PointwiseMode], kind| {
+            let conv = ConvolutionForward {
+                x: 1,
+                w: 2,
+                y: 3,
+                pre_padding: vec![0],
+                post_padding: vec![0],
+                stride: vec![1],
+                dilation: vec![1],
+                conv_mode: ConvMode::CrossCorrelation,
+            };
+            let of = |mode: &PointwiseMode| pointwise(*mode, (*mode == PointwiseMode::Add).then_some(5));
+            let operations = std::iter::once(conv.into()).chain(more.iter().map(of));
+            let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
+            let tensors = vec![Tensor::new(1, kind, &[2, 3], &[3, 1])];
+            Graph { nodes: operations.map(node).collect(), tensors, ..Graph::default() }
+        };
+        let [add, relu, swish] = [PointwiseMode::Add, PointwiseMode::ReluFwd, PointwiseMode::SwishFwd];
+        let is_left_alone = |more: &[PointwiseMode], kind| {
+            let graph = graph(more, kind);
+            is_convolution_with_more(&graph) && !is_one_function(&graph)
+        };
+        for more in [&[][..], &[add], &[add, relu]] {
+            assert!(!is_left_alone(more, DataType::Float), "{more:?}");
+        }
+        for more in [&[add, swish][..], &[add, add, relu], &[swish]] {
+            assert!(is_left_alone(more, DataType::Float), "{more:?}");
+            assert!(!is_left_alone(more, DataType::Half), "{more:?}");
+        }
+    }
 
     #[test]
     fn layers_are_alike_whatever_their_names_and_numbers_are() {
