@@ -206,15 +206,26 @@ impl Engines {
             Self::OfGpu(_, own) => own,
         };
         if let Some(engine) = self.generated(graph, is_bound_by_memory)
-            && let Ok(plan) = ExecutionPlan::new(&EngineConfig::new(&engine, &[])?)
+            && let Ok(plan) = plan_with(&engine, settings)
         {
             return Ok(plan);
         }
-        match self.offered(graph)?.as_slice() {
-            [] => Err(refusal(graph, own)),
-            some => Ok(ExecutionPlan::of_first(graph, some)?.0),
+        let offered = self.offered(graph)?;
+        let mut plans = offered.iter().map(|id| plan_with(&Engine::new(graph, *id)?, settings));
+        match plans.next() {
+            None => Err(refusal(graph, own)),
+            // Another engine may do where the best one fails, whose words are told where none does.
+            Some(first) => first.or_else(|failure| plans.find_map(Result::ok).ok_or(failure)),
         }
     }
+}
+
+/// A plan of an engine, with those knobs that it has: the engines of a GPU share the settings of a session.
+fn plan_with(engine: &Engine, settings: &[KnobSetting]) -> Result<ExecutionPlan> {
+    let known = if settings.is_empty() { Vec::new() } else { engine.knobs()? };
+    let own = settings.iter().filter(|setting| known.iter().any(|knob| knob.id == setting.id));
+    let own: Vec<KnobSetting> = own.cloned().collect();
+    Ok(ExecutionPlan::new(&EngineConfig::new(engine, &own)?)?)
 }
 
 /// Why engines of a GPU do not compute a graph.

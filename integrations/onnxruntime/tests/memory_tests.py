@@ -144,6 +144,19 @@ def test_subgraphs_with_nodes_of_others_between():
     assert copies == ["MemcpyFromHost", "MemcpyToHost"], copies
 
 
+def test_knobs_reach_engines():
+    model, given = network(6), feeds(6)
+    want = provider.plain(model).run(None, given)[0]
+    # Each engine takes its own of them.
+    close(session(model, device="gpu", knobs="rtc.share_rows=0,cudnn.tf32=0").run(None, given)[0], want)
+    try:
+        session(model, device="gpu", knobs="rtc.share_rows=7")
+    except Exception as error:
+        assert "share_rows" in str(error), error
+    else:
+        raise AssertionError("a knob out of its range is taken")
+
+
 def test_sessions_come_and_go():
     for turn in range(12):
         rows = 4 + turn % 3
