@@ -7,6 +7,7 @@ use hipdnn::graph::{PointwiseMode as Mode, ReductionMode};
 
 use super::Cost::Light;
 use super::layout::joined;
+use super::reduce::softmax_of;
 use super::{Operator, axis, floats, microsoft, onnx};
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Constant, Element, Node};
@@ -20,6 +21,7 @@ pub const OPERATORS: &[Operator] = &[
     microsoft("QLinearAdd", Light, |n, l| binary(n, l, Mode::Add)),
     microsoft("QLinearMul", Light, |n, l| binary(n, l, Mode::Mul)),
     microsoft("QLinearSigmoid", Light, |n, l| unary(n, l, Mode::SigmoidFwd)),
+    microsoft("QLinearSoftmax", Light, softmax),
     microsoft("QLinearLeakyRelu", Light, |n, l| unary(n, l, Mode::ReluFwd)),
     microsoft("QLinearConcat", Light, concat),
     microsoft("QLinearGlobalAveragePool", Light, global_average_pool),
@@ -323,6 +325,15 @@ fn unary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
     let x = operand(node, lowering, [0, 1, 2], -1)?;
     let slope = (mode == Mode::ReluFwd).then(|| node.float("alpha", 0.01));
     let y = lowering.map_with(mode, &[&x], x.element, |of| of.relu_lower_clip_slope = slope)?;
+    result(node, lowering, 3, &y)
+}
+
+/// Along one axis for versions of Softmax from 13 on, before that all from one on.
+fn softmax(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering, [0, 1, 2], -1)?;
+    let first = axis(node.int("axis", -1), x.rank())?;
+    let end = if node.int("opset", 13) >= 13 { first + 1 } else { x.rank() };
+    let y = softmax_of(lowering, &x, &(first..end).collect::<Vec<_>>())?;
     result(node, lowering, 3, &y)
 }
 
