@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use hipdnn_plugin_sdk::dynlib::{Error, Library};
 use serde::Serialize;
 
-pub use memory::{DeviceMemory, Gpu};
+pub use memory::{DeviceMemory, Gpu, HostMemory};
 
 /// A library that engines look for.
 #[derive(Debug, Serialize)]

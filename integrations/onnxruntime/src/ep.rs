@@ -69,12 +69,9 @@ impl Ep {
             get_capability,
             compile,
             release_node_compute_infos,
-            optional: [ptr::null(); 4],
-            on_run_end: memory.map(|_| on_run_end as _),
-            allocators: [ptr::null(); 2],
+            optional: [ptr::null(); 7],
             compatibility: Some(compatibility),
-            kernels: [ptr::null(); 2],
-            sync: memory.map(|_| sync as _),
+            kernels: [ptr::null(); 3],
             create_profiler: Some(create_profiler),
             captured: [ptr::null(); 5],
             on_session_initialization_end: Some(on_session_initialization_end),
@@ -344,25 +341,6 @@ unsafe extern "C" fn create_profiler(ep: *mut OrtEp, made: *mut *mut OrtEpProfil
         unsafe { made.write(profile::create(ep.ort)) };
         Ok(())
     })
-}
-
-/// Waits for what was put on the GPU, so that whoever has the memory of an output may read it by other means.
-fn wait(ep: &Ep, during: &str) -> *mut OrtStatus {
-    guard(ep.ort, during, || match ep.engines.gpu() {
-        Some(gpu) => gpu.synchronize().map_err(Failure::from),
-        None => Ok(()),
-    })
-}
-
-unsafe extern "C" fn on_run_end(ep: *mut OrtEp, _: *const OrtRunOptions, is_wanted: bool) -> *mut OrtStatus {
-    // SAFETY: ONNX Runtime passes its provider.
-    let ep = unsafe { of(ep) };
-    if is_wanted { wait(ep, "OnRunEnd") } else { ptr::null_mut() }
-}
-
-unsafe extern "C" fn sync(ep: *mut OrtEp) -> *mut OrtStatus {
-    // SAFETY: ONNX Runtime passes its provider.
-    wait(unsafe { of(ep) }, "Sync")
 }
 
 unsafe extern "C" fn get_default_memory_device(

@@ -172,12 +172,12 @@ unsafe extern "C" fn get_supported_devices(
                 Some(device) => device,
                 None => whole.keep(side.hardware()?),
             };
-            let status = {
-                let offered = offer(device)?;
-                // SAFETY: the device was just made, and the name of the memory lives as long as the factory.
-                unsafe { ort.ep.EpDevice_AddAllocatorInfo(offered, side.info()) }
-            };
-            ort.check(status, "EpDevice_AddAllocatorInfo")?;
+            let offered = offer(device)?;
+            for info in side.infos() {
+                // SAFETY: the device was just made, and the names of the memory live as long as the factory.
+                let status = unsafe { ort.ep.EpDevice_AddAllocatorInfo(offered, info) };
+                ort.check(status, "EpDevice_AddAllocatorInfo")?;
+            }
         }
         // SAFETY: the output was checked above.
         unsafe { number.write(found) };
@@ -271,7 +271,12 @@ unsafe extern "C" fn create_allocator(
     made: *mut *mut OrtAllocator,
 ) -> *mut OrtStatus {
     let make = |factory: &Factory| match factory.side() {
-        Some(side) if !memory.is_null() => Allocator::create(factory.ort, side.info()),
+        Some(side) if !memory.is_null() => {
+            // SAFETY: ONNX Runtime passes the name of one of both kinds of memory.
+            let is_of_host = unsafe { side.is_of_host(memory) };
+            let [own, host] = side.infos();
+            Allocator::create(factory.ort, if is_of_host { host } else { own }, is_of_host)
+        }
         _ => ptr::null_mut(),
     };
     // SAFETY: ONNX Runtime passes its factory and a valid output or null.
@@ -288,7 +293,7 @@ unsafe extern "C" fn create_data_transfer(
     made: *mut *mut OrtDataTransferImpl,
 ) -> *mut OrtStatus {
     let make = |factory: &Factory| match factory.side() {
-        Some(side) => Transfer::create(factory.ort, side.memory()),
+        Some(side) => Transfer::create(factory.ort, side.memories()),
         None => ptr::null_mut(),
     };
     // SAFETY: ONNX Runtime passes its factory and a valid output or null.

@@ -65,6 +65,13 @@ def session(model, devices=None, **settings):
     return ort.InferenceSession(model, of, enable_fallback=0)
 
 
+def test_memory_has_names():
+    kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    infos = [GPUS[0].memory_info(kind) for kind in kinds]
+    assert [info.device_mem_type for info in infos] == list(kinds)
+    assert not any(device.memory_info(kind) for device in CPUS for kind in kinds)
+
+
 def test_bytes_come_back():
     for dims in ((3, 5), (1,), (1000, 77), (0, 4)):
         array = np.random.default_rng(2).standard_normal(dims).astype(np.float32)

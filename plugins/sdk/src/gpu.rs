@@ -99,6 +99,53 @@ impl Gpu {
         }
     }
 
+    /// Allocates memory of the host that the device reaches, which is copied faster than other memory; to be given to [`Gpu::free_host`]
+    /// once.
+    ///
+    /// # Errors
+    /// The library's, and that it has no such function.
+    pub fn allocate_host(&self, bytes: usize) -> Result<*mut c_void, PluginError> {
+        let lacks = |function: &str| PluginError::internal(format!("the GPU's library has no {function}"));
+        let (bytes, mut pointer) = (bytes.max(1), std::ptr::null_mut());
+        match self {
+            Self::Hip(hip) => {
+                let allocate = hip.hipHostMalloc.ok_or_else(|| lacks("hipHostMalloc"))?;
+                // SAFETY: the output is valid, and 0 is no flag.
+                hip.check("hipHostMalloc", unsafe { allocate(&mut pointer, bytes, 0) })?;
+            }
+            Self::Cuda(device) => {
+                let _entered = device.enter()?;
+                let allocate = device.cuda.cuMemHostAlloc.ok_or_else(|| lacks("cuMemHostAlloc"))?;
+                // SAFETY: the output is valid, and 0 is no flag.
+                device.cuda.check("cuMemHostAlloc", unsafe { allocate(&mut pointer, bytes, 0) })?;
+            }
+        }
+        Ok(pointer)
+    }
+
+    /// Frees memory of the host that the device reaches.
+    ///
+    /// # Safety
+    /// `pointer` is from [`Gpu::allocate_host`] of this GPU and not freed, and no work is left that uses it.
+    pub unsafe fn free_host(&self, pointer: *mut c_void) {
+        match self {
+            Self::Hip(hip) => {
+                if let Some(free) = hip.hipHostFree {
+                    // SAFETY: the pointer is such memory that is not freed. A failure leaves nothing to do.
+                    unsafe { free(pointer) };
+                }
+            }
+            Self::Cuda(device) => {
+                // Where the context cannot be entered, the thread's own may do.
+                let _entered = device.enter();
+                if let Some(free) = device.cuda.cuMemFreeHost {
+                    // SAFETY: the pointer is such memory that is not freed. A failure leaves nothing to do.
+                    unsafe { free(pointer) };
+                }
+            }
+        }
+    }
+
     /// Copies bytes to the device, and waits.
     ///
     /// # Errors
@@ -266,6 +313,13 @@ mod tests {
                 let sent: Vec<u8> = (0..=255).collect();
                 let mut back = vec![0; 256];
                 let [memory, copy] = [256, 256].map(|bytes| gpu.allocate(bytes).unwrap());
+                if let Ok(pinned) = gpu.allocate_host(256) {
+                    // SAFETY: the memory has 256 bytes, is the host's, and is freed once.
+                    unsafe {
+                        pinned.cast::<u8>().write_bytes(7, 256);
+                        gpu.free_host(pinned);
+                    }
+                }
                 // SAFETY: each memory has 256 bytes and is freed once.
                 unsafe {
                     gpu.upload(memory, &sent).unwrap();

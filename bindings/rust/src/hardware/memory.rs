@@ -11,6 +11,54 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug)]
 pub struct Gpu(gpu::Gpu);
 
+/// Bytes of the host's memory that a GPU reaches, which are copied faster than others; freed with this object.
+pub struct HostMemory {
+    gpu: Gpu,
+    start: *mut c_void,
+    bytes: usize,
+}
+
+// SAFETY: the memory belongs to this object alone, and HIP and CUDA take calls from any thread.
+unsafe impl Send for HostMemory {}
+// SAFETY: through a shared reference only the address is had.
+unsafe impl Sync for HostMemory {}
+
+impl fmt::Debug for HostMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostMemory({} bytes at {:?})", self.bytes, self.start)
+    }
+}
+
+impl HostMemory {
+    /// So many bytes, whose values are not known.
+    ///
+    /// # Errors
+    /// The driver's, where there are not as many.
+    pub fn new(gpu: Gpu, bytes: usize) -> Result<Self> {
+        let start = gpu.0.allocate_host(bytes);
+        let start = start
+            .map_err(|error| failed(&format!("allocating {bytes} bytes that the GPU reaches"), &error))?;
+        Ok(Self { gpu, start, bytes })
+    }
+
+    /// The address of the first byte, on the host.
+    pub fn as_ptr(&self) -> *mut c_void {
+        self.start
+    }
+
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // SAFETY: the memory is that of this GPU, and this is its last use; copies of this crate are done when they return.
+        unsafe { self.gpu.0.free_host(self.start) };
+    }
+}
+
 /// Bytes of a GPU's memory, freed with this object.
 pub struct DeviceMemory {
     gpu: Gpu,

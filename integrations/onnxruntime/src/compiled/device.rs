@@ -266,6 +266,10 @@ impl Run<'_> {
                 }
             }
         }
+        // ONNX Runtime takes results for done, and others read them by streams of their own.
+        if self.outputs.iter().any(|output| output.is_on_gpu) {
+            self.on_gpu.gpu.synchronize()?;
+        }
         Ok(())
     }
 

@@ -1,15 +1,15 @@
-//! Hands out memory of the GPU.
+//! Hands out memory of the GPU, or of the host that the GPU reaches.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use hipdnn::hardware::DeviceMemory;
+use hipdnn::hardware::{DeviceMemory, HostMemory};
 
 use super::opened;
 use super::pool::{Block, Pool};
-use crate::failure::Failure;
+use crate::failure::Result;
 use crate::ort::*;
 
 /// An allocator. ONNX Runtime knows it by its first member.
@@ -18,22 +18,46 @@ pub struct Allocator {
     base: OrtAllocator,
     ort: Ort,
     info: *const OrtMemoryInfo,
-    pool: Mutex<Pool<DeviceMemory>>,
+    is_of_host: bool,
+    pool: Mutex<Pool<Memory>>,
 }
 
-impl Block for DeviceMemory {
+enum Memory {
+    OfGpu(DeviceMemory),
+    OfHost(HostMemory),
+}
+
+impl Memory {
+    fn new(is_of_host: bool, bytes: usize) -> Result<Self> {
+        let gpu = opened()?;
+        Ok(if is_of_host {
+            Self::OfHost(HostMemory::new(gpu, bytes)?)
+        } else {
+            Self::OfGpu(DeviceMemory::new(gpu, bytes)?)
+        })
+    }
+}
+
+impl Block for Memory {
     fn address(&self) -> usize {
-        self.as_ptr().expose_provenance()
+        let start = match self {
+            Self::OfGpu(memory) => memory.as_ptr(),
+            Self::OfHost(memory) => memory.as_ptr(),
+        };
+        start.expose_provenance()
     }
 
     fn bytes(&self) -> usize {
-        Self::bytes(self)
+        match self {
+            Self::OfGpu(memory) => memory.bytes(),
+            Self::OfHost(memory) => memory.bytes(),
+        }
     }
 }
 
 impl Allocator {
     /// An allocator, owned by whoever calls until it is given to [`Allocator::release`]. The name of its memory lives longer.
-    pub fn create(ort: Ort, info: *const OrtMemoryInfo) -> *mut OrtAllocator {
+    pub fn create(ort: Ort, info: *const OrtMemoryInfo, is_of_host: bool) -> *mut OrtAllocator {
         let base = OrtAllocator {
             version: ort.version,
             alloc,
@@ -43,7 +67,7 @@ impl Allocator {
             optional: [ptr::null(); 2],
             shrink: Some(shrink),
         };
-        Box::into_raw(Box::new(Self { base, ort, info, pool: Mutex::default() })).cast()
+        Box::into_raw(Box::new(Self { base, ort, info, is_of_host, pool: Mutex::default() })).cast()
     }
 
     /// Ends an allocator, with all of its memory.
@@ -58,7 +82,7 @@ impl Allocator {
     }
 
     fn alloc(&self, bytes: usize) -> *mut c_void {
-        let make = |bytes| DeviceMemory::new(opened()?, bytes).map_err(Failure::from);
+        let make = |bytes| Memory::new(self.is_of_host, bytes);
         let taken = self.pool.lock().unwrap_or_else(PoisonError::into_inner).take(bytes, make);
         taken.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
     }

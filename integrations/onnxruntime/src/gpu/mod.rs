@@ -20,6 +20,8 @@ pub use transfer::Transfer;
 pub const GPU: c_int = 1;
 /// `OrtDeviceMemoryType_DEFAULT`.
 const DEFAULT: c_int = 0;
+/// `OrtDeviceMemoryType_HOST_ACCESSIBLE`.
+const HOST_ACCESSIBLE: c_int = 5;
 /// `OrtDeviceAllocator`.
 const DEVICE_ALLOCATOR: c_int = 0;
 
@@ -36,6 +38,8 @@ pub struct Side {
     vendor: (u32, &'static CStr),
     /// The name of its memory.
     info: *const OrtMemoryInfo,
+    /// That of the host's memory which it reaches.
+    host_info: *const OrtMemoryInfo,
 }
 
 // SAFETY: the objects behind the pointers are not changed once they are made.
@@ -49,25 +53,45 @@ impl Side {
         let Ok(devices) = hardware::devices() else { return Ok(None) };
         let Some(first) = devices.first() else { return Ok(None) };
         let vendor = if first.architecture.starts_with("sm_") { NVIDIA } else { AMD };
-        let mut info = ptr::null_mut();
-        // SAFETY: the name ends with a NUL and is copied, and the output is valid.
-        let status = unsafe {
-            let name = c"hipDNN GPU".as_ptr();
-            ort.api.CreateMemoryInfo_V2(name, GPU, vendor.0, 0, DEFAULT, 0, DEVICE_ALLOCATOR, &raw mut info)
+        let named = |name: &CStr, kind: c_int| {
+            // SAFETY: the name ends with a NUL and is copied, and the output is valid.
+            ort.value("naming the memory of a GPU", ptr::null_mut(), |to| unsafe {
+                ort.api.CreateMemoryInfo_V2(name.as_ptr(), GPU, vendor.0, 0, kind, 0, DEVICE_ALLOCATOR, to)
+            })
         };
-        ort.check(status, "naming the memory of a GPU")?;
-        Ok(Some(Self { ort, vendor, info }))
+        let info = named(c"hipDNN GPU", DEFAULT)?;
+        let mut side = Self { ort, vendor, info, host_info: ptr::null() };
+        side.host_info = named(c"hipDNN GPU host", HOST_ACCESSIBLE)?;
+        Ok(Some(side))
     }
 
-    /// What its memory is called.
-    pub fn info(&self) -> *const OrtMemoryInfo {
-        self.info
+    /// What its memory is called, and that of the host which it reaches.
+    pub fn infos(&self) -> [*const OrtMemoryInfo; 2] {
+        [self.info, self.host_info]
+    }
+
+    /// Which of both memory has a name: whether it is that of the host.
+    ///
+    /// # Safety
+    /// The name is alive.
+    pub unsafe fn is_of_host(&self, info: *const OrtMemoryInfo) -> bool {
+        // SAFETY: the caller vouches for the name.
+        unsafe {
+            self.ort.ep.MemoryDevice_GetMemoryType(self.ort.ep.MemoryInfo_GetMemoryDevice(info))
+                == HOST_ACCESSIBLE
+        }
     }
 
     /// Where its memory is.
     pub fn memory(&self) -> *const OrtMemoryDevice {
-        // SAFETY: the name of the memory lives as long as this object.
-        unsafe { self.ort.ep.MemoryInfo_GetMemoryDevice(self.info) }
+        let [own, _] = self.memories();
+        own
+    }
+
+    /// Where its memory is, and that of the host which it reaches.
+    pub fn memories(&self) -> [*const OrtMemoryDevice; 2] {
+        // SAFETY: the names of the memory live as long as this object.
+        self.infos().map(|info| unsafe { self.ort.ep.MemoryInfo_GetMemoryDevice(info) })
     }
 
     /// The device among those of ONNX Runtime.
@@ -99,8 +123,12 @@ impl Side {
 
 impl Drop for Side {
     fn drop(&mut self) {
-        // SAFETY: the factory ends after all that it made, so that this is the last use.
-        unsafe { self.ort.api.ReleaseMemoryInfo(self.info.cast_mut()) };
+        for info in self.infos() {
+            if !info.is_null() {
+                // SAFETY: the factory ends after all that it made, so that this is the last use.
+                unsafe { self.ort.api.ReleaseMemoryInfo(info.cast_mut()) };
+            }
+        }
     }
 }
 
@@ -117,6 +145,8 @@ pub unsafe fn is_on_gpu(ort: Ort, value: *const OrtValue) -> bool {
     // SAFETY: the caller vouches for the value, which its device lives as long as.
     unsafe {
         let device = ort.ep.Value_GetMemoryDevice(value);
-        !device.is_null() && ort.ep.MemoryDevice_GetDeviceType(device) == GPU
+        !device.is_null()
+            && ort.ep.MemoryDevice_GetDeviceType(device) == GPU
+            && ort.ep.MemoryDevice_GetMemoryType(device) == DEFAULT
     }
 }

@@ -12,8 +12,8 @@ use crate::ort::*;
 pub struct Transfer {
     base: OrtDataTransferImpl,
     ort: Ort,
-    /// Where the memory of the GPU is.
-    memory: *const OrtMemoryDevice,
+    /// Where the memory of the GPU is, and that of the host which it reaches.
+    memories: [*const OrtMemoryDevice; 2],
 }
 
 /// `OrtMemoryInfoDeviceType_CPU`.
@@ -21,17 +21,18 @@ const CPU: i32 = 0;
 
 impl Transfer {
     /// One that ONNX Runtime owns. The name of the GPU's memory lives longer.
-    pub fn create(ort: Ort, memory: *const OrtMemoryDevice) -> *mut OrtDataTransferImpl {
+    pub fn create(ort: Ort, memories: [*const OrtMemoryDevice; 2]) -> *mut OrtDataTransferImpl {
         let base =
             OrtDataTransferImpl { ort_version_supported: ort.version, release, can_copy, copy_tensors };
-        Box::into_raw(Box::new(Self { base, ort, memory })).cast()
+        Box::into_raw(Box::new(Self { base, ort, memories })).cast()
     }
 
     fn can_copy(&self, from: *const OrtMemoryDevice, to: *const OrtMemoryDevice) -> bool {
         let ep = self.ort.ep;
-        // SAFETY: ONNX Runtime passes devices that are alive, and so is the GPU's.
+        // SAFETY: ONNX Runtime passes devices that are alive, and so are the GPU's.
         let [from, to] = [from, to].map(|device| unsafe {
-            (ep.MemoryDevice_AreEqual(device, self.memory), ep.MemoryDevice_GetDeviceType(device) == CPU)
+            let is_own = self.memories.iter().any(|own| ep.MemoryDevice_AreEqual(device, *own));
+            (is_own, ep.MemoryDevice_GetDeviceType(device) == CPU)
         });
         matches!((from, to), ((true, _), (true, _)) | ((true, _), (_, true)) | ((_, true), (true, _)))
     }

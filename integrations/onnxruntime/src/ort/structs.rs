@@ -53,8 +53,6 @@ opaque! {
     OrtSyncStreamImpl;
     /// The same as ONNX Runtime hands it out.
     OrtSyncStream;
-    /// The options of a run.
-    OrtRunOptions;
     /// An event of a profile.
     OrtProfilingEvent;
     /// Where an execution provider's events go.
@@ -152,15 +150,12 @@ pub struct OrtEp {
         *mut *mut OrtNode,
     ) -> Status,
     pub release_node_compute_infos: unsafe extern "C" fn(*mut Self, *mut *mut OrtNodeComputeInfo, usize),
-    /// Members of version 23, all optional: preferred layout, conversion of layouts, dynamic options, start of a run.
-    pub optional: [*const c_void; 4],
-    pub on_run_end: Option<unsafe extern "C" fn(*mut Self, *const OrtRunOptions, bool) -> Status>,
-    /// Members of version 23, both optional: allocator, stream.
-    pub allocators: [*const c_void; 2],
+    /// Members of version 23, all optional: preferred layout, conversion of layouts, dynamic options, start and end of a run, allocator,
+    /// stream.
+    pub optional: [*const c_void; 7],
     pub compatibility: Option<unsafe extern "C" fn(*mut Self, *const OrtGraph) -> *const c_char>,
-    /// Members of version 24, both optional: kernels, concurrent runs.
-    pub kernels: [*const c_void; 2],
-    pub sync: Option<unsafe extern "C" fn(*mut Self) -> Status>,
+    /// Members of versions 24 and 25, all optional: kernels, concurrent runs, synchronization.
+    pub kernels: [*const c_void; 3],
     pub create_profiler: Option<unsafe extern "C" fn(*mut Self, *mut *mut OrtEpProfilerImpl) -> Status>,
     /// Members of version 26, all optional: four for captured graphs, resources.
     pub captured: [*const c_void; 5],

@@ -147,6 +147,10 @@ function_table! {
             fn cuStreamGetId(stream: CUstream, id: *mut u64) -> CUresult;
             /// Whether the context that the CUDA runtime uses for a device is there.
             fn cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, is_active: *mut c_int) -> CUresult;
+            /// Allocates memory of the host that devices reach.
+            fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> CUresult;
+            /// Frees such memory.
+            fn cuMemFreeHost(pointer: *mut c_void) -> CUresult;
             /// Copies on the device, behind what was put on its default stream before.
             fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> CUresult;
             /// Waits for an event.

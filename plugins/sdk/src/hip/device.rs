@@ -143,6 +143,8 @@ pub(crate) mod testing {
             hipEventCreateWithFlags: None,
             hipStreamIsCapturing: None,
             hipThreadExchangeStreamCaptureMode: None,
+            hipHostMalloc: None,
+            hipHostFree: None,
             hipGetDevicePropertiesR0600: None,
             hipGetDeviceProperties: None,
             library: Library::open(&*crate::os::library::vendor_name("libc.so.6")).unwrap(),

@@ -124,6 +124,10 @@ function_table! {
             fn hipStreamIsCapturing(stream: hipStream_t, status: *mut c_int) -> hipError_t;
             /// Sets what this thread may do while a stream is captured, and answers what it was.
             fn hipThreadExchangeStreamCaptureMode(mode: *mut c_int) -> hipError_t;
+            /// Allocates memory of the host that devices reach.
+            fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) -> hipError_t;
+            /// Frees such memory.
+            fn hipHostFree(pointer: *mut c_void) -> hipError_t;
             /// The properties of a device, in the struct of HIP 6 and 7.
             fn hipGetDevicePropertiesR0600(properties: *mut c_void, device: c_int) -> hipError_t;
             /// The properties of a device; in HIP 5 its only struct.

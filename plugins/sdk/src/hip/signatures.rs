@@ -100,6 +100,8 @@ compare! {
         same_2 hipEventCreateWithFlags = hipEventCreateWithFlags;
         same_2 hipStreamIsCapturing = hipStreamIsCapturing;
         same_1 hipThreadExchangeStreamCaptureMode = hipThreadExchangeStreamCaptureMode;
+        same_3 hipHostMalloc = hipHostMalloc;
+        same_1 hipHostFree = hipHostFree;
         // HIP 6 gave the function another name with the other struct; the binding is that of HIP 5.
         same_2 hipGetDevicePropertiesR0600 = hipGetDeviceProperties;
         same_2 hipGetDeviceProperties = hipGetDeviceProperties;
