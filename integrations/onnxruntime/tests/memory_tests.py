@@ -118,8 +118,12 @@ def test_outputs_stay_and_go_on():
         binding = own.io_binding()
         binding.bind_ortvalue_input("x", value)
         binding.bind_cpu_input("ids", given["ids"])
-        vendor = GPUS[0].device.vendor_id
-        binding.bind_output("y", "gpu" if vendor != 0x10DE else "cuda", 0)
+        if provider.VERSION < 30:
+            # By the name of a device Python finds no vendor's.
+            binding.bind_ortvalue_output("y", on_gpu(np.zeros((7, 16), np.float32)))
+        else:
+            vendor = GPUS[0].device.vendor_id
+            binding.bind_output("y", "gpu" if vendor != 0x10DE else "cuda", 0)
         own.run_with_iobinding(binding)
         value = binding.get_outputs()[0]
         assert value.device_name().lower() != "cpu", value.device_name()
