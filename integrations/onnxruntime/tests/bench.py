@@ -112,7 +112,13 @@ def main():
                     spent[which] = measure(sessions[which], feeds, arguments.seconds)
                 times.append(spent)
             own, plain, ratio = ratios(times)
-            row = [f"{name}, bound" if arguments.bound else name, batch, round(own, 2), round(plain, 2), round(ratio, 2)]
+            row = [
+                f"{name}, bound" if arguments.bound else name,
+                batch,
+                round(own, 2),
+                round(plain, 2),
+                round(ratio, 2),
+            ]
             row += [round(1 / ratios(of)[2], 2) for of in (made, first)] + [f"{apart:.0e}", peer]
             rows.append(row)
             print(

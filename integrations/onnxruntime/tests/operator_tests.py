@@ -191,7 +191,9 @@ def test_other_operators_on_bytes():
         )
     for settings in ({"opset": 13, "axis": 1}, {"opset": 12, "axis": 2}, {"opset": 17}):
         call = made("QLinearSoftmax", "a as az ys yz", **settings)
-        check([call], feeds, {"y": TensorProto.UINT8}, {**weights, "ys": np.float32(1 / 256), "yz": np.uint8(0)}, steps=1)
+        check(
+            [call], feeds, {"y": TensorProto.UINT8}, {**weights, "ys": np.float32(1 / 256), "yz": np.uint8(0)}, steps=1
+        )
     call = made("QLinearConcat", "ys yz a as az b bs bz", axis=1)
     check([call], {**feeds, "b": bytes_of("u1", 2, 3, 6, 6)}, {"y": TensorProto.UINT8}, weights, steps=1)
 
