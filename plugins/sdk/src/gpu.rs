@@ -110,13 +110,13 @@ impl Gpu {
         match self {
             Self::Hip(hip) => {
                 let allocate = hip.hipHostMalloc.ok_or_else(|| lacks("hipHostMalloc"))?;
-                // SAFETY: the output is valid, and 0 is no flag.
+                // SAFETY: the output is valid, and 0 sets none of the flags.
                 hip.check("hipHostMalloc", unsafe { allocate(&mut pointer, bytes, 0) })?;
             }
             Self::Cuda(device) => {
                 let _entered = device.enter()?;
                 let allocate = device.cuda.cuMemHostAlloc.ok_or_else(|| lacks("cuMemHostAlloc"))?;
-                // SAFETY: the output is valid, and 0 is no flag.
+                // SAFETY: the output is valid, and 0 sets none of the flags.
                 device.cuda.check("cuMemHostAlloc", unsafe { allocate(&mut pointer, bytes, 0) })?;
             }
         }

@@ -48,7 +48,7 @@ unsafe impl Send for Side {}
 unsafe impl Sync for Side {}
 
 impl Side {
-    /// The GPU; none where there is no driver with a device.
+    /// The GPU; none where a driver or a device is missing.
     pub fn find(ort: Ort) -> Result<Option<Self>> {
         let Ok(devices) = hardware::devices() else { return Ok(None) };
         let Some(first) = devices.first() else { return Ok(None) };
@@ -114,7 +114,7 @@ impl Side {
     /// The device, where ONNX Runtime does not see it; to be released by whoever calls.
     pub fn hardware(&self) -> Result<*mut OrtHardwareDevice> {
         let (number, name) = self.vendor;
-        // SAFETY: the name ends with a NUL and is copied, there is no metadata, and the output is valid.
+        // SAFETY: the name ends with a NUL and is copied, the metadata may be null, and the output is valid.
         self.ort.value("CreateHardwareDevice", ptr::null_mut(), |to| unsafe {
             self.ort.ep.CreateHardwareDevice(GPU, number, 0, name.as_ptr(), ptr::null(), to)
         })
