@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use hipdnn_plugin_sdk::dynlib::{Error, Library};
 use serde::Serialize;
 
-pub use memory::{DeviceMemory, Gpu, HostMemory};
+pub use memory::{DeviceMemory, Gpu, HostMemory, Stream};
 
 /// A library that engines look for.
 #[derive(Debug, Serialize)]

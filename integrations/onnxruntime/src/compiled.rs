@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use hipdnn::graph::Graph;
-use hipdnn::{ExecutionPlan, GraphBuilder, OperationGraph, VariantPack};
+use hipdnn::{ExecutionPlan, GraphBuilder, Handle, OperationGraph, VariantPack};
 
 use crate::failure::{Failure, Result};
 use crate::library::{Engines, Library};
@@ -397,11 +397,12 @@ impl Subgraph {
             unsafe { host::run(host, &reads, to, parallel) }
         };
         let workspace = scratch.wrapping_add(prepared.scratch);
-        // SAFETY: tensors are views inside of the memory that the caller vouches for, and of scratch memory that has room for them and, behind
-        // them, for what plans ask for.
-        unsafe {
-            self.execute_stages(prepared, workspace.cast(), &|place| Some(address(place)?.cast()), &on_host)
-        }
+        self.library.with_handle(|handle| {
+            let address = |place: &Place| Some(address(place)?.cast());
+            // SAFETY: tensors are views inside of the memory that the caller vouches for, and of scratch memory that has room for them and, behind
+            // them, for what plans ask for.
+            unsafe { self.execute_stages(handle, prepared, workspace.cast(), &address, &on_host) }
+        })
     }
 
     /// Executes the stages in order. `address` answers where plans find a place, and `on_host` computes what no plan does.
@@ -411,30 +412,28 @@ impl Subgraph {
     /// ask for.
     unsafe fn execute_stages(
         &self,
+        handle: &Handle,
         prepared: &Prepared,
         workspace: *mut c_void,
         address: &dyn Fn(&Place) -> Option<*mut c_void>,
         on_host: OnHost<'_>,
     ) -> Result<()> {
-        self.library.with_handle(|handle| {
-            for stage in &prepared.stages {
-                match stage {
-                    Ready::Plan { title, plan, bindings } => {
-                        let memory = bindings.iter().map(|(uid, place)| Some((*uid, address(place)?)));
-                        let memory =
-                            memory.collect::<Option<Vec<_>>>().ok_or_else(|| self.failure(MISSING))?;
-                        let pack = VariantPack::new(handle.backend(), &memory, workspace)?;
-                        // SAFETY: tensors and workspace have room, as this function requires.
-                        profile::event(title, || unsafe { plan.execute(handle, &pack) })
-                            .map_err(|error| self.failure(&Failure::from(error).text))?;
-                    }
-                    Ready::Host { title, host, reads, writes } => {
-                        profile::event(title, || on_host(*host, (reads, writes)))
-                            .map_err(|text| self.failure(&text))?;
-                    }
+        for stage in &prepared.stages {
+            match stage {
+                Ready::Plan { title, plan, bindings } => {
+                    let memory = bindings.iter().map(|(uid, place)| Some((*uid, address(place)?)));
+                    let memory = memory.collect::<Option<Vec<_>>>().ok_or_else(|| self.failure(MISSING))?;
+                    let pack = VariantPack::new(handle.backend(), &memory, workspace)?;
+                    // SAFETY: tensors and workspace have room, as this function requires.
+                    profile::event(title, || unsafe { plan.execute(handle, &pack) })
+                        .map_err(|error| self.failure(&Failure::from(error).text))?;
+                }
+                Ready::Host { title, host, reads, writes } => {
+                    profile::event(title, || on_host(*host, (reads, writes)))
+                        .map_err(|text| self.failure(&text))?;
                 }
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 }

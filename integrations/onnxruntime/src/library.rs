@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use hipdnn::hardware::Gpu;
+use hipdnn::hardware::{Gpu, Stream};
 use hipdnn::{Backend, Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph};
 
 use crate::failure::{Failure, Result};
@@ -16,7 +16,30 @@ use crate::threads::Threads;
 pub struct Library {
     backend: Backend,
     idle: Mutex<Vec<Handle>>,
+    /// The same for executions on a GPU.
+    on_streams: Mutex<Vec<OnStream>>,
     threads: Option<Threads>,
+}
+
+/// A handle that has a stream of its own, so that runs of several threads are beside each other on a GPU.
+pub struct OnStream {
+    /// The handle, which ends before its stream.
+    pub handle: Handle,
+    stream: Stream,
+}
+
+impl OnStream {
+    fn new(backend: &Backend, gpu: Gpu) -> Result<Self> {
+        let (handle, stream) = (Handle::new(backend)?, Stream::new(gpu)?);
+        // SAFETY: the stream ends after the handle.
+        unsafe { handle.set_stream(stream.as_ptr()) }?;
+        Ok(Self { handle, stream })
+    }
+
+    /// Waits for what was executed with the handle.
+    pub fn wait(&self) -> Result<()> {
+        Ok(self.stream.synchronize()?)
+    }
 }
 
 /// A folder with a library to use in place of the one beside this file.
@@ -40,7 +63,12 @@ impl Library {
         let backend = Backend::open(named.or_else(own).as_deref())?;
         // A handle loads the plugins. Should another thread have opened the library meanwhile, its objects stay.
         let first = Handle::new(&backend)?;
-        Ok(LIBRARY.get_or_init(|| Self { backend, idle: Mutex::new(vec![first]), threads: Threads::find() }))
+        Ok(LIBRARY.get_or_init(|| Self {
+            backend,
+            idle: Mutex::new(vec![first]),
+            on_streams: Mutex::default(),
+            threads: Threads::find(),
+        }))
     }
 
     /// The library itself.
@@ -64,6 +92,20 @@ impl Library {
         let result = f(&handle);
         idle().push(handle);
         result
+    }
+
+    /// Runs `f` with a handle and its stream, which no other thread uses meanwhile. Its work is done afterwards.
+    pub fn on_stream<R>(&self, gpu: Gpu, f: impl FnOnce(&OnStream) -> Result<R>) -> Result<R> {
+        let idle = || self.on_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = idle().pop();
+        let own = match taken {
+            Some(own) => own,
+            None => OnStream::new(&self.backend, gpu)?,
+        };
+        let result = f(&own);
+        let waited = own.wait();
+        idle().push(own);
+        waited.and(result)
     }
 
     /// The engines that the options ask for.

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import tempfile
+import threading
 
 import numpy as np
 import onnxruntime as ort
@@ -128,6 +129,34 @@ def test_outputs_stay_and_go_on():
         value = binding.get_outputs()[0]
         assert value.device_name().lower() != "cpu", value.device_name()
     close(value.numpy(), want)
+
+
+def test_threads_run_beside_each_other():
+    """Each has tensors of its own on the GPU, and its runs a stream."""
+    model = network("rows", 6)
+    own, plain = session(model, device="gpu"), provider.plain(model)
+    wrong = []
+
+    def work(seed):
+        rows = 3 + seed % 3
+        given = feeds(rows, seed)
+        want, out = plain.run(None, given)[0], on_gpu(np.zeros((rows, 16), np.float32))
+        binding = own.io_binding()
+        for name, array in given.items():
+            binding.bind_ortvalue_input(name, on_gpu(array))
+        binding.bind_ortvalue_output("y", out)
+        for _ in range(10):
+            own.run_with_iobinding(binding)
+            gap = provider.difference(out.numpy(), want)
+            if not gap < MOST:
+                wrong.append((seed, gap))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong
 
 
 def test_subgraphs_with_nodes_of_others_between():

@@ -6,6 +6,7 @@
 mod event;
 pub mod handle;
 pub mod plan_memory;
+mod stream;
 pub mod workspace;
 
 use std::ffi::c_void;
@@ -318,6 +319,13 @@ mod tests {
                     unsafe {
                         pinned.cast::<u8>().write_bytes(7, 256);
                         gpu.free_host(pinned);
+                    }
+                }
+                if let Ok(stream) = gpu.create_stream() {
+                    // SAFETY: the stream was just made, and is ended once.
+                    unsafe {
+                        gpu.synchronize_stream(stream).unwrap();
+                        gpu.destroy_stream(stream);
                     }
                 }
                 // SAFETY: each memory has 256 bytes and is freed once.

@@ -163,7 +163,7 @@ impl OnGpu {
         };
         // SAFETY: the caller vouches for inputs and outputs.
         let done = unsafe { run.all(parallel) };
-        // Whoever takes the block next works behind what is under way.
+        // All work with the block is done, whatever came of it.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(block);
         done
     }
@@ -251,8 +251,12 @@ impl Run<'_> {
         let workspace = self.block.as_ptr().wrapping_byte_add(self.prepared.scratch);
         let address = |place: &Place| self.of(place);
         let on_host = |host: Host, tensors: (&[Bound], &Bound)| self.on_host(host, tensors, parallel);
-        // SAFETY: tensors are views inside of memory of the GPU that has room for them, as the workspace has.
-        unsafe { self.subgraph.execute_stages(self.prepared, workspace, &address, &on_host) }?;
+        // Copies on the default stream wait for this one's work, and it for them.
+        self.subgraph.library.on_stream(self.on_gpu.gpu, |own| {
+            // SAFETY: tensors are views inside of memory of the GPU that has room for them, as the workspace has.
+            unsafe { self.subgraph.execute_stages(&own.handle, self.prepared, workspace, &address, &on_host) }
+        })?;
+        let mut copied = false;
         for ((output, from), bytes) in self.outputs.iter().zip(&self.of_outputs).zip(&self.sizes) {
             if *bytes == 0 || *from == output.data {
                 continue;
@@ -261,13 +265,14 @@ impl Run<'_> {
             unsafe {
                 if output.is_on_gpu {
                     self.on_gpu.gpu.copy(output.data, *from, *bytes)?;
+                    copied = true;
                 } else {
                     self.on_gpu.download(output.data.cast(), *from, *bytes)?;
                 }
             }
         }
         // ONNX Runtime takes results for done, and others read them by streams of their own.
-        if self.outputs.iter().any(|output| output.is_on_gpu) {
+        if copied {
             self.on_gpu.gpu.synchronize()?;
         }
         Ok(())

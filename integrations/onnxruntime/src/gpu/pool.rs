@@ -1,6 +1,6 @@
 //! Memory of a GPU that is given out again: what is freed waits for the next who wants about as much.
 //!
-//! All work of the provider is on the default stream, so whoever gets memory writes it behind the work of who had it before.
+//! All work of the provider is done when a node returns, so whoever gets memory finds it unused.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -37,7 +37,7 @@ impl Transfer {
         matches!((from, to), ((true, _), (true, _)) | ((true, _), (_, true)) | ((_, true), (true, _)))
     }
 
-    /// Copies a tensor. On the GPU it comes behind the work before, as all that the provider does.
+    /// Copies a tensor, behind all work before and before all that comes later.
     ///
     /// # Safety
     /// Both are tensors of as many bytes, on the host or on the GPU.

@@ -147,6 +147,12 @@ function_table! {
             fn cuStreamGetId(stream: CUstream, id: *mut u64) -> CUresult;
             /// Whether the context that the CUDA runtime uses for a device is there.
             fn cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, is_active: *mut c_int) -> CUresult;
+            /// Makes a stream.
+            fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) -> CUresult;
+            /// Waits for the work of a stream.
+            fn cuStreamSynchronize(stream: CUstream) -> CUresult;
+            /// Ends a stream.
+            fn cuStreamDestroy_v2(stream: CUstream) -> CUresult;
             /// Allocates memory of the host that devices reach.
             fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> CUresult;
             /// Frees such memory.

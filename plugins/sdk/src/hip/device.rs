@@ -143,6 +143,8 @@ pub(crate) mod testing {
             hipEventCreateWithFlags: None,
             hipStreamIsCapturing: None,
             hipThreadExchangeStreamCaptureMode: None,
+            hipStreamCreate: None,
+            hipStreamDestroy: None,
             hipHostMalloc: None,
             hipHostFree: None,
             hipGetDevicePropertiesR0600: None,

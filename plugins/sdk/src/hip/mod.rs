@@ -124,6 +124,10 @@ function_table! {
             fn hipStreamIsCapturing(stream: hipStream_t, status: *mut c_int) -> hipError_t;
             /// Sets what this thread may do while a stream is captured, and answers what it was.
             fn hipThreadExchangeStreamCaptureMode(mode: *mut c_int) -> hipError_t;
+            /// Makes a stream.
+            fn hipStreamCreate(stream: *mut hipStream_t) -> hipError_t;
+            /// Ends a stream.
+            fn hipStreamDestroy(stream: hipStream_t) -> hipError_t;
             /// Allocates memory of the host that devices reach.
             fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) -> hipError_t;
             /// Frees such memory.

@@ -100,6 +100,8 @@ compare! {
         same_2 hipEventCreateWithFlags = hipEventCreateWithFlags;
         same_2 hipStreamIsCapturing = hipStreamIsCapturing;
         same_1 hipThreadExchangeStreamCaptureMode = hipThreadExchangeStreamCaptureMode;
+        same_1 hipStreamCreate = hipStreamCreate;
+        same_1 hipStreamDestroy = hipStreamDestroy;
         same_3 hipHostMalloc = hipHostMalloc;
         same_1 hipHostFree = hipHostFree;
         // HIP 6 gave the function another name with the other struct; the binding is that of HIP 5.
