@@ -173,6 +173,11 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
         }
     }
     if whole {
+        let [_, (name, package)] = RELEASES;
+        steps.run("eight threads on several sessions", || {
+            let environment = environment(name, package)?;
+            Ok(last(&run(&mut script(workspace, &environment, stage, "soak.py", &["1"]))?))
+        });
         steps.run("networks that PyTorch exports", || exported(workspace, stage));
         steps.run("a language model by onnxruntime-genai", || language_model(workspace, stage));
         steps.run("the wheel of the execution provider, installed", || installed(workspace, stage));
