@@ -111,7 +111,7 @@ fn static_ordering(settings: &Settings, graph: &FrozenGraph, candidates: &[i64])
         return Ok(chosen);
     }
     let mut engines = candidates.to_vec();
-    let is_bound = || read(graph).is_ok_and(|graph| static_order::is_bound_by_memory(&graph));
+    let is_bound = || read(graph).is_ok_and(|graph| graph.is_bound_by_memory());
     static_order::order(&mut engines, is_bound);
     Ok(engines)
 }

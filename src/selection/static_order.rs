@@ -1,7 +1,5 @@
 //! The order in which engines are offered when nothing is known of the graph.
 
-use hipdnn_plugin_sdk::graph::{Graph, Operation};
-
 use hipdnn_plugin_sdk::engine_id;
 
 const MIOPEN: i64 = engine_id("MIOPEN_ENGINE");
@@ -38,21 +36,6 @@ pub fn order(engines: &mut [i64], is_bound_by_memory: impl FnOnce() -> bool) {
     }
 }
 
-/// Whether a graph does little with each element that it reads: operations on elements, reductions, and normalizations of rows.
-pub fn is_bound_by_memory(graph: &Graph) -> bool {
-    graph.nodes.iter().all(|node| {
-        matches!(
-            node.operation,
-            Operation::Pointwise(_)
-                | Operation::Reduction(_)
-                | Operation::Layernorm(_)
-                | Operation::LayernormBackward(_)
-                | Operation::RmsNorm(_)
-                | Operation::RmsNormBackward(_)
-        )
-    })
-}
-
 /// Those of the preferred engines that there are, best first; none where there are none of them.
 pub fn preferred(engines: &[i64], preferred: &[i64]) -> Vec<i64> {
     let mut chosen: Vec<i64> = Vec::new();
@@ -67,7 +50,7 @@ pub fn preferred(engines: &[i64], preferred: &[i64]) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
-    use hipdnn_plugin_sdk::graph::{DataType, Node, PointwiseMode};
+    use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, PointwiseMode};
 
     use super::*;
 
@@ -92,9 +75,9 @@ mod tests {
         let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
         let mut graph = Graph::default();
         graph.nodes.push(node(Pointwise::new(PointwiseMode::Add, 1, Some(2), 3).into()));
-        assert!(is_bound_by_memory(&graph));
+        assert!(graph.is_bound_by_memory());
         graph.nodes.push(node(Matmul { a: 3, b: 4, c: 5 }.into()));
-        assert!(!is_bound_by_memory(&graph));
+        assert!(!graph.is_bound_by_memory());
     }
 
     #[test]

@@ -265,7 +265,7 @@ impl Subgraph {
             if let Some(plan) = saved.and_then(|bytes| ExecutionPlan::from_bytes(handle, bytes).ok()) {
                 return Ok(plan);
             }
-            let is_bound = division::is_bound_by_memory(&graph);
+            let is_bound = graph.is_bound_by_memory();
             let graph: OperationGraph = GraphBuilder::from(graph).build(handle)?;
             self.engines.plan(&graph, &self.options.settings(constant_weights), is_bound)
         });

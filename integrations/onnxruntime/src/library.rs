@@ -165,7 +165,7 @@ pub enum Engines {
 #[derive(Debug)]
 pub struct OfGpu {
     engines: Vec<EngineInfo>,
-    /// Whether somebody reads why graphs are refused. The library has words for that in its log alone.
+    /// Whether the user asked why graphs are refused. The library has words for that in its log alone.
     explains: bool,
     /// Whether they compute graphs, by their text.
     known: Mutex<HashMap<String, bool>>,

@@ -32,7 +32,7 @@ fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> bool {
         return false;
     }
     let (plain, _) = plain(graph);
-    let is_bound = is_bound_by_memory(&plain);
+    let is_bound = plain.is_bound_by_memory();
     let ask = || with_graph(library, &plain, |graph| Ok(engines.accept(graph, is_bound))).unwrap_or(false);
     engines.known(&key(&plain), ask)
 }
@@ -59,19 +59,6 @@ fn is_convolution_with_more(graph: &Graph) -> bool {
     graph.nodes.len() > 1
         && graph.nodes.iter().any(is_convolution)
         && graph.tensors.iter().all(|tensor| tensor.data_type == DataType::Float)
-}
-
-/// Whether a graph does little with each element that it reads.
-pub fn is_bound_by_memory(graph: &Graph) -> bool {
-    graph.nodes.iter().all(|node| {
-        matches!(
-            node.operation,
-            Operation::Pointwise(_)
-                | Operation::Reduction(_)
-                | Operation::Layernorm(_)
-                | Operation::RmsNorm(_)
-        )
-    })
 }
 
 fn with_graph<R>(

@@ -24,7 +24,7 @@ const RELAXED: c_int = 2;
 const PER_THREAD: usize = 2;
 
 #[cold]
-fn lacks(function: &str) -> PluginError {
+pub(super) fn lacks(function: &str) -> PluginError {
     PluginError::internal(format!("the CUDA driver has no {function}"))
 }
 

@@ -6,14 +6,10 @@ use std::ptr::null_mut;
 use crate::PluginError;
 use crate::ffi::hipStream_t;
 use crate::gpu::Gpu;
+use crate::gpu::event::lacks;
 
 /// `CU_STREAM_DEFAULT`: the stream and the default stream wait for each other, as streams of `hipStreamCreate` do.
 const WITH_DEFAULT_STREAM: c_uint = 0;
-
-#[cold]
-fn lacks(function: &str) -> PluginError {
-    PluginError::internal(format!("the GPU's library has no {function}"))
-}
 
 impl Gpu {
     /// Makes a stream, to be given to [`Gpu::destroy_stream`] once. What is put on the default stream comes behind what is on it before, and

@@ -193,6 +193,21 @@ impl Graph {
         self.tensors.iter().find(|tensor| tensor.uid == uid)
     }
 
+    /// Whether a graph does little with each element that it reads: operations on elements, reductions, and normalizations of rows.
+    pub fn is_bound_by_memory(&self) -> bool {
+        self.nodes.iter().all(|node| {
+            matches!(
+                node.operation,
+                Operation::Pointwise(_)
+                    | Operation::Reduction(_)
+                    | Operation::Layernorm(_)
+                    | Operation::LayernormBackward(_)
+                    | Operation::RmsNorm(_)
+                    | Operation::RmsNormBackward(_)
+            )
+        })
+    }
+
     /// The oldest engine plugin interface that can express the graph.
     pub fn required_api_version(&self) -> ApiVersion {
         self.required_api_version_of(self.tensors.iter())

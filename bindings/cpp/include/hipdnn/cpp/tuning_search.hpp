@@ -229,7 +229,7 @@ private:
             double drift = 1;
             if (beside != NONE && run(beside, 0, is_run, now).is_good() && is_run && now > 0)
             {
-                /* More is no drift: one of both was interrupted. */
+                /* By more only an interrupted run differs. */
                 drift = std::min(std::max(usual / now, 1 / MOST_DRIFT), MOST_DRIFT);
             }
             taken.push_back(own);
