@@ -17,7 +17,7 @@ PLANNED = 3
 KINDS = {
     "convolutions": ("conv",),
     "norms": ("norm",),
-    "linear layers": ("linear", "matmul"),
+    "products": ("mm",),
     "attention": ("attention",),
 }
 

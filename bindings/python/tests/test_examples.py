@@ -84,14 +84,14 @@ def test_ten_lines(name, words, capsys):
     [
         (
             ["train_gpt.py", "--layers", "2", "--size", "32"],
-            ["norms", "linear layers", "attention"],
-            [4 * 5, 4 * 9, 4 * 2],
+            ["norms", "products", "attention"],
+            [4 * 10, 4 * 18, 4 * 4],
         ),
-        (["train_resnet.py", "--width", "4"], ["convolutions", "norms", "linear layers"], [4 * 20, 4 * 20, 4]),
+        (["train_resnet.py", "--width", "4"], ["convolutions", "norms", "products"], [4 * 40, 4 * 40, 4 * 2]),
         (
             ["train_resnet.py", "--width", "4", "--dtype", "float64", "--rate", "0.02"],
-            ["convolutions", "norms", "linear layers"],
-            [4 * 20, 4 * 20, 4],
+            ["convolutions", "norms", "products"],
+            [4 * 40, 4 * 40, 4 * 2],
         ),
     ],
     ids=["gpt", "resnet", "double"],
@@ -103,9 +103,9 @@ def test_training_is_compared(arguments, kinds, calls, monkeypatch, capsys):
     runpy.run_path(str(EXAMPLES / arguments[0]), run_name="__main__")
     said = capsys.readouterr().out
     ours, rounding = (float(share) for share in re.findall(r"at most (\S+) % apart", said))
-    assert ours < (1e-6 if "float64" in arguments else 1) and 0 < rounding < 1
+    assert ours < (1e-6 if "float64" in arguments else 1) and 0 <= rounding < 1
     assert f"hipDNN computed {', '.join(f'100 % of {kind}' for kind in kinds)}\n" in said
-    # As many as the network has.
+    # As many as the network has, in both directions; products beside biases are left to PyTorch.
     rows = [line.split() for line in said.splitlines() if "CPU_ENGINE" in line]
     compare = sys.modules["compare"]
     of_kind = [[int(row[1]) for row in rows if any(word in row[0] for word in compare.KINDS[kind])] for kind in kinds]

@@ -71,6 +71,10 @@ CALLS = {
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, torch.ones(6, 6, dtype=torch.bool).tril()),
         *[rand(2, 4, 6, 8)] * 3,
     ),
+    "attention of one product": (
+        lambda x: F.scaled_dot_product_attention(*(part.view(2, 6, 4, 8).transpose(1, 2) for part in x.split(32, 2))),
+        rand(2, 6, 96),
+    ),
     "attention of one head": (F.scaled_dot_product_attention, *[rand(2, 6, 8)] * 3),
     "vectors": (torch.matmul, rand(4), rand(4)),
     "batch_norm after training": (
@@ -125,7 +129,7 @@ ROUTED = {
     **{name: {"avg_pool2d", "avg_pool2d_backward"} for name in ("avg_pool2d", "avg_pool2d without padding")},
     **{
         name: {f"_scaled_dot_product_flash_attention_for_cpu{end}" for end in ("", "_backward")}
-        for name in ("scaled_dot_product_attention", "causal attention", "masked attention")
+        for name in ("scaled_dot_product_attention", "causal attention", "masked attention", "attention of one product")
     },
 }  # fmt: skip
 

@@ -176,9 +176,10 @@ class Fp8Attention(Attention):
             left_bound, right_bound, None,
         )  # fmt: skip
         self._attention(node, tensors["q"], of)
-        self._refuse_as_cudnn(node, of, tensors["q"], tensors["k"].dim[2])
+        queries, keys = (tensors[key].get_dim()[2] for key in ("q", "k"))
+        self._refuse_as_cudnn(node, of, tensors["q"], keys)
         at_end = use_causal_mask_bottom_right or (diagonal_alignment.name == "BOTTOM_RIGHT" and not use_causal_mask)
-        shift = tensors["k"].dim[2] - tensors["q"].dim[2] if at_end else 0
+        shift = keys - queries if at_end else 0
         behind = 0 if use_causal_mask or use_causal_mask_bottom_right else right_bound
         parts = Fp8Gradients(
             self, node, compute_data_type, tensors, scales, attn_scale, Band(left_bound, behind, shift)

@@ -88,7 +88,7 @@ class Fp8Gradients:
         """The first times the second turned, and both of their scales."""
         turned = self._turned(factors[1], f"{word}_turned")
         made = self.graph.matmul(factors[0], turned, compute_data_type=self.compute, name=f"{self.node}_{word}_stored")
-        return self._mul(made, self._mul(*(self.scales[key] for key in scales), f"{word}_factor"), word)
+        return self._mul(made, self._mul(self.scales[scales[0]], self.scales[scales[1]], f"{word}_factor"), word)
 
     def _within(self, shares: Tensor, word: str, queries: int) -> Tensor:
         """Probabilities of the keys that a query sees, and 0 for the others; ``queries`` is the dimension of these."""

@@ -13,6 +13,17 @@ fn by_row(dims: &[i64; 4]) -> [i64; 4] {
     [length * heads * size, size, heads * size, 1]
 }
 
+/// Whether a tensor lies so, or as a part of one that does, as the queries of one product for queries, keys and values: PyTorch leaves no
+/// gaps in the result and keeps the order.
+fn is_by_row(of: &TensorValue) -> bool {
+    let ([_, heads, length, _], &[batch, head, row, _]) = (&of.dims[..], &of.strides[..]) else {
+        return false;
+    };
+    let is_part = *heads > 1 && *length > 1 && batch >= row && row >= head && head > 0;
+    is_part
+        || <[i64; 4]>::try_from(&of.dims[..]).is_ok_and(|dims| lies_as(&of.dims, &of.strides, &by_row(&dims)))
+}
+
 /// Batch, heads, length and size.
 fn heads(of: &TensorValue) -> Result<[i64; 4], Reason> {
     let dims = <[i64; 4]>::try_from(of.dims.as_slice()).map_err(|_| "another rank".to_owned())?;
@@ -64,7 +75,7 @@ pub fn forward(values: &[Value]) -> Result<Recipe, Reason> {
     let strides = if q.is_packed() {
         packed(&dims)
     } else {
-        require(lies_as(&q.dims, &q.strides, &by_row(&of_q)), "a tensor with gaps")?;
+        require(is_by_row(q), "a tensor with gaps")?;
         by_row(&dims).to_vec()
     };
     let mut recipe = Recipe::new("attention", q)?;
