@@ -22,6 +22,7 @@ impl Same<hiprt::hipMemcpyKind> for c_int {}
 impl Same<hiprt::hipStream_t> for *mut c_void {}
 impl Same<hiprt::hipEvent_t> for *mut c_void {}
 impl Same<*mut hiprt::hipEvent_t> for *mut *mut c_void {}
+impl Same<*mut hiprt::hipStream_t> for *mut *mut c_void {}
 impl Same<*mut hiprt::hipStreamCaptureStatus> for *mut c_int {}
 impl Same<*mut hiprt::hipStreamCaptureMode> for *mut c_int {}
 impl Same<*mut hiprt::hipDeviceProp_t> for *mut c_void {}

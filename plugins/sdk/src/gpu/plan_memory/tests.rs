@@ -121,7 +121,7 @@ fn small_workspaces_are_the_plans() {
     let memory = memory(64);
     assert_eq!(memory.workspace_size(), 0);
     memory.make_first().unwrap();
-    assert_eq!(CALLS.take(), ["malloc 1000", "create 2000"]);
+    assert_eq!(CALLS.take(), ["mode 2", "malloc 1000", "create 2000", "mode 0"]);
     // The size of what the caller brings is not known.
     memory
         .run(stream(0x7000), stream(5), |[_, step]| {
