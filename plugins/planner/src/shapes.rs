@@ -15,7 +15,7 @@ use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
 use hipdnn_plugin_sdk::{EnginePlugin, Override, Overrides, PluginError, Refusal, Step, fork};
 
-/// How many plans for other shapes are kept, those that were used last.
+/// How many plans for other shapes are kept, those that were used last; more while threads execute more.
 pub const KEPT: usize = 8;
 
 /// The shape of a tensor in place of that of the graph.
@@ -41,6 +41,13 @@ struct Other<P> {
     plan: Arc<P>,
 }
 
+impl<P> Other<P> {
+    /// Whether no thread has the plan. Threads get it under the lock alone.
+    fn is_unused(&self) -> bool {
+        Arc::strong_count(&self.plan) == 1
+    }
+}
+
 /// The plans of a graph with other shapes, the one that was used last first.
 pub struct Others<P>(Mutex<Vec<Other<P>>>);
 
@@ -51,7 +58,8 @@ impl<P> Default for Others<P> {
 }
 
 impl<P> Others<P> {
-    /// The plan for these shapes, made where it is not kept. `leave` gets a plan that is not kept any longer, before it ends.
+    /// The plan for these shapes, made where it is not kept. `leave` gets each plan that is not kept any longer, before it ends; a plan that
+    /// a thread has from here or from [`Others::kept`] is kept until a later call.
     ///
     /// # Errors
     /// Those of `make`.
@@ -66,15 +74,18 @@ impl<P> Others<P> {
         }
         let plan = Arc::new(make()?);
         let other = Other { shapes: overrides.iter().map(Shape::of).collect(), plan: Arc::clone(&plan) };
-        let oldest = {
+        let mut left = Vec::new();
+        {
             // What is kept is whole at any time, also when a thread panicked.
             let mut others = self.0.lock();
             others.insert(0, other);
-            if others.len() > KEPT { others.pop() } else { None }
-        };
-        if let Some(oldest) = oldest {
-            leave(&oldest.plan);
+            while others.len() > KEPT
+                && let Some(unused) = others.iter().rposition(Other::is_unused)
+            {
+                left.push(others.remove(unused));
+            }
         }
+        left.iter().for_each(|other| leave(&other.plan));
         Ok(plan)
     }
 
@@ -246,3 +257,6 @@ where
         E::is_shareable(handle, &plan.plan)
     }
 }
+
+#[cfg(test)]
+mod tests;
