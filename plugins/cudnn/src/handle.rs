@@ -122,9 +122,7 @@ impl Ready {
         }
         Ok(ready)
     }
-}
 
-impl Ready {
     /// Copies bytes to the device before the work that cuDNN gets next.
     ///
     /// # Errors

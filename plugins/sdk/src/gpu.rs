@@ -106,7 +106,6 @@ impl Gpu {
     /// # Errors
     /// The library's, and that it has no such function.
     pub fn allocate_host(&self, bytes: usize) -> Result<*mut c_void, PluginError> {
-        let lacks = |function: &str| PluginError::internal(format!("the GPU's library has no {function}"));
         let (bytes, mut pointer) = (bytes.max(1), std::ptr::null_mut());
         match self {
             Self::Hip(hip) => {
@@ -244,9 +243,7 @@ impl Gpu {
             }
             Self::Cuda(device) => {
                 let _entered = device.enter()?;
-                let Some(copy) = device.cuda.cuMemcpyDtoD_v2 else {
-                    return Err(PluginError::internal("the CUDA driver has no cuMemcpyDtoD_v2"));
-                };
+                let copy = device.cuda.cuMemcpyDtoD_v2.ok_or_else(|| lacks("cuMemcpyDtoD_v2"))?;
                 let (to, from) = (to.expose_provenance() as u64, from.expose_provenance() as u64);
                 // SAFETY: both are valid for the length.
                 Ok(device.cuda.check("cuMemcpyDtoD", unsafe { copy(to, from, bytes) })?)
@@ -287,6 +284,12 @@ impl Gpu {
             }
         }
     }
+}
+
+/// That the GPU's library has no function of that name, where older ones lack it.
+#[cold]
+fn lacks(function: &str) -> PluginError {
+    PluginError::internal(format!("the GPU's library has no {function}"))
 }
 
 /// Refuses memory of a tensor that is not aligned as a kernel needs it.

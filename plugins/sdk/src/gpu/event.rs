@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 use crate::PluginError;
 use crate::cuda::CUDA_SUCCESS;
 use crate::ffi::hipStream_t;
-use crate::gpu::{Event, Gpu};
+use crate::gpu::{Event, Gpu, lacks};
 use crate::hip::HIP_SUCCESS;
 
 /// `hipEventDisableTiming` and `CU_EVENT_DISABLE_TIMING`
@@ -22,11 +22,6 @@ const RELAXED: c_int = 2;
 
 /// `CU_STREAM_PER_THREAD`
 const PER_THREAD: usize = 2;
-
-#[cold]
-pub(super) fn lacks(function: &str) -> PluginError {
-    PluginError::internal(format!("the CUDA driver has no {function}"))
-}
 
 impl Gpu {
     /// Makes an event without times, to be given to [`Gpu::destroy_event`] once.

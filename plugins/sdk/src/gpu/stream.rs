@@ -5,8 +5,7 @@ use std::ptr::null_mut;
 
 use crate::PluginError;
 use crate::ffi::hipStream_t;
-use crate::gpu::Gpu;
-use crate::gpu::event::lacks;
+use crate::gpu::{Gpu, lacks};
 
 /// `CU_STREAM_DEFAULT`: the stream and the default stream wait for each other, as streams of `hipStreamCreate` do.
 const WITH_DEFAULT_STREAM: c_uint = 0;
