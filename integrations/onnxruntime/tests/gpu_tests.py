@@ -1,7 +1,6 @@
 """The provider on a GPU beside CPUExecutionProvider: networks, shapes that change, threads. Without a GPU: that the error names it."""
 
 import sys
-import threading
 
 import networks
 import numpy as np
@@ -38,15 +37,11 @@ def threads(own, feeds, want):
     """Several threads run one session."""
     wrong = []
 
-    def run():
+    def run(_):
         for _ in range(20):
             wrong.extend(gap for gap in map(provider.difference, own.run(None, feeds), want) if not gap < MOST)
 
-    all_threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in all_threads:
-        thread.start()
-    for thread in all_threads:
-        thread.join()
+    provider.in_threads(run, 4)
     assert not wrong, wrong
 
 

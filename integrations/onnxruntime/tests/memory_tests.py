@@ -5,7 +5,6 @@ import json
 import os
 import sys
 import tempfile
-import threading
 
 import numpy as np
 import onnxruntime as ort
@@ -151,11 +150,7 @@ def test_threads_run_beside_each_other():
             if not gap < MOST:
                 wrong.append((seed, gap))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    provider.in_threads(work, 6)
     assert not wrong, wrong
 
 
@@ -209,16 +204,7 @@ def main():
         assert len(CPUS) == 1
         print("left out: no GPU that ONNX Runtime is told of")
         return 0
-    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
-    failed = 0
-    for name, test in tests:
-        try:
-            test()
-        except Exception as error:
-            failed += 1
-            print(f"FAILED {name}: {type(error).__name__}: {str(error)[:800]}")
-    print(f"{len(tests) - failed} of {len(tests)} passed with ONNX Runtime {ort.__version__}")
-    return failed
+    return provider.run_tests(globals())
 
 
 if __name__ == "__main__":

@@ -349,17 +349,7 @@ def test_norms_of_language_models():
 
 
 def main():
-    failed = 0
-    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
-    tests = [(name, test) for name, test in tests if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
-    for name, test in tests:
-        try:
-            test()
-        except Exception as error:
-            failed += 1
-            print(f"FAILED {name}: {type(error).__name__}: {str(error)[:500]}")
-    print(f"{len(tests) - failed} of {len(tests)} passed")
-    return 1 if failed else 0
+    return provider.run_tests(globals())
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 import json
 import os
+import sys
 import tempfile
+import threading
 
 import numpy as np
 import onnxruntime as ort
@@ -94,3 +96,28 @@ def difference(have, want):
     if not np.all(np.isfinite(gap)):
         return float("inf")
     return float(gap.max() / max(1e-30, np.abs(want[np.isfinite(want)]).max(initial=0.0)))
+
+
+def in_threads(work, count):
+    """Runs `work(0)` to `work(count - 1)`, each in a thread of its own, to their ends."""
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def run_tests(of):
+    """Runs the functions whose names begin with test_, those with a word of the command line where it has any: 1 where one failed."""
+    words = sys.argv[1:]
+    tests = [(name, test) for name, test in of.items() if name.startswith("test_")]
+    tests = [(name, test) for name, test in tests if not words or any(word in name for word in words)]
+    failed = 0
+    for name, test in tests:
+        try:
+            test()
+        except Exception as error:
+            failed += 1
+            print(f"FAILED {name}: {type(error).__name__}: {str(error)[:800]}")
+    print(f"{len(tests) - failed} of {len(tests)} passed with ONNX Runtime {ort.__version__}")
+    return 1 if failed else 0

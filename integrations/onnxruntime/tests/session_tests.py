@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import numpy as np
@@ -326,11 +325,7 @@ def test_threads_share_a_session():
             if not gap < 1e-5:
                 failures.append((at, gap))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    provider.in_threads(work, 8)
     assert not failures, failures[:5]
 
 
@@ -375,11 +370,7 @@ def test_minutes_of_changing_shapes():
                 failures.append((at, gap))
 
     begun = resident()
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    provider.in_threads(work, 8)
     grown = resident() - begun
     if LONG:
         print(f"{sum(runs)} runs on 8 threads, {len(failures)} wrong, {grown >> 10} KiB more")
@@ -471,18 +462,7 @@ def test_the_library_is_registered_again():
 
 
 def main():
-    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
-    failed = 0
-    for name, test in tests:
-        if sys.argv[1:] and not any(word in name for word in sys.argv[1:]):
-            continue
-        try:
-            test()
-        except Exception as error:
-            failed += 1
-            print(f"FAILED {name}: {type(error).__name__}: {str(error)[:500]}")
-    print(f"{len(tests) - failed} of {len(tests)} passed with ONNX Runtime {ort.__version__}")
-    return 1 if failed else 0
+    return provider.run_tests(globals())
 
 
 if __name__ == "__main__":
