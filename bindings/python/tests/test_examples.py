@@ -103,7 +103,9 @@ def test_training_is_compared(arguments, kinds, calls, monkeypatch, capsys):
     runpy.run_path(str(EXAMPLES / arguments[0]), run_name="__main__")
     said = capsys.readouterr().out
     ours, rounding = (float(share) for share in re.findall(r"at most (\S+) % apart", said))
-    assert ours < (1e-6 if "float64" in arguments else 1) and 0 <= rounding < 1
+    assert ours < (1e-6 if "float64" in arguments else 1) and rounding < 1
+    # The short GPT's losses stay the same, to all digits, with weights that are one ulp away.
+    assert rounding > 0 or arguments[0] == "train_gpt.py"
     assert f"hipDNN computed {', '.join(f'100 % of {kind}' for kind in kinds)}\n" in said
     # As many as the network has, in both directions; products beside biases are left to PyTorch.
     rows = [line.split() for line in said.splitlines() if "CPU_ENGINE" in line]

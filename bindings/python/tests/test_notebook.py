@@ -57,8 +57,9 @@ def test_a_cell_has_a_bar_that_moves(shown, capsys):
     engines = tune()
     # Each engine alone, and the search between them.
     assert shown[0][0] == "display" and {what for what, _ in shown[1:]} == {"update"} and len(shown) > len(engines)
-    done = [of.done for _, of in shown]
-    assert done == sorted(done)
+    done, bars = [of.done for _, of in shown], [of for _, of in shown]
+    assert done == sorted(done) and done[-1] == 100 and {of.total for of in bars} == {100}
+    assert all(any(engine in of.what for of in bars) for engine in engines)
     assert shown[-1][1].what.endswith(" ms") and capsys.readouterr().err == ""
 
 
