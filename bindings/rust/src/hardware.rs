@@ -3,6 +3,7 @@
 mod amd;
 mod memory;
 mod nvidia;
+mod stream;
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -10,7 +11,8 @@ use std::path::PathBuf;
 use hipdnn_plugin_sdk::dynlib::{Error, Library};
 use serde::Serialize;
 
-pub use memory::{DeviceMemory, Gpu, HostMemory, Stream};
+pub use memory::{DeviceMemory, Gpu, HostMemory};
+pub use stream::{CaptureStream, CapturedWork, Stream};
 
 /// A library that engines look for.
 #[derive(Debug, Serialize)]

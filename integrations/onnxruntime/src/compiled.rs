@@ -2,10 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use hipdnn::graph::Graph;
-use hipdnn::{ExecutionPlan, GraphBuilder, Handle, OperationGraph, VariantPack};
+use hipdnn::{ExecutionPlan, GraphBuilder, Handle, VariantPack};
 
 use crate::failure::{Failure, Result};
 use crate::library::{Engines, Library};
@@ -25,6 +26,7 @@ mod device;
 mod division;
 mod host;
 mod inputs;
+mod replay;
 mod slab;
 
 pub use division::{check, divide};
@@ -80,6 +82,8 @@ pub struct Prepared {
     outputs: Vec<Vec<i64>>,
     data: HashMap<usize, Arc<Memory>>,
     copies: Copies,
+    /// How often a run's work may still be captured; engines keep memory for each.
+    captures: AtomicUsize,
 }
 
 enum Ready {
@@ -204,7 +208,9 @@ impl Subgraph {
             outputs: graphs.outputs,
             data: graphs.data,
             copies,
+            captures: AtomicUsize::new(0),
         };
+        let mut may_capture = self.options.capture;
         // Held until all stages have theirs.
         let _plans = if on_gpu { division::plan_together(self, &graphs.stages) } else { Vec::new() };
         for stage in graphs.stages {
@@ -216,11 +222,15 @@ impl Subgraph {
                     let title = self.title(&graph);
                     let (graph, bindings) =
                         if on_gpu { division::as_planned(&graph, bindings) } else { (*graph, bindings) };
-                    let plan = self.stage(graph, constant_weights, &title)?;
+                    let (plan, can_be_captured) = self.stage(graph, constant_weights, &title)?;
+                    may_capture &= can_be_captured;
                     prepared.workspace = prepared.workspace.max(plan.workspace_size()?);
                     Ready::Plan { title, plan, bindings }
                 }
             });
+        }
+        if may_capture {
+            prepared.captures = AtomicUsize::new(replay::MOST);
         }
         Ok(prepared)
     }
@@ -252,28 +262,33 @@ impl Subgraph {
             .collect()
     }
 
-    /// The plan of a graph, which shapes may have in common: weights are packed once for all of them.
-    fn stage(&self, graph: Graph, constant_weights: bool, title: &str) -> Result<Arc<ExecutionPlan>> {
+    /// The plan of a graph, which shapes may have in common: weights are packed once for all of them. Beside it is whether its executions
+    /// can be captured.
+    fn stage(&self, graph: Graph, constant_weights: bool, title: &str) -> Result<(Arc<ExecutionPlan>, bool)> {
         let key = format!("{constant_weights} {}", division::key(&graph));
         let stages = || self.stages.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plan) = stages().get(&key).and_then(Weak::upgrade) {
-            return Ok(plan);
-        }
+        let is_bound = graph.is_bound_by_memory();
+        let known = stages().get(&key).and_then(Weak::upgrade);
         let saved = self.saved.get(&key);
         let plan = self.library.with_handle(|handle| {
+            let build = |graph| Ok(GraphBuilder::from(graph).build(handle)?);
             // What cannot be read is planned anew.
-            if let Some(plan) = saved.and_then(|bytes| ExecutionPlan::from_bytes(handle, bytes).ok()) {
-                return Ok(plan);
+            let read = |bytes: &Vec<u8>| ExecutionPlan::from_bytes(handle, bytes).ok().map(Arc::new);
+            if let Some(plan) = known.clone().or_else(|| saved.and_then(read)) {
+                let can_be_captured = self.engines.capture(&plan, || build(graph));
+                return Ok((plan, can_be_captured));
             }
-            let is_bound = graph.is_bound_by_memory();
-            let graph: OperationGraph = GraphBuilder::from(graph).build(handle)?;
-            self.engines.plan(&graph, &self.options.settings(constant_weights), is_bound)
+            let graph = build(graph)?;
+            let plan = self.engines.plan(&graph, &self.options.settings(constant_weights), is_bound)?;
+            let can_be_captured = self.engines.capture(&plan, || Ok(graph));
+            Ok((Arc::new(plan), can_be_captured))
         });
         let plan = plan.map_err(|failure| Failure::ep(format!("subgraph {title}: {}", failure.text)))?;
-        let plan = Arc::new(plan);
-        let mut stages = stages();
-        stages.retain(|_, plan| plan.strong_count() > 0);
-        stages.insert(key, Arc::downgrade(&plan));
+        if known.is_none() {
+            let mut stages = stages();
+            stages.retain(|_, plan| plan.strong_count() > 0);
+            stages.insert(key, Arc::downgrade(&plan.0));
+        }
         Ok(plan)
     }
 
@@ -352,7 +367,7 @@ impl Subgraph {
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
         if let Some(on_gpu) = &self.on_gpu {
             // SAFETY: the caller vouches for inputs and outputs.
-            return unsafe { on_gpu.run(self, &prepared, inputs, &outputs, parallel) };
+            return unsafe { on_gpu.run(self, &prepared, (inputs, &outputs), parallel) };
         }
         let scratch = self.take_scratch(prepared.scratch + prepared.workspace)?;
         // SAFETY: the caller vouches for inputs and outputs; the scratch memory has room for both of its parts.
@@ -401,11 +416,11 @@ impl Subgraph {
             let address = |place: &Place| Some(address(place)?.cast());
             // SAFETY: tensors are views inside of the memory that the caller vouches for, and of scratch memory that has room for them and, behind
             // them, for what plans ask for.
-            unsafe { self.execute_stages(handle, prepared, workspace.cast(), &address, &on_host) }
+            unsafe { self.execute_stages(handle, &prepared.stages, workspace.cast(), &address, &on_host) }
         })
     }
 
-    /// Executes the stages in order. `address` answers where plans find a place, and `on_host` computes what no plan does.
+    /// Executes stages in order. `address` answers where plans find a place, and `on_host` computes what no plan does.
     ///
     /// # Safety
     /// The addresses are those of memory that the plans' engines reach, with room for the tensors, and the workspace has room for what plans
@@ -413,12 +428,12 @@ impl Subgraph {
     unsafe fn execute_stages(
         &self,
         handle: &Handle,
-        prepared: &Prepared,
+        stages: &[Ready],
         workspace: *mut c_void,
         address: &dyn Fn(&Place) -> Option<*mut c_void>,
         on_host: OnHost<'_>,
     ) -> Result<()> {
-        for stage in &prepared.stages {
+        for stage in stages {
             match stage {
                 Ready::Plan { title, plan, bindings } => {
                     let memory = bindings.iter().map(|(uid, place)| Some((*uid, address(place)?)));

@@ -1,11 +1,12 @@
 //! The open `libhipdnn_backend.so` and its engines, one for the process.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use hipdnn::hardware::{Gpu, Stream};
+use hipdnn::hardware::{CaptureStream, CapturedWork, Gpu, Stream};
 use hipdnn::{Backend, Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph};
 
 use crate::failure::{Failure, Result};
@@ -17,15 +18,32 @@ pub struct Library {
     backend: Backend,
     idle: Mutex<Vec<Handle>>,
     /// The same for executions on a GPU.
-    on_streams: Mutex<Vec<OnStream>>,
+    on_streams: Mutex<OnStreams>,
     threads: Option<Threads>,
 }
 
+/// The handles with streams.
+#[derive(Default)]
+struct OnStreams {
+    /// Those that no thread uses.
+    idle: Vec<OnStream>,
+    /// How many are used.
+    used: usize,
+    /// How many runs in a row began while no other one was going on.
+    alone: usize,
+}
+
+/// So many runs in a row say that threads do not run beside each other.
+const ALONE: usize = 4;
+
 /// A handle that has a stream of its own, so that runs of several threads are beside each other on a GPU.
 pub struct OnStream {
-    /// The handle, which ends before its stream.
+    /// The handle, which ends before its streams.
     pub handle: Handle,
-    stream: Stream,
+    /// The stream.
+    pub stream: Stream,
+    gpu: Gpu,
+    to_capture: OnceCell<CaptureStream>,
 }
 
 impl OnStream {
@@ -33,12 +51,24 @@ impl OnStream {
         let (handle, stream) = (Handle::new(backend)?, Stream::new(gpu)?);
         // SAFETY: the stream ends after the handle.
         unsafe { handle.set_stream(stream.as_ptr()) }?;
-        Ok(Self { handle, stream })
+        Ok(Self { handle, stream, gpu, to_capture: OnceCell::new() })
     }
 
-    /// Waits for what was executed with the handle.
-    pub fn wait(&self) -> Result<()> {
-        Ok(self.stream.synchronize()?)
+    /// Captures what `work` executes with the handle, which is not done then.
+    pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<CapturedWork> {
+        let to_capture = match self.to_capture.get() {
+            Some(stream) => stream,
+            None => {
+                let made = CaptureStream::new(self.gpu)?;
+                self.to_capture.get_or_init(|| made)
+            }
+        };
+        // SAFETY: both streams end after the handle.
+        unsafe { self.handle.set_stream(to_capture.as_ptr()) }?;
+        let captured = to_capture.capture(work);
+        // SAFETY: the streams end after the handle.
+        unsafe { self.handle.set_stream(self.stream.as_ptr()) }?;
+        captured
     }
 }
 
@@ -48,6 +78,9 @@ const VARIABLE: &str = "HIPDNN_BACKEND_LIBRARY_PATH";
 /// NVIDIA's engine of generated kernels, and that of cuDNN.
 const GENERATED: &str = "NVRTC_ENGINE";
 const CUDNN: &str = "CUDNN_ENGINE";
+
+/// What an engine says of itself whose executions can be captured.
+const CAN_BE_CAPTURED: &str = "supports graph capture";
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
@@ -94,18 +127,22 @@ impl Library {
         result
     }
 
-    /// Runs `f` with a handle and its stream, which no other thread uses meanwhile. Its work is done afterwards.
-    pub fn on_stream<R>(&self, gpu: Gpu, f: impl FnOnce(&OnStream) -> Result<R>) -> Result<R> {
-        let idle = || self.on_streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = idle().pop();
-        let own = match taken {
-            Some(own) => own,
-            None => OnStream::new(&self.backend, gpu)?,
+    /// Runs `f` with a handle and its stream, which no other thread uses meanwhile, and with whether threads were in here one after
+    /// the other of late. `f` waits for its work.
+    pub fn on_stream<R>(&self, gpu: Gpu, f: impl FnOnce(&OnStream, bool) -> Result<R>) -> Result<R> {
+        let all = || self.on_streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let (taken, is_alone) = {
+            let mut all = all();
+            all.used += 1;
+            all.alone = if all.used == 1 { all.alone.saturating_add(1) } else { 0 };
+            (all.idle.pop(), all.alone >= ALONE)
         };
-        let result = f(&own);
-        let waited = own.wait();
-        idle().push(own);
-        waited.and(result)
+        let own = taken.map_or_else(|| OnStream::new(&self.backend, gpu), Ok);
+        let result = own.as_ref().map_err(Clone::clone).and_then(|own| f(own, is_alone));
+        let mut all = all();
+        all.used -= 1;
+        all.idle.extend(own.ok());
+        result
     }
 
     /// The engines that the options ask for.
@@ -143,7 +180,12 @@ impl Library {
                     let explains = options.report.is_some();
                     Ok(Engines::OfGpu(
                         gpu,
-                        Arc::new(OfGpu { engines: chosen, explains, known: Mutex::default() }),
+                        Arc::new(OfGpu {
+                            engines: chosen,
+                            explains,
+                            known: Mutex::default(),
+                            captured: Mutex::default(),
+                        }),
                     ))
                 }
                 Err(error) => Err(Failure::argument(format!("option device: is \"gpu\", and {error}"))),
@@ -169,6 +211,8 @@ pub struct OfGpu {
     explains: bool,
     /// Whether they compute graphs, by their text.
     known: Mutex<HashMap<String, bool>>,
+    /// Whether executions can be captured, by the ids of engines.
+    captured: Mutex<HashMap<i64, bool>>,
 }
 
 impl Engines {
@@ -221,6 +265,20 @@ impl Engines {
         }
         let answer = ask();
         answers().insert(text.to_owned(), answer);
+        answer
+    }
+
+    /// Whether executions of a plan can be captured. Its engine says so, once, of the graph that `graph` answers.
+    pub fn capture(&self, plan: &ExecutionPlan, graph: impl FnOnce() -> Result<OperationGraph>) -> bool {
+        let Self::OfGpu(_, own) = self else { return false };
+        let answers = || own.captured.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(id) = plan.engine_id() else { return false };
+        if let Some(answer) = answers().get(&id) {
+            return *answer;
+        }
+        let notes = graph().and_then(|graph| Ok(Engine::new(&graph, id)?.behavior_notes()?));
+        let answer = notes.is_ok_and(|notes| notes.iter().any(|note| note == CAN_BE_CAPTURED));
+        answers().insert(id, answer);
         answer
     }
 

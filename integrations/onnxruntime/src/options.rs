@@ -74,6 +74,8 @@ pub struct Options {
     pub knobs: Vec<KnobSetting>,
     /// The most plans that a subgraph keeps.
     pub plans: usize,
+    /// Whether what a run does on a GPU is captured, and started as a whole at the next runs with the same memory.
+    pub capture: bool,
     /// A file that gets a line of JSON for each graph: what is taken, and why the rest is not.
     pub report: Option<PathBuf>,
     /// Whether and how a compiled model is written; ONNX Runtime's own options say so.
@@ -91,6 +93,7 @@ impl Default for Options {
             take: Take::Profitable,
             knobs: Vec::new(),
             plans: PLANS,
+            capture: true,
             report: None,
             context: Wanted { is_embedded: true, ..Wanted::default() },
         }
@@ -161,10 +164,11 @@ impl Options {
                     options.knobs = knobs(value).ok_or_else(|| wrong("NAME=VALUE, with commas between"))?
                 }
                 "plans" => options.plans = usize::try_from(whole(1, 4096)?).unwrap_or(PLANS),
+                "capture" => options.capture = flag()?,
                 "report" => options.report = Some(PathBuf::from(value)),
                 _ => {
                     return Err(Failure::argument(format!(
-                        "option {key}: is unknown, expected one of device, engine, threads, pool, deterministic, take, knobs, plans, report"
+                        "option {key}: is unknown, expected one of device, engine, threads, pool, deterministic, take, knobs, plans, capture, report"
                     )));
                 }
             }
@@ -237,6 +241,7 @@ mod tests {
         assert_eq!(read("device", "gpu").unwrap().device, Device::Gpu);
         assert_eq!(read("threads", "3").unwrap().threads, 3);
         assert_eq!(read("take", "all").unwrap().take, Take::All);
+        assert!(!read("capture", "0").unwrap().capture);
         let knobs = read("knobs", "convolution=5, x=0.5,y=z").unwrap().knobs;
         let texts: Vec<String> = knobs.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["convolution=5", "x=0.5", "y=z"]);
@@ -251,6 +256,7 @@ mod tests {
             ("take", "some", "profitable or all"),
             ("pool", "other", "auto, session or engine"),
             ("deterministic", "2", "0 or 1"),
+            ("capture", "yes", "0 or 1"),
             ("knobs", "threads", "NAME=VALUE"),
             ("thread", "2", "expected one of device, engine, threads"),
         ] {

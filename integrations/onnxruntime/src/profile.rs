@@ -32,6 +32,11 @@ thread_local! {
     static OPEN: RefCell<Vec<Arc<Events>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Whether a profiler listens.
+pub fn is_on() -> bool {
+    OPEN.with(|open| !open.borrow().is_empty())
+}
+
 /// Runs `f`, and notes that where a profiler listens.
 pub fn event<R>(title: &str, f: impl FnOnce() -> R) -> R {
     let Some(events) = OPEN.with(|open| open.borrow().last().cloned()) else { return f() };

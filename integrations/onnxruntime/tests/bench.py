@@ -16,15 +16,17 @@ import onnxruntime as ort
 import provider
 
 
-def measure(session, feeds, seconds):
-    """The mean of one run, in milliseconds."""
-    count, begun = 0, time.perf_counter()
-    while True:
-        session.run(None, feeds)
-        count += 1
-        spent = time.perf_counter() - begun
-        if spent >= seconds:
-            return 1000 * spent / count
+def measure(session, feeds, seconds, callers=1):
+    """The mean time from one run to the next, in milliseconds, where several threads run a session."""
+    counts, begun = [0] * callers, time.perf_counter()
+
+    def work(caller):
+        while time.perf_counter() - begun < seconds:
+            session.run(None, feeds)
+            counts[caller] += 1
+
+    provider.in_threads(work, callers)
+    return 1000 * (time.perf_counter() - begun) / sum(counts)
 
 
 def in_bytes(model, form, shapes, batch):
@@ -65,14 +67,21 @@ def main():
     parser.add_argument("--bytes", choices=["QDQ", "QOperator"], help="quantize the networks first")
     parser.add_argument("--csv", help="a file that gets a line for each case")
     parser.add_argument("--gpu", action="store_true", help="on a GPU, beside PyTorch")
+    parser.add_argument(
+        "--uncaptured", action="store_true", help="on a GPU, beside sessions that do not capture their runs"
+    )
+    parser.add_argument("--callers", type=int, default=1, help="how many threads run each session")
     parser.add_argument("--bound", action="store_true", help="inputs and outputs stay on the GPU")
     parser.add_argument("words", nargs="*")
     arguments = parser.parse_args()
     peer, rows = "CPUExecutionProvider", []
+    on_gpu = arguments.gpu or arguments.uncaptured
     if arguments.gpu:
         import peer as pytorch
 
         peer = "PyTorch"
+    elif arguments.uncaptured:
+        peer = "uncaptured"
     for name, make in networks.NETWORKS.items():
         if arguments.words and not any(word in name for word in arguments.words):
             continue
@@ -81,10 +90,14 @@ def main():
             feeds = networks.inputs(shapes, batch)
             if arguments.bytes:
                 model = in_bytes(model, arguments.bytes, shapes, batch)
-            settings = {"pool": arguments.pool, **({"device": "gpu"} if arguments.gpu else {})}
+            settings = {"pool": arguments.pool, **({"device": "gpu"} if on_gpu else {})}
 
-            def other(model=model):
-                return pytorch.Session(model) if arguments.gpu else provider.plain(model, arguments.threads)
+            def other(model=model, settings=settings):
+                if arguments.gpu:
+                    return pytorch.Session(model)
+                if arguments.uncaptured:
+                    return provider.session(model, {**settings, "capture": "0"}, arguments.threads)
+                return provider.plain(model, arguments.threads)
 
             makers = (
                 lambda model=model, settings=settings: provider.session(model, settings, arguments.threads),
@@ -99,7 +112,8 @@ def main():
                 made.append((spent[0][0], spent[1][0]))
                 first.append((spent[0][1], spent[1][1]))
             if arguments.bound:
-                sessions = [provider.Bound(sessions[0], feeds), pytorch.Bound(sessions[1], feeds)]
+                of_peer = pytorch.Bound if arguments.gpu else provider.Bound
+                sessions = [provider.Bound(sessions[0], feeds), of_peer(sessions[1], feeds)]
                 for session in sessions:
                     session.run()
                 apart = provider.difference(*(session.results()[0] for session in sessions))
@@ -109,7 +123,7 @@ def main():
             for turn in range(arguments.rounds):
                 spent = [None, None]
                 for which in (0, 1) if turn % 2 == 0 else (1, 0):
-                    spent[which] = measure(sessions[which], feeds, arguments.seconds)
+                    spent[which] = measure(sessions[which], feeds, arguments.seconds, arguments.callers)
                 times.append(spent)
             own, plain, ratio = ratios(times)
             row = [
@@ -132,7 +146,7 @@ def main():
     if arguments.csv:
         with open(arguments.csv, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            machine = f"{platform.machine()}, {arguments.threads} threads, ONNX Runtime {ort.__version__}, {time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.0f}"
+            machine = f"{platform.machine()}, {arguments.threads} threads, {arguments.callers} callers, ONNX Runtime {ort.__version__}, {time.strftime('%Y-%m-%d')}, load {os.getloadavg()[0]:.0f}"
             writer.writerow(
                 [
                     "network",

@@ -1,6 +1,7 @@
 """Memory of a GPU that the application has: tensors bound there, and what passes from session to session without the host. Without a GPU
 that ONNX Runtime is told of: that the CPU alone is offered."""
 
+import ctypes
 import json
 import os
 import sys
@@ -190,6 +191,27 @@ def test_knobs_reach_engines():
         assert "share_rows" in str(error), error
     else:
         raise AssertionError("a knob out of its range is taken")
+
+
+def test_runs_are_captured():
+    """What a second run with the same memory does is started as a whole from then on, before and behind what the host computes."""
+    model = network("rows", 7)
+    plain = provider.plain(model)
+    # The stand-in for the driver counts them.
+    launches = getattr(ctypes.CDLL("libcuda.so.1"), "standin_cuda_graph_launches", None)
+    for _ in range(4):
+        # Runs that follow each other; those of several threads are not captured.
+        session(model, device="gpu").run(None, feeds(3))
+    counts = []
+    for capture in ("1", "0"):
+        own = session(model, device="gpu", capture=capture)
+        before = launches() if launches else 0
+        # Three shapes take turns, the largest first, each with other numbers in every run.
+        for turn in range(12):
+            given = feeds(6 - turn % 3, turn)
+            close(own.run(None, given)[0], plain.run(None, given)[0])
+        counts.append(launches() - before if launches else 0)
+    assert not launches or counts == [9, 0], counts
 
 
 def test_sessions_come_and_go():

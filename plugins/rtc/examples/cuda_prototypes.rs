@@ -13,7 +13,16 @@ const HEAD: &str = "\
 
 fn main() {
     let integers = &["CUresult", "CUdevice", "nvrtcResult"];
-    let pointers = &["CUcontext", "CUstream", "CUevent", "CUmodule", "CUfunction", "nvrtcProgram"];
+    let pointers = &[
+        "CUcontext",
+        "CUstream",
+        "CUevent",
+        "CUgraph",
+        "CUgraphExec",
+        "CUmodule",
+        "CUfunction",
+        "nvrtcProgram",
+    ];
     let program = Prototypes::new(HEAD, integers, pointers)
         .functions(Cuda::SIGNATURES)
         .functions(Nvrtc::SIGNATURES)

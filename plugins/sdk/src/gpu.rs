@@ -3,6 +3,7 @@
 //! Programs feed an engine with its memory; plans have a [`workspace`] in it, and [`plan_memory`] of their own. A [`handle`] keeps the
 //! stream and what a plugin has on each device, and makes a device that of the thread.
 
+mod captured;
 mod event;
 pub mod handle;
 pub mod plan_memory;
@@ -14,6 +15,8 @@ use std::ffi::c_void;
 use crate::cuda::{self, Cuda, CudaError, EnteredContext};
 use crate::hip::{HIP_MEMCPY_DEVICE_TO_DEVICE, HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip};
 use crate::{PluginError, Refusal};
+
+pub use captured::{CaptureStream, CapturedWork};
 
 /// A point in the work of a stream.
 pub type Event = *mut c_void;

@@ -9,51 +9,7 @@ use crate::error::{Error, Result};
 
 /// The GPU of this process: the one that HIP finds, or else the first one of CUDA's. It may be used by any thread.
 #[derive(Clone, Copy, Debug)]
-pub struct Gpu(gpu::Gpu);
-
-/// A stream of a GPU: what is put on it is done in order, beside other streams. The default stream and it wait for each other.
-pub struct Stream {
-    gpu: Gpu,
-    raw: *mut c_void,
-}
-
-// SAFETY: HIP and CUDA take calls about a stream from any thread.
-unsafe impl Send for Stream {}
-// SAFETY: through a shared reference work is waited for, which any threads may do at once.
-unsafe impl Sync for Stream {}
-
-impl Stream {
-    /// A new stream.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn new(gpu: Gpu) -> Result<Self> {
-        let raw = gpu.0.create_stream().map_err(|error| failed("making a stream of the GPU", &error))?;
-        Ok(Self { gpu, raw })
-    }
-
-    /// What C calls it, for [`Handle::set_stream`](crate::Handle::set_stream).
-    pub fn as_ptr(&self) -> *mut c_void {
-        self.raw
-    }
-
-    /// Waits for its work.
-    ///
-    /// # Errors
-    /// The driver's, those of the work among them.
-    pub fn synchronize(&self) -> Result<()> {
-        // SAFETY: the stream is this object's.
-        let waited = unsafe { self.gpu.0.synchronize_stream(self.raw) };
-        waited.map_err(|error| failed("waiting for a stream of the GPU", &error))
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        // SAFETY: the stream is this object's, and this is its last use.
-        unsafe { self.gpu.0.destroy_stream(self.raw) };
-    }
-}
+pub struct Gpu(pub(super) gpu::Gpu);
 
 /// Bytes of the host's memory that a GPU reaches, which are copied faster than others; freed with this object.
 pub struct HostMemory {
@@ -121,7 +77,7 @@ impl fmt::Debug for DeviceMemory {
     }
 }
 
-fn failed(during: &str, error: &dyn fmt::Display) -> Error {
+pub(super) fn failed(during: &str, error: &dyn fmt::Display) -> Error {
     Error::Device(format!("{during}: {error}"))
 }
 

@@ -1,15 +1,17 @@
 //! Execution on a GPU. Constants, and what is between graphs, stay there; inputs and outputs are used where they are if that is there, and
 //! else copied to its memory and from there.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn::hardware::{DeviceMemory, Gpu};
 
+use super::replay::Replays;
 use super::slab::Slab;
-use super::{Input, MISSING, Output, Prepared, Subgraph, host};
+use super::{Input, MISSING, Output, Prepared, Ready, Subgraph, host};
 use crate::failure::{Failure, Result};
+use crate::library::OnStream;
 use crate::lowering::{Bound, Graphs, Host, Place, Work};
 use crate::threads::Parallel;
 
@@ -23,12 +25,24 @@ const PLANNED: usize = 16;
 pub struct OnGpu {
     gpu: Gpu,
     /// Inputs that never change, by their places.
-    constants: Mutex<HashMap<usize, Arc<DeviceMemory>>>,
+    constants: Mutex<HashMap<usize, DeviceMemory>>,
     /// The same where ONNX Runtime has them on the GPU and the host reads them.
     on_host: Mutex<HashMap<usize, Words>>,
     /// Memory that no run uses.
-    idle: Mutex<Vec<DeviceMemory>>,
+    idle: Mutex<Vec<Block>>,
 }
+
+/// Memory of a run, and what is captured of the runs with it.
+struct Block {
+    // Ends before the memory.
+    replays: Replays,
+    memory: DeviceMemory,
+    /// The stream that it was used on last, where captured work starts soonest.
+    stream: *mut c_void,
+}
+
+// SAFETY: the stream is compared only.
+unsafe impl Send for Block {}
 
 /// Bytes on the host, as words, so that elements of every type are aligned.
 type Words = Arc<Vec<u64>>;
@@ -45,13 +59,14 @@ pub struct Copies {
 /// Where the tensors of a run are.
 struct Run<'a> {
     on_gpu: &'a OnGpu,
+    own: &'a OnStream,
     subgraph: &'a Subgraph,
     inputs: &'a [Input],
     outputs: &'a [Output],
-    prepared: &'a Prepared,
-    block: &'a DeviceMemory,
+    prepared: &'a Arc<Prepared>,
+    block: *mut c_void,
     /// The inputs that graphs read.
-    of_inputs: HashMap<usize, *mut c_void>,
+    of_inputs: BTreeMap<usize, *mut c_void>,
     of_outputs: Vec<*mut c_void>,
     /// The bytes of each output.
     sizes: Vec<usize>,
@@ -113,95 +128,81 @@ impl OnGpu {
     pub unsafe fn run(
         &self,
         subgraph: &Subgraph,
-        prepared: &Prepared,
-        inputs: &[Input],
-        outputs: &[Output],
+        prepared: &Arc<Prepared>,
+        (inputs, outputs): (&[Input], &[Output]),
         parallel: Parallel<'_>,
     ) -> Result<()> {
-        let mut end = (prepared.scratch + prepared.workspace).next_multiple_of(ALIGNMENT);
-        let mut next = |bytes: usize| {
-            let begin = end;
-            end = (end + bytes).next_multiple_of(ALIGNMENT);
-            begin
-        };
-        let (mut of_inputs, mut in_block, mut constants) = (HashMap::new(), Vec::new(), Vec::new());
-        for (at, input) in inputs.iter().enumerate().filter(|(at, _)| prepared.copies.inputs.contains(at)) {
-            if is_usable(input.is_on_gpu, input.data) {
-                of_inputs.insert(at, input.data.cast_mut());
-            } else if subgraph.is_constant(at) {
-                // SAFETY: the caller vouches for the input.
-                let memory = unsafe { self.constant(at, input) }?;
-                of_inputs.insert(at, memory.as_ptr());
-                constants.push(memory);
-            } else {
-                in_block.push((at, input, next(input.bytes())));
+        subgraph.library.on_stream(self.gpu, |own, is_alone| {
+            let mut end = (prepared.scratch + prepared.workspace).next_multiple_of(ALIGNMENT);
+            let mut next = |bytes: usize| {
+                let begin = end;
+                end = (end + bytes).next_multiple_of(ALIGNMENT);
+                begin
+            };
+            let (mut of_inputs, mut in_block) = (BTreeMap::new(), Vec::new());
+            for (at, input) in inputs.iter().enumerate().filter(|(at, _)| prepared.copies.inputs.contains(at))
+            {
+                if is_usable(input.is_on_gpu, input.data) {
+                    of_inputs.insert(at, input.data.cast_mut());
+                } else if subgraph.is_constant(at) {
+                    // SAFETY: the caller vouches for the input.
+                    of_inputs.insert(at, unsafe { self.constant(own, at, input) }?);
+                } else {
+                    in_block.push((at, input, next(input.bytes())));
+                }
             }
-        }
-        let sizes = subgraph.output_sizes(&prepared.outputs);
-        let places = outputs.iter().zip(&sizes).map(|(output, bytes)| {
-            if is_usable(output.is_on_gpu, output.data) { Err(output.data) } else { Ok(next(*bytes)) }
-        });
-        let places: Vec<std::result::Result<usize, *mut c_void>> = places.collect();
-        let block = self.take(end)?;
-        let at = |begin: usize| block.as_ptr().wrapping_byte_add(begin);
-        for (place, input, begin) in in_block {
-            of_inputs.insert(place, at(begin));
-            // SAFETY: the caller vouches for the input, and the block has room for it.
-            unsafe { self.fill(at(begin), input) }?;
-        }
-        let of_outputs = places.into_iter().map(|place| place.map_or_else(|data| data, at)).collect();
-        let run = Run {
-            on_gpu: self,
-            subgraph,
-            inputs,
-            outputs,
-            prepared,
-            block: &block,
-            of_inputs,
-            of_outputs,
-            sizes,
-        };
-        // SAFETY: the caller vouches for inputs and outputs.
-        let done = unsafe { run.all(parallel) };
-        // All work with the block is done, whatever came of it.
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(block);
-        done
-    }
-
-    /// Copies an input to memory of the GPU.
-    ///
-    /// # Safety
-    /// The input has as many elements as its dimensions say, for which the memory has room.
-    unsafe fn fill(&self, to: *mut c_void, input: &Input) -> Result<()> {
-        let bytes = input.bytes();
-        if bytes == 0 {
-            return Ok(());
-        }
-        // SAFETY: the caller vouches for both.
-        let copied = unsafe {
-            if input.is_on_gpu {
-                self.gpu.copy(to, input.data, bytes)
-            } else {
-                self.gpu.upload(to, std::slice::from_raw_parts(input.data.cast(), bytes))
-            }
-        };
-        copied.map_err(Failure::from)
+            let sizes = subgraph.output_sizes(&prepared.outputs);
+            let places = outputs.iter().zip(&sizes).map(|(output, bytes)| {
+                if is_usable(output.is_on_gpu, output.data) { Err(output.data) } else { Ok(next(*bytes)) }
+            });
+            let places: Vec<std::result::Result<usize, *mut c_void>> = places.collect();
+            let mut block = self.take(end, own.stream.as_ptr())?;
+            let start = block.memory.as_ptr();
+            let at = |begin: usize| start.wrapping_byte_add(begin);
+            of_inputs.extend(in_block.iter().map(|(place, _, begin)| (*place, at(*begin))));
+            let of_outputs = places.into_iter().map(|place| place.map_or_else(|data| data, at)).collect();
+            let run = Run {
+                on_gpu: self,
+                own,
+                subgraph,
+                inputs,
+                outputs,
+                prepared,
+                block: start,
+                of_inputs,
+                of_outputs,
+                sizes,
+            };
+            let fill = || {
+                // SAFETY: the caller vouches for the inputs, and the block has room for them.
+                in_block.iter().try_for_each(|(_, input, begin)| unsafe { fill(own, at(*begin), input) })
+            };
+            // SAFETY: the caller vouches for inputs and outputs.
+            let done =
+                fill().and_then(|()| unsafe { run.all(is_alone.then_some(&mut block.replays), parallel) });
+            // Whatever came of it: the block is not used any longer, and ONNX Runtime takes results for done.
+            let waited = own.stream.synchronize();
+            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(block);
+            done.and(waited.map_err(Failure::from))
+        })
     }
 
     /// An input that never changes, copied at the first run.
     ///
     /// # Safety
     /// The input has as many elements as its dimensions say.
-    unsafe fn constant(&self, at: usize, input: &Input) -> Result<Arc<DeviceMemory>> {
+    unsafe fn constant(&self, own: &OnStream, at: usize, input: &Input) -> Result<*mut c_void> {
         let mut constants = self.constants.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(memory) = constants.get(&at) {
-            return Ok(memory.clone());
+            return Ok(memory.as_ptr());
         }
-        let memory = Arc::new(DeviceMemory::new(self.gpu, input.bytes())?);
+        let memory = DeviceMemory::new(self.gpu, input.bytes())?;
         // SAFETY: the caller vouches for the input, and the memory has room for it.
-        unsafe { self.fill(memory.as_ptr(), input) }?;
-        constants.insert(at, memory.clone());
-        Ok(memory)
+        let filled = unsafe { fill(own, memory.as_ptr(), input) };
+        // Other streams use it next.
+        own.stream.synchronize()?;
+        filled?;
+        Ok(constants.entry(at).or_insert(memory).as_ptr())
     }
 
     /// An input that never changes and is on the GPU, as the host reads it.
@@ -221,18 +222,43 @@ impl OnGpu {
         Ok(words)
     }
 
-    /// Memory of at least so many bytes, used before if there is some.
-    fn take(&self, bytes: usize) -> Result<DeviceMemory> {
-        let taken = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    /// Memory of at least so many bytes for a run on a stream, used before if there is some.
+    fn take(&self, bytes: usize, stream: *mut c_void) -> Result<Block> {
+        let taken = {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = idle.iter().rposition(|block| block.stream == stream);
+            known.map(|at| idle.remove(at)).or_else(|| idle.pop())
+        };
         match taken {
-            Some(memory) if memory.bytes() >= bytes => Ok(memory),
+            Some(block) if block.memory.bytes() >= bytes => Ok(Block { stream, ..block }),
             // What is too small makes room first.
             other => {
                 drop(other);
-                Ok(DeviceMemory::new(self.gpu, bytes)?)
+                let memory = DeviceMemory::new(self.gpu, bytes)?;
+                Ok(Block { replays: Replays::default(), memory, stream })
             }
         }
     }
+}
+
+/// Copies an input to memory of the GPU, in the order of a stream.
+///
+/// # Safety
+/// The input has as many elements as its dimensions say, for which the memory has room. Both are there until the stream was waited for.
+unsafe fn fill(own: &OnStream, to: *mut c_void, input: &Input) -> Result<()> {
+    let bytes = input.bytes();
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller vouches for both.
+    let copied = unsafe {
+        if input.is_on_gpu {
+            own.stream.copy(to, input.data, bytes)
+        } else {
+            own.stream.upload(to, std::slice::from_raw_parts(input.data.cast(), bytes))
+        }
+    };
+    copied.map_err(Failure::from)
 }
 
 /// The bytes from the first element of a tensor to its last one.
@@ -246,34 +272,36 @@ fn extent(bound: &Bound) -> usize {
 
 impl Run<'_> {
     /// # Safety
-    /// Inputs and outputs have as many elements as their dimensions say.
-    unsafe fn all(&self, parallel: Parallel<'_>) -> Result<()> {
-        let workspace = self.block.as_ptr().wrapping_byte_add(self.prepared.scratch);
+    /// Inputs and outputs have as many elements as their dimensions say, and are there until the stream was waited for.
+    unsafe fn all(&self, replays: Option<&mut Replays>, parallel: Parallel<'_>) -> Result<()> {
+        let workspace = self.block.wrapping_byte_add(self.prepared.scratch);
         let address = |place: &Place| self.of(place);
         let on_host = |host: Host, tensors: (&[Bound], &Bound)| self.on_host(host, tensors, parallel);
-        // Copies on the default stream wait for this one's work, and it for them.
-        self.subgraph.library.on_stream(self.on_gpu.gpu, |own| {
+        let execute = |stages: &[Ready]| {
+            let handle = &self.own.handle;
             // SAFETY: tensors are views inside of memory of the GPU that has room for them, as the workspace has.
-            unsafe { self.subgraph.execute_stages(&own.handle, self.prepared, workspace, &address, &on_host) }
-        })?;
-        let mut copied = false;
+            unsafe { self.subgraph.execute_stages(handle, stages, workspace, &address, &on_host) }
+        };
+        let addresses = || self.of_inputs.values().chain(&self.of_outputs).copied().collect();
+        match replays {
+            // SAFETY: the caller vouches for inputs and outputs, and the block is there as long.
+            Some(replays) => unsafe { replays.run(self.own, self.prepared, addresses(), &execute) }?,
+            // The GPU does captured work of several streams less well beside each other.
+            None => execute(&self.prepared.stages)?,
+        }
         for ((output, from), bytes) in self.outputs.iter().zip(&self.of_outputs).zip(&self.sizes) {
             if *bytes == 0 || *from == output.data {
                 continue;
             }
+            let stream = &self.own.stream;
             // SAFETY: the caller vouches for the output, which has so many bytes, as their place in the block.
             unsafe {
                 if output.is_on_gpu {
-                    self.on_gpu.gpu.copy(output.data, *from, *bytes)?;
-                    copied = true;
+                    stream.copy(output.data, *from, *bytes)?;
                 } else {
-                    self.on_gpu.download(output.data.cast(), *from, *bytes)?;
+                    stream.download(std::slice::from_raw_parts_mut(output.data.cast(), *bytes), *from)?;
                 }
             }
-        }
-        // ONNX Runtime takes results for done, and others read them by streams of their own.
-        if copied {
-            self.on_gpu.gpu.synchronize()?;
         }
         Ok(())
     }
@@ -283,7 +311,7 @@ impl Run<'_> {
         let (start, offset) = match place {
             Place::Input(at, offset) => (*self.of_inputs.get(at)?, *offset),
             Place::Output(at, offset) => (*self.of_outputs.get(*at)?, *offset),
-            Place::Scratch(offset) => (self.block.as_ptr(), *offset),
+            Place::Scratch(offset) => (self.block, *offset),
             Place::Data(at, offset) => (self.prepared.copies.data.get(at)?.as_ptr(), *offset),
         };
         Some(start.wrapping_byte_add(offset))

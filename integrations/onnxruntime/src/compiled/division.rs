@@ -131,7 +131,7 @@ pub fn plan_together(subgraph: &Subgraph, stages: &[Stage]) -> Vec<Arc<Execution
         loop {
             let next = wanted.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some((graph, constant_weights)) = next else { break };
-            if let Ok(plan) = subgraph.stage(graph, constant_weights, "") {
+            if let Ok((plan, _)) = subgraph.stage(graph, constant_weights, "") {
                 made.lock().unwrap_or_else(PoisonError::into_inner).push(plan);
             }
         }

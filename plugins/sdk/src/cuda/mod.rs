@@ -27,6 +27,10 @@ pub type CUcontext = *mut c_void;
 pub type CUstream = *mut c_void;
 /// An event.
 pub type CUevent = *mut c_void;
+/// Work that was captured.
+pub type CUgraph = *mut c_void;
+/// A graph that is prepared to be started.
+pub type CUgraphExec = *mut c_void;
 /// Code on a device.
 pub type CUmodule = *mut c_void;
 /// A kernel of a module.
@@ -159,6 +163,22 @@ function_table! {
             fn cuMemFreeHost(pointer: *mut c_void) -> CUresult;
             /// Copies on the device, behind what was put on its default stream before.
             fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> CUresult;
+            /// Copies on the device in the order of a stream.
+            fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: CUstream) -> CUresult;
+            /// Copies from the device in the order of a stream.
+            fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: CUstream) -> CUresult;
+            /// Has later work of a stream become part of a graph.
+            fn cuStreamBeginCapture_v2(stream: CUstream, mode: c_int) -> CUresult;
+            /// Ends that, with the graph; null where a call ended it before.
+            fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph) -> CUresult;
+            /// Prepares a graph to be started.
+            fn cuGraphInstantiateWithFlags(started: *mut CUgraphExec, graph: CUgraph, flags: u64) -> CUresult;
+            /// Puts the work of a graph on a stream.
+            fn cuGraphLaunch(graph: CUgraphExec, stream: CUstream) -> CUresult;
+            /// Ends what was prepared.
+            fn cuGraphExecDestroy(graph: CUgraphExec) -> CUresult;
+            /// Ends a graph.
+            fn cuGraphDestroy(graph: CUgraph) -> CUresult;
             /// Waits for an event.
             fn cuEventSynchronize(event: CUevent) -> CUresult;
             /// The milliseconds between two events.

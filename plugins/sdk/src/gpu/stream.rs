@@ -1,11 +1,12 @@
 //! Streams of programs that have none of their own.
 
-use std::ffi::c_uint;
+use std::ffi::{c_uint, c_void};
 use std::ptr::null_mut;
 
 use crate::PluginError;
 use crate::ffi::hipStream_t;
 use crate::gpu::{Gpu, lacks};
+use crate::hip::{HIP_MEMCPY_DEVICE_TO_DEVICE, HIP_MEMCPY_DEVICE_TO_HOST};
 
 /// `CU_STREAM_DEFAULT`: the stream and the default stream wait for each other, as streams of `hipStreamCreate` do.
 const WITH_DEFAULT_STREAM: c_uint = 0;
@@ -53,6 +54,66 @@ impl Gpu {
                 let wait = device.cuda.cuStreamSynchronize.ok_or_else(|| lacks("cuStreamSynchronize"))?;
                 // SAFETY: the stream is there.
                 Ok(device.cuda.check("cuStreamSynchronize", unsafe { wait(stream) })?)
+            }
+        }
+    }
+
+    /// Copies bytes from the device in the order of a stream of the GPU that the thread has entered.
+    ///
+    /// # Errors
+    /// The library's, and that it has no such function.
+    ///
+    /// # Safety
+    /// `from` is device memory with as many bytes. Both are valid until the work of the stream is done.
+    pub unsafe fn download_on(
+        &self,
+        stream: hipStream_t,
+        to: &mut [u8],
+        from: *const c_void,
+    ) -> Result<(), PluginError> {
+        let (room, bytes) = (to.as_mut_ptr().cast(), to.len());
+        match self {
+            Self::Hip(hip) => {
+                // SAFETY: both are valid for the length until the work is done.
+                let answer =
+                    unsafe { (hip.hipMemcpyAsync)(room, from, bytes, HIP_MEMCPY_DEVICE_TO_HOST, stream) };
+                Ok(hip.check("hipMemcpyAsync", answer)?)
+            }
+            Self::Cuda(device) => {
+                let copy = device.cuda.cuMemcpyDtoHAsync_v2.ok_or_else(|| lacks("cuMemcpyDtoHAsync_v2"))?;
+                let from = from.expose_provenance() as u64;
+                // SAFETY: both are valid for the length until the work is done.
+                Ok(device.cuda.check("cuMemcpyDtoHAsync", unsafe { copy(room, from, bytes, stream) })?)
+            }
+        }
+    }
+
+    /// Copies bytes on the device in the order of a stream of the GPU that the thread has entered.
+    ///
+    /// # Errors
+    /// The library's, and that it has no such function.
+    ///
+    /// # Safety
+    /// Both are device memory with as many bytes, which do not overlap, until the work of the stream is done.
+    pub unsafe fn copy_on(
+        &self,
+        stream: hipStream_t,
+        to: *mut c_void,
+        from: *const c_void,
+        bytes: usize,
+    ) -> Result<(), PluginError> {
+        match self {
+            Self::Hip(hip) => {
+                // SAFETY: both are valid for the length until the work is done.
+                let answer =
+                    unsafe { (hip.hipMemcpyAsync)(to, from, bytes, HIP_MEMCPY_DEVICE_TO_DEVICE, stream) };
+                Ok(hip.check("hipMemcpyAsync", answer)?)
+            }
+            Self::Cuda(device) => {
+                let copy = device.cuda.cuMemcpyDtoDAsync_v2.ok_or_else(|| lacks("cuMemcpyDtoDAsync_v2"))?;
+                let (to, from) = (to.expose_provenance() as u64, from.expose_provenance() as u64);
+                // SAFETY: both are valid for the length until the work is done.
+                Ok(device.cuda.check("cuMemcpyDtoDAsync", unsafe { copy(to, from, bytes, stream) })?)
             }
         }
     }
