@@ -10,6 +10,10 @@ table has the first step of each, the medians of the pairs, and the median of th
 
 makes the first step of each network in a new process, with PyTorch alone and with hipDNN: the time includes the imports of `hipdnn.torch`.
 With `--compile`, networks are compiled: by inductor, and with the backend `hipdnn`.
+
+    torchrun --nproc-per-node 2 benches/pytorch_networks.py --device cuda --parallel ddp
+
+trains on several GPUs, with `DistributedDataParallel` or, by `--parallel shard`, `fully_shard`; the first process prints.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import contextlib
 import csv
 import datetime
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -62,6 +67,51 @@ def _gpt2(batch: int, length: int) -> Callable[[int], tuple[torch.nn.Module, Cal
         ids = torch.randint(1000, 20000, (times * batch, length))
         model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=4))
         return model, lambda model, to: model(to(ids), labels=to(ids)).loss
+
+    return make
+
+
+def _llama(batch: int, length: int) -> Callable[[int], tuple[torch.nn.Module, Callable[..., Any]]]:
+    def make(times: int) -> tuple[torch.nn.Module, Callable[..., Any]]:
+        import transformers
+
+        config = transformers.LlamaConfig(
+            hidden_size=1024,
+            intermediate_size=2816,
+            num_hidden_layers=4,
+            num_attention_heads=16,
+            num_key_value_heads=4,
+            use_cache=False,
+        )
+        ids = torch.randint(1000, 20000, (times * batch, length))
+        model = transformers.LlamaForCausalLM(config)
+        return model, lambda model, to: model(to(ids), labels=to(ids)).loss
+
+    return make
+
+
+def _t5(batch: int, length: int) -> Callable[[int], tuple[torch.nn.Module, Callable[..., Any]]]:
+    def make(times: int) -> tuple[torch.nn.Module, Callable[..., Any]]:
+        import transformers
+
+        ids = torch.randint(1000, 20000, (times * batch, length))
+        config = transformers.T5Config(num_layers=4, use_cache=False, decoder_start_token_id=0)
+        model = transformers.T5ForConditionalGeneration(config)
+        return model, lambda model, to: model(input_ids=to(ids), labels=to(ids)).loss
+
+    return make
+
+
+def _whisper(batch: int, length: int) -> Callable[[int], tuple[torch.nn.Module, Callable[..., Any]]]:
+    def make(times: int) -> tuple[torch.nn.Module, Callable[..., Any]]:
+        import transformers
+
+        # Whisper tiny: 30 seconds of sound.
+        config = transformers.WhisperConfig(use_cache=False)
+        sound = torch.randn(times * batch, config.num_mel_bins, 2 * config.max_source_positions)
+        ids = torch.randint(1000, 20000, (times * batch, length))
+        model = transformers.WhisperForConditionalGeneration(config)
+        return model, lambda model, to: model(input_features=to(sound), labels=to(ids)).loss
 
     return make
 
@@ -132,6 +182,9 @@ NETWORKS = {
     "vit_b_16": _vision("vit_b_16", 2, 224),
     "bert, 4 layers": _bert(4, 128),
     "gpt2, 4 layers": _gpt2(2, 128),
+    "llama, 4 layers of 1024": _llama(1, 256),
+    "t5, 4 layers": _t5(2, 128),
+    "whisper tiny": _whisper(1, 64),
     "u-net with group norms": _unet(2, 64),
 }
 
@@ -147,11 +200,34 @@ COLUMNS = (
 )
 
 
-def steps(name: str, device: str, times: int, compiled: bool) -> Callable[[bool], tuple[float, float]]:
+def of_several(model: torch.nn.Module, parallel: str) -> torch.nn.Module:
+    """A model that several processes train, each on a GPU."""
+    if parallel == "ddp":
+        return torch.nn.parallel.DistributedDataParallel(model)
+    from torch.distributed.fsdp import fully_shard
+
+    def shard(module: torch.nn.Module) -> None:
+        for child in module.children():
+            if isinstance(child, torch.nn.ModuleList):
+                for block in child:
+                    fully_shard(block)
+            else:
+                shard(child)
+
+    shard(model)
+    fully_shard(model)
+    return model
+
+
+def steps(
+    name: str, device: str, times: int, compiled: bool, parallel: str | None = None
+) -> Callable[[bool], tuple[float, float]]:
     """Makes a step, by hipDNN or not, that answers its milliseconds and the loss."""
     torch.manual_seed(0)
     model, loss = NETWORKS[name](times)
     model.to(device).train()
+    if parallel:
+        model = of_several(model, parallel)
     models: dict[bool, Any] = {False: model, True: model}
     if compiled:
         import hipdnn.torch
@@ -182,9 +258,11 @@ def steps(name: str, device: str, times: int, compiled: bool) -> Callable[[bool]
     return step
 
 
-def measure(name: str, device: str, times: int, pairs: int, warm: int, compiled: bool) -> dict[str, Any]:
+def measure(
+    name: str, device: str, times: int, pairs: int, warm: int, compiled: bool, parallel: str | None
+) -> dict[str, Any]:
     """One row of the table."""
-    step = steps(name, device, times, compiled)
+    step = steps(name, device, times, compiled, parallel)
     first = step(False), step(True)
     for at in range(warm):
         step(False)
@@ -247,6 +325,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--times", type=int, default=1, help="how many times as large the batches are")
     parser.add_argument("--compile", action="store_true", help="compile the networks")
+    parser.add_argument("--parallel", choices=("ddp", "shard"), help="train on several GPUs, by torchrun")
     parser.add_argument("--first", action="store_true", help="time first steps in new processes instead")
     parser.add_argument("--alone", choices=("pytorch", "hipdnn"), help="print the milliseconds of one first step")
     parser.add_argument("--pairs", type=int, default=15)
@@ -274,10 +353,15 @@ def main() -> None:
         return
     import hipdnn.torch
 
+    if given.parallel:
+        torch.distributed.init_process_group("nccl")
+        torch.cuda.set_device(torch.distributed.get_rank())
+        if torch.distributed.get_rank() > 0:
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     rows = []
     print(*COLUMNS, sep=", ")
     for name in given.networks or NETWORKS:
-        rows.append(measure(name, given.device, given.times, given.pairs, given.warm, given.compile))
+        rows.append(measure(name, given.device, given.times, given.pairs, given.warm, given.compile, given.parallel))
         print(*rows[-1].values(), sep=", ", flush=True)
         if given.report:
             print(hipdnn.torch.report())
