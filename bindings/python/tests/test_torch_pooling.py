@@ -72,11 +72,17 @@ def test_what_stays_pytorchs():
     assert not both(lambda x: F.max_pool2d(x, 2), x[0])
     assert not both(lambda x: F.avg_pool2d(x, 2, divisor_override=3), x)
     assert not both(lambda x: F.max_pool2d(x, 2), x[..., ::2])
-    for wrong in (lambda: F.max_pool2d(x, 20), lambda: F.avg_pool2d(x, 2, 0), lambda: F.max_pool2d(x, 2, padding=3)):
+    for wrong in (
+        lambda: F.max_pool2d(x, 20),
+        lambda: F.avg_pool2d(x, 2, 0),
+        lambda: F.max_pool2d(x, 2, padding=3),
+        lambda: F.avg_pool2d(x > 0, 2),
+    ):
         with pytest.raises(RuntimeError) as wanted:
             wrong()
         with hipdnn.torch.enable(timed=False), pytest.raises(RuntimeError) as got:
             wrong()
+        assert type(got.value) is type(wanted.value)
         assert str(wanted.value).split("\n")[0] in str(got.value)
 
 

@@ -284,6 +284,30 @@ impl Pass for MaybeFloat {
     }
 }
 
+/// `std::optional` of a whole number.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct MaybeInt {
+    number: i64,
+    is_there: bool,
+}
+
+impl Pass for MaybeInt {
+    type Raw = Self;
+
+    unsafe fn hold(_: &Functions, value: u64) -> Option<Self> {
+        if value == 0 {
+            return Some(Self { number: 0, is_there: false });
+        }
+        // SAFETY: an optional value that is not null points to the number.
+        Some(Self { number: unsafe { pointer::<u64>(value).read() }.cast_signed(), is_there: true })
+    }
+
+    fn raw(&self) -> Self {
+        *self
+    }
+}
+
 struct Float(f64);
 
 impl Pass for Float {
@@ -425,6 +449,12 @@ new {
         b"_ZN2at4_ops44_scaled_dot_product_flash_attention_backward4callERKNS_6TensorES4_S4_S4_S4_S4_S4_S4_N3c106SymIntES6_dbS4_S4_St8optionalIdE\0"
         -> 3 (a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor, g: Tensor, h: Tensor, i: Tensor, j: SymInt, k: SymInt,
             l: Float, m: Flag, n: Tensor, o: Tensor, p: MaybeFloat);
+    c"aten::_scaled_dot_product_flash_attention_for_cpu" =
+        b"_ZN2at4_ops43_scaled_dot_product_flash_attention_for_cpu4callERKNS_6TensorES4_S4_dbRKSt8optionalIS2_ES5_IdE\0"
+        -> 2 (a: Tensor, b: Tensor, c: Tensor, d: Float, e: Flag, g: MaybeTensor, h: MaybeFloat);
+    c"aten::_scaled_dot_product_flash_attention_for_cpu_backward" =
+        b"_ZN2at4_ops52_scaled_dot_product_flash_attention_for_cpu_backward4callERKNS_6TensorES4_S4_S4_S4_S4_dbRKSt8optionalIS2_ES5_IdE\0"
+        -> 3 (a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor, g: Tensor, h: Float, i: Flag, j: MaybeTensor, k: MaybeFloat);
     c"aten::gelu" = b"_ZN2at4_ops4gelu4callERKNS_6TensorESt17basic_string_viewIcSt11char_traitsIcEE\0" -> 1 (a: Tensor, b: Text);
     c"aten::gelu_backward" =
         b"_ZN2at4_ops13gelu_backward4callERKNS_6TensorES4_St17basic_string_viewIcSt11char_traitsIcEE\0"
@@ -434,6 +464,12 @@ new {
     c"aten::max_pool2d_with_indices" =
         b"_ZN2at4_ops23max_pool2d_with_indices4callERKNS_6TensorEN3c108ArrayRefIlEES7_S7_S7_b\0"
         -> 2 (a: Tensor, b: Ints, c: Ints, d: Ints, e: Ints, g: Flag);
+    c"aten::avg_pool2d" =
+        b"_ZN2at4_ops10avg_pool2d4callERKNS_6TensorEN3c108ArrayRefIlEES7_S7_bbSt8optionalIlE\0"
+        -> 1 (a: Tensor, b: Ints, c: Ints, d: Ints, e: Flag, g: Flag, h: MaybeInt);
+    c"aten::avg_pool2d_backward" =
+        b"_ZN2at4_ops19avg_pool2d_backward4callERKNS_6TensorES4_N3c108ArrayRefIlEES7_S7_bbSt8optionalIlE\0"
+        -> 1 (a: Tensor, b: Tensor, c: Ints, d: Ints, e: Ints, g: Flag, h: Flag, i: MaybeInt);
 }
 same {
     c"aten::mm.out" = b"_ZN2at4_ops6mm_out4callERKNS_6TensorES4_RS2_\0" -> 2 (a: Tensor, b: Tensor, c: Tensor);
