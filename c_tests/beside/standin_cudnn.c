@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A stand-in for cuDNN's graph API over the stand-in for the CUDA driver, compiled with NVIDIA's header. Objects keep what is set; a graph is
+ * A stand-in for cuDNN's graph API over the stand-in for the CUDA driver. It is compiled with NVIDIA's header, or with one that has the numbers
+ * which the cuDNN plugin counts on. Objects keep what is set; a graph is
  * computed operation by operation, in double precision, each result rounded to its tensor's type.
  *
  * What standin_cudnn_compute.h does not compute is refused when the graph is finalized. What it writes of a plan means something to the same
@@ -12,12 +13,15 @@
 
 #include <cudnn.h>
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_BOUND = 128, ENGINES = 2 };
 
@@ -38,6 +42,29 @@ typedef struct object {
 } object;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- For tests ---- */
+
+static atomic_int searches, loads, handles, slowness, graph_status, most_operations = INT_MAX;
+
+/* How often engines were asked for, how many saved plans were read, how many handles were made. */
+int standin_cudnn_searches(void) { return searches; }
+int standin_cudnn_loads(void) { return loads; }
+int standin_cudnn_handles(void) { return handles; }
+/* Has each search take so many milliseconds. */
+void standin_cudnn_slow_down(int milliseconds) { slowness = milliseconds; }
+/* Has the next graph be answered this status, once, as late as a search. */
+void standin_cudnn_fail_graph(int status) { graph_status = status; }
+/* Has graphs of more operations get no engine. */
+void standin_cudnn_limit_operations(int most) { most_operations = most; }
+
+static void pause_as_told(void)
+{
+    const struct timespec pause = {0, slowness * 1000000L};
+    nanosleep(&pause, NULL);
+}
+
+/* ---- Objects ---- */
 
 static size_t size_of(cudnnBackendAttributeType_t type)
 {
@@ -117,7 +144,9 @@ const char* cudnnGetErrorString(cudnnStatus_t status)
                                                    : "an error of the stand-in for cuDNN";
 }
 
-void cudnnGetLastErrorString(char* text, size_t size) { snprintf(text, size, "words of the stand-in for cuDNN"); }
+static _Thread_local const char* words = "words of the stand-in for cuDNN";
+
+void cudnnGetLastErrorString(char* text, size_t size) { snprintf(text, size, "%s", words); }
 
 struct cudnnContext {
     void* stream;
@@ -136,6 +165,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle)
         return CUDNN_STATUS_INTERNAL_ERROR;
     }
     *handle = made;
+    handles++;
     return CUDNN_STATUS_SUCCESS;
 }
 
@@ -209,8 +239,9 @@ static object* graph_of(const object* o)
     switch (o->kind) {
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: return (object*)o;
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: return child(o, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, 0);
+    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
     case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
-        /* Filled by a heuristic. */
+        /* Filled by a heuristic, or of a configuration. */
         return child(o, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, 0);
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: {
         const object* config = child(o, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, 0);
@@ -228,6 +259,7 @@ static cudnnStatus_t read_plan(object* plan)
     if (text == NULL || sscanf(text->elements, "{\"standin\": \"%p\"}", &graph) != 1) {
         return CUDNN_STATUS_BAD_PARAM;
     }
+    loads++;
     return put(plan, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
 }
 
@@ -235,6 +267,13 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t of)
 {
     object* o = (object*)of;
     cudnnStatus_t status = o->is_final ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_SUCCESS;
+    if (o->kind == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
+        const int failure = atomic_exchange(&graph_status, 0);
+        if (failure != 0) {
+            pause_as_told();
+            return (cudnnStatus_t)failure;
+        }
+    }
     pthread_mutex_lock(&lock);
     if (status == CUDNN_STATUS_SUCCESS && o->kind == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
         const attribute* operations = find(o, CUDNN_ATTR_OPERATIONGRAPH_OPS);
@@ -261,17 +300,32 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t of, cudnnBackend
 {
     object* o = (object*)of;
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS && room == 0) {
+        searches++;
+        pause_as_told();
+    }
     pthread_mutex_lock(&lock);
     object* graph = graph_of(o);
+    const int64_t operations = graph != NULL ? find(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS)->count : 0;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
-        *count = ENGINES;
-        for (int64_t i = 0; i < room && i < ENGINES && elements != NULL; i++) {
+        *count = operations > most_operations ? 0 : ENGINES;
+        if (*count == 0) {
+            words = "{\"engineId\":0}\nWarning: CUDNN_STATUS_NOT_SUPPORTED; Reason: too many operations\n";
+        }
+        for (int64_t i = 0; i < room && i < *count && elements != NULL; i++) {
             put(((object**)elements)[i], CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
         }
-    } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
+    } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE && room == 1) {
         *count = 1;
-    } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE || name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE) {
+        status = put(*(object**)elements, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph);
+    } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
         *count = 0;
+    } else if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE) {
+        /* What is fused it compiles: note 0. */
+        *count = operations > 1;
+        if (*count > 0 && room > 0) {
+            memset(elements, 0, size_of(type));
+        }
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && room == 1) {
         const int64_t size = workspace_size(o);
         *count = 1;

@@ -32,15 +32,17 @@ function_table! {
     struct Standin: "the stand-in", ["libcudnn.so.9"] {
         required {
             /// How often it was asked for engines.
-            fn standin_searches() -> c_int;
+            fn standin_cudnn_searches() -> c_int;
             /// How many plans it was given that were saved.
-            fn standin_loads() -> c_int;
+            fn standin_cudnn_loads() -> c_int;
             /// How many handles it made.
-            fn standin_handles() -> c_int;
+            fn standin_cudnn_handles() -> c_int;
             /// Has each search take so many milliseconds.
-            fn standin_slow_down(milliseconds: c_int);
+            fn standin_cudnn_slow_down(milliseconds: c_int);
             /// Has it answer this status to the next graph, once, as late as a search.
-            fn standin_fail_graph(status: c_int);
+            fn standin_cudnn_fail_graph(status: c_int);
+            /// Has it find no engine for graphs of more operations.
+            fn standin_cudnn_limit_operations(most: c_int);
         }
         optional {}
     }
@@ -55,9 +57,12 @@ fn alone() -> MutexGuard<'static, ()> {
     STANDIN.get_or_init(|| {
         standin::open(&[
             ("tests/standin/cuda.c", "libcuda.so.1"),
-            ("tests/standin/cudnn.c", "libcudnn.so.9"),
+            ("../../c_tests/beside/standin_cudnn.c", "libcudnn.so.9"),
         ]);
-        Standin::load_from(Standin::LIBRARIES).unwrap()
+        let standin = Standin::load_from(Standin::LIBRARIES).unwrap();
+        // SAFETY: the function takes any number.
+        unsafe { (standin.standin_cudnn_limit_operations)(2) };
+        standin
     });
     one
 }
@@ -66,7 +71,7 @@ fn alone() -> MutexGuard<'static, ()> {
 fn counts() -> [c_int; 2] {
     let standin = STANDIN.get().unwrap();
     // SAFETY: the functions take nothing.
-    unsafe { [(standin.standin_searches)(), (standin.standin_loads)()] }
+    unsafe { [(standin.standin_cudnn_searches)(), (standin.standin_cudnn_loads)()] }
 }
 
 /// out = sigmoid(tanh(x) · w) · v, of which the stand-in takes two operations at a time.
@@ -284,7 +289,7 @@ fn what_no_part_takes_is_refused_with_the_node_and_why() {
     let refusal = planned(&handle, &graph).err().unwrap().to_string();
     assert_eq!(
         refusal,
-        "node 4 \"norm\" (BatchnormInferenceVariance): cuDNN has no engine for it: more than two operations"
+        "node 4 \"norm\" (BatchnormInferenceVariance): cuDNN has no engine for it: too many operations"
     );
 }
 
@@ -294,7 +299,7 @@ fn handles_that_come_while_a_stream_is_captured_take_one_that_is_there() {
     let (standin, driver) = (STANDIN.get().unwrap(), Driver::load_from(Driver::LIBRARIES).unwrap());
     let stream = driver.stream();
     // SAFETY: the function is the stand-in's.
-    let handles = || unsafe { (standin.standin_handles)() };
+    let handles = || unsafe { (standin.standin_cudnn_handles)() };
     let handle = CudnnPlugin::create_handle().unwrap();
     let plan = planned(&handle, &graph()).unwrap();
     let made = handles();
@@ -343,7 +348,7 @@ fn threads_that_plan_the_same_at_once_wait_for_the_first() {
     let _one = alone();
     let standin = STANDIN.get().unwrap();
     // SAFETY: the function takes any number.
-    let slow_down = |milliseconds| unsafe { (standin.standin_slow_down)(milliseconds) };
+    let slow_down = |milliseconds| unsafe { (standin.standin_cudnn_slow_down)(milliseconds) };
     let searches = |graph: &Graph, threads: usize| {
         let [before, _] = counts();
         let plan = || planned(&CudnnPlugin::create_handle().unwrap(), graph).map(drop);
@@ -404,7 +409,7 @@ fn a_graph_is_refused_for_what_it_is_and_not_for_want_of_memory() {
         (4004, HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR),
     ] {
         // SAFETY: the function takes any number.
-        unsafe { (standin.standin_fail_graph)(status) };
+        unsafe { (standin.standin_cudnn_fail_graph)(status) };
         let error = planned(&handle, &graph).err().unwrap();
         assert!(error.message().contains(&format!("failed with status {status}: ")), "{error}");
         assert_eq!(error.status(), expected, "{error}");
@@ -420,15 +425,15 @@ fn a_plan_is_kept_that_was_found_after_another_thread_failed() {
     let plan = || planned(&CudnnPlugin::create_handle().unwrap(), &graph).is_ok();
     // SAFETY: the functions take any number.
     unsafe {
-        (standin.standin_slow_down)(100);
-        (standin.standin_fail_graph)(4000);
+        (standin.standin_cudnn_slow_down)(100);
+        (standin.standin_cudnn_fail_graph)(4000);
     }
     let made = thread::scope(|scope| {
         let planning: Vec<_> = (0..4).map(|_| scope.spawn(plan)).collect();
         planning.into_iter().map(|thread| thread.join().unwrap()).filter(|made| *made).count()
     });
     // SAFETY: the function is the stand-in's.
-    unsafe { (standin.standin_slow_down)(0) };
+    unsafe { (standin.standin_cudnn_slow_down)(0) };
     assert_eq!(made, 3);
     assert_eq!(searches_of(&graph), 0);
 }
