@@ -228,6 +228,10 @@ static void reduction(const execution* e, const object* o)
     for (int64_t i = 0; i < x->size; i++) {
         int64_t index[MOST_DIMS];
         indices(x, i, index);
+        /* Along a dimension that stays in part, each result is of as many neighbours. */
+        for (int axis = 0; axis < x->rank; axis++) {
+            index[axis] = index[axis] * y->dims[axis] / x->dims[axis];
+        }
         double* to = &y->at[place_of(y, index, x->rank)];
         const double with = mode == CUDNN_REDUCE_TENSOR_AMAX ? fabs(x->at[i]) : x->at[i];
         *to = mode == CUDNN_REDUCE_TENSOR_ADD            ? *to + with

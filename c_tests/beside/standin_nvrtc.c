@@ -70,6 +70,18 @@ static const char LANGUAGE[] =
     "    memcpy(&b, &r, 4);\n"
     "    return r != r ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16;\n"
     "}\n"
+    "static inline unsigned short standin_byte_of(float r, int fraction, int bias, unsigned most)\n"
+    "{\n"
+    "    const unsigned short sign = std::signbit(r) ? 0x80 : 0;\n"
+    "    int e;\n"
+    "    if (r != r) return 0x7f;\n"
+    "    if (r - r != 0) return sign | most;\n"
+    "    frexpf(r, &e);\n"
+    "    e = e - 1 < 1 - bias || r == 0 ? 1 - bias : e - 1;\n"
+    "    const unsigned m = (unsigned)nearbyintf(ldexpf(fabsf(r), fraction - e));\n"
+    "    const unsigned b = ((unsigned)(e + bias - 1) << fraction) + m;\n"
+    "    return sign | (b < most ? b : most);\n"
+    "}\n"
     "static inline float standin_largest(float x, float y) { return x != x || y != y ? NAN : x > y ? x : y; }\n"
     "static inline float standin_tiny(float r) { return fabsf(r) < 0x1p-126f ? copysignf(0, r) : r; }\n"
     "template <class... A, std::size_t... I> static void standin_call(void (*f)(A...), void **p, "
@@ -88,6 +100,10 @@ static const char* const INSTRUCTIONS[][2] = {
      "s = standin_half_of(low) | (unsigned)standin_half_of(high) << 16;"},
     {"asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(s) : \"f\"(high), \"f\"(low));",
      "s = standin_bfloat_of(low) | standin_bfloat_of(high) << 16;"},
+    {"asm(\"cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;\" : \"=h\"(s) : \"f\"(0.0f), \"f\"(r));",
+     "s = standin_byte_of(r, 3, 7, 0x7e);"},
+    {"asm(\"cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;\" : \"=h\"(s) : \"f\"(0.0f), \"f\"(r));",
+     "s = standin_byte_of(r, 2, 15, 0x7b);"},
     {"asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(x), \"f\"(y));", "r = standin_largest(x, y);"},
     {"asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(x), \"f\"(y));", "r = -standin_largest(-x, -y);"},
     {"asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x));", "r = standin_tiny(exp2f(standin_tiny(x)));"},
