@@ -19,13 +19,15 @@ def test_what_ran_and_why_not():
         for _ in range(2):
             F.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3))
         F.gelu(torch.ones(4, 6)[:, ::2])
-    conv, gelu = hipdnn.torch.report()
+        F.layer_norm(torch.ones(6, 4).t(), [6])
+    conv, gelu, norm = hipdnn.torch.report()
     assert (conv.function, conv.routed, conv.passed_on, conv.reasons) == ("convolution", 2, 0, ())
     assert conv.call.startswith("float[1, 3, 8, 8], float[4, 3, 3, 3], None, [1, 1]")
     (ran,) = conv.ran
     assert (ran.engine, ran.device) == ("CPU_ENGINE", "cpu") and ran.algorithms
     assert (gelu.function, gelu.routed, gelu.passed_on, gelu.ran) == ("gelu", 0, 1, ())
     assert gelu.reasons == ("a tensor with gaps",)
+    assert norm.reasons == ("rows whose elements are apart",)
 
 
 def test_kinds_of_calls_are_told_apart():
