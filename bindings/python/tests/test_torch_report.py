@@ -19,7 +19,7 @@ def test_what_ran_and_why_not():
         for _ in range(2):
             F.conv2d(torch.ones(1, 3, 8, 8), torch.ones(4, 3, 3, 3))
         F.gelu(torch.ones(4, 6)[:, ::2])
-        F.layer_norm(torch.ones(6, 4).t(), [6])
+        F.layer_norm(torch.ones(6, 4).t(), [6], torch.ones(6), torch.ones(6))
     conv, gelu, norm = hipdnn.torch.report()
     assert (conv.function, conv.routed, conv.passed_on, conv.reasons) == ("convolution", 2, 0, ())
     assert conv.call.startswith("float[1, 3, 8, 8], float[4, 3, 3, 3], None, [1, 1]")

@@ -33,7 +33,10 @@ impl Rows {
         require(size > 1, "rows of one element")?;
         let is_packed = tensors.iter().all(|of| of.is_packed());
         let in_rows = |of: &&TensorValue| of.strides.last() == Some(&1);
-        require(is_packed || shape.len() == 1 && tensors.iter().all(in_rows), "rows whose elements are apart")?;
+        require(
+            is_packed || shape.len() == 1 && tensors.iter().all(in_rows),
+            "rows whose elements are apart",
+        )?;
         let dims = if is_packed { vec![product(outer), size] } else { x.dims.clone() };
         Ok(Self { dims, size, statistics })
     }
