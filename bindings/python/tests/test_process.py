@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -12,8 +13,9 @@ import pytest
 F32 = np.float32
 
 
-def python(*arguments):
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300)
+def python(*arguments, **variables):
+    settings = {**os.environ, **variables}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300, env=settings)
 
 
 def test_the_environment_is_told():
@@ -29,6 +31,13 @@ def test_the_environment_is_told():
     driver = next(line for line in libraries if line.startswith("CUDA driver"))
     if not driver.endswith("not there"):
         assert any(line.startswith("device ") for line in lines)
+
+
+def test_without_plugins_the_error_says_where_they_were_looked_for():
+    code = "import hipdnn; g = hipdnn.Graph(); g.exp(g.tensor([4])).set_output(True); g.build()"
+    told = python("-c", code, HIPDNN_PLUGIN_DIR="/nonexistent")
+    assert "NoEngineError" in told.stderr, told.stderr
+    assert "no engine is loaded: HIPDNN_PLUGIN_DIR is '/nonexistent'" in told.stderr, told.stderr
 
 
 SUBINTERPRETER = """

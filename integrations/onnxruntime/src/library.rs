@@ -10,7 +10,7 @@ use hipdnn::hardware::{CaptureStream, CapturedWork, Gpu, Stream};
 use hipdnn::{Backend, Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph};
 
 use crate::failure::{Failure, Result};
-use crate::options::{CPU_ENGINE, Device, Options};
+use crate::options::{CPU_ENGINE, Device, OWN_KNOBS, Options};
 use crate::threads::Threads;
 
 /// The library with handles that no thread uses at the moment.
@@ -301,6 +301,7 @@ impl Engines {
         let own = match self {
             Self::One(id) => {
                 let engine = Engine::new(graph, *id)?;
+                check_knobs(&engine, settings)?;
                 return Ok(ExecutionPlan::new(&EngineConfig::new(&engine, settings)?)?);
             }
             Self::OfGpu(_, own) => own,
@@ -317,6 +318,24 @@ impl Engines {
             // Another engine may do where the best one fails, whose words are told where none does.
             Some(first) => first.or_else(|failure| plans.find_map(Result::ok).ok_or(failure)),
         }
+    }
+}
+
+/// Refuses a knob that an application asks for and the engine lacks.
+fn check_knobs(engine: &Engine, settings: &[KnobSetting]) -> Result<()> {
+    let is_asked = |setting: &&KnobSetting| !OWN_KNOBS.contains(&setting.id.as_str());
+    let mut asked = settings.iter().filter(is_asked).peekable();
+    if asked.peek().is_none() {
+        return Ok(());
+    }
+    let known: Vec<String> = engine.knobs()?.into_iter().map(|knob| knob.id).collect();
+    match asked.find(|setting| !known.contains(&setting.id)) {
+        None => Ok(()),
+        Some(unknown) => Err(Failure::argument(format!(
+            "option knobs: the engine has no {:?}, expected one of {}",
+            unknown.id,
+            known.join(", ")
+        ))),
     }
 }
 

@@ -12,6 +12,9 @@ pub const PREFIX: &str = "ep.hipdnnexecutionprovider.";
 /// The engine of processors.
 pub const CPU_ENGINE: &str = "CPU_ENGINE";
 
+/// The knobs that the provider sets itself.
+pub const OWN_KNOBS: [&str; 3] = ["threads", "deterministic", "constant_weights"];
+
 /// The most plans that a subgraph keeps, one for each shape.
 const PLANS: usize = 16;
 

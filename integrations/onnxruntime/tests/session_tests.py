@@ -125,6 +125,8 @@ def test_options():
     refused(lambda: provider.session(data, {"device": "tpu"}), "device", "cpu or gpu")
     wrong = provider.session(data, {"take": "all", "knobs": "convolution=99"})
     refused(lambda: wrong.run(None, images(1, 8, 6, 6)), "subgraph", "convolution")
+    unknown = provider.session(data, {"take": "all", "knobs": "thread=1"})
+    refused(lambda: unknown.run(None, images(1, 8, 6, 6)), "knobs", '"thread"', "threads")
     plain = provider.plain(data)
     for settings in (
         {"engine": "CPU_REFERENCE_ENGINE"},

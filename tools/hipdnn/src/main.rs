@@ -17,8 +17,8 @@ mod trials;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command};
 use commands::Outcome;
@@ -121,5 +121,11 @@ fn bad_arguments(error: &clap::Error) -> Failure {
         }
         _ => first,
     };
-    Failure::input(format!("{hint} (hipdnn --help says more)"))
+    let meant = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(word)) => format!(", did you mean {word}?"),
+        _ => String::new(),
+    };
+    let command = std::env::args().skip(1).find(|word| Cli::command().find_subcommand(word).is_some());
+    let command = command.map(|word| format!(" {word}")).unwrap_or_default();
+    Failure::input(format!("{hint}{meant} (hipdnn{command} --help says more)"))
 }

@@ -219,6 +219,10 @@ class Planning(Definition):
 
     def _no_engine_of(self, reasons: dict[str, str]) -> NoEngineError:
         lines = [f"  {name}: {reason}" for name, reason in reasons.items()]
+        if not reasons:
+            folder = os.environ.get("HIPDNN_PLUGIN_DIR")
+            where = f"HIPDNN_PLUGIN_DIR is {folder!r}" if folder else f"plugins are looked for beside {library().path}"
+            lines = [f"  no engine is loaded: {where}"]
         return NoEngineError("\n".join([f"no engine can run graph {self.name!r}:", *lines]), reasons)
 
     @property

@@ -105,4 +105,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except Exception as error:
+        # A model or a file that cannot be used: ONNX Runtime's words say which.
+        sys.exit(f"onnxruntime_ep_hipdnn: {error}")

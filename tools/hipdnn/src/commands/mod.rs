@@ -104,7 +104,10 @@ fn read_graph(backend: &Backend, path: &Path) -> Result<OperationGraph> {
             say_remarks(path, &bytes);
             OperationGraph::from_json(backend, &bytes).map_err(Failure::from)
         }
-        Some(_) => OperationGraph::from_bytes(backend, &bytes).map_err(Failure::from),
+        Some(_) => OperationGraph::from_bytes(backend, &bytes).map_err(|error| {
+            let text = "neither JSON of a graph, which begins with a brace, nor the bytes of one";
+            Failure::input(format!("{text}: {error}"))
+        }),
     };
     graph.map_err(|failure| failure.of_file(path))
 }

@@ -11,6 +11,7 @@ fn bad_arguments_are_named() {
         (&[][..], "a command is missing"),
         (&["fly"], "unrecognized subcommand 'fly'"),
         (&["engines", "--jsn"], "unexpected argument '--jsn'"),
+        (&["run", "a", "--chek"], "did you mean --check? (hipdnn run --help says more)"),
         (&["engines", "extra"], "unexpected argument 'extra'"),
         (&["explain"], "<GRAPH>"),
         (&["graph", "a", "--svg"], "'--svg <FILE>'"),
@@ -28,7 +29,7 @@ fn bad_files_are_named() {
         ("/no/such/graph.json", "No such file"),
         (folder.to_str().unwrap(), "directory"),
         ("/dev/null", "the file is empty, expected a graph"),
-        (not_a_graph.to_str().unwrap(), "BAD_PARAM"),
+        (not_a_graph.to_str().unwrap(), "neither JSON of a graph, which begins with a brace"),
     ] {
         for command in ["explain", "graph"] {
             let line = refuse(&[command, path], 2);

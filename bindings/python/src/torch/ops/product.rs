@@ -13,7 +13,7 @@ fn batched(recipe: &mut Recipe, of: &TensorValue) -> Result<i64, Reason> {
     strides.extend_from_slice(&of.strides);
     // Engines read rows or columns that have no gaps.
     let has_unit = of.dims.iter().zip(&of.strides).any(|(size, stride)| *size == 1 || *stride == 1);
-    require(has_unit, "a matrix whose rows and columns have gaps")?;
+    require(has_unit, "a matrix that is broadcast, or whose rows and columns have gaps")?;
     recipe.input_as(of, &dims, &strides)
 }
 
