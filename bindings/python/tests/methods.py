@@ -7,7 +7,9 @@ import operator
 from typing import Any, Callable, NamedTuple
 
 import hipdnn
+import numpy as np
 import torch.nn.functional as F
+from elements import BACKWARD, BINARY, POSITIVE, UNARY
 from hipdnn import norm_forward_phase, padding_mode, reduction_mode, resample_mode
 
 import torch
@@ -83,20 +85,21 @@ def gradient(f: Callable[..., Any], at: int | list[int] = 0, first: int = 1) -> 
 
 
 X = normal(2, 8, 6, 4)
-UNARY = {
-    "identity": lambda x: x, "abs": torch.abs, "ceil": torch.ceil, "floor": torch.floor, "exp": torch.exp,
-    "neg": torch.neg, "sin": torch.sin, "tan": torch.tan, "erf": torch.erf, "sigmoid": torch.sigmoid, "tanh": torch.tanh,
-    "gelu": F.gelu, "gelu_approx_tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu, "elu": F.elu,
-    "softplus": F.softplus, "swish": F.silu, "logical_not": lambda x: (x == 0).double(),
+#: Where PyTorch's function of one or two operands has another name than the graph's method.
+OTHER_NAMES = {
+    "identity": lambda x: x, "gelu": F.gelu, "gelu_approx_tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu,
+    "elu": F.elu, "softplus": F.softplus, "swish": F.silu, "logical_not": lambda x: (x == 0).double(), "bias": torch.add,
+    "scale": torch.mul, "add_square": lambda a, b: a + b * b, "max": torch.maximum, "min": torch.minimum,
+    "cmp_eq": torch.eq, "cmp_neq": torch.ne, "cmp_gt": torch.gt, "cmp_ge": torch.ge, "cmp_lt": torch.lt, "cmp_le": torch.le,
 }  # fmt: skip
-POSITIVE = {"log": torch.log, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "reciprocal": torch.reciprocal}
-BINARY = {
-    "add": torch.add, "bias": torch.add, "sub": torch.sub, "mul": torch.mul, "scale": torch.mul, "div": torch.div,
-    "add_square": lambda a, b: a + b * b, "max": torch.maximum, "min": torch.minimum, "cmp_eq": torch.eq,
-    "cmp_neq": torch.ne, "cmp_gt": torch.gt, "cmp_ge": torch.ge, "cmp_lt": torch.lt, "cmp_le": torch.le,
-    "logical_and": torch.logical_and, "logical_or": torch.logical_or,
-}  # fmt: skip
-DIFFERENTIABLE = ("sigmoid", "tanh", "gelu", "gelu_approx_tanh", "relu", "elu", "softplus", "swish")
+
+
+def of_torch(name: str) -> Callable[..., Any]:
+    """What PyTorch has for a method; what it lacks is NumPy's."""
+    form = {**UNARY, **BINARY}[name]
+    of_numpy = lambda *operands: torch.from_numpy(np.asarray(form(*(operand.numpy() for operand in operands))))
+    return OTHER_NAMES.get(name) or getattr(torch, name, of_numpy)
+
 
 ROWS: dict[str, Row] = {}
 
@@ -105,19 +108,15 @@ def method(name: str, *more: Any) -> Callable[..., Any]:
     return lambda graph, *tensors: getattr(graph, name)(*tensors, *more)
 
 
-for _name, _function in UNARY.items():
-    ROWS[_name] = Row(
-        [truths(2, 8, 6, 4) if _name == "logical_not" else normal(2, 8, 6, 4, scale=0.4) if _name == "tan" else X],
-        method(_name),
-        _function,
-    )
-for _name, _function in POSITIVE.items():
-    ROWS[_name] = Row([positive(2, 8, 6, 4)], method(_name), _function)
-for _name, _function in BINARY.items():
+for _name in UNARY:
+    _of = {"logical_not": truths(2, 8, 6, 4), "tan": normal(2, 8, 6, 4, scale=0.4)}.get(_name, X)
+    ROWS[_name] = Row([positive(2, 8, 6, 4) if _name in POSITIVE else _of], method(_name), of_torch(_name))
+for _name in BINARY:
     _of = truths if "cmp" in _name or "logical" in _name else positive
+    _function = of_torch(_name)
     ROWS[_name] = Row([_of(2, 8, 6, 4), _of(1, 8, 1, 1)], method(_name), lambda a, b, f=_function: f(a, b).double())
-for _name in DIFFERENTIABLE:
-    ROWS[f"{_name}_backward"] = Row([X, X], method(f"{_name}_backward"), gradient(UNARY[_name]), 2)
+for _name in BACKWARD:
+    ROWS[_name] = Row([X, X], method(_name), gradient(of_torch(_name.removesuffix("_backward"))), 2)
 _leaky = lambda x: F.leaky_relu(x, 0.125)
 ROWS["leaky_relu"] = Row([X], method("leaky_relu", 0.125), _leaky)
 ROWS["leaky_relu_backward"] = Row([X, X], method("leaky_relu_backward", 0.125), gradient(_leaky))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 
+import elements
 import hipdnn
 import numpy as np
 import pytest
@@ -27,14 +28,11 @@ RUN = "tensors, workspace=None"
 OVERRIDES = "override_uids=None, override_shapes=None, override_strides=None"
 
 GRAPH = {
-    **dict.fromkeys(
-        "abs ceil erf exp floor gelu gelu_approx_tanh identity log logical_not neg reciprocal rsqrt sigmoid sin sqrt tan tanh".split(),
-        UNARY,
-    ),
-    **dict.fromkeys("add add_square div logical_and logical_or mul sub".split(), BINARY),
+    **dict.fromkeys(elements.UNARY, UNARY),
+    **dict.fromkeys(elements.BINARY, BINARY),
+    **dict.fromkeys(elements.BACKWARD, GRADIENT),
     **dict.fromkeys("cmp_eq cmp_ge cmp_gt cmp_le cmp_lt cmp_neq".split(), COMPARED),
     **dict.fromkeys("max min".split(), TWO),
-    **dict.fromkeys([f"{name}_backward" for name in "gelu gelu_approx_tanh sigmoid tanh".split()], GRADIENT),
     "bias": f"input, bias, {END}",
     "scale": f"input, scale, {END}",
     "relu": f"input, {CLIPS}, {END}",

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_planner::problem::NOT_COMPUTED;
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, Tensor};
 use hipdnn_plugin_sdk::json;
 use safetensors::{Dtype, SafeTensors};
 
@@ -111,7 +111,6 @@ fn compare(what: &str, tensor: &Tensor, got: &[f64], expected: &[f64]) {
 
 #[test]
 fn both_engines_give_what_is_expected() {
-    let mut compared = 0;
     for oracle in oracles() {
         let graph = &oracle.graph;
         let written = outputs(graph);
@@ -126,11 +125,9 @@ fn both_engines_give_what_is_expected() {
             for tensor in bound(graph).filter(|tensor| written.contains(&tensor.uid)) {
                 let what = format!("{} on engine {engine}", oracle.name);
                 compare(&what, tensor, &case.values(tensor.uid), oracle.array(tensor));
-                compared += 1;
             }
         }
     }
-    assert_eq!(compared, 624);
 }
 
 #[test]
@@ -160,6 +157,9 @@ fn every_kind_has_a_case() {
     }
     let known: HashSet<&str> = Operation::SPECS.iter().map(|spec| spec.name).collect();
     assert!(ELSEWHERE.iter().all(|name| known.contains(name)));
-    let all = hipdnn_plugin_sdk::graph::PointwiseMode::ALL;
-    assert_eq!(modes.len(), all.len() - 1, "all modes but none");
+    let without: Vec<_> = PointwiseMode::every().filter(|mode| !modes.contains(mode)).collect();
+    assert!(
+        without.is_empty(),
+        "{without:?}: add them to tests/oracle/elements.py and run tests/oracle/make.py"
+    );
 }

@@ -1,4 +1,4 @@
-//! The reference pointwise modes against known values.
+//! The reference pointwise modes at infinities, NaN and other special values. `oracle.rs` tests every mode at ordinary ones.
 
 use crate::plan::planner::Planner;
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
@@ -77,10 +77,6 @@ fn modes_of_one_operand() {
         let (x, expected): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
         assert_values(*mode, &evaluate(&plain(*mode), &[&x]), &expected);
     }
-    let tested: Vec<Mode> = table.iter().map(|(mode, _)| *mode).collect();
-    for mode in Mode::ALL.iter().filter(|mode| mode.operands() == 1 && **mode != Mode::GenIndex) {
-        assert!(tested.contains(mode), "{mode:?} has no row");
-    }
 }
 
 #[test]
@@ -108,9 +104,6 @@ fn modes_of_two_operands() {
         assert_values(*mode, &evaluate(&plain(*mode), &[&x, &y]), expected);
     }
     assert_values(Mode::LogicalOr, &evaluate(&plain(Mode::LogicalOr), &[&[0.0], &[-0.0]]), &[0.0]);
-    for mode in Mode::ALL.iter().filter(|mode| mode.operands() == 2 && !mode.is_backward()) {
-        assert!(table.iter().any(|(tested, _)| tested == mode), "{mode:?} has no row");
-    }
 }
 
 #[test]

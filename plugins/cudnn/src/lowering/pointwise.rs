@@ -29,7 +29,6 @@ use crate::names::{
 fn mode(mode: PointwiseMode) -> Result<c_int, Refusal> {
     use PointwiseMode as M;
     Ok(match mode {
-        M::Unset => return Err("operation: is unset, expected a pointwise mode".to_owned()),
         M::Abs => POINTWISE_ABS,
         M::Add => POINTWISE_ADD,
         M::AddSquare => POINTWISE_ADD_SQUARE,
@@ -77,6 +76,7 @@ fn mode(mode: PointwiseMode) -> Result<c_int, Refusal> {
         M::Tan => POINTWISE_TAN,
         M::TanhBwd => POINTWISE_TANH_BWD,
         M::TanhFwd => POINTWISE_TANH_FWD,
+        other => return Err(format!("operation: is {}, expected a mode that cuDNN computes", other.name())),
     })
 }
 

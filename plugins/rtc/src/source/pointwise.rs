@@ -106,13 +106,11 @@ mod tests {
     #[test]
     fn every_mode_has_an_expression_of_its_operands() {
         let names: Vec<String> = (0..3).map(|name| format!("v{name}")).collect();
-        let mut seen = 0;
         for mode in PointwiseMode::every() {
             for real in [Real::Single, Real::Double] {
                 match expression(mode, &names, &PLAIN, real) {
                     None => assert_eq!(mode, PointwiseMode::GenIndex),
                     Some(text) => {
-                        seen += 1;
                         for (place, name) in names.iter().enumerate() {
                             assert_eq!(text.contains(name.as_str()), place < mode.operands(), "{text}");
                         }
@@ -123,7 +121,6 @@ mod tests {
                 assert_eq!(expression(mode, &names[..1], &PLAIN, Real::Single), None, "{}", mode.name());
             }
         }
-        assert_eq!(seen, 2 * 46);
         assert_eq!(expression(PointwiseMode::Unset, &names, &PLAIN, Real::Single), None);
     }
 

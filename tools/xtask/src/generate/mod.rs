@@ -2,6 +2,7 @@
 
 mod aliases;
 mod c_table;
+mod cpp_modes;
 mod diff;
 mod fragment;
 #[cfg(test)]
@@ -72,6 +73,7 @@ fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
     outputs.extend(plugin_headers::outputs(workspace)?);
     outputs.push(schema::output(workspace)?);
     outputs.push(c_table::output(workspace)?);
+    outputs.push(cpp_modes::output(workspace)?);
     outputs.push(notices::output(workspace)?);
     outputs.push(sbom::output(workspace)?);
     Ok(outputs)

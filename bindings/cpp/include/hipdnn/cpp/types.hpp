@@ -20,6 +20,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "pointwise_mode.hpp"
+
 namespace hipdnn
 {
 
@@ -56,63 +58,6 @@ enum class DataType {
     COMPLEX_FP64 = 106,
     BYTE_BOOLEAN = 107,
     FP8_E5M3 = 108
-};
-
-/** What a pointwise operation computes for each element. */
-enum class PointwiseMode {
-    NOT_SET = 0,
-    ABS,
-    ADD,
-    ADD_SQUARE,
-    BINARY_SELECT,
-    CEIL,
-    CMP_EQ,
-    CMP_GE,
-    CMP_GT,
-    CMP_LE,
-    CMP_LT,
-    CMP_NEQ,
-    DIV,
-    ELU_BWD,
-    ELU_FWD,
-    ERF,
-    EXP,
-    FLOOR,
-    GELU_APPROX_TANH_BWD,
-    GELU_APPROX_TANH_FWD,
-    GELU_BWD,
-    GELU_FWD,
-    GEN_INDEX,
-    IDENTITY,
-    LOG,
-    LOGICAL_AND,
-    LOGICAL_NOT,
-    LOGICAL_OR,
-    MAX,
-    MIN,
-    MUL,
-    NEG,
-    RECIPROCAL,
-    RELU_BWD,
-    RELU_FWD,
-    RSQRT,
-    SIGMOID_BWD,
-    SIGMOID_FWD,
-    SIN,
-    SOFTPLUS_BWD,
-    SOFTPLUS_FWD,
-    SQRT,
-    SUB,
-    SWISH_BWD,
-    SWISH_FWD,
-    TAN,
-    TANH_BWD,
-    TANH_FWD,
-    /* Modes that programs for cuDNN name and that hipDNN does not have: a graph with one is refused. */
-    POW = 101,
-    MOD = 102,
-    COS = 103,
-    ATAN2 = 104
 };
 
 /** Whether the filter of a convolution is flipped. Networks use CROSS_CORRELATION, which does not flip it. */
@@ -323,40 +268,6 @@ template <typename Traits, typename Enum, typename = std::enable_if_t<std::is_en
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& stream, Enum value)
 {
     return stream << to_string(value);
-}
-
-/** How many tensors a pointwise mode reads, 0 where it is NOT_SET or unknown. */
-inline int pointwise_inputs(PointwiseMode mode)
-{
-    switch (mode)
-    {
-    case PointwiseMode::NOT_SET: return 0;
-    case PointwiseMode::BINARY_SELECT: return 3;
-    case PointwiseMode::ADD:
-    case PointwiseMode::ADD_SQUARE:
-    case PointwiseMode::CMP_EQ:
-    case PointwiseMode::CMP_GE:
-    case PointwiseMode::CMP_GT:
-    case PointwiseMode::CMP_LE:
-    case PointwiseMode::CMP_LT:
-    case PointwiseMode::CMP_NEQ:
-    case PointwiseMode::DIV:
-    case PointwiseMode::ELU_BWD:
-    case PointwiseMode::GELU_APPROX_TANH_BWD:
-    case PointwiseMode::GELU_BWD:
-    case PointwiseMode::LOGICAL_AND:
-    case PointwiseMode::LOGICAL_OR:
-    case PointwiseMode::MAX:
-    case PointwiseMode::MIN:
-    case PointwiseMode::MUL:
-    case PointwiseMode::RELU_BWD:
-    case PointwiseMode::SIGMOID_BWD:
-    case PointwiseMode::SOFTPLUS_BWD:
-    case PointwiseMode::SUB:
-    case PointwiseMode::SWISH_BWD:
-    case PointwiseMode::TANH_BWD: return 2;
-    default: return static_cast<int>(mode) <= static_cast<int>(PointwiseMode::TANH_FWD) ? 1 : 0;
-    }
 }
 
 inline bool isUnaryPointwiseMode(PointwiseMode mode) { return pointwise_inputs(mode) == 1; }
