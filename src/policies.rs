@@ -70,8 +70,12 @@ fn ask_policies(
     if said.is_empty() {
         said.push_str(" the list of policies is empty");
     }
+    let origin = match session.set().settings.policy_order {
+        Some(_) => " (HIPDNN_HEUR_POLICY_ORDER names the policies)",
+        None => "",
+    };
     Err(Error::internal(format!(
-        "No policy chose among the {} engines for the graph:{said}",
+        "No policy chose among the {} engines for the graph{origin}:{said}",
         candidates.len()
     )))
 }

@@ -6,12 +6,35 @@ use hipdnn_plugin_sdk::cuda::Cuda;
 use hipdnn_plugin_sdk::hip::Hip;
 
 use crate::lock::OnceLock;
+use crate::log;
 
-/// The device that plans are made for in the place of the one that is here: `HIPDNN_TARGET_DEVICE`, read once.
+/// The device that plans are made for instead of the present one: `HIPDNN_TARGET_DEVICE`, read once.
 pub fn named() -> Option<&'static str> {
     static NAMED: OnceLock<Option<String>> = OnceLock::new();
-    let read = || std::env::var("HIPDNN_TARGET_DEVICE").ok().filter(|name| !name.is_empty());
+    let read = || {
+        let name = std::env::var("HIPDNN_TARGET_DEVICE").ok().filter(|name| !name.is_empty())?;
+        if is_device_name(&name) {
+            return Some(name);
+        }
+        log::warn(|| {
+            format!(
+                "HIPDNN_TARGET_DEVICE is {name:?}, expected cpu, cpu:ISA, sm_NUMBER or gfxNUMBER; plans are for the present device"
+            )
+        });
+        None
+    };
     NAMED.get_or_init(read).as_deref()
+}
+
+fn is_device_name(name: &str) -> bool {
+    let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let (device, isa) = name.split_once(':').map_or((name, None), |(device, isa)| (device, Some(isa)));
+    let number = device.strip_prefix("sm_").or_else(|| device.strip_prefix("gfx"));
+    match (device, number) {
+        ("cpu", _) => isa.is_none_or(is_word),
+        (_, Some(number)) => is_word(number) && number.starts_with(|first: char| first.is_ascii_digit()),
+        _ => false,
+    }
 }
 
 /// Whether a device of this name is here. The library of a GPU is loaded to find out, as whoever has plans for GPUs wants one.
@@ -77,6 +100,16 @@ fn is_hip(name: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_devices_are_told_from_other_words() {
+        for name in ["cpu", "cpu:avx512", "sm_90", "sm_100a", "gfx942", "gfx90a:sramecc+:xnack-"] {
+            assert!(is_device_name(name), "{name}");
+        }
+        for name in ["foo", "CPU", "cpu:", "sm_", "sm_x", "gfx", "sm90", "cuda"] {
+            assert!(!is_device_name(name), "{name}");
+        }
+    }
 
     #[test]
     fn the_processor_is_here_by_its_instruction_sets() {

@@ -182,8 +182,11 @@ impl Draft for ConfigDraft {
     // Inline, so that the frozen form is made where it stays.
     #[inline(always)]
     fn finalize(&mut self) -> Result<Self::Frozen> {
-        let missing =
-            || Error::bad_param("HIPDNN_ATTR_ENGINECFG_ENGINE of the engine configuration is not set");
+        let missing = || {
+            Error::bad_param(
+                "HIPDNN_ATTR_ENGINECFG_ENGINE of the engine configuration is not set (a heuristic without results leaves its configurations empty)",
+            )
+        };
         let chosen = self.chosen.as_deref();
         let (engine, (workspace_size, bytes, with_settings)) =
             take_checked(&mut self.engine, missing, |engine| {

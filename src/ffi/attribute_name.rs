@@ -151,7 +151,7 @@ attributes! {
         HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W = 1400: "Filter (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X = 1401: "Input (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y = 1402: "Output (BACKEND_DESCRIPTOR, 1, required).",
-        HIPDNN_ATTR_CONVOLUTION_COMP_TYPE = 1500: "Type that products are summed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_CONVOLUTION_COMP_TYPE = 1500: "Type that products are summed in (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_CONVOLUTION_CONV_MODE = 1501: "Convolution or cross-correlation (CONVOLUTION_MODE, 1).",
         HIPDNN_ATTR_CONVOLUTION_DILATIONS = 1502: "Dilations, one per spatial dimension (INT64, n).",
         HIPDNN_ATTR_CONVOLUTION_FILTER_STRIDES = 1503: "Strides of the filter, one per spatial dimension (INT64, n).",
@@ -173,7 +173,7 @@ attributes! {
         HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_SCALE_EXT = 1803: "Scale per channel (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_BIAS_EXT = 1804: "Bias per channel (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_Y_EXT = 1805: "Output (BACKEND_DESCRIPTOR, 1, required).",
-        HIPDNN_ATTR_BATCHNORM_INF_COMP_TYPE_EXT = 1806: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_BATCHNORM_INF_COMP_TYPE_EXT = 1806: "Type computed in (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_X_EXT = 1900: "Input (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_MEAN_EXT = 1901: "Mean per channel (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_VARIANCE_EXT = 1902:
@@ -184,7 +184,7 @@ attributes! {
         HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_Y_EXT = 1905: "Output (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT = 1906:
             "Scalar added to the variance (BACKEND_DESCRIPTOR, 1, required).",
-        HIPDNN_ATTR_BATCHNORM_INF_VAR_COMP_TYPE_EXT = 1907: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_BATCHNORM_INF_VAR_COMP_TYPE_EXT = 1907: "Type computed in (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_DY_EXT = 2000: "Gradient of the output (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_X_EXT = 2001: "Input of the forward pass (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_SCALE_EXT = 2002: "Scale per channel (BACKEND_DESCRIPTOR, 1, required).",
@@ -195,7 +195,7 @@ attributes! {
             "Mean saved by the forward pass (BACKEND_DESCRIPTOR, 1, optional).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_INV_VARIANCE_EXT = 2007:
             "Inverse deviation saved by the forward pass (BACKEND_DESCRIPTOR, 1, optional).",
-        HIPDNN_ATTR_BATCHNORM_BACKWARD_COMP_TYPE_EXT = 2100: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_BATCHNORM_BACKWARD_COMP_TYPE_EXT = 2100: "Type computed in (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_BACKWARD_PEER_STATS_EXT = 2101:
             "Statistics of other devices (BACKEND_DESCRIPTOR, n, optional).",
         // Pointwise.
@@ -210,7 +210,7 @@ attributes! {
         HIPDNN_ATTR_POINTWISE_SWISH_BETA = 2304: "Beta of SWISH (FLOAT, 1, optional).",
         HIPDNN_ATTR_POINTWISE_ELU_ALPHA = 2305: "Alpha of ELU (FLOAT, 1, optional).",
         HIPDNN_ATTR_POINTWISE_SOFTPLUS_BETA = 2306: "Beta of SOFTPLUS (FLOAT, 1, optional).",
-        HIPDNN_ATTR_POINTWISE_MATH_PREC = 2307: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_POINTWISE_MATH_PREC = 2307: "Type computed in (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_POINTWISE_AXIS = 2308: "Axis of GEN_INDEX (INT64, 1, optional).",
         // RMS normalization.
         HIPDNN_ATTR_OPERATION_RMSNORM_X_EXT = 2400: "Input (BACKEND_DESCRIPTOR, 1, required).",
@@ -220,12 +220,12 @@ attributes! {
         HIPDNN_ATTR_OPERATION_RMSNORM_BIAS_EXT = 2404: "Bias (BACKEND_DESCRIPTOR, 1, optional).",
         HIPDNN_ATTR_OPERATION_RMSNORM_INV_RMS_EXT = 2405: "Inverse root mean square (BACKEND_DESCRIPTOR, 1, optional).",
         HIPDNN_ATTR_OPERATION_RMSNORM_FWD_PHASE_EXT = 2406: "Inference or training (NORM_FWD_PHASE, 1).",
-        HIPDNN_ATTR_RMSNORM_COMP_TYPE_EXT = 2407: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_RMSNORM_COMP_TYPE_EXT = 2407: "Type computed in (DATA_TYPE, 1, required).",
         // Matrix multiplication.
         HIPDNN_ATTR_OPERATION_MATMUL_ADESC = 2500: "Left operand (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_MATMUL_BDESC = 2501: "Right operand (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_MATMUL_CDESC = 2502: "Product (BACKEND_DESCRIPTOR, 1, required).",
-        HIPDNN_ATTR_MATMUL_COMP_TYPE = 2503: "Type that products are summed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_MATMUL_COMP_TYPE = 2503: "Type that products are summed in (DATA_TYPE, 1, required).",
         // Scaled dot product attention, forward.
         HIPDNN_ATTR_OPERATION_SDPA_FWD_QDESC = 2600: "Queries (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_SDPA_FWD_KDESC = 2601: "Keys (BACKEND_DESCRIPTOR, 1, required).",
@@ -276,7 +276,7 @@ attributes! {
         HIPDNN_ATTR_SDPA_FWD_DIAGONAL_ALIGNMENT_EXT = 2638: "Corner that the diagonal starts from (DIAGONAL_ALIGNMENT_EXT, 1).",
         HIPDNN_ATTR_SDPA_FWD_MMA_CORE_MODE_EXT = 2639: "Type of the matrix instructions (DATA_TYPE, 1, optional).",
         HIPDNN_ATTR_SDPA_FWD_IMPLEMENTATION_EXT = 2640: "How attention is built (ATTENTION_IMPLEMENTATION_EXT, 1).",
-        HIPDNN_ATTR_SDPA_FWD_COMP_TYPE_EXT = 2641: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_SDPA_FWD_COMP_TYPE_EXT = 2641: "Type computed in (DATA_TYPE, 1, required).",
         // Layer normalization.
         HIPDNN_ATTR_OPERATION_LAYERNORM_X_EXT = 2700: "Input (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_LAYERNORM_SCALE_EXT = 2701: "Scale (BACKEND_DESCRIPTOR, 1, required).",
@@ -287,7 +287,7 @@ attributes! {
         HIPDNN_ATTR_OPERATION_LAYERNORM_INV_VARIANCE_EXT = 2706:
             "Inverse deviation of each row (BACKEND_DESCRIPTOR, 1, optional).",
         HIPDNN_ATTR_OPERATION_LAYERNORM_FWD_PHASE_EXT = 2707: "Inference or training (NORM_FWD_PHASE, 1).",
-        HIPDNN_ATTR_LAYERNORM_COMP_TYPE_EXT = 2708: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_LAYERNORM_COMP_TYPE_EXT = 2708: "Type computed in (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_OPERATION_LAYERNORM_NORMALIZED_DIM_COUNT_EXT = 2709:
             "Number of trailing dimensions normalized over (INT64, 1).",
         // Block scaling.
@@ -297,7 +297,7 @@ attributes! {
         HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE = 2803: "Elements that share a scale (INT32, 1, required).",
         HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_AXIS_EXT = 2804: "Axis of the blocks (INT64, 1, optional).",
         HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_TRANSPOSE_EXT = 2805: "Whether the output is transposed (BOOLEAN, 1).",
-        HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_MATH_PREC = 2806: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_MATH_PREC = 2806: "Type computed in (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_XDESC = 2807: "Quantized input (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_SCALE_DESC = 2808: "Scale of each block (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_YDESC = 2809: "Output (BACKEND_DESCRIPTOR, 1, required).",
@@ -305,7 +305,7 @@ attributes! {
             "Elements that share a scale, one per dimension (INT32, n).",
         HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_NEG_SCALE = 2811:
             "Whether scales are exponents of a negative power (BOOLEAN, 1).",
-        HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_MATH_PREC = 2812: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_MATH_PREC = 2812: "Type computed in (DATA_TYPE, 1, required).",
         // Batch normalization, training.
         HIPDNN_ATTR_OPERATION_BATCHNORM_X_EXT = 2900: "Input (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_SCALE_EXT = 2901: "Scale per channel (BACKEND_DESCRIPTOR, 1, required).",
@@ -325,14 +325,14 @@ attributes! {
             "Running mean after the step (BACKEND_DESCRIPTOR, 1, optional).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_NEXT_RUNNING_VARIANCE_EXT = 2911:
             "Running variance after the step (BACKEND_DESCRIPTOR, 1, optional).",
-        HIPDNN_ATTR_BATCHNORM_COMP_TYPE_EXT = 2912: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_BATCHNORM_COMP_TYPE_EXT = 2912: "Type computed in (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_OPERATION_BATCHNORM_PEER_STATS_EXT = 2913: "Statistics of other devices (BACKEND_DESCRIPTOR, n, optional).",
         // Custom operation.
         HIPDNN_ATTR_OPERATION_CUSTOM_OP_INPUTS_EXT = 3000: "Input tensors (BACKEND_DESCRIPTOR, n).",
         HIPDNN_ATTR_OPERATION_CUSTOM_OP_OUTPUTS_EXT = 3001: "Output tensors (BACKEND_DESCRIPTOR, n).",
         HIPDNN_ATTR_OPERATION_CUSTOM_OP_ID_EXT = 3002: "Id that the engine knows the operation by (CHAR, n, required).",
         HIPDNN_ATTR_OPERATION_CUSTOM_OP_DATA_EXT = 3003: "Bytes handed to the engine as they are (CHAR, n).",
-        HIPDNN_ATTR_CUSTOM_OP_COMP_TYPE_EXT = 3004: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_CUSTOM_OP_COMP_TYPE_EXT = 3004: "Type computed in (DATA_TYPE, 1, required).",
         // Scaled dot product attention, backward.
         HIPDNN_ATTR_OPERATION_SDPA_BWD_Q_EXT = 3100: "Queries (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_SDPA_BWD_K_EXT = 3101: "Keys (BACKEND_DESCRIPTOR, 1, required).",
@@ -365,12 +365,12 @@ attributes! {
         HIPDNN_ATTR_SDPA_BWD_LEFT_BOUND_EXT = 3125: "Width of the window to the left (INT64, 1, optional).",
         HIPDNN_ATTR_SDPA_BWD_RIGHT_BOUND_EXT = 3126: "Width of the window to the right (INT64, 1, optional).",
         HIPDNN_ATTR_SDPA_BWD_DIAGONAL_ALIGNMENT_EXT = 3127: "Corner that the diagonal starts from (DIAGONAL_ALIGNMENT_EXT, 1).",
-        HIPDNN_ATTR_SDPA_BWD_COMP_TYPE_EXT = 3128: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_SDPA_BWD_COMP_TYPE_EXT = 3128: "Type computed in (DATA_TYPE, 1, required).",
         // Reduction.
         HIPDNN_ATTR_OPERATION_REDUCTION_XDESC = 3200: "Input (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_REDUCTION_YDESC = 3201: "Output (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_REDUCTION_OPERATOR = 3202: "How elements are combined (REDUCTION_OPERATOR_TYPE, 1, required).",
-        HIPDNN_ATTR_REDUCTION_COMP_TYPE = 3203: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_REDUCTION_COMP_TYPE = 3203: "Type computed in (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_REDUCTION_IS_DETERMINISTIC = 3204: "Whether equal inputs must give equal bits (BOOLEAN, 1).",
         // Resampling.
         HIPDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC = 3300: "Input (BACKEND_DESCRIPTOR, 1, required).",
@@ -383,7 +383,7 @@ attributes! {
         HIPDNN_ATTR_RESAMPLE_WINDOW_DIMS = 3404: "Window, one per spatial dimension (INT64, n, required).",
         HIPDNN_ATTR_RESAMPLE_PADDING_MODE = 3405: "What padding holds (PADDING_MODE, 1, optional).",
         HIPDNN_ATTR_RESAMPLE_GENERATE_INDEX_EXT = 3406: "Whether the index of each maximum is written (BOOLEAN, 1).",
-        HIPDNN_ATTR_RESAMPLE_COMP_TYPE = 3407: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_RESAMPLE_COMP_TYPE = 3407: "Type computed in (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC = 3408: "Gradient of the output (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC = 3409: "Gradient of the input (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC = 3410: "Index of each maximum (BACKEND_DESCRIPTOR, 1, optional).",
@@ -396,7 +396,7 @@ attributes! {
         HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DX_EXT = 3504: "Gradient of the input (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DSCALE_EXT = 3505: "Gradient of the scale (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_RMSNORM_BACKWARD_DBIAS_EXT = 3506: "Gradient of the bias (BACKEND_DESCRIPTOR, 1, optional).",
-        HIPDNN_ATTR_RMSNORM_BACKWARD_COMP_TYPE_EXT = 3507: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_RMSNORM_BACKWARD_COMP_TYPE_EXT = 3507: "Type computed in (DATA_TYPE, 1, required).",
         // Layer normalization, backward.
         HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DY_EXT = 3600: "Gradient of the output (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_X_EXT = 3601: "Input of the forward pass (BACKEND_DESCRIPTOR, 1, required).",
@@ -411,7 +411,7 @@ attributes! {
         HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DBIAS_EXT = 3608: "Gradient of the bias (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_LAYERNORM_BACKWARD_NORMALIZED_DIM_COUNT_EXT = 3609:
             "Number of trailing dimensions normalized over (INT64, 1).",
-        HIPDNN_ATTR_LAYERNORM_BACKWARD_COMP_TYPE_EXT = 3610: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_LAYERNORM_BACKWARD_COMP_TYPE_EXT = 3610: "Type computed in (DATA_TYPE, 1, required).",
         // Grouped matrix multiplication of a mixture of experts.
         HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_DESC = 3700: "Tokens (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_WEIGHT_DESC = 3701: "Weights of the experts (BACKEND_DESCRIPTOR, 1, required).",
@@ -424,7 +424,7 @@ attributes! {
         HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_OUTPUT_DESC = 3705: "Output (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MODE = 3706: "How tokens are routed (MOE_GROUPED_MATMUL_MODE, 1).",
         HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOP_K = 3707: "Experts per token (INT32, 1, required by SCATTER).",
-        HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MATH_PREC = 3708: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MATH_PREC = 3708: "Type computed in (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DOUTPUT_DESC = 3800:
             "Gradient of the output (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_TOKEN_DESC = 3801: "Tokens (BACKEND_DESCRIPTOR, 1, required).",
@@ -432,7 +432,7 @@ attributes! {
             "First token of each expert (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC = 3803:
             "Gradient of the weights (BACKEND_DESCRIPTOR, 1, required).",
-        HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_MATH_PREC = 3804: "Type computed in (DATA_TYPE, 1).",
+        HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_MATH_PREC = 3804: "Type computed in (DATA_TYPE, 1, required).",
         // Serialized values, and what every operation has.
         HIPDNN_ATTR_KNOB_INFO_SERIALIZED_VALUE = 60000:
             "The engine's knobs as buffers whose root is a Knob table; they live as long as the descriptor\n(FLATBUFFER_DATA_STRUCT_EXT, n, read only).",

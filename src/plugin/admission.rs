@@ -259,11 +259,23 @@ fn admit(api: &Api, ids: &[i64], owner: impl Fn(i64) -> Option<String>) -> (Vec<
     (engines, dropped)
 }
 
-/// Whether the user has this engine left out, by its name or its id in decimal or hexadecimal. The list is for all plugins, so entries
-/// that name nothing are fine.
-fn is_disabled(id: i64) -> bool {
+/// The entries of the user's list of engines to leave out: names, or ids in decimal or hexadecimal.
+fn disabled() -> Vec<String> {
     let list = if environment::is_secure() { None } else { std::env::var(DISABLED).ok() };
-    list.is_some_and(|list| list.split(',').any(|entry| id_of(entry.trim()) == Some(id)))
+    list.iter().flat_map(|list| list.split(',')).map(|entry| entry.trim().to_owned()).collect()
+}
+
+/// Whether the user has this engine left out.
+fn is_disabled(id: i64) -> bool {
+    disabled().iter().any(|entry| id_of(entry) == Some(id))
+}
+
+/// Logs the engines that the user has left out and that no plugin declares.
+pub(super) fn tell_unknown_disabled(plugins: &[Plugin]) {
+    let is_unknown = |id: i64| plugins.iter().all(|plugin| !plugin.declared.contains(&id));
+    for entry in disabled().iter().filter(|entry| id_of(entry).is_some_and(is_unknown)) {
+        crate::log::warn(|| format!("{DISABLED} names {entry}, which no loaded plugin has"));
+    }
 }
 
 /// The id that an entry means.

@@ -123,10 +123,8 @@ fn explain(session: &Session, told: &[(u32, String)]) -> String {
     let set = session.set();
     let mut text = String::from("No engine can run this graph:");
     if set.plugins.is_empty() {
-        let places: Vec<_> = set.places.iter().map(|place| place.display().to_string()).collect();
         text.push_str(" no engine plugin is loaded; looked in ");
-        text.push_str(if places.is_empty() { "no place" } else { "" });
-        text.push_str(&places.join(", "));
+        text.push_str(&set.places);
     }
     let mut engines: Vec<(u32, String, &str)> = Vec::new();
     let mut lines: Vec<String> = Vec::new();

@@ -48,33 +48,58 @@ pub fn places<'a>(search: &Search<'a>) -> impl Iterator<Item = &'a Path> {
     basis.into_iter().chain(search.added.iter().map(PathBuf::as_path))
 }
 
-/// The plugin files, sorted by path component by component, and what could not be searched.
-pub fn files(search: &Search<'_>) -> (BTreeSet<PathBuf>, Vec<String>) {
-    let mut files = BTreeSet::new();
-    let mut warnings = Vec::new();
+/// The places that are searched, for a message. One that the environment names is followed by the variable.
+pub fn describe_places(search: &Search<'_>, variable: &str) -> String {
+    let of_environment = search.environment.filter(|_| search.mode == Mode::Additive);
+    let describe = |path: &Path| {
+        let is_of_variable = of_environment.is_some_and(|named| named == path);
+        let origin = if is_of_variable { format!(" ({variable})") } else { String::new() };
+        format!("{}{origin}", search.library_folder.join(path).display())
+    };
+    places(search).map(describe).collect::<Vec<_>>().join(", ")
+}
+
+/// What a search found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The plugin files, sorted by path component by component.
+    pub files: BTreeSet<PathBuf>,
+    /// Paths that lead to nothing, each with the reason.
+    pub missing: Vec<(PathBuf, String)>,
+    /// Folders that could not be searched.
+    pub warnings: Vec<String>,
+}
+
+/// Searches all places.
+pub fn find(search: &Search<'_>) -> Found {
+    let mut found = Found::default();
     for path in places(search) {
         if path.as_os_str().is_empty() {
-            warnings.push("an empty plugin path is ignored".to_owned());
+            found.warnings.push("an empty plugin path is ignored".to_owned());
             continue;
         }
         let path = search.library_folder.join(path);
-        // Whoever writes a slash at the end means the folder.
+        // A slash at the end says that the path is a folder.
         let is_folder = path.as_os_str().to_string_lossy().ends_with(is_separator);
         let decorated = if is_folder { path.clone() } else { decorate(&path) };
         if decorated.is_file() {
-            files.insert(canonical(&decorated));
+            found.files.insert(canonical(&decorated));
         } else if path.is_dir() {
-            scan(&path, &mut files, &mut warnings);
+            scan(&path, &mut found);
         } else if is_folder {
-            warnings.push(format!("the plugin folder {} does not exist", path.display()));
+            found.warnings.push(format!("the plugin folder {} does not exist", path.display()));
+        } else if decorated == path {
+            found.files.insert(canonical(&path));
         } else {
-            files.insert(canonical(&decorated));
+            let name = decorated.file_name().unwrap_or_default().to_string_lossy();
+            let reason = format!("the folder does not exist, and {name} does not exist beside it");
+            found.missing.push((path, reason));
         }
     }
     if let Some(library) = search.library {
-        files.remove(&canonical(library));
+        found.files.remove(&canonical(library));
     }
-    (files, warnings)
+    found
 }
 
 /// The file that a bare name stands for: `name` is `libname.so`, or `name.dll` on Windows; a name with an extension stands for itself.
@@ -101,16 +126,16 @@ pub fn is_library(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
-fn scan(folder: &Path, files: &mut BTreeSet<PathBuf>, warnings: &mut Vec<String>) {
+fn scan(folder: &Path, found: &mut Found) {
     let entries = match folder.read_dir() {
         Ok(entries) => entries,
         Err(error) => {
-            warnings.push(format!("the plugin folder {} cannot be read: {error}", folder.display()));
+            found.warnings.push(format!("the plugin folder {} cannot be read: {error}", folder.display()));
             return;
         }
     };
     let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    files.extend(paths.filter(|path| is_library(path) && path.is_file()).map(|path| canonical(&path)));
+    found.files.extend(paths.filter(|path| is_library(path) && path.is_file()).map(|path| canonical(&path)));
 }
 
 #[cfg(test)]
@@ -155,7 +180,7 @@ mod tests {
         }
     }
 
-    fn find(folder: &Folder, environment: Option<&str>, added: &[&str], mode: Mode) -> Vec<String> {
+    fn files(folder: &Folder, environment: Option<&str>, added: &[&str], mode: Mode) -> Vec<String> {
         let added = added.iter().flat_map(|name| own([name])).map(PathBuf::from).collect();
         let search = Search {
             library_folder: &folder.0,
@@ -168,7 +193,7 @@ mod tests {
         let relative = |path: PathBuf| {
             path.strip_prefix(&folder.0).unwrap_or(&path).display().to_string().replace('\\', "/")
         };
-        files(&search).0.into_iter().map(relative).collect()
+        find(&search).files.into_iter().map(relative).collect()
     }
 
     #[test]
@@ -178,7 +203,7 @@ mod tests {
             folder.file(name);
         }
         link(&folder.0.join("nowhere"), &folder.0.join(format!("p/broken.{EXTENSION}")));
-        assert_eq!(find(&folder, None, &["p"], Mode::Absolute), own(["p/a.1.so", "p/b.so"]));
+        assert_eq!(files(&folder, None, &["p"], Mode::Absolute), own(["p/a.1.so", "p/b.so"]));
     }
 
     #[test]
@@ -188,10 +213,10 @@ mod tests {
             folder.file(name);
         }
         let default = "hipdnn_plugins/engines/d.so";
-        assert_eq!(find(&folder, None, &[], Mode::Additive), own([default]));
-        assert_eq!(find(&folder, Some("env"), &[], Mode::Additive), own(["env/e.so"]));
-        assert_eq!(find(&folder, None, &["api"], Mode::Additive), own(["api/f.so", default]));
-        assert_eq!(find(&folder, Some("env"), &["api"], Mode::Absolute), own(["api/f.so"]));
+        assert_eq!(files(&folder, None, &[], Mode::Additive), own([default]));
+        assert_eq!(files(&folder, Some("env"), &[], Mode::Additive), own(["env/e.so"]));
+        assert_eq!(files(&folder, None, &["api"], Mode::Additive), own(["api/f.so", default]));
+        assert_eq!(files(&folder, Some("env"), &["api"], Mode::Absolute), own(["api/f.so"]));
     }
 
     #[test]
@@ -199,11 +224,33 @@ mod tests {
         let folder = Folder::new("names");
         folder.file("libz.so");
         folder.file("z/inner.so");
-        assert_eq!(find(&folder, None, &["z"], Mode::Absolute), own(["libz.so"]));
-        assert_eq!(find(&folder, None, &["z/"], Mode::Absolute), own(["z/inner.so"]));
+        assert_eq!(files(&folder, None, &["z"], Mode::Absolute), own(["libz.so"]));
+        assert_eq!(files(&folder, None, &["z/"], Mode::Absolute), own(["z/inner.so"]));
+        assert_eq!(files(&folder, None, &["other.dll"], Mode::Absolute), own(["other.dll"]));
+    }
+
+    #[test]
+    fn a_path_that_leads_to_nothing_keeps_its_name() {
+        let folder = Folder::new("missing");
+        let added = BTreeSet::from([PathBuf::from("sub/missing")]);
+        let search = Search {
+            library_folder: &folder.0,
+            library: None,
+            default: Path::new(ENGINES_FOLDER),
+            environment: Some(Path::new("elsewhere")),
+            added: &added,
+            mode: Mode::Additive,
+        };
+        let found = find(&search);
+        assert!(found.files.is_empty());
+        let paths: Vec<_> = found.missing.iter().map(|(path, _)| path.clone()).collect();
+        assert_eq!(paths, [folder.0.join("elsewhere"), folder.0.join("sub/missing")]);
+        let [name] = own(["libelsewhere.so"]);
+        assert!(found.missing[0].1.contains(&name), "{}", found.missing[0].1);
+        let [elsewhere, missing] = ["elsewhere", "sub/missing"].map(|path| folder.0.join(path));
         assert_eq!(
-            find(&folder, None, &["missing", "other.dll"], Mode::Absolute),
-            own(["libmissing.so", "other.dll"])
+            describe_places(&search, "HIPDNN_PLUGIN_DIR"),
+            format!("{} (HIPDNN_PLUGIN_DIR), {}", elsewhere.display(), missing.display())
         );
     }
 
@@ -214,7 +261,7 @@ mod tests {
         if !link(&file, &folder.0.join(format!("q.{EXTENSION}"))) {
             return;
         }
-        assert_eq!(find(&folder, None, &["a", "q.so", "a/../a/p.so"], Mode::Absolute), own(["a/p.so"]));
+        assert_eq!(files(&folder, None, &["a", "q.so", "a/../a/p.so"], Mode::Absolute), own(["a/p.so"]));
     }
 
     #[test]
@@ -223,7 +270,7 @@ mod tests {
         for name in ["a-b/x.so", "a/x.so"] {
             folder.file(name);
         }
-        assert_eq!(find(&folder, None, &["a-b", "a"], Mode::Absolute), own(["a/x.so", "a-b/x.so"]));
+        assert_eq!(files(&folder, None, &["a-b", "a"], Mode::Absolute), own(["a/x.so", "a-b/x.so"]));
     }
 
     #[test]
@@ -239,6 +286,6 @@ mod tests {
             added: &added,
             mode: Mode::Absolute,
         };
-        assert!(files(&search).0.is_empty());
+        assert!(find(&search).files.is_empty());
     }
 }

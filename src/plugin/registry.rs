@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hipdnn_plugin_sdk::os::{self, library};
 use hipdnn_plugin_sdk::{cancel, environment};
 
+use super::admission::tell_unknown_disabled;
 use super::gate;
-use super::paths::{self, Mode, Search};
+use super::paths::{self, Found, Mode, Search};
 use super::{HeuristicPlugin, Plugin, PluginSet, Session, Setting};
 use crate::lock::{Mutex, OnceLock};
 use crate::selection::Settings;
@@ -191,8 +192,6 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     let (heuristics, _) = find(&library, default, "heuristic", "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics);
     let (plugins, refused) = load_files(engines, &Setting::from_environment(folder));
     if plugins.is_empty() && refused.is_empty() {
-        let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-        let places = if places.is_empty() { "no folder".to_owned() } else { places.join(", ") };
         let message = format!("no engine plugin was found; looked in {places}");
         log::warn(|| message.clone());
         last_error::set(&message);
@@ -205,14 +204,8 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     Ok(PluginSet { plugins, refused, places, heuristics, settings, number })
 }
 
-/// The files of one kind of plugins, and the places where they were looked for.
-fn find(
-    library: &Path,
-    default: &Path,
-    kind: &str,
-    variable: &str,
-    own: &Paths,
-) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
+/// What a search for one kind of plugins found, and a description of where it looked.
+fn find(library: &Path, default: &Path, kind: &str, variable: &str, own: &Paths) -> (Found, String) {
     let folder = library.parent().unwrap_or(Path::new("/"));
     let environment = environment::path(variable).map(PathBuf::from);
     let is_nowhere = environment.is_none() && default.as_os_str().is_empty();
@@ -224,19 +217,19 @@ fn find(
         added: &own.added,
         mode: if is_nowhere { Mode::Absolute } else { own.mode },
     };
-    let (files, warnings) = paths::files(&search);
-    for warning in warnings {
-        log::warn(|| warning);
+    let found = paths::find(&search);
+    for warning in &found.warnings {
+        log::warn(|| warning.clone());
     }
-    let places: Vec<PathBuf> = paths::places(&search).map(|path| folder.join(path)).collect();
-    if !places.is_empty() {
-        log::info(|| {
-            let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-            let (count, s) = (files.len(), if files.len() == 1 { "" } else { "s" });
-            format!("looked for {kind} plugins in {}: {count} file{s}", places.join(", "))
-        });
+    let places = paths::describe_places(&search, variable);
+    if places.is_empty() {
+        return (found, "no folder".to_owned());
     }
-    (files, places)
+    log::info(|| {
+        let (count, s) = (found.files.len(), if found.files.len() == 1 { "" } else { "s" });
+        format!("looked for {kind} plugins in {places}: {count} file{s}")
+    });
+    (found, places)
 }
 
 fn complain(path: &Path, reason: &str) {
@@ -245,10 +238,13 @@ fn complain(path: &Path, reason: &str) {
     last_error::set(&message);
 }
 
-/// The heuristic plugins among some files.
-fn load_heuristics(files: BTreeSet<PathBuf>) -> Vec<HeuristicPlugin> {
+/// The heuristic plugins that a search found.
+fn load_heuristics(found: Found) -> Vec<HeuristicPlugin> {
+    for (path, reason) in &found.missing {
+        complain(path, reason);
+    }
     let mut plugins: Vec<HeuristicPlugin> = Vec::new();
-    for path in files {
+    for path in found.files {
         let loaded = HeuristicPlugin::load(&path).and_then(|plugin| {
             let twin = |other: &HeuristicPlugin| plugin.policies.iter().find(|policy| other.has(policy.id));
             match plugins.iter().find_map(|other| Some((other, twin(other)?))) {
@@ -276,11 +272,15 @@ fn load_heuristics(files: BTreeSet<PathBuf>) -> Vec<HeuristicPlugin> {
     plugins
 }
 
-/// The plugins among some files, and what is wrong with the others. `setting` is what the user says of their generations.
-fn load_files(files: BTreeSet<PathBuf>, setting: &Setting) -> (Vec<Plugin>, Vec<String>) {
+/// The plugins that a search found, and what is wrong with the others. `setting` is the user's choice of their generations.
+fn load_files(found: Found, setting: &Setting) -> (Vec<Plugin>, Vec<String>) {
     let mut plugins: Vec<Plugin> = Vec::new();
     let mut refused = Vec::new();
-    for path in files {
+    for (path, reason) in &found.missing {
+        complain(path, reason);
+        refused.push(format!("{}: {reason}", path.display()));
+    }
+    for path in found.files {
         let owner = |id: i64| {
             let plugin = plugins.iter().find(|plugin| plugin.engines.iter().any(|engine| engine.id == id));
             plugin.map(|plugin| format!("'{}' from {}", plugin.name, plugin.path.display()))
@@ -306,6 +306,7 @@ fn load_files(files: BTreeSet<PathBuf>, setting: &Setting) -> (Vec<Plugin>, Vec<
             }
         }
     }
+    tell_unknown_disabled(&plugins);
     (plugins, refused)
 }
 

@@ -1,7 +1,6 @@
 //! The plugins as one handle has them: a plugin handle with each.
 
 use std::ffi::c_void;
-use std::path::PathBuf;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -27,8 +26,8 @@ pub struct PluginSet {
     pub plugins: Vec<Plugin>,
     /// The files that are no plugins that could be used, each with the reason.
     pub refused: Vec<String>,
-    /// Where plugins were looked for.
-    pub places: Vec<PathBuf>,
+    /// Where plugins were looked for, for messages.
+    pub places: String,
     /// The heuristic plugins.
     pub heuristics: Vec<HeuristicPlugin>,
     /// How engines are chosen, as the environment had it when the plugins were loaded.

@@ -148,10 +148,6 @@ impl Library {
     /// The engines that the options ask for.
     pub fn engines(&self, options: &Options) -> Result<Engines> {
         let engines = self.with_handle(|handle| Ok(handle.engines()?))?;
-        let known = |engines: &[&EngineInfo]| match engines {
-            [] => "none: it found no plugins".to_owned(),
-            some => some.iter().map(|engine| engine.name.as_str()).collect::<Vec<_>>().join(", "),
-        };
         let of_device = |engine: &&EngineInfo| {
             let is_cpu = engine.name.starts_with("CPU_");
             is_cpu == (options.device == Device::Cpu)
@@ -170,9 +166,18 @@ impl Library {
             .collect();
         match (chosen.as_slice(), options.device) {
             ([], _) => Err(Failure::argument(format!(
-                "engine {}: {path} has no engine of this name for the device, expected one of {}",
+                "engine {}: {path} has no engine of this name for the device, {}",
                 name.unwrap_or("of a GPU"),
-                known(&all)
+                match all.as_slice() {
+                    [] if engines.is_empty() =>
+                        "as it found no plugin in its folder hipdnn_plugins/engines or where HIPDNN_PLUGIN_DIR says"
+                            .to_owned(),
+                    [] => "and no other for the device".to_owned(),
+                    some => {
+                        let names: Vec<_> = some.iter().map(|engine| engine.name.as_str()).collect();
+                        format!("expected one of {}", names.join(", "))
+                    }
+                }
             ))),
             ([engine, ..], Device::Cpu) => Ok(Engines::One(engine.id)),
             (_, Device::Gpu) => match Gpu::find() {

@@ -30,7 +30,7 @@ use loading::Loading;
 
 fn main() -> ExitCode {
     keep_log_quiet();
-    env_logger::init();
+    start_logger();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
@@ -49,17 +49,42 @@ fn main() -> ExitCode {
     }
 }
 
-/// Sends the library's log nowhere unless the user wants one, or the profile that goes the same way: this tool listens to it for the
-/// reasons of engines, and for that has to switch it on.
+/// Prepares the environment for a tool that switches the library's log on to learn the reasons of engines: unless the user wants
+/// every line, a file or the profile, the log goes nowhere, and warnings or errors that the user wants come by [`forward_log`].
 fn keep_log_quiet() {
-    let is_set = |name, off| std::env::var(name).is_ok_and(|word| !word.is_empty() && word != off);
-    if !is_set("HIPDNN_LOG_LEVEL", "off")
-        && !is_set("HIPDNN_VERBOSE", "0")
-        && std::env::var_os("HIPDNN_LOG_FILE").is_none()
-    {
-        // SAFETY: this is the first thing that the program does, and it has no other thread yet.
-        unsafe { std::env::set_var("HIPDNN_LOG_FILE", NOWHERE) };
+    let is_profiled = std::env::var("HIPDNN_VERBOSE").is_ok_and(|word| !word.is_empty() && word != "0");
+    if is_profiled || std::env::var_os("HIPDNN_LOG_FILE").is_some() {
+        return;
     }
+    let word = std::env::var_os("HIPDNN_LOG_LEVEL").unwrap_or_default().to_string_lossy().into_owned();
+    let shown = match word.trim().to_ascii_lowercase().as_str() {
+        "" | "off" => None,
+        "warn" | "warning" => Some("hipdnn=warn"),
+        "error" | "fatal" | "critical" => Some("hipdnn=error"),
+        "info" | "debug" | "trace" => return,
+        _ => {
+            let expected = "trace, debug, info, warn, error, fatal or off; the log stays off";
+            eprintln!("hipdnn: HIPDNN_LOG_LEVEL is {word:?}, expected {expected}");
+            None
+        }
+    };
+    // SAFETY: this is the first thing that the program does, and it has no other thread yet.
+    unsafe {
+        std::env::set_var("HIPDNN_LOG_FILE", NOWHERE);
+        if let (Some(shown), None) = (shown, std::env::var_os("RUST_LOG")) {
+            std::env::set_var("RUST_LOG", shown);
+        }
+    }
+}
+
+/// Shows the library's lines as they are: they have a time and a severity.
+fn start_logger() {
+    env_logger::Builder::from_default_env()
+        .format(|out, record| match record.target() {
+            "hipdnn" => writeln!(out, "{}", record.args()),
+            target => writeln!(out, "[{} {target}] {}", record.level(), record.args()),
+        })
+        .init();
 }
 
 fn run(cli: &Cli) -> Result<Outcome> {

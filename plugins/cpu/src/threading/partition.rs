@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hipdnn_plugin_sdk::lock::OnceLock;
-use hipdnn_plugin_sdk::os;
+use hipdnn_plugin_sdk::{log, os};
 
 use crate::threading::lent;
 use crate::threading::openmp::OpenMp;
@@ -49,8 +49,13 @@ enum Source {
 impl Source {
     /// What the variable says; a runtime that is not there is no reason to stop.
     fn choose() -> Self {
-        let wants_openmp = std::env::var(POOL_VARIABLE).is_ok_and(|text| text.trim() == "openmp");
-        match wants_openmp.then(OpenMp::loaded).flatten() {
+        let word = std::env::var(POOL_VARIABLE).unwrap_or_default().trim().to_ascii_lowercase();
+        if !matches!(word.as_str(), "" | "openmp") {
+            log::warn(format_args!(
+                "{POOL_VARIABLE} is {word:?}, expected openmp; the engine starts its own threads"
+            ));
+        }
+        match (word == "openmp").then(OpenMp::loaded).flatten() {
             Some(runtime) => Self::OpenMp(runtime),
             None => Self::Own(Pool::start(0)),
         }
@@ -82,11 +87,18 @@ fn processors() -> usize {
 fn default_threads() -> usize {
     static DEFAULT: OnceLock<usize> = OnceLock::new();
     *DEFAULT.get_or_init(|| {
-        std::env::var(THREADS_VARIABLE)
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-            .filter(|threads| *threads > 0)
-            .unwrap_or_else(processors)
+        let word = std::env::var(THREADS_VARIABLE).unwrap_or_default();
+        match word.trim().parse() {
+            Ok(threads) if threads > 0 => threads,
+            _ => {
+                if !word.trim().is_empty() {
+                    log::warn(format_args!(
+                        "{THREADS_VARIABLE} is {word:?}, expected a number from 1; every processor gets a thread"
+                    ));
+                }
+                processors()
+            }
+        }
     })
 }
 

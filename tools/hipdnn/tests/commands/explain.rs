@@ -138,6 +138,30 @@ fn the_reason_for_the_reference_loops_is_told() {
     assert!(warnings[0].contains("node \"odd\", Pointwise") && warnings[0].contains("int64 [4, 8]"), "{log}");
 }
 
+#[test]
+fn a_log_of_errors_has_no_lines_of_what_the_tool_asks() {
+    let scratch = Scratch::new("levels");
+    for (word, said) in [
+        ("error", ""),
+        (
+            "debg",
+            "hipdnn: HIPDNN_LOG_LEVEL is \"debg\", expected trace, debug, info, warn, error, fatal or off; the log stays off\n",
+        ),
+    ] {
+        let mut command = crate::program();
+        let out = command.env("HIPDNN_LOG_LEVEL", word).args(["engines"]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&out.stderr), said);
+    }
+    // Errors are shown: a file that is not a plugin.
+    let plugin = scratch.file("libtext.so");
+    std::fs::write(&plugin, "text").unwrap();
+    let mut command = crate::program();
+    command.env("HIPDNN_LOG_LEVEL", "error").env("HIPDNN_PLUGIN_DIR", &plugin);
+    let out = command.args(["policies", &example("matmul")]).output().unwrap();
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(err.contains("[error]") && err.contains("libtext.so") && !err.contains("[info]"), "{err}");
+}
+
 /// A graph that no engine computes: a group of channels that does not divide them.
 fn refused(scratch: &Scratch) -> String {
     let text = std::fs::read_to_string(example("conv_bias_relu")).unwrap();
