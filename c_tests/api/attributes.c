@@ -108,7 +108,7 @@ static void test_set(const kind* k, const attribute* a)
 
 static void test_enum_values(const kind* k, const attribute* a)
 {
-    const int unknown[] = {-1, 48, 1000, INT_MAX, INT_MIN};
+    const int unknown[] = {-1, 255, 1000, INT_MAX, INT_MIN};
     /* The types of the enumerations of operations follow each other, but for two. */
     if (a->type != HIPDNN_TYPE_DATA_TYPE && a->type != HIPDNN_TYPE_NORM_FWD_PHASE &&
         (a->type < HIPDNN_TYPE_CONVOLUTION_MODE || a->type > HIPDNN_TYPE_MOE_GROUPED_MATMUL_MODE)) {

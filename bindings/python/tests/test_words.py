@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import hipdnn
 import numpy as np
 import pytest
+from hipdnn import GraphError
 
 F32 = np.float32
 
@@ -125,3 +130,25 @@ def test_extended_graphs_hand_out_what_no_node_reads_then():
     graph.abs(y)
     (result,) = [graph(np.ones(3, F32))]
     np.testing.assert_array_equal(result, np.ones(3, F32))
+
+
+def test_unknown_arguments_are_told_of_the_graphs_method():
+    graph = hipdnn.Graph()
+    x, w = graph.tensor([1, 3, 8, 8]), graph.tensor([4, 3, 3, 3])
+    with pytest.raises(TypeError, match=r"Graph\.conv_fprop\(\).*'pading'"):
+        graph.conv_fprop(x, w, pading=[1, 1])
+
+
+def test_graphs_without_a_name_are_called_the_graph():
+    with pytest.raises(GraphError, match="^the graph: nodes: has none"):
+        hipdnn.Graph().validate()
+    with pytest.raises(GraphError, match="^graph 'empty': nodes: has none"):
+        hipdnn.Graph("empty").validate()
+
+
+def test_a_closed_pipe_ends_the_report_in_silence():
+    reader, writer = os.pipe()
+    os.close(reader)
+    report = subprocess.run([sys.executable, "-m", "hipdnn"], stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (report.returncode, report.stderr) == (0, b"")

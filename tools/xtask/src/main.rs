@@ -29,6 +29,7 @@ mod soak;
 mod split;
 mod steps;
 mod style;
+mod tag;
 mod test;
 mod tools;
 mod userland;
@@ -201,6 +202,8 @@ enum Command {
     },
     /// Build in a clone in another folder, too, and compare the packages byte for byte.
     Reproducible,
+    /// Make the annotated git tag of a release, with its section of CHANGELOG.md as message. Pushing it builds the release.
+    Tag,
     /// Build for release and install.
     Install {
         /// Where to.
@@ -252,6 +255,11 @@ fn run(line: &Line) -> Result<(), Failure> {
         Command::ArmTest { words } => arm::test(&workspace, words),
         Command::BenchCpu { options } => bench_cpu::bench(&workspace, options),
         Command::Reproducible => reproducible::check(&workspace),
+        Command::Tag => {
+            let name = tag::tag(&workspace)?;
+            println!("made {name}; `git push origin {name}` starts the release");
+            Ok(())
+        }
         Command::Fuzz { seconds, addresses, target } => {
             fuzz::fuzz(&workspace, *seconds, *addresses, target.as_deref())
         }

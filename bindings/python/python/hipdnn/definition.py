@@ -231,10 +231,14 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
             _inputs=[t for t in bound if t.uid in read and t.uid not in written and t.value is None],
         )
 
+    @property
+    def _label(self) -> str:
+        return f"graph {self.name!r}" if self.name else "the graph"
+
     def validate(self) -> None:
         """Raises GraphError for what makes no sense, naming node and argument. Engines are not asked."""
         if not self._nodes:
-            raise GraphError(f"graph {self.name!r}", "nodes", "has none, expected at least one operation")
+            raise GraphError(self._label, "nodes", "has none, expected at least one operation")
         self._finish()
         written = {tensor.uid for node in self._nodes for tensor in node.outputs.values()}
         known: set[int] = {t.uid for t in self.tensors if t.producer is None and not self._is_virtual(t)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -163,3 +164,15 @@ class Graph(Restored):
     def __repr__(self) -> str:
         nodes = ", ".join(node.name for node in self._nodes[:8]) + (", ..." if len(self._nodes) > 8 else "")
         return f"<Graph {self.name!r}: {nodes or 'empty'}>"
+
+
+def _name_methods() -> None:
+    """Names each method as of Graph, so that Python's errors about arguments name the class that programs know."""
+    for name in dir(Graph):
+        method = getattr(Graph, name)
+        while not name.startswith("_") and inspect.isfunction(method):
+            method.__qualname__ = f"Graph.{name}"
+            method = getattr(method, "__wrapped__", None)
+
+
+_name_methods()

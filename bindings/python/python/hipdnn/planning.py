@@ -200,7 +200,7 @@ class Planning(Definition):
     def _tell(self, engine: int, error: Exception, next: int) -> None:
         """Warns that an engine failed and another one takes its place."""
         name, instead = self._engine_name(engine), self._engine_name(next)
-        _warn(f"graph {self.name!r}: {name} failed, {instead} takes its place: {error}")
+        _warn(f"{self._label}: {name} failed, {instead} takes its place: {error}")
 
     def _offered(self, graph: _native.OperationGraph, device: Device) -> list[int]:
         """The ids of the engines that can run the graph on a device, best first."""
@@ -223,7 +223,7 @@ class Planning(Definition):
             folder = os.environ.get("HIPDNN_PLUGIN_DIR")
             where = f"HIPDNN_PLUGIN_DIR is {folder!r}" if folder else f"plugins are looked for beside {library().path}"
             lines = [f"  no engine is loaded: {where}"]
-        return NoEngineError("\n".join([f"no engine can run graph {self.name!r}:", *lines]), reasons)
+        return NoEngineError("\n".join([f"no engine can run {self._label}:", *lines]), reasons)
 
     @property
     def plan(self) -> _native.Plan:

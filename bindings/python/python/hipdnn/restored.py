@@ -85,6 +85,7 @@ class Restored(Phases):
         super()._change()
 
     def to_json(self, *, indent: int | None = None, aligned: bool = True) -> str:
+        """The graph in hipDNN's JSON form."""
         if self._saved is None:
             return super().to_json(indent=indent, aligned=aligned)
         return json.dumps(json.loads(self._text), indent=indent)

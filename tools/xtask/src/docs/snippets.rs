@@ -125,6 +125,7 @@ impl<'a> Runner<'a> {
         let result = match block.language {
             "sh" => self.shell(&folder, &block.text).map(|_| ()),
             "c" => self.c(block),
+            "cpp" => self.cpp(block),
             _ if is_session => self.session(&folder, &block.text),
             _ => return Ok(false),
         };
@@ -187,13 +188,28 @@ impl<'a> Runner<'a> {
         run_within(&mut self.with_tree(command(program, [""; 0])), LIMIT).map(|_| ())
     }
 
+    /// A whole program with the C++ interface.
+    fn cpp(&self, block: &Block) -> Result<(), Failure> {
+        let source = self.root.join(format!("examples_c/snippet_{}.cpp", block.line));
+        let program = source.with_extension("");
+        fs::write(&source, &block.text)?;
+        let mut compiler = Language::Cxx.compiler();
+        compiler.args(["-Wall", "-Wextra", "-Werror"]);
+        self.build(compiler, &source, &program)?;
+        run_within(&mut self.with_tree(command(program, [""; 0])), LIMIT).map(|_| ())
+    }
+
     fn compile(&self, source: &Path, program: &Path) -> Result<(), Failure> {
         let mut compiler = Language::C.compiler();
-        compiler.args(STRICT).args(["-Wno-unused-variable", "-Wno-unused-but-set-variable", "-O1"]);
-        for folder in ["backend", ""] {
-            compiler.arg("-I").arg(self.stage.join("include/hipdnn").join(folder));
+        compiler.args(STRICT).args(["-Wno-unused-variable", "-Wno-unused-but-set-variable"]);
+        self.build(compiler, source, program)
+    }
+
+    fn build(&self, mut compiler: Command, source: &Path, program: &Path) -> Result<(), Failure> {
+        for folder in ["include", "include/hipdnn/backend", "include/hipdnn"] {
+            compiler.arg("-I").arg(self.stage.join(folder));
         }
-        compiler.arg("-I").arg(self.workspace.path("examples_c")).arg(source).arg("-o").arg(program);
+        compiler.arg("-O1").arg("-I").arg(self.workspace.path("examples_c")).arg(source).arg("-o").arg(program);
         compiler.arg("-L").arg(self.stage.join("lib")).args(["-lhipdnn_backend", "-lm", "-ldl"]);
         run(&mut compiler).map(|_| ())
     }

@@ -10,7 +10,7 @@ from .. import _native
 from ..device import CUDA, HOST, ROCM, device_name
 from . import graphs
 
-_HEAD = ("function", "call", "routed", "passed on", "planned in", "by, or why not")
+_HEAD = ("function", "call", "hipDNN", "PyTorch", "planned in", "by, or why not")
 
 
 class Ran(NamedTuple):
