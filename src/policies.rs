@@ -115,8 +115,8 @@ fn static_ordering(settings: &Settings, graph: &FrozenGraph, candidates: &[i64])
         return Ok(chosen);
     }
     let mut engines = candidates.to_vec();
-    let is_bound = || read(graph).is_ok_and(|graph| graph.is_bound_by_memory());
-    static_order::order(&mut engines, is_bound);
+    let is_suited = || read(graph).is_ok_and(|graph| graph.suits_generated_kernels());
+    static_order::order(&mut engines, is_suited);
     Ok(engines)
 }
 

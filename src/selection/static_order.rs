@@ -22,14 +22,14 @@ fn rank(engine: i64) -> u8 {
 }
 
 /// MIOpen's engine first, its deterministic one behind the others, CPU engines last. Otherwise the order stays: plugins by
-/// path, engines as their plugin lists them; but where the graph is bound by memory, `NVRTC_ENGINE` moves before `CUDNN_ENGINE`, which it is
-/// faster than there (docs/nvidia-engines.md).
-pub fn order(engines: &mut [i64], is_bound_by_memory: impl FnOnce() -> bool) {
+/// path, engines as their plugin lists them; but `NVRTC_ENGINE` moves before `CUDNN_ENGINE` where its kernels are faster
+/// (docs/nvidia-engines.md), which `suits_generated_kernels` answers.
+pub fn order(engines: &mut [i64], suits_generated_kernels: impl FnOnce() -> bool) {
     engines.sort_by_key(|engine| rank(*engine));
     let place = |id: i64| engines.iter().position(|engine| *engine == id);
     if let (Some(cudnn), Some(nvrtc)) = (place(CUDNN), place(NVRTC))
         && cudnn < nvrtc
-        && is_bound_by_memory()
+        && suits_generated_kernels()
         && let Some(between) = engines.get_mut(cudnn..=nvrtc)
     {
         between.rotate_right(1);
@@ -49,8 +49,8 @@ pub fn preferred(engines: &[i64], preferred: &[i64]) -> Vec<i64> {
 
 #[cfg(test)]
 mod tests {
-    use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
-    use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, PointwiseMode};
+    use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul, Pointwise};
+    use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, PointwiseMode, Tensor};
 
     use super::*;
 
@@ -75,9 +75,40 @@ mod tests {
         let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
         let mut graph = Graph::default();
         graph.nodes.push(node(Pointwise::new(PointwiseMode::Add, 1, Some(2), 3).into()));
-        assert!(graph.is_bound_by_memory());
+        assert!(graph.suits_generated_kernels());
         graph.nodes.push(node(Matmul { a: 3, b: 4, c: 5 }.into()));
-        assert!(!graph.is_bound_by_memory());
+        assert!(!graph.suits_generated_kernels());
+    }
+
+    #[test]
+    fn depthwise_convolutions_suit_generated_kernels_where_cudnn_is_slow() {
+        const FIRST: [i64; 4] = [64, 16, 4, 1];
+        const LAST: [i64; 4] = [64, 1, 16, 4];
+        let suits = |data_type, strides: [i64; 4], window: i64, filters: [i64; 2]| {
+            let mut graph = Graph::default();
+            graph.tensors.push(Tensor::new(1, data_type, &[2, 4, 4, 4], &strides));
+            let [count, channels] = filters;
+            graph.tensors.push(Tensor::new(2, data_type, &[count, channels, window, window], &[1; 4]));
+            let numbers = || vec![1; 2];
+            let convolution = ConvolutionForward {
+                x: 1,
+                w: 2,
+                y: 3,
+                pre_padding: numbers(),
+                post_padding: numbers(),
+                stride: numbers(),
+                dilation: numbers(),
+                conv_mode: ConvMode::CrossCorrelation,
+            };
+            let operation = convolution.into();
+            graph.nodes.push(Node { name: String::new(), compute_type: DataType::Float, operation });
+            graph.suits_generated_kernels()
+        };
+        assert!(suits(DataType::Float, FIRST, 3, [4, 1]) && suits(DataType::Float, LAST, 3, [4, 1]));
+        assert!(!suits(DataType::Float, LAST, 3, [4, 4]) && !suits(DataType::Float, LAST, 3, [8, 1]));
+        assert!(suits(DataType::Bfloat16, LAST, 3, [4, 1]) && !suits(DataType::Bfloat16, FIRST, 3, [4, 1]));
+        assert!(suits(DataType::Half, LAST, 7, [4, 1]) && !suits(DataType::Half, LAST, 3, [4, 1]));
+        assert!(!suits(DataType::Double, LAST, 3, [4, 1]));
     }
 
     #[test]

@@ -267,7 +267,7 @@ impl Subgraph {
     fn stage(&self, graph: Graph, constant_weights: bool, title: &str) -> Result<(Arc<ExecutionPlan>, bool)> {
         let key = format!("{constant_weights} {}", division::key(&graph));
         let stages = || self.stages.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_bound = graph.is_bound_by_memory();
+        let suits_generated = graph.suits_generated_kernels();
         let known = stages().get(&key).and_then(Weak::upgrade);
         let saved = self.saved.get(&key);
         let plan = self.library.with_handle(|handle| {
@@ -279,7 +279,8 @@ impl Subgraph {
                 return Ok((plan, can_be_captured));
             }
             let graph = build(graph)?;
-            let plan = self.engines.plan(&graph, &self.options.settings(constant_weights), is_bound)?;
+            let plan =
+                self.engines.plan(&graph, &self.options.settings(constant_weights), suits_generated)?;
             let can_be_captured = self.engines.capture(&plan, || Ok(graph));
             Ok((Arc::new(plan), can_be_captured))
         });

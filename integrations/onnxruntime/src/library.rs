@@ -234,11 +234,11 @@ impl Engines {
         matches!(self, Self::OfGpu(_, own) if own.engines.iter().any(|engine| engine.name == CUDNN))
     }
 
-    /// The engine of generated kernels, where it computes a graph: the best one for what memory bounds. It says so at once, while cuDNN
+    /// The engine of generated kernels, where it computes a graph: the best one for what suits it. It says so at once, while cuDNN
     /// compiles a kernel to know.
-    fn generated(&self, graph: &OperationGraph, is_bound_by_memory: bool) -> Option<Engine> {
+    fn generated(&self, graph: &OperationGraph, suits_generated: bool) -> Option<Engine> {
         let Self::OfGpu(_, own) = self else { return None };
-        let engine = own.engines.iter().find(|engine| is_bound_by_memory && engine.name == GENERATED)?;
+        let engine = own.engines.iter().find(|engine| suits_generated && engine.name == GENERATED)?;
         Engine::new(graph, engine.id).ok()
     }
 
@@ -251,11 +251,11 @@ impl Engines {
     }
 
     /// Whether one of them computes a graph.
-    pub fn accept(&self, graph: &OperationGraph, is_bound_by_memory: bool) -> bool {
+    pub fn accept(&self, graph: &OperationGraph, suits_generated: bool) -> bool {
         match self {
             Self::One(id) => Engine::new(graph, *id).is_ok(),
             Self::OfGpu(..) => {
-                self.generated(graph, is_bound_by_memory).is_some()
+                self.generated(graph, suits_generated).is_some()
                     || self.offered(graph).is_ok_and(|engines| !engines.is_empty())
             }
         }
@@ -301,7 +301,7 @@ impl Engines {
         &self,
         graph: &OperationGraph,
         settings: &[KnobSetting],
-        is_bound_by_memory: bool,
+        suits_generated: bool,
     ) -> Result<ExecutionPlan> {
         let own = match self {
             Self::One(id) => {
@@ -311,7 +311,7 @@ impl Engines {
             }
             Self::OfGpu(_, own) => own,
         };
-        if let Some(engine) = self.generated(graph, is_bound_by_memory)
+        if let Some(engine) = self.generated(graph, suits_generated)
             && let Ok(plan) = plan_with(&engine, settings)
         {
             return Ok(plan);

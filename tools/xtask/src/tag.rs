@@ -32,9 +32,9 @@ pub fn tag(workspace: &Workspace) -> Result<String, Failure> {
 /// What the list says of a version, which has to have a date.
 fn section<'a>(list: &'a str, version: &str) -> Result<&'a str, String> {
     let heading = format!("## [{version}] - ");
-    let (_, rest) = list
-        .split_once(&heading)
-        .ok_or_else(|| format!("has no heading `{heading}DATE`, expected one for the version of Cargo.toml"))?;
+    let (_, rest) = list.split_once(&heading).ok_or_else(|| {
+        format!("has no heading `{heading}DATE`, expected one for the version of Cargo.toml")
+    })?;
     let (date, rest) = rest.split_once('\n').unwrap_or((rest, ""));
     let is_date = date.len() == 10 && date.split('-').map(str::len).eq([4, 2, 2]);
     if !is_date {

@@ -28,12 +28,13 @@ pub fn check(library: &Library, engines: &Engines, graphs: &Graphs) -> Result<()
 
 /// Whether engines of a GPU compute a graph, or one that is alike.
 fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> bool {
-    if engines.has_cudnn() && is_convolution_with_more(graph) && !is_one_function(graph) {
+    let (plain, _) = plain(graph);
+    let suits_generated = plain.suits_generated_kernels();
+    if engines.has_cudnn() && !suits_generated && is_convolution_with_more(graph) && !is_one_function(graph) {
         return false;
     }
-    let (plain, _) = plain(graph);
-    let is_bound = plain.is_bound_by_memory();
-    let ask = || with_graph(library, &plain, |graph| Ok(engines.accept(graph, is_bound))).unwrap_or(false);
+    let ask =
+        || with_graph(library, &plain, |graph| Ok(engines.accept(graph, suits_generated))).unwrap_or(false);
     engines.known(&key(&plain), ask)
 }
 

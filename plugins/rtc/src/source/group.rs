@@ -11,6 +11,7 @@ use hipdnn_plugin_planner::layout::MAX_RANK;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor, TensorValue};
 
+use super::strip::Strip;
 use super::value::{Access, Level, Origin, Place, Real, Store, Value, element};
 use crate::Refusal;
 
@@ -156,6 +157,7 @@ impl Group {
         real: Real,
         tensors: &[(&'static str, i64)],
         body: String,
+        strip: Option<Strip>,
     ) -> Result<usize, Refusal> {
         let mut whole = Vec::with_capacity(tensors.len());
         for (name, uid) in tensors {
@@ -178,7 +180,7 @@ impl Group {
             self.accesses.len() - 1
         });
         let indices = indices.collect();
-        let origin = Origin::Gather { whole, indices, body };
+        let origin = Origin::Gather { whole, indices, body, strip: strip.map(Box::new) };
         self.values.push(Value { level: Level::Element, real, pass: 0, origin });
         Ok(self.values.len() - 1)
     }
@@ -207,6 +209,14 @@ impl Group {
     /// Whether a number is gathered, which takes too long to be done more than once.
     pub fn gathers(&self) -> bool {
         self.values.iter().any(|value| matches!(value.origin, Origin::Gather { .. }))
+    }
+
+    /// The strips that a number is gathered in.
+    pub fn strip(&self) -> Option<&Strip> {
+        self.values.iter().find_map(|value| match &value.origin {
+            Origin::Gather { strip, .. } => strip.as_deref(),
+            _ => None,
+        })
     }
 
     fn load(&mut self, access: Access, uid: i64, real: Real) -> usize {

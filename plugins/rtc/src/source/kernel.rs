@@ -81,8 +81,11 @@ pub(super) fn walk(group: &Group) -> (Vec<Access>, Walk) {
     let mut accesses = group.accesses.clone();
     accesses.extend(group.stores.iter().map(|store| store.access.clone()));
     let domain = &group.domain;
-    // A function that gathers has work enough for a thread.
-    let walk = Walk::new(&domain.dims, domain.reduced.as_deref(), &accesses, group.gathers());
+    let walk = match group.strip() {
+        Some(strip) => Walk::in_strips(&domain.dims, &accesses, strip),
+        // A function that gathers has work enough for a thread.
+        None => Walk::new(&domain.dims, domain.reduced.as_deref(), &accesses, group.gathers()),
+    };
     (accesses, walk)
 }
 
@@ -196,6 +199,7 @@ impl Writer<'_> {
         let keeps = self.kept_words(&kept_passes) * self.walk.rounds <= most;
         let (passes, kept) = if keeps { (kept_passes, kept) } else { self.passes(&needed, last, false) };
         self.place();
+        self.stage(&needed);
         for value in &kept {
             let (rounds, lanes) = (self.walk.rounds, self.walk.lanes);
             match self.pack_of(*value) {
@@ -258,16 +262,35 @@ impl Writer<'_> {
         let mut text = String::new();
         for value in self.group.needed() {
             let own = &self.group.values[value];
-            let Origin::Gather { whole, indices, body } = &own.origin else { continue };
-            let tensors =
-                whole.iter().map(|(name, access)| format!("const {}::type *{name}", self.tag(*access)));
-            let indices = (0..indices.len()).map(|axis| format!("index_t i{axis}"));
-            let parameters: Vec<String> = tensors.chain(indices).collect();
+            let Origin::Gather { whole, indices, body, strip } = &own.origin else { continue };
             let real = own.real.name();
-            let _ = writeln!(text, "DEVICE {real} {}_v{value}({})", self.name, parameters.join(", "));
+            let tensors = whole.iter().map(|(name, access)| match *name {
+                "w" if strip.is_some() => format!("const {real} *w"),
+                name => format!("const {}::type *{name}", self.tag(*access)),
+            });
+            let indices = (0..indices.len()).map(|axis| format!("index_t i{axis}"));
+            let out = strip.as_ref().map(|_| format!("{real} *out"));
+            let parameters: Vec<String> = out.into_iter().chain(tensors).chain(indices).collect();
+            let result = if strip.is_some() { "void" } else { real };
+            let _ = writeln!(text, "DEVICE {result} {}_v{value}({})", self.name, parameters.join(", "));
             let _ = writeln!(text, "{{\n{body}}}");
         }
         text
+    }
+
+    /// Brings the filters of strips to shared memory. All threads of a workgroup have the same channels.
+    fn stage(&mut self, needed: &BTreeSet<usize>) {
+        for value in needed {
+            let own = &self.group.values[*value];
+            let Origin::Gather { whole, strip: Some(strip), .. } = &own.origin else { continue };
+            let Some((_, w)) = whole.iter().find(|(name, _)| *name == "w") else { continue };
+            let of_channels = self.walk.elements.count() / self.walk.lanes / self.walk.elements.dims[0];
+            let first = format!("lane / {of_channels}u * {}u", strip.channels);
+            let (to, argument) = (format!("staged_v{value}"), format!("a{}", self.argument_of[*w]));
+            let lines = strip.stage(&argument, self.tag(*w), &to, &first, own.real);
+            self.line(format!("__shared__ {} {to}[{}];", own.real.name(), strip.staged()));
+            lines.into_iter().for_each(|line| self.line(line));
+        }
     }
 
     fn is_row(&self, value: usize) -> bool {

@@ -10,6 +10,7 @@ pub mod pointwise;
 mod spelling;
 pub mod split;
 pub mod statistics;
+pub mod strip;
 pub mod training;
 pub mod value;
 pub mod walk;

@@ -404,10 +404,12 @@ impl Item {
         check_floats(&floats)?;
         let tensors: Vec<(&str, i64)> =
             p.inputs().map(|(name, operand)| (name, self.uids[operand.slot])).collect();
-        let value = group.gather(graph, self.real, &tensors, p.body(self.real)?)?;
+        let strip = p.strip();
+        let body = p.body(strip.as_ref(), self.real)?;
+        let value = group.gather(graph, self.real, &tensors, body, strip)?;
         group.write(graph, self.uids[p.output().slot], spread(p.output()), value)?;
         if let Some((index, real, body)) = p.index(self.real)? {
-            let value = group.gather(graph, real, &tensors, body)?;
+            let value = group.gather(graph, real, &tensors, body, None)?;
             group.write(graph, self.uids[index.slot], spread(index), value)?;
         }
         Ok(())

@@ -368,6 +368,31 @@ fn what_follows_a_convolution_is_in_its_kernel() {
 }
 
 #[test]
+fn depthwise_convolutions_with_channels_last_are_made_in_strips() {
+    const IMAGE: &[i64] = &[4, 48, 32, 40];
+    let of = |strides: [i64; 4]| {
+        let mut graph = graph(
+            &[(IMAGE, false), (&[48, 1, 3, 3], false), (IMAGE, true), (IMAGE, false)],
+            vec![convolution(1).into(), pointwise(PointwiseMode::ReluFwd, 3, None, 4)],
+        );
+        for uid in [1, 3, 4] {
+            graph.tensors[uid - 1].strides = strides.to_vec();
+        }
+        generate(&graph).unwrap()
+    };
+    let program = of([48 * 32 * 40, 1, 48 * 40, 48]);
+    let [kernel] = program.kernels.as_slice() else { panic!("{} kernels", program.kernels.len()) };
+    // Five elements for each thread, and the filters of 24 channels in shared memory, in pitches of 9.
+    assert_eq!((kernel.block, kernel.grid), (192, 4 * 48 * 32 * 40 / 5 / 192));
+    assert!(kernel.text.contains("__shared__ float staged_v0[216];"), "{}", kernel.text);
+    assert!(kernel.text.contains("kernel_0_v0(g0, a0, staged_v0, o"), "{}", kernel.text);
+    // Channels apart: an element for each thread.
+    let program = of([48 * 32 * 40, 32 * 40, 40, 1]);
+    assert_eq!(program.kernels[0].grid, 4 * 48 * 32 * 40 / 256);
+    assert!(!program.kernels[0].text.contains("staged"));
+}
+
+#[test]
 fn a_batchnorm_with_given_statistics_joins_the_kernel_before_it() {
     const CHANNELS: (&[i64], bool) = (&[1, 8, 1, 1], false);
     let normalization = BatchnormInference { x: 3, mean: 4, inv_variance: 5, scale: 6, bias: 7, y: 8 };

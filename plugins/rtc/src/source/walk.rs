@@ -7,6 +7,7 @@
 
 use hipdnn_plugin_planner::layout::MAX_RANK;
 
+use super::strip::Strip;
 use super::value::{Access, Place};
 
 /// The most bytes that a thread reads or writes at once.
@@ -129,6 +130,8 @@ pub struct Walk {
     pub rounds: usize,
     /// Whether there are rows.
     pub reduces: bool,
+    /// Whether the elements that a thread takes at once are a strip, which lie apart.
+    pub strips: bool,
 }
 
 impl Walk {
@@ -167,12 +170,42 @@ impl Walk {
             across(rows.count(), items, size)
         };
         let rounds = if reduces { items.div_ceil(threads) } else { 1 };
-        Self { rows, elements, lanes, threads, rows_at_once, along_row, rounds, reduces }
+        Self { rows, elements, lanes, threads, rows_at_once, along_row, rounds, reduces, strips: false }
+    }
+
+    /// The walk in strips: the channels of a workgroup outermost, then positions, the channels, and the elements of a strip.
+    pub fn in_strips(dims: &[usize], accesses: &[Access], strip: &Strip) -> Self {
+        const CHANNEL: usize = 1;
+        let position = |axis: usize| {
+            let step = if axis == strip.axis { strip.count } else { 1 };
+            (axis, dims[axis] / step, step)
+        };
+        let mut parts = vec![(CHANNEL, dims[CHANNEL] / strip.channels, strip.channels)];
+        parts.extend((0..dims.len()).filter(|axis| *axis != CHANNEL).map(position));
+        parts.extend([(CHANNEL, strip.channels, 1), (strip.axis, strip.count, 1)]);
+        let strides = accesses
+            .iter()
+            .map(|access| parts.iter().map(|(axis, _, step)| access.strides[*axis] * step).collect());
+        let elements =
+            Axes { dims: parts.iter().map(|(_, dim, _)| *dim).collect(), strides: strides.collect() };
+        let rows = Axes { dims: Vec::new(), strides: vec![Vec::new(); accesses.len()] };
+        Self {
+            rows,
+            elements,
+            lanes: strip.count,
+            threads: strip.threads,
+            rows_at_once: 1,
+            along_row: true,
+            rounds: 1,
+            reduces: false,
+            strips: true,
+        }
     }
 
     /// The bytes of the vectors that an access is made of; none where its elements are taken one by one.
     pub fn vector(&self, place: usize, access: &Access) -> Option<usize> {
-        let side_by_side = matches!(access.place, Place::Memory(_)) && self.elements.innermost(place) == 1;
+        let is_memory = matches!(access.place, Place::Memory(_)) && !self.strips;
+        let side_by_side = is_memory && self.elements.innermost(place) == 1;
         if self.lanes > 1 && side_by_side { Some(self.lanes * access.data_type.size()?) } else { None }
     }
 

@@ -1,6 +1,7 @@
 //! Forward convolutions, pooling and its gradient: each element is gathered from the window around it.
 //!
-//! One thread makes one element, whatever the layouts are. That is far from what a device can do, and is for what no library computes.
+//! One thread makes one element, whatever the layouts are. That is far from what a device can do, and is for what no library computes;
+//! depthwise convolutions are made in [strips](super::strip).
 
 #![expect(
     clippy::indexing_slicing,
@@ -13,6 +14,7 @@ use hipdnn_plugin_planner::problem::Operand;
 use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
 use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
 
+use super::strip::Strip;
 use super::value::{Real, element};
 use crate::Refusal;
 
@@ -99,10 +101,18 @@ impl Window {
         self.inputs().filter(|(name, _)| *name != "index").chain([(name, self.output())])
     }
 
-    /// The function of the result.
-    pub fn body(&self, real: Real) -> Result<String, Refusal> {
+    /// The strips that the result is made in, where that is faster than one element at a time.
+    pub fn strip(&self) -> Option<Strip> {
         match self {
-            Self::Convolution(p) => convolution(p, real),
+            Self::Convolution(p) => Strip::of(p),
+            Self::Pooling(_) => None,
+        }
+    }
+
+    /// The function of the result.
+    pub fn body(&self, strip: Option<&Strip>, real: Real) -> Result<String, Refusal> {
+        match self {
+            Self::Convolution(p) => strip.map_or_else(|| convolution(p, real), |strip| strip.body(p, real)),
             Self::Pooling(p) if p.backward => pooling_gradient(p, real),
             Self::Pooling(p) => match p.pooling {
                 Pooling::Maximum { .. } => maximum(p, real, "best"),

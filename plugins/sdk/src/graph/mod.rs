@@ -14,6 +14,8 @@ pub use operation::Operation;
 
 use std::fmt;
 
+use operation::ConvolutionForward;
+
 /// Why bytes or values do not make a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphError(pub String);
@@ -193,19 +195,40 @@ impl Graph {
         self.tensors.iter().find(|tensor| tensor.uid == uid)
     }
 
-    /// Whether a graph does little with each element that it reads: operations on elements, reductions, and normalizations of rows.
-    pub fn is_bound_by_memory(&self) -> bool {
-        self.nodes.iter().all(|node| {
-            matches!(
-                node.operation,
-                Operation::Pointwise(_)
-                    | Operation::Reduction(_)
-                    | Operation::Layernorm(_)
-                    | Operation::LayernormBackward(_)
-                    | Operation::RmsNorm(_)
-                    | Operation::RmsNormBackward(_)
-            )
+    /// Whether kernels that are generated for the graph are faster than those of a library: memory is its bound (operations on elements,
+    /// reductions, normalizations of rows), or it has a depthwise convolution that cuDNN is slow for.
+    pub fn suits_generated_kernels(&self) -> bool {
+        self.nodes.iter().all(|node| match &node.operation {
+            Operation::Pointwise(_)
+            | Operation::Reduction(_)
+            | Operation::Layernorm(_)
+            | Operation::LayernormBackward(_)
+            | Operation::RmsNorm(_)
+            | Operation::RmsNormBackward(_) => true,
+            Operation::ConvolutionForward(convolution) => self.has_slow_depthwise(convolution),
+            _ => false,
         })
+    }
+
+    /// Whether a convolution is depthwise, and of those that cuDNN takes longer for than a generated kernel
+    /// (benches/results/depthwise_gpu.csv).
+    fn has_slow_depthwise(&self, convolution: &ConvolutionForward) -> bool {
+        /// Elements of a filter up to which cuDNN has fast kernels for `half` with channels last.
+        const FAST_TAPS: i64 = 25;
+        let (Some(x), Some(w)) = (self.tensor(convolution.x), self.tensor(convolution.w)) else {
+            return false;
+        };
+        let ([_, channels, ..], [filters, 1, window @ ..]) = (x.dims.as_slice(), w.dims.as_slice()) else {
+            return false;
+        };
+        let has_channels_last = x.strides.get(1) == Some(&1);
+        let suits = match x.data_type {
+            DataType::Float => true,
+            DataType::Bfloat16 => has_channels_last,
+            DataType::Half => has_channels_last && window.iter().product::<i64>() > FAST_TAPS,
+            _ => false,
+        };
+        suits && *channels > 1 && channels == filters
     }
 
     /// The oldest engine plugin interface that can express the graph.

@@ -39,6 +39,15 @@ pub const SHAPES: [Shape; 8] = [
     Shape { name: "3-D", x: &[1, 4, 5, 6, 7], w: &[4, 4, 3, 3, 3], padding: 1, ..PLAIN },
 ];
 
+/// Depthwise convolutions that generated kernels make in strips, with channels last.
+#[rustfmt::skip]
+pub const DEPTHWISE: [Shape; 4] = [
+    Shape { name: "depthwise 5x3", x: &[4, 32, 32, 32], w: &[32, 1, 5, 3], padding: 1, ..PLAIN },
+    Shape { name: "depthwise, stride 2", x: &[4, 48, 64, 64], w: &[48, 1, 3, 3], padding: 1, stride: 2, ..PLAIN },
+    Shape { name: "depthwise, dilation 2", x: &[2, 40, 32, 28], w: &[40, 1, 3, 3], padding: 2, dilation: 2, ..PLAIN },
+    Shape { name: "depthwise, 3-D", x: &[2, 16, 12, 14, 20], w: &[16, 1, 3, 3, 3], padding: 1, ..PLAIN },
+];
+
 /// A node with the numbers of a shape.
 macro_rules! node {
     ($shape:expr, $operation:ident { $($tensor:ident),+ }) => {{

@@ -209,7 +209,13 @@ impl<'a> Runner<'a> {
         for folder in ["include", "include/hipdnn/backend", "include/hipdnn"] {
             compiler.arg("-I").arg(self.stage.join(folder));
         }
-        compiler.arg("-O1").arg("-I").arg(self.workspace.path("examples_c")).arg(source).arg("-o").arg(program);
+        compiler
+            .arg("-O1")
+            .arg("-I")
+            .arg(self.workspace.path("examples_c"))
+            .arg(source)
+            .arg("-o")
+            .arg(program);
         compiler.arg("-L").arg(self.stage.join("lib")).args(["-lhipdnn_backend", "-lm", "-ldl"]);
         run(&mut compiler).map(|_| ())
     }

@@ -116,6 +116,7 @@ impl Writer<'_> {
                 self.line(format!("{real} w{access}[{}];", walk.lanes));
             }
         }
+        self.strips(pass);
         if walk.lanes > 1 {
             self.line("#pragma unroll");
             self.line(format!("for (int i = 0; i < {}; i++) {{", walk.lanes));
@@ -133,6 +134,7 @@ impl Writer<'_> {
                 _ if pass.fetched.contains(value) => format!("k{value}[{round}][{lane}]"),
                 Origin::Load(access) => self.loaded(*access, &self.lane_offset(*access), real),
                 Origin::Compute { text, .. } => text.clone(),
+                Origin::Gather { strip: Some(_), .. } => format!("g{value}[i]"),
                 Origin::Gather { whole, indices, .. } => {
                     let tensors = whole.iter().map(|(_, access)| format!("a{}", self.argument_of[*access]));
                     let indices = indices.iter().map(|access| format!("o{access}"));
@@ -175,6 +177,23 @@ impl Writer<'_> {
                 let (pack, argument) = (self.pack(*access), self.argument_of[*access]);
                 self.line(format!("{guard}*({pack} *)(a{argument} + o{access}) = {pack}::of(w{access});"));
             }
+        }
+    }
+
+    /// The numbers that are gathered in strips.
+    fn strips(&mut self, pass: &Pass) {
+        for value in &pass.computed {
+            let own = &self.group.values[*value];
+            let Origin::Gather { whole, indices, strip: Some(strip), .. } = &own.origin else { continue };
+            let tensors = whole.iter().map(|(name, access)| match *name {
+                "w" => format!("staged_v{value}"),
+                _ => format!("a{}", self.argument_of[*access]),
+            });
+            let indices = indices.iter().map(|access| format!("o{access}"));
+            let arguments: Vec<String> = tensors.chain(indices).collect();
+            let call = format!("{}_v{value}(g{value}, {});", self.name, arguments.join(", "));
+            self.line(format!("{} g{value}[{}];", own.real.name(), strip.count));
+            self.line(call);
         }
     }
 

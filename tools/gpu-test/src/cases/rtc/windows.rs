@@ -55,8 +55,8 @@ fn channels(dims: &[i64]) -> Vec<i64> {
 }
 
 /// A filter that is turned around.
-fn mirrored(shape: &Shape) -> Case {
-    let mut case = shape.case("forward", DataType::Float, Order::ChannelsFirst);
+fn mirrored(shape: &Shape, order: Order) -> Case {
+    let mut case = shape.case("forward", DataType::Float, order);
     case.name.push_str(", mirrored");
     for node in &mut case.graph.nodes {
         if let Operation::ConvolutionForward(convolution) = &mut node.operation {
@@ -110,7 +110,14 @@ pub fn cases() -> Vec<Case> {
         cases.push(normalized(first, DataType::Half, order, with_variance));
         cases.push(normalized(three_dimensional, DataType::Bfloat16, order, with_variance));
     }
-    cases.push(mirrored(first));
+    cases.push(mirrored(first, Order::ChannelsFirst));
+    for shape in &convolution::DEPTHWISE {
+        cases.push(shape.case("forward", next(), Order::ChannelsLast));
+    }
+    let [depthwise, strided, ..] = &convolution::DEPTHWISE;
+    cases.push(mirrored(depthwise, Order::ChannelsLast));
+    cases.push(biased(strided, DataType::Half, Order::ChannelsLast));
+    cases.push(normalized(strided, DataType::Bfloat16, Order::ChannelsLast, false));
     for shape in pooling::SHAPES.iter().chain(&pooling::REACHING) {
         for order in ORDERS {
             cases.push(every_pooling(shape, next(), order));
