@@ -333,5 +333,5 @@ def test_types_of_other_libraries_are_known():
     assert hipdnn.Graph(np.dtype("float16")).name == np.dtype("float16")
     graph = hipdnn.Graph(io_data_type=np.float16)
     assert graph.io_data_type is data_type.HALF
-    with pytest.raises(ValueError, match="is no data type"):
+    with pytest.raises(ValueError, match="is not a data type"):
         hipdnn.Graph(io_data_type="floaty")

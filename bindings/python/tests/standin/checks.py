@@ -219,7 +219,7 @@ def check_devices() -> None:
     for other, words in ((Array(1), "cuda:1.*cuda:0"), (host, "host memory.*cuda:0")):
         with told('tensor "y".*' + words):
             made.execute({x: Array(), y: other, z: Array()})
-    with told("finds no device|cuDeviceGet|is no device|not known"):
+    with told("finds no device|cuDeviceGet|is not a device|not known"):
         hipdnn.DeviceArray([4, 8], [8, 1], "float", (2, 7))
     with told("CPU_ENGINE, which does not compute on cuda:0"):
         made.build(engine="CPU_ENGINE", device="cuda")
