@@ -1,4 +1,4 @@
-//! What tuning plugins may do wrong while they search, and what becomes of it.
+//! Mistakes of tuning plugins during a search, and their consequences.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failure of the test")]
 
