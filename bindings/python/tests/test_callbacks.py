@@ -1,4 +1,4 @@
-"""What arrays, keys and streams are asked may be Python code, which does anything to anything: an error or a right result, never a panic."""
+"""Reading arrays, keys and streams may run any Python code: an error or a right result, never a panic."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ F32 = np.float32
 
 
 class Interrupt(BaseException):
-    """As KeyboardInterrupt: no Exception, so nothing may stand for it."""
+    """Like KeyboardInterrupt not an Exception, so nothing may replace it."""
 
 
 class Array:
-    """An array by DLPack that does something first, each time that it is asked."""
+    """A DLPack array that does something first, each time it is read."""
 
     def __init__(self, array, act, at=("__dlpack__",)):
         self.array, self.act, self.at = array, act, at
@@ -46,7 +46,7 @@ class Interface:
 
 
 class Index:
-    """An integer that does something when it is asked which."""
+    """An integer that does something when its value is read."""
 
     def __init__(self, value, act):
         self.value, self.act = value, act
@@ -71,7 +71,7 @@ def graph():
 
 
 def changes(given, x):
-    """What a callback may do to the dictionary of an execution."""
+    """Changes that a callback may make to the dictionary of an execution."""
     return {
         "grows": lambda: given.update({len(given) + 10: x}),
         "shrinks": lambda: given.pop(next(reversed(given)), None),
@@ -90,7 +90,7 @@ def test_the_dictionary_changes_while_arrays_are_asked(graph, what, at):
         given = {}
         array = Array(x, changes(given, x)[what], (at,))
         given.update({graph.x: array, graph.y: y} if first else {graph.y: y, graph.x: array})
-        # What was given when it began is computed.
+        # The arrays given at the beginning are used.
         y[:] = 0
         graph.execute(given)
         np.testing.assert_array_equal(y, -x)
@@ -204,7 +204,7 @@ def test_wrong_devices_are_told(graph, answer):
 
 
 def test_a_capsule_that_is_handed_on_meanwhile_is_kept(graph):
-    """An array whose capsule another consumer takes, and ends, while the array is asked for more."""
+    """An array whose capsule another consumer takes and frees while the array is still being read."""
     x, y = np.arange(6, dtype=F32), np.zeros(6, F32)
 
     class HandsOn:
@@ -235,7 +235,7 @@ def test_a_capsule_that_is_handed_on_meanwhile_is_kept(graph):
     graph.execute({a: array, b: y})
     np.testing.assert_array_equal(y, -gaps)
     assert array.refused >= 1
-    # Afterwards it is as it was.
+    # Afterwards it is unchanged.
     np.testing.assert_array_equal(np.from_dlpack(array), gaps)
 
 

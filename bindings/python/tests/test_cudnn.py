@@ -1,4 +1,4 @@
-"""What programs for cuDNN do: arrays as operands, calls by name, operations that are several here, addresses and overrides."""
+"""Programs written for cuDNN: arrays as operands, calls by name, composed operations, addresses and overrides."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_versions_and_errors():
 
 
 def test_plans_are_made_for_the_device_that_properties_describe():
-    """Properties go to another machine as text, and the saved graph comes back."""
+    """Properties travel to another machine as text, and the saved graph comes back."""
     text = cudnn.create_device_properties(0).serialize()
     properties = cudnn.create_device_properties(text)
     assert properties.serialize() == text

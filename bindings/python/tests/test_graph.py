@@ -119,7 +119,7 @@ def test_an_engine_that_is_not_there_is_named_beside_those_that_are(wrong, use):
     assert told.value.argument == "engine" and f"is {wrong!r}," in str(told.value)
     for engine in hipdnn.engines():
         assert f"{engine.name} ({engine.id})" in str(told.value)
-    # The graph is as it was.
+    # The graph is unchanged.
     assert graph.build().engine == "CPU_ENGINE"
 
 

@@ -1,4 +1,4 @@
-"""A program for cuDNN, step by step, whose import alone was changed."""
+"""A program for cuDNN, step by step, with only its import changed."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_handles_are_made_set_and_destroyed():
     of = {x: np.ones((2, 3), np.float32), y: np.zeros((2, 3), np.float32)}
     graph.execute(of, handle=handle)
     assert cudnn.get_stream(handle) == 0
-    # On the host a stream means nothing, and is never looked at.
+    # On the host a stream has no effect, and is never accessed.
     cudnn.set_stream(handle=handle, stream=0x1234)
     assert cudnn.get_stream(handle) == 0x1234 and "0x1234" in repr(handle)
     graph.execute(of, None, handle)
