@@ -124,7 +124,7 @@ def test_errors_of_arrays_are_told(graph, error):
 
 
 @pytest.mark.parametrize("error", [Interrupt(), KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
-def test_what_is_no_exception_is_passed_on(graph, error):
+def test_base_exceptions_are_passed_on(graph, error):
     x = np.zeros(6, F32)
     given = [
         {graph.x: Array(x, raising(error), ("__dlpack__",)), graph.y: x},

@@ -308,7 +308,7 @@ def test_graphs_are_for_a_gpu_where_there_is_one(monkeypatch):
     assert [tensor.get_is_pass_by_value() for tensor in third.tensors if tensor.name == "one"] == [True]
 
 
-def test_candidates_for_one_device_are_no_choice_for_another(monkeypatch):
+def test_candidates_for_one_device_are_not_used_for_another(monkeypatch):
     graph = cudnn.pygraph(io_data_type=cudnn.data_type.FLOAT)
     graph.exp(graph.tensor([2, 2])).set_output(True)
     graph.build_operation_graph()

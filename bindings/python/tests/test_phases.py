@@ -133,7 +133,7 @@ def test_handles_are_made_set_and_destroyed():
 
 
 @pytest.mark.parametrize("wrong", [0, 5, "handle", object()])
-def test_what_is_no_handle_is_named(wrong):
+def test_wrong_handles_are_named(wrong):
     graph, a, b, y = matmul()
     for use in (
         lambda: graph.execute({}, handle=wrong), lambda: cudnn.pygraph(handle=wrong), lambda: cudnn.get_stream(wrong),
@@ -144,7 +144,7 @@ def test_what_is_no_handle_is_named(wrong):
 
 
 @pytest.mark.parametrize("wrong", [None, -1, 1 << 64, 1.5, "0", True])
-def test_what_is_no_stream_is_named(wrong):
+def test_wrong_streams_are_named(wrong):
     handle = cudnn.create_handle()
     cudnn.set_stream(handle, 7)
     with pytest.raises(TypeError, match="stream: is .*, expected an address"):

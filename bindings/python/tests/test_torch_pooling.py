@@ -47,7 +47,7 @@ def test_maxima_and_their_places(window, stride, padding, ceil, layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_the_first_of_equal_maxima_and_what_is_no_number(layout):
+def test_the_first_of_equal_maxima_and_nan(layout):
     x = torch.randint(0, 3, (2, 4, 12, 12)).float()
     # Among equal maxima in a window, PyTorch returns the last, hipDNN the first.
     x[0, 0, 2, 3] = float("nan")

@@ -35,7 +35,7 @@ def test_a_folder_that_others_write_to_is_not_used(tmp_path):
     assert stored.choose(variables) is None and "HIPDNN_PLAN_CACHE_DIR" not in variables
 
 
-def test_a_file_in_its_place_is_no_error(tmp_path):
+def test_a_file_in_place_of_the_folder_is_ignored(tmp_path):
     (tmp_path / "plans").write_text("")
     assert stored.choose({"HIPDNN_CACHE_DIR": str(tmp_path / "plans")}) is None
 

@@ -123,7 +123,7 @@ fn the_default_choice_stays_where_nothing_is_clearly_faster() {
 }
 
 #[test]
-fn a_slower_machine_meanwhile_is_no_slower_configuration() {
+fn a_slower_machine_does_not_make_a_configuration_slower() {
     // From the hundredth execution on, everything takes twice as long.
     let drifting = |configuration: &Configuration, run: u32| {
         let own = 1000 - 100 * of(configuration, "a").unsigned_abs();
