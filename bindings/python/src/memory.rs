@@ -61,7 +61,7 @@ impl DeviceMemory {
     pub unsafe fn new(size: usize, place: Place, stream: Stream) -> Result<Self, Failure> {
         // SAFETY: the stream is a default stream or alive, as this function requires.
         let Some(gpu) = (unsafe { place.gpu(stream) })? else {
-            return Err(Failure::Device(format!("{size} bytes of a GPU were asked of {place}")));
+            return Err(Failure::Device(format!("{size} bytes of GPU memory were requested on {place}")));
         };
         // Some stream, perhaps of another thread, may be captured; this allocation must not disturb it.
         let address = gpu.beside_captures(|| gpu.allocate(size))?;

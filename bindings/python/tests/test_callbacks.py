@@ -199,7 +199,7 @@ def test_sequences_that_lie_about_their_length_are_read_in_part():
 def test_wrong_devices_are_told(graph, answer):
     x = Array(np.zeros(6, F32), lambda: None)
     type_ = type("Wrong", (Array,), {"__dlpack_device__": lambda self: answer})
-    with pytest.raises(hipdnn.ArrayError, match="__dlpack_device__ answered .*, expected kind and number"):
+    with pytest.raises(hipdnn.ArrayError, match="__dlpack_device__ returned .*, expected kind and number"):
         graph.execute({graph.x: type_(x.array, x.act), graph.y: np.zeros(6, F32)})
 
 
@@ -331,7 +331,7 @@ def test_errors_of_streams_are_passed_on():
 @pytest.mark.parametrize("handle", [None, 0, "handle", object()])
 def test_wrong_handles_are_told(handle):
     for call in (lambda: hipdnn.set_stream(handle=handle, stream=0), lambda: hipdnn.get_stream(handle)):
-        with pytest.raises(hipdnn.ArgumentError, match="handle: is .*, expected what create_handle answered"):
+        with pytest.raises(hipdnn.ArgumentError, match="handle: is .*, expected a handle from create_handle"):
             call()
 
 

@@ -128,7 +128,7 @@ def test_eight_bits_with_scales():
     # q and k times their scales are as they are together, v a quarter.
     wanted, most, total, shares = attention(q.astype(F32), k.astype(F32), v.astype(F32) / 4, 0.25, LATER)
     np.testing.assert_allclose(results[stats], most + np.log(total), atol=1e-4)
-    # Of the result an element has 3 bits behind the first, and the shares before it were rounded as much.
+    # Elements of the result have 3 fraction bits, and the probabilities before it were rounded as much.
     assert np.abs(results[o].astype(F32) / 8 - wanted).max() < 0.07 * np.abs(wanted).max()
     np.testing.assert_allclose(results[amax_o].item(), np.abs(wanted).max(), rtol=0.05)
     np.testing.assert_allclose(results[amax_s].item(), shares.max(), rtol=0.01)

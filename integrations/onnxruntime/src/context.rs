@@ -144,7 +144,7 @@ pub fn load(fused: &Model, folder: &Path) -> Result<Loaded> {
     let json: Json = serde_json::from_str(&text)
         .map_err(|error| wrong(&format!("the compiled form is damaged: {error}")))?;
     if json.get("format").and_then(Json::as_str) != Some(FORMAT) {
-        return Err(wrong(&format!("the compiled form is none of {FORMAT}")));
+        return Err(wrong(&format!("the compiled form is not {FORMAT}")));
     }
     let mut model = json
         .get("model")

@@ -32,9 +32,9 @@ class Handle:
 def to_handle(handle: Any) -> Handle:
     """Returns a valid handle; raises an error for anything else."""
     if not isinstance(handle, Handle):
-        raise ArgumentError(f"handle: is {handle!r}, expected what create_handle answered")
+        raise ArgumentError(f"handle: is {handle!r}, expected a handle from create_handle")
     if not handle._is_alive:
-        raise Error("handle: was destroyed, expected one that create_handle answered since")
+        raise Error("handle: was destroyed, expected a live handle from create_handle")
     return handle
 
 

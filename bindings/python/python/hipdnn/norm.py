@@ -89,7 +89,7 @@ class Norms(Operations):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> Tensor:
-        """(input - mean) · inv_variance · scale + bias, with [1, C, 1, ...] beside [N, C, ...], all of float types."""
+        """(input - mean) · inv_variance · scale + bias, with [1, C, 1, ...] for [N, C, ...], all of float types."""
         node = self._name("batchnorm_inference", name)
         tensors = {"input": input, "mean": mean, "inv_variance": inv_variance, "scale": scale, "bias": bias}
         of = self._operands(node, "input", tensors)
@@ -109,7 +109,7 @@ class Norms(Operations):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> Tensor:
-        """(input - mean) / sqrt(variance + epsilon) · scale + bias, with [1, C, 1, ...] beside [N, C, ...], all of float types."""
+        """(input - mean) / sqrt(variance + epsilon) · scale + bias, with [1, C, 1, ...] for [N, C, ...], all of float types."""
         node = self._name("batchnorm_inference", name)
         tensors = {
             "input": input, "mean": mean, "variance": variance, "scale": scale, "bias": bias, "epsilon": epsilon

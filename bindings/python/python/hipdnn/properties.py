@@ -47,7 +47,7 @@ def create_device_properties(device: int | str) -> DeviceProperties:
             raise GraphError(
                 "create_device_properties",
                 "device",
-                f"is {device}, expected a number below {len(found)}: there are so many",
+                f"is {device}, expected a number below {len(found)}, the number of devices",
             )
         return found[device]
     try:

@@ -29,7 +29,7 @@ class Restored(Phases):
         """
         saved = handle_ if pyobj is None else pyobj
         if isinstance(saved, str):
-            raise UnsupportedError("deserialize", "pyobj", "is a text, expected the bytes that serialize answered")
+            raise UnsupportedError("deserialize", "pyobj", "is a text, expected the bytes from serialize")
         if self._nodes:
             raise UnsupportedError(
                 "deserialize", "graph", f"has {len(self._nodes)} operations, expected an empty graph"
@@ -105,7 +105,7 @@ class Restored(Phases):
             return super()._make_plan(aligned, device, choice, without)
         device = device or self._device
         if not aligned:
-            raise ArrayError("an array begins where the saved plan does not expect it, at no multiple of its alignment")
+            raise ArrayError("an array is less aligned than the saved plan expects")
         plan = library().load(self._saved, self._specs_saved, device)
         if plan.engine_id not in computes_on(device):
             name = self._engine_name(plan.engine_id)

@@ -49,7 +49,7 @@ pub fn read(
         result => result,
     };
     let capsule = capsule.map_err(|cause| super::refused(cause, py, name))?;
-    let wrong = |what: String| ArrayError::new_err(format!("{}: {METHOD} answered {what}", name()));
+    let wrong = |what: String| ArrayError::new_err(format!("{}: {METHOD} returned {what}", name()));
     let capsule =
         capsule.cast::<PyCapsule>().map_err(|_| wrong(format!("{}, expected a capsule", shown(&capsule))))?;
     let is_versioned = capsule.is_valid_checked(Some(NAME_OF_VERSIONED.0));
@@ -90,7 +90,7 @@ fn device_of(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<Op
     let (kind, id) = device.extract().map_err(|cause| {
         because(py, cause, |_| {
             ArrayError::new_err(format!(
-                "{}: __dlpack_device__ answered {}, expected kind and number of a device",
+                "{}: __dlpack_device__ returned {}, expected kind and number of a device",
                 name(),
                 shown(&device)
             ))

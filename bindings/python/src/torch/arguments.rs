@@ -170,7 +170,7 @@ impl Arguments {
         self.words.extend([INTS, size as i64]);
         for at in 0..size {
             let mut item = 0;
-            // SAFETY: the list has so many items, which are numbers.
+            // SAFETY: the list has this many items, which are numbers.
             if unsafe { (f.list_item)(list, at, &raw mut item) } != 0 {
                 return false;
             }

@@ -165,7 +165,7 @@ impl Functions {
         // SAFETY: it returns this thread's message, which lives until the next error.
         let text = unsafe { what() };
         if text.is_null() {
-            return "PyTorch tells no error".to_owned();
+            return "PyTorch reported no error".to_owned();
         }
         // SAFETY: the message ends with a NUL.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()

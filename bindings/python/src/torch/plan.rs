@@ -160,7 +160,7 @@ impl CallPlan {
             return Ok(Stream::default());
         }
         let mut stream = ptr::null_mut();
-        let current = f.stream.ok_or_else(|| NotComputed("PyTorch tells no stream".to_owned()))?;
+        let current = f.stream.ok_or_else(|| NotComputed("PyTorch reported no stream".to_owned()))?;
         // SAFETY: the output is valid.
         if unsafe { current(self.device.1, &raw mut stream) } != 0 {
             return Err(NotComputed(f.error()));

@@ -120,7 +120,7 @@ pub(super) unsafe fn unpack(
     }
     let start = to.start.cast::<f32>();
     if !start.is_aligned() {
-        return Err("the numbers begin where no number of float may".to_owned());
+        return Err("the memory is not aligned for float".to_owned());
     }
     let target = Target(start);
     divided(form.n, parallel, &|rows| {

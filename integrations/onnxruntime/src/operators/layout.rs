@@ -223,7 +223,7 @@ fn split(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 /// The part of x selected by indices that are one number or a range, known before execution.
 pub fn range(node: &Node, lowering: &Lowering<'_>, x: &View, at: usize) -> Lowered<View> {
     let Some(constant) = lowering.constant(node, 1) else { return refuse("the indices are not constant") };
-    let Some(indices) = constant.integers() else { return refuse("the indices are no integers") };
+    let Some(indices) = constant.integers() else { return refuse("the indices are not integers") };
     let size = x.dims.get(at).copied().unwrap_or(0);
     let place = |of: &i64| if *of < 0 { of + size } else { *of };
     let places: Vec<i64> = indices.iter().map(place).collect();
@@ -231,7 +231,7 @@ pub fn range(node: &Node, lowering: &Lowering<'_>, x: &View, at: usize) -> Lower
     let step = places.get(1).map_or(1, |second| second - first);
     let regular = places.iter().zip(0..).all(|(of, count)| *of == first + step * count);
     if !regular || step < 1 || places.iter().any(|of| !(0..size).contains(of)) {
-        return refuse(format!("indices {indices:?} of {size} elements are no range"));
+        return refuse(format!("indices {indices:?} of {size} elements are not a range"));
     }
     let count = i64::try_from(places.len()).unwrap_or(1);
     let part = x.sliced(at, first, step, count).ok_or_else(|| impossible("a range"))?;

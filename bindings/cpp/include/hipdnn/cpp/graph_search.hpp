@@ -62,7 +62,7 @@ protected:
         HIPDNN_CPP_TRY(control.finalize(attempt));
         return control.value(HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, milliseconds)
                    ? Error()
-                   : Error(ErrorCode::HIPDNN_BACKEND_ERROR, "timing an execution: the library answered no time");
+                   : Error(ErrorCode::HIPDNN_BACKEND_ERROR, "timing an execution: the library returned no time");
     }
 
     /** Runs the search of the settings. The results are in the order of its ranking, failed ones last; keeps plans of the best. */

@@ -35,7 +35,7 @@ struct Saved
     error_t read(const std::vector<uint8_t>& bytes)
     {
         const error_t wrong(error_code_t::INVALID_VALUE,
-                            "the bytes are no graph with a plan, expected what serialize() wrote");
+                            "the bytes are not a graph with a plan, expected what serialize() wrote");
         if (bytes.size() < BEGIN || std::memcmp(bytes.data(), MARK, sizeof MARK) != 0)
         {
             return wrong;
