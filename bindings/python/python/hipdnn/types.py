@@ -1,4 +1,4 @@
-"""Names of types and modes, with cuDNN's spelling for those who come from there."""
+"""Types and modes, with cuDNN's names for porting."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class reshape_mode(enum.Enum):
 
 
 class behavior_note(enum.Enum):
-    """What an engine does or needs."""
+    """A property of an engine."""
 
     RUNTIME_COMPILATION = "RUNTIME_COMPILATION"
     REQUIRES_FILTER_INT8x32_REORDER = "REQUIRES_FILTER_INT8x32_REORDER"

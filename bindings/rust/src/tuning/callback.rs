@@ -25,7 +25,7 @@ struct Search {
     token: usize,
     candidates: *const [Candidate],
     measure: *mut (dyn Measure + 'static),
-    /// How many configurations have a number.
+    /// The numbers of measured configurations.
     measured: Vec<usize>,
     ranking: Option<Vec<usize>>,
 }

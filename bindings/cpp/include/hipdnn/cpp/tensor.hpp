@@ -78,7 +78,7 @@ public:
         return volume;
     }
 
-    /** @param strides distances of neighbours in elements, one for each dimension */
+    /** @param strides in elements, one for each dimension */
     Tensor& set_stride(const Dims& strides) { return _strides = strides, *this; }
     const Dims& get_stride() const { return _strides; }
 

@@ -78,8 +78,8 @@ public:
 
     /**
      * From sums and sums of squares of each channel over `count` elements: eq_scale and eq_bias, by which y = eq_scale x + eq_bias,
-     * mean, inv_variance, and the running mean and variance after (null without those before).
      * mean, inv_variance, and the new running mean and variance (null if no running ones are given).
+     */
     List<6> bn_finalize(Tensor sum, Tensor sq_sum, Tensor scale, Tensor bias, Tensor epsilon, Tensor count,
                         const BN_finalize_attributes& attributes)
     {
