@@ -224,7 +224,7 @@ class Execution(Planning):
         for name, array in named.items():
             tensor = by_name.get(name)
             if tensor is None or tensor in given:
-                raise TypeError(f"{name!r} is not an input or has an array already, expected one of {', '.join(by_name)}")
+                raise TypeError(f"{name!r} is not an input without an array, expected one of {', '.join(by_name)}")
             given[tensor] = array
         results = self._new_arrays(outputs, given)
         self.execute({**given, **dict(zip(outputs, results))}, handle=handle)
