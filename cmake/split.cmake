@@ -1,6 +1,6 @@
 # cmake -DBUILT=FILE -DTARGET=FILE [-DOBJCOPY=PROGRAM] -P split.cmake
 #
-# Copies a file that was built, where it changed. With objcopy, symbols and lines for debuggers go into a file of their own, as
+# Copies a built file if it changed. With objcopy, debug symbols and lines go into a separate file, as
 # tools/xtask/src/split.rs does.
 
 if(EXISTS "${TARGET}" AND NOT "${BUILT}" IS_NEWER_THAN "${TARGET}")

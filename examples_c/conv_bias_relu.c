@@ -3,8 +3,8 @@
 /*
  * Runs relu(convolution(x, w) + bias) as one graph and checks every value against plain loops.
  *
- * The two tensors between the operations are virtual: they have a shape, but no memory of the caller's, which is what
- * lets an engine fuse the three operations into one pass.
+ * The two tensors between the operations are virtual: they have a shape, but no memory, so that
+ * an engine can fuse the three operations into one pass.
  *
  * Usage: conv_bias_relu [ENGINE]
  * Exit status: 0 when every value agrees.
@@ -39,7 +39,7 @@ static hd_plan build_plan(hipdnnHandle_t handle, const char* engine)
     return hd_graph_build(&g, engine);
 }
 
-/* One value of the result, the long way. */
+/* One value of the result, by plain loops. */
 static double expected(const float* x, const float* w, const float* bias, int n, int k, int row, int column)
 {
     double sum = bias[k];

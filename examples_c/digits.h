@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Handwritten digits for the training example: reading, shuffling, putting them into tensors, counting right answers. */
+/* Handwritten digits for the training example: reads and shuffles them, fills tensors, and counts correct answers. */
 #ifndef DIGITS_H
 #define DIGITS_H
 

@@ -24,8 +24,8 @@ static const float WEIGHT_DECAY = 1e-3f;
 static const float EPSILON = 1e-5f;
 static const float STATISTICS_MOMENTUM = 0.1f;
 
-/* The tensors of the network that live in memory. Each name is a uid: the graphs that use a tensor name it by this
- * number, and memory[uid] is where it lives. */
+/* The network's tensors in memory. Each name is a uid, which identifies the tensor in graphs; its address is
+* memory[uid]. */
 enum {
     IMAGES,
     LABELS, /* one-hot */
@@ -84,8 +84,8 @@ enum {
     TENSORS
 };
 
-/* Where each weight lies in the array of all weights. Starts are multiples of 16 floats: engines may ask for aligned
- * memory. */
+/* The offset of each weight in the array of all weights, a multiple of 16 floats: engines may need aligned
+* memory. */
 typedef struct weight {
     int uid, gradient_uid;
     size_t start, count;
@@ -171,8 +171,8 @@ static hd_plan block_forward(hipdnnHandle_t handle, const char* engine, const ch
     return hd_graph_build(&g, engine);
 }
 
-/* The way back: relu, batch normalization, then the gradients by the filter and, where there is a layer before, by the
- * input. The output of relu is above 0 where its input is, so the output serves as "input of the forward pass". */
+/* The backward pass: relu, batch normalization, then backward weights and, if there is a layer before, backward
+* data. The output of relu is above 0 where its input is, so it can serve as the forward pass's input. */
 static hd_plan block_backward(hipdnnHandle_t handle, const char* engine, const char* name, const block* b)
 {
     hd_graph g = hd_graph_begin(handle, name);
@@ -224,8 +224,8 @@ static hd_plan classifier_forward(hipdnnHandle_t handle, const char* engine)
     return hd_graph_build(&g, engine);
 }
 
-/* The loss of each image, and the gradient of the mean loss by the logits. Subtracting the largest logit first keeps exp in
- * range; it does not change softmax. */
+/* The loss of each image, and the gradient of the mean loss with respect to the logits. Subtracting the largest logit first
+* keeps exp in range; it does not change softmax. */
 static hd_plan loss_and_gradient(hipdnnHandle_t handle, const char* engine)
 {
     hd_graph g = hd_graph_begin(handle, "loss");
@@ -260,8 +260,8 @@ static hd_plan loss_and_gradient(hipdnnHandle_t handle, const char* engine)
     return hd_graph_build(&g, engine);
 }
 
-/* Gradients by filter, bias and input. The gradient by the bias is the sum over the batch: the gradient by the filter
- * of a convolution whose every input is a single one. */
+/* Gradients of filter, bias and input. The bias's gradient is the sum over the batch, computed as backward weights
+* of a convolution whose inputs are all ones. */
 static hd_plan classifier_backward(hipdnnHandle_t handle, const char* engine)
 {
     hd_graph g = hd_graph_begin(handle, "classifier backward");
@@ -323,7 +323,7 @@ static hipdnnBackendDescriptor_t inference_block(hd_graph* g, const block* b, hi
     return out;
 }
 
-/* The whole trained network as one graph: nothing but images, weights and logits is in memory. */
+/* The whole trained network as one graph: only images, weights and logits are in memory. */
 static hd_plan network_inference(hipdnnHandle_t handle, const char* engine)
 {
     hd_graph g = hd_graph_begin(handle, "whole network");

@@ -12,7 +12,7 @@
 #include <vector>
 
 // The part of FlatBuffers that a graph needs. A buffer is written from its end to its start, so that everything a table
-// refers to is there before the table. Positions are counted from the end of the buffer.
+// refers to is written before the table. Positions are counted from the end of the buffer.
 class FlatBuffer {
 public:
     using Position = std::uint32_t;
@@ -53,7 +53,7 @@ public:
         _table_end = size();
     }
 
-    // A field by its index in the schema; the table's list of fields (vtable) says where it lies.
+    // A field by its index in the schema; the table's list of fields (vtable) has its position.
     template <typename T>
     void field(std::size_t index, T value)
     {
@@ -79,7 +79,7 @@ public:
         prepend(vtable_bytes);
         const auto distance = static_cast<std::int32_t>(size() - table);
         std::memcpy(at(table), &distance, sizeof distance);
-        // The bytes are kept back to front, so what was just copied is turned round.
+        // The bytes are stored back to front, so the copied ones must be reversed.
         std::reverse(at(table), at(table) + sizeof distance);
         return table;
     }
@@ -95,7 +95,7 @@ private:
     Position size() const { return static_cast<Position>(_reversed.size()); }
     std::uint8_t* at(Position position) { return _reversed.data() + position - sizeof(std::int32_t); }
 
-    // Pads so that what is written next, after `before` more bytes, starts at a multiple of `alignment`.
+    // Pads so that the next write, after `before` more bytes, starts at a multiple of `alignment`.
     void align(std::size_t alignment, std::size_t before)
     {
         _alignment = std::max(_alignment, alignment);

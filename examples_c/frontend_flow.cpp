@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// Drives the library in the two ways that a header-only C++ frontend does, and checks what comes out.
+// Drives the library as two generations of header-only C++ frontends do, and checks the results.
 //
-// The older way (November 2025): the frontend writes the whole graph as FlatBuffers bytes, in the layout of that time,
-// and hands them over. The newer way (2026): it builds the graph from tensor and operation descriptors. Both then go
-// on in their own order of calls: heuristic, engine configuration, plan, variant pack, execution.
+// The older frontend (November 2025) writes the whole graph as FlatBuffers bytes, in the layout of that time,
+// and passes them. The newer one (2026) builds the graph from tensor and operation descriptors. Both then continue
+// with their own order of calls: heuristic, engine configuration, plan, variant pack, execution.
 //
 // Exit status: 0 when both ways give the expected values.
 
@@ -29,7 +29,7 @@
 
 namespace {
 
-// A frontend turns every status into its own kind of error, with the library's text.
+// Like a frontend, turns every status into its own kind of error, with the library's message.
 void check(hipdnnStatus_t status, const char* call)
 {
     if (status != HIPDNN_STATUS_SUCCESS) {
@@ -119,7 +119,7 @@ private:
 
 using Shape = std::vector<std::int64_t>;
 
-// What the schema of the graph calls these things. Its numbers differ from those of the C enums.
+// The graph schema's numbers, which differ from those of the C enums.
 constexpr std::int8_t graph_float = 1;
 constexpr std::int8_t graph_cross_correlation = 2;
 constexpr std::uint8_t graph_convolution_forward = 5;
@@ -155,7 +155,7 @@ FlatBuffer::Position write_tensor(FlatBuffer& buffer, std::int64_t uid, const st
     return buffer.end_table();
 }
 
-// The graph as the frontend of November 2025 writes it: a node is {name, kind of operation, operation}. The layout of
+// The graph as written by the frontend of November 2025: a node is {name, kind of operation, operation}. The layout of
 // 2026 has a data type before the kind.
 std::vector<std::uint8_t> write_graph()
 {
@@ -212,7 +212,7 @@ struct Data {
         y.fill(std::nanf(""));
     }
 
-    // The largest distance from the result of plain loops; not a number when a value was not written.
+    // The largest difference from the result of plain loops; NaN if a value was not written.
     float error(bool relu) const
     {
         float largest = 0.0F;
@@ -279,7 +279,7 @@ void execute(const Handle& handle, const Descriptor& plan, Data& data, void* wor
     CHECK(hipdnnBackendExecute(handle.get(), plan.get(), pack.get()));
 }
 
-// Graph bytes, one result of the heuristic, a plan that is created before it is given its configuration.
+// Graph bytes, one result of the heuristic, and a plan created before it gets its configuration.
 void older_flow(const Handle& handle)
 {
     Descriptor graph(write_graph());
@@ -368,7 +368,7 @@ Descriptor make_graph(const Handle& handle)
     return graph;
 }
 
-// Descriptors, every result of the heuristic, the details of each engine, and one plan for each.
+// Descriptors, every result of the heuristic, the details of each engine, and a plan for each.
 void newer_flow(const Handle& handle)
 {
     const Descriptor graph = make_graph(handle);
@@ -417,7 +417,7 @@ void newer_flow(const Handle& handle)
 int main()
 {
     try {
-        // The data below is in host memory, so only the CPU engines will do. A relative path starts at the library.
+        // The data below is in host memory, so only CPU engines can be used. A relative path starts at the library.
         const std::array<const char*, 1> plugins{"hipdnn_plugins/engines/libhipdnn_cpu_plugin.so"};
         CHECK(hipdnnSetEnginePluginPaths_ext(plugins.size(), plugins.data(), HIPDNN_PLUGIN_LOADING_ABSOLUTE));
         const Handle handle;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Memory of a GPU for the examples: an AMD GPU through the HIP runtime, or else an NVIDIA GPU through the CUDA driver. Both are
- * looked for when hd_use_device is called, so that a program built anywhere runs with and without them.
+ * GPU memory for the examples: of an AMD GPU through the HIP runtime, or else an NVIDIA GPU through the CUDA driver. Both are
+ * loaded when hd_use_device is called, so a program built anywhere runs with and without them.
  */
 #ifndef GPU_MEMORY_H
 #define GPU_MEMORY_H
@@ -59,7 +59,7 @@ static inline void hd_hip_write(void* to, const void* from, size_t bytes)
     hd_gpu_check(hd_hip.hipMemcpy(to, from, bytes, HD_HOST_TO_DEVICE), "hipMemcpy");
 }
 
-/* Engines put their work on the default stream and return; a copy from there waits for what is before it. */
+/* Engines queue their work on the default stream and return; a copy on that stream waits for earlier work. */
 static inline void hd_hip_read(void* to, const void* from, size_t bytes)
 {
     hd_gpu_check(hd_hip.hipMemcpy(to, from, bytes, HD_DEVICE_TO_HOST), "hipMemcpy");
@@ -85,7 +85,7 @@ static inline void hd_cuda_read(void* to, const void* from, size_t bytes)
     hd_gpu_check(hd_cuda.cuMemcpyDtoH_v2(to, (uintptr_t)from, bytes), "cuMemcpyDtoH");
 }
 
-/* The first library of a list that is there. */
+/* The first library of a list that can be loaded. */
 static inline void* hd_open_library(const char* const names[], size_t count)
 {
     void* library = NULL;
@@ -99,7 +99,7 @@ static inline void* hd_open_library(const char* const names[], size_t count)
     return library;
 }
 
-/* POSIX lets a symbol's address be read as that of a function; C does not, so its bytes are copied. */
+/* POSIX allows converting a symbol's address to a function pointer; C does not, so its bytes are copied. */
 static inline void hd_gpu_function(void* library, void* function, const char* name)
 {
 #ifdef _WIN32
@@ -114,7 +114,7 @@ static inline void hd_gpu_function(void* library, void* function, const char* na
     memcpy(function, &symbol, sizeof symbol);
 }
 
-/* True if the HIP runtime is here and has a device. */
+/* True if the HIP runtime is available and has a device. */
 static inline int hd_open_hip(void)
 {
 #ifdef _WIN32
@@ -134,7 +134,7 @@ static inline int hd_open_hip(void)
     return hd_hip.hipGetDeviceCount(&count) == 0 && count > 0;
 }
 
-/* True if the CUDA driver is here and has a device, whose primary context is this thread's from now on. */
+/* True if the CUDA driver is available and has a device; makes its primary context this thread's. */
 static inline int hd_open_cuda(void)
 {
 #ifdef _WIN32
@@ -158,7 +158,7 @@ static inline int hd_open_cuda(void)
            hd_cuda.cuCtxSetCurrent(context) == 0;
 }
 
-/* From now on, memory is that of the GPU. To be called before anything is allocated. */
+/* From now on, memory is GPU memory. Call this before any allocation. */
 static inline void hd_use_device(void)
 {
     if (hd_open_hip()) {

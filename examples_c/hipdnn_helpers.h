@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A few functions that turn a list of operations into something that can be executed, shared by the examples.
+ * A few functions that turn a list of operations into an executable plan, shared by the examples.
  *
- * The C API of hipDNN has one kind of object, the descriptor, and one life for it: create, set attributes,
- * finalize, destroy. A computation is made of them step by step, and these functions are named after the steps:
+ * The C API of hipDNN has one kind of object, the descriptor, with one life cycle: create, set attributes,
+ * finalize, destroy. A computation is built from them step by step, and these functions are named after the steps:
  *
  *   hd_graph_begin    an empty list of operations
  *   hd_tensor, ...    what the operations read and write: shape, type, and a number (uid) to bind memory to
@@ -12,7 +12,7 @@
  *   hd_graph_build    operation graph -> engines that can run it -> configuration of one engine -> execution plan
  *   hd_execute        plan + memory -> results
  *
- * Every call is checked. When one fails, the program prints the call, the status and the library's own text, and ends.
+ * Every call is checked. If one fails, the program prints the call, the status and the library's message, and exits.
  */
 #ifndef HIPDNN_HELPERS_H
 #define HIPDNN_HELPERS_H
@@ -54,7 +54,7 @@ static inline void hd_fail(const char* text)
     exit(EXIT_FAILURE);
 }
 
-/* Memory: that of the host, or, with hd_use_device of gpu_memory.h, that of a GPU, which the program cannot touch itself */
+/* Memory: of the host, or, with hd_use_device of gpu_memory.h, of a GPU, which the program cannot access directly */
 
 static inline void* hd_host_allocate(size_t bytes)
 {
@@ -68,10 +68,10 @@ static inline void* hd_host_allocate(size_t bytes)
 static inline void hd_host_copy(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
 
 static struct {
-    void* (*allocate)(size_t bytes); /* aligned to at least 64 bytes, which are a multiple of 64 */
+    void* (*allocate)(size_t bytes); /* aligned to at least 64 bytes, in multiples of 64 */
     void (*release)(void* memory);
     void (*write)(void* to, const void* from, size_t bytes); /* from the program's own memory */
-    void (*read)(void* to, const void* from, size_t bytes);  /* into the program's own memory, when all work is done */
+    void (*read)(void* to, const void* from, size_t bytes);  /* into the program's own memory, after all work is done */
 } hd_memory = {hd_host_allocate, free, hd_host_copy, hd_host_copy};
 
 /* Memory for `count` floats, set to zero and aligned for any engine. */
@@ -133,7 +133,7 @@ static inline void hd_set_float_type(hipdnnBackendDescriptor_t descriptor, hipdn
 
 /* Graphs */
 
-/* The descriptors of a graph while it is put together. All of them are destroyed by hd_graph_build. */
+/* The descriptors of a graph under construction. hd_graph_build destroys all of them. */
 typedef struct hd_graph {
     hipdnnHandle_t handle;
     const char* name;
@@ -146,7 +146,7 @@ typedef struct hd_graph {
     int64_t next_virtual_uid;
 } hd_graph;
 
-/* A finalized graph in the hands of one engine. */
+/* A finalized graph, planned by one engine. */
 typedef struct hd_plan {
     hipdnnHandle_t handle;
     hipdnnBackendDescriptor_t descriptor;
@@ -205,8 +205,8 @@ static inline hipdnnBackendDescriptor_t hd_tensor(hd_graph* graph, int64_t uid, 
     return tensor;
 }
 
-/* A tensor between two operations of the graph. It has no memory of the caller's: the engine decides where it lives,
- * or whether it ever exists. */
+/* A virtual tensor between two operations of the graph. It has no memory of the caller's: the engine decides where it lives,
+* or whether it ever exists. */
 static inline hipdnnBackendDescriptor_t hd_virtual(hd_graph* graph, int64_t n, int64_t c, int64_t h, int64_t w)
 {
     const bool is_virtual = true;
@@ -264,7 +264,7 @@ static inline void hd_conv_forward(hd_graph* graph, hipdnnBackendDescriptor_t x,
     hd_convolution_end(operation, padding, stride);
 }
 
-/* dx, the gradient by the input */
+/* dx, the gradient of the input (backward data) */
 static inline void hd_conv_backward_data(hd_graph* graph, hipdnnBackendDescriptor_t dy, hipdnnBackendDescriptor_t w,
                                          hipdnnBackendDescriptor_t dx, int64_t padding, int64_t stride)
 {
@@ -276,7 +276,7 @@ static inline void hd_conv_backward_data(hd_graph* graph, hipdnnBackendDescripto
     hd_convolution_end(operation, padding, stride);
 }
 
-/* dw, the gradient by the filter */
+/* dw, the gradient of the filter (backward weights) */
 static inline void hd_conv_backward_filter(hd_graph* graph, hipdnnBackendDescriptor_t x, hipdnnBackendDescriptor_t dy,
                                            hipdnnBackendDescriptor_t dw, int64_t padding, int64_t stride)
 {
@@ -288,8 +288,8 @@ static inline void hd_conv_backward_filter(hd_graph* graph, hipdnnBackendDescrip
     hd_convolution_end(operation, padding, stride);
 }
 
-/* out = mode(a, b), element by element; a dimension of 1 is repeated. b is NULL for a function of one element. For the
- * backward modes a is the gradient of the output and b the input of the forward pass. */
+/* out = mode(a, b), element by element; dimensions of 1 are broadcast. b is NULL for a function of one element. For
+* backward modes, a is the gradient of the output and b the input of the forward pass. */
 static inline void hd_pointwise(hd_graph* graph, hipdnnPointwiseMode_t mode, hipdnnBackendDescriptor_t a,
                                 hipdnnBackendDescriptor_t b, hipdnnBackendDescriptor_t out)
 {
@@ -304,7 +304,7 @@ static inline void hd_pointwise(hd_graph* graph, hipdnnPointwiseMode_t mode, hip
     HD_CHECK(hipdnnBackendFinalize(operation));
 }
 
-/* out = elements of in, combined by mode along the dimensions in which out has 1 */
+/* out = in reduced by mode along the dimensions in which out has 1 */
 static inline void hd_reduction(hd_graph* graph, hipdnnReduceTensorOp_t mode, hipdnnBackendDescriptor_t in,
                                 hipdnnBackendDescriptor_t out)
 {
@@ -318,7 +318,7 @@ static inline void hd_reduction(hd_graph* graph, hipdnnReduceTensorOp_t mode, hi
 
 /* From operations to a plan */
 
-/* Reads the name of a configuration's engine, or its number where the library tells no names. */
+/* Reads the name of a configuration's engine, or its number if the library provides no names. */
 static inline void hd_engine_name(hipdnnBackendDescriptor_t config, char name[HD_NAME_LENGTH])
 {
     hipdnnBackendDescriptor_t engine = NULL;
@@ -345,7 +345,7 @@ static inline int64_t hd_engine_configs(hipdnnBackendDescriptor_t operation_grap
     hd_set(heuristic, HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, 1, &mode);
     HD_CHECK(hipdnnBackendFinalize(heuristic));
 
-    /* Ask how many there are, make that many empty configurations, have them filled. */
+    /* Query the count, make that many empty configurations, and have them filled in. */
     int64_t count = 0;
     HD_CHECK(hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, 0,
                                        &count, NULL));
@@ -387,8 +387,8 @@ static inline hipdnnBackendDescriptor_t hd_graph_finalize(hd_graph* graph)
     return operation_graph;
 }
 
-/* Builds the plan of the first engine whose name starts with `wanted`: of "CPU" for data in host memory, and of "", any,
- * for data in the memory of a GPU, because the library lists the engines for GPUs before those for the processor. */
+/* Builds the plan of the first engine whose name starts with `wanted`: "CPU" for data in host memory, or "" (any)
+* for data in GPU memory, because the library lists GPU engines before CPU engines. */
 static inline hd_plan hd_graph_build(hd_graph* graph, const char* wanted)
 {
     enum { MOST = 16 };

@@ -8,8 +8,8 @@
  */
 #include "hipdnn_helpers.h"
 
-/* The names of a list whose size is not known are asked for twice: first for the number of names and the length of the
- * longest, then for the names. */
+/* Lists of unknown size are queried twice: first for the number of names and the length of the
+* longest, then for the names. */
 static size_t print_plugins(hipdnnHandle_t handle)
 {
     size_t count = 0;
@@ -36,7 +36,7 @@ static size_t print_plugins(hipdnnHandle_t handle)
     return count;
 }
 
-/* Every engine there is, whatever it can run. The texts are asked for in two calls as well; here the room is fixed. */
+/* Every engine, whatever it can run. Its texts could be queried in two calls as well; here the buffers have a fixed size. */
 static void print_loaded_engines(hipdnnHandle_t handle)
 {
     enum { LENGTH = 128 };

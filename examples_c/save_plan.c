@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Saves an execution plan to a file, forgets everything, and loads the plan again, without the graph: what a program does that
- * wants to plan once and not at every start.
+ * Saves an execution plan to a file, destroys everything, and loads the plan again without the graph: for programs that
+ * want to plan once and not at every start.
  *
- * relu(convolution(x, w)) is executed with the plan and with the loaded one; both must give the same values, which are checked
- * against plain loops. Then one bit of the file is flipped, and the plan must be refused.
+ * relu(convolution(x, w)) is executed with the original and with the loaded plan; both must give the same values, which are checked
+ * against plain loops. Then one bit of the file is flipped, and loading the plan must fail.
  *
  * Usage: save_plan [ENGINE]
  * Exit status: 0 when every value agrees and the damaged plan is refused.
@@ -30,7 +30,7 @@ static hd_plan build_plan(hipdnnHandle_t handle, const char* engine)
     return hd_graph_build(&g, engine);
 }
 
-/* Writes a plan to a file: ask for the size, then for the bytes. */
+/* Writes a plan to a file: queries the size, then the bytes. */
 static void save(hipdnnBackendDescriptor_t plan, FILE* file)
 {
     size_t size = 0;
@@ -61,7 +61,7 @@ static uint8_t* read_all(FILE* file, size_t* size)
     return bytes;
 }
 
-/* The loaded plan with a workspace of its own, ready for hd_execute. No graph is needed, only what the tensors are known by. */
+/* The loaded plan with its own workspace, ready for hd_execute. It needs no graph, only the uids of its tensors. */
 static hd_plan load(hipdnnHandle_t handle, const uint8_t* bytes, size_t size)
 {
     hd_plan plan = {.handle = handle, .bound = {X, W, Y}, .bound_count = TENSORS};
@@ -79,7 +79,7 @@ static hd_plan load(hipdnnHandle_t handle, const uint8_t* bytes, size_t size)
     return plan;
 }
 
-/* One value of the result, the long way. */
+/* One value of the result, by plain loops. */
 static double expected(const float* x, const float* w, int k, int row, int column)
 {
     double sum = 0.0;
@@ -144,7 +144,7 @@ int main(int argument_count, char** arguments)
     printf("Compared       %d values, %d of them the same with the loaded plan\n", Y_COUNT, same);
     printf("Largest error  %.2g\n", largest_error);
 
-    /* A file that has suffered */
+    /* A damaged file */
     char reason[HIPDNN_ERROR_STRING_MAX_LENGTH] = "";
     hipdnnBackendDescriptor_t damaged = NULL;
     bytes[size / 2] ^= 0x04;

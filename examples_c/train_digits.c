@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Trains a convolutional network on handwritten digits through nothing but the hipDNN C API.
+ * Trains a convolutional network on handwritten digits using only the hipDNN C API.
  *
- * Every tensor operation, forward and backward and the update of the weights, is an operation graph that an engine of
+ * Every tensor operation, forward and backward and the update of the weights, is in an operation graph that an engine of
  * hipDNN runs: digits_network.h builds them. The C code here reads the file, shuffles, counts correct answers and draws
  * the progress bar.
  *
  * Usage: train_digits [--device] [--steps N] [DIGITS.CSV [ENGINE]]
  *   --device   tensors are in the memory of an AMD or NVIDIA GPU, and each graph goes to the library's first choice of engines
- *   --steps N  trains only so many steps, and prints the loss of each
+ *   --steps N  trains only this many steps, and prints the loss of each
  * Exit status: 0 when at least 97 % of the held-out digits are recognised, or, with --steps, when each loss is a number.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -23,7 +23,7 @@
 
 enum {
     TRAIN = DIGITS - TEST,
-    STEPS = TRAIN / BATCH, /* in an epoch; what is left over changes with every shuffle */
+    STEPS = TRAIN / BATCH, /* in an epoch; the remainder changes with every shuffle */
     EPOCHS = 16,
 };
 
@@ -55,7 +55,7 @@ static void fill(float* values, size_t count, float value)
     }
 }
 
-/* Uniform values whose variance keeps the scale of what passes through a relu (He). */
+/* Uniform values whose variance preserves the scale of activations through a relu (He). */
 static void fill_random(float* values, size_t count, size_t inputs)
 {
     const float limit = sqrtf(6.0f / (float)inputs);
@@ -187,7 +187,7 @@ static options read_options(int count, char** arguments)
         }
     }
     read.path = read.path != NULL ? read.path : "examples_c/data/digits.csv";
-    /* On a GPU any engine, the library's first choice; the engines for the processor refuse its memory. */
+    /* On a GPU any engine, the library's first choice; CPU engines refuse its memory. */
     read.engine = read.engine != NULL ? read.engine : read.device ? "" : "CPU";
     return read;
 }
@@ -241,7 +241,7 @@ int main(int argument_count, char** arguments)
         double loss = 0.0;
         int correct = 0;
         for (int step = 0; step < STEPS && (chosen.steps == 0 || steps_done < chosen.steps); step++) {
-            /* What goes in: the images, their labels, and the rate, which falls from its start to zero along half a cosine. */
+            /* Inputs: the images, their labels, and the rate, which falls from its start to zero along half a cosine. */
             const int* const rows = train_rows + step * BATCH;
             static float images[BATCH * PIXELS];
             static float labels[BATCH * CLASSES];
@@ -268,7 +268,7 @@ int main(int argument_count, char** arguments)
             exchange(memory, RUNNING_VAR2, NEXT_VAR2);
             place_weights(memory);
 
-            /* What comes out. */
+            /* Outputs. */
             float losses[BATCH];
             float logits[BATCH * CLASSES];
             hd_read_floats(losses, memory[LOSS], BATCH);

@@ -34,7 +34,7 @@ int main()
     std::vector<char> workspace(static_cast<size_t>(graph.get_workspace_size()));
     error = error.is_bad() ? error : graph.execute(handle, pack, workspace.data());
     cudnnDestroy(handle);
-    /* The first query sees the first key alone; for the second one both keys are alike. */
+    /* The first query sees only the first key; for the second one both keys are equal. */
     const bool right = stats == nullptr && std::fabs(out[0] - 1) < 1e-5F && std::fabs(out[4] - 3) < 1e-5F;
     std::printf("attention by cuDNN's names: %s\n", error.is_bad() ? error.get_message().c_str()
                                                     : right        ? "right"

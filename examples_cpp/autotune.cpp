@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Knobs of the engines, and autotuning: candidates are timed, or a strategy searches knobs as well, and the fastest one is taken.
+// Knobs of the engines, and autotuning: times candidates, or searches knobs as well with a strategy, and takes the fastest.
 #include "example.hpp"
 
 #include <hipdnn/hipdnn_tuning.hpp>

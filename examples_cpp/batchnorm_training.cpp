@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Batch normalization in training: statistics of each channel, and running ones.
+// Batch normalization in training: statistics per channel, and running statistics.
 #include "example.hpp"
 
 int main()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// A convolution, step by step: each call that build() makes at once, and the engines that there are to choose from.
+// A convolution, step by step: each call that build() combines, and the engines to choose from.
 #include "example.hpp"
 
 int main()

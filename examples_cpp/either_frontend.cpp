@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// The same program for AMD's frontend and for ours. CMakeLists.txt beside it takes AMD's where find_package(hipdnn_frontend) finds it.
+// The same program for AMD's frontend and for ours. CMakeLists.txt beside it uses AMD's if find_package(hipdnn_frontend) finds it.
 #ifdef WITH_AMD_FRONTEND
 #include <hipdnn_frontend.hpp>
 #else

@@ -11,7 +11,7 @@
 #include <exception>
 #include <functional>
 
-/// Packed numbers of a tensor, in memory of the processor that suits every engine.
+/// The packed elements of a tensor, in host memory aligned for every engine.
 struct Memory
 {
     std::vector<float> room;
@@ -37,7 +37,7 @@ inline hipdnn::TensorPtr tensor(int64_t uid, const hipdnn::Dims& dims)
     return hipdnn::Graph::tensor(hipdnn::Tensor().set_uid(uid).set_dim(dims).set_stride(hipdnn::packed_strides(dims)));
 }
 
-/// Executes a graph that is built, with the workspace that it needs.
+/// Executes a built graph, with the workspace that it needs.
 inline void execute(const hipdnn::Graph& graph, hipdnnHandle_t handle, const hipdnn::VariantPack& pack)
 {
     int64_t bytes = 0;
@@ -46,7 +46,7 @@ inline void execute(const hipdnn::Graph& graph, hipdnnHandle_t handle, const hip
     hipdnn::check(graph.execute(handle, pack, workspace.data));
 }
 
-/// Ends the program where a result differs from what was computed by hand.
+/// Exits if a result differs from what was computed by hand.
 inline void expect(const char* what, float got, double expected)
 {
     if (std::fabs(static_cast<double>(got) - expected) > 1e-4 * (1 + std::fabs(expected)))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// One plan for many sizes: shapes are replaced at execution.
+// One plan for many sizes: shapes are overridden at execution.
 #include "example.hpp"
 
 int main()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// A graph and a plan as bytes: what is saved once executes at once in another process.
+// A graph and a plan as bytes: once saved, they execute at once in another process.
 #include "example.hpp"
 
 int main()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// Softmax of rows from single operations: a maximum, a difference, an exponential, a sum, a quotient.
+// Softmax of rows composed of single operations: a maximum, a difference, an exponential, a sum, a quotient.
 #include "example.hpp"
 
 int main()

@@ -1,4 +1,4 @@
-"""What the training examples share: two models from the same seed, one in PyTorch alone and one by hipDNN, trained in turns."""
+"""Shared by the training examples: two models from the same seed, one in PyTorch alone and one with hipDNN, trained alternately."""
 
 import argparse
 import contextlib
@@ -10,10 +10,10 @@ import hipdnn.torch
 import torch
 import torch.nn.functional as F
 
-#: The first steps plan their graphs.
+#: The first steps include planning.
 PLANNED = 3
 
-#: What networks spend their time with, by words of the functions' names.
+#: Where networks spend their time, by words in function names.
 KINDS = {
     "convolutions": ("conv",),
     "norms": ("norm",),
@@ -62,7 +62,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 class Run:
-    """A model that is trained in one of the ways, with its losses and the times of its steps."""
+    """A model trained in one of the ways, with its losses and step times."""
 
     def __init__(
         self,
@@ -85,14 +85,14 @@ class Run:
         self.times: list[float] = []
 
     def round_weights(self) -> None:
-        """Moves each weight away from 0 by one ulp; zeros stay, at which activations change."""
+        """Moves each weight away from 0 by one ulp; zeros, at which activations change, stay."""
         with torch.no_grad():
             for group in self.optimizer.param_groups:
                 for weight in group["params"]:
                     weight.copy_(weight.nextafter(2 * weight))
 
     def work(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """A step, whose loss is not waited for."""
+        """A step, without waiting for its loss."""
         kind = self.device.partition(":")[0]
         narrow = self.dtype.itemsize < 4
         with hipdnn.torch.enable(timed=False) if self.routed else contextlib.nullcontext():
@@ -105,7 +105,7 @@ class Run:
         return loss
 
     def capture(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """Makes a graph of a step, which reads its input where it lies."""
+        """Captures a step in a graph, which reads its input in place."""
         self.x, self.y = x.clone(), y.clone()
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
@@ -130,7 +130,7 @@ def train(
     batch: Callable[[], tuple[torch.Tensor, torch.Tensor]],
     arguments: argparse.Namespace,
 ) -> None:
-    """Trains both, a step of each in turns, and prints how far apart they are and how long they took."""
+    """Trains both, alternating steps, and prints how far apart they are and how long they took."""
     on_gpu = arguments.device != "cpu"
     if arguments.graph and not on_gpu:
         raise SystemExit("--graph captures steps on a GPU: expected --device cuda")
@@ -141,7 +141,7 @@ def train(
     if arguments.rounding:
         runs.append(Run(model, False, arguments))
         runs[-1].round_weights()
-    # Steps before a capture are made on a stream that is none of those with rules of their own.
+    # Steps before a capture run on an ordinary stream, neither the default one nor another with special rules.
     side = torch.cuda.Stream() if arguments.graph else None
     with torch.cuda.stream(side) if side else contextlib.nullcontext():
         for at in range(arguments.steps):
@@ -183,7 +183,7 @@ def train(
 
 
 def computed_here(rows: hipdnn.torch.Report) -> dict[str, float]:
-    """The share of the calls of each kind that hipDNN computed, of the kinds that there are."""
+    """The share of calls of each kind that hipDNN computed."""
     shares = {}
     for kind, words in KINDS.items():
         of = [row for row in rows if any(word in row.function for word in words)]
@@ -198,7 +198,7 @@ def draw(name: str, theirs: list[float], ours: list[float], path: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    # The same file for the same losses.
+    # The same losses give the same file.
     matplotlib.rcParams.update({"svg.hashsalt": "hipdnn", "font.size": 11})
     from matplotlib import pyplot
 

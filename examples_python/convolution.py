@@ -9,7 +9,7 @@ with hipdnn.Graph("conv_relu") as graph:
     graph.relu(graph.conv_fprop(graph.tensor_like(x), graph.tensor_like(w), padding=[1, 1]))
 y = graph(x, w)
 
-# What the middle of the image has to be.
+# The expected value in the middle of the image.
 assert np.allclose(y[0, 0, 5, 7], max(x[0, :, 4:7, 6:9].sum(), 0), atol=1e-4)
 print(f"{y.shape} by {graph.engine}")
 for verdict in graph.explain():

@@ -1,4 +1,4 @@
-"""A product of matrices in few bits: int8 and fp8 with scales, and the block scaled types MXFP8 and NVFP4, beside single precision.
+"""Matmul with few bits: int8 and fp8 with scales, and the block-scaled types MXFP8 and NVFP4, compared with single precision.
 
 python examples_python/few_bits.py [--size 512]
 
@@ -30,13 +30,13 @@ def report(name, right, found, ms):
 
 
 def in_blocks(x, w, block, kind, scale_kind):
-    """x · w where both are written in blocks along the reduced dimension, each with a scale, and read back, all by one graph."""
+    """x · w, where both are quantized in blocks along the reduced dimension and dequantized, all in one graph."""
     (m, k), n = x.shape, w.shape[1]
     graph = hipdnn.Graph(f"{kind.value} in blocks of {block}")
     a, b = graph.tensor([1, m, k]), graph.tensor([1, k, n])
     small, scale = graph.block_scale_quantize(a, block, axis=2, data_type=kind, scale_data_type=scale_kind)
     whole = graph.block_scale_dequantize(small, scale, [1, block])
-    # The product reads numbers that the type can hold; sums are of single precision.
+    # The product reads numbers that the type can represent; sums are in single precision.
     weights, of_weights = graph.block_scale_quantize(b, block, axis=1, data_type=kind, scale_data_type=scale_kind)
     result = graph.matmul(whole, graph.block_scale_dequantize(weights, of_weights, [block, 1])).set_output(True)
     y = np.empty((1, m, n), np.float32)
@@ -60,13 +60,13 @@ def main():
     graph.matmul(a, b, name="product").set_output(True)
     report("float", right, graph(x, w), median_ms(lambda: graph(x, w)))
 
-    # The two ways of int8, and weights of 4 bits. Activations are calibrated with other samples than the one that is computed.
+    # The two kinds of int8, and 4-bit weights. Calibration uses other samples than the one computed.
     samples = [rng.standard_normal((size, size)).astype(np.float32) for _ in range(4)]
     for recipe in ("int8-per-tensor", "int8", "fp8", "int4-weights"):
         quantized = hipdnn.quantize(graph, samples, recipe, weights={b: w})
         report(recipe, right, quantized(x), median_ms(lambda: quantized(x)))
 
-    # Delayed scaling: a step scales by the largest magnitude of the step before, which is a result of the graph.
+    # Delayed scaling: a step scales by the largest magnitude of the previous step, which is an output of the graph.
     delayed = hipdnn.Graph("fp8, delayed scaling", io_data_type="float")
     a, scale, descale = delayed.tensor([size, size]), delayed.tensor([1, 1]), delayed.tensor([1, 1])
     b = delayed.tensor([size, size], data_type=data_type.FP8_E4M3)

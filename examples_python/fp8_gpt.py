@@ -1,9 +1,9 @@
-"""Trains a small GPT with products in fp8, beside the same in bfloat16, and times a large block forward and backward.
+"""Trains a small GPT with fp8 matmul, compares it with bfloat16, and times a large block forward and backward.
 
 python examples_python/fp8_gpt.py [--steps 200] [--device cuda] [--block 4096 8192]
 
-The layers' factors are scaled to 8 bits by the largest magnitude of the step before (delayed scaling): one graph writes a tensor's
-8-bit floats by rows and by columns, another its largest magnitude. Values and weights are fp8_e4m3, gradients fp8_e5m2. Products sum in single
+The operands are scaled to 8 bits by the largest magnitude of the previous step (delayed scaling): one graph writes a tensor's
+8-bit floats by rows and by columns, another its largest magnitude. Values and weights are fp8_e4m3, gradients fp8_e5m2. Sums are in single
 precision. Attention, normalizations and the optimizer stay PyTorch's.
 """
 
@@ -47,7 +47,7 @@ def quantizer(rows, columns, of, to):
 
 @functools.cache
 def product(m, n, k, of_a, of_b, to, with_bias):
-    """The graph a [m, k] * b [k, n] * scales (+ bias), both factors contiguous along k."""
+    """The graph a [m, k] * b [k, n] * scales (+ bias), both operands contiguous along k."""
     graph = hipdnn.Graph("product", io_data_type=NAMES[to], **SINGLE)
     a = graph.tensor([1, m, k], data_type=NAMES[of_a])
     b = graph.tensor([1, k, n], stride=[k * n, 1, k], data_type=NAMES[of_b])
@@ -59,7 +59,7 @@ def product(m, n, k, of_a, of_b, to, with_bias):
 
 
 class Scales:
-    """The scales of all tensors that are quantized, each by its largest magnitude of the step before."""
+    """The scales of all quantized tensors, each from its largest magnitude in the previous step."""
 
     def __init__(self, device):
         self.tops = []
@@ -70,12 +70,12 @@ class Scales:
         return len(self.tops) - 1
 
     def ready(self):
-        # A row for each tensor: NVIDIA's libraries want scales at multiples of 16 bytes.
+        # A row per tensor: NVIDIA's libraries need scales aligned to 16 bytes.
         self.top = torch.tensor(self.tops, device=self.device)[:, None].expand(-1, 4).contiguous()
         self.largest, self.scale, self.inverse = (torch.ones_like(self.top) for _ in range(3))
 
     def step(self):
-        """To be called after each step. What was 0 throughout keeps a scale of 1."""
+        """Call it after each step. Tensors that were all 0 keep a scale of 1."""
         self.scale.copy_(torch.where(self.largest > 0, self.top / self.largest, torch.ones_like(self.top)))
         torch.reciprocal(self.scale, out=self.inverse)
 
@@ -129,7 +129,7 @@ class Product(torch.autograd.Function):
 
 
 class Linear(nn.Module):
-    """A linear layer whose three products are of 8 bits."""
+    """A linear layer whose three matmuls are 8-bit."""
 
     def __init__(self, of, scales):
         super().__init__()
@@ -141,7 +141,7 @@ class Linear(nn.Module):
 
 
 def in_eight_bits(model, device):
-    """Has the blocks' linear layers multiply in 8 bits; answers their scales."""
+    """Makes the blocks' linear layers multiply in 8 bits; returns their scales."""
     scales = Scales(device)
     for block in [module for module in model.modules() if isinstance(module, Block)]:
         for name, layer in list(block.named_children()):
@@ -172,7 +172,7 @@ def losses(steps, device, width, with_eight_bits):
 
 
 def block_times(size, device, tokens=(4, 2048)):
-    """Median milliseconds of a block forward and backward in bfloat16 and in 8 bits, in turn."""
+    """Median milliseconds of a block forward and backward in bfloat16 and in 8 bits, alternating."""
     finish = torch.cuda.synchronize if device == "cuda" else lambda: None
     blocks = [Block(size, size // 128).to(device) for _ in range(2)]
     scales = in_eight_bits(blocks[1], device)

@@ -1,4 +1,4 @@
-"""A product of matrices with no package but hipdnn: python examples_python/matmul.py"""
+"""Matmul with no package but hipdnn: python examples_python/matmul.py"""
 
 from array import array
 

@@ -1,8 +1,8 @@
-"""Trains a small network on handwritten digits, quantizes it by calibration and by training with rounding, and compares.
+"""Trains a small network on handwritten digits, quantizes it by calibration and by quantization-aware training, and compares.
 
 python examples_python/quantize_digits.py [--epochs 24] [--svg FILE.svg]
 
-Needs PyTorch. The network in few bits is a graph: nothing of PyTorch computes it.
+Needs PyTorch. The quantized network is a graph, which PyTorch takes no part in computing.
 """
 
 import argparse
@@ -21,7 +21,7 @@ HELD_OUT = 360
 
 
 class Net(nn.Module):
-    """Two convolutions and two products."""
+    """Two convolutions and two linear layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Net(nn.Module):
 
 
 class Rounding(nn.Module):
-    """The same network, whose layers read what int8 leaves of activations and weights: PyTorch's fake quantization."""
+    """The same network, with activations and weights rounded to int8 by PyTorch's fake quantization."""
 
     def __init__(self, net: Net) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def train(model: nn.Module, images: torch.Tensor, labels: torch.Tensor, epochs: 
         order = torch.randperm(len(images))
         for at in range(0, len(images) - 63, 64):
             batch = order[at : at + 64]
-            # Shifted by a pixel at most, so that the network learns shapes and not places.
+            # Shifted by at most a pixel, so that the network learns shapes and not positions.
             shift = [int(of) for of in torch.randint(-1, 2, (2,))]
             x = torch.roll(images[batch], shift, (2, 3))
             F.cross_entropy(model(x), labels[batch], label_smoothing=0.05).backward()
@@ -105,7 +105,7 @@ def main() -> None:
 
     net = Net()
     train(net, *known, options.epochs, 3e-3)
-    # A sample for each batch that the network is called with.
+    # Samples have the batch sizes that the network is called with.
     samples = [known[0][at : at + HELD_OUT] for at in range(0, 3 * HELD_OUT, HELD_OUT)]
     with torch.no_grad():
         print(

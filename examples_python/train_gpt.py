@@ -1,4 +1,4 @@
-"""Trains a small GPT on text twice, in PyTorch alone and by hipDNN, and compares the losses.
+"""Trains a small GPT on text twice, in PyTorch alone and with hipDNN, and compares the losses.
 
 python examples_python/train_gpt.py [--steps 200] [--layers 6] [--size 128] [--heads 4] [--length 64] [--texts 16] [--device cuda]
     [--dtype bfloat16] [--graph] [--rounding] [--rate 0.001] [--check] [--compile] [--plot FILE.svg]
@@ -46,14 +46,14 @@ class GPT(nn.Module):
 
 
 def text() -> tuple[int, torch.Tensor]:
-    """How many letters the text has, and the number of each. As many as a multiple of 8, which matrices on a GPU want; the others never come."""
+    """The number of letters in the text, and the index of each. Rounded up to a multiple of 8, which suits GPUs; the others never occur."""
     words = TEXT.read_text(encoding="utf-8")
     letters = sorted(set(words))
     return -(-len(letters) // 8) * 8, torch.tensor([letters.index(letter) for letter in words])
 
 
 def batch_of(data: torch.Tensor, length: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Parts of the text from anywhere, and the letters that follow each of theirs."""
+    """Random parts of the text, and the letters that follow each of theirs."""
     at = torch.randint(len(data) - length - 1, (count,))
     x, y = (torch.stack([data[a + by : a + by + length] for a in at]) for by in (0, 1))
     return x, y

@@ -1,4 +1,4 @@
-"""Trains ResNet-18 on handwritten digits twice, in PyTorch alone and by hipDNN, and compares the losses.
+"""Trains ResNet-18 on handwritten digits twice, in PyTorch alone and with hipDNN, and compares the losses.
 
 python examples_python/train_resnet.py [--steps 200] [--width 64] [--images 32] [--size 8] [--device cuda] [--dtype float16]
     [--graph] [--rounding] [--rate 0.001] [--check] [--compile] [--plot FILE.svg]
@@ -21,7 +21,7 @@ class Block(nn.Module):
         self.first = nn.Conv2d(before, width, 3, stride, 1, bias=False)
         self.second = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         self.norms = nn.ModuleList([nn.BatchNorm2d(width), nn.BatchNorm2d(width)])
-        # A block begins as its input alone, which keeps the first steps from magnifying differences of rounding.
+        # A block starts as the identity, which keeps the first steps from amplifying rounding differences.
         nn.init.zeros_(self.norms[1].weight)
         self.relu = nn.ReLU()
         self.around = nn.Sequential()
@@ -34,7 +34,7 @@ class Block(nn.Module):
 
 
 def resnet18(colours: int, width: int, classes: int) -> nn.Module:
-    """The form for small images, which begins with a convolution of 3 x 3."""
+    """The variant for small images, which begins with a 3 x 3 convolution."""
     begin = nn.Conv2d(colours, width, 3, 1, 1, bias=False)
     layers = [begin, nn.BatchNorm2d(width), nn.ReLU()]
     before = width

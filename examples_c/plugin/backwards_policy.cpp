@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 
-// A heuristic plugin in C++: where a graph is one operation, engines are tried from the last one on.
+// A heuristic plugin in C++: for graphs of one operation, it reverses the order of engines.
 #include <hipdnn/plugin/hipdnn_heuristic_plugin.hpp>
 using namespace hipdnn_plugin;
 

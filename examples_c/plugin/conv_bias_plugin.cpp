@@ -6,7 +6,7 @@ using namespace hipdnn_plugin;
 
 using Floats = Packed<float, 4>;
 
-// What a plan consists of, and what is saved of it.
+// The data of a plan, which is also what is saved.
 struct Convolution {
     int64_t version, reversed;
     Floats x, w, b, y;

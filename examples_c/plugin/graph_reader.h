@@ -7,14 +7,14 @@
  *
  * The format, as far as a reader needs it. All numbers are little-endian, as on every processor this library runs on.
  *
- *   - The first four bytes say where the root table is, counted from their own place.
- *   - A table begins with a signed number: how far before it its list of slots lies. The list is numbers of two bytes: its own size,
- *     the size of the table, and then for each field of the schema, in its order, where in the table it lies, or 0 for an absent one.
- *   - A number lies in the table itself. A table, text or vector lies elsewhere; in the table is how far behind that place.
+ *   - The first four bytes are the offset of the root table, from their own position.
+ *   - A table begins with a signed number: the distance back to its list of slots. The list consists of two-byte numbers: its own size,
+ *     the size of the table, and then for each field of the schema, in order, its offset in the table, or 0 for an absent one.
+ *   - A number is stored in the table itself. A table, text or vector is stored elsewhere; the table has the offset from there.
  *   - A vector begins with the number of its elements. A text is a vector of bytes.
  *   - A union has two fields: which of its tables it is, and the table.
  *
- * Nothing outside of the bytes is read, whatever they are: what is malformed is as if it were absent.
+ * Never reads outside of the bytes, whatever they are: malformed data counts as absent.
  */
 #ifndef GRAPH_READER_H
 #define GRAPH_READER_H
@@ -28,7 +28,7 @@
 typedef struct {
     const unsigned char* bytes;
     size_t size;
-    /* Where it begins, where its list of slots begins, and how many bytes that has. */
+    /* Where it begins, where its list of slots begins, and the size of that in bytes. */
     size_t at;
     size_t slots;
     size_t slots_size;
@@ -38,12 +38,12 @@ typedef struct {
 typedef struct {
     const unsigned char* bytes;
     size_t size;
-    /* Where its first element is. */
+    /* The position of its first element. */
     size_t at;
     size_t count;
 } fb_vector;
 
-/* Copies a number from the bytes; false where it would end behind them. */
+/* Copies a number from the bytes; false if it would end beyond them. */
 static inline bool fb_read(const unsigned char* bytes, size_t size, size_t at, void* number, size_t length)
 {
     if (at > size || size - at < length)
@@ -79,7 +79,7 @@ static inline fb_table fb_root(const void* bytes, size_t size)
 
 static inline bool fb_is_there(fb_table table) { return table.bytes != NULL; }
 
-/* Copies field number `field`, counted from 0, of a table; false where it is absent, and then the number stays as it was. */
+/* Copies field number `field`, counted from 0, of a table; returns false and leaves the number unchanged if it is absent. */
 static inline bool fb_field(fb_table table, unsigned field, void* number, size_t length)
 {
     const size_t slot = 4 + 2 * (size_t)field;
@@ -91,7 +91,7 @@ static inline bool fb_field(fb_table table, unsigned field, void* number, size_t
     return fb_read(table.bytes, table.size, table.at + offset, number, length);
 }
 
-/* Where what a field refers to begins. */
+/* The position of what a field refers to. */
 static inline bool fb_target(fb_table table, unsigned field, size_t* at)
 {
     uint16_t place = 0;
@@ -133,7 +133,7 @@ static inline fb_table fb_child(fb_table table, unsigned field)
     return fb_table_at(table.bytes, table.size, at);
 }
 
-/* A vector whose elements have so many bytes each: 8 for integers, 4 for tables. */
+/* A vector whose elements have this many bytes each: 8 for integers, 4 for tables. */
 static inline fb_vector fb_elements(fb_table table, unsigned field, size_t element)
 {
     fb_vector vector = {NULL, 0, 0, 0};
@@ -151,7 +151,7 @@ static inline fb_vector fb_elements(fb_table table, unsigned field, size_t eleme
     return vector;
 }
 
-/* An element of a vector of 64-bit integers; 0 behind its end. */
+/* An element of a vector of 64-bit integers; 0 beyond its end. */
 static inline int64_t fb_element_int64(fb_vector vector, size_t index)
 {
     int64_t value = 0;

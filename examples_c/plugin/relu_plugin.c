@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * An engine plugin in C that reads its graph. Its engine computes one operation: ReLU, plain or leaky, of packed floats in the memory
- * of the processor. What it does not compute it refuses, and says why.
+ * An engine plugin in C that reads its graph. Its engine computes one operation: ReLU, plain or leaky, of packed floats in host
+ * memory. It refuses all other graphs, with a reason.
  *
  *     cc -std=c11 -O2 -fPIC -shared -fvisibility=hidden relu_plugin.c -o librelu_plugin.so \
  *         -I$(pkg-config --variable=plugin_includedir hipdnn_backend)
@@ -19,8 +19,8 @@
 
 static const char ENGINE_NAME[] = "EXAMPLE_C_RELU_ENGINE";
 
-/* Numbers of the schema, hipdnn.fbs: the place of a field in its table, of a name in its enumeration, and of a table in its union,
- * which counts from 1. */
+/* Numbers of the schema, hipdnn.fbs: the index of a field in its table, of a name in its enumeration, and of a table in its union,
+* which counts from 1. */
 enum {
     GRAPH_TENSORS = 4,
     GRAPH_NODES = 5,
@@ -46,21 +46,21 @@ enum {
     ATTRIBUTES_POINTWISE = 2,
 };
 
-/* A graph made ready. */
+/* A planned graph. */
 struct HipdnnEnginePluginExecutionContext {
     int64_t in, out;
     size_t length;
     float slope;
 };
 
-/* A handle needs an address of its own; this plugin has nothing to keep there. */
+/* A handle needs a unique address; this plugin stores nothing there. */
 struct HipdnnEnginePluginHandle {
     hipStream_t stream;
 };
 
 static hipdnnCallback_t logging;
 
-/* Why the last call of a thread failed. */
+/* Why the thread's last call failed. */
 static _Thread_local char last_error[256];
 
 static hipdnnPluginStatus_t fail(hipdnnPluginStatus_t status, const char* text)
@@ -91,7 +91,7 @@ static fb_table tensor_with(fb_table graph, int64_t uid)
     return fb_table_at(NULL, 0, 0);
 }
 
-/* The number of elements of a tensor that this engine can use; 0 for others. */
+/* The number of elements of a tensor that this engine supports; 0 for others. */
 static size_t length_of(fb_table tensor)
 {
     const fb_vector dims = fb_elements(tensor, TENSOR_DIMS, 8);
@@ -111,7 +111,7 @@ static size_t length_of(fb_table tensor)
     return (size_t)length;
 }
 
-/* Makes a graph ready, or answers why this engine does not compute it. */
+/* Plans a graph, or returns why this engine does not compute it. */
 static const char* plan(const hipdnnPluginConstData_t* bytes, struct HipdnnEnginePluginExecutionContext* context)
 {
     const fb_table graph = bytes == NULL ? fb_table_at(NULL, 0, 0) : fb_root(bytes->ptr, bytes->size);
@@ -148,7 +148,7 @@ hipdnnPluginStatus_t hipdnnPluginGetVersion(const char** version)
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
-/* With this function graphs come in the layout of the schema. */
+/* Exporting this function selects graphs in the schema's layout. */
 hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char** version)
 {
     *version = HIPDNN_ENGINE_API_VERSION;
@@ -204,7 +204,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginDestroy(hipdnnEnginePluginHandle_t handle
 
 hipdnnPluginStatus_t hipdnnEnginePluginSetStream(hipdnnEnginePluginHandle_t handle, hipStream_t stream)
 {
-    /* An engine for a device puts its work on this stream. */
+    /* An engine for a device would queue its work on this stream. */
     handle->stream = stream;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
@@ -219,7 +219,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(hipdnnEnginePlugin
     const char* reason = plan(op_graph, &context);
     if (reason == NULL)
         return hipdnnEnginePluginGetAllEngineIds(engine_ids, max_engines, num_engines);
-    /* The host shows this line to the user when no engine applies. */
+    /* The host shows this line to the user if no engine computes the graph. */
     if (logging != NULL) {
         char line[256];
         snprintf(line, sizeof line, "%s: %s", ENGINE_NAME, reason);
@@ -235,7 +235,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineDetails(hipdnnEnginePluginHandle
 {
     (void)handle;
     (void)op_graph;
-    /* EngineDetails with nothing but the id: where the root is; its list of slots; the table. */
+    /* EngineDetails with only the id: the offset of the root; its list of slots; the table. */
     struct details {
         uint32_t root;
         uint16_t slots_size, table_size, engine_id, padding;
@@ -331,7 +331,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginExecuteOpGraph(hipdnnEnginePluginHandle_t
     if (in == NULL || out == NULL)
         return fail(HIPDNN_PLUGIN_STATUS_BAD_PARAM, "a tensor of the operation has no memory");
     for (size_t i = 0; i < context->length; ++i)
-        /* Not times a slope of 0, which makes NaN of infinity. */
+        /* Not multiplied by a slope of 0, which would turn infinity into NaN. */
         out[i] = !(in[i] < 0.0F) ? in[i] : context->slope == 0.0F ? 0.0F : in[i] * context->slope;
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }

@@ -1,5 +1,5 @@
-//! Executions on the host that answer an interrupt: a thread of their own computes, while the main thread waits and looks for signals. Python
-//! delivers signals to its main thread only, and a library's call returns when the work is done.
+//! Interruptible executions on the host: another thread computes, while the main thread waits and checks for signals. Python
+//! delivers signals to its main thread only, and a library call returns only when the work is done.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -13,26 +13,26 @@ use pyo3::prelude::*;
 use crate::error::Error;
 use crate::forks;
 
-/// How long the main thread waits before it looks for signals.
+/// How often the waiting main thread checks for signals.
 pub const TICK: Duration = Duration::from_millis(50);
 
-/// What an execution takes at least that gets a thread: short of what a person notices.
+/// Executions at least this long get a thread: short of what a person notices.
 const LONG: Duration = Duration::from_millis(100);
 
-/// The stack of such a thread, as large as that of a main thread by default.
+/// The stack size of such a thread, as large as a main thread's by default.
 const STACK: usize = 8 << 20;
 
-/// The identity of the main thread; 0 until it is known.
+/// The main thread's identity; 0 until it is known.
 static MAIN: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes which thread is the main one.
+/// Records which thread is the main one.
 pub fn find_main_thread(py: Python<'_>) -> PyResult<()> {
     let main = py.import("threading")?.call_method0("main_thread")?.getattr("ident")?;
     MAIN.store(main.extract().unwrap_or(0), Ordering::Relaxed);
     Ok(())
 }
 
-/// Notes that this thread is the main one, in a child that was just forked.
+/// Records this thread as the main one, in a child that was just forked.
 pub fn become_main_thread() {
     MAIN.store(thread::own(), Ordering::Relaxed);
 }
@@ -42,7 +42,7 @@ pub fn is_main_thread() -> bool {
     thread::own() == MAIN.load(Ordering::Relaxed)
 }
 
-/// How long the executions of a plan take, as the last one showed.
+/// Whether a plan's executions are long, judged by the last one.
 #[derive(Default)]
 pub struct Pace(AtomicU8);
 
@@ -51,29 +51,29 @@ impl Pace {
     const SHORT: u8 = 1;
     const LONG: u8 = 2;
 
-    /// Whether an execution of the main thread is to get a thread: a long one, and the first one.
+    /// Whether the main thread should execute on another thread: for long executions and for the first.
     pub fn is_long(&self) -> bool {
         matches!(self.0.load(Ordering::Relaxed), Self::UNKNOWN | Self::LONG)
     }
 
-    /// Notes how long an execution took.
+    /// Records how long an execution took.
     pub fn note(&self, taken: Duration) {
         self.0.store(if taken < LONG { Self::SHORT } else { Self::LONG }, Ordering::Relaxed);
     }
 }
 
-/// A clock with steps of some milliseconds, which costs a few nanoseconds.
+/// A clock with a resolution of a few milliseconds, which costs a few nanoseconds.
 pub fn coarse_time() -> Duration {
     Duration::from_nanos(clock::coarse())
 }
 
-/// Work of another thread, whatever it answers.
+/// Work on another thread, with any result.
 pub trait Work: Send + Sync {
-    /// Waits for its end, but not longer than so; whether it has ended.
+    /// Waits for its end, but at most this long; returns whether it has ended.
     fn wait(&self, most: Duration) -> bool;
 }
 
-/// Work of another thread.
+/// Work on another thread.
 pub struct Job<R> {
     result: Mutex<Option<Result<R, Box<dyn Any + Send>>>>,
     ended: Condvar,
@@ -92,7 +92,7 @@ impl<R: Send> Work for Job<R> {
     }
 }
 
-/// Has a new thread do this; an error where there can be none. The thread has the calling one's rounding and processors.
+/// Starts a thread with the caller's rounding mode and CPU affinity; fails if none can be created.
 pub fn start<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> std::io::Result<Arc<Job<R>>> {
     let job = Arc::new(Job { result: Mutex::new(None), ended: Condvar::new() });
     let of_thread = Arc::clone(&job);
@@ -104,7 +104,7 @@ pub fn start<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> st
     Ok(job)
 }
 
-/// Waits for the end of a job, and answers its result; an error where a signal's handler raised one.
+/// Waits for a job and returns its result; an error if a signal handler raised one.
 pub fn finish<R: Send>(py: Python<'_>, job: &Job<R>) -> PyResult<R> {
     let forks = forks::count();
     loop {

@@ -1,4 +1,4 @@
-//! Where executions go: the host, or a stream of a GPU.
+//! Where executions run: on the host, or on a stream of a GPU.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -13,18 +13,18 @@ use pyo3::prelude::*;
 use crate::dlpack;
 use crate::error::Failure;
 
-/// Whose memory arrays lie in.
+/// The memory that arrays are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Host,
-    /// A device of CUDA, by its number.
+    /// A CUDA device, by number.
     Cuda(i32),
-    /// A device of ROCm, by its number.
+    /// A ROCm device, by number.
     Rocm(i32),
 }
 
 impl Place {
-    /// The place of a device of DLPack; none where no engine computes.
+    /// The place of a DLPack device; none if no engine computes there.
     pub fn of(device: dlpack::Device) -> Option<Self> {
         Some(match device.kind {
             dlpack::CPU | dlpack::CUDA_HOST | dlpack::ROCM_HOST => Self::Host,
@@ -34,7 +34,7 @@ impl Place {
         })
     }
 
-    /// The device as DLPack has it.
+    /// The device in DLPack's terms.
     pub fn device(self) -> dlpack::Device {
         let (kind, id) = match self {
             Self::Host => (dlpack::CPU, 0),
@@ -44,7 +44,7 @@ impl Place {
         dlpack::Device { kind, id }
     }
 
-    /// Makes the device that of this thread until what this answers is dropped, where the stream does not say the device itself.
+    /// Makes this the thread's current device until the result is dropped, unless the stream determines the device.
     pub fn enter(self, stream: Stream) -> Result<Entered, Failure> {
         match self {
             Self::Host => Ok(Entered::Nothing),
@@ -59,7 +59,7 @@ impl Place {
                         (device.cuda.cuCtxGetDevice)(&raw mut of_current);
                     }
                 }
-                // A context of the program's own on the same device is the one that its arrays are in.
+                // If the program has its own context on this device, its arrays are in that context.
                 if current == device.context || of_current == number {
                     return Ok(Entered::Nothing);
                 }
@@ -69,7 +69,7 @@ impl Place {
         }
     }
 
-    /// The GPU that work on the stream is for, which has been entered; none for the host.
+    /// The GPU of work on the stream, already entered; none for the host.
     ///
     /// # Safety
     /// The stream is a default stream or alive.
@@ -87,7 +87,7 @@ impl Place {
     }
 }
 
-/// The devices of CUDA that were worked on, with their primary contexts.
+/// The CUDA devices used so far, with their primary contexts.
 static PRIMARY: Mutex<Vec<cuda::Device>> = Mutex::new(Vec::new());
 
 fn primary(number: i32) -> Result<cuda::Device, Failure> {
@@ -110,7 +110,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Of Python: kind and number of a device, as `__dlpack_device__` answers them.
+/// From Python: kind and number of a device, as `__dlpack_device__` returns them.
 impl FromPyObject<'_, '_> for Place {
     type Error = PyErr;
 
@@ -122,14 +122,14 @@ impl FromPyObject<'_, '_> for Place {
     }
 }
 
-/// What is left when this is dropped.
+/// Leaves the device when dropped.
 pub enum Entered {
     Nothing,
     Cuda(EnteredContext),
     Rocm(EnteredDevice<'static>),
 }
 
-/// A stream of a GPU, by its address; 0 is the default stream.
+/// A GPU stream, by address; 0 is the default stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stream(usize);
 
@@ -140,7 +140,7 @@ impl fmt::Display for Stream {
 }
 
 impl Stream {
-    /// The stream at an address. CUDA's sentinel 1 is the default stream, too.
+    /// The stream at an address. CUDA's sentinel 1 also means the default stream.
     pub fn new(address: usize) -> Self {
         Self(if address == 1 { 0 } else { address })
     }
@@ -149,17 +149,17 @@ impl Stream {
         std::ptr::with_exposed_provenance_mut(self.0)
     }
 
-    /// Whether it is a default stream, which belongs to whichever device is current. 2 is that of each thread.
+    /// Whether it is a default stream, which belongs to the current device. 2 is the per-thread one.
     pub fn is_default(self) -> bool {
         self.0 <= 2
     }
 
-    /// The number that `__dlpack__` is given: for CUDA 0 is ambiguous and the default stream is 1.
+    /// The number to pass to `__dlpack__`: for CUDA, 0 is ambiguous and the default stream is 1.
     pub fn for_dlpack(self, place: Place) -> usize {
         if self.0 == 0 && matches!(place, Place::Cuda(_)) { 1 } else { self.0 }
     }
 
-    /// Whether the work of the stream becomes part of a graph. The default stream's never does.
+    /// Whether the stream is being captured into a graph. The default stream never is.
     ///
     /// # Safety
     /// The stream is alive, and its device was entered.
@@ -176,7 +176,7 @@ impl Stream {
         gpu.is_some_and(|gpu| unsafe { gpu.is_capturing(self.raw()) })
     }
 
-    /// Has later work of `after` wait for the work that this stream has by now.
+    /// Makes later work of `after` wait for the work queued on this stream so far.
     ///
     /// # Safety
     /// Both streams are alive, and the device was entered.
@@ -184,12 +184,12 @@ impl Stream {
         if self == after {
             return Ok(());
         }
-        // A default stream is that of the device that is current.
+        // A default stream belongs to the current device.
         let _of_default = place.enter(self)?;
-        // SAFETY: both streams are alive, as this function requires; the driver keeps an event that is ended until work that waits for it is done.
+        // SAFETY: both streams are alive, as this function requires; the driver keeps a destroyed event until work that waits for it is done.
         unsafe {
             let Some(gpu) = place.gpu(self)? else { return Ok(()) };
-            // An event is of the context that is current, which a stream does not say.
+            // An event belongs to the current context, which a stream does not determine.
             let _entered = match gpu {
                 Gpu::Cuda(device) => Some(device.enter()?),
                 Gpu::Hip(_) => None,

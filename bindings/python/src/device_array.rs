@@ -1,4 +1,4 @@
-//! Arrays in the memory of a GPU that no other library of the program allocates.
+//! Arrays in GPU memory, for programs without a library that allocates there.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -16,7 +16,7 @@ use crate::memory::DeviceMemory;
 use crate::streams;
 use crate::view::Numbers;
 
-/// An array in the memory of a GPU, which other libraries take by DLPack or ``__cuda_array_interface__``.
+/// An array in GPU memory, which other libraries import by DLPack or ``__cuda_array_interface__``.
 #[pyclass(subclass, frozen, module = "hipdnn._native")]
 pub struct DeviceArray {
     memory: Arc<DeviceMemory>,
@@ -25,13 +25,13 @@ pub struct DeviceArray {
     data_type: String,
     dims: Vec<i64>,
     strides: Vec<i64>,
-    /// The stream that it was made for, which is the one that work on it goes to.
+    /// The stream that it was made for, on which work with it is queued.
     stream: Mutex<Stream>,
 }
 
 #[pymethods]
 impl DeviceArray {
-    /// An array whose contents mean nothing, with strides in elements that leave no gaps.
+    /// An uninitialized array, with packed strides in elements.
     #[new]
     fn new(
         py: Python<'_>,
@@ -69,7 +69,7 @@ impl DeviceArray {
         PyTuple::new(py, &self.dims)
     }
 
-    /// The distance in elements of neighbours along each dimension.
+    /// The stride in elements of each dimension.
     #[getter]
     fn stride<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.strides)
@@ -81,13 +81,13 @@ impl DeviceArray {
         &self.data_type
     }
 
-    /// The device it is on.
+    /// Its device.
     #[getter]
     fn device(&self) -> String {
         self.place.to_string()
     }
 
-    /// The bytes, once all work of the device is done.
+    /// The bytes, after all work of the device is done.
     fn tobytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = py.detach(|| self.memory.read()).map_err(Failure::into_py)?;
         Ok(PyBytes::new(py, &bytes))
@@ -100,7 +100,7 @@ impl DeviceArray {
         (device.kind, device.id)
     }
 
-    /// The array for another library: work on its stream is in order with the work before.
+    /// Exports the array to another library: ordered after earlier work on its stream.
     #[pyo3(name = "__dlpack__", signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn dlpack<'py>(
         &self,
@@ -113,7 +113,7 @@ impl DeviceArray {
         if copy == Some(true) || dl_device.is_some_and(|device| device != self.dlpack_device()) {
             return Err(PyBufferError::new_err(format!("an array on {} is lent without a copy", self.place)));
         }
-        // -1 asks for no order.
+        // -1 requests no synchronization.
         if let Ok(consumer) = usize::try_from(stream.unwrap_or_default()) {
             self.before(py, Stream::new(consumer))?;
         }
@@ -134,7 +134,7 @@ impl DeviceArray {
         }
     }
 
-    /// The array by its address, for libraries of CUDA, once all work of the device is done.
+    /// Exports the array by address, for CUDA libraries, after all work of the device is done.
     #[getter(__cuda_array_interface__)]
     fn cuda_array_interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let typestr = match (self.dtype.code, self.dtype.bits) {
@@ -171,17 +171,17 @@ impl DeviceArray {
 }
 
 impl DeviceArray {
-    /// Takes a stream to be the one that later work goes to. The one before may have ended, so it is the device that is waited for.
+    /// Sets the stream for later work. The previous stream may have been destroyed, so this waits for the whole device.
     fn before(&self, py: Python<'_>, consumer: Stream) -> PyResult<()> {
         let stream = || self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let made = *stream();
-        // 2 is another stream in each thread. The lock is not held while the device is waited for, which lets other threads run.
+        // 2 is a different stream in each thread. The lock is released while waiting, so that other threads can run.
         if made == consumer && consumer != Stream::new(2) {
             return Ok(());
         }
         let is_captured = py.detach(|| {
             let Ok(_entered) = self.place.enter(consumer) else { return false };
-            // SAFETY: the stream is the caller's, who is to use it.
+            // SAFETY: the caller passes its own stream to use.
             unsafe { consumer.is_captured(self.place) }
         });
         if is_captured {
@@ -199,7 +199,7 @@ impl DeviceArray {
         py.detach(|| self.memory.finish()).map_err(Failure::into_py)
     }
 
-    /// A capsule with a structure of DLPack's, which keeps the memory until somebody ends it.
+    /// A capsule with a DLPack structure, which keeps the memory until it is destroyed.
     fn capsule<'py, T>(
         &self,
         py: Python<'py>,
@@ -221,7 +221,7 @@ impl DeviceArray {
             byte_offset: 0,
         };
         let made = Box::into_raw(Box::new(make(tensor, Box::into_raw(lent).cast())));
-        // SAFETY: the structure lives until it is ended, by a consumer that renames the capsule or by the capsule itself.
+        // SAFETY: the structure lives until a consumer, which renames the capsule, or the capsule itself destroys it.
         unsafe {
             let capsule = ffi::PyCapsule_New(made.cast(), name.as_ptr(), Some(end_capsule));
             Ok(Bound::from_owned_ptr_or_err(py, capsule)?.cast_into_unchecked())
@@ -229,7 +229,7 @@ impl DeviceArray {
     }
 }
 
-/// What a structure of DLPack's points to.
+/// What a DLPack structure points to.
 struct Lent {
     dims: Vec<i64>,
     strides: Vec<i64>,
@@ -237,18 +237,18 @@ struct Lent {
 }
 
 unsafe extern "C" fn end_versioned(tensor: *mut Versioned) {
-    // SAFETY: it was made by `Box::into_raw` in this module, and its consumer calls this once.
+    // SAFETY: it was made by `Box::into_raw` in this module, and the consumer calls this once.
     unsafe { drop(Box::from_raw(Box::from_raw(tensor).manager.cast::<Lent>())) };
 }
 
 unsafe extern "C" fn end_managed(tensor: *mut Managed) {
-    // SAFETY: it was made by `Box::into_raw` in this module, and its consumer calls this once.
+    // SAFETY: it was made by `Box::into_raw` in this module, and the consumer calls this once.
     unsafe { drop(Box::from_raw(Box::from_raw(tensor).manager.cast::<Lent>())) };
 }
 
-/// Ends what is still in a capsule; who takes it out renames the capsule.
+/// Frees what is still in a capsule; consumers rename the capsules that they take.
 unsafe extern "C" fn end_capsule(capsule: *mut ffi::PyObject) {
-    // SAFETY: the capsule is one that was made here, and its names are those of the structures.
+    // SAFETY: the capsule was made here, and its names are those of the structures.
     unsafe {
         for name in [c"dltensor_versioned", c"dltensor"] {
             if ffi::PyCapsule_IsValid(capsule, name.as_ptr()) == 0 {

@@ -1,22 +1,22 @@
-//! The structures of DLPack 1.3 that arrays are described by.
+//! The structures of DLPack 1.3 that describe arrays.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
 
-/// `DLDeviceType`: memory of the host.
+/// `DLDeviceType`: host memory.
 pub const CPU: i32 = 1;
-/// Memory of a device of CUDA.
+/// Memory of a CUDA device.
 pub const CUDA: i32 = 2;
-/// Memory of the host that CUDA can reach.
+/// Host memory that CUDA can access.
 pub const CUDA_HOST: i32 = 3;
-/// Memory of a device of ROCm.
+/// Memory of a ROCm device.
 pub const ROCM: i32 = 10;
-/// Memory of the host that ROCm can reach.
+/// Host memory that ROCm can access.
 pub const ROCM_HOST: i32 = 11;
-/// Memory that CUDA moves between a device and the host.
+/// CUDA managed memory.
 pub const CUDA_MANAGED: i32 = 13;
 
-/// The flag of memory that must not be written.
+/// The flag of read-only memory.
 pub const READ_ONLY: u64 = 1;
 
 /// `DLDevice`
@@ -74,36 +74,36 @@ pub struct Version {
     pub minor: u32,
 }
 
-/// The version that arrays of this package are described by.
+/// The version used for exported arrays.
 pub const VERSION: Version = Version { major: 1, minor: 0 };
 
-/// What an allocator calls with its words when it fails: the caller's context, the kind of error and a text.
+/// An allocator's error callback: the caller's context, the kind of error and a message.
 pub type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
 
 /// `DLPackManagedTensorAllocator`
 pub type Allocator = unsafe extern "C" fn(*mut Tensor, *mut *mut Versioned, *mut c_void, SetError) -> c_int;
 
-/// `DLPackExchangeAPI`: how a type of arrays describes them without Python code.
+/// `DLPackExchangeAPI`: how an array type describes its arrays without Python code.
 #[repr(C)]
 pub struct Exchange {
     pub version: Version,
     previous: *mut c_void,
-    /// Makes an array of the library's own, for its current stream.
+    /// Allocates an array of the library, for its current stream.
     pub allocator: Option<Allocator>,
     managed_from_object: *const c_void,
     managed_to_object: *const c_void,
-    /// Describes an array while no other thread runs.
+    /// Describes an array with the interpreter's lock held.
     pub describe: Option<unsafe extern "C" fn(*mut c_void, *mut Tensor) -> c_int>,
     /// The stream that the producer works on.
     pub stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,
 }
 
-// SAFETY: a table is never changed, and its functions are for any thread that holds the interpreter's lock.
+// SAFETY: a table never changes, and any thread that holds the interpreter's lock may call its functions.
 unsafe impl Send for Exchange {}
-// SAFETY: a table is never changed, so shared references to it read only.
+// SAFETY: a table never changes, so shared references to it only read.
 unsafe impl Sync for Exchange {}
 
-/// Tells the owner of a tensor that it is not used any more.
+/// Releases a tensor to its owner.
 ///
 /// # Safety
 /// It is alive, and this is its last use.
@@ -116,7 +116,7 @@ pub unsafe fn end(tensor: NonNull<Versioned>) {
     }
 }
 
-/// The library's names of the types of DLPack, each with its code and bits.
+/// The library's names of DLPack types, with their codes and bits.
 const TYPES: [(u8, u8, &str); 14] = [
     (0, 8, "int8"),
     (0, 32, "int32"),
@@ -138,14 +138,14 @@ impl DataType {
     /// Bytes of memory.
     pub const BYTE: Self = Self { code: 1, bits: 8, lanes: 1 };
 
-    /// The type in the library's words; none where it has no such type.
+    /// The library's name for the type, if it has one.
     pub fn name(self) -> Option<&'static str> {
         let found =
             TYPES.iter().find(|(code, bits, _)| (self.code, self.bits, self.lanes) == (*code, *bits, 1));
         found.map(|(.., name)| *name)
     }
 
-    /// The type of a name of the library's.
+    /// The type for a name of the library's.
     pub fn of_name(name: &str) -> Option<Self> {
         let found = TYPES.iter().find(|(.., known)| *known == name);
         found.map(|(code, bits, _)| Self { code: *code, bits: *bits, lanes: 1 })

@@ -1,4 +1,4 @@
-//! What can go wrong, as Rust and as Python have it.
+//! Errors, in Rust and in Python.
 
 use hipdnn::Status;
 use hipdnn_plugin_sdk::cuda::CudaError;
@@ -38,21 +38,21 @@ pyo3::create_exception!(
     "An array that begins where its plan does not expect it."
 );
 
-/// Why something was not done, told apart from the interpreter.
+/// Why something failed, independent of the interpreter.
 pub enum Failure {
-    /// The library's.
+    /// The library's error.
     Library(hipdnn::Error),
-    /// A GPU's.
+    /// A GPU's error.
     Device(String),
-    /// There are not so many bytes.
+    /// This many bytes could not be allocated.
     Memory(usize),
 }
 
-/// The result of what can fail.
+/// A result with such an error.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// The same as Python has it.
+    /// The Python exception.
     pub fn into_py(self) -> PyErr {
         match self {
             Self::Memory(_) => PyMemoryError::new_err(self.to_string()),
@@ -64,7 +64,7 @@ impl Failure {
     }
 }
 
-/// Whether another engine may do what this status ended.
+/// Whether another engine may succeed after this status.
 fn is_of_engine(status: Status) -> bool {
     matches!(
         status,
@@ -104,12 +104,12 @@ macro_rules! of_devices {
 
 of_devices!(CudaError, HipError, PluginError, Refusal);
 
-/// An error that another may stand for. An interrupt or the end of the program is passed on as it is: the error of this answer.
+/// An error that may be replaced by another one. Interrupts and exits must not be: they are returned as errors.
 pub fn ordinary(py: Python<'_>, error: PyErr) -> PyResult<PyErr> {
     if error.is_instance_of::<PyException>(py) { Ok(error) } else { Err(error) }
 }
 
-/// An error of this package with another one as its cause, unless that must be passed on as it is.
+/// An error of this package with another one as its cause, except for those passed on unchanged.
 pub fn because(py: Python<'_>, cause: PyErr, make: impl FnOnce(&PyErr) -> PyErr) -> PyErr {
     match ordinary(py, cause) {
         Ok(cause) => {
@@ -121,7 +121,7 @@ pub fn because(py: Python<'_>, cause: PyErr, make: impl FnOnce(&PyErr) -> PyErr)
     }
 }
 
-/// What Python shows of a value, cut where it is long.
+/// The `repr` of a value, cut if it is long.
 pub fn shown(value: &Bound<'_, PyAny>) -> String {
     const MOST: usize = 80;
     let Ok(text) = value.repr() else { return format!("a {}", value.get_type()) };

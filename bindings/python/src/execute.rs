@@ -1,4 +1,4 @@
-//! Plans, executed with arrays: each is described and bound to its tensor.
+//! Executing plans with arrays: each array is described and bound to its tensor.
 
 use std::mem;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,10 +17,10 @@ use crate::protocols::Reader;
 use crate::spec::Spec;
 use crate::view::Guard;
 
-/// What tensors of Python are known by here.
+/// The base of Python's tensors.
 #[pyclass(subclass, frozen, module = "hipdnn._native")]
 pub struct TensorBase {
-    /// The number of the tensor in its graph.
+    /// The tensor's number in its graph.
     uid: AtomicI64,
 }
 
@@ -36,24 +36,24 @@ impl TensorBase {
         self.uid.load(Ordering::Relaxed)
     }
 
-    /// Gives it another number.
+    /// Changes its number.
     fn _renumber(&self, uid: i64) {
         self.uid.store(uid, Ordering::Relaxed);
     }
 }
 
-/// The memory of an execution, what keeps it, and where it lies.
+/// The memory of an execution, its guards, and its place.
 struct Bindings {
     pointers: Vec<Address>,
     guards: Vec<Guard>,
-    /// The same of arrays on a GPU whose owners do not know the stream, and may use the memory again once they have it back.
+    /// Guards of GPU arrays whose owners do not know the stream, and could reuse the memory as soon as they are released.
     unordered: Vec<Guard>,
     reader: Reader,
-    /// Whose memory the first array is in, and its place among the tensors.
+    /// The place of the first array, and the index of its tensor.
     place: Option<(Place, usize)>,
-    /// Streams of arrays, besides that of the execution.
+    /// Streams of arrays, other than the execution's.
     others: Vec<Stream>,
-    /// What allocates for the execution's stream.
+    /// An allocator for the execution's stream.
     allocator: Option<Allocator>,
 }
 
@@ -72,7 +72,7 @@ impl Bindings {
 }
 
 impl Plan {
-    /// Binds an array to the tensor at a place, where it fits.
+    /// Binds an array to a tensor, if it fits.
     fn bind(&self, bound: &mut Bindings, at: usize, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let (Some(tensor), Some(pointer)) = (self.tensors.get(at), bound.pointers.get_mut(at)) else {
             return Ok(());
@@ -94,7 +94,7 @@ impl Plan {
                 )));
             }
             if place != self.place() {
-                // Another plan looks at it.
+                // The plan for that device checks it.
                 return Ok(());
             }
             if place != Place::Host {
@@ -128,7 +128,7 @@ impl Plan {
         }
         let (stream, is_marked) = (bound.reader.consumer.stream(), !bound.unordered.is_empty());
         let guards = mem::take(&mut bound.guards);
-        // SAFETY: each array was found to have the elements of its tensor, and is kept until the work is queued.
+        // SAFETY: each array was checked to have the elements of its tensor, and is kept until the work is queued.
         let mark = unsafe {
             let (pointers, others) = (&bound.pointers, &bound.others);
             Self::queue(slf, pointers, stream, others, bound.allocator, is_marked, || guards)
@@ -140,7 +140,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The error of an engine that may have written an operand, in whose place no other can compute the same.
+    /// Makes an engine's error final if outputs alias inputs: no other engine could compute from overwritten inputs.
     fn final_where_in_place(&self, py: Python<'_>, error: PyErr, pointers: &[Address]) -> PyErr {
         if !error.is_instance_of::<EngineError>(py) {
             return error;
@@ -153,7 +153,7 @@ impl Plan {
         if is_in_place { Error::new_err(error.value(py).to_string()) } else { error }
     }
 
-    /// The number of the tensor that a key of `execute` stands for.
+    /// The uid for a key of `execute`.
     fn uid(key: &Bound<'_, PyAny>) -> PyResult<i64> {
         if let Ok(tensor) = key.cast::<TensorBase>() {
             return Ok(tensor.get().uid());
@@ -171,19 +171,19 @@ impl Plan {
 
 #[pymethods]
 impl Plan {
-    /// The bytes that an execution needs besides the tensors.
+    /// The workspace size in bytes of an execution.
     #[getter]
     fn workspace_size(&self) -> usize {
         self.workspace_size
     }
 
-    /// The id of its engine; 0 where there is nothing to compute.
+    /// The id of its engine; 0 if there is nothing to compute.
     #[getter]
     fn engine_id(&self) -> i64 {
         self.engine.unwrap_or(0)
     }
 
-    /// What it does, as JSON; raises where its plugin does not tell.
+    /// Describes the plan as JSON; raises an error if its plugin does not.
     fn description(&self, py: Python<'_>) -> PyResult<String> {
         let plan = self.native()?;
         py.detach(|| plan.description()).map_err(|error| Failure::from(error).into_py())
@@ -201,7 +201,7 @@ impl Plan {
     fn execute(slf: &Bound<'_, Self>, arrays: &Bound<'_, PyDict>) -> PyResult<()> {
         let plan = slf.get();
         let mut bound = Bindings::new(plan.tensors.len());
-        // What arrays are asked may be Python code, which may change the dictionary.
+        // Copied first: reading arrays may run Python code that changes the dictionary.
         let given: Vec<_> = arrays.iter().collect();
         for (key, array) in given {
             let uid = Self::uid(&key)?;
@@ -216,7 +216,7 @@ impl Plan {
         Self::run_bound(slf, bound)
     }
 
-    /// The same with the arrays in the order of the plan's tensors: inputs, then outputs.
+    /// As `execute`, with the arrays in the order of the plan's tensors: inputs, then outputs.
     fn run(slf: &Bound<'_, Self>, arrays: &Bound<'_, PyTuple>) -> PyResult<()> {
         let plan = slf.get();
         if arrays.len() > plan.tensors.len() {

@@ -1,29 +1,29 @@
-//! Locks that a forked child finds open, whichever thread of its parent had them.
+//! Locks that are usable in a forked child, even if a thread of the parent held them.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How often this process was forked off another.
+/// How many forks lie between this process and the first.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// How often this process was forked off another.
+/// How many forks lie between this process and the first.
 pub fn count() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
-/// Has all locks begin anew, in a child that was just forked.
+/// Resets all locks, in a child that was just forked.
 pub fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A lock that threads hold beside the interpreter, so that a fork may come at that time. A child begins with what `T` is by default:
-/// its parent's, half changed perhaps and behind a lock that no thread can open, is neither touched nor dropped.
+/// A lock that threads hold without the interpreter's lock, so that a fork may happen meanwhile. A child starts with the default `T`:
+/// the parent's value, perhaps half changed and locked by a thread that the child lacks, is neither accessed nor dropped.
 pub struct Lock<T> {
     forks: u32,
     mutex: ManuallyDrop<Mutex<T>>,
-    /// Null, or a box that is this lock's own. A fork finds it set or not, never on the way.
+    /// Null, or a box owned by this lock. Set atomically, so that a fork never finds it half set.
     of_child: AtomicPtr<Self>,
 }
 
@@ -51,13 +51,13 @@ impl<T: Default> Lock<T> {
             found = match self.of_child.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => made,
                 Err(other) => {
-                    // SAFETY: another thread's came first, so only this thread has this one.
+                    // SAFETY: another thread won the race, so only this thread has this box.
                     drop(unsafe { Box::from_raw(made) });
                     other
                 }
             };
         }
-        // SAFETY: what is set comes from a box, and stays until this lock is dropped.
+        // SAFETY: the pointer comes from a box, and stays valid until this lock is dropped.
         unsafe { &*found }
     }
 }
@@ -65,12 +65,12 @@ impl<T: Default> Lock<T> {
 impl<T> Drop for Lock<T> {
     fn drop(&mut self) {
         if self.forks == FORKS.load(Ordering::Relaxed) {
-            // SAFETY: it is dropped once, by the process that made it.
+            // SAFETY: dropped once, by the process that made it.
             unsafe { ManuallyDrop::drop(&mut self.mutex) };
         }
         let of_child = *self.of_child.get_mut();
         if !of_child.is_null() {
-            // SAFETY: it comes from a box, and nothing borrows it any more.
+            // SAFETY: the pointer comes from a box that is no longer borrowed.
             drop(unsafe { Box::from_raw(of_child) });
         }
     }

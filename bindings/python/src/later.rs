@@ -1,4 +1,4 @@
-//! What is given back once work is done: a GPU's, or that of a thread whose caller was interrupted.
+//! Arrays released once work is done: a GPU's, or that of a thread whose caller was interrupted.
 
 use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,17 +13,17 @@ use crate::device::{Place, Stream};
 use crate::error::Failure;
 use crate::view::Guard;
 
-/// Happens when the work that a stream had is done.
+/// An event that happens when a stream's work so far is done.
 pub struct Mark {
     gpu: Gpu,
     event: Event,
 }
 
-// SAFETY: an event is a name that any thread may use.
+// SAFETY: any thread may use an event.
 unsafe impl Send for Mark {}
 
 impl Mark {
-    /// Marks the end of the work that a stream has by now; none for the host, whose work is done.
+    /// Marks the end of a stream's work so far; none for the host, whose work is done.
     ///
     /// # Safety
     /// The stream is alive, and its device was entered.
@@ -46,20 +46,20 @@ impl Mark {
             Gpu::Cuda(device) => device.enter().ok(),
             Gpu::Hip(_) => None,
         };
-        // Some stream may be captured by this thread, which a question does not disturb.
-        // SAFETY: the event is this object's own.
+        // This thread may be capturing some stream, which a query must not disturb.
+        // SAFETY: the event belongs to this object.
         self.gpu.beside_captures(|| unsafe { self.gpu.has_happened(self.event) })
     }
 }
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        // SAFETY: the event is this object's own, and nothing uses it after this.
+        // SAFETY: the event belongs to this object, and is not used after this.
         unsafe { self.gpu.destroy_event(self.event) };
     }
 }
 
-/// What the work is that arrays are kept for.
+/// What kept arrays wait for.
 enum Until {
     Marked(Mark),
     Ended(Arc<dyn Work>),
@@ -76,14 +76,14 @@ impl Until {
 
 static KEPT: Mutex<Vec<(Until, Vec<Guard>)>> = Mutex::new(Vec::new());
 
-/// How many of those that are kept wait for a thread. Threads change it that have the interpreter's lock.
+/// How many kept entries wait for a thread. Only changed with the interpreter's lock held.
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
 fn kept() -> MutexGuard<'static, Vec<(Until, Vec<Guard>)>> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps arrays until the work that uses them is done, and gives back those whose work is. The interpreter's lock is held.
+/// Keeps arrays until the work that uses them is done, and releases those whose work is. The interpreter's lock is held.
 pub fn keep(mark: Mark, arrays: Vec<Guard>) {
     kept().push((Until::Marked(mark), arrays));
     sweep();
@@ -95,17 +95,17 @@ pub fn abandon(work: Arc<dyn Work>, arrays: Vec<Guard>) {
     ABANDONED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Gives back the arrays whose work is done. The interpreter's lock is held.
+/// Releases the arrays whose work is done. The interpreter's lock is held.
 pub fn sweep() {
     let done: Vec<_> = kept().extract_if(.., |(until, _)| until.has_come()).collect();
     let ended = done.iter().filter(|(until, _)| matches!(until, Until::Ended(_))).count();
     ABANDONED.fetch_sub(ended, Ordering::Relaxed);
-    // Their owners may call here.
+    // Releasing arrays may call back into this module.
     drop(done);
 }
 
-/// Waits until no execution goes on whose caller was interrupted: it writes into arrays that another one may be given. Raises what the handler
-/// of a signal does.
+/// Waits for executions whose callers were interrupted: they write into arrays that a new execution may use. Raises the errors of
+/// signal handlers.
 #[inline]
 pub fn settle(py: Python<'_>) -> PyResult<()> {
     if ABANDONED.load(Ordering::Relaxed) == 0 { Ok(()) } else { settle_abandoned(py) }
@@ -125,7 +125,7 @@ fn settle_abandoned(py: Python<'_>) -> PyResult<()> {
     }
 }
 
-/// Forgets what threads of the parent do, in a child that was just forked and has none of them.
+/// Forgets the work of the parent's threads, in a child that was just forked.
 pub fn forked() {
     let of_parent: Vec<_> = kept().extract_if(.., |(until, _)| matches!(until, Until::Ended(_))).collect();
     ABANDONED.store(0, Ordering::Relaxed);
@@ -137,7 +137,7 @@ pub fn forked() {
 pub fn synchronize(py: Python<'_>, device: Place) -> PyResult<()> {
     py.detach(|| {
         let _entered = device.enter(Stream::default())?;
-        // SAFETY: the default stream always is.
+        // SAFETY: the default stream is always alive.
         match unsafe { device.gpu(Stream::default()) }? {
             Some(gpu) => Ok(gpu.synchronize()?),
             None => Ok(()),

@@ -1,9 +1,9 @@
 //! The extension module of the Python package `hipdnn`: libraries, graphs and plans for Python.
 //!
-//! What a graph says (methods, shapes, names) is plain Python, which hands JSON over. Here is what has to be fast or touches
+//! Defining graphs (methods, shapes, names) is plain Python, which passes JSON. This module has what must be fast or accesses
 //! memory: finding a library, choosing engines, and executing plans with arrays of any kind, without copies.
 //!
-//! From below to above, a module uses those before it: `error`, `dlpack`, `forks`, `background`, `device`, `view`, `storage`, `streams`,
+//! Each module uses only those before it: `error`, `dlpack`, `forks`, `background`, `device`, `view`, `storage`, `streams`,
 //! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `tuning`, `library`, `torch`.
 
 mod background;
@@ -29,13 +29,13 @@ mod view;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// A library that engines for GPUs look for: what people call it, its version, its file, and why it is not there.
+/// A library that GPU engines look for: its name, version and file, and why it is missing.
 type Found = (&'static str, Option<String>, Option<String>, Option<String>);
 
 /// A device: number, architecture, compute units, bytes of memory.
 type FoundDevice = (i32, String, i32, u64);
 
-/// The libraries and devices that engines for GPUs have here, and why there is no device.
+/// The libraries and devices available to GPU engines, and why no device was found.
 #[pyfunction]
 fn hardware(py: Python<'_>) -> (Vec<Found>, Vec<FoundDevice>, Option<String>) {
     py.detach(|| {
@@ -54,7 +54,7 @@ fn hardware(py: Python<'_>) -> (Vec<Found>, Vec<FoundDevice>, Option<String>) {
     })
 }
 
-/// One file of several with plans made ahead of time.
+/// Merges files with plans made ahead of time into one.
 #[pyfunction]
 fn join_packages<'py>(py: Python<'py>, parts: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
     let failed = |failure: hipdnn::Error| error::Error::new_err(failure.to_string());
@@ -65,13 +65,13 @@ fn join_packages<'py>(py: Python<'py>, parts: Vec<Vec<u8>>) -> PyResult<Bound<'p
     Ok(PyBytes::new(py, &hipdnn::ahead::write(&entries).map_err(failed)?))
 }
 
-/// Whether bytes are meant to be a file with plans made ahead of time.
+/// Whether bytes look like a file with plans made ahead of time.
 #[pyfunction]
 fn is_package(bytes: &[u8]) -> bool {
     hipdnn::ahead::is_package(bytes)
 }
 
-/// Has a child that was just forked begin without its parent's threads.
+/// Resets state in a child that was just forked, which lacks its parent's threads.
 #[pyfunction]
 fn forked() {
     forks::forked();

@@ -20,7 +20,7 @@ pub struct Library {
     session: Arc<Session>,
 }
 
-/// Name, id, plugin, version and kind.
+/// Name, id, plugin, version and type.
 type EngineTuple = (String, i64, String, String, String);
 
 impl Library {
@@ -48,7 +48,7 @@ impl Library {
 
 #[pymethods]
 impl Library {
-    /// Opens the library at `path`, or the one that is found.
+    /// Opens the library at `path`, or searches for it.
     #[new]
     #[pyo3(signature = (path=None))]
     fn new(py: Python<'_>, path: Option<PathBuf>) -> PyResult<Self> {
@@ -57,26 +57,26 @@ impl Library {
         Ok(Self { session: Arc::new(Session::new(backend)) })
     }
 
-    /// The file it was opened by.
+    /// The file that was opened.
     #[getter]
     fn path(&self) -> &str {
         self.session.backend.path()
     }
 
-    /// Its version, of libraries that say it.
+    /// Its version, if the library tells.
     #[getter]
     fn version(&self) -> Option<String> {
         self.session.backend.version()
     }
 
-    /// Every engine that is loaded.
+    /// Every loaded engine.
     fn engines(&self, py: Python<'_>) -> PyResult<Vec<EngineTuple>> {
         let engines =
             py.detach(|| self.session.plan(Place::Host, Handle::engines)).map_err(Failure::into_py)?;
         Ok(engines.into_iter().map(|e| (e.name, e.id, e.plugin, e.version, e.kind)).collect())
     }
 
-    /// A finalized graph, of JSON text, for a device.
+    /// A finalized graph from JSON, for a device.
     fn graph(&self, py: Python<'_>, json: &str, device: Place) -> PyResult<OperationGraph> {
         self.finalized(py, device, |backend| hipdnn::OperationGraph::from_json(backend, json.as_bytes()))
     }
@@ -95,7 +95,7 @@ impl Library {
         Plan::new(session, Some(plan), tensors, device)
     }
 
-    /// A file with the plan of a graph, of JSON text, for the device that this process has as its target.
+    /// The bytes of a file with a plan for a graph in JSON, for this process's target device.
     fn compile<'py>(&self, py: Python<'py>, json: &str, device: &str) -> PyResult<Bound<'py, PyBytes>> {
         let made = py.detach(|| {
             self.session.plan(Place::Host, |handle| {
@@ -114,7 +114,7 @@ impl Library {
         Ok(PyBytes::new(py, &made.map_err(Failure::into_py)?))
     }
 
-    /// The graph of this name, or the only one, in a file with plans made ahead of time, with the plan that fits or a new one.
+    /// The named or only graph of a file with plans made ahead of time, with the plan that fits or a new one.
     fn unpack<'py>(
         &self,
         py: Python<'py>,
@@ -131,14 +131,14 @@ impl Library {
         Ok((PyBytes::new(py, &container), reason))
     }
 
-    /// A plan of a graph that has nothing to compute: executions look at the arrays.
+    /// A plan for a graph with nothing to compute: executions only check the arrays.
     fn nothing(&self, tensors: Vec<Spec>, device: Place) -> PyResult<Plan> {
         Plan::new(Arc::clone(&self.session), None, tensors, device)
     }
 }
 
-/// Has the library's log go nowhere while it exists: the library reads the variable once, at the first line that is written. It is set by
-/// Python's own functions, which are not Python code, so that no signal's handler comes between.
+/// Discards the library's log while it exists: the library reads the variable once, before its first line. Python's own native
+/// functions set it, so that no signal handler runs in between.
 struct Quiet<'py>(Bound<'py, PyModule>);
 
 impl<'py> Quiet<'py> {
@@ -153,7 +153,7 @@ impl<'py> Quiet<'py> {
 
 impl Drop for Quiet<'_> {
     fn drop(&mut self) {
-        // The variable was set by the same module, so it can be unset.
+        // The same module set the variable, so it can be unset.
         drop(self.0.call_method1("unsetenv", (Self::VARIABLE,)));
     }
 }
@@ -167,7 +167,7 @@ pub struct OperationGraph {
 }
 
 impl OperationGraph {
-    /// Runs `f` beside the interpreter.
+    /// Runs `f` without the interpreter's lock.
     fn with<R: Send>(
         &self,
         py: Python<'_>,
@@ -181,7 +181,7 @@ impl OperationGraph {
     }
 }
 
-/// The engines for a graph, also where one of them cannot be configured.
+/// The engines for a graph, including any that cannot be configured.
 fn offer(graph: &hipdnn::OperationGraph, handle: &Handle) -> hipdnn::Result<hipdnn::Offer> {
     graph.offer().or_else(|error| match error {
         hipdnn::Error::Status { status: hipdnn::Status::Plugin, .. } => graph.offer_one_by_one(handle),
@@ -196,13 +196,13 @@ impl OperationGraph {
         self.with(py, |graph, _| graph.json())
     }
 
-    /// The ids of the engines that apply, best first, and the library's reasons where there is none.
+    /// The ids of the supporting engines, best first, and the library's reasons if there are none.
     fn offer(&self, py: Python<'_>) -> PyResult<(Vec<i64>, String)> {
         self.with(py, |graph, handle| offer(graph, handle).map(|offer| (offer.engines, offer.reasons)))
     }
 
-    /// Each engine: its name, id and plugin, its rank where it applies, and the reason where it does not.
-    /// With `quietly`, what the library logs meanwhile is kept off standard error.
+    /// Every engine: its name, id and plugin, its rank if it supports the graph, else the reason.
+    /// With `quietly`, the library's log is kept off standard error meanwhile.
     #[expect(clippy::type_complexity, reason = "a tuple for Python")]
     #[pyo3(signature = (quietly=false))]
     fn explain(
@@ -218,14 +218,14 @@ impl OperationGraph {
             .collect())
     }
 
-    /// The plan of an engine with its default settings, as JSON.
+    /// Describes the plan of an engine with its default settings, as JSON.
     fn describe(&self, py: Python<'_>, engine: i64) -> PyResult<String> {
         self.with(py, |graph, _| {
             ExecutionPlan::new(&EngineConfig::new(&Engine::new(graph, engine)?, &[])?)?.description()
         })
     }
 
-    /// The knobs of an engine: id, description, default in words, choices in words.
+    /// The knobs of an engine: id, description, default and choices in words.
     fn knobs(&self, py: Python<'_>, engine: i64) -> PyResult<Vec<(String, String, String, String)>> {
         let knobs = self.with(py, |graph, _| Engine::new(graph, engine)?.knobs())?;
         Ok(knobs
@@ -259,14 +259,14 @@ impl OperationGraph {
         Plan::new(Arc::clone(&self.session), Some(plan), tensors, self.place)
     }
 
-    /// The bytes of the graph and a plan of it.
+    /// The bytes of the graph and its plan.
     fn save(&self, py: Python<'_>, plan: &Plan) -> PyResult<Vec<u8>> {
         let plan = plan.native()?;
         self.with(py, |graph, _| plan.bytes_with(graph))
     }
 
-    /// Searches for the fastest of some engines and its knobs, by three functions: the first prepares an engine with settings of its knobs,
-    /// the second executes what was prepared so many times and answers the seconds, the third is told how far the search is.
+    /// Searches for the fastest engine and its knobs with three functions: the first prepares an engine with knob settings,
+    /// the second executes what was prepared so many times and returns the seconds, the third is told the progress.
     #[pyo3(signature = (strategy, budget, values, engines, functions))]
     fn tune<'py>(
         &self,
@@ -277,7 +277,7 @@ impl OperationGraph {
         engines: Vec<i64>,
         functions: [Bound<'py, PyAny>; 3],
     ) -> PyResult<Answer> {
-        // Functions of Python's may use this graph in between, so the search has one of its own.
+        // Python functions may use this graph meanwhile, so the search has its own.
         let bytes = self.with(py, |graph, _| graph.bytes())?;
         let graph = hipdnn::OperationGraph::from_bytes(&self.session.backend, &bytes)
             .map_err(|error| Failure::from(error).into_py())?;

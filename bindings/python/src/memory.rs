@@ -1,4 +1,4 @@
-//! Memory for workspaces, and for results of a GPU that no other library allocates.
+//! Memory for workspaces, and for GPU results that no other library allocates.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{c_char, c_void};
@@ -12,16 +12,16 @@ use crate::device::{Place, Stream};
 use crate::dlpack::{self, Allocator, DataType, Tensor, Versioned};
 use crate::error::Failure;
 
-/// No engine asks for more; the largest vectors of processors need 64.
+/// No engine needs more; the largest vector registers need 64.
 const ALIGNMENT: usize = 256;
 
-/// Host memory whose contents mean nothing.
+/// Uninitialized host memory.
 pub struct HostMemory {
     address: *mut u8,
     layout: Layout,
 }
 
-// SAFETY: the memory is this object's own.
+// SAFETY: the memory belongs to this object.
 unsafe impl Send for HostMemory {}
 
 impl HostMemory {
@@ -40,7 +40,7 @@ impl Drop for HostMemory {
     }
 }
 
-/// Memory of a GPU from its driver. Work that uses it is waited for when it is dropped.
+/// GPU memory from the driver. Dropping it waits for work that uses it.
 pub struct DeviceMemory {
     gpu: Gpu,
     place: Place,
@@ -48,22 +48,22 @@ pub struct DeviceMemory {
     pub size: usize,
 }
 
-// SAFETY: an address of a GPU is a name that any thread may use.
+// SAFETY: any thread may use a GPU address.
 unsafe impl Send for DeviceMemory {}
-// SAFETY: the address is never read or written here, and nothing changes it behind a shared reference.
+// SAFETY: the address is never accessed here, and nothing changes it behind a shared reference.
 unsafe impl Sync for DeviceMemory {}
 
 impl DeviceMemory {
-    /// So many bytes for work on a stream.
+    /// Allocates bytes for work on a stream.
     ///
     /// # Safety
     /// The stream is a default stream or alive.
     pub unsafe fn new(size: usize, place: Place, stream: Stream) -> Result<Self, Failure> {
         // SAFETY: the stream is a default stream or alive, as this function requires.
         let Some(gpu) = (unsafe { place.gpu(stream) })? else {
-            return Err(Failure::Device(format!("{size} bytes of a GPU were asked of {place}")));
+            return Err(Failure::Device(format!("{size} bytes of GPU memory were requested on {place}")));
         };
-        // Some stream may be captured, by another thread perhaps, which no memory of this one disturbs.
+        // Some stream, perhaps of another thread, may be captured; this allocation must not disturb it.
         let address = gpu.beside_captures(|| gpu.allocate(size))?;
         Ok(Self { gpu, place, address, size })
     }
@@ -72,7 +72,7 @@ impl DeviceMemory {
         self.address
     }
 
-    /// Makes the context that it is in that of this thread.
+    /// Makes the memory's context the thread's current one.
     fn enter(&self) -> Result<Option<EnteredContext>, Failure> {
         match self.gpu {
             Gpu::Cuda(device) => Ok(Some(device.enter()?)),
@@ -87,7 +87,7 @@ impl DeviceMemory {
         Ok(self.gpu.synchronize()?)
     }
 
-    /// The bytes, once all work of the device is done.
+    /// The bytes, after all work of the device is done.
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         self.finish()?;
         let _entered = self.place.enter(Stream::default())?;
@@ -101,7 +101,7 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         let memory = &*self;
-        // The driver waits for the device.
+        // Freeing waits for the device.
         without_lock(|| {
             let _entered = memory.place.enter(Stream::default());
             // SAFETY: it was allocated by this GPU.
@@ -110,10 +110,10 @@ impl Drop for DeviceMemory {
     }
 }
 
-/// Runs what may wait without the interpreter's lock, which this thread may have.
+/// Runs something that may block, releasing the interpreter's lock if this thread holds it.
 pub fn without_lock(f: impl FnOnce() + Send) {
     let mut f = Some(f);
-    // Where the interpreter ends, there is no lock any more.
+    // During interpreter shutdown, the lock can no longer be taken.
     Python::try_attach(|py| {
         if let Some(f) = f.take() {
             py.detach(f);
@@ -124,17 +124,17 @@ pub fn without_lock(f: impl FnOnce() + Send) {
     }
 }
 
-/// Memory of another library's allocator, which knows the stream that it is used on.
+/// Memory from another library's allocator, ordered with the stream that it is used on.
 pub struct LentMemory(ptr::NonNull<Versioned>);
 
-// SAFETY: the library that lends it may be told its end by any thread.
+// SAFETY: any thread may release memory to the library that lent it.
 unsafe impl Send for LentMemory {}
 
 impl LentMemory {
-    /// So many bytes on a device.
+    /// Allocates bytes on a device.
     ///
     /// # Safety
-    /// The allocator is of a table that lives as long as the process.
+    /// The allocator belongs to a table that lives as long as the process.
     pub unsafe fn new(allocator: Allocator, size: usize, place: Place) -> Result<Self, Failure> {
         let (shape, strides) = ([i64::try_from(size).map_err(|_| Failure::Memory(size))?], [1]);
         let mut prototype = Tensor {
@@ -147,7 +147,7 @@ impl LentMemory {
             byte_offset: 0,
         };
         let (mut lent, mut said) = (ptr::null_mut::<Versioned>(), String::new());
-        // SAFETY: the prototype and the output are valid, and the function's words go to a text that lives as long as the call.
+        // SAFETY: the prototype and the output are valid, and the error goes to a string that outlives the call.
         let status =
             unsafe { allocator(&raw mut prototype, &raw mut lent, (&raw mut said).cast(), keep_words) };
         match ptr::NonNull::new(lent) {
@@ -168,30 +168,30 @@ impl LentMemory {
 
 impl Drop for LentMemory {
     fn drop(&mut self) {
-        // SAFETY: it is given back once.
+        // SAFETY: it is released once.
         unsafe { dlpack::end(self.0) };
     }
 }
 
-/// Keeps what an allocator says of its failure.
+/// Stores an allocator's error message.
 unsafe extern "C" fn keep_words(said: *mut c_void, _kind: *const c_char, words: *const c_char) {
     if words.is_null() {
         return;
     }
-    // SAFETY: the context is the text of the call, and the words end with a NUL.
+    // SAFETY: the context is the call's string, and the message ends with a NUL.
     unsafe { *said.cast::<String>() = std::ffi::CStr::from_ptr(words).to_string_lossy().into_owned() };
 }
 
-/// A workspace in the memory of a GPU, for one execution after the other.
+/// A workspace in GPU memory, for one execution after the other.
 pub struct DeviceWorkspace {
     memory: DeviceMemory,
     /// Happens when the last execution is done.
     event: Event,
-    /// The stream of the last execution; none before the first. It may have ended, and another be where it was.
+    /// The stream of the last execution, if any. It may have been destroyed, and its address reused.
     last: Option<Stream>,
 }
 
-// SAFETY: an event is a name that any thread may use.
+// SAFETY: any thread may use an event.
 unsafe impl Send for DeviceWorkspace {}
 
 impl DeviceWorkspace {
@@ -208,12 +208,12 @@ impl DeviceWorkspace {
 
 impl Drop for DeviceWorkspace {
     fn drop(&mut self) {
-        // SAFETY: the event is this object's own.
+        // SAFETY: the event belongs to this object.
         unsafe { self.memory.gpu.destroy_event(self.event) };
     }
 }
 
-/// What an execution works in.
+/// The workspace of an execution.
 pub enum Workspace {
     None,
     Host(HostMemory),
@@ -221,7 +221,7 @@ pub enum Workspace {
 }
 
 impl Workspace {
-    /// So many bytes; nothing is allocated for 0.
+    /// Allocates bytes; nothing for 0.
     ///
     /// # Safety
     /// The stream is a default stream or alive.
@@ -234,7 +234,7 @@ impl Workspace {
         })
     }
 
-    /// Where it is.
+    /// The address.
     pub fn address(&self) -> *mut c_void {
         match self {
             Self::None => ptr::null_mut(),
@@ -251,21 +251,21 @@ impl Workspace {
         }
     }
 
-    /// Has a stream wait until the last execution is done, which costs nothing on the stream of that.
+    /// Makes a stream wait for the last execution, which costs nothing if that was on the same stream.
     ///
     /// # Safety
     /// The stream is alive.
     pub unsafe fn begin(&self, stream: Stream) -> Result<(), Failure> {
         match self {
             Self::Device(of) if of.last.is_some() => {
-                // SAFETY: the stream is alive, as this function requires; the event is the workspace's own.
+                // SAFETY: the stream is alive, as this function requires; the event belongs to the workspace.
                 Ok(unsafe { of.memory.gpu.wait_for(stream.raw(), of.event) }?)
             }
             _ => Ok(()),
         }
     }
 
-    /// Notes that an execution was queued on a stream.
+    /// Records that an execution was queued on a stream.
     ///
     /// # Safety
     /// The stream is alive.
@@ -279,13 +279,13 @@ impl Workspace {
         Ok(())
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 }
 
-/// Where memory is that another library lent for one execution.
+/// The address of memory that another library lent for one execution.
 pub fn address_of(lent: Option<&LentMemory>) -> Option<*mut c_void> {
     lent.map(LentMemory::address)
 }

@@ -1,4 +1,4 @@
-//! Plans, executed with memory at given addresses.
+//! Executing plans with memory at given addresses.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -21,28 +21,28 @@ use crate::session::Session;
 use crate::spec::Spec;
 use crate::view::Guard;
 
-/// Where an array lies, once one is given.
+/// The address of an array, once one is given.
 pub type Address = Option<*mut c_void>;
 
-/// Memory bound to a plan, kept for the next execution.
+/// A variant pack and workspace, kept for the next execution.
 struct Prepared {
     pointers: Vec<Address>,
-    /// What the pack has of the workspace, the plan's own or a lent one.
+    /// The workspace address in the pack: the plan's own or lent memory.
     workspace_at: *mut c_void,
     pack: Option<VariantPack>,
     workspace: Workspace,
 }
 
-// SAFETY: the addresses are compared, and used only through the pack of an execution whose arrays are there.
+// SAFETY: the addresses are compared, and used only through the pack of an execution whose arrays are alive.
 unsafe impl Send for Prepared {}
 
-/// How many workspaces a plan keeps in the memory of a GPU before streams share them.
+/// The number of GPU workspaces of a plan before streams share them.
 const MOST_WORKSPACES: usize = 32;
 
-/// An execution plan: an engine's own, for one graph, on one device.
+/// An execution plan of one engine, for one graph, on one device.
 #[pyclass(frozen, module = "hipdnn._native")]
 pub struct Plan {
-    /// None of a graph that has nothing to compute.
+    /// None if the graph has nothing to compute.
     plan: ManuallyDrop<Option<ExecutionPlan>>,
     session: Arc<Session>,
     pub tensors: Vec<Spec>,
@@ -52,7 +52,7 @@ pub struct Plan {
     /// How long executions take.
     pace: Pace,
     free: Lock<Vec<Prepared>>,
-    /// Whether an execution became part of a captured graph, which may run at any time.
+    /// Whether an execution was captured into a graph, which may run at any time.
     is_captured: AtomicBool,
 }
 
@@ -60,20 +60,20 @@ impl Drop for Plan {
     fn drop(&mut self) {
         // SAFETY: nothing uses it any more.
         let plan = unsafe { ManuallyDrop::take(&mut self.plan) };
-        // What the engine has of a GPU's memory is freed with it.
+        // The engine's GPU memory is freed with it, which may block.
         without_lock(|| drop(plan));
     }
 }
 
-/// Where an execution goes, and what it works in.
+/// The stream and workspace of an execution.
 struct Work {
     place: Place,
     stream: Stream,
     is_captured: bool,
     lent: Option<LentMemory>,
-    /// Whether somebody wants to know when it is done.
+    /// Whether the caller needs to know when it is done.
     is_marked: bool,
-    /// Happens then.
+    /// The event for that.
     mark: Option<Mark>,
 }
 
@@ -100,7 +100,7 @@ impl Plan {
         Ok(Self { plan, session, tensors, place, workspace_size, engine, pace, free, is_captured })
     }
 
-    /// Binds memory, or takes what was bound to the same.
+    /// Binds memory to a pack, reusing one that is bound to the same.
     ///
     /// # Safety
     /// The stream of the work is alive, and its device was entered.
@@ -128,9 +128,9 @@ impl Plan {
         Ok(prepared)
     }
 
-    /// What an execution left that this one may use.
+    /// Takes the pack and workspace of an earlier execution that this one may use.
     fn take(&self, work: &Work) -> Option<Prepared> {
-        // A captured graph keeps the workspace that it was made with.
+        // A captured graph needs a workspace of its own.
         if work.is_captured && work.lent.is_none() && self.workspace_size > 0 {
             return None;
         }
@@ -139,24 +139,24 @@ impl Plan {
         let is_needed = |of: &Prepared| of.workspace.is_none() == (needed == 0);
         let at = free.iter().rposition(|of| is_needed(of) && of.workspace.is_ready(work.stream));
         let at = at.or_else(|| {
-            // Enough of them: the one that was used longest ago is waited for, on the device.
+            // At the limit, reuse the least recently used; the device waits for its last execution.
             let mut others = free.iter().enumerate().filter(|(_, of)| is_needed(of)).map(|(at, _)| at);
             others.next().filter(|_| others.count() + 1 >= MOST_WORKSPACES)
         });
         at.map(|at| free.remove(at))
     }
 
-    /// Keeps what was bound for the next execution.
+    /// Keeps the pack and workspace for the next execution.
     fn keep(&self, prepared: Prepared, work: &Work) {
         if work.is_captured && !prepared.workspace.is_none() {
-            // The graph may run for as long as the process.
+            // The captured graph may run as long as the process.
             mem::forget(prepared);
             return;
         }
         self.free.lock().push(prepared);
     }
 
-    /// Executes the plan with the memory at these addresses, on a stream that other streams have to be in order with.
+    /// Executes the plan with the memory at these addresses, on a stream ordered with other streams.
     ///
     /// # Safety
     /// The memory is that of the plan's tensors, and the streams are alive.
@@ -179,7 +179,7 @@ impl Plan {
                 let execute = |handle: &Handle| plan.execute(handle, pack);
                 self.session.execute(place, stream, work.is_captured, execute)
             });
-            // What was queued before a failure works in it as well. Memory whose end of work is not known is freed, which waits.
+            // Work queued before a failure uses the workspace, too. If its end cannot be recorded, freeing the memory waits for it.
             prepared.workspace.end(stream)?;
             self.keep(prepared, &work);
             for other in others {
@@ -193,23 +193,23 @@ impl Plan {
         Ok(work)
     }
 
-    /// The library's plan; an error where there is nothing to compute.
+    /// The library's plan; an error if there is nothing to compute.
     pub fn native(&self) -> PyResult<&ExecutionPlan> {
         let none = || Error::new_err("the graph has nothing to compute, so no engine has a plan of it");
         self.plan.as_ref().ok_or_else(none)
     }
 
-    /// Where it computes.
+    /// The place where it computes.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// Executes the plan with the memory at these addresses, in the order of its tensors, and beside the interpreter. Answers when the work
-    /// is done, where that is to be marked. What `hold` answers is kept until then where the caller is interrupted and the work goes on.
+    /// Executes the plan with the memory at these addresses, in the order of its tensors, without the interpreter's lock. If `is_marked`,
+    /// returns the event of its end. If the caller is interrupted while the work goes on, the guards of `hold` are kept until its end.
     ///
     /// # Safety
-    /// There is an address for each tensor, of memory that has its elements and is kept until the work is queued; streams are alive, and
-    /// the allocator is of an exchange table, which lives as long as the process.
+    /// Each tensor has an address, of memory with its elements that is kept until the work is queued; streams are alive, and
+    /// the allocator belongs to an exchange table, which lives as long as the process.
     pub unsafe fn queue(
         slf: &Bound<'_, Self>,
         pointers: &[Address],
@@ -222,13 +222,13 @@ impl Plan {
         let (py, plan) = (slf.py(), slf.get());
         let (place, size) = (plan.place, plan.workspace_size);
         let lent = match allocator.filter(|_| place != Place::Host) {
-            // SAFETY: the allocator is of an exchange table, which lives as long as the process.
+            // SAFETY: the allocator belongs to an exchange table, which lives as long as the process.
             Some(allocator) if size > 0 => Some(unsafe { LentMemory::new(allocator, size, place) }),
             _ => None,
         };
         let lent = lent.transpose().map_err(Failure::into_py)?;
         let work = Work::new(place, stream, lent, is_marked);
-        // SAFETY: the memory is that of the plan's tensors and the streams are alive, as this function requires; the workspace has the size that the plan asks for, and is kept as well.
+        // SAFETY: the memory is that of the plan's tensors and the streams are alive, as this function requires; the workspace has the plan's size and is kept, too.
         let work = unsafe {
             if place == Place::Host {
                 Self::on_host(slf, pointers, work, hold)
@@ -238,7 +238,7 @@ impl Plan {
             }
         }?;
         if work.is_captured && !plan.is_captured.swap(true, Ordering::Relaxed) {
-            // The graph refers to memory of the plan, and nothing says when it ends.
+            // The captured graph refers to the plan's memory, and its end cannot be observed.
             mem::forget(slf.clone().unbind());
         }
         Ok(work.mark)
@@ -247,7 +247,7 @@ impl Plan {
     /// Executes the plan on the host.
     ///
     /// # Safety
-    /// There is an address for each tensor, of memory that has its elements and stays as long as this runs and what `hold` answers lives.
+    /// Each tensor has an address, of memory with its elements that stays while this runs and while the guards of `hold` live.
     unsafe fn on_host(
         slf: &Bound<'_, Self>,
         pointers: &[Address],
@@ -259,7 +259,7 @@ impl Plan {
         let is_main = background::is_main_thread();
         if is_main && plan.pace.is_long() && plan.plan.is_some() {
             let (of_thread, addresses) = (slf.clone().unbind(), Addresses(pointers.to_vec()));
-            // SAFETY: the memory is that of the plan's tensors, and stays: this thread waits, or has it kept.
+            // SAFETY: the memory is that of the plan's tensors, and stays: this thread waits, or keeps it.
             let job = background::start(move || unsafe {
                 let (began, plan) = (Instant::now(), of_thread.get());
                 let work = Work::new(Place::Host, Stream::default(), None, false);
@@ -267,7 +267,7 @@ impl Plan {
                 plan.pace.note(began.elapsed());
                 (done, of_thread)
             });
-            // Where there can be no thread this one does it.
+            // Without a thread, execute on this one.
             if let Ok(job) = job {
                 return match background::finish(py, &job) {
                     Ok((done, _plan)) => done.map_err(Failure::into_py),
@@ -289,12 +289,12 @@ impl Plan {
     }
 }
 
-/// Addresses of arrays that are kept by whoever has them.
+/// Addresses of arrays that the caller keeps alive.
 struct Addresses<T: AsRef<[Address]>>(T);
 
-// SAFETY: numbers, until an execution uses them.
+// SAFETY: only numbers until an execution uses them.
 unsafe impl<T: AsRef<[Address]>> Send for Addresses<T> {}
-// SAFETY: a shared reference only copies the addresses, which nothing reads through before an execution.
+// SAFETY: a shared reference only copies the addresses, which are not dereferenced before an execution.
 unsafe impl<T: AsRef<[Address]>> Sync for Addresses<T> {}
 
 impl<T: AsRef<[Address]>> Addresses<T> {

@@ -1,4 +1,4 @@
-//! A library, and the handles that its threads use one after the other.
+//! A library, and its handles, which threads use one after the other.
 
 use hipdnn::{Backend, Handle};
 
@@ -6,34 +6,34 @@ use crate::device::{Place, Stream};
 use crate::error::Result;
 use crate::forks::Lock;
 
-/// A library and handles that no thread uses at the moment.
+/// A library and its idle handles.
 pub struct Session {
     pub backend: Backend,
     idle: Lock<Vec<Idle>>,
 }
 
-/// A handle that waits for work.
+/// An idle handle.
 struct Idle {
     place: Place,
-    /// The stream of its last execution; none of handles that graphs are planned with, whose stream is never set: plans refer to
-    /// them for as long as they live, and streams end.
+    /// The stream of its last execution; none for planning handles, whose stream is never set: plans refer to
+    /// them as long as they live, and streams may end earlier.
     stream: Option<Stream>,
     handle: Handle,
 }
 
-/// How many handles of a GPU keep their streams before one is given another.
+/// The number of GPU handles that keep their streams before one gets another.
 const MOST_STREAMS: usize = 8;
 
 impl Session {
-    /// Runs `f` with a handle of its own that plans for a device.
+    /// Runs `f` with an exclusive handle that plans for a device.
     pub fn plan<R>(&self, place: Place, f: impl FnOnce(&Handle) -> hipdnn::Result<R>) -> Result<R> {
         let _entered = place.enter(Stream::default())?;
         // SAFETY: no stream is set.
         Ok(unsafe { self.with(place, None, MOST_STREAMS, f) }?)
     }
 
-    /// Runs `f` with a handle of its own that executes on a stream, whose device has been entered. While the stream is captured, a handle
-    /// of another stream does as well: engines may allocate for a new one, which ends captures.
+    /// Runs `f` with an exclusive handle that executes on a stream, whose device was entered. During capture, a handle
+    /// of another stream is reused: engines may allocate for a new one, which would end the capture.
     ///
     /// # Safety
     /// The stream is a default stream or alive.
@@ -44,7 +44,7 @@ impl Session {
         is_captured: bool,
         f: impl FnOnce(&Handle) -> hipdnn::Result<R>,
     ) -> hipdnn::Result<R> {
-        // Host memory has no streams, and one kind of handle.
+        // Host handles have no stream.
         let stream = (place != Place::Host).then_some(stream);
         // SAFETY: the stream is a default stream or alive, as this function requires.
         unsafe { self.with(place, stream, if is_captured { 1 } else { MOST_STREAMS }, f) }
@@ -75,7 +75,7 @@ impl Session {
         result
     }
 
-    /// The handle with this stream that was used last, or one with another where there are at least as many.
+    /// The last used handle with this stream, or one with another stream if there are at least this many.
     fn take(&self, place: Place, stream: Option<Stream>, most: usize) -> Option<Idle> {
         let mut idle = self.idle.lock();
         let at = idle.iter().rposition(|of| of.place == place && of.stream == stream).or_else(|| {

@@ -1,4 +1,4 @@
-//! What memory is bound to.
+//! The tensors that memory is bound to.
 
 use pyo3::prelude::*;
 
@@ -25,16 +25,16 @@ pub struct Spec {
     /// Whether the graph writes it.
     #[pyo3(item)]
     pub is_output: bool,
-    /// Whether it is a number that executions read on the host, wherever the others lie.
+    /// Whether it is a number read on the host, whatever the device of the others.
     #[pyo3(item)]
     pub is_pass_by_value: bool,
-    /// Whether the library was told of it: not of tensors without elements, and those that only nodes read which compute nothing.
+    /// Whether the library knows it: not if it has no elements, or only nodes without results read it.
     #[pyo3(item)]
     pub is_used: bool,
 }
 
 impl Spec {
-    /// How it is called in messages.
+    /// Its name in messages.
     pub fn label(&self) -> String {
         if self.name.is_empty() { format!("tensor {}", self.uid) } else { format!("tensor {:?}", self.name) }
     }
@@ -44,12 +44,12 @@ impl Spec {
         self.dims.contains(&0)
     }
 
-    /// Dimensions and strides that say where elements lie: those of more than one element.
+    /// Dimensions and strides that matter for the layout: those of more than one element.
     fn steps(&self) -> impl Iterator<Item = (i64, i64)> {
         self.dims.iter().copied().zip(self.strides.iter().copied()).filter(|(dim, _)| *dim != 1)
     }
 
-    /// Whether its elements are smaller than a byte, or have no array type of their own in most programs.
+    /// Whether its elements are smaller than a byte, or most array libraries lack their type.
     fn takes_bytes(&self) -> Option<i64> {
         match self.data_type.as_str() {
             "fp4_e2m1" | "int4" => Some(4),
@@ -58,7 +58,7 @@ impl Spec {
         }
     }
 
-    /// Raises an error unless an array has the tensor's elements.
+    /// Raises an error unless an array matches the tensor.
     pub fn check(&self, view: &View) -> PyResult<()> {
         let wrong = |what: String| Err(ArrayError::new_err(format!("{}: {what}", self.label())));
         if self.is_output && view.read_only {
@@ -93,7 +93,7 @@ impl Spec {
             }
             return Ok(());
         }
-        // Bytes stand for 8-bit numbers, which not every library has.
+        // Bytes represent 8-bit types that some libraries lack.
         let same = view.data_type == self.data_type
             || (view.data_type == "uint8" && self.data_type.starts_with("fp8"));
         if !same {
@@ -112,7 +112,7 @@ impl Spec {
         Ok(())
     }
 
-    /// Whose memory an array is in; an error where no engine computes there.
+    /// The place of an array; an error if no engine computes there.
     pub fn place(&self, view: &View) -> PyResult<Place> {
         let place = view.place().filter(|place| !self.is_pass_by_value || *place == Place::Host);
         place.ok_or_else(|| {

@@ -8,16 +8,16 @@ use pyo3::prelude::*;
 
 use crate::dlpack::Tensor;
 
-/// Offsets into storage lie below, as does some memory; most memory lies above.
+/// Offsets into storage, and some memory, are below; most memory is above.
 const MOST_OFFSET: usize = 1 << 40;
 
-/// Whether there can be memory at an address.
+/// Whether memory can be at an address.
 pub fn has_memory(address: usize) -> bool {
-    // What Linux lets no process map.
+    // Linux does not map lower addresses.
     address >= 1 << 16
 }
 
-/// Where a described array begins; null of a tensor whose storage PyTorch gave up, which says its offset from 0.
+/// The address of a described array; null if PyTorch freed its storage, whose tensors then report their offset from 0.
 pub fn address(array: &Bound<'_, PyAny>, tensor: &Tensor) -> PyResult<*mut c_void> {
     let data = tensor.data.wrapping_byte_add(usize::try_from(tensor.byte_offset).unwrap_or(0));
     if data.addr() >= MOST_OFFSET {

@@ -1,4 +1,4 @@
-//! The stream that an execution goes to: the program's, or found out from its arrays.
+//! The stream of an execution: the program's choice, or determined by its arrays.
 
 use std::cell::Cell;
 
@@ -12,11 +12,11 @@ use crate::dlpack::Exchange;
 use crate::error::{Error, Failure};
 
 thread_local! {
-    /// The stream that the program named for executions of this thread.
+    /// The stream set by the program for executions of this thread.
     static NAMED: Cell<Option<Stream>> = const { Cell::new(None) };
 }
 
-/// Calls a function, whose executions on GPUs go to the stream at this address.
+/// Calls a function whose executions on GPUs use the stream at this address.
 #[pyfunction]
 #[pyo3(signature = (stream, function, *args))]
 pub fn on_stream<'py>(
@@ -30,12 +30,12 @@ pub fn on_stream<'py>(
     result
 }
 
-/// An execution, as arrays are told of it: its stream, once one of them has settled it.
+/// An execution as seen by arrays: its stream, once an array has settled it.
 pub struct Consumer {
     stream: Option<Stream>,
-    /// The one that the program named.
+    /// The stream set by the program.
     named: Option<Stream>,
-    /// Where the exchange functions lie that were asked for their stream last, with the place and the answer.
+    /// The exchange functions that were last asked for their stream, with the place and the answer.
     asked: Option<(usize, Place, Stream)>,
 }
 
@@ -51,11 +51,11 @@ impl Consumer {
         self.stream.unwrap_or_default()
     }
 
-    /// The execution's stream: what was settled before, else the one that the program named, else the one that this array's producer
-    /// works on, else that of a library which has been imported.
+    /// Settles the execution's stream: the one settled before, else the program's, else the stream of this array's producer,
+    /// else that of an imported library.
     pub fn settle(&mut self, py: Python<'_>, place: Place, producer: Option<Stream>) -> PyResult<Stream> {
         if let (None, Some(named)) = (self.stream, self.named) {
-            // SAFETY: the program vouches for the stream that it names.
+            // SAFETY: the program guarantees the stream that it set.
             unsafe { expect_of(named, place) }?;
             self.stream = Some(named);
         }
@@ -67,7 +67,7 @@ impl Consumer {
         Ok(stream)
     }
 
-    /// The current stream of the library that has the exchange functions; none where it cannot say.
+    /// The current stream of the library with these exchange functions, if it can tell.
     pub fn of_exchange(&mut self, py: Python<'_>, exchange: &Exchange, place: Place) -> Option<Stream> {
         let address = std::ptr::from_ref(exchange).addr();
         match self.asked {
@@ -77,7 +77,7 @@ impl Consumer {
                 // SAFETY: the output is valid.
                 let status = unsafe { exchange.stream?(device.kind, device.id, &raw mut raw) };
                 if status != 0 {
-                    // The function has raised an error, which must not surface later.
+                    // The function has raised an error; clear it, so that it does not surface later.
                     drop(PyErr::take(py));
                     return None;
                 }
@@ -89,7 +89,7 @@ impl Consumer {
     }
 }
 
-/// Raises an error where a stream is another device's.
+/// Raises an error if a stream belongs to another device.
 ///
 /// # Safety
 /// The stream is a default stream or alive.
@@ -97,7 +97,7 @@ unsafe fn expect_of(stream: Stream, place: Place) -> PyResult<()> {
     if stream.is_default() {
         return Ok(());
     }
-    // SAFETY: the stream is a default stream or alive, as this function requires; the stream says the device itself.
+    // SAFETY: the stream is a default stream or alive, as this function requires; the stream determines the device.
     match unsafe { place.gpu(stream) }.map_err(Failure::into_py)? {
         Some(Gpu::Cuda(device)) if Place::Cuda(device.number) != place => Err(Error::new_err(format!(
             "handle: the stream {stream} is of {}, but the arrays are in {place}, expected one device",
@@ -107,7 +107,7 @@ unsafe fn expect_of(stream: Stream, place: Place) -> PyResult<()> {
     }
 }
 
-/// The current stream of the library that an array is of, as far as it is known here: PyTorch and CuPy.
+/// The current stream of an array's library, for PyTorch and CuPy.
 pub fn of_array(array: &Bound<'_, PyAny>, place: Place) -> PyResult<Option<Stream>> {
     let py = array.py();
     let module: String = match array.get_type().getattr_opt(intern!(py, "__module__"))? {
@@ -121,7 +121,7 @@ pub fn of_array(array: &Bound<'_, PyAny>, place: Place) -> PyResult<Option<Strea
     }
 }
 
-/// The current stream of a library that works on GPUs and was imported.
+/// The current stream of an imported library for GPUs.
 pub fn of_imported(py: Python<'_>, place: Place) -> PyResult<Option<Stream>> {
     match of_torch(py, place)? {
         None => of_cupy(py, place),
@@ -134,11 +134,11 @@ fn imported<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAn
     modules.call_method1(intern!(py, "get"), (name,)).map(|module| (!module.is_none()).then_some(module))
 }
 
-/// PyTorch's, if it has begun to use the GPU.
+/// PyTorch's, if it has initialized the GPU.
 fn of_torch(py: Python<'_>, place: Place) -> PyResult<Option<Stream>> {
     let Some(torch) = imported(py, "torch")? else { return Ok(None) };
     let cuda = torch.getattr(intern!(py, "cuda"))?;
-    // PyTorch calls AMD's devices so, too.
+    // PyTorch calls AMD's devices "cuda", too.
     let is_amd = !torch.getattr(intern!(py, "version"))?.getattr(intern!(py, "hip"))?.is_none();
     if is_amd != matches!(place, Place::Rocm(_))
         || !cuda.call_method0(intern!(py, "is_initialized"))?.is_truthy()?
@@ -154,7 +154,7 @@ fn of_cupy(py: Python<'_>, place: Place) -> PyResult<Option<Stream>> {
     let Some(cupy) = imported(py, "cupy")? else { return Ok(None) };
     let current = cupy.getattr(intern!(py, "cuda"))?.getattr(intern!(py, "get_current_stream"))?;
     let stream = match current.call1((place.device().id,)) {
-        // Older versions answer for the current device.
+        // Older versions only answer for the current device.
         Err(error) if error.is_instance_of::<pyo3::exceptions::PyTypeError>(py) => current.call0()?,
         result => result?,
     };

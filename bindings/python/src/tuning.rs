@@ -1,4 +1,4 @@
-//! Searches for the fastest engine and knobs, measured by functions of Python's.
+//! Searches for the fastest engine and knobs, measured by Python functions.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use pyo3::prelude::*;
 
 use crate::error::Error;
 
-/// An engine's id, and its knobs as they are set.
+/// An engine's id, and its knob settings.
 type Chosen = (i64, Vec<(String, Py<PyAny>)>);
 
-/// A trial: the configuration, milliseconds of an execution, runs, when it was tried, and why it failed.
+/// A trial: the configuration, milliseconds per execution, runs, when it was tried, and why it failed.
 type Tried = (Chosen, Option<f64>, usize, f64, Option<String>);
 
-/// All trials, the places of those that were measured, best first, and how many times as fast the first is as the default choice.
+/// All trials, the indices of those measured, best first, and the speedup of the first over the default choice.
 pub type Answer = (Vec<Tried>, Vec<usize>, f64);
 
-/// What is to be searched for.
+/// The settings of a search.
 pub struct Wish {
     /// The name of the strategy.
     pub strategy: String,
-    /// The seconds that it may take.
+    /// The most seconds that it may take.
     pub budget: f64,
-    /// How many values of a knob are tried; 1 leaves all knobs as they are.
+    /// The number of values tried per knob; 1 leaves all knobs at their defaults.
     pub values: usize,
     /// The engines.
     pub engines: Vec<i64>,
 }
 
-/// Plans, executes and shows by functions of Python's. The first exception that is not an engine's ends the search.
+/// Plans, executes and reports by Python functions. The first exception that is not an engine's ends the search.
 struct Functions<'py> {
     py: Python<'py>,
     prepare: Bound<'py, PyAny>,
@@ -54,7 +54,7 @@ fn chosen(py: Python<'_>, configuration: &Configuration) -> PyResult<Chosen> {
 }
 
 impl<'py> Functions<'py> {
-    /// What a function answered; its error as words, where another configuration may do.
+    /// A function's result; its error as text if another configuration may succeed.
     fn keep<T>(&mut self, answer: PyResult<T>) -> Result<T, String> {
         answer.map_err(|error| {
             let words = error.to_string();
@@ -96,7 +96,7 @@ impl<'py> Target for Functions<'py> {
     }
 }
 
-/// Searches, hands the ranking to the library, and keeps what is best with its knobs.
+/// Searches, passes the ranking to the library, and stores the best engine with its knobs.
 pub fn tune(
     py: Python<'_>,
     handle: &Handle,
@@ -148,7 +148,7 @@ pub fn tune(
     }
     shown?;
     let Ok(tuned) = tuned else { return Ok((Vec::new(), Vec::new(), 1.0)) };
-    // Of engines that failed nothing is known. A library that keeps no rankings plans as before.
+    // Nothing is known of engines that failed. A library that keeps no rankings plans as before.
     let measured = |id: &i64| {
         let own = Configuration::of(*id);
         tuned.trials.iter().any(|trial| trial.configuration == own && trial.time().is_some())
@@ -162,7 +162,7 @@ pub fn tune(
         let (own, name) =
             (ms(best).unwrap_or_default(), name.map(|engine| engine.name.as_str()).unwrap_or_default());
         let kept = store.keep(&Tuning::new(&plain, name, &best.configuration, own, default.unwrap_or(own)));
-        // The next search begins with less.
+        // If storing fails, the next search knows less.
         let _ = kept;
     }
     let tried = tuned.trials.iter().map(|trial| {

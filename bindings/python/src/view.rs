@@ -1,4 +1,4 @@
-//! What an array is, and what keeps it so: plain data, whichever protocol it came by.
+//! The view of an array and what keeps it valid: plain data, whichever protocol it came by.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute;
@@ -17,21 +17,21 @@ use crate::error::{ArrayError, because, shown};
 /// More dimensions than any tensor has.
 pub const MOST_DIMS: usize = 16;
 
-/// What an array is: where its first element lies, and how to get to the others.
+/// A view of an array: its first element, and how to reach the others.
 pub struct View {
     pub data: *mut c_void,
-    /// The type in the library's words.
+    /// The type, by the library's name.
     pub data_type: &'static str,
     pub rank: usize,
-    /// Those beyond the rank mean nothing.
+    /// Entries beyond the rank are unused.
     pub dims: [i64; MOST_DIMS],
     /// In elements.
     pub strides: [i64; MOST_DIMS],
     pub read_only: bool,
     pub device: dlpack::Device,
-    /// The stream that its producer works on, where it says so.
+    /// The stream of its producer, if known.
     pub stream: Option<Stream>,
-    /// What allocates memory of the same kind.
+    /// An allocator for memory of the same kind.
     pub allocator: Option<Allocator>,
 }
 
@@ -44,7 +44,7 @@ impl Default for View {
 }
 
 impl View {
-    /// Becomes the view of an array of so many dimensions, whose shape and strides are set next. Views are large: one is used again and again.
+    /// Resets the view for an array of this rank, whose shape and strides are set next. Views are large, so they are reused.
     pub fn begin(&mut self, data: *mut c_void, data_type: &'static str, rank: usize, device: dlpack::Device) {
         (self.data, self.data_type, self.rank, self.device) = (data, data_type, rank, device);
         (self.read_only, self.stream, self.allocator) = (false, None, None);
@@ -60,12 +60,12 @@ impl View {
         self.strides.get(..self.rank).unwrap_or_default()
     }
 
-    /// Whose memory it is in; none where no engine computes.
+    /// The place of its memory; none if no engine computes there.
     pub fn place(&self) -> Option<Place> {
         Place::of(self.device)
     }
 
-    /// Takes the strides of an array without gaps.
+    /// Sets packed strides.
     pub fn pack(&mut self) {
         let mut stride = 1_i64;
         for (to, dim) in self.strides.iter_mut().zip(self.dims).take(self.rank).rev() {
@@ -75,7 +75,7 @@ impl View {
     }
 }
 
-/// The number of an array's dimensions, where there is room for so many.
+/// The rank of an array, if it is small enough.
 pub fn rank(rank: i64, name: &dyn Fn() -> String) -> PyResult<usize> {
     usize::try_from(rank).ok().filter(|rank| *rank <= MOST_DIMS).ok_or_else(|| {
         ArrayError::new_err(format!(
@@ -96,8 +96,8 @@ pub fn elements(bytes: i64, size: i64, name: &dyn Fn() -> String) -> PyResult<i6
     Ok(bytes / size)
 }
 
-/// A shape or strides, given as any iterable of integers. Only as many are read as a tensor may have dimensions, whatever the iterable says of
-/// its length.
+/// Reads a shape or strides from any iterable of integers. Reads no more than a tensor may have dimensions, whatever length the iterable
+/// reports.
 pub struct Numbers(pub Vec<i64>);
 
 impl FromPyObject<'_, '_> for Numbers {
@@ -121,7 +121,7 @@ impl FromPyObject<'_, '_> for Numbers {
     }
 }
 
-/// What keeps an array as it is described.
+/// Keeps an array as described.
 pub enum Guard {
     /// The array itself.
     Object(Py<PyAny>),
@@ -138,15 +138,15 @@ impl Guard {
     }
 }
 
-/// A capsule of DLPack's that is used here: another consumer finds it taken, and cannot end what it describes meanwhile. Its name is given back
-/// at the end, and the capsule ends what it describes when it goes.
+/// A DLPack capsule in use: other consumers find it taken, and cannot free its content meanwhile. Its name is restored
+/// at the end, and the capsule frees its content when it is destroyed.
 pub struct Taken {
     capsule: Py<PyCapsule>,
     name: &'static CStr,
 }
 
 impl Taken {
-    /// Takes a capsule that has this name.
+    /// Takes a capsule with this name.
     pub fn new(capsule: &Bound<'_, PyCapsule>, name: &'static CStr, used: &'static CStr) -> PyResult<Self> {
         // SAFETY: the capsule is alive and the name lives as long as the process.
         if unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), used.as_ptr()) } != 0 {
@@ -158,7 +158,7 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        // Where there is no interpreter any more the tensor is kept.
+        // During interpreter shutdown, the tensor is leaked.
         Python::try_attach(|_| {
             // SAFETY: the capsule is alive and the name lives as long as the process.
             unsafe { ffi::PyCapsule_SetName(self.capsule.as_ptr(), self.name.as_ptr()) }
@@ -166,7 +166,7 @@ impl Drop for Taken {
     }
 }
 
-/// `Py_buffer`. Its layout and functions are part of Python's stable interface from 3.11 on, and were the same before.
+/// `Py_buffer`. Its layout and functions belong to Python's stable interface since 3.11, and were the same before.
 #[repr(C)]
 pub struct Buffer {
     pub buf: *mut c_void,
@@ -182,10 +182,10 @@ pub struct Buffer {
     internal: *mut c_void,
 }
 
-/// `PyBUF_STRIDES | PyBUF_FORMAT`, which read-only memory is given for as well.
+/// `PyBUF_STRIDES | PyBUF_FORMAT`, which also allows read-only memory.
 const STRIDED_WITH_FORMAT: c_int = 0x0010 | 0x0008 | 0x0004;
 
-/// Functions that `python3.dll` has from 3.11 on, and the library of each version before: looked for in the interpreter itself.
+/// Functions that `python3.dll` exports only since 3.11, and each version's own library before: looked up in the interpreter itself.
 pub struct Functions {
     check: unsafe extern "C" fn(*mut ffi::PyObject) -> c_int,
     get: unsafe extern "C" fn(*mut ffi::PyObject, *mut Buffer, c_int) -> c_int,
@@ -215,17 +215,17 @@ impl Functions {
     }
 }
 
-/// The interpreter's functions; it stays loaded for as long as this module, which looks for them when it is imported.
+/// The interpreter's functions, looked up when this module is imported; the interpreter outlives it.
 pub fn functions() -> Option<&'static Functions> {
     static FOUND: OnceLock<Option<Functions>> = OnceLock::new();
     FOUND.get_or_init(Functions::find).as_ref()
 }
 
-// SAFETY: a buffer is released with the interpreter's lock held, whichever thread that is.
+// SAFETY: a buffer is released with the interpreter's lock held, on any thread.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Whether an array has the buffer protocol.
+    /// Whether an array supports the buffer protocol.
     pub fn is_of(array: &Bound<'_, PyAny>) -> bool {
         functions().is_some_and(|functions| {
             // SAFETY: the object is alive.
@@ -233,7 +233,7 @@ impl Buffer {
         })
     }
 
-    /// The buffer of an array, with its strides and format.
+    /// The buffer of an array, with strides and format.
     pub fn export(array: &Bound<'_, PyAny>) -> PyResult<Box<Self>> {
         let mut buffer = Box::new(Self {
             buf: ptr::null_mut(),
@@ -250,7 +250,7 @@ impl Buffer {
         });
         let functions =
             functions().ok_or_else(|| ArrayError::new_err("this Python exports no functions for buffers"))?;
-        // SAFETY: the object is alive and the output valid. What is not filled has no owner, and releasing it does nothing.
+        // SAFETY: the object is alive and the output valid. An unfilled buffer has no owner, and releasing it does nothing.
         if unsafe { (functions.get)(array.as_ptr(), &raw mut *buffer, STRIDED_WITH_FORMAT) } != 0 {
             return Err(PyErr::fetch(array.py()));
         }
@@ -260,10 +260,10 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // Guards are dropped where the interpreter is attached; elsewhere the array is kept rather than released without the lock.
+        // Guards are dropped with the interpreter attached; otherwise leak the array rather than release it without the lock.
         Python::try_attach(|_| {
             if let Some(functions) = functions() {
-                // SAFETY: the buffer was filled by the interpreter and is released once.
+                // SAFETY: the interpreter filled the buffer, and it is released once.
                 unsafe { (functions.release)(self) };
             }
         });

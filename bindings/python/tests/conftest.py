@@ -1,10 +1,10 @@
-"""What the tests share. They run with the installed package, or with the library in HIPDNN_BACKEND_LIBRARY_PATH."""
+"""Shared fixtures. Tests run with the installed package, or with the library in HIPDNN_BACKEND_LIBRARY_PATH."""
 
 from __future__ import annotations
 
 import os
 
-# What one test times must not choose for another; tests of what is stored name a folder.
+# Timings of one test must not choose for another; tests of stored timings name a folder.
 os.environ.setdefault("HIPDNN_PLAN_CACHE_DIR", "")
 
 import hipdnn

@@ -1,4 +1,4 @@
-"""Plans for devices that need not be here."""
+"""Plans for devices that are not present."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Arrays of any kind, and those that do not fit: a right result or an exception, never a crash."""
+"""Arrays of any kind, and unfit ones: a right result or an exception, never a crash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def graph():
 
 
 def arrays(graph, **other):
-    """An array for each tensor, some of them others."""
+    """An array for each tensor, with some replaced."""
     usual = {"x": np.arange(6, dtype=F32).reshape(2, 3), "y": np.ones((2, 3), F32), "z": np.zeros((2, 3), F32)}
     return {getattr(graph, name): array for name, array in {**usual, **other}.items()}
 
@@ -40,7 +40,7 @@ def test_tensors_are_named_by_uid_as_well(graph):
 
 
 class Versioned:
-    """An array that has nothing but DLPack."""
+    """An array that has only DLPack."""
 
     def __init__(self, array, versioned=True):
         self.array, self.versioned, self.calls = array, versioned, []
@@ -69,7 +69,7 @@ def test_what_has_the_buffer_protocol(graph):
     result = standard.array("f", [0, 0, 0, 0])
     flat.execute({x: standard.array("f", [1, 2, 3, 4]), y: memoryview(result)})
     assert list(result) == [-1, -2, -3, -4]
-    # What is lent to an execution is given back after it.
+    # Arrays lent to an execution are released after it.
     result.append(5)
 
 
@@ -126,7 +126,7 @@ class Raising:
 
 
 class Liar:
-    """One whose interface is no such thing."""
+    """An array with a broken interface."""
 
     def __init__(self, **interface):
         self.__cuda_array_interface__ = interface
@@ -152,10 +152,10 @@ class Liar:
         ("z", read_only(), "read-only"),
         ("z", Versioned(np.ones((3, 2), F32)), "shape [3, 2]"),
         ("x", np.ones((1,) * 17, F32), "dimensions"),
-        ("x", [[1.0, 2.0, 3.0]] * 2, "is no array"),
-        ("x", None, "is no array"),
-        ("x", 3.0, "is no array"),
-        ("x", "text", "is no array"),
+        ("x", [[1.0, 2.0, 3.0]] * 2, "is not an array"),
+        ("x", None, "is not an array"),
+        ("x", 3.0, "is not an array"),
+        ("x", "text", "is not an array"),
         ("x", b"bytes", "type uint8, expected float"),
         ("x", Broken(), "expected a capsule"),
         ("x", Raising(), "gone"),
@@ -168,7 +168,7 @@ def test_what_does_not_fit_is_told(graph, name, wrong, words):
     with pytest.raises((hipdnn.Error, TypeError, ValueError)) as told:
         graph.execute(arrays(graph, **{name: wrong}))
     assert words in str(told.value)
-    # Nothing is left behind: the graph works on.
+    # Nothing is left behind: the graph still works.
     of = arrays(graph)
     graph.execute(of)
     assert of[graph.z][0, 0] == 1
@@ -202,7 +202,7 @@ def test_a_result_may_not_lie_over_an_operand(engine):
     ):
         graph.execute({a: x, b: w, c: x})
     assert (x == kept).all()
-    # Operands may be one array, and results lie between each other's rows.
+    # Operands may be one array, and results may be interleaved row by row.
     rows = np.zeros((2, 64, 64), F32)
     graph.execute({a: x, b: x, c: rows[:1]})
     assert np.allclose(rows[0], x[0] @ x[0], rtol=1e-5)

@@ -1,4 +1,4 @@
-"""What arrays, keys and streams are asked may be Python code, which does anything to anything: an error or a right result, never a panic."""
+"""Reading arrays, keys and streams may run any Python code: an error or a right result, never a panic."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ F32 = np.float32
 
 
 class Interrupt(BaseException):
-    """As KeyboardInterrupt: no Exception, so nothing may stand for it."""
+    """Like KeyboardInterrupt not an Exception, so nothing may replace it."""
 
 
 class Array:
-    """An array by DLPack that does something first, each time that it is asked."""
+    """A DLPack array that does something first, each time it is read."""
 
     def __init__(self, array, act, at=("__dlpack__",)):
         self.array, self.act, self.at = array, act, at
@@ -46,7 +46,7 @@ class Interface:
 
 
 class Index:
-    """An integer that does something when it is asked which."""
+    """An integer that does something when its value is read."""
 
     def __init__(self, value, act):
         self.value, self.act = value, act
@@ -71,7 +71,7 @@ def graph():
 
 
 def changes(given, x):
-    """What a callback may do to the dictionary of an execution."""
+    """Changes that a callback may make to the dictionary of an execution."""
     return {
         "grows": lambda: given.update({len(given) + 10: x}),
         "shrinks": lambda: given.pop(next(reversed(given)), None),
@@ -90,7 +90,7 @@ def test_the_dictionary_changes_while_arrays_are_asked(graph, what, at):
         given = {}
         array = Array(x, changes(given, x)[what], (at,))
         given.update({graph.x: array, graph.y: y} if first else {graph.y: y, graph.x: array})
-        # What was given when it began is computed.
+        # The arrays given at the beginning are used.
         y[:] = 0
         graph.execute(given)
         np.testing.assert_array_equal(y, -x)
@@ -124,7 +124,7 @@ def test_errors_of_arrays_are_told(graph, error):
 
 
 @pytest.mark.parametrize("error", [Interrupt(), KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
-def test_what_is_no_exception_is_passed_on(graph, error):
+def test_base_exceptions_are_passed_on(graph, error):
     x = np.zeros(6, F32)
     given = [
         {graph.x: Array(x, raising(error), ("__dlpack__",)), graph.y: x},
@@ -199,12 +199,12 @@ def test_sequences_that_lie_about_their_length_are_read_in_part():
 def test_wrong_devices_are_told(graph, answer):
     x = Array(np.zeros(6, F32), lambda: None)
     type_ = type("Wrong", (Array,), {"__dlpack_device__": lambda self: answer})
-    with pytest.raises(hipdnn.ArrayError, match="__dlpack_device__ answered .*, expected kind and number"):
+    with pytest.raises(hipdnn.ArrayError, match="__dlpack_device__ returned .*, expected kind and number"):
         graph.execute({graph.x: type_(x.array, x.act), graph.y: np.zeros(6, F32)})
 
 
 def test_a_capsule_that_is_handed_on_meanwhile_is_kept(graph):
-    """An array whose capsule another consumer takes, and ends, while the array is asked for more."""
+    """An array whose capsule another consumer takes and frees while the array is still being read."""
     x, y = np.arange(6, dtype=F32), np.zeros(6, F32)
 
     class HandsOn:
@@ -235,7 +235,7 @@ def test_a_capsule_that_is_handed_on_meanwhile_is_kept(graph):
     graph.execute({a: array, b: y})
     np.testing.assert_array_equal(y, -gaps)
     assert array.refused >= 1
-    # Afterwards it is as it was.
+    # Afterwards it is unchanged.
     np.testing.assert_array_equal(np.from_dlpack(array), gaps)
 
 
@@ -331,7 +331,7 @@ def test_errors_of_streams_are_passed_on():
 @pytest.mark.parametrize("handle", [None, 0, "handle", object()])
 def test_wrong_handles_are_told(handle):
     for call in (lambda: hipdnn.set_stream(handle=handle, stream=0), lambda: hipdnn.get_stream(handle)):
-        with pytest.raises(hipdnn.ArgumentError, match="handle: is .*, expected what create_handle answered"):
+        with pytest.raises(hipdnn.ArgumentError, match="handle: is .*, expected a handle from create_handle"):
             call()
 
 

@@ -1,4 +1,4 @@
-"""Arrays on a GPU of NVIDIA's: zero copy, on their stream, never a crash. Left out without a GPU."""
+"""Arrays on an NVIDIA GPU: zero copy, on their stream, never a crash. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_methods(name, dtype, layout):
 
 
 class ByDlpack:
-    """An array that has nothing but DLPack."""
+    """An array that has only DLPack."""
 
     def __init__(self, array, versioned=True):
         self.array, self.versioned, self.streams = array, versioned, []
@@ -64,7 +64,7 @@ class ByDlpack:
 
 
 class ByInterface:
-    """An array that has nothing but the interface of CUDA."""
+    """An array that has only CUDA's interface."""
 
     def __init__(self, array, **other):
         self.array, self.other = array, other
@@ -117,7 +117,7 @@ def test_work_goes_to_the_stream_of_a_handle():
     with torch.cuda.stream(side):
         torch.cuda._sleep(200_000_000)
     graph.execute(of, handle=handle)
-    # What PyTorch does with the array afterwards waits for it.
+    # PyTorch's later work on the array waits for it.
     result, after = of[y].clone(), torch.cuda.Event()
     after.record()
     assert not side.query() and not after.query()
@@ -146,7 +146,7 @@ def test_results_are_of_the_inputs_library():
     again = torch.from_dlpack(other)
     assert again.data_ptr() == other.__cuda_array_interface__["data"][0]
     torch.testing.assert_close(again, got)
-    # It is an input as well, and what took it over keeps its memory.
+    # It is also an input, and its consumer keeps its memory.
     torch.testing.assert_close(torch.from_dlpack(graph(other, other)), 3 * got)
     del other
     gc.collect()
@@ -277,7 +277,7 @@ def test_read_only_and_freed_arrays():
     address = of[y].data_ptr()
     with pytest.raises(hipdnn.ArrayError, match="read-only"):
         graph.execute({**of, y: Liar(data=(address, True))})
-    # Memory that went back to the driver is refused, not followed.
+    # Memory returned to the driver is refused, not accessed.
     gone = torch.empty(64 << 20, device=DEVICE)
     address = gone.data_ptr()
     del gone
@@ -306,7 +306,7 @@ def test_work_is_queued_on_the_current_stream():
     side.wait_stream(torch.cuda.current_stream())
     began, slept = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     with torch.cuda.stream(side):
-        # Whatever the first call makes is there before the others are timed.
+        # The first call creates what it needs before the others are timed.
         graph.execute(of)
         slow(1)
         of[x].fill_(5)
@@ -319,7 +319,7 @@ def test_work_is_queued_on_the_current_stream():
         started = time.perf_counter()
         graph.execute(of)
         took = 1000 * (time.perf_counter() - started)
-        # How long the sleep lasts depends on the clock: what counts is whether the call returned within it.
+        # How long the sleep lasts depends on the clock: the call must only return before its end.
         was_asleep = not slept.query()
         result = of[y] + 0
     side.synchronize()
@@ -344,14 +344,14 @@ def test_arrays_of_several_streams_are_in_order():
         graph.execute({x: of[x], b: ByInterface(of[b], version=3, stream=second.cuda_stream), y: of[y]})
         result = of[y] + 0
     with torch.cuda.stream(second):
-        # What was read is not overwritten before.
+        # The input is not overwritten before it was read.
         of[b].fill_(100)
     torch.cuda.synchronize()
     assert (result == 11).all()
 
 
 def test_several_streams_share_a_plan():
-    # Large enough for a workspace from the caller.
+    # Large enough to need a workspace from the caller.
     graph = hipdnn.Graph(io_data_type=torch.bfloat16)
     shape = (1, 2048, 2048)
     a, b = graph.tensor(shape), graph.tensor(shape)
@@ -392,7 +392,7 @@ def test_executions_are_captured(wrap):
     for value in (1.0, 2.0, 3.0):
         of[x].fill_(value)
         and_of[r].fill_(torch.nan)
-        # Others take memory between.
+        # Others allocate memory in between.
         others = [numbers(1 << 20) for _ in range(8)]
         captured.replay()
         torch.testing.assert_close(of[y], 2 * value + of[b])

@@ -1,4 +1,4 @@
-"""`hipdnn.torch` with tensors on a GPU of NVIDIA's. Left out without a GPU."""
+"""`hipdnn.torch` with tensors on an NVIDIA GPU. Skipped without a GPU."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from test_torch_functions import CALLS, network, with_gradients  # noqa: E402
 from torch import nn  # noqa: E402
 
 TOLERANCES = {torch.float32: 2e-4, torch.float16: 3e-2, torch.bfloat16: 2e-1}
-#: What is computed here of the calls with each type.
+#: The calls computed here for each type.
 _routed: dict[str, list[str]] = {"routed": [], "passed on": []}
 
 
 def allow_tf32(products, convolutions):
-    """PyTorch's switches, which its own tests forbid to set by their names."""
+    """PyTorch's switches, whose names its own tests forbid to use."""
     torch._C._set_cublas_allow_tf32(products)
     torch._C._set_cudnn_allow_tf32(convolutions)
 
@@ -117,7 +117,7 @@ def test_tf32_is_as_pytorch_says():
         with hipdnn.torch.enable(timed=False):
             errors[allowed] = (torch.bmm(a, b) - exact).abs().max().item()
     assert errors[False] < 1e-3 < errors[True] < 1
-    # Products of float are PyTorch's.
+    # Products of float are left to PyTorch.
     assert hipdnn.torch.report()[0].passed_on == 2
     x, w = torch.randn(4, 64, 16, 16, device="cuda"), torch.randn(64, 64, 3, 3, device="cuda")
     exact = F.conv2d(x.double(), w.double())
@@ -165,7 +165,7 @@ def test_tensors_that_begin_anywhere():
 
 def test_tensors_on_several_devices_are_pytorchs_error():
     with hipdnn.torch.enable():
-        # PyTorch before 2.13 does not hand over the text of an error; it goes to standard error.
+        # PyTorch before 2.13 does not pass on an error's message; it goes to standard error.
         with pytest.raises(RuntimeError, match="device|PyTorch has logged the error"):
             F.linear(torch.ones(2, 3, device="cuda"), torch.ones(4, 3))
     assert not any(row.routed for row in hipdnn.torch.report())
@@ -187,7 +187,7 @@ def trained(mode, steps=15, dtype=None):
         model = torch.compile(model, backend=hipdnn.torch.backend)
     losses = []
     for _ in range(steps):
-        # Around the forward pass alone: autocast keeps its copies of weights until it ends.
+        # Only around the forward pass: autocast keeps its copies of weights until it ends.
         with torch.autocast("cuda", dtype, enabled=dtype is not None):
             loss = F.cross_entropy(model(x), y)
         optimizer.zero_grad()
@@ -258,10 +258,10 @@ def test_threads_on_gpus_pass_over_what_pytorch_computes_as_fast():
         assert (here(KEYS[0]), here(KEYS[1])) == (True, False)
         F.conv2d(x, w)
         assert (here(KEYS[0]), here(KEYS[1])) == (False, True)
-        # Few elements: PyTorch's as well.
+        # Few elements are left to PyTorch as well.
         F.layer_norm(x, (6, 6))
         assert not hipdnn.torch.report()
-        # A tensor of the host changes the thread back.
+        # A host tensor switches the thread back.
         F.layer_norm(torch.ones(2, 6), (6,), torch.ones(6), torch.ones(6))
         assert (here(KEYS[0]), here(KEYS[1])) == (True, False)
         F.gelu(torch.ones(2, 6))
@@ -279,7 +279,7 @@ def test_threads_whose_calls_gain_nothing_are_left_alone():
         assert here() == [False, False]
     for _ in range(40):
         with hipdnn.torch.enable():
-            # Tensors of the host come here.
+            # Host tensors come here.
             assert here() == [True, False]
             F.layer_norm(x, (6, 6))
             if here() == [False, True]:
@@ -309,10 +309,10 @@ def test_running_statistics_follow(momentum, dtype, layout):
         results.append((y, norm.running_mean, norm.running_var))
     for got, wanted in zip(results[1], results[0]):
         torch.testing.assert_close(got.float(), wanted.float(), rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
-    # They are of float whatever the images are of.
+    # They are float whatever the images' type.
     torch.testing.assert_close(results[1][1], results[0][1], rtol=1e-3, atol=1e-3)
     routed = any(row.routed for row in hipdnn.torch.report() if row.function == "native_batch_norm")
-    # Engines take images of this type; unless everything is asked for, PyTorch computes, which is as fast on GPUs.
+    # Engines take images of this type; unless everything is requested, PyTorch computes, which is as fast on GPUs.
     assert routed or dtype != torch.bfloat16, hipdnn.torch.report()
 
 

@@ -1,4 +1,4 @@
-"""What programs for cuDNN do: arrays as operands, calls by name, operations that are several here, addresses and overrides."""
+"""Programs written for cuDNN: arrays as operands, calls by name, composed operations, addresses and overrides."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_versions_and_errors():
 
 
 def test_plans_are_made_for_the_device_that_properties_describe():
-    """Properties go to another machine as text, and the saved graph comes back."""
+    """Properties travel to another machine as text, and the saved graph comes back."""
     text = cudnn.create_device_properties(0).serialize()
     properties = cudnn.create_device_properties(text)
     assert properties.serialize() == text
@@ -308,7 +308,7 @@ def test_graphs_are_for_a_gpu_where_there_is_one(monkeypatch):
     assert [tensor.get_is_pass_by_value() for tensor in third.tensors if tensor.name == "one"] == [True]
 
 
-def test_candidates_for_one_device_are_no_choice_for_another(monkeypatch):
+def test_candidates_for_one_device_are_not_used_for_another(monkeypatch):
     graph = cudnn.pygraph(io_data_type=cudnn.data_type.FLOAT)
     graph.exp(graph.tensor([2, 2])).set_output(True)
     graph.build_operation_graph()

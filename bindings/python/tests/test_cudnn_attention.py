@@ -1,4 +1,4 @@
-"""Attention as programs for cuDNN ask for it, against NumPy: functions of scores, pages, eight bits, sinks, sums; and other shapes by threads."""
+"""Attention as in programs for cuDNN, against NumPy: score functions, pages, eight bits, sinks, sums; and other shapes by threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def heads(*shape, seed=0):
 
 
 def attention(q, k, v, scale=1.0, hidden=None, sink=None):
-    """The result, the largest scores, the sums of powers below them, and the probabilities."""
+    """The result, the largest scores, the exponential sums relative to them, and the probabilities."""
     scores = np.einsum("bhid,bhjd->bhij", q.astype(float), k.astype(float)) * scale
     scores = scores if hidden is None else np.where(hidden, -np.inf, scores)
     most = scores.max(-1, keepdims=True)
@@ -36,7 +36,7 @@ LATER = ~np.tril(np.ones((5, 5), bool))
 
 
 def causal(graph, scores):
-    """A mask as cuDNN's samples write it, with comparisons of type BOOLEAN."""
+    """A mask as in cuDNN's samples, with comparisons of type BOOLEAN."""
     rows, columns = (graph.gen_index(scores, axis=axis).set_data_type(cudnn.data_type.INT32) for axis in (2, 3))
     seen = graph.cmp_ge(input=rows, comparison=columns, compute_data_type=cudnn.data_type.BOOLEAN)
     return graph.binary_select(scores, -1e30, seen.set_data_type(cudnn.data_type.BOOLEAN))
@@ -128,7 +128,7 @@ def test_eight_bits_with_scales():
     # q and k times their scales are as they are together, v a quarter.
     wanted, most, total, shares = attention(q.astype(F32), k.astype(F32), v.astype(F32) / 4, 0.25, LATER)
     np.testing.assert_allclose(results[stats], most + np.log(total), atol=1e-4)
-    # Of the result an element has 3 bits behind the first, and the shares before it were rounded as much.
+    # Elements of the result have 3 fraction bits, and the probabilities before it were rounded as much.
     assert np.abs(results[o].astype(F32) / 8 - wanted).max() < 0.07 * np.abs(wanted).max()
     np.testing.assert_allclose(results[amax_o].item(), np.abs(wanted).max(), rtol=0.05)
     np.testing.assert_allclose(results[amax_s].item(), shares.max(), rtol=0.01)

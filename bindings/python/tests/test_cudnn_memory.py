@@ -1,4 +1,4 @@
-"""Arrays as memory, as programs for cuDNN give them: `pygraph` takes of an array where it begins, and how far it reaches."""
+"""Arrays as memory, as in programs for cuDNN: `pygraph` uses only an array's address and how far it reaches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 F32 = np.float32
 B, H, S, D = 3, 2, 6, 8
 LENGTHS = np.array([4, 6, 1], np.int32)
-#: Those of tokens [token, head, number], which say nothing of the batch.
+#: Strides of tokens [token, head, number], without a batch stride.
 STRIDES = (H * D, D, H * D, 1)
 
 
@@ -25,7 +25,7 @@ def test_arrays_of_other_shapes_are_memory():
     result = np.full((3, 3, 1), -1, F32)
     graph.execute({a: first, b: second, c: result})
     np.testing.assert_array_equal(result.ravel(), [*range(0, 12, 2), -1, -1, -1])
-    # As large elements, too: what the bytes say is what the tensor's type says.
+    # Any type with elements as large, too: the tensor's type interprets the bytes.
     graph.execute({a: first.view(np.int32), b: second, c: result.view(np.int32)})
     np.testing.assert_array_equal(result.ravel()[:6], range(0, 12, 2))
 
@@ -76,7 +76,7 @@ def test_arrays_that_no_node_needs_are_left_out():
 
 
 def sequences(limit=S):
-    """Attention of sequences that lie one after the other, and what an execution binds."""
+    """Attention on ragged sequences, and what an execution binds."""
     graph = cudnn.pygraph(io_data_type="float", intermediate_data_type="float", compute_data_type="float")
     first = graph.tensor([B + 1, 1, 1, 1], data_type="int64")
     lengths = graph.tensor([B, 1, 1, 1], data_type="int32")
@@ -139,7 +139,7 @@ def gradients(lengths=None, **options):
     ds = p * (np.einsum("bhid,bhjd->bhij", do, v) - inner) * 0.5
     wanted = [ds @ k, ds.transpose(0, 1, 3, 2) @ q, -(np.exp(sink - stats) * inner).sum((0, 2), keepdims=True)]
     graph = cudnn.pygraph(io_data_type="float", intermediate_data_type="float", compute_data_type="float")
-    # What lies beyond the lengths is anything.
+    # Values beyond the lengths are arbitrary.
     garbage = np.where(inside[..., None], 0, np.nan)
     arrays = [of.astype(F32) for of in (q, k, v, o + garbage, do + garbage, stats + garbage)]
     tensors = [graph.tensor_like(array) for array in arrays]

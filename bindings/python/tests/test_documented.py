@@ -1,4 +1,4 @@
-"""What is public is described, and the stubs of the extension module name what it has."""
+"""Everything public is documented, and the stubs match the extension module."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FUNCTIONS = [of for of in PUBLIC.values() if inspect.isfunction(of)]
 
 
 def members(of):
-    """The public methods and properties of a class, but for those of Python's own."""
+    """The public methods and properties of a class, except Python's own."""
     found = {name: inspect.getattr_static(of, name) for name in dir(of) if not name.startswith("_")}
     parents = {name for parent in of.__mro__ if parent.__module__ in ("builtins", "enum") for name in vars(parent)}
     return {name: getattr(of, name) for name in found if name not in parents}
@@ -54,7 +54,7 @@ OPERATIONS = {
 @pytest.mark.parametrize("name", [*OPERATIONS, "tensor", "tensor_like"])
 def test_operations_say_shapes_and_types(name):
     method = getattr(hipdnn.Graph, name)
-    # Without what holds for all results; those of single elements have one text about operands.
+    # Without what holds for all results; pointwise operations share one text about operands.
     text = inspect.cleandoc(getattr(method, "__own_doc__", method.__doc__))
     assert text.strip()
     if name in vars(Pointwise):

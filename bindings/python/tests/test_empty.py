@@ -1,4 +1,4 @@
-"""Tensors without elements: there is nothing to compute, and what sums nothing is what NumPy, PyTorch and ONNX say."""
+"""Tensors without elements: nothing is computed for them, and empty sums are what NumPy, PyTorch and ONNX define."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_nothing_becomes_nothing(shape):
     result = graph(np.zeros(shape, F32), np.ones((1,) * len(shape), F32))
     assert result.shape == shape and result.dtype == F32
     assert graph.engine == "" and graph.get_workspace_size() == 0 and graph.explain() == [] and graph.engines() == []
-    # Arrays are looked at as ever.
+    # Arrays are still checked.
     with pytest.raises(hipdnn.ArrayError, match="has the shape"):
         graph(np.zeros((*shape, 2), F32), np.ones((1,) * len(shape), F32))
     with pytest.raises(hipdnn.ArrayError, match="no array"):

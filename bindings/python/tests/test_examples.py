@@ -64,7 +64,7 @@ def test_a_graph_as_a_picture():
     graph.add(graph.mul(y, 2.0), x, name="last")
     picture = xml.fromstring(graph._repr_svg_())
     of = lambda kind: [*picture.iter(f"{{http://www.w3.org/2000/svg}}{kind}")]
-    # A box for what is handed in and for each operation, a line for each operand, on a background.
+    # A box for each input and operation, a line for each operand, and a background.
     assert len(of("rect")) == 1 + 4 and len(of("line")) == 4
     texts = [text.text for text in of("text")]
     assert "<x>" in texts and "last" in texts and "2 x 3" in texts
@@ -107,7 +107,7 @@ def test_training_is_compared(arguments, kinds, calls, monkeypatch, capsys):
     # The short GPT's losses stay the same, to all digits, with weights that are one ulp away.
     assert rounding > 0 or arguments[0] == "train_gpt.py"
     assert f"hipDNN computed {', '.join(f'100 % of {kind}' for kind in kinds)}\n" in said
-    # As many as the network has, in both directions; products beside biases are left to PyTorch.
+    # As many as the network has, in both directions; products with biases are left to PyTorch.
     rows = [line.split() for line in said.splitlines() if "CPU_ENGINE" in line]
     compare = sys.modules["compare"]
     of_kind = [[int(row[1]) for row in rows if any(word in row[0] for word in compare.KINDS[kind])] for kind in kinds]
@@ -120,5 +120,5 @@ def test_products_of_eight_bits_train_as_bfloat16_does(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["fp8_gpt.py", "--steps", "12", "--width", "32"])
     runpy.run_path(str(EXAMPLES / "fp8_gpt.py"), run_name="__main__")
     wide, small, ratio = (float(number) for number in re.findall(r"\d+\.\d+", capsys.readouterr().out)[:3])
-    # The first of them are at a loss of 4.5 and more.
+    # The first losses are 4.5 and more.
     assert wide < 4.2 and small < 4.2 and 0.98 < ratio < 1.02

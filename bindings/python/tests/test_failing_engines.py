@@ -1,4 +1,4 @@
-"""Engines that take a graph and fail later: the next one takes their place, with a warning that names engine and reason."""
+"""Engines that accept a graph and fail later: the next one replaces them, with a warning that names engine and reason."""
 
 from __future__ import annotations
 

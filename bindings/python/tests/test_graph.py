@@ -119,7 +119,7 @@ def test_an_engine_that_is_not_there_is_named_beside_those_that_are(wrong, use):
     assert told.value.argument == "engine" and f"is {wrong!r}," in str(told.value)
     for engine in hipdnn.engines():
         assert f"{engine.name} ({engine.id})" in str(told.value)
-    # The graph is as it was.
+    # The graph is unchanged.
     assert graph.build().engine == "CPU_ENGINE"
 
 
@@ -333,5 +333,5 @@ def test_types_of_other_libraries_are_known():
     assert hipdnn.Graph(np.dtype("float16")).name == np.dtype("float16")
     graph = hipdnn.Graph(io_data_type=np.float16)
     assert graph.io_data_type is data_type.HALF
-    with pytest.raises(ValueError, match="is no data type"):
+    with pytest.raises(ValueError, match="is not a data type"):
         hipdnn.Graph(io_data_type="floaty")

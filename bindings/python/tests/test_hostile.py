@@ -1,4 +1,4 @@
-"""Arrays that went away, that lie oddly or cannot be written, and processes that fork at a bad time: an exception or a right result."""
+"""Arrays that were freed, have odd layouts or cannot be written, and forks at a bad time: an exception or a right result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ F32 = np.float32
 
 
 def negation(x, y):
-    """A graph of two tensors that are as these arrays."""
+    """A graph of two tensors like these arrays."""
     graph = hipdnn.Graph()
     a = graph.tensor_like(x, "a")
     b = graph.neg(a).set_name("b").set_output(True).set_dim(y.shape)
@@ -24,7 +24,7 @@ def negation(x, y):
     return graph, a, b
 
 
-# Arrays that lie oddly.
+# Arrays with odd layouts.
 
 
 def test_gaps_are_skipped_and_kept():
@@ -78,7 +78,7 @@ def test_what_cannot_be_written_is_read():
     assert x[5] == 5
 
 
-# Arrays that went away.
+# Arrays that were freed.
 
 
 def test_a_view_that_was_released_is_told():
@@ -96,7 +96,7 @@ def test_a_view_that_was_released_is_told():
 
 
 class Capsule:
-    """An array that has one capsule for all who ask."""
+    """An array that returns the same capsule to everyone."""
 
     def __init__(self, array):
         self.array, self.capsule = array, array.__dlpack__()
@@ -116,7 +116,7 @@ def test_a_capsule_is_taken_twice_or_told():
         y[:] = 0
         graph.execute({a: one, b: y})
         np.testing.assert_array_equal(y, -x)
-    # Whoever takes a capsule over renames it.
+    # A consumer renames the capsule that it takes.
     taken = np.from_dlpack(one)
     with pytest.raises((hipdnn.Error, ValueError, TypeError)):
         graph.execute({a: one, b: y})
@@ -134,7 +134,7 @@ def test_tensors_whose_storage_was_given_up_are_told():
     a = graph.tensor([6], name="a")
     b = graph.neg(a).set_output(True)
     graph.execute({a: x, b: y})
-    # The last one begins beyond what no process maps.
+    # The last one begins at an address that no process maps.
     gone, whole, large = torch.arange(6.0), torch.arange(12.0), torch.arange(40000.0)
     parts = (gone, whole[4:10], large[20000:20006])
     for freed in (gone, whole, large):
@@ -155,7 +155,7 @@ def test_tensors_that_lie_low_are_taken():
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | fixed_if_free
-    # As the heap of a program that is linked to a fixed place.
+    # Like the heap of a program linked to a fixed address.
     at = libc.mmap(1 << 38, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
     assert at == 1 << 38, ctypes.get_errno()
     low = torch.frombuffer((ctypes.c_char * size).from_address(at), dtype=torch.float32)
@@ -263,7 +263,7 @@ def test_arrays_that_go_away_meanwhile_are_kept():
     def work():
         for _ in range(50):
             y = np.zeros((1, size, size), F32)
-            # Only the execution has this one.
+            # Only the execution holds this one.
             graph.execute({a: np.ones((1, size, size), F32), b: y})
             if not (y == size).all():
                 failures.append(y)

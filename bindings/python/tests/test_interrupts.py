@@ -1,4 +1,4 @@
-"""Signals while graphs are built, planned, executed, measured, saved and loaded: no hang, no half state, an answer within half a second.
+"""Signals while graphs are built, planned, executed, measured, saved and loaded: no hang, no half state, a response within half a second.
 
 ``HIPDNN_TEST_INTERRUPTS`` says how many signals are sent, 2,000 by default.
 """
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no tim
 
 
 class Interrupt(BaseException):
-    """What a handler raises here: as KeyboardInterrupt, no Exception."""
+    """What a handler raises here: like KeyboardInterrupt, not an Exception."""
 
 
 STORM = """
@@ -130,7 +130,7 @@ def test_a_storm_of_signals_leaves_no_half_state(where):
     assert ended.returncode == 0 and ended.stdout.startswith("right"), ended.stdout + ended.stderr
 
 
-#: Another thread, which uses the same caches and must not find them held.
+#: Another thread, which uses the same caches and must not find them locked.
 BESIDE = """
 import threading
 def beside():
@@ -142,7 +142,7 @@ threading.Thread(target=beside, daemon=True).start()
 
 @pytest.fixture
 def interrupted():
-    """Has a timer raise Interrupt in this thread."""
+    """Sets a timer that raises Interrupt in this thread."""
 
     def interrupt(*_):
         raise Interrupt
@@ -154,7 +154,7 @@ def interrupted():
 
 
 def long_graph(size=512):
-    """A product that the reference takes seconds for, and its arrays."""
+    """A product that takes the reference engine seconds, and its arrays."""
     graph = hipdnn.Graph()
     a, b = graph.tensor([1, size, size]), graph.tensor([1, size, size])
     c = graph.matmul(a, b).set_output(True)
@@ -173,7 +173,7 @@ def test_a_long_execution_answers_an_interrupt(interrupted):
     taken = time.monotonic() - began
     if taken < 0.5:
         pytest.skip(f"the execution takes {taken:.2f} s here, too short to be interrupted")
-    # The plan is known to be long now; one whose length is not known answers as well.
+    # The plan is known to be long now; one of unknown length is interruptible, too.
     for plan in (graph, long_graph()[0]):
         of[c][:] = 0
         began = time.monotonic()
@@ -181,9 +181,9 @@ def test_a_long_execution_answers_an_interrupt(interrupted):
         with pytest.raises(Interrupt):
             plan.execute(of if plan is graph else dict(zip([*plan._inputs, *plan._outputs], of.values())))
         assert time.monotonic() - began < 0.7
-        # The next execution waits for what goes on in the background, and computes.
+        # The next execution waits for the background one, and computes.
         plan(*list(of.values())[:2])
-    # The interrupted one was finished by then, in arrays that were kept.
+    # The interrupted one had finished by then, in arrays that were kept.
     assert (of[c] == 512).all()
 
 
@@ -198,7 +198,7 @@ def test_arrays_of_an_interrupted_execution_are_kept_until_it_ends(interrupted):
     with pytest.raises(Interrupt):
         graph.execute(of)
     assert all(sys.getrefcount(array) > count for array, count in zip(of.values(), counts))
-    # What waits for the background is interrupted, too.
+    # Waiting for the background is interruptible, too.
     interrupted(0.1)
     with pytest.raises(Interrupt):
         graph.execute(of)

@@ -1,4 +1,4 @@
-"""The notebook of the examples, and what a notebook shows while engines are measured."""
+"""The notebook of the examples, and the output of a notebook while engines are measured."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_terminal_has_a_line(monkeypatch, capsys):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What a cell shows of a measurement: a stand-in for a kernel's shell and its channel to a browser."""
+    """A cell's output of a measurement: a stand-in for a kernel's shell and its channel to a browser."""
     IPython = pytest.importorskip("IPython", reason="IPython is not installed: pip install ipython")
     shown = []
 
@@ -55,7 +55,7 @@ def shown(monkeypatch):
 
 def test_a_cell_has_a_bar_that_moves(shown, capsys):
     engines = tune()
-    # Each engine alone, and the search between them.
+    # Each engine alone, then the search among them.
     assert shown[0][0] == "display" and {what for what, _ in shown[1:]} == {"update"} and len(shown) > len(engines)
     done, bars = [of.done for _, of in shown], [of for _, of in shown]
     assert done == sorted(done) and done[-1] == 100 and {of.total for of in bars} == {100}
@@ -64,7 +64,7 @@ def test_a_cell_has_a_bar_that_moves(shown, capsys):
 
 
 def test_the_notebook_runs_in_a_shell(shown):
-    """IPython's own shell runs each cell, and shows what the cell ends with; one has a bar."""
+    """IPython's own shell runs each cell, and shows its last value; one has a bar."""
     from IPython.core.interactiveshell import InteractiveShell
 
     shell = InteractiveShell()

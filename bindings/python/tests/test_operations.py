@@ -50,7 +50,7 @@ def test_convolution_and_its_gradients(of, random):
     close(forward(x, w), wanted)
 
     dy = random.uniform(-1, 1, wanted.shape).astype(F32)
-    # The gradients are what pairs with any other image and filter as the convolution of these does with dy.
+    # The gradients satisfy <conv(x', w), dy> = <x', dx> for any image x', and likewise for filters.
     u, v = random.uniform(-1, 1, x.shape), random.uniform(-1, 1, w.shape)
     with hipdnn.Graph() as data:
         data.conv_dgrad(data.tensor_like(dy), data.tensor_like(w), **options).set_dim(x.shape)

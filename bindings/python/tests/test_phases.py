@@ -1,4 +1,4 @@
-"""A program for cuDNN, step by step, whose import alone was changed."""
+"""A program for cuDNN, step by step, with only its import changed."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_handles_are_made_set_and_destroyed():
     of = {x: np.ones((2, 3), np.float32), y: np.zeros((2, 3), np.float32)}
     graph.execute(of, handle=handle)
     assert cudnn.get_stream(handle) == 0
-    # On the host a stream means nothing, and is never looked at.
+    # On the host a stream has no effect, and is never accessed.
     cudnn.set_stream(handle=handle, stream=0x1234)
     assert cudnn.get_stream(handle) == 0x1234 and "0x1234" in repr(handle)
     graph.execute(of, None, handle)
@@ -133,7 +133,7 @@ def test_handles_are_made_set_and_destroyed():
 
 
 @pytest.mark.parametrize("wrong", [0, 5, "handle", object()])
-def test_what_is_no_handle_is_named(wrong):
+def test_wrong_handles_are_named(wrong):
     graph, a, b, y = matmul()
     for use in (
         lambda: graph.execute({}, handle=wrong), lambda: cudnn.pygraph(handle=wrong), lambda: cudnn.get_stream(wrong),
@@ -144,7 +144,7 @@ def test_what_is_no_handle_is_named(wrong):
 
 
 @pytest.mark.parametrize("wrong", [None, -1, 1 << 64, 1.5, "0", True])
-def test_what_is_no_stream_is_named(wrong):
+def test_wrong_streams_are_named(wrong):
     handle = cudnn.create_handle()
     cudnn.set_stream(handle, 7)
     with pytest.raises(TypeError, match="stream: is .*, expected an address"):

@@ -1,4 +1,4 @@
-"""The package in a process: its environment, sub-interpreters, memory over many executions, arrays of JAX."""
+"""The package in a process: its environment, sub-interpreters, memory over many executions, JAX arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_environment_is_told():
     assert told.returncode == 0, told.stderr
     lines = told.stdout.splitlines()
     libraries = [line.removeprefix("GPU library ") for line in lines if line.startswith("GPU library ")]
-    # Found or not, each that an engine looks for is named.
+    # Every library that an engine looks for is named, found or not.
     for name in ("HIP runtime", "MIOpen", "hipBLASLt", "CUDA driver", "cuDNN", "cuBLASLt", "NVRTC"):
         (line,) = [line for line in libraries if line.startswith(name)]
         assert line.endswith("not there") or "/" in line, line
@@ -117,7 +117,7 @@ def test_many_executions_leave_nothing_behind():
     told = python("-c", LEAK)
     assert told.returncode == 0, told.stderr
     kibibytes, objects = map(int, told.stdout.split())
-    # 8 bytes kept of each execution would be 800 KiB.
+    # Leaking 8 bytes per execution would be 800 KiB.
     assert kibibytes < 400 and abs(objects) < 20
 
 
@@ -132,7 +132,7 @@ def test_arrays_of_jax():
     graph.execute({a: x, b: w, y: result})
     np.testing.assert_array_equal(result, np.asarray(x @ w))
     np.testing.assert_array_equal(np.asarray(graph(x, w)), result)
-    # Arrays of JAX do not change, so none is written.
+    # JAX arrays are immutable, so none is written.
     with pytest.raises((hipdnn.Error, BufferError, TypeError)):
         graph.execute({a: x, b: w, y: jnp.zeros((1, 3, 2), jnp.float32)})
     half = jnp.ones((2, 3), jnp.bfloat16)

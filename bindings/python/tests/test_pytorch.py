@@ -1,4 +1,4 @@
-"""Every kind of operation against PyTorch, where it is installed, in each of its types."""
+"""Every kind of operation against PyTorch, if it is installed, in each of its types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def seed():
 
 
 def run(build, *arrays):
-    """What a graph computes of arrays, whose tensors `build` is given."""
+    """The result of a graph on arrays, for whose tensors `build` adds the operations."""
     graph = hipdnn.Graph(io_data_type=arrays[0].dtype)
     results = build(graph, *(graph.tensor_like(array) for array in arrays))
     for result in results if isinstance(results, (list, tuple)) else [results]:

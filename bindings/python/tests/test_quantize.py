@@ -1,4 +1,4 @@
-"""Networks in few bits."""
+"""Quantized networks."""
 
 import hipdnn
 import numpy as np
@@ -10,7 +10,7 @@ F32 = np.float32
 
 
 def network(rng, channels_last=False):
-    """Two convolutions and a product, with their weights, an input and what NumPy makes of it."""
+    """Two convolutions and a matmul, with their weights, an input and NumPy's result."""
     graph = hipdnn.Graph("net")
     x = graph.tensor([2, 3, 8, 8], name="x")
     w1, b1 = graph.tensor([8, 3, 3, 3], name="w1"), graph.tensor([1, 8, 1, 1], name="b1")
@@ -27,7 +27,7 @@ def network(rng, channels_last=False):
 
 
 def whole(graph, arrays, sample):
-    """What the network answers in single precision."""
+    """The network's result in single precision."""
     y = np.empty((2, 4, 8, 8), F32)
     x = next(tensor for tensor in graph.tensors if tensor.name == "x")
     graph.execute({**arrays, x: sample, graph._outputs[0]: y})
@@ -75,7 +75,7 @@ def test_channels_of_different_sizes_need_scales_of_their_own():
 
 
 def test_integers_are_those_of_the_formula():
-    """The graph computes exactly what rounding, integer sums and a scale make."""
+    """The graph computes exactly the result of rounding, integer sums and scaling."""
     rng = np.random.default_rng(3)
     graph = hipdnn.Graph()
     x, w = graph.tensor([4, 16], name="x"), graph.tensor([16, 8], name="w")

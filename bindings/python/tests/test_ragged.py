@@ -1,4 +1,4 @@
-"""Batches of sequences that lie one after the other, without the gaps of padding."""
+"""Batches of ragged sequences, without padding between them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ F32 = np.float32
 B, H, S, D = 3, 2, 6, 8
 LENGTHS = (4, 6, 1)
 FIRST = np.concatenate([[0], np.cumsum(LENGTHS)])
-#: Tokens lie outermost: [token, head, number].
+#: Tokens are outermost: [token, head, number].
 STRIDES = (S * H * D, D, H * D, 1)
 
 
 def packed(random):
-    """A buffer with room for all sequences at their longest, in which those that there are lie in front."""
+    """A buffer for all sequences at their longest, with the actual ones at the front."""
     memory = np.full(B * S * H * D, np.nan, F32)
     tokens = random.uniform(-1, 1, (FIRST[-1], H, D)).astype(F32)
     memory[: tokens.size] = tokens.ravel()
@@ -66,7 +66,7 @@ def test_ragged_attention(multiplier, kind, random):
     for start, end in zip(FIRST, FIRST[1:]):
         wanted = attention(*(t[start:end].astype(float) for t in tokens))
         np.testing.assert_allclose(got[start:end], wanted, rtol=1e-5, atol=1e-5)
-    # Nothing is written behind the last sequence.
+    # Nothing is written beyond the last sequence.
     assert (result[FIRST[-1] * H * D :] == 7).all()
     # Saved, too.
     loaded = hipdnn.load(graph.save())
@@ -88,7 +88,7 @@ def test_offsets_that_lead_elsewhere_are_told(wrong, random):
     of = {offset: np.array(wrong, np.int64).reshape(-1, 1, 1, 1), lengths[0]: seq, lengths[1]: seq}
     of.update({tensor: as_tensor(packed(random)[0]) for tensor in (*inputs, y)})
     graph.build()
-    # Every engine refuses them, so that none takes another one's place.
+    # Every engine refuses them, so no other engine takes over.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(hipdnn.EngineError, match="ragged offsets of"):

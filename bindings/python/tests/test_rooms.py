@@ -1,4 +1,4 @@
-"""The rooms of this package: each file uses those below it, so that there are no circles; none is long."""
+"""The layers of this package: each file uses only those below it, without cycles; none is long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent
 PYTHON = PACKAGE / "python" / "hipdnn"
 RUST = PACKAGE / "src"
 
-#: From below to above.
+#: From bottom to top.
 MODULES = """
 _native errors properties infer types device tensor node empty address operands memory views attention gradients_fp8 attention_fp8 norm operations pointwise
 compositions handle library ahead plans picture tune definition planning overridden adapt execution phases restored graph saved compat ops
@@ -37,7 +37,7 @@ def test_modules_import_what_is_below_them():
             )
     for name, file in files.items():
         for other in imports(file):
-            # Names of the package itself, which a program's entry takes.
+            # Names of the package itself, used by its entry point.
             other = other if other in MODULES else "__init__"
             assert MODULES.index(other) < MODULES.index(name), f"{name} imports {other}, which is above it"
 
@@ -54,7 +54,7 @@ def test_rust_modules_use_what_is_below_them():
         for group in re.findall(r"\buse crate::\{([^;]*)\};", file.read_text(encoding="utf-8")):
             used += re.findall(r"(?:^|,)\s*(\w+)", re.sub(r"\{[^}]*\}", "", group))
         for other in used:
-            assert other in order, f"{file.name} uses crate::{other}, which is no module"
+            assert other in order, f"{file.name} uses crate::{other}, which is not a module"
             assert order.index(other) <= order.index(name), f"{file.name} uses {other}, which is above {name}"
 
 

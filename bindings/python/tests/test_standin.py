@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
     engines.mkdir()
     of_engine = ["-fvisibility=hidden", "-DWORKSPACE=4096", "-DENGINES=\"STUB_ENGINE\"", "-D_POSIX_C_SOURCE=200809L",
                  "-I", ROOT / "include" / "hipdnn" / "plugin", "-o", engines / "libstub_plugin.so", *sources]  # fmt: skip
-    # That of HIP is one of the library's own tests.
+    # HIP's is one of the library's own tests.
     (folder / "rocm").mkdir()
     of_hip = ["-D_POSIX_C_SOURCE=200809L", "-fexceptions", "-o", folder / "rocm" / "libamdhip64.so.7",
               beside / "standin_hip.c", "-lstdc++"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What PyTorch keeps around an operation: versions of tensors, autocast, exported programs, sizes that change, memory over a training."""
+"""PyTorch's bookkeeping around operations: versions of tensors, autocast, exported programs, changing sizes, memory during training."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def told(call, *inputs):
 
 
 def changed(call, inputs, at):
-    """The gradients after an input was changed behind the forward's back; or PyTorch's error, which says so."""
+    """The gradients after an input was modified behind the forward's back; or PyTorch's error about it."""
     inputs = [x.clone().requires_grad_() for x in inputs]
-    # A tensor that autograd made may be changed in place.
+    # A tensor made by autograd may be modified in place.
     used = [x * 1 for x in inputs]
     y = call(*used)
     with torch.no_grad():
@@ -114,7 +114,7 @@ def test_export_of_sizes_that_change():
         exported = torch.export.export(model.eval(), (torch.randn(4, 3, 6, 6),), dynamic_shapes=({0: batch},))
     for size in (2, 5, 9):
         x = torch.randn(size, 3, 6, 6)
-        # It ends with the block: one that stayed on would compute in other tests.
+        # Disabled at the end of the block, since it would compute in other tests.
         with hipdnn.torch.enable(timed=False):
             got = exported.module()(x)
         torch.testing.assert_close(got, model(x), rtol=1e-3, atol=1e-3)

@@ -1,4 +1,4 @@
-"""`torch.utils.checkpoint`: what is computed again is computed by hipDNN, as the first time."""
+"""`torch.utils.checkpoint`: recomputation uses hipDNN, like the first computation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fresh():
 
 
 class Attention(nn.Module):
-    """Attention with dropout, which has to be the same again."""
+    """Attention with dropout, which must be the same when recomputed."""
 
     def forward(self, x):
         q = x.flatten(2).unflatten(1, (2, -1)).transpose(2, 3)
@@ -37,7 +37,7 @@ def model():
 
 
 def gradients(how, routed=True, backward_inside=True):
-    """The result, the gradients and the buffers of a model computed in some way."""
+    """The result, gradients and buffers of a model computed in a given way."""
     made, x = model(), torch.randn(2, 4, 5, 5, generator=torch.manual_seed(1)).requires_grad_()
     torch.manual_seed(5)
     with contextlib.ExitStack() as stack:
@@ -51,7 +51,7 @@ def gradients(how, routed=True, backward_inside=True):
 
 
 def routed():
-    """How often each function was computed here, from whatever place."""
+    """How often each function was computed here, wherever its tensors were."""
     counts = collections.Counter()
     for row in hipdnn.torch.report():
         counts[row.function] += row.routed
@@ -76,10 +76,10 @@ def test_what_is_computed_again_is_routed(early_stop, backward_inside):
         once = routed()
         hipdnn.torch.reset()
         got = gradients(lambda m, x: checkpoint(m, x, use_reentrant=False), backward_inside=backward_inside)
-    # Statistics of batches are taken twice, as PyTorch does.
+    # Batch statistics are updated twice, as by PyTorch.
     close(got[:-2], wanted[:-2])
     twice = routed()
-    # Where gradients are computed outside, so is what is computed again.
+    # If gradients are computed outside, so is the recomputation.
     assert once["convolution"] == 2 and twice["convolution"] == (4 if backward_inside else 2)
     assert twice["convolution_backward"] == (2 if backward_inside else 0)
 

@@ -83,7 +83,7 @@ def test_graphs_are_inductors_where_hipdnn_gains_nothing():
         return F.softmax(x @ x, -1)
 
     x = torch.randn(24, 24)
-    # Other values than those of other tests have a name of their own, and so are timed.
+    # Values that no other test uses get their own name, and so are timed.
     compiled = torch.compile(lambda x: function(x) * 1.0625, backend="hipdnn")
     for _ in range(100):
         y = compiled(x)
@@ -92,7 +92,7 @@ def test_graphs_are_inductors_where_hipdnn_gains_nothing():
     [graph] = [of for of in graphs.decided() if of.name in row.call]
     ours, theirs = graph.times
     assert row.routed + row.passed_on == 100 and "inductor alone takes" in row.reasons[0], row
-    # The times decide, whichever they are on this machine, and whatever came before they did.
+    # The times decide, whatever they are on this machine, and whatever came before.
     assert graph.is_ours == (ours * 1.02 < theirs)
     before = dict(graph.counts)
     compiled(x)
@@ -102,7 +102,7 @@ def test_graphs_are_inductors_where_hipdnn_gains_nothing():
     compiled(x)
     after = sum(row.routed for row in hipdnn.torch.report() if row.function != "compiled graph")
     assert graph.counts[False] == before[False] + 1 and after <= routed
-    # What the program asks for itself is not timed.
+    # What the program requests itself is not timed.
     with hipdnn.torch.enable(timed=False):
         compiled(x)
     assert graph.counts[False] == before[False] + 1
@@ -143,11 +143,11 @@ def test_products_of_compiled_graphs_are_timed():
     torch.testing.assert_close(y, layer(x), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(layer.weight.grad, x.sum(0).expand(32, 64), rtol=1e-4, atol=1e-3)
     rows = [row for row in hipdnn.torch.report() if row.function == "mm.out"]
-    # Forward and the gradient of the weights.
+    # The forward pass and the weights' gradient.
     assert len(rows) == 2 and all(row.routed and row.passed_on and row.reasons for row in rows), hipdnn.torch.report()
 
 
-#: Trains a compiled network; prints who computes what, and whether an earlier process has said so.
+#: Trains a compiled network; prints what computes each call, and whether an earlier process chose.
 STEPS = """
 import json, torch, hipdnn.torch
 model = torch.compile(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.GELU()), backend="hipdnn")
@@ -170,6 +170,6 @@ def test_the_next_process_compiles_and_does_not_time(tmp_path):
     assert not any(stored for *_, stored in first) and any(
         name == "compiled graph" for name, _, stored in second if stored
     )
-    # Calls that no engine takes are planned again.
+    # Calls that no engine supports are planned again.
     timed = [row[:2] for row in second if row[2]]
     assert timed and all(row in [of[:2] for of in first] for row in timed)

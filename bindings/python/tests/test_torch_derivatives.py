@@ -1,4 +1,4 @@
-"""Second derivatives, forward mode and `torch.func`: PyTorch's, of what was computed here as well."""
+"""Second derivatives, forward mode and `torch.func`: PyTorch's, also of what was computed here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch.autograd import forward_ad  # noqa: E402
 def fresh():
     torch.manual_seed(7)
     hipdnn.torch.reset()
-    # The others of PyTorch's attention on CPUs have first derivatives only.
+    # PyTorch's other attention on CPUs has first derivatives only.
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         yield
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip insta
 if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
     pytest.skip("a PyTorch without gloo", allow_module_level=True)
 
-#: Where the processes compute: with two GPUs there, else on the processor.
+#: Where the processes compute: on two GPUs if present, else on the processor.
 GPUS = torch.cuda.is_available() and torch.cuda.device_count() > 1
 
 #: Trains in one of two processes; prints its losses, and how many calls were computed here.
@@ -54,7 +54,7 @@ hipdnn.torch.disable()
 torch.distributed.destroy_process_group()
 """
 
-#: The same of a transformer whose weights both processes have a half of, on a device; with hipDNN for the process, whose threads gather them.
+#: The same for a transformer whose weights are sharded over both processes, on a device; hipDNN is enabled for the process, whose threads gather them.
 SHARDED = """
 import json, sys
 import torch, hipdnn.torch
@@ -99,7 +99,7 @@ torch.distributed.destroy_process_group()
 
 
 def train(how, folder, code=CODE, *words):
-    """What both processes say."""
+    """The output of both processes."""
     store = os.path.join(folder, how)
     processes = [
         subprocess.Popen(
@@ -126,7 +126,7 @@ def test_losses_agree(how, plain, tmp_path):
     for (losses, weights, routed), (wanted, of, _) in zip(got, plain):
         assert losses == pytest.approx(wanted, rel=1e-4)
         assert weights == pytest.approx(of, rel=1e-3, abs=1e-4)
-        # PyTorch 2.15 compiles nothing of a DistributedDataParallel on CPUs, whichever backend is asked for.
+        # PyTorch 2.15 compiles nothing of a DistributedDataParallel on CPUs, whatever the backend.
         assert {"convolution", "convolution_backward"} <= set(routed) or how == "compiled outside"
     # Both processes have the same weights.
     assert got[0][1] == got[1][1]

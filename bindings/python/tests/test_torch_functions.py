@@ -1,4 +1,4 @@
-"""`hipdnn.torch`: PyTorch's functions and their gradients, computed by kernels of hipDNN where there are some."""
+"""`hipdnn.torch`: PyTorch's functions and their gradients, computed by hipDNN's kernels where they exist."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ CALLS = {
 }
 
 
-#: Operations that are computed here for a call, at least.
+#: Operations that must be computed here for a call.
 _CONV, _PRODUCT = {"convolution", "convolution_backward"}, {"mm"}
 ROUTED = {
     **{name: _CONV for name in CALLS if name.startswith("conv")},
@@ -222,7 +222,7 @@ def test_the_faster_one_is_kept():
             F.conv2d(x, w)
     (row,) = hipdnn.torch.report()
     assert row.routed >= 1 and row.passed_on >= 1 and row.routed + row.passed_on == 80
-    # Both had turns, up to 48 on a busy machine, then one computed all.
+    # Both took turns, up to 48 on a busy machine, then one computed all.
     assert max(row.routed, row.passed_on) >= 56 and row.reasons
 
 
@@ -351,7 +351,7 @@ threading.Thread(target=forever, daemon=True).start()
 with hipdnn.torch.enable():
     F.gelu(layer(x)).sum().backward()
 """
-    # PyTorch itself aborts where the interpreter ends a thread inside a function of it; no function fails before.
+    # PyTorch itself aborts if the interpreter ends a thread inside one of its functions; no function fails before.
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert said.returncode in (0, -6) and "Error" not in said.stderr, said.stderr
 

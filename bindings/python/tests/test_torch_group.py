@@ -1,4 +1,4 @@
-"""Group normalization of any shape, type and layout is PyTorch's."""
+"""Group normalization of any shape, type and layout matches PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FUNCTIONS = ["native_group_norm", "native_group_norm_backward"]
 
 
 def sample(of, dtype):
-    """Channels, groups and places that follow from a number, with factors or without."""
+    """Channels, groups and places derived from a number, with or without scale and bias."""
     draw = random.Random(of)
     groups, depth = draw.choice([1, 2, 3, 5, 8]), draw.choice([1, 2, 4, 5, 7])
     places = [draw.choice([1, 2, 3, 4, 6, 8, 17]) for _ in range(draw.choice([0, 1, 2, 2, 2, 3]))]
@@ -76,7 +76,7 @@ def test_on_a_gpu_short_and_long_groups(dtype, places):
     x = torch.randn(10, 24, *places, device="cuda", dtype=dtype)
     factors = [torch.randn(24, device="cuda", dtype=dtype) for _ in range(2)]
     dy = torch.randn_like(x)
-    # In double, which is what rounding is measured from.
+    # In double, as the reference for rounding errors.
     wanted = with_gradients(x.double(), 2, [of.double() for of in factors], dy.double())
     plain = with_gradients(x, 2, factors, dy)
     hipdnn.torch.reset()

@@ -1,4 +1,4 @@
-"""Pooling computed by `hipdnn.torch`: results, places of maxima and gradients are PyTorch's."""
+"""Pooling by `hipdnn.torch`: results, indices of maxima and gradients match PyTorch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fresh():
 
 
 def both(call, *inputs):
-    """What PyTorch and hipDNN compute, with the gradients of the first result; answers which functions were computed here."""
+    """The results of PyTorch and hipDNN, with the gradients of the first result; returns the functions computed here."""
     results = []
     for routed in (False, True):
         given = [x.detach().requires_grad_() for x in inputs]
@@ -47,9 +47,9 @@ def test_maxima_and_their_places(window, stride, padding, ceil, layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_the_first_of_equal_maxima_and_what_is_no_number(layout):
+def test_the_first_of_equal_maxima_and_nan(layout):
     x = torch.randint(0, 3, (2, 4, 12, 12)).float()
-    # Of several in one window PyTorch names the last one, hipDNN the first.
+    # Among equal maxima in a window, PyTorch returns the last, hipDNN the first.
     x[0, 0, 2, 3] = float("nan")
     x[0, 1] = float("-inf")
     x[1, 2, 7] = float("inf")

@@ -1,4 +1,4 @@
-"""`enable(process=True)`: hipDNN's kernels in every thread of Python's."""
+"""`enable(process=True)`: hipDNN's kernels in every Python thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report: what computed which kind of call, or why PyTorch did."""
+"""The report: what computed each kind of call, or why PyTorch did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch can compute it computes with `hipdnn.torch`, too: no error of ours, no other result, no other memory."""
+"""Whatever PyTorch can compute also works with `hipdnn.torch`: without our errors, other results or other memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fresh():
 
 
 def same(function, *args, **tolerances):
-    """Compares results and gradients of a function with and without hipDNN; answers the rows of the report."""
+    """Compares results and gradients of a function with and without hipDNN; returns the rows of the report."""
 
     def run():
         torch.manual_seed(1)
@@ -82,7 +82,7 @@ def test_the_epsilon_is_pytorchs(dtype):
 @pytest.mark.parametrize("shape", [(4, 6, 32), (1, 5, 32), (2, 3, 16, 2)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
 def test_the_rms_norm_of_gpus(dtype, shape, epsilon):
-    # PyTorch has it and its gradient on GPUs alone; called below autograd, tensors of the host come to the same kernel.
+    # PyTorch has it and its gradient only on GPUs; called below autograd, host tensors reach the same kernel.
     inner = list(shape[2:])
     x, w, dy = torch.randn(shape).to(dtype), torch.rand(inner).add(0.5).to(dtype), torch.randn(shape).to(dtype)
     of_x, of_w = x.double().requires_grad_(), w.double().requires_grad_()
@@ -106,7 +106,7 @@ def test_the_rms_norm_of_gpus(dtype, shape, epsilon):
 
 
 def test_memory_stays():
-    """Plans of many shapes are bounded by bytes."""
+    """Plans of many shapes are limited by bytes."""
     code = """
 import torch, torch.nn.functional as F, hipdnn.torch
 def resident():
@@ -277,7 +277,7 @@ def test_errors_are_pytorchs(name):
                     ERRORS[name]()
                 assert type(got.value) is type(wanted.value)
                 assert str(wanted.value).splitlines()[0] in str(got.value)
-    # Nothing stays switched off after an error.
+    # Nothing stays disabled after an error.
     with hipdnn.torch.enable(timed=False):
         F.gelu(torch.ones(8))
     assert hipdnn.torch.report()[-1].routed == 1
@@ -337,7 +337,7 @@ def test_threads():
 
 
 class Images(torch.utils.data.Dataset):
-    """Samples that a network computes."""
+    """Samples computed by a network."""
 
     def __len__(self):
         return 8
@@ -365,7 +365,7 @@ def test_in_inference_mode():
 @pytest.mark.parametrize("scale", [None, 0.3])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_the_gradient_of_attention_on_gpus(is_causal, scale, dtype):
-    # PyTorch has this operation on GPUs alone; tensors of the host come to the same kernel.
+    # PyTorch has this operation only on GPUs; host tensors reach the same kernel.
     q, k, v = (torch.randn(2, 10, 3, 8).to(dtype).transpose(1, 2) for _ in range(3))
     inputs = [x.double().requires_grad_() for x in (q, k, v)]
     scores = inputs[0] @ inputs[1].mT * (8**-0.5 if scale is None else scale)
@@ -380,7 +380,7 @@ def test_the_gradient_of_attention_on_gpus(is_causal, scale, dtype):
     hipdnn.torch.reset()
     with torch.inference_mode(), hipdnn.torch.enable(timed=False):
         got = call()
-        # What is left to PyTorch gets PyTorch's error: it has no such kernel here.
+        # Calls left to PyTorch get PyTorch's error: it has no such kernel here.
         with pytest.raises((NotImplementedError, RuntimeError)):
             call(0.5)
     rows = [(row.routed, row.passed_on, row.reasons) for row in hipdnn.torch.report()]

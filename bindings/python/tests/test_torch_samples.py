@@ -1,4 +1,4 @@
-"""The functions that are routed, on PyTorch's own sample inputs: never another result than PyTorch's."""
+"""The routed functions on PyTorch's own sample inputs: always PyTorch's result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ nn.functional.leaky_relu nn.functional.elu nn.functional.relu6 sigmoid tanh nn.f
 nn.functional.max_pool1d nn.functional.max_pool2d nn.functional.max_pool3d nn.functional.avg_pool1d nn.functional.avg_pool2d
 nn.functional.avg_pool3d nn.functional.adaptive_avg_pool1d nn.functional.adaptive_avg_pool2d nn.functional.adaptive_avg_pool3d
 nn.functional.adaptive_max_pool1d nn.functional.adaptive_max_pool2d nn.functional.adaptive_max_pool3d""".split()
-#: Those that are enough where all take too long.
+#: The samples that suffice where all would take too long.
 FEW = {
     "nn.functional.conv2d",
     "nn.functional.linear",
@@ -31,7 +31,7 @@ FEW = {
     "softmax",
 }
 SAMPLES = {f"{op.name}{op.variant_test_name}": op for op in database.op_db if op.name in NAMES}
-#: The samples of a function, at most: pooling has a thousand.
+#: The most samples per function: pooling has a thousand.
 MOST = 24
 
 
@@ -56,7 +56,7 @@ def test_samples(name):
         warnings.simplefilter("ignore")
         samples = list(op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd))
         if "pool" in name:
-            # Neighbours differ in one setting, so steps that divide nothing see all of them.
+            # Neighbours differ in one setting, so an odd step still visits all settings.
             step = -(-len(samples) // MOST)
             samples = samples[:: step | 1]
         for sample in samples:

@@ -1,4 +1,4 @@
-"""Where plans of GPUs and findings of who was faster are stored by default, and that they do not grow without end."""
+"""Where GPU plans and timings are stored by default, and that they do not grow without end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_folder_that_others_write_to_is_not_used(tmp_path):
     assert stored.choose(variables) is None and "HIPDNN_PLAN_CACHE_DIR" not in variables
 
 
-def test_a_file_in_its_place_is_no_error(tmp_path):
+def test_a_file_in_place_of_the_folder_is_ignored(tmp_path):
     (tmp_path / "plans").write_text("")
     assert stored.choose({"HIPDNN_CACHE_DIR": str(tmp_path / "plans")}) is None
 
@@ -78,15 +78,15 @@ def test_the_next_process_does_not_time_again(tmp_path):
     first = steps(tmp_path)
     for routed, passed_on, _, is_stored in first.values():
         assert routed and passed_on and not is_stored
-    # Plans of the host are made as fast as read.
+    # Host plans are made as fast as read.
     (file,) = (tmp_path / "plans").iterdir()
     assert file.name.startswith("torch-choices-") and len(file.read_text().splitlines()) >= 2
     for name, (routed, passed_on, reasons, is_stored) in steps(tmp_path).items():
         assert is_stored and sorted((routed, passed_on)) == [0, 60]
-        # The same one as before computes, at once.
+        # The earlier choice computes, at once.
         assert (routed > passed_on) == (first[name][0] > first[name][1])
         assert bool(reasons) == bool(passed_on)
-    # What asks for hipDNN gets it, whoever was faster.
+    # An explicit request for hipDNN is obeyed, whichever was faster.
     assert all(routed == 60 for routed, *_ in steps(tmp_path, "all").values())
 
 
@@ -97,11 +97,11 @@ def test_a_damaged_file_is_passed_over(tmp_path):
     for damaged in (b"\xff\x001 2\n-1 5 aten::mm\n\n", whole[: len(whole) // 2], whole.replace(b" ", b"\n")):
         file.write_bytes(damaged)
         steps(tmp_path)
-    # A long one loses its older half.
+    # A long file loses its older half.
     file.write_bytes(b"1 2 aten::mm 3\n" * 100000 + whole)
     assert all(is_stored for *_, is_stored in steps(tmp_path).values())
     assert file.stat().st_size < 1 << 20
-    # What says that hipDNN takes no time at all costs time, and no result: `steps` compares them.
+    # A line claiming that hipDNN takes no time costs time, but no result: `steps` compares them.
     file.write_bytes(b"".join(b"0 9 " + line.split(b" ", 2)[2] + b"\n" for line in whole.splitlines()))
     assert all(routed == 60 for routed, *_ in steps(tmp_path).values())
 

@@ -31,6 +31,6 @@ def test_devices_are_named(given, wanted):
 
 
 @pytest.mark.parametrize("wrong", ["gpu", "cuda:x", "cuda:-1", None, 5])
-def test_what_is_no_device_is_told(wrong):
-    with pytest.raises(ValueError, match="is no device, expected cpu"):
+def test_unknown_devices_are_named(wrong):
+    with pytest.raises(ValueError, match="is not a device, expected cpu"):
         to_device(wrong)

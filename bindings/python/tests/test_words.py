@@ -1,4 +1,4 @@
-"""Arguments that were taken in silence, and messages that did not help."""
+"""Arguments that were accepted silently, and messages that did not help."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_was_refused_leaves_a_graph_as_it_was():
             graph.build(**wrong)
         assert graph.engine == "CPU_REFERENCE_ENGINE" and graph.plan.device == (1, 0)
         assert graph(np.ones(3, F32)).sum() == -3
-    # An operation that was refused is not there.
+    # A refused operation is not added.
     with pytest.raises(hipdnn.GraphError):
         graph.matmul(a, a)
     assert graph(np.ones(3, F32)).sum() == -3
@@ -114,7 +114,7 @@ def test_arrays_begin_anywhere_that_their_elements_may(offset):
             hipdnn.ArrayError, match=f'"{name}": the array begins at the address 0x.*, expected a multiple of 4'
         ):
             graph.execute(arrays)
-    # Bytes begin anywhere.
+    # Bytes may begin anywhere.
     graph = hipdnn.Graph()
     c = graph.tensor([6], data_type="int8")
     d = graph.identity(c).set_output(True).set_data_type("int8")

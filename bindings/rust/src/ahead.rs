@@ -1,6 +1,6 @@
-//! Files with plans that were made ahead of time, for several devices.
+//! Files with plans made ahead of time, for several devices.
 //!
-//! The library takes the plans of a file that `HIPDNN_PLAN_PACKAGE` names by itself. [`load`] is for programs that name the file.
+//! The library itself uses the plans of a file named by `HIPDNN_PLAN_PACKAGE`. [`load`] is for programs that name the file.
 
 use hipdnn_package::Package;
 use serde::{Deserialize, Serialize};
@@ -10,14 +10,14 @@ use crate::{
     Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph, Verdict, hardware,
 };
 
-/// The variable that says which device a process makes plans for. The library reads it when it first plans, so each device has a process of
-/// its own.
+/// The variable with the device that a process makes plans for. The library reads it when it first plans, so each device needs its own
+/// process.
 pub const TARGET: &str = "HIPDNN_TARGET_DEVICE";
 
-/// What a plan in a file is.
+/// Describes a plan in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
-    /// The device that it is for: `sm_90`, `gfx942`, `cpu`.
+    /// Its device: `sm_90`, `gfx942`, `cpu`.
     pub device: String,
     /// The name of its graph.
     pub graph: String,
@@ -25,37 +25,37 @@ pub struct About {
     pub engine: String,
     /// The engine's plugin.
     pub plugin: String,
-    /// The version of the plugin, without which the plan cannot be loaded.
+    /// The version of the plugin; other versions cannot load the plan.
     pub plugin_version: String,
-    /// The settings of knobs, `NAME=VALUE`.
+    /// The knob settings, `NAME=VALUE`.
     pub knobs: Vec<String>,
 }
 
 /// A plan of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is.
+    /// Its description.
     pub about: About,
-    /// The graph and the plan, as [`ExecutionPlan::bytes_with`] answers them.
+    /// The graph and the plan, from [`ExecutionPlan::bytes_with`].
     pub container: Vec<u8>,
 }
 
-/// A graph and a plan for it, however it was come by.
+/// A graph and a plan for it, loaded or new.
 pub struct Loaded {
     /// The graph, finalized.
     pub graph: OperationGraph,
     /// The plan.
     pub plan: ExecutionPlan,
-    /// Why the plan was made anew, where no plan of the file fits.
+    /// Why the plan was made anew, if no plan of the file fits.
     pub reason: Option<String>,
 }
 
-/// Whether bytes are meant to be such a file.
+/// Whether bytes look like such a file.
 pub fn is_package(bytes: &[u8]) -> bool {
     Package::is_one(bytes)
 }
 
-/// Whether a device has such a name: `sm_90`, `gfx942`, `cpu`, `cpu:avx512`.
+/// Whether a device name is valid: `sm_90`, `gfx942`, `cpu`, `cpu:avx512`.
 pub fn is_device(name: &str) -> bool {
     let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let starts = |of: &[&str]| of.iter().any(|start| name.strip_prefix(start).is_some_and(is_plain));
@@ -66,13 +66,13 @@ pub fn is_device(name: &str) -> bool {
     }
 }
 
-/// Whether a GPU of this architecture is here.
+/// Whether a GPU of this architecture is present.
 fn is_here(device: &str) -> bool {
     let is_it = |of: &hardware::Device| of.architecture.split([' ', ':']).next() == Some(device);
     !device.starts_with("cpu") && hardware::devices().is_ok_and(|devices| devices.iter().any(is_it))
 }
 
-/// Whether an engine makes plans for a device that need not be here, or why not.
+/// Whether an engine can make plans for a device that need not be present, or why not.
 fn makes_plans_for(
     engine: &EngineInfo,
     device: &str,
@@ -87,11 +87,11 @@ fn makes_plans_for(
     }
 }
 
-/// The plan of a graph for a device, in a process that has it as its target ([`TARGET`]): of the first engine that can make one, each with
-/// its settings. Where none can, a line for each says why.
+/// Makes a graph's plan for a device, in a process whose target it is ([`TARGET`]): with the first engine that can, each with
+/// its settings. If none can, returns a line for each that says why.
 ///
 /// # Errors
-/// What the library says where the graph has no plan because of something else than its engines.
+/// The library's error, if the graph has no plan for reasons other than its engines.
 pub fn make(
     handle: &Handle,
     graph: &OperationGraph,
@@ -156,7 +156,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Entry>> {
 /// The bytes of a file with plans.
 ///
 /// # Errors
-/// Where they are more than the form allows.
+/// If they exceed the format's limits.
 pub fn write(entries: &[Entry]) -> Result<Vec<u8>> {
     let about: Vec<&About> = entries.iter().map(|entry| &entry.about).collect();
     let about = serde_json::to_string(&about).map_err(|error| Error::argument(error.to_string()))?;
@@ -164,11 +164,11 @@ pub fn write(entries: &[Entry]) -> Result<Vec<u8>> {
     Package { about: &about, containers }.write().map_err(|error| Error::argument(error.message()))
 }
 
-/// The plan in a file for the graph of this name, or for its only graph, that fits the devices, plugins and versions that are here. Where
-/// none fits, the graph is planned anew, and the log says why.
+/// Loads the plan for the named graph of a file, or for its only graph, that fits the present devices, plugins and versions. If none
+/// fits, plans the graph anew and logs why.
 ///
 /// # Errors
-/// What is wrong with the file, which graphs it has where `graph` is none of them, and what planning anew fails with.
+/// If the file is invalid, has no such graph (the error lists its graphs), or planning anew fails.
 pub fn load(handle: &Handle, bytes: &[u8], graph: Option<&str>) -> Result<Loaded> {
     let entries = read(bytes)?;
     let mut names: Vec<&str> = entries.iter().map(|entry| entry.about.graph.as_str()).collect();

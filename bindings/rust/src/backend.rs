@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::functions::{Functions, Status};
 use crate::search;
 
-/// The room that every last error text fits in.
+/// A buffer size that fits every last error message.
 const ERROR_ROOM: usize = 2048;
 
-/// An open `libhipdnn_backend.so`. Clones are the same library, which stays open as long as anything of it is there.
+/// An open `libhipdnn_backend.so`. Clones share the library, which stays open as long as any object of it lives.
 #[derive(Clone)]
 pub struct Backend {
     pub(crate) functions: Arc<Functions>,
@@ -30,13 +30,13 @@ impl fmt::Debug for Backend {
 }
 
 impl Backend {
-    /// Opens the library that was named, by its file or the folder that has it, or else the first that is there: beside this
-    /// program, in `lib` or `lib64` beside the program's folder, in the folder `HIPDNN_BACKEND_LIBRARY_PATH`, where the loader looks.
+    /// Opens the library at a file or in a folder, or else the first one found: beside this
+    /// program, in `lib` or `lib64` beside the program's folder, in the folder `HIPDNN_BACKEND_LIBRARY_PATH`, or by the loader's search.
     pub fn open(named: Option<&Path>) -> Result<Self> {
         Ok(Self { functions: Arc::new(search::open(named)?) })
     }
 
-    /// The name that the library was opened by.
+    /// The name that opened the library.
     pub fn path(&self) -> &str {
         self.functions.path()
     }
@@ -46,10 +46,10 @@ impl Backend {
         self.functions.file()
     }
 
-    /// The library's own version, of those that say it.
+    /// The library's version, if it tells.
     pub fn version(&self) -> Option<String> {
         let version = self.functions.hipdnnVersionString_ext().ok()?;
-        // SAFETY: the function takes nothing; its text is null or lives as long as the library.
+        // SAFETY: the function takes no arguments; its text is null or lives as long as the library.
         let text = unsafe {
             let text = version();
             (!text.is_null()).then(|| CStr::from_ptr(text))
@@ -57,12 +57,12 @@ impl Backend {
         text.map(|text| text.to_string_lossy().into_owned())
     }
 
-    /// Loads engine plugins from these files and folders, and from nowhere else.
+    /// Loads engine plugins only from these files and folders.
     pub fn set_engine_plugin_paths(&self, paths: &[PathBuf]) -> Result<()> {
         self.set_paths(paths, HIPDNN_PLUGIN_LOADING_ABSOLUTE)
     }
 
-    /// Loads engine plugins from these files and folders as well.
+    /// Also loads engine plugins from these files and folders.
     pub fn add_engine_plugin_paths(&self, paths: &[PathBuf]) -> Result<()> {
         self.set_paths(paths, HIPDNN_PLUGIN_LOADING_ADDITIVE)
     }
@@ -75,12 +75,12 @@ impl Backend {
         let texts = texts.collect::<Result<Vec<_>>>()?;
         let pointers: Vec<_> = texts.iter().map(|text| text.as_ptr()).collect();
         let set = self.functions.hipdnnSetEnginePluginPaths_ext()?;
-        // SAFETY: the array has the number of texts that is given, each of which ends with a NUL.
+        // SAFETY: the array has the given number of strings, each of which ends with a NUL.
         let status = unsafe { set(pointers.len(), pointers.as_ptr(), mode) };
         self.check("setting the paths of engine plugins", status)
     }
 
-    /// Makes an error of a status that is not success, with the library's own text.
+    /// Turns a failed status into an error with the library's message.
     pub(crate) fn check(&self, what: &str, status: Status) -> Result<()> {
         if status == HIPDNN_STATUS_SUCCESS {
             return Ok(());
@@ -89,17 +89,17 @@ impl Backend {
         Err(Error::Status { during: what.to_owned(), status: status.into(), text })
     }
 
-    /// The text of the last failure on this thread, which the library forgets.
+    /// The message of the last failure on this thread, which this clears.
     pub(crate) fn last_error(&self) -> String {
         let Ok(last_error) = self.functions.hipdnnGetLastErrorString() else { return String::new() };
         let mut bytes = vec![0_u8; ERROR_ROOM];
-        // SAFETY: the buffer has the room that is given.
+        // SAFETY: the buffer has the given size.
         unsafe { last_error(bytes.as_mut_ptr().cast::<c_char>(), bytes.len()) };
         text_of(&bytes)
     }
 }
 
-/// The text in a buffer that C filled: up to the first NUL.
+/// The text in a buffer filled by C, up to the first NUL.
 pub(crate) fn text_of(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()

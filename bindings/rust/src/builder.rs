@@ -1,4 +1,4 @@
-//! Graphs made in Rust.
+//! Graphs built in Rust.
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 use hipdnn_plugin_sdk::wire::{self, Layout};
@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::wire::{self, Layout};
 use crate::error::{Error, Result};
 use crate::{Handle, OperationGraph};
 
-/// A graph that is being made. Tensors are known by the numbers (uids) that it hands out; nodes are added in an order in which every
+/// A builder of a graph. Tensors are identified by the uids that it returns; nodes are added in an order in which every
 /// tensor is written before it is read.
 ///
 /// ```
@@ -35,7 +35,7 @@ pub struct GraphBuilder {
 }
 
 impl GraphBuilder {
-    /// A graph without nodes, whose tensors are of one type and which computes in single precision.
+    /// A graph without nodes, with tensors of this type, that computes in single precision.
     pub fn new(name: &str, io_type: DataType) -> Self {
         let graph = Graph {
             name: name.to_owned(),
@@ -54,46 +54,46 @@ impl GraphBuilder {
         self
     }
 
-    /// The type of tensors that exist only between nodes.
+    /// The type of virtual tensors.
     #[must_use]
     pub fn intermediate_type(mut self, data_type: DataType) -> Self {
         self.graph.intermediate_type = data_type;
         self
     }
 
-    /// A tensor in the caller's memory, densely packed with the last dimension innermost.
+    /// Adds a tensor in the caller's memory, densely packed with the last dimension innermost.
     pub fn tensor(&mut self, dims: &[i64]) -> i64 {
         let tensor = Tensor::new(0, self.graph.io_type, dims, &packed(dims));
         self.add(tensor)
     }
 
-    /// A tensor that exists only between nodes.
+    /// Adds a virtual tensor, which exists only between nodes.
     pub fn virtual_tensor(&mut self, dims: &[i64]) -> i64 {
         let tensor = Tensor::new(0, self.graph.intermediate_type, dims, &packed(dims));
         self.add(Tensor { is_virtual: true, ..tensor })
     }
 
-    /// A number in the graph itself, of as many dimensions as what it is used with.
+    /// Adds a number as part of the graph, with the rank of the tensors that it is used with.
     pub fn number(&mut self, value: f32, rank: usize) -> i64 {
         let dims = vec![1; rank];
         let tensor = Tensor::new(0, DataType::Float, &dims, &dims);
         self.add(Tensor { value: Some(TensorValue::Float32(value)), ..tensor })
     }
 
-    /// Any tensor. Its uid is replaced by the one that is answered.
+    /// Adds any tensor. Its uid is replaced by the returned one.
     pub fn add(&mut self, tensor: Tensor) -> i64 {
         let uid = i64::try_from(self.graph.tensors.len()).unwrap_or(i64::MAX).saturating_add(1);
         self.graph.tensors.push(Tensor { uid, ..tensor });
         uid
     }
 
-    /// A node.
+    /// Adds a node.
     pub fn node(&mut self, name: &str, operation: impl Into<Operation>) {
         let (name, operation) = (name.to_owned(), operation.into());
         self.graph.nodes.push(Node { name, compute_type: DataType::Unset, operation });
     }
 
-    /// Hands the graph to the library, which checks it.
+    /// Passes the graph to the library, which checks it.
     pub fn build(&self, handle: &Handle) -> Result<OperationGraph> {
         let bytes = wire::write(&self.graph, Layout::G2)
             .map_err(|error| Error::argument(format!("graph {:?}: {error}", self.graph.name)))?;
@@ -103,14 +103,14 @@ impl GraphBuilder {
     }
 }
 
-/// A graph that was made by other means, with the uids that it has.
+/// A builder that continues an existing graph, keeping its uids.
 impl From<Graph> for GraphBuilder {
     fn from(graph: Graph) -> Self {
         Self { graph }
     }
 }
 
-/// Strides without gaps, the last dimension innermost.
+/// Packed strides, the last dimension innermost.
 fn packed(dims: &[i64]) -> Vec<i64> {
     let mut strides = vec![1_i64; dims.len()];
     let mut stride = 1_i64;

@@ -1,6 +1,6 @@
-//! The numbers of the C interface that this crate uses, under their C names.
+//! The C interface's constants that this crate uses, under their C names.
 //!
-//! The library is opened at run time and may be another one: what is taken from ours are the numbers alone.
+//! The library is opened at run time and may be another one: only the constants are taken from ours.
 
 use std::ffi::c_int;
 
@@ -122,7 +122,7 @@ constants! {
     }
 }
 
-/// Names of the behavior notes, by their numbers.
+/// Names of the behavior notes, by number.
 pub const BEHAVIOR_NOTES: &[&str] = &[
     "runtime compilation",
     "requires layout transform",

@@ -1,4 +1,4 @@
-//! A descriptor, and its attributes as Rust values.
+//! Descriptors, with their attributes as Rust values.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -12,7 +12,7 @@ use crate::constants::{
 use crate::error::{Error, Result};
 use crate::functions::RawDescriptor;
 
-/// No attribute that this crate reads has more elements; a library that says so is not believed.
+/// More elements than any attribute read here has; larger counts are rejected.
 const MOST_ELEMENTS: i64 = 1 << 24;
 
 /// A `hipdnnBackendDescriptor_t`, destroyed when it is dropped.
@@ -21,12 +21,12 @@ pub struct Descriptor {
     raw: RawDescriptor,
 }
 
-// SAFETY: a descriptor is a number to the library, which any thread may use; a change of it takes `&self` on one thread only, because this
+// SAFETY: the library identifies a descriptor by a number, on any thread; changes take `&self` on one thread only, because this
 // type is not `Sync`.
 unsafe impl Send for Descriptor {}
 
 impl Descriptor {
-    /// A new descriptor of a kind.
+    /// A new descriptor of a type.
     pub fn new(backend: &Backend, kind: c_int) -> Result<Self> {
         let create = backend.functions.hipdnnBackendCreateDescriptor()?;
         Self::made_by(backend, &format!("creating descriptor kind {kind}"), |to| {
@@ -35,7 +35,7 @@ impl Descriptor {
         })
     }
 
-    /// A descriptor that a function hands out.
+    /// A descriptor returned by a function.
     pub(crate) fn made_by(
         backend: &Backend,
         what: &str,
@@ -50,12 +50,12 @@ impl Descriptor {
         Ok(Self { backend: backend.clone(), raw })
     }
 
-    /// What C calls it.
+    /// The C handle.
     pub fn raw(&self) -> RawDescriptor {
         self.raw
     }
 
-    /// The library it is of.
+    /// Its library.
     pub fn backend(&self) -> &Backend {
         &self.backend
     }
@@ -70,28 +70,28 @@ impl Descriptor {
     /// Sets an attribute from an array.
     ///
     /// # Safety
-    /// `T` is what an element of `kind` is.
+    /// `T` is the element type of `kind`.
     pub(crate) unsafe fn set_array<T>(&self, name: c_int, kind: c_int, values: &[T]) -> Result<()> {
         let set = self.backend.functions.hipdnnBackendSetAttribute()?;
         let count = i64::try_from(values.len()).map_err(|_| Error::answer("too many elements"))?;
-        // SAFETY: the array has `count` elements of the attribute's type, by the caller's word.
+        // SAFETY: the caller guarantees that the array has `count` elements of the attribute's type.
         let status = unsafe { set(self.raw, name, kind, count, values.as_ptr().cast()) };
         self.backend.check(&format!("setting attribute {name}"), status)
     }
 
-    /// Sets numbers.
+    /// Sets integers.
     pub fn set_i64s(&self, name: c_int, values: &[i64]) -> Result<()> {
         // SAFETY: INT64 elements are `i64`.
         unsafe { self.set_array(name, HIPDNN_TYPE_INT64, values) }
     }
 
-    /// Sets a number of double precision.
+    /// Sets a double.
     pub fn set_f64(&self, name: c_int, value: f64) -> Result<()> {
         // SAFETY: DOUBLE elements are `f64`.
         unsafe { self.set_array(name, HIPDNN_TYPE_DOUBLE, &[value]) }
     }
 
-    /// Sets a text.
+    /// Sets a string.
     pub fn set_text(&self, name: c_int, text: &str) -> Result<()> {
         // SAFETY: CHAR elements are bytes.
         unsafe { self.set_array(name, HIPDNN_TYPE_CHAR, text.as_bytes()) }
@@ -100,11 +100,11 @@ impl Descriptor {
     /// Sets other descriptors.
     pub fn set_descriptors(&self, name: c_int, values: &[&Descriptor]) -> Result<()> {
         let raw: Vec<RawDescriptor> = values.iter().map(|value| value.raw).collect();
-        // SAFETY: BACKEND_DESCRIPTOR elements are the pointers that C has of descriptors.
+        // SAFETY: BACKEND_DESCRIPTOR elements are C's descriptor pointers.
         unsafe { self.set_array(name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, &raw) }
     }
 
-    /// How many elements an attribute has.
+    /// The number of elements of an attribute.
     pub(crate) fn count(&self, name: c_int, kind: c_int) -> Result<usize> {
         let get = self.backend.functions.hipdnnBackendGetAttribute()?;
         let mut count = 0;
@@ -117,15 +117,15 @@ impl Descriptor {
         }
     }
 
-    /// Reads as many elements as there is room for, and answers how many were written.
+    /// Reads as many elements as fit, and returns how many were written.
     ///
     /// # Safety
-    /// `T` is what an element of `kind` is.
+    /// `T` is the element type of `kind`.
     pub(crate) unsafe fn get_into<T>(&self, name: c_int, kind: c_int, to: &mut [T]) -> Result<usize> {
         let get = self.backend.functions.hipdnnBackendGetAttribute()?;
         let room = i64::try_from(to.len()).unwrap_or(i64::MAX);
         let mut count = 0;
-        // SAFETY: the array has room for `room` elements of the attribute's type, by the caller's word.
+        // SAFETY: the caller guarantees that the array has room for `room` elements of the attribute's type.
         let status =
             unsafe { get(self.raw, name, kind, room, &raw mut count, to.as_mut_ptr().cast::<c_void>()) };
         self.backend.check(&format!("reading attribute {name}"), status)?;
@@ -135,24 +135,24 @@ impl Descriptor {
     /// Reads all elements.
     ///
     /// # Safety
-    /// `T` is what an element of `kind` is.
+    /// `T` is the element type of `kind`.
     pub(crate) unsafe fn get_all<T: Copy + Default>(&self, name: c_int, kind: c_int) -> Result<Vec<T>> {
         let mut values = vec![T::default(); self.count(name, kind)?];
         if !values.is_empty() {
-            // SAFETY: `T` is what an element of `kind` is.
+            // SAFETY: `T` is the element type of `kind`.
             let got = unsafe { self.get_into(name, kind, &mut values) }?;
             values.truncate(got);
         }
         Ok(values)
     }
 
-    /// Reads the numbers of an attribute.
+    /// Reads the integers of an attribute.
     pub fn i64s(&self, name: c_int) -> Result<Vec<i64>> {
         // SAFETY: INT64 elements are `i64`.
         unsafe { self.get_all(name, HIPDNN_TYPE_INT64) }
     }
 
-    /// Reads one number, without asking for its size first: some attributes insist on that.
+    /// Reads one integer without asking for the count first, as some attributes require.
     pub fn i64(&self, name: c_int) -> Result<i64> {
         let mut value = [0_i64];
         // SAFETY: INT64 elements are `i64`.
@@ -161,7 +161,7 @@ impl Descriptor {
         Ok(value)
     }
 
-    /// Reads one number of double precision.
+    /// Reads one double.
     pub fn f64(&self, name: c_int) -> Result<f64> {
         let mut value = [0_f64];
         // SAFETY: DOUBLE elements are `f64`.
@@ -170,7 +170,7 @@ impl Descriptor {
         Ok(value)
     }
 
-    /// Reads one truth value, by its byte: a library may write any.
+    /// Reads one boolean, as a byte: a library may write any value.
     pub fn bool(&self, name: c_int) -> Result<bool> {
         let mut value = [0_u8];
         // SAFETY: BOOLEAN elements are one byte.
@@ -178,25 +178,25 @@ impl Descriptor {
         Ok(value != [0])
     }
 
-    /// Reads the bytes of a text attribute, NULs included.
+    /// Reads the bytes of a string attribute, including NULs.
     pub fn bytes(&self, name: c_int) -> Result<Vec<u8>> {
         // SAFETY: CHAR elements are bytes.
         unsafe { self.get_all(name, HIPDNN_TYPE_CHAR) }
     }
 
-    /// Reads a text.
+    /// Reads a string.
     pub fn text(&self, name: c_int) -> Result<String> {
         self.bytes(name).map(|bytes| text_of(&bytes))
     }
 
-    /// Reads the descriptors of an attribute that hands out new ones.
+    /// Reads the descriptors of an attribute that returns new ones.
     pub fn descriptors(&self, name: c_int) -> Result<Vec<Descriptor>> {
         let mut raw: Vec<RawDescriptor> =
             vec![ptr::null_mut(); self.count(name, HIPDNN_TYPE_BACKEND_DESCRIPTOR)?];
         if raw.is_empty() {
             return Ok(Vec::new());
         }
-        // SAFETY: BACKEND_DESCRIPTOR elements are the pointers that C has of descriptors.
+        // SAFETY: BACKEND_DESCRIPTOR elements are C's descriptor pointers.
         let got = unsafe { self.get_into(name, HIPDNN_TYPE_BACKEND_DESCRIPTOR, &mut raw) }?;
         raw.truncate(got);
         raw.retain(|raw| !raw.is_null());
@@ -207,7 +207,7 @@ impl Descriptor {
 impl Drop for Descriptor {
     fn drop(&mut self) {
         if let Ok(destroy) = self.backend.functions.hipdnnBackendDestroyDescriptor() {
-            // SAFETY: the descriptor is ours, and this is its last use. A library that refuses keeps it.
+            // SAFETY: the descriptor is ours, and this is its last use. If the library refuses, it keeps the descriptor.
             unsafe { destroy(self.raw) };
         }
     }

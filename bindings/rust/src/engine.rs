@@ -9,7 +9,7 @@ use crate::constants::{
 use crate::error::{Error, Result};
 use crate::{Descriptor, Knob, KnobSetting, OperationGraph};
 
-/// What fails where an engine is not there or cannot run the graph.
+/// The operation named in errors about missing or unsupported engines.
 const CHOOSING: &str = "choosing the engine";
 
 /// One engine, for one graph.
@@ -17,15 +17,15 @@ pub struct Engine {
     descriptor: Descriptor,
 }
 
-// SAFETY: an engine is finalized when it is made, and what is finalized does not change any more.
+// SAFETY: an engine is finalized when it is made, and immutable afterwards.
 unsafe impl Sync for Engine {}
 
 impl Engine {
-    /// The engine with an id, if it can run the graph. The error of another id names those that can.
+    /// The engine with an id, if it can run the graph. Otherwise the error names those that can.
     pub fn new(graph: &OperationGraph, id: i64) -> Result<Self> {
         Self::find(graph, id).map_err(|error| match error {
             Error::Status { during, status, text } if during == CHOOSING => {
-                // The library's words are the same for every id.
+                // The library's message is the same for every id.
                 let known = candidates(graph);
                 let text = format!("{text}{}{known}", if text.is_empty() { "" } else { ": " });
                 let during = format!("{during} {id}");
@@ -35,7 +35,7 @@ impl Engine {
         })
     }
 
-    /// The same; what fails is told in the library's words alone.
+    /// The same, with only the library's message in errors.
     pub(crate) fn find(graph: &OperationGraph, id: i64) -> Result<Self> {
         let descriptor = Descriptor::new(graph.descriptor().backend(), HIPDNN_BACKEND_ENGINE_DESCRIPTOR)?;
         descriptor.set_descriptors(HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, &[graph.descriptor()])?;
@@ -44,20 +44,20 @@ impl Engine {
         Ok(Self { descriptor })
     }
 
-    /// Its name, of libraries that say it.
+    /// Its name, if the library tells.
     fn name(&self) -> Result<String> {
         self.descriptor.text(HIPDNN_ATTR_ENGINE_NAME_EXT)
     }
 
-    /// What can be tuned.
+    /// Its tunable knobs.
     pub fn knobs(&self) -> Result<Vec<Knob>> {
         let infos = self.descriptor.descriptors(HIPDNN_ATTR_ENGINE_KNOB_INFO)?;
         infos.iter().map(Knob::read).collect()
     }
 
-    /// What is to be known of its behavior.
+    /// Its behavior notes.
     pub fn behavior_notes(&self) -> Result<Vec<String>> {
-        // SAFETY: BEHAVIOR_NOTE elements are enums of 32 bits.
+        // SAFETY: BEHAVIOR_NOTE elements are 32-bit enums.
         let notes: Vec<i32> =
             unsafe { self.descriptor.get_all(HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_TYPE_BEHAVIOR_NOTE) }?;
         let name = |note: &i32| usize::try_from(*note).ok().and_then(|note| BEHAVIOR_NOTES.get(note));
@@ -68,7 +68,7 @@ impl Engine {
     }
 }
 
-/// The engines that can run a graph, in words.
+/// Describes the engines that can run a graph.
 fn candidates(graph: &OperationGraph) -> String {
     let Ok(offer) = graph.offer() else { return "which engines can run the graph is not known".to_owned() };
     let named = |id: &i64| match Engine::find(graph, *id).and_then(|engine| engine.name()) {
@@ -81,16 +81,16 @@ fn candidates(graph: &OperationGraph) -> String {
     }
 }
 
-/// An engine with its knobs set.
+/// An engine with its knob settings.
 pub struct EngineConfig {
     descriptor: Descriptor,
 }
 
-// SAFETY: a configuration is finalized when it is made, and what is finalized does not change any more.
+// SAFETY: a configuration is finalized when it is made, and immutable afterwards.
 unsafe impl Sync for EngineConfig {}
 
 impl EngineConfig {
-    /// Sets the knobs of an engine; those that are not set keep their defaults.
+    /// Sets knobs of an engine; the others keep their defaults.
     pub fn new(engine: &Engine, settings: &[KnobSetting]) -> Result<Self> {
         let backend = engine.descriptor.backend();
         let descriptor = Descriptor::new(backend, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;

@@ -1,17 +1,17 @@
-//! What can go wrong.
+//! Errors.
 
 use std::fmt;
 
 use crate::constants as c;
 
-/// The result of anything that can fail.
+/// A result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why something was not done.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no library, or the one that is there cannot be opened.
+    /// No library was found, or it cannot be opened.
     Library(String),
     /// The library lacks a function of the interface.
     Function {
@@ -20,20 +20,20 @@ pub enum Error {
         /// The name of the function.
         function: &'static str,
     },
-    /// A call of the library failed.
+    /// A library call failed.
     Status {
-        /// What was being done.
+        /// The operation.
         during: String,
-        /// What the call returned.
+        /// The returned status.
         status: Status,
-        /// The library's own words, empty where it has none.
+        /// The library's message, empty if it has none.
         text: String,
     },
-    /// The driver of a GPU failed, or the machine has no GPU.
+    /// The GPU driver failed, or the machine has no GPU.
     Device(String),
-    /// The library answered what cannot be true.
+    /// The library returned something impossible.
     Answer(String),
-    /// An argument that the library was not asked about.
+    /// An invalid argument, rejected before any library call.
     Argument(String),
 }
 
@@ -66,12 +66,12 @@ impl std::error::Error for Error {}
 
 macro_rules! statuses {
     ($($(#[$meta:meta])* $variant:ident = $name:ident;)+) => {
-        /// What a call of the library returned that did not succeed.
+        /// The status of a failed library call.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Status {
             $($(#[$meta])* $variant,)+
-            /// A number that has no name here.
+            /// A number without a name here.
             Unknown(i32),
         }
 
@@ -81,7 +81,7 @@ macro_rules! statuses {
             }
         }
 
-        /// The name in C, without what all begin with.
+        /// The C name without the common prefix.
         impl fmt::Display for Status {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
@@ -96,21 +96,21 @@ macro_rules! statuses {
 statuses! {
     /// An object is in the wrong state.
     NotInitialized = HIPDNN_STATUS_NOT_INITIALIZED;
-    /// An argument cannot be used.
+    /// An argument is invalid.
     BadParam = HIPDNN_STATUS_BAD_PARAM;
     /// An argument is null.
     NullPointer = HIPDNN_STATUS_BAD_PARAM_NULL_POINTER;
-    /// A descriptor that must be finalized is not.
+    /// A descriptor is not finalized.
     NotFinalized = HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
-    /// An index or a value is outside of its range.
+    /// An index or a value is out of range.
     OutOfBound = HIPDNN_STATUS_BAD_PARAM_OUT_OF_BOUND;
     /// A buffer is too small.
     SizeInsufficient = HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;
-    /// Streams do not belong together.
+    /// Streams do not match.
     StreamMismatch = HIPDNN_STATUS_BAD_PARAM_STREAM_MISMATCH;
-    /// The library does not have what was asked for.
+    /// The library does not support the request.
     NotSupported = HIPDNN_STATUS_NOT_SUPPORTED;
-    /// The fault is the library's.
+    /// An internal error of the library.
     Internal = HIPDNN_STATUS_INTERNAL_ERROR;
     /// Memory ran out.
     AllocFailed = HIPDNN_STATUS_ALLOC_FAILED;
@@ -118,15 +118,15 @@ statuses! {
     HostAllocationFailed = HIPDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
     /// Device memory ran out.
     DeviceAllocationFailed = HIPDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
-    /// The device failed while it computed.
+    /// The device failed during execution.
     ExecutionFailed = HIPDNN_STATUS_EXECUTION_FAILED;
     /// A plugin failed.
     Plugin = HIPDNN_STATUS_PLUGIN_ERROR;
-    /// Library and caller are of different versions.
+    /// The versions of library and caller differ.
     VersionMismatch = HIPDNN_STATUS_VERSION_MISMATCH;
 }
 
-/// Text on one line: line ends become `; ` (or a space after a colon), other control characters are escaped.
+/// Puts text on one line: line ends become `; ` (or a space after a colon), other control characters are escaped.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for part in text.lines().map(str::trim).filter(|part| !part.is_empty()) {

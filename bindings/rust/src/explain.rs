@@ -3,24 +3,24 @@
 use crate::error::{Result, one_line};
 use crate::{Engine, EngineInfo, Handle, Offer, OperationGraph, listen};
 
-/// What the library says of an engine and a graph.
+/// The library's verdict on an engine and a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The engine.
     pub engine: EngineInfo,
-    /// Its place among those that apply, the best at 1.
+    /// Its rank among the engines that can run the graph; the best has 1.
     pub rank: Option<usize>,
-    /// Why it does not apply.
+    /// Why it cannot run the graph.
     pub reason: Option<String>,
 }
 
 impl OperationGraph {
-    /// Says of each engine whether it can run the graph, or why not: first those that apply, best first.
+    /// Says of each engine whether it can run the graph, or why not: first those that can, best first.
     pub fn explain(&self, handle: &Handle) -> Result<Vec<Verdict>> {
         self.explain_offer(handle, &self.offer()?)
     }
 
-    /// The same, of an offer that is there already.
+    /// The same for an existing offer.
     pub fn explain_offer(&self, handle: &Handle, offer: &Offer) -> Result<Vec<Verdict>> {
         let verdict = |engine: EngineInfo| {
             let rank = offer.engines.iter().position(|id| *id == engine.id).map(|rank| rank + 1);
@@ -32,14 +32,14 @@ impl OperationGraph {
         Ok(verdicts)
     }
 
-    /// Why an engine cannot run the graph, in the words of its plugin or else of the library. `told` is what an offer said.
+    /// Why an engine cannot run the graph, in its plugin's words or else the library's. `told` is the offer's message.
     pub fn reason(&self, engine: &EngineInfo, told: &str) -> String {
-        // Where no engine applies the library has told everything: a line with the name of each.
+        // If no engine can run it, the library has listed all reasons, a line with the name of each.
         let heading = format!("{} ({}):", engine.name, engine.plugin);
         if let Some(reason) = told.lines().find_map(|line| line.trim().strip_prefix(&heading)) {
             return one_line(reason.trim());
         }
-        // Else the engine is asked for, and its plugin logs why that is refused.
+        // Otherwise request the engine: its plugin logs why it is refused.
         let (asked, lines) = listen(self.descriptor().backend(), || Engine::find(self, engine.id));
         let own = format!("{}:", engine.name);
         let logged =

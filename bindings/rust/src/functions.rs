@@ -1,6 +1,6 @@
-//! The functions of a `libhipdnn_backend.so`, found by name when it is opened.
+//! The functions of a `libhipdnn_backend.so`, looked up by name when it is opened.
 //!
-//! A library may lack any of them, being older or newer than this crate; that is said when the function is asked for.
+//! A library older or newer than this crate may lack some of them; the error comes when such a function is needed.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
@@ -15,12 +15,12 @@ pub type Status = c_int;
 pub type RawHandle = *mut c_void;
 /// A `hipdnnBackendDescriptor_t`.
 pub type RawDescriptor = *mut c_void;
-/// A `hipdnnUserLogCallback_t`: what `hipdnnSetUserLogCallback_ext` was given, the severity, the line.
+/// A `hipdnnUserLogCallback_t`: the data given to `hipdnnSetUserLogCallback_ext`, the severity, the line.
 pub type LogCallback = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
 
 macro_rules! functions {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)?;)+) => {
-        /// What a library has of the interface. The methods answer the functions, or say that the library lacks them.
+        /// The library's functions. The methods return them, or an error if the library lacks them.
         #[expect(non_snake_case, reason = "the names of the C interface")]
         pub struct Functions {
             $($name: Option<unsafe extern "C" fn($($type),*) $(-> $result)?>,)+
@@ -30,7 +30,7 @@ macro_rules! functions {
 
         #[expect(non_snake_case, reason = "the names of the C interface")]
         impl Functions {
-            /// Opens a library by its path or, where the name has no slash, by the loader's search.
+            /// Opens a library by its path or, if the name has no slash, by the loader's search.
             pub fn open(path: &Path) -> Result<Self> {
                 let library = Library::open(path).map_err(|error| Error::Library(error.to_string()))?;
                 Ok(Self {
@@ -164,12 +164,12 @@ functions! {
 }
 
 impl Functions {
-    /// The name that the library was opened by.
+    /// The name that opened the library.
     pub fn path(&self) -> &str {
         self.library.name()
     }
 
-    /// The file that it was opened from.
+    /// The file that was opened.
     pub fn file(&self) -> Option<std::path::PathBuf> {
         self.library.file_of("hipdnnCreate")
     }

@@ -23,11 +23,11 @@ pub struct OperationGraph {
     descriptor: Descriptor,
 }
 
-/// The engines that can run a graph, best first, and what the library says where there is none.
+/// The engines that can run a graph, best first, or the library's reasons if there are none.
 pub struct Offer {
     /// The ids of the engines.
     pub engines: Vec<i64>,
-    /// The library's reasons, empty where there are engines.
+    /// The library's reasons, empty if there are engines.
     pub reasons: String,
 }
 
@@ -36,17 +36,17 @@ impl OperationGraph {
     pub fn from_json(backend: &Backend, text: &[u8]) -> Result<Self> {
         let read = backend.functions.hipdnnBackendCreateAndDeserializeJsonGraph_ext()?;
         let descriptor = Descriptor::made_by(backend, "reading the JSON graph", |to| {
-            // SAFETY: the output is valid, the text has the length that is given.
+            // SAFETY: the output is valid, and the text has the given length.
             unsafe { read(to, text.as_ptr().cast::<c_char>(), text.len()) }
         })?;
         Ok(Self { descriptor })
     }
 
-    /// A graph from FlatBuffers bytes or from a container that has one.
+    /// A graph from FlatBuffers bytes, or from a container with a graph.
     pub fn from_bytes(backend: &Backend, bytes: &[u8]) -> Result<Self> {
         let read = backend.functions.hipdnnBackendCreateAndDeserializeGraph_ext()?;
         let descriptor = Descriptor::made_by(backend, "reading the binary graph", |to| {
-            // SAFETY: the output is valid, the bytes have the length that is given.
+            // SAFETY: the output is valid, and the bytes have the given length.
             unsafe { read(to, bytes.as_ptr(), bytes.len()) }
         })?;
         Ok(Self { descriptor })
@@ -57,12 +57,12 @@ impl OperationGraph {
         &self.descriptor
     }
 
-    /// The library's JSON form of it.
+    /// The graph as the library's JSON.
     pub fn json(&self) -> Result<String> {
         let write = self.descriptor.backend().functions.hipdnnBackendGetSerializedJsonGraph_ext()?;
         let mut bytes =
             two_calls(self.descriptor.backend(), "writing the graph as JSON", |room, size, to| {
-                // SAFETY: the graph is alive, the size valid, and the buffer has the room that is given.
+                // SAFETY: the graph is alive, the size valid, and the buffer has the given size.
                 unsafe { write(self.descriptor.raw(), room, size, to.cast::<c_char>()) }
             })?;
         while bytes.last() == Some(&0) {
@@ -71,12 +71,12 @@ impl OperationGraph {
         String::from_utf8(bytes).map_err(|_| Error::answer("the library's JSON is not UTF-8"))
     }
 
-    /// Its bytes, in the layout of 2026.
+    /// The graph's bytes, in the layout of 2026.
     pub fn bytes(&self) -> Result<Vec<u8>> {
         let backend = self.descriptor.backend();
         let write = backend.functions.hipdnnBackendGetSerializedBinaryGraph_ext()?;
         two_calls(backend, "writing the graph", |room, size, to| {
-            // SAFETY: the graph is alive, the size valid, and the buffer has the room that is given.
+            // SAFETY: the graph is alive, the size valid, and the buffer has the given size.
             unsafe { write(self.descriptor.raw(), room, size, to) }
         })
     }
@@ -86,21 +86,21 @@ impl OperationGraph {
         wire::read(&self.bytes()?).map_err(|error| Error::answer(format!("the library's graph: {}", error.0)))
     }
 
-    /// Gives the graph the plugins of a handle, and finalizes it.
+    /// Connects the graph to a handle's plugins, and finalizes it.
     pub fn finalize(&self, handle: &Handle) -> Result<()> {
-        // SAFETY: HANDLE elements are the pointers that C has of handles.
+        // SAFETY: HANDLE elements are C's handle pointers.
         unsafe {
             self.descriptor.set_array(HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, &[handle.raw()])
         }?;
         self.descriptor.finalize("finalizing the graph")
     }
 
-    /// Which engines can run it, best first.
+    /// The engines that can run it, best first.
     pub fn offer(&self) -> Result<Offer> {
         let backend = self.descriptor.backend();
         let heuristic = Descriptor::new(backend, HIPDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)?;
         heuristic.set_descriptors(HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, &[&self.descriptor])?;
-        // SAFETY: HEUR_MODE elements are enums, which are as wide as an int.
+        // SAFETY: HEUR_MODE elements are enums as wide as an int.
         unsafe {
             heuristic.set_array(
                 HIPDNN_ATTR_ENGINEHEUR_MODE,
@@ -108,19 +108,19 @@ impl OperationGraph {
                 &[HIPDNN_HEUR_MODE_FALLBACK],
             )
         }?;
-        // What is left of earlier calls must not be taken for reasons.
+        // Clear earlier messages, so that they are not taken for reasons.
         backend.last_error();
         heuristic.finalize("looking for engines")?;
         let count = heuristic.count(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR)?;
         if count == 0 {
             return Ok(Offer { engines: Vec::new(), reasons: backend.last_error() });
         }
-        // The library fills configurations of ours.
+        // The library fills in descriptors of ours.
         let configs = (0..count)
             .map(|_| Descriptor::new(backend, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR))
             .collect::<Result<Vec<_>>>()?;
         let mut raw: Vec<RawDescriptor> = configs.iter().map(Descriptor::raw).collect();
-        // SAFETY: BACKEND_DESCRIPTOR elements are the pointers that C has of descriptors.
+        // SAFETY: BACKEND_DESCRIPTOR elements are C's descriptor pointers.
         let got = unsafe {
             heuristic.get_into(HIPDNN_ATTR_ENGINEHEUR_RESULTS, HIPDNN_TYPE_BACKEND_DESCRIPTOR, &mut raw)
         }?;
@@ -128,10 +128,10 @@ impl OperationGraph {
             .iter()
             .take(got)
             .map(|config| {
-                // The engine of a configuration can be read once it is finalized.
+                // A configuration's engine can only be read once it is finalized.
                 config.finalize("finalizing an engine configuration")?;
                 let mut engine = [ptr::null_mut()];
-                // SAFETY: BACKEND_DESCRIPTOR elements are the pointers that C has of descriptors.
+                // SAFETY: BACKEND_DESCRIPTOR elements are C's descriptor pointers.
                 unsafe {
                     config.get_into(HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_TYPE_BACKEND_DESCRIPTOR, &mut engine)
                 }?;
@@ -147,8 +147,8 @@ impl OperationGraph {
         Ok(Offer { engines, reasons: String::new() })
     }
 
-    /// The same where one engine spoils the offer, because it applies and cannot be configured: every engine is asked by itself. Those that
-    /// fail come first, so that whoever makes plans in this order learns why, then those that can run the graph, in the order of the handle.
+    /// The offer if one engine that supports the graph cannot be configured: each engine is asked separately. Engines that
+    /// fail come first, so that planning in this order reports why, then those that can run the graph, in the handle's order.
     pub fn offer_one_by_one(&self, handle: &Handle) -> Result<Offer> {
         let (mut failing, mut working) = (Vec::new(), Vec::new());
         for engine in handle.engines()? {

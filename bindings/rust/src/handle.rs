@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::functions::{RawHandle, Status};
 use crate::{Backend, OperationGraph};
 
-/// A text that is longer is not believed.
+/// Longer texts are rejected.
 const LONGEST: usize = 1 << 20;
 
 /// A `hipdnnHandle_t`, destroyed when it is dropped.
@@ -22,11 +22,11 @@ pub struct Handle {
     raw: RawHandle,
 }
 
-// SAFETY: a handle is a number to the library and bound to no thread. Its stream is set by one thread at a time, because this type is not
-// `Sync`.
+// SAFETY: the library identifies a handle by a number that is bound to no thread. Only one thread at a time sets its stream, because this
+// type is not `Sync`.
 unsafe impl Send for Handle {}
 
-/// What a library says of an engine.
+/// The library's description of an engine.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct EngineInfo {
     /// Its name.
@@ -37,12 +37,12 @@ pub struct EngineInfo {
     pub plugin: String,
     /// The version of its plugin.
     pub version: String,
-    /// The kind of its plugin.
+    /// The type of its plugin.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// What a library says of a heuristic policy.
+/// The library's description of a heuristic policy.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct PolicyInfo {
     /// Its name.
@@ -53,24 +53,24 @@ pub struct PolicyInfo {
     pub plugin: String,
     /// The version of its plugin.
     pub version: String,
-    /// The version of the interface that its plugin speaks.
+    /// The interface version of its plugin.
     pub api_version: String,
 }
 
-/// What came of a ranking that was handed over.
+/// The outcome of writing a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankingOutcome {
     /// It was written.
     Written,
-    /// The same is there already.
+    /// The same ranking was there already.
     Unchanged,
-    /// The cache is switched off.
+    /// The cache is disabled.
     Disabled,
     /// The graph cannot be recognized again.
     Unkeyable,
-    /// There was no engine in it.
+    /// It had no engines.
     NoEngines,
-    /// A number that has no name.
+    /// A number without a name.
     Unknown(c_int),
 }
 
@@ -84,27 +84,27 @@ impl Handle {
         Ok(Self { backend: backend.clone(), raw })
     }
 
-    /// What C calls it.
+    /// The C handle.
     pub fn raw(&self) -> RawHandle {
         self.raw
     }
 
-    /// The library it is of.
+    /// Its library.
     pub fn backend(&self) -> &Backend {
         &self.backend
     }
 
-    /// Sets the stream of a device that executions are put on; null is its default stream.
+    /// Sets the device stream for executions; null is the default stream.
     ///
     /// # Safety
     /// The stream lives as long as executions with this handle.
     pub unsafe fn set_stream(&self, stream: *mut c_void) -> Result<()> {
         let set = self.backend.functions.hipdnnSetStream()?;
-        // SAFETY: the handle is alive, and the caller vouches for the stream.
+        // SAFETY: the handle is alive, and the caller guarantees the stream.
         self.backend.check("setting the stream", unsafe { set(self.raw, stream) })
     }
 
-    /// Every engine that is loaded, in the library's order.
+    /// Every loaded engine, in the library's order.
     pub fn engines(&self) -> Result<Vec<EngineInfo>> {
         let functions = &self.backend.functions;
         let (count_of, info) = (functions.hipdnnGetEngineCount_ext()?, functions.hipdnnGetEngineInfo_ext()?);
@@ -115,7 +115,7 @@ impl Handle {
             .map(|index| {
                 let mut id = 0;
                 let [name, plugin, version, kind] = self.texts("describing an engine", |[a, b, c, d]| {
-                    // SAFETY: the handle is alive, the texts have the room that their lengths say.
+                    // SAFETY: the handle is alive, and the buffers have the given lengths.
                     unsafe { info(self.raw, index, &raw mut id, a.0, a.1, b.0, b.1, c.0, c.1, d.0, d.1) }
                 })?;
                 Ok(EngineInfo { name, id, plugin, version, kind })
@@ -136,7 +136,7 @@ impl Handle {
                 let mut id = 0;
                 let [name, plugin, version, api_version] =
                     self.texts("describing a policy", |[a, b, c, d]| {
-                        // SAFETY: the handle is alive, the texts have the room that their lengths say.
+                        // SAFETY: the handle is alive, and the buffers have the given lengths.
                         unsafe { info(self.raw, index, &raw mut id, a.0, a.1, b.0, b.1, c.0, c.1, d.0, d.1) }
                     })?;
                 Ok(PolicyInfo { name, id, plugin, version, api_version })
@@ -144,7 +144,7 @@ impl Handle {
             .collect()
     }
 
-    /// Four texts from a function that is called twice: for their lengths, and for themselves.
+    /// Four texts from a function that is called twice: for their lengths, then for the texts.
     fn texts(
         &self,
         what: &str,
@@ -167,11 +167,11 @@ impl Handle {
         Ok(texts.each_ref().map(|text| text_of(text)))
     }
 
-    /// Hands over which engines are best for a graph, best first.
+    /// Records the best engines for a graph, best first.
     pub fn write_ranking(&self, graph: &OperationGraph, best_first: &[i64]) -> Result<RankingOutcome> {
         let write = self.backend.functions.hipdnnBackendWriteEngineRankingResults_ext()?;
         let mut outcome = 0;
-        // SAFETY: handle and graph are alive, the array has the number of ids that is given.
+        // SAFETY: handle and graph are alive, and the array has the given number of ids.
         let status = unsafe {
             write(self.raw, graph.descriptor().raw(), best_first.as_ptr(), best_first.len(), &raw mut outcome)
         };

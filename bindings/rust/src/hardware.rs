@@ -1,4 +1,4 @@
-//! What a machine has for engines: the libraries of AMD and NVIDIA that they look for, and the devices these know.
+//! A machine's hardware for engines: the AMD and NVIDIA libraries that they look for, and the devices that these find.
 
 mod amd;
 mod memory;
@@ -17,24 +17,24 @@ pub use stream::{CaptureStream, CapturedWork, Stream};
 /// A library that engines look for.
 #[derive(Debug, Serialize)]
 pub struct Found {
-    /// What people call it.
+    /// Its common name.
     pub library: &'static str,
-    /// The file name it was found by.
+    /// The file name that found it.
     pub name: Option<String>,
-    /// Its version, where it tells one.
+    /// Its version, if it tells.
     pub version: Option<String>,
-    /// Where it lies, behind links.
+    /// Its path, with links resolved.
     pub file: Option<PathBuf>,
-    /// What was looked for, where it is not there.
+    /// Where it was looked for, if missing.
     pub missing: Option<String>,
 }
 
-/// A device of HIP's or CUDA's.
+/// A HIP or CUDA device.
 #[derive(Debug, Serialize)]
 pub struct Device {
-    /// Its number in the order of its library.
+    /// Its number in its library's order.
     pub number: i32,
-    /// Its architecture and, of NVIDIA's, its name.
+    /// Its architecture and, for NVIDIA, its name.
     pub architecture: String,
     /// Compute units or multiprocessors.
     pub compute_units: i32,
@@ -42,10 +42,10 @@ pub struct Device {
     pub memory_bytes: u64,
 }
 
-/// The devices of AMD and of NVIDIA.
+/// The devices of AMD and NVIDIA.
 ///
 /// # Errors
-/// Why there are none: what was looked for of each.
+/// Why there are none, and where each library was looked for.
 pub fn devices() -> std::result::Result<Vec<Device>, String> {
     match (amd::devices(), nvidia::devices()) {
         (Err(hip), Err(cuda)) => Err(format!("{hip}; {cuda}")),
@@ -53,14 +53,14 @@ pub fn devices() -> std::result::Result<Vec<Device>, String> {
     }
 }
 
-/// The libraries that engines for GPUs stand on, found or not.
+/// The libraries that GPU engines use, found or not.
 pub fn libraries() -> Vec<Found> {
     let mut found = amd::libraries();
     found.extend(nvidia::libraries());
     found
 }
 
-/// What is told of a library whose functions were looked for.
+/// Describes a library from the lookup of its functions.
 fn found<T>(
     library: &'static str,
     table: std::result::Result<impl Deref<Target = T>, Error>,
@@ -71,10 +71,10 @@ fn found<T>(
     match table {
         Ok(table) => Found {
             library,
-            // NVIDIA's are asked for by their paths.
+            // NVIDIA's are opened by path.
             name: opened(&table).name().rsplit('/').next().map(str::to_owned),
             version: version(&table),
-            // Behind its links, since the file's own name says more than the one it was asked for by.
+            // Resolves links, since the file's own name says more than the requested one.
             file: opened(&table).file_of(function).map(|file| file.canonicalize().unwrap_or(file)),
             missing: None,
         },

@@ -1,4 +1,4 @@
-//! Knobs: what an engine lets a caller tune, and what a caller chose.
+//! Knobs: an engine's tunable settings, and a caller's choices.
 
 use std::fmt;
 
@@ -17,11 +17,11 @@ use crate::{Backend, Descriptor};
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum KnobValue {
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A number.
+    /// A floating-point number.
     Float(f64),
-    /// A text.
+    /// A string.
     Text(String),
 }
 
@@ -29,41 +29,41 @@ impl fmt::Display for KnobValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(value) => value.fmt(f),
-            // With a point, so that it reads as what it is.
+            // With a decimal point, to tell it apart from an integer.
             Self::Float(value) => fmt::Debug::fmt(value, f),
             Self::Text(value) => value.fmt(f),
         }
     }
 }
 
-/// Which values a knob takes.
+/// The values that a knob accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KnobRange {
-    /// Whole numbers: those listed, or else from the first to the second in steps of the third, or else any.
+    /// Integers: the listed values, or else those within the bounds, or else any.
     Int {
-        /// The values, where they are listed.
+        /// The listed values, if any.
         values: Vec<i64>,
-        /// The least, the greatest and the step; none where there is no bound.
+        /// The least, the greatest and the step, if bounded.
         bounds: Option<(i64, i64, i64)>,
     },
     /// Numbers from the first to the second, or any.
     Float(Option<(f64, f64)>),
-    /// Texts: those listed, or any.
+    /// Strings: the listed values, or any.
     Text(Vec<String>),
 }
 
-/// What can be tuned at an engine.
+/// A tunable setting of an engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knob {
     /// Its name.
     pub id: String,
     /// What it does.
     pub description: String,
-    /// What it is when it is not set.
+    /// Its default value.
     pub default: KnobValue,
-    /// What it may be.
+    /// The values that it accepts.
     pub range: KnobRange,
-    /// Whether it should not be used any more.
+    /// Whether it is deprecated.
     pub deprecated: bool,
 }
 
@@ -72,7 +72,7 @@ impl Knob {
     pub(crate) fn read(info: &Descriptor) -> Result<Self> {
         let kind = info.i64(HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE_TYPE)?;
         let (default, range) = if kind == i64::from(HIPDNN_TYPE_INT64) {
-            // What has no list or no bounds reads as empty or zero.
+            // Missing lists or bounds read as empty or zero.
             let values = info.i64s(HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_INT).unwrap_or_default();
             let least = info.i64(HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE).unwrap_or(0);
             let greatest = info.i64(HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE).unwrap_or(0);
@@ -103,7 +103,7 @@ impl Knob {
         })
     }
 
-    /// What it may be, in words.
+    /// Describes the values that it accepts.
     pub fn choices(&self) -> String {
         let list = |values: Vec<String>| values.join(", ");
         match &self.range {
@@ -122,7 +122,7 @@ impl Knob {
         }
     }
 
-    /// Reads what somebody typed as a value of this knob's type.
+    /// Parses a typed value of this knob's type.
     pub fn parse(&self, text: &str) -> Result<KnobValue> {
         let wrong = |expected| {
             Error::argument(format!("knob {}: the value is {text:?}, expected {expected}", self.id))
@@ -134,7 +134,7 @@ impl Knob {
         }
     }
 
-    /// Some values that are worth trying, the default first: those listed, or at most `most` within the bounds.
+    /// Some values worth trying, the default first: those listed, or at most `most` within the bounds.
     pub fn samples(&self, most: usize) -> Vec<KnobValue> {
         let others: Vec<KnobValue> = match &self.range {
             KnobRange::Int { values, .. } if !values.is_empty() => {
@@ -158,8 +158,8 @@ impl Knob {
     }
 }
 
-/// At most `most` of the values from `least` to `greatest` in steps: all of few, else some whose distance from the least
-/// doubles, the ends among them.
+/// At most `most` of the values from `least` to `greatest` in steps: all if they fit, else some whose distance from the least
+/// doubles, including both ends.
 fn spread_int(least: i64, greatest: i64, step: i64, most: usize) -> Vec<i64> {
     let steps = (i128::from(greatest) - i128::from(least)) / i128::from(step);
     let most = most.max(2);
@@ -177,7 +177,7 @@ fn spread_int(least: i64, greatest: i64, step: i64, most: usize) -> Vec<i64> {
     offsets.into_iter().filter_map(value).collect()
 }
 
-/// What a caller chose.
+/// A caller's choice of a knob's value.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct KnobSetting {
     /// The knob's name.

@@ -1,8 +1,8 @@
 //! Safe Rust over the C functions of a `libhipdnn_backend.so`, this project's or another, found at run time.
 //!
-//! A [`Backend`] is the open library, a [`Handle`] the engines that its plugins have. A graph of operations is made with
-//! [`GraphBuilder`] (or read from JSON or bytes) and becomes an [`OperationGraph`], which says which engines can run it and
-//! why the others cannot. An [`Engine`] with its knobs set is an [`EngineConfig`], which makes an [`ExecutionPlan`]; a
+//! A [`Backend`] is the open library, and a [`Handle`] has the engines of its plugins. A graph of operations is built with
+//! [`GraphBuilder`] (or read from JSON or bytes) and becomes an [`OperationGraph`], which tells which engines can run it and
+//! why the others cannot. An [`Engine`] with its knob settings is an [`EngineConfig`], which makes an [`ExecutionPlan`]; a
 //! [`VariantPack`] binds memory to its tensors.
 //!
 //! ```
@@ -13,7 +13,7 @@
 //! let backend = Backend::open(None)?;
 //! let handle = Handle::new(&backend)?;
 //!
-//! // relu(a · b), whose product has no memory of its own.
+//! // relu(a · b), whose product is virtual.
 //! let mut graph = GraphBuilder::new("matmul_relu", DataType::Float);
 //! let (a, b) = (graph.tensor(&[1, 2, 3]), graph.tensor(&[1, 3, 2]));
 //! let (c, y) = (graph.virtual_tensor(&[1, 2, 2]), graph.tensor(&[1, 2, 2]));
@@ -25,7 +25,7 @@
 //! let best = *offer.engines.first().expect("the CPU engines run this");
 //! let plan = ExecutionPlan::new(&EngineConfig::new(&Engine::new(&graph, best)?, &[])?)?;
 //!
-//! // Tensors that do not say otherwise begin at a multiple of 16 bytes.
+//! // By default, tensors are aligned to 16 bytes.
 //! #[repr(align(16))]
 //! struct Array<const N: usize>([f32; N]);
 //! let mut left = Array([1.0, 2.0, 3.0, -4.0, 5.0, -6.0]);
@@ -38,7 +38,7 @@
 //!     (y, result.0.as_mut_ptr().cast()),
 //! ];
 //! let pack = VariantPack::new(&backend, &memory, workspace.as_mut_ptr().cast())?;
-//! // SAFETY: each array is as large as its tensor, and all are in memory that a CPU engine reaches.
+//! // SAFETY: each array is as large as its tensor, and in memory that a CPU engine can access.
 //! unsafe { plan.execute(&handle, &pack) }?;
 //! assert_eq!(result.0, [4.0, 5.0, 0.0, 0.0]);
 //! # Ok(())
@@ -47,8 +47,8 @@
 //!
 //! # Threads
 //!
-//! What is finalized does not change any more and is [`Sync`]. A [`Handle`] has a stream that can be set, so it is [`Send`] and not
-//! `Sync`: one for each thread. An [`OperationGraph`] changes when it is finalized, and is `Send` only. Everything keeps the library open.
+//! Finalized objects are immutable and [`Sync`]. A [`Handle`] has a stream that can be set, so it is [`Send`] but not
+//! `Sync`: use one per thread. An [`OperationGraph`] changes when it is finalized, and is only `Send`. Every object keeps the library open.
 //!
 //! ```
 //! fn shared<T: Send + Sync>() {}
@@ -62,7 +62,7 @@
 //!
 //! # Errors
 //!
-//! An [`Error`] from the library has its [`Status`] and its words.
+//! An [`Error`] from the library has its [`Status`] and its message.
 //!
 //! ```
 //! use hipdnn::{Backend, Error, OperationGraph, Status};

@@ -1,4 +1,4 @@
-//! What the library and its plugins log, line by line.
+//! The log of the library and its plugins, line by line.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Mutex;
@@ -12,14 +12,14 @@ use crate::constants::{
 use crate::functions::Functions;
 use crate::{Backend, Result};
 
-/// Lines that were logged.
+/// Collected lines.
 type Lines = Mutex<Vec<String>>;
 
 unsafe extern "C" fn keep(lines: *mut c_void, _: c_int, line: *const c_char) {
     if lines.is_null() || line.is_null() {
         return;
     }
-    // SAFETY: the library passes back what `listen` gave it, which lives until the callback is removed, and a text that
+    // SAFETY: the library passes back `listen`'s data, which lives until the callback is removed, and a string that
     // ends with a NUL.
     let (lines, line) = unsafe { (&*lines.cast::<Lines>(), CStr::from_ptr(line)) };
     if let Ok(mut lines) = lines.lock() {
@@ -27,7 +27,7 @@ unsafe extern "C" fn keep(lines: *mut c_void, _: c_int, line: *const c_char) {
     }
 }
 
-/// Runs `f` and answers what was logged meanwhile as well, at every level. Nothing is heard of a library without user log
+/// Runs `f` and also returns what was logged meanwhile, at every level. Collects nothing if the library lacks user log
 /// callbacks.
 pub fn listen<R>(backend: &Backend, f: impl FnOnce() -> R) -> (R, Vec<String>) {
     let functions = &backend.functions;
@@ -48,7 +48,7 @@ pub fn listen<R>(backend: &Backend, f: impl FnOnce() -> R) -> (R, Vec<String>) {
         set_level(HIPDNN_SEV_INFO);
         status == HIPDNN_STATUS_SUCCESS
     };
-    // Also where `f` panics: the lines are gone then.
+    // Even if `f` panics: the lines are dropped then.
     struct Restore<F: FnMut()>(F);
     impl<F: FnMut()> Drop for Restore<F> {
         fn drop(&mut self) {
@@ -56,7 +56,7 @@ pub fn listen<R>(backend: &Backend, f: impl FnOnce() -> R) -> (R, Vec<String>) {
         }
     }
     let restore = Restore(|| {
-        // SAFETY: once it is removed, the callback is not called any more.
+        // SAFETY: a removed callback is never called again.
         unsafe {
             set_level(level);
             if heard {
@@ -70,10 +70,10 @@ pub fn listen<R>(backend: &Backend, f: impl FnOnce() -> R) -> (R, Vec<String>) {
     (result, lines)
 }
 
-/// The target of the records that [`forward_log`] makes.
+/// The target of records made by [`forward_log`].
 static TARGET: &str = "hipdnn";
 
-/// What the library knows the callback by: it wants an address, which nothing reads.
+/// The address that identifies the callback to the library; never dereferenced.
 fn user() -> *mut c_void {
     (&raw const TARGET).cast_mut().cast()
 }
@@ -82,7 +82,7 @@ unsafe extern "C" fn record(_: *mut c_void, severity: c_int, line: *const c_char
     if line.is_null() {
         return;
     }
-    // SAFETY: the library passes a text that ends with a NUL and lives during the call.
+    // SAFETY: the library passes a string that ends with a NUL and lives during the call.
     let line = unsafe { CStr::from_ptr(line) }.to_string_lossy();
     let level = match severity {
         HIPDNN_SEV_INFO => Level::Info,
@@ -92,25 +92,25 @@ unsafe extern "C" fn record(_: *mut c_void, severity: c_int, line: *const c_char
     ::log::log!(target: TARGET, level, "{}", line.trim_end());
 }
 
-/// While this lives, lines of the library's log are records of the crate `log`. See [`forward_log`].
+/// While this lives, lines of the library's log become records of the crate `log`. See [`forward_log`].
 pub struct ForwardedLog<'a> {
     functions: &'a Functions,
-    /// The library's level before.
+    /// The library's previous level.
     level: c_int,
 }
 
-/// Makes each line that the library and its plugins log from now on a record of the crate `log`, with the target `hipdnn`, until the
+/// Forwards each line that the library and its plugins log from now on to the crate `log`, with the target `hipdnn`, until the
 /// result is dropped.
 ///
-/// The library's log level becomes the one that fits `level`: `Debug` and `Trace` ask for no more than `Info`. The level is the
-/// process's, so one program forwards its log once.
+/// Sets the library's log level to match `level`: `Debug` and `Trace` request no more than `Info`. The level is
+/// process-wide, so forward the log only once per program.
 ///
 /// # Threads
-/// A thread of the library's own makes the records, some time after the line was logged. So a logger may use thread-local storage and
+/// A thread of the library makes the records, some time after the line was logged. So a logger may use thread-local storage and
 /// locks, and may call this library.
 ///
 /// # Errors
-/// A library without user log callbacks (before 2026), and the library's own.
+/// If the library lacks user log callbacks (before 2026), and the library's own.
 pub fn forward_log(backend: &Backend, level: LevelFilter) -> Result<ForwardedLog<'_>> {
     let functions = &backend.functions;
     let set_callback = functions.hipdnnSetUserLogCallback_ext()?;
@@ -141,7 +141,7 @@ impl Drop for ForwardedLog<'_> {
             self.functions.hipdnnBackendSetGlobalLogLevel_ext(),
         );
         if let (Ok(set_callback), Ok(set_level)) = set {
-            // SAFETY: once it is removed, the callback is not called any more.
+            // SAFETY: a removed callback is never called again.
             unsafe {
                 set_level(self.level);
                 set_callback(Some(record), HIPDNN_SEV_OFF, HIPDNN_LOG_CALLBACK_ASYNC, user());

@@ -14,12 +14,12 @@ use crate::error::{Error, Result};
 use crate::serialized::two_calls;
 use crate::{Backend, Descriptor, Engine, EngineConfig, Handle, OperationGraph};
 
-/// A plan, ready to be executed, also by several threads at a time.
+/// A plan, ready to be executed, even by several threads at once.
 pub struct ExecutionPlan {
     descriptor: Descriptor,
 }
 
-// SAFETY: a plan is finalized when it is made, and what is finalized does not change any more.
+// SAFETY: a plan is finalized when it is made, and immutable afterwards.
 unsafe impl Sync for ExecutionPlan {}
 
 /// Memory bound to tensors.
@@ -27,7 +27,7 @@ pub struct VariantPack {
     descriptor: Descriptor,
 }
 
-// SAFETY: a variant pack is finalized when it is made; whoever executes a plan with it vouches for the memory.
+// SAFETY: a variant pack is finalized when it is made; executing a plan with it requires valid memory.
 unsafe impl Sync for VariantPack {}
 
 impl ExecutionPlan {
@@ -40,12 +40,12 @@ impl ExecutionPlan {
         Ok(Self { descriptor })
     }
 
-    /// The plan of the first of some engines, best first as an [`Offer`](crate::Offer) has them, that can make one with its knobs as they
-    /// are. An engine that applies may fail later, for want of memory on its device for instance; the error of each that did comes with
-    /// the plan.
+    /// Makes the plan of the first engine that can make one with default knobs, given best first as in an [`Offer`](crate::Offer).
+    /// An engine that supports the graph may still fail, for example for lack of device memory; the errors of engines that did are
+    /// returned with the plan.
     ///
     /// # Errors
-    /// The first engine's error where every engine fails; an argument error where no engine is given.
+    /// The first engine's error if every engine fails; an argument error if no engine is given.
     pub fn of_first(graph: &OperationGraph, engines: &[i64]) -> Result<(Self, Vec<(i64, Error)>)> {
         let mut failed = Vec::new();
         for id in engines {
@@ -61,12 +61,12 @@ impl ExecutionPlan {
         Err(first.unwrap_or_else(|| Error::Argument("there is no engine to make a plan of".to_owned())))
     }
 
-    /// A plan that was saved, alone or in a container.
+    /// Loads a saved plan, alone or in a container.
     pub fn from_bytes(handle: &Handle, bytes: &[u8]) -> Result<Self> {
         let backend = handle.backend();
         let read = backend.functions.hipdnnBackendCreateAndDeserializeExecutionPlan_ext()?;
         let descriptor = Descriptor::made_by(backend, "reading the saved plan", |to| {
-            // SAFETY: the handle is alive, the output valid, and the bytes have the length that is given.
+            // SAFETY: the handle is alive, the output valid, and the bytes have the given length.
             unsafe { read(handle.raw(), to, bytes.as_ptr(), bytes.len()) }
         })?;
         Ok(Self { descriptor })
@@ -77,7 +77,7 @@ impl ExecutionPlan {
         let backend = self.descriptor.backend();
         let write = backend.functions.hipdnnBackendGetSerializedExecutionPlan_ext()?;
         two_calls(backend, "saving the plan", |room, size, to| {
-            // SAFETY: the plan is alive, the size valid, and the buffer has the room that is given.
+            // SAFETY: the plan is alive, the size valid, and the buffer has the given size.
             unsafe { write(self.descriptor.raw(), room, size, to) }
         })
     }
@@ -87,12 +87,12 @@ impl ExecutionPlan {
         let backend = self.descriptor.backend();
         let write = backend.functions.hipdnnBackendGetSerializedBinaryGraphAndPlan_ext()?;
         two_calls(backend, "saving the graph and its plan", |room, size, to| {
-            // SAFETY: graph and plan are alive, the size valid, and the buffer has the room that is given.
+            // SAFETY: graph and plan are alive, the size valid, and the buffer has the given size.
             unsafe { write(graph.descriptor().raw(), self.descriptor.raw(), room, size, to) }
         })
     }
 
-    /// How many bytes an execution needs besides the tensors.
+    /// The workspace size in bytes of an execution.
     pub fn workspace_size(&self) -> Result<usize> {
         let size = self.descriptor.i64(HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
         usize::try_from(size)
@@ -109,16 +109,16 @@ impl ExecutionPlan {
         self.descriptor.i64(HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBAL_INDEX_EXT)
     }
 
-    /// The plan as JSON: an object with the engine, its plugin, the knobs that were set and, where the plugin tells, `steps`, a list
+    /// Describes the plan as JSON: an object with the engine, its plugin, the knobs that were set and, if the plugin tells, `steps`, a list
     /// of what computes which nodes.
     ///
     /// # Errors
-    /// NOT_SUPPORTED of a library that does not describe plans.
+    /// NOT_SUPPORTED if the library does not describe plans.
     pub fn description(&self) -> Result<String> {
         self.descriptor.text(HIPDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)
     }
 
-    /// Whether an execution may have other shapes.
+    /// Whether executions may override shapes.
     pub fn takes_other_shapes(&self) -> Result<bool> {
         self.descriptor.bool(HIPDNN_ATTR_EXECUTION_PLAN_IS_OVERRIDE_SHAPE_ENABLED_EXT)
     }
@@ -126,11 +126,11 @@ impl ExecutionPlan {
     /// Executes the plan and returns when the engine does.
     ///
     /// # Safety
-    /// The pack's memory is as large as the tensors and the workspace, and where the engine can reach it.
+    /// The pack's memory is as large as the tensors and the workspace, and the engine can access it.
     pub unsafe fn execute(&self, handle: &Handle, pack: &VariantPack) -> Result<()> {
         let backend = self.descriptor.backend();
         let execute = backend.functions.hipdnnBackendExecute()?;
-        // SAFETY: all three are alive; the caller vouches for the memory.
+        // SAFETY: all three are alive; the caller guarantees the memory.
         let status = unsafe { execute(handle.raw(), self.descriptor.raw(), pack.descriptor.raw()) };
         backend.check("executing the plan", status)
     }

@@ -1,4 +1,4 @@
-//! Where a `libhipdnn_backend.so` is looked for.
+//! Search for a `libhipdnn_backend.so`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,23 +8,23 @@ use hipdnn_plugin_sdk::os::library::file_name;
 use crate::error::{Error, Result};
 use crate::functions::Functions;
 
-/// The name of its file on this system.
+/// Its file name on this system.
 fn library() -> OsString {
     file_name(OsStr::new("hipdnn_backend"))
 }
 
-/// The folder that is looked in besides.
+/// The variable with another folder to search.
 const VARIABLE: &str = "HIPDNN_BACKEND_LIBRARY_PATH";
 
-/// Opens the library that was named, or else the first that is there.
+/// Opens the given library, or else the first one found.
 ///
-/// A folder stands for the library in it. Without a name these are tried: beside this program, `lib` and `lib64` beside its
-/// folder and the folders in these, the folder in `HIPDNN_BACKEND_LIBRARY_PATH`, and the loader's own search. A file that is there and cannot be
-/// opened ends the search: what comes after it is not what was installed.
+/// A folder means the library in it. Without a name these are tried: beside this program, `lib` and `lib64` beside its
+/// folder and the folders in these, the folder in `HIPDNN_BACKEND_LIBRARY_PATH`, and the loader's own search. A file that exists but cannot
+/// be opened ends the search: a later one would not be the installed one.
 pub fn open(named: Option<&Path>) -> Result<Functions> {
     if let Some(path) = named {
         let path = if path.is_dir() { path.join(library()) } else { path.to_owned() };
-        // Without a slash the loader would search, and not find what lies in the working directory.
+        // Without a slash, the loader would search its path and ignore the working directory.
         let path = if path.is_file() { std::path::absolute(&path).unwrap_or(path) } else { path };
         return Functions::open(&path)
             .map_err(|error| Error::Library(format!("cannot open the backend: {error}")));
@@ -58,7 +58,7 @@ fn places(program: Option<&Path>, folder: Option<&Path>) -> Vec<PathBuf> {
     folders.map(|folder| folder.join(library())).collect()
 }
 
-/// The folders in a library folder that have the library, as where the system names its machine in the path.
+/// The folders in a library folder that have the library, for systems with the machine's name in the path.
 fn folders_in(lib: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(lib).into_iter().flatten().flatten();
     let mut folders: Vec<_> =

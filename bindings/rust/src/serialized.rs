@@ -1,4 +1,4 @@
-//! Bytes that functions hand out in two calls, and what is in bytes.
+//! Bytes that functions return in two calls, and the contents of bytes.
 
 use std::ptr;
 
@@ -7,7 +7,7 @@ use crate::constants::{HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN, HIPDNN_SERIALIZ
 use crate::error::{Error, Result};
 use crate::functions::Status;
 
-/// More is not believed.
+/// Larger sizes are rejected.
 const LARGEST: usize = 1 << 34;
 
 /// Asks for the number of bytes, then for the bytes.
@@ -30,12 +30,12 @@ pub(crate) fn two_calls(
     Ok(bytes)
 }
 
-/// What serialized bytes have in them.
+/// The contents of serialized bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// A graph, or anything that is no container.
+    /// A graph, or bytes that are not a container.
     pub graph: bool,
-    /// A plan inside a container.
+    /// A plan in a container.
     pub plan: bool,
 }
 

@@ -1,4 +1,4 @@
-//! With a real library and its CPU engines, in the folder `HIPDNN_BACKEND_LIBRARY_PATH`: `cargo xtask build` makes `target/stage/lib`.
+//! Tests with a real library and its CPU engines, in the folder `HIPDNN_BACKEND_LIBRARY_PATH`: `cargo xtask build` makes `target/stage/lib`.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failure of the test")]
 
@@ -11,12 +11,12 @@ use hipdnn::{
     KnobValue, OperationGraph, Status, VariantPack,
 };
 
-/// Memory that begins where tensors have to.
+/// Memory with the alignment of tensors.
 #[repr(align(16))]
 struct Array([f32; 4]);
 
 fn backend() -> Backend {
-    // By its name, because cargo puts a library without engines beside this program.
+    // By name, because cargo puts a library without engines beside this program.
     let folder =
         std::env::var_os("HIPDNN_BACKEND_LIBRARY_PATH").expect("HIPDNN_BACKEND_LIBRARY_PATH is not set");
     Backend::open(Some(Path::new(&folder))).unwrap()
@@ -56,7 +56,7 @@ fn threads_share_a_plan_with_a_handle_each() {
     let engine = Engine::new(&graph, cpu_engine(&handle)).unwrap();
     let knobs = [KnobSetting { id: "threads".to_owned(), value: KnobValue::Int(1) }];
     let plan = ExecutionPlan::new(&EngineConfig::new(&engine, &knobs).unwrap()).unwrap();
-    // What a plan was made of may go before it.
+    // The plan's sources may be dropped before it.
     drop((engine, graph, handle));
     std::thread::scope(|scope| {
         for factor in [1.0, 2.0, 3.0, 4.0] {
@@ -107,7 +107,7 @@ fn what_the_library_refuses_is_a_status_with_words() {
     match Engine::new(&graph, 77).err().unwrap() {
         Error::Status { during, status, text } => {
             assert_eq!((during.as_str(), status), ("choosing the engine 77", Status::BadParam));
-            // The library's own words, and the ids that there are.
+            // The library's message, and the available ids.
             assert!(text.contains("ngine id"), "{text}");
             let known = format!(": the graph can be run by CPU_ENGINE ({})", cpu_engine(&handle));
             assert!(text.contains(&known) && text.contains("CPU_REFERENCE_ENGINE ("), "{text}");

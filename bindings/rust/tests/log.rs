@@ -1,4 +1,4 @@
-//! The library's log as records of the crate `log`. A program of its own, since the log's level is the process's.
+//! The library's log as records of the crate `log`. A separate test program, since the log level is process-wide.
 
 #![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hipdnn::{Backend, Handle};
 
-/// Keeps the records of the target `hipdnn`.
+/// Collects the records of the target `hipdnn`.
 struct Records(Mutex<Vec<(log::Level, String)>>);
 
 impl log::Log for Records {

@@ -1,4 +1,4 @@
-//! Which files are taken for tuning plugins, and why others are not.
+//! Which files are accepted as tuning plugins, and why others are not.
 
 use hipdnn::tuning::plugin::{Found, Plugin, strategies};
 
@@ -58,6 +58,6 @@ fn correct_plugins_are_taken_once_and_their_strategies_stand_behind_those_that_a
     assert!(std::ptr::eq(plugins[0], load("tuning_two")));
     let names: Vec<String> =
         strategies(&Found { plugins, refused: Vec::new() }).into_iter().map(|(name, _)| name).collect();
-    // The same name of the second and third plugin is not taken again.
+    // The duplicate name of the second and third plugin is skipped.
     assert_eq!(names, ["halving", "exhaustive", "stub", "other"]);
 }

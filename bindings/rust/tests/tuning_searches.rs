@@ -1,4 +1,4 @@
-//! What tuning plugins may do wrong while they search, and what becomes of it.
+//! Mistakes of tuning plugins during a search, and their consequences.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failure of the test")]
 
@@ -89,7 +89,7 @@ fn whatever_a_plugin_does_the_best_is_found_or_the_default_choice_stays() {
     assert_eq!(said.matches("measure status=0 measured=1 within=1").count(), 2, "{said}");
     assert!(said.contains("rank status=0"), "{said}");
 
-    // Its order counts, but for what the last comparison finds.
+    // Its order counts, except for the result of the final comparison.
     assert_eq!(ranking(&search("tuning_reversed")), [1, 2]);
     for (name, words) in [
         ("tuning_search_fails", "status 3, \"the stub fails in hipdnnTuningPluginSearch\""),
@@ -128,10 +128,10 @@ fn whatever_a_plugin_does_the_best_is_found_or_the_default_choice_stays() {
         assert!(said.contains(&format!("{wrong} status=1\n")), "{wrong}: {said}");
     }
     assert!(said.contains("no context status=6\n") && said.contains("a knob status=0\n"), "{said}");
-    // What was measured and not ranked comes behind, and the last comparison is of the first ones.
+    // Measured trials that were not ranked come last, and the final comparison is among the first ones.
     assert_eq!((ranking(&tuned), tuned.trials.len()), (vec![1, 2, 1], 3));
 
-    // Another thread, and a search that is over, find nothing.
+    // Calls from another thread, or after the search, find nothing.
     search("tuning_other_thread");
     let said = log(&path);
     assert!(said.contains("measure on another thread status=6\n"), "{said}");
@@ -143,7 +143,7 @@ fn whatever_a_plugin_does_the_best_is_found_or_the_default_choice_stays() {
     assert!(said.contains("after its search status=6\n"), "{said}");
     assert!(said.contains("ranked after its search status=6\n"), "{said}");
 
-    // Whoever goes on when the budget is spent is answered at once.
+    // Measuring after the budget is spent returns at once.
     let started = std::time::Instant::now();
     let tuned = search("tuning_insists");
     assert_eq!(ranking(&tuned), [1, 2]);

@@ -2,7 +2,7 @@
 //
 //   hipdnn_onnxruntime_example libonnxruntime_ep_hipdnn.so model.onnx [OPTION=VALUE ...]
 //
-// Inputs are tensors of float; open dimensions count as 1.
+// Inputs are float tensors; unknown dimensions become 1.
 
 #include <onnxruntime_c_api.h>
 
@@ -21,7 +21,7 @@
 
 namespace {
 
-// The first version that loads execution providers as libraries: newer ones have its functions as well.
+// The first version that loads execution providers as libraries; newer versions have its functions, too.
 constexpr uint32_t VERSION = 23;
 
 const OrtApi* api = OrtGetApiBase()->GetApi(VERSION);
@@ -35,7 +35,7 @@ void check(OrtStatus* status)
     throw std::runtime_error(text);
 }
 
-// Objects of ONNX Runtime, each with the function that releases it.
+// RAII for ONNX Runtime's objects, with the functions that release them.
 template <typename T>
 using Owned = std::unique_ptr<T, std::function<void(T*)>>;
 
@@ -203,14 +203,14 @@ int compare(const char* library, const char* model, const std::vector<std::strin
             largest = std::max(largest, std::fabs(static_cast<double>(value)));
         for (size_t at = 0; at < want.size(); ++at) {
             double difference = std::fabs(static_cast<double>(have[at]) - want[at]) / largest;
-            // NaN is a difference that stays.
+            // A NaN difference must not be lost.
             if (!std::isnan(worst) && !(difference <= worst))
                 worst = difference;
         }
         std::printf("%zu elements, largest difference %.1e; %.2f ms, CPUExecutionProvider %.2f ms\n", want.size(),
                     worst, milliseconds(session.get(), inputs), milliseconds(plain.get(), inputs));
     }
-    // Sessions end before the library that computes for them.
+    // Sessions are released before the library that computes for them.
     check(api->UnregisterExecutionProviderLibrary(env.get(), "hipdnn"));
     return worst < 1e-3 ? 0 : 1;
 }

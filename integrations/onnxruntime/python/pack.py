@@ -1,4 +1,4 @@
-"""Packs the wheel: pack.py LIBRARY BACKEND_FOLDER VERSION TAG LICENCES... OUT. Files have one date, so that equal inputs give equal wheels."""
+"""Packs the wheel: pack.py LIBRARY BACKEND_FOLDER VERSION TAG LICENCES... OUT. All files get the same date, so that equal inputs give equal wheels."""
 
 import base64
 import hashlib

@@ -1,8 +1,8 @@
-//! Bytes as text: base 64, as RFC 4648 has it.
+//! Base64, as in RFC 4648.
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The text of bytes.
+/// Encodes bytes.
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for part in bytes.chunks(3) {
@@ -16,7 +16,7 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of a text; none where it is not one.
+/// Decodes a text; none if it is not valid.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let (parts, rest) = text.as_bytes().as_chunks::<4>();
     if !rest.is_empty() {

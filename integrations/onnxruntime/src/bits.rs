@@ -1,6 +1,6 @@
-//! Matrices of few bits an element, each block of which has a scale and a zero: how they lie, and products with them.
+//! Block-quantized matrices with 2, 4 or 8 bits per element, and a scale and zero point per block: their layout, and products with them.
 //!
-//! The functions that take most of the time are compiled for several instruction sets; the one that the processor has is chosen once.
+//! The hottest functions are compiled for several instruction sets; the processor's is chosen once.
 
 #![expect(
     clippy::indexing_slicing,
@@ -13,27 +13,27 @@ mod x86;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// How weights lie: n rows of k numbers of some bits, in blocks that begin with a byte.
+/// The layout of weights: n rows of k numbers of a few bits, in blocks that begin at a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// The rows, which are columns of the product.
+    /// The number of rows, which are columns of the product.
     pub n: usize,
-    /// The numbers of a row.
+    /// The numbers in a row.
     pub k: usize,
-    /// The numbers of a block.
+    /// The numbers in a block.
     pub size: usize,
-    /// The bits of a number: 2, 4 or 8.
+    /// The bits per number: 2, 4 or 8.
     pub bits: usize,
 }
 
-/// The numbers that count as 0.
+/// The zero points.
 #[derive(Clone, Debug)]
 pub enum Zeros<'a> {
     /// The middle of the range.
     Middle,
-    /// One for each block, packed as the weights are; rows begin with a byte.
+    /// One per block, packed like the weights; rows begin at a byte.
     Packed(&'a [u8]),
-    /// One for each block.
+    /// One per block.
     Floats(Cow<'a, [f32]>),
 }
 
@@ -46,14 +46,14 @@ pub struct Matrix<'a> {
     zeros: Zeros<'a>,
 }
 
-/// Blocks have a multiple of so many numbers.
+/// Block sizes are multiples of this.
 const CHUNK: usize = 16;
 
-/// Rows of the left operand that are multiplied at a time.
+/// Rows of the left operand multiplied at a time.
 const ROWS: usize = 4;
 
 impl Form {
-    /// The form, or why it is none that is computed.
+    /// The layout, or why it is not supported.
     pub fn new(n: i64, k: i64, size: i64, bits: i64) -> Result<Self, String> {
         let whole =
             |number: i64| usize::try_from(number).ok().filter(|number| (1..=1 << 31).contains(number));
@@ -75,7 +75,7 @@ impl Form {
         self.n * self.blocks() * self.block_bytes()
     }
 
-    /// Numbers that are read at a time.
+    /// Numbers read at a time.
     fn chunk(self) -> usize {
         if self.bits == 4 && self.size.is_multiple_of(2 * CHUNK) { 2 * CHUNK } else { CHUNK }
     }
@@ -89,14 +89,14 @@ impl Form {
         self.n * self.blocks()
     }
 
-    /// The bytes of packed zeros.
+    /// The bytes of packed zero points.
     pub fn zero_bytes(self) -> usize {
         self.n * (self.blocks() * self.bits).div_ceil(8)
     }
 }
 
 impl<'a> Matrix<'a> {
-    /// A matrix, if there are as many bytes, scales and zeros as its form says.
+    /// A matrix, if it has as many bytes, scales and zero points as its layout needs.
     pub fn new(
         form: Form,
         bytes: &'a [u8],
@@ -133,7 +133,7 @@ impl<'a> Matrix<'a> {
         &self.bytes[place * bytes..(place + 1) * bytes]
     }
 
-    /// Writes the numbers of a row, as many as there is room for.
+    /// Unpacks the numbers of a row, as many as fit.
     pub fn row(&self, row: usize, to: &mut [f32]) {
         match self.form.bits {
             2 => self.row_of::<2, 4>(row, to),
@@ -142,7 +142,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// The same for numbers of so many bits, of which a byte has `EACH`.
+    /// The same for a number of bits of which a byte has `EACH`.
     fn row_of<const BITS: usize, const EACH: usize>(&self, row: usize, to: &mut [f32]) {
         let mask = 0xff >> (8 - BITS);
         for (block, to) in to.chunks_mut(self.form.size).enumerate() {
@@ -158,16 +158,16 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Multiplies rows with some columns of the product, and hands each element to `store` with its row and column.
+    /// Multiplies rows with some columns of the product, and passes each element to `store` with its row and column.
     pub fn multiply(&self, rows: &Rows, columns: Range<usize>, store: &mut dyn FnMut(usize, usize, f32)) {
         let multiply = multiply_for_this_processor();
-        // SAFETY: the function was chosen by what the processor has.
+        // SAFETY: the function was chosen by the processor's features.
         unsafe { multiply(self, rows, columns, store) }
     }
 }
 
-/// Rows of the left operand in the order in which products read them: of each chunk first what meets the lowest bits of all bytes, then
-/// the next ones. Behind the last number are zeros to the end of the block.
+/// Rows of the left operand in the order in which products read them: in each chunk, first what meets the lowest bits of all bytes, then
+/// the next ones. The last block is padded with zeros.
 pub struct Rows {
     numbers: Vec<f32>,
     count: usize,
@@ -175,7 +175,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Rows for products with matrices of a form; `read` answers element `at` of the rows one after the other.
+    /// Rows for products with matrices of a layout; `read` returns element `at` of all rows in order.
     pub fn new(form: Form, count: usize, read: impl Fn(usize) -> f32) -> Self {
         let length = form.blocks() * form.size;
         let (each, size) = (8 / form.bits, form.chunk());
@@ -238,7 +238,7 @@ fn of_bits<const FMA: bool, const R: usize>(
     }
 }
 
-/// The products of some rows with a column of numbers of so many bits, a chunk of which has so many bytes and numbers.
+/// The products of some rows with a column of numbers of this many bits, read in chunks of these sizes.
 #[inline(always)]
 fn column_of<const FMA: bool, const R: usize, const BITS: usize, const BYTES: usize, const SIZE: usize>(
     matrix: &Matrix<'_>,
@@ -268,7 +268,7 @@ fn column_of<const FMA: bool, const R: usize, const BITS: usize, const BYTES: us
     totals.map(|totals| totals.iter().sum())
 }
 
-/// The numbers of a chunk less the zero: first the lowest bits of all bytes.
+/// The numbers of a chunk minus the zero point: first the lowest bits of all bytes.
 #[inline(always)]
 fn unpacked<const BITS: usize, const BYTES: usize, const SIZE: usize>(
     bytes: &[u8; BYTES],
@@ -352,7 +352,7 @@ mod tests {
                         assert!((f64::from(have) - want).abs() <= 1e-6 * scale, "{have} {want}");
                         seen += 1;
                     };
-                    // SAFETY: the first was chosen by what the processor has; the other needs nothing.
+                    // SAFETY: the first was chosen by the processor's features; the other has no requirements.
                     unsafe { multiply(&matrix, &rows, 1..5, &mut store) };
                 }
                 assert_eq!(seen, 4 * count * all.len());

@@ -1,4 +1,4 @@
-//! A subgraph that was taken: a plan for each shape that is met, and its execution.
+//! A compiled subgraph: a plan for each shape, and its execution.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
@@ -36,10 +36,10 @@ pub use inputs::{Input, Output, Residence};
 use device::{Copies, OnGpu};
 use slab::Slab;
 
-/// Why a place has no address.
+/// The error for a place without memory.
 const MISSING: &str = "the plan names memory that is not there";
 
-/// The dimensions of the inputs that may change, one after the other, each behind its number of dimensions; then the integers that decide
+/// The dimensions of the inputs that may change, each preceded by its rank; then the integers that decide
 /// shapes, likewise.
 type Key = Vec<i64>;
 
@@ -54,24 +54,24 @@ pub struct Subgraph {
     library: &'static Library,
     engines: Engines,
     residence: Residence,
-    /// What it has on a GPU, where that computes.
+    /// Its state on a GPU, if one computes.
     on_gpu: Option<OnGpu>,
     /// The inputs whose integers decide shapes.
     parameters: Vec<usize>,
-    /// Those used last are at the end.
+    /// The most recently used are last.
     plans: Mutex<Vec<(Key, Arc<Prepared>)>>,
     scratch: Mutex<Vec<Memory>>,
-    /// What was made of constants.
+    /// Results of constant folding.
     folds: Folds,
-    /// Inputs whose integers count as a dimension of another one where they are below it: place among the parameters, input, axis.
+    /// Inputs whose integers are raised to a dimension of another input: index among the parameters, input, axis.
     floors: Vec<(usize, usize, usize)>,
-    /// The plans of graphs that are in use, by their text.
+    /// The plans in use, by the text of their graphs.
     stages: Mutex<HashMap<String, Weak<ExecutionPlan>>>,
     /// Plans of a compiled model, by the text of their graphs.
     saved: HashMap<String, Vec<u8>>,
 }
 
-/// Computes what no plan does: what is done, the tensors that are read, and the one that is written.
+/// Computes a host operation: its kind, the tensors read, and the tensor written.
 type OnHost<'a> = &'a dyn Fn(Host, (&[Bound], &Bound)) -> std::result::Result<(), String>;
 
 /// A subgraph for one shape.
@@ -82,7 +82,7 @@ pub struct Prepared {
     outputs: Vec<Vec<i64>>,
     data: HashMap<usize, Arc<Memory>>,
     copies: Copies,
-    /// How often a run's work may still be captured; engines keep memory for each.
+    /// How many more runs may be captured; engines keep memory for each.
     captures: AtomicUsize,
 }
 
@@ -92,7 +92,7 @@ enum Ready {
 }
 
 impl Subgraph {
-    /// A subgraph; its plan is made now if its shape is known already.
+    /// A subgraph, planned now if its shape is known already.
     pub fn new(
         name: &str,
         model: Model,
@@ -101,7 +101,7 @@ impl Subgraph {
         saved: HashMap<String, Vec<u8>>,
     ) -> Result<Self> {
         let mut model = model;
-        // Engines of GPUs compute attention in half precision alone.
+        // GPU engines compute attention only in half precision.
         rewrite::rewrite(&mut model, engines.gpu().is_none());
         let (wanted, floors) = partition::parameters(&model);
         let wanted: HashSet<ValueId> = wanted.into_iter().collect();
@@ -145,17 +145,17 @@ impl Subgraph {
         Ok(subgraph)
     }
 
-    /// How the engine takes the session's threads, where it computes on those.
+    /// How the engine borrows the session's threads, if it computes on those.
     pub fn threads(&self) -> Option<Threads> {
         self.library.threads().filter(|_| self.options.pool == Pool::Session)
     }
 
-    /// Which nodes are in it.
+    /// Its nodes.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// The plan for a shape, made if it is met for the first time.
+    /// The plan for a shape, made on first use.
     fn plan(&self, dims: &[&[i64]], integers: &Integers) -> Result<Arc<Prepared>> {
         let mut key = Key::new();
         for (id, dims) in self.model.inputs.iter().zip(dims) {
@@ -181,7 +181,7 @@ impl Subgraph {
         if let Some(found) = find(&mut plans()) {
             return Ok(found);
         }
-        // Other threads go on with other shapes meanwhile; two that meet a new shape together both plan it, and the first one stays.
+        // Other threads go on with other shapes meanwhile; if two plan the same new shape, the first plan stays.
         let made = Arc::new(self.prepare(dims, integers)?);
         let mut plans = plans();
         if let Some(found) = find(&mut plans) {
@@ -211,7 +211,7 @@ impl Subgraph {
             captures: AtomicUsize::new(0),
         };
         let mut may_capture = self.options.capture;
-        // Held until all stages have theirs.
+        // Kept alive until all stages hold theirs.
         let _plans = if on_gpu { division::plan_together(self, &graphs.stages) } else { Vec::new() };
         for stage in graphs.stages {
             prepared.stages.push(match stage.work {
@@ -235,7 +235,7 @@ impl Subgraph {
         Ok(prepared)
     }
 
-    /// What a profile calls a graph: its first nodes.
+    /// A graph's title in profiles: its first nodes.
     fn title(&self, graph: &Graph) -> String {
         let names: Vec<&str> = graph.nodes.iter().take(3).map(|node| node.name.as_str()).collect();
         let more = if graph.nodes.len() > 3 {
@@ -251,7 +251,7 @@ impl Subgraph {
         &self.name
     }
 
-    /// The plans that there are, each behind the text of its graph, as bytes.
+    /// The existing plans as bytes, each with the text of its graph.
     pub fn plans(&self) -> Result<Vec<(String, Vec<u8>)>> {
         let stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
         let alive = stages.iter().filter_map(|(key, plan)| Some((key.clone(), plan.upgrade()?)));
@@ -262,7 +262,7 @@ impl Subgraph {
             .collect()
     }
 
-    /// The plan of a graph, which shapes may have in common: weights are packed once for all of them. Beside it is whether its executions
+    /// The plan of a graph, shared between shapes so that weights are packed only once, and whether its executions
     /// can be captured.
     fn stage(&self, graph: Graph, constant_weights: bool, title: &str) -> Result<(Arc<ExecutionPlan>, bool)> {
         let key = format!("{constant_weights} {}", division::key(&graph));
@@ -272,7 +272,7 @@ impl Subgraph {
         let saved = self.saved.get(&key);
         let plan = self.library.with_handle(|handle| {
             let build = |graph| Ok(GraphBuilder::from(graph).build(handle)?);
-            // What cannot be read is planned anew.
+            // A plan that cannot be read is made anew.
             let read = |bytes: &Vec<u8>| ExecutionPlan::from_bytes(handle, bytes).ok().map(Arc::new);
             if let Some(plan) = known.clone().or_else(|| saved.and_then(read)) {
                 let can_be_captured = self.engines.capture(&plan, || build(graph));
@@ -341,11 +341,11 @@ impl Subgraph {
         divide(self.library, &self.engines, program, &self.name).map_err(|text| self.failure(&text))
     }
 
-    /// Executes the subgraph. `output` makes output `at` with its dimensions, and answers its memory; `parallel` has threads for
-    /// what the provider computes itself.
+    /// Executes the subgraph. `output` makes output `at` with its dimensions, and returns its memory; `parallel` has threads for
+    /// the provider's own computations.
     ///
     /// # Safety
-    /// The inputs' memory has as many elements as their dimensions say, and so does what `output` answers.
+    /// The inputs' memory has as many elements as their dimensions say, and so does the memory that `output` returns.
     pub unsafe fn execute(
         &self,
         inputs: &[Input],
@@ -377,12 +377,12 @@ impl Subgraph {
         done
     }
 
-    /// Scratch memory of at least so many bytes, used before if there is some.
+    /// Scratch memory of at least this many bytes, reused if possible.
     fn take_scratch(&self, bytes: usize) -> Result<Memory> {
         let mut idle = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         match idle.pop() {
             Some(memory) if memory.bytes() >= bytes => Ok(memory),
-            // What is too small makes room first.
+            // Free a block that is too small first.
             _ => Memory::new(bytes),
         }
     }
@@ -408,24 +408,24 @@ impl Subgraph {
             let reads = reads.iter().map(|of| Slab::new(address(&of.place)?, of));
             let to = address(&writes.place).and_then(|at| Slab::new(at, writes));
             let (reads, to) = reads.collect::<Option<Vec<_>>>().zip(to).ok_or(MISSING)?;
-            // SAFETY: tensors are views inside of the memory that the caller vouches for; source and target are different buffers, or parts
-            // that do not overlap, but where the application keeps the past in the memory of the result.
+            // SAFETY: tensors are views inside of memory that the caller vouches for; source and target are different buffers, or parts
+            // that do not overlap, unless the application keeps the past in the memory of the result.
             unsafe { host::run(host, &reads, to, parallel) }
         };
         let workspace = scratch.wrapping_add(prepared.scratch);
         self.library.with_handle(|handle| {
             let address = |place: &Place| Some(address(place)?.cast());
-            // SAFETY: tensors are views inside of the memory that the caller vouches for, and of scratch memory that has room for them and, behind
-            // them, for what plans ask for.
+            // SAFETY: tensors are views inside of memory that the caller vouches for, and of scratch memory with room for them and, behind
+            // them, for the plans' workspace.
             unsafe { self.execute_stages(handle, &prepared.stages, workspace.cast(), &address, &on_host) }
         })
     }
 
-    /// Executes stages in order. `address` answers where plans find a place, and `on_host` computes what no plan does.
+    /// Executes stages in order. `address` returns the address of a place for plans, and `on_host` computes host operations.
     ///
     /// # Safety
-    /// The addresses are those of memory that the plans' engines reach, with room for the tensors, and the workspace has room for what plans
-    /// ask for.
+    /// The addresses are those of memory that the plans' engines can access, with room for the tensors, and the workspace is as large as the
+    /// plans need.
     unsafe fn execute_stages(
         &self,
         handle: &Handle,

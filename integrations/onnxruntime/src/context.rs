@@ -1,4 +1,4 @@
-//! Compiled models: what a subgraph needs to run without planning, in a node EPContext of the model or in a file beside it.
+//! Compiled models: stores what a subgraph needs to run without planning, in an EPContext node of the model or in a file beside it.
 
 use std::collections::HashMap;
 use std::path::{Component, Path};
@@ -17,13 +17,13 @@ pub const OPERATOR: &str = "EPContext";
 /// The domain of that operator.
 pub const DOMAIN: &str = "com.microsoft";
 
-/// Who made a node; others' are left alone.
+/// The source of a node; nodes from other sources are ignored.
 pub const SOURCE: &str = "HipDNNExecutionProvider";
 
-/// What the JSON is called and its form.
+/// The name and version of the JSON.
 const FORMAT: &str = "hipdnn-onnxruntime-context-1";
 
-/// An attribute that a node of a compiled subgraph gets.
+/// An attribute of a compiled subgraph's node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// An integer.
@@ -32,25 +32,25 @@ pub enum Entry {
     Text(String),
 }
 
-/// What this library and machine make compiled models for.
+/// Identifies the library and machine that compiled models are made for.
 pub fn compatibility() -> String {
     format!("hipdnn-onnxruntime {} {}", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH)
 }
 
-/// How well a compiled model with this text fits.
+/// How well a compiled model fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// It is another provider's.
+    /// It belongs to another provider.
     Foreign,
     /// It was made by this version.
     Whole,
-    /// Another version made it: it works, planned anew.
+    /// It was made by another version: usable, but planned anew.
     Older,
     /// It was made for other processors.
     Wrong,
 }
 
-/// Compares a text of [`compatibility`] with this library's.
+/// Compares a text from [`compatibility`] with this library's.
 pub fn fit(text: &str) -> Fit {
     let own = compatibility();
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -63,7 +63,7 @@ pub fn fit(text: &str) -> Fit {
     }
 }
 
-/// The attributes of the node for a subgraph. What does not go into the node is written beside the compiled model.
+/// The attributes of a subgraph's node. Data outside of the node is written beside the compiled model.
 pub fn save(
     subgraph: &Subgraph,
     engine: &str,
@@ -113,15 +113,15 @@ pub fn is_own(node: &Node) -> bool {
     node.operator == OPERATOR && node.domain == DOMAIN && node.text("source", "") == SOURCE
 }
 
-/// What a compiled subgraph is made of.
+/// The contents of a compiled subgraph.
 pub struct Loaded {
     /// Its nodes.
     pub model: Model,
-    /// Plans by the text of their graphs.
+    /// Plans, by the text of their graphs.
     pub plans: HashMap<String, Vec<u8>>,
 }
 
-/// The subgraph of a node, in a fused model that has nothing but it. `folder` is that of the model's file.
+/// The subgraph of a node, in a fused model with only this node. `folder` is that of the model's file.
 pub fn load(fused: &Model, folder: &Path) -> Result<Loaded> {
     let Some(node) = fused.nodes.first() else { return Err(Failure::ep("a compiled subgraph has no node")) };
     let wrong = |text: &str| Failure::ep(format!("node {}: {text}", node.title()));
@@ -144,7 +144,7 @@ pub fn load(fused: &Model, folder: &Path) -> Result<Loaded> {
     let json: Json = serde_json::from_str(&text)
         .map_err(|error| wrong(&format!("the compiled form is damaged: {error}")))?;
     if json.get("format").and_then(Json::as_str) != Some(FORMAT) {
-        return Err(wrong(&format!("the compiled form is none of {FORMAT}")));
+        return Err(wrong(&format!("the compiled form is not {FORMAT}")));
     }
     let mut model = json
         .get("model")
@@ -161,7 +161,7 @@ pub fn load(fused: &Model, folder: &Path) -> Result<Loaded> {
     Ok(Loaded { model, plans: plans.filter(|_| is_current).unwrap_or_default() })
 }
 
-/// Takes over what a saved model lacks: the elements of large constants.
+/// Restores what a saved model lacks: the elements of large constants.
 fn adopt(model: &mut Model, fused: &Model) -> std::result::Result<(), String> {
     let names = |model: &Model, ids: &[usize]| -> Vec<String> {
         ids.iter().filter_map(|id| model.values.get(*id)).map(|value| value.name.clone()).collect()

@@ -1,4 +1,4 @@
-//! The execution provider of a session: says what it takes, and compiles that.
+//! A session's execution provider: claims nodes and compiles them.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -30,11 +30,11 @@ pub const NAME: &CStr = c"HipDNNExecutionProvider";
 /// `ORT_LOGGING_LEVEL_INFO`.
 const INFORMATION: c_int = 1;
 
-/// A graph of more subgraphs than these computes on the session's threads: those poll behind every node of ONNX Runtime's own, and the
-/// engine's would share the processors with them.
+/// With more subgraphs in a graph than this, engines use the session's threads: these spin after every node of ONNX Runtime's own, and
+/// the engine's threads would compete with them for processors.
 const FEW_SUBGRAPHS: usize = 3;
 
-/// An execution provider. ONNX Runtime knows it by its first member.
+/// An execution provider. ONNX Runtime accesses its first member.
 #[repr(C)]
 pub struct Ep {
     base: OrtEp,
@@ -43,18 +43,18 @@ pub struct Ep {
     logger: *const OrtLogger,
     library: &'static Library,
     engines: Engines,
-    /// What compiled models are made for.
+    /// Identifies what compiled models are made for.
     compatibility: CString,
-    /// Whether nodes of a graph were taken.
+    /// Whether any nodes were claimed.
     has_taken: AtomicBool,
-    /// Where ONNX Runtime keeps the tensors of the session on a GPU; null where it keeps them on the host.
+    /// The GPU memory for the session's tensors in ONNX Runtime; null if it keeps them on the host.
     memory: *const OrtMemoryDevice,
-    /// What the engine said of graphs, by their text.
+    /// The engine's answers about graphs, by their text.
     answers: Mutex<HashMap<String, std::result::Result<(), String>>>,
 }
 
 impl Ep {
-    /// A provider, owned by whoever calls until it is given to [`Ep::release`]. `memory` is where ONNX Runtime keeps tensors on a GPU.
+    /// A provider, owned by the caller until [`Ep::release`]. `memory` is the GPU memory for ONNX Runtime's tensors.
     pub fn create(
         ort: Ort,
         options: Options,
@@ -94,7 +94,7 @@ impl Ep {
         Ok(Box::into_raw(Box::new(ep)).cast())
     }
 
-    /// Ends a provider.
+    /// Destroys a provider.
     ///
     /// # Safety
     /// The pointer is null or from [`Ep::create`], and this is its last use.
@@ -105,7 +105,7 @@ impl Ep {
         }
     }
 
-    /// Whether the engine computes what a node was lowered to: each graph is asked about once.
+    /// Whether the engine computes a node's lowered graphs: asks about each graph once.
     fn ask(&self, lowering: &Lowering<'_>) -> std::result::Result<(), String> {
         let graphs = compiled::divide(self.library, &self.engines, &lowering.program, "node")?;
         let mut text = String::new();
@@ -188,7 +188,7 @@ impl Ep {
     fn capability(&self, graph: *const OrtGraph, info: *mut OrtEpGraphSupportInfo) -> Result<()> {
         // SAFETY: ONNX Runtime's graph is alive during the call.
         let source = unsafe { model::of_graph(self.ort, graph) }?;
-        // ONNX Runtime refuses fused nodes there: a function's body has no version of their domain, and 1.23 gives nodes of two graphs one name.
+        // ONNX Runtime rejects fused nodes there: a function's body has no version for their domain, and 1.23 gives nodes of two graphs one name.
         let reason = if source.is_inlined {
             Some("ONNX Runtime fuses nothing in a function's body inside of another node")
         } else if self.ort.version < 24 && (source.is_nested || self.has_taken.load(Ordering::Relaxed)) {
@@ -218,7 +218,7 @@ impl Ep {
                 ort_version_supported: self.ort.version,
                 drop_constant_initializers: false,
             };
-            // SAFETY: the nodes are of the graph that is asked about, and the array has the number that is given.
+            // SAFETY: the nodes belong to the graph in question, and the array has the given number.
             let status = unsafe {
                 self.ort.ep.EpGraphSupportInfo_AddNodesToFuse(
                     info,
@@ -233,7 +233,7 @@ impl Ep {
         self.report(&source.model, &verdicts)
     }
 
-    /// The reason for each node that is left, in the session's log.
+    /// Logs the reason for each node that is not claimed, in the session's log.
     fn log(&self, model: &Model, verdicts: &[Verdict]) {
         for (node, verdict) in model.nodes.iter().zip(verdicts) {
             if let Verdict::Left(reason) = verdict {
@@ -243,7 +243,7 @@ impl Ep {
         }
     }
 
-    /// A line of JSON in the file that the options name.
+    /// Writes a line of JSON to the report file from the options.
     fn report(&self, model: &Model, verdicts: &[Verdict]) -> Result<()> {
         let Some(path) = &self.options.report else { return Ok(()) };
         let nodes: Vec<serde_json::Value> = model
@@ -359,7 +359,7 @@ unsafe extern "C" fn get_default_memory_device(
     })
 }
 
-/// The answers of engines are of use only while nodes are divided.
+/// The engines' answers are only needed while nodes are claimed.
 unsafe extern "C" fn on_session_initialization_end(ep: *mut OrtEp) -> *mut OrtStatus {
     // SAFETY: ONNX Runtime passes its provider.
     let ep = unsafe { of(ep) };

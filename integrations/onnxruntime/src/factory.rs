@@ -1,4 +1,4 @@
-//! The factory: which devices there are, and an execution provider for each session.
+//! The factory: offers devices, and makes an execution provider for each session.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
@@ -24,25 +24,25 @@ const CPU: c_int = 0;
 /// `OrtCompiledModelCompatibility_EP_NOT_APPLICABLE`, `_EP_SUPPORTED_OPTIMAL`, `_EP_SUPPORTED_PREFER_RECOMPILATION`, `_EP_UNSUPPORTED`.
 const FITS: [(Fit, c_int); 4] = [(Fit::Foreign, 0), (Fit::Whole, 1), (Fit::Older, 2), (Fit::Wrong, 3)];
 
-/// Makes execution providers. ONNX Runtime knows it by its first member.
+/// Makes execution providers. ONNX Runtime accesses its first member.
 #[repr(C)]
 pub struct Factory {
     base: OrtEpFactory,
     ort: Ort,
-    /// The GPU, looked for when devices are asked for.
+    /// The GPU, looked for on first use.
     side: OnceLock<Option<Side>>,
-    /// Devices that were made since ONNX Runtime does not see them.
+    /// Devices made because ONNX Runtime does not see them.
     made: Mutex<Vec<Made>>,
 }
 
 /// A device that is released with the factory.
 struct Made(*mut OrtHardwareDevice);
 
-// SAFETY: the device is not changed once it is made.
+// SAFETY: the device is immutable once made.
 unsafe impl Send for Made {}
 
 impl Factory {
-    /// A factory, owned by whoever calls until it is given to [`Factory::release`].
+    /// A factory, owned by the caller until [`Factory::release`].
     pub fn create(ort: Ort) -> *mut OrtEpFactory {
         let base = OrtEpFactory {
             ort_version_supported: ort.version,
@@ -64,19 +64,19 @@ impl Factory {
         Box::into_raw(Box::new(Self { base, ort, side: OnceLock::new(), made: Mutex::default() })).cast()
     }
 
-    /// The GPU, where there is one and ONNX Runtime asks which memory a session computes in.
+    /// The GPU, if there is one and ONNX Runtime asks for a session's memory.
     fn side(&self) -> Option<&Side> {
         let find = || if self.ort.version >= SINCE { Side::find(self.ort).unwrap_or(None) } else { None };
         self.side.get_or_init(find).as_ref()
     }
 
-    /// A device that is released with the factory.
+    /// Keeps a device that is released with the factory.
     fn keep(&self, device: *mut OrtHardwareDevice) -> *const OrtHardwareDevice {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).push(Made(device));
         device
     }
 
-    /// Ends a factory.
+    /// Destroys a factory.
     ///
     /// # Safety
     /// The pointer is null or from [`Factory::create`], and this is its last use.
@@ -92,19 +92,19 @@ impl Factory {
     }
 }
 
-/// The factory behind a pointer that ONNX Runtime hands back.
+/// The factory for a pointer from ONNX Runtime.
 unsafe fn whole<'a>(factory: *const OrtEpFactory) -> &'a Factory {
     // SAFETY: ONNX Runtime passes what `Factory::create` made, whose first member is the base; it is shared until it is released.
     unsafe { &*factory.cast::<Factory>() }
 }
 
-/// The functions of ONNX Runtime that a factory knows.
+/// A factory's functions of ONNX Runtime.
 unsafe fn of(factory: *const OrtEpFactory) -> Ort {
     // SAFETY: the caller passes ONNX Runtime's factory.
     unsafe { whole(factory) }.ort
 }
 
-/// What a device is.
+/// The type of a device.
 ///
 /// # Safety
 /// The device is alive.
@@ -122,7 +122,7 @@ unsafe extern "C" fn get_vendor(_: *const OrtEpFactory) -> *const c_char {
 }
 
 unsafe extern "C" fn get_vendor_id(_: *const OrtEpFactory) -> u32 {
-    // The CPU engines are of no PCI vendor.
+    // The CPU engines have no PCI vendor.
     0
 }
 
@@ -146,7 +146,7 @@ unsafe extern "C" fn get_supported_devices(
         }
         // SAFETY: the array has `count` devices, which live as long as ONNX Runtime.
         let devices: Vec<_> = (0..count).map(|at| unsafe { devices.add(at).read() }).collect();
-        // SAFETY: the devices that are there are alive.
+        // SAFETY: non-null devices are alive.
         let is_cpu =
             |device: &*const OrtHardwareDevice| !device.is_null() && unsafe { kind(ort, *device) } == CPU;
         let mut found = 0;
@@ -155,7 +155,7 @@ unsafe extern "C" fn get_supported_devices(
             let made_one = ort.value("CreateEpDevice", ptr::null_mut(), |to| unsafe {
                 ort.ep.CreateEpDevice(factory, device, ptr::null(), ptr::null(), to)
             })?;
-            // SAFETY: `found` is below the room of the array, as whoever offers has checked.
+            // SAFETY: the callers check that `found` is below the array's size.
             unsafe { made.add(found).write(made_one) };
             found += 1;
             Ok(made_one)
@@ -214,7 +214,7 @@ unsafe extern "C" fn create_ep(
     })
 }
 
-/// The options of a session, which are there only during the call, for the devices that it has.
+/// Reads a session's options, which are alive only during the call, for its devices.
 fn read_options(ort: Ort, session: *const OrtSessionOptions, is_of_gpus: bool) -> Result<Options> {
     if session.is_null() {
         return Options::read([], is_of_gpus);
@@ -224,14 +224,14 @@ fn read_options(ort: Ort, session: *const OrtSessionOptions, is_of_gpus: bool) -
         ort.api.GetSessionOptionsConfigEntries(session, to)
     })?;
     let (mut keys, mut values, mut count) = (ptr::null(), ptr::null(), 0);
-    // SAFETY: the pairs are ours until they are released, and the outputs are valid.
+    // SAFETY: we own the pairs until they are released, and the outputs are valid.
     unsafe { ort.api.GetKeyValuePairs(pairs, &raw mut keys, &raw mut values, &raw mut count) };
     let texts = |of: *const *const c_char| -> Vec<String> {
-        // SAFETY: both arrays have `count` texts, which live as long as the pairs.
+        // SAFETY: both arrays have `count` strings, which live as long as the pairs.
         (0..count).map(|at| text_of(unsafe { of.add(at).read() })).collect()
     };
     let (keys, values) = (texts(keys), texts(values));
-    // SAFETY: this is the last use of the pairs; the texts were copied.
+    // SAFETY: this is the last use of the pairs; the strings were copied.
     unsafe { ort.api.ReleaseKeyValuePairs(pairs) };
     Options::read(keys.iter().map(String::as_str).zip(values.iter().map(String::as_str)), is_of_gpus)
 }
@@ -263,7 +263,7 @@ unsafe extern "C" fn validate_compiled_model(
     })
 }
 
-/// Memory of the host is ONNX Runtime's own matter.
+/// Host memory is left to ONNX Runtime.
 unsafe extern "C" fn create_allocator(
     factory: *mut OrtEpFactory,
     memory: *const OrtMemoryInfo,
@@ -272,7 +272,7 @@ unsafe extern "C" fn create_allocator(
 ) -> *mut OrtStatus {
     let make = |factory: &Factory| match factory.side() {
         Some(side) if !memory.is_null() => {
-            // SAFETY: ONNX Runtime passes the name of one of both kinds of memory.
+            // SAFETY: ONNX Runtime passes one of the two memory infos.
             let is_of_host = unsafe { side.is_of_host(memory) };
             let [own, host] = side.infos();
             Allocator::create(factory.ort, if is_of_host { host } else { own }, is_of_host)
@@ -314,7 +314,7 @@ unsafe extern "C" fn create_sync_stream(
     unsafe { hand_out(factory, made, |_| ptr::null_mut()) }
 }
 
-/// Hands out an object, or none, which the interface allows.
+/// Returns an object, or null, which the interface allows.
 unsafe fn hand_out<T>(
     factory: *mut OrtEpFactory,
     made: *mut *mut T,

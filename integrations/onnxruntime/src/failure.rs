@@ -1,18 +1,18 @@
-//! Why something was not done.
+//! Failures.
 
 use std::fmt;
 
-/// The result of anything that can fail.
+/// A result with a failure.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// The code that a status of ONNX Runtime carries.
+/// The code of an ONNX Runtime status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// An argument, option or model cannot be used.
+    /// An invalid argument, option or model.
     InvalidArgument,
     /// The execution provider failed.
     Ep,
-    /// The code of a status that ONNX Runtime answered.
+    /// The code of a status that ONNX Runtime returned.
     Number(i32),
 }
 
@@ -22,18 +22,18 @@ impl Code {
         match self {
             Self::InvalidArgument => 2,
             Self::Ep => 11,
-            // 0 is success, which a failure is not.
+            // 0 is success, which a failure must not be.
             Self::Number(code) => code.max(1),
         }
     }
 }
 
-/// A code and a text for people.
+/// A code and a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The code.
     pub code: Code,
-    /// The text.
+    /// The message.
     pub text: String,
 }
 
@@ -48,7 +48,7 @@ impl Failure {
         Self::new(Code::Ep, text)
     }
 
-    /// An argument that cannot be used.
+    /// An invalid argument.
     pub fn argument(text: impl Into<String>) -> Self {
         Self::new(Code::InvalidArgument, text)
     }

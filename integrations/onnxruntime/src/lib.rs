@@ -1,10 +1,10 @@
-//! An execution provider that ONNX Runtime loads at run time (1.23 and newer): it takes the subgraphs that hipDNN computes.
+//! An execution provider that ONNX Runtime loads at run time (1.23 and newer): it claims the subgraphs that hipDNN computes.
 //!
-//! A model's way through it: [`model`] copies what ONNX Runtime's graph says into plain data; [`operators`] has, for each
-//! operator of ONNX, what is supported and how it is computed; [`lowering`] turns nodes into hipDNN graphs; [`partition`] decides which
-//! nodes are taken together; [`rewrite`] finds several nodes that are one operation; [`compiled`] keeps a plan for each shape and executes it, [`context`] writes and reads compiled models,
-//! [`gpu`] has the memory of a GPU. [`ort`] is the C interface, [`factory`] and [`ep`]
-//! are what ONNX Runtime calls.
+//! A model's way through it: [`model`] copies ONNX Runtime's graph into plain data; [`operators`] defines, for each
+//! ONNX operator, what is supported and how it is computed; [`lowering`] turns nodes into hipDNN graphs; [`partition`] decides which
+//! nodes are claimed together; [`rewrite`] fuses nodes that form one operation; [`compiled`] keeps a plan for each shape and executes it;
+//! [`context`] writes and reads compiled models; [`gpu`] manages GPU memory. [`ort`] is the C interface, and ONNX Runtime calls
+//! [`factory`] and [`ep`].
 
 mod base64;
 pub mod bits;
@@ -36,7 +36,7 @@ use ort::{Ort, OrtApiBase, OrtEpFactory, OrtLogger, OrtStatus, guard};
 /// Makes the factory when an application registers this library.
 ///
 /// # Safety
-/// ONNX Runtime calls it: the base lives as long as this library is registered, and the array has the room that is given.
+/// ONNX Runtime calls it: the base lives as long as this library is registered, and the array has the given size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn CreateEpFactories(
     _registered_name: *const c_char,
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn CreateEpFactories(
     let ort = match unsafe { Ort::negotiate(base) } {
         Ok(ort) => ort,
         Err(text) => {
-            // Without ONNX Runtime's functions a status cannot be made: no factory is the answer, and the reason is said where it can be.
+            // Without ONNX Runtime's functions no status can be made: return no factory, and print the reason if possible.
             eprintln!("onnxruntime_ep_hipdnn: {text}");
             if !number.is_null() {
                 // SAFETY: the output is valid if it is not null.
@@ -74,10 +74,10 @@ pub unsafe extern "C" fn CreateEpFactories(
     })
 }
 
-/// Ends a factory.
+/// Destroys a factory.
 ///
 /// # Safety
-/// ONNX Runtime calls it once for each factory, when everything that the factory made is released.
+/// ONNX Runtime calls it once for each factory, after everything that the factory made was released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ReleaseEpFactory(factory: *mut OrtEpFactory) -> *mut OrtStatus {
     // SAFETY: the caller vouches for the pointer.

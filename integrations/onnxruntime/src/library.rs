@@ -1,4 +1,4 @@
-//! The open `libhipdnn_backend.so` and its engines, one for the process.
+//! The open `libhipdnn_backend.so` and its engines, one per process.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::options::{CPU_ENGINE, Device, OWN_KNOBS, Options};
 use crate::threads::Threads;
 
-/// The library with handles that no thread uses at the moment.
+/// The library with its idle handles.
 pub struct Library {
     backend: Backend,
     idle: Mutex<Vec<Handle>>,
@@ -25,20 +25,20 @@ pub struct Library {
 /// The handles with streams.
 #[derive(Default)]
 struct OnStreams {
-    /// Those that no thread uses.
+    /// The idle ones.
     idle: Vec<OnStream>,
-    /// How many are used.
+    /// The number in use.
     used: usize,
-    /// How many runs in a row began while no other one was going on.
+    /// The number of consecutive runs that began while no other was in progress.
     alone: usize,
 }
 
-/// So many runs in a row say that threads do not run beside each other.
+/// After this many such runs, threads are assumed not to run concurrently.
 const ALONE: usize = 4;
 
-/// A handle that has a stream of its own, so that runs of several threads are beside each other on a GPU.
+/// A handle with its own stream, so that several threads run concurrently on a GPU.
 pub struct OnStream {
-    /// The handle, which ends before its streams.
+    /// The handle, dropped before its streams.
     pub handle: Handle,
     /// The stream.
     pub stream: Stream,
@@ -49,12 +49,12 @@ pub struct OnStream {
 impl OnStream {
     fn new(backend: &Backend, gpu: Gpu) -> Result<Self> {
         let (handle, stream) = (Handle::new(backend)?, Stream::new(gpu)?);
-        // SAFETY: the stream ends after the handle.
+        // SAFETY: the stream outlives the handle.
         unsafe { handle.set_stream(stream.as_ptr()) }?;
         Ok(Self { handle, stream, gpu, to_capture: OnceCell::new() })
     }
 
-    /// Captures what `work` executes with the handle, which is not done then.
+    /// Captures what `work` executes with the handle, without executing it.
     pub fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<CapturedWork> {
         let to_capture = match self.to_capture.get() {
             Some(stream) => stream,
@@ -63,29 +63,29 @@ impl OnStream {
                 self.to_capture.get_or_init(|| made)
             }
         };
-        // SAFETY: both streams end after the handle.
+        // SAFETY: both streams outlive the handle.
         unsafe { self.handle.set_stream(to_capture.as_ptr()) }?;
         let captured = to_capture.capture(work);
-        // SAFETY: the streams end after the handle.
+        // SAFETY: the streams outlive the handle.
         unsafe { self.handle.set_stream(self.stream.as_ptr()) }?;
         captured
     }
 }
 
-/// A folder with a library to use in place of the one beside this file.
+/// The variable with the folder of a library to use instead of the one beside this file.
 const VARIABLE: &str = "HIPDNN_BACKEND_LIBRARY_PATH";
 
-/// NVIDIA's engine of generated kernels, and that of cuDNN.
+/// NVIDIA's engines: of generated kernels, and of cuDNN.
 const GENERATED: &str = "NVRTC_ENGINE";
 const CUDNN: &str = "CUDNN_ENGINE";
 
-/// What an engine says of itself whose executions can be captured.
+/// The behavior note of engines whose executions can be captured.
 const CAN_BE_CAPTURED: &str = "supports graph capture";
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
 impl Library {
-    /// The library, opened at the first call that succeeds: the one in the folder that the environment names, the one beside this file,
+    /// The library, opened at the first successful call: the one in the folder from the environment, the one beside this file,
     /// or else the one that the crate `hipdnn` finds.
     pub fn open() -> Result<&'static Self> {
         if let Some(library) = LIBRARY.get() {
@@ -94,7 +94,7 @@ impl Library {
         let named = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()).map(PathBuf::from);
         let own = || own_folder().filter(|folder| folder.join("libhipdnn_backend.so").is_file());
         let backend = Backend::open(named.or_else(own).as_deref())?;
-        // A handle loads the plugins. Should another thread have opened the library meanwhile, its objects stay.
+        // A handle loads the plugins. If another thread has opened the library meanwhile, its objects stay.
         let first = Handle::new(&backend)?;
         Ok(LIBRARY.get_or_init(|| Self {
             backend,
@@ -109,12 +109,12 @@ impl Library {
         &self.backend
     }
 
-    /// How its CPU engine takes threads of others, where it does.
+    /// How its CPU engine borrows threads, if it can.
     pub fn threads(&self) -> Option<Threads> {
         self.threads
     }
 
-    /// Runs `f` with a handle that no other thread uses meanwhile.
+    /// Runs `f` with an exclusive handle.
     pub fn with_handle<R>(&self, f: impl FnOnce(&Handle) -> Result<R>) -> Result<R> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();
@@ -127,8 +127,8 @@ impl Library {
         result
     }
 
-    /// Runs `f` with a handle and its stream, which no other thread uses meanwhile, and with whether threads were in here one after
-    /// the other of late. `f` waits for its work.
+    /// Runs `f` with an exclusive handle and its stream, and with whether threads have recently run one
+    /// after the other. `f` waits for its work.
     pub fn on_stream<R>(&self, gpu: Gpu, f: impl FnOnce(&OnStream, bool) -> Result<R>) -> Result<R> {
         let all = || self.on_streams.lock().unwrap_or_else(PoisonError::into_inner);
         let (taken, is_alone) = {
@@ -145,7 +145,7 @@ impl Library {
         result
     }
 
-    /// The engines that the options ask for.
+    /// The engines for these options.
     pub fn engines(&self, options: &Options) -> Result<Engines> {
         let engines = self.with_handle(|handle| Ok(handle.engines()?))?;
         let of_device = |engine: &&EngineInfo| {
@@ -202,9 +202,9 @@ impl Library {
 /// The engines that a session computes with.
 #[derive(Clone, Debug)]
 pub enum Engines {
-    /// One, on the application's memory.
+    /// A single one, on the application's memory.
     One(i64),
-    /// Whichever of these the library finds best for a graph, on the memory of a GPU.
+    /// The library's best choice among these for each graph, on GPU memory.
     OfGpu(Gpu, Arc<OfGpu>),
 }
 
@@ -212,16 +212,16 @@ pub enum Engines {
 #[derive(Debug)]
 pub struct OfGpu {
     engines: Vec<EngineInfo>,
-    /// Whether the user asked why graphs are refused. The library has words for that in its log alone.
+    /// Whether the user wants to know why graphs are refused. The library only logs the reasons.
     explains: bool,
     /// Whether they compute graphs, by their text.
     known: Mutex<HashMap<String, bool>>,
-    /// Whether executions can be captured, by the ids of engines.
+    /// Whether executions can be captured, by engine id.
     captured: Mutex<HashMap<i64, bool>>,
 }
 
 impl Engines {
-    /// The GPU, where they compute on one.
+    /// The GPU, if they compute on one.
     pub fn gpu(&self) -> Option<Gpu> {
         match self {
             Self::One(_) => None,
@@ -234,15 +234,15 @@ impl Engines {
         matches!(self, Self::OfGpu(_, own) if own.engines.iter().any(|engine| engine.name == CUDNN))
     }
 
-    /// The engine of generated kernels, where it computes a graph: the best one for what suits it. It says so at once, while cuDNN
-    /// compiles a kernel to know.
+    /// The engine of generated kernels, if it computes a graph: the best for graphs that suit it. It answers at once, while cuDNN
+    /// must compile a kernel to know.
     fn generated(&self, graph: &OperationGraph, suits_generated: bool) -> Option<Engine> {
         let Self::OfGpu(_, own) = self else { return None };
         let engine = own.engines.iter().find(|engine| suits_generated && engine.name == GENERATED)?;
         Engine::new(graph, engine.id).ok()
     }
 
-    /// Those of a GPU that can compute a graph, best first.
+    /// The GPU engines that can compute a graph, best first.
     fn offered(&self, graph: &OperationGraph) -> Result<Vec<i64>> {
         let Self::OfGpu(_, own) = self else { return Ok(Vec::new()) };
         let offer = graph.offer()?;
@@ -261,7 +261,7 @@ impl Engines {
         }
     }
 
-    /// Whether they compute the graph of a text, which `ask` is asked once.
+    /// Whether they compute the graph with this text; calls `ask` once.
     pub fn known(&self, text: &str, ask: impl FnOnce() -> bool) -> bool {
         let Self::OfGpu(_, own) = self else { return ask() };
         let answers = || own.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -273,7 +273,7 @@ impl Engines {
         answer
     }
 
-    /// Whether executions of a plan can be captured. Its engine says so, once, of the graph that `graph` answers.
+    /// Whether executions of a plan can be captured. Asks its engine once, about the graph that `graph` returns.
     pub fn capture(&self, plan: &ExecutionPlan, graph: impl FnOnce() -> Result<OperationGraph>) -> bool {
         let Self::OfGpu(_, own) = self else { return false };
         let answers = || own.captured.lock().unwrap_or_else(PoisonError::into_inner);
@@ -287,7 +287,7 @@ impl Engines {
         answer
     }
 
-    /// The error says why none of them computes a graph.
+    /// Returns an error that says why none of them computes a graph.
     pub fn check(&self, graph: &OperationGraph) -> Result<()> {
         match self {
             Self::One(id) => Engine::new(graph, *id).map(|_| ()).map_err(Failure::from),
@@ -320,13 +320,13 @@ impl Engines {
         let mut plans = offered.iter().map(|id| plan_with(&Engine::new(graph, *id)?, settings));
         match plans.next() {
             None => Err(refusal(graph, own)),
-            // Another engine may do where the best one fails, whose words are told where none does.
+            // If the best one fails, another may succeed; if none does, the best one's error is reported.
             Some(first) => first.or_else(|failure| plans.find_map(Result::ok).ok_or(failure)),
         }
     }
 }
 
-/// Refuses a knob that an application asks for and the engine lacks.
+/// Rejects a knob requested by the application that the engine lacks.
 fn check_knobs(engine: &Engine, settings: &[KnobSetting]) -> Result<()> {
     let is_asked = |setting: &&KnobSetting| !OWN_KNOBS.contains(&setting.id.as_str());
     let mut asked = settings.iter().filter(is_asked).peekable();
@@ -344,7 +344,7 @@ fn check_knobs(engine: &Engine, settings: &[KnobSetting]) -> Result<()> {
     }
 }
 
-/// A plan of an engine, with those knobs that it has: the engines of a GPU share the settings of a session.
+/// A plan of an engine, with the knobs that it has: a GPU's engines share a session's settings.
 fn plan_with(engine: &Engine, settings: &[KnobSetting]) -> Result<ExecutionPlan> {
     let known = if settings.is_empty() { Vec::new() } else { engine.knobs()? };
     let own = settings.iter().filter(|setting| known.iter().any(|knob| knob.id == setting.id));
@@ -352,7 +352,7 @@ fn plan_with(engine: &Engine, settings: &[KnobSetting]) -> Result<ExecutionPlan>
     Ok(ExecutionPlan::new(&EngineConfig::new(engine, &own)?)?)
 }
 
-/// Why engines of a GPU do not compute a graph.
+/// Why GPU engines do not compute a graph.
 fn refusal(graph: &OperationGraph, own: &OfGpu) -> Failure {
     let text = "no engine of the GPU computes it";
     if !own.explains {
@@ -363,7 +363,7 @@ fn refusal(graph: &OperationGraph, own: &OfGpu) -> Failure {
     Failure::ep(format!("{text}: {}", reasons.join("; ")))
 }
 
-/// The folder of the file that has this code.
+/// The folder of the file with this code.
 fn own_folder() -> Option<PathBuf> {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
@@ -377,7 +377,7 @@ fn own_folder() -> Option<PathBuf> {
     if found == 0 || info.dli_fname.is_null() {
         return None;
     }
-    // SAFETY: the loader's text ends with a NUL and lives as long as this library, which stays loaded.
+    // SAFETY: the loader's string ends with a NUL and lives as long as this library, which stays loaded.
     let file = unsafe { CStr::from_ptr(info.dli_fname) }.to_str().ok()?;
     let file = std::path::absolute(Path::new(file)).ok()?;
     Some(file.parent()?.to_owned())

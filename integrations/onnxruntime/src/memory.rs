@@ -1,31 +1,31 @@
-//! Memory of the program's own.
+//! The program's own memory.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use crate::failure::{Failure, Result};
 
-/// Vectors of every instruction set, and pages of what is cached, begin here.
+/// The alignment: of the largest vector registers and of cache lines.
 const ALIGNMENT: usize = 64;
 
-/// Bytes that begin at a multiple of 64.
+/// Bytes aligned to 64.
 #[derive(Debug)]
 pub struct Memory {
     start: NonNull<u8>,
     layout: Layout,
 }
 
-// SAFETY: the bytes are this object's alone; who writes them holds it.
+// SAFETY: the bytes belong to this object; only its owner writes them.
 unsafe impl Send for Memory {}
-// SAFETY: through a shared reference only the address is had.
+// SAFETY: a shared reference only gives the address.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// So many bytes, all 0, or an error where there are not as many.
+    /// Allocates zeroed bytes, or fails if memory is short.
     pub fn new(bytes: usize) -> Result<Self> {
         let none = || Failure::ep(format!("hipDNN: {bytes} bytes of scratch memory cannot be allocated"));
         let layout = Layout::from_size_align(bytes.max(ALIGNMENT), ALIGNMENT).map_err(|_| none())?;
-        // SAFETY: the layout has a size above 0.
+        // SAFETY: the layout has a nonzero size.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?;
         Ok(Self { start, layout })
     }
@@ -45,11 +45,11 @@ impl Memory {
 
     /// Its bytes.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: all bytes were written when the memory was made; constants, which alone are read this way, are not written again.
+        // SAFETY: all bytes were initialized; only constants are read this way, and they are not written again.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
     }
 
-    /// How many bytes it has.
+    /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.layout.size()
     }

@@ -1,4 +1,4 @@
-//! What an application may set: session options `ep.hipdnnexecutionprovider.NAME`, or options of the provider.
+//! The application's settings: session options `ep.hipdnnexecutionprovider.NAME`, or options of the provider.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use hipdnn::{KnobSetting, KnobValue};
 
 use crate::failure::{Failure, Result};
 
-/// What every entry of ours begins with: ONNX Runtime's prefix and the provider's name in lower case.
+/// The prefix of our entries: ONNX Runtime's prefix and the provider's name in lower case.
 pub const PREFIX: &str = "ep.hipdnnexecutionprovider.";
 
-/// The engine of processors.
+/// The CPU engine.
 pub const CPU_ENGINE: &str = "CPU_ENGINE";
 
 /// The knobs that the provider sets itself.
@@ -18,70 +18,70 @@ pub const OWN_KNOBS: [&str; 3] = ["threads", "deterministic", "constant_weights"
 /// The most plans that a subgraph keeps, one for each shape.
 const PLANS: usize = 16;
 
-/// Which nodes are taken of those that can be computed.
+/// Which of the supported nodes are claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// Subgraphs that are worth it.
+    /// Those in subgraphs that are worth it.
     Profitable,
     /// All.
     All,
 }
 
-/// What computes.
+/// The device that computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// The processors, with the application's memory.
+    /// The processor, on the application's memory.
     Cpu,
-    /// The AMD or NVIDIA GPU of the process, where the provider keeps constants and what is between its nodes.
+    /// The process's AMD or NVIDIA GPU, where the provider keeps constants and tensors between its nodes.
     Gpu,
 }
 
 /// Whose threads compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// Those of the engine where a graph has few subgraphs, else those of the session.
+    /// The engine's if a graph has few subgraphs, else the session's.
     Auto,
     /// Those of ONNX Runtime's session.
     Session,
-    /// Those of the engine.
+    /// The engine's.
     Engine,
 }
 
-/// How a session writes compiled models, if it does.
+/// How a session writes compiled models, if at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Whether one is wanted.
+    /// Whether one is requested.
     pub is_on: bool,
-    /// Whether it is in the node itself.
+    /// Whether it is embedded in the node.
     pub is_embedded: bool,
-    /// The model that is written.
+    /// The path of the compiled model.
     pub file: Option<PathBuf>,
 }
 
 /// The options of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// What computes; without a word of the application the GPU, where a session has no other device.
+    /// The device that computes; by default the GPU if a session has no other device.
     pub device: Device,
-    /// The engine that computes; without one `CPU_ENGINE`, or whichever engine of the GPU is best for a part.
+    /// The engine; by default `CPU_ENGINE`, or the best engine of the GPU for each part.
     pub engine: Option<String>,
-    /// The most threads that an execution uses; 0 is one for each processor.
+    /// The most threads of an execution; 0 means one per processor.
     pub threads: i64,
     /// Whose threads compute.
     pub pool: Pool,
     /// Whether results are the same for any number of threads.
     pub deterministic: bool,
-    /// Which nodes are taken.
+    /// Which nodes are claimed.
     pub take: Take,
     /// Further knobs of the engine.
     pub knobs: Vec<KnobSetting>,
     /// The most plans that a subgraph keeps.
     pub plans: usize,
-    /// Whether what a run does on a GPU is captured, and started as a whole at the next runs with the same memory.
+    /// Whether GPU work of a run is captured, and replayed in later runs with the same memory.
     pub capture: bool,
-    /// A file that gets a line of JSON for each graph: what is taken, and why the rest is not.
+    /// A file to which each graph adds a line of JSON: which nodes are claimed, and why the others are not.
     pub report: Option<PathBuf>,
-    /// Whether and how a compiled model is written; ONNX Runtime's own options say so.
+    /// Whether and how a compiled model is written, according to ONNX Runtime's own options.
     pub context: Wanted,
 }
 
@@ -104,8 +104,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Reads a session's configuration. Entries of others are passed over; one of ours that makes no sense is an error.
-    /// `is_of_gpus` says that a session has no other device.
+    /// Reads a session's configuration. Ignores entries of others; an invalid one of ours is an error.
+    /// `is_of_gpus` means that a session has no other device.
     pub fn read<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>, is_of_gpus: bool) -> Result<Self> {
         let mut options = Self::default();
         if is_of_gpus {
@@ -179,7 +179,7 @@ impl Options {
         Ok(options)
     }
 
-    /// What a compiled model says of its engine.
+    /// The engine's settings stored in a compiled model.
     pub fn engine_name(&self) -> &str {
         match (&self.engine, self.device) {
             (Some(name), _) => name,

@@ -1,7 +1,7 @@
-//! Which nodes are taken, and which of them together.
+//! Decides which nodes are claimed, and which of them together.
 //!
-//! Nodes that are taken together must be convex: no path between two of them leads through a node outside. Each node gets a phase, the
-//! number of times that a path to it leaves what can be taken; taken nodes of one phase are convex, and so are their connected parts.
+//! Nodes claimed together must be convex: no path between two of them leads through a node outside. Each node gets a phase, the
+//! number of times that a path to it leaves supported nodes; claimed nodes of one phase are convex, and so are their connected parts.
 
 use std::collections::HashMap;
 
@@ -11,33 +11,33 @@ use crate::operators::{self, Cost};
 use crate::options::Take;
 use crate::shapes;
 
-/// A made-up size where a dimension is not known: it has many divisors, and windows fit.
+/// A made-up size for unknown dimensions: it has many divisors, and windows fit.
 const MADE_UP: i64 = 240;
 
-/// A subgraph of fewer operations is left to others: calling it costs as much.
+/// Subgraphs with fewer operations are not claimed: calling them costs as much.
 const LEAST_WORK: i64 = 200_000;
 
-/// What became of a node.
+/// The decision about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is in this group.
+    /// It belongs to this group.
     Taken(usize),
-    /// It is left to others.
+    /// It is not claimed, for this reason.
     Left(String),
 }
 
-/// A node that can be computed.
+/// A supported node.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// How it counts.
+    /// Its weight.
     pub cost: Cost,
-    /// An estimate of its operations.
+    /// Its estimated number of operations.
     pub work: i64,
-    /// What it reads when it is planned, so that nothing computed together with it may write that.
+    /// The values that it reads at planning, which no node of its group may write.
     pub parameters: Vec<ValueId>,
 }
 
-/// What nodes were built with, so that readers are built with the same.
+/// Assumptions that nodes were built with, so that readers are built with the same.
 #[derive(Debug, Default)]
 pub struct Built {
     /// Dimensions of values.
@@ -65,7 +65,7 @@ impl Built {
     }
 }
 
-/// The dimensions of a value, made up where they are not known. `built` is what they were made up as where the value is written.
+/// The dimensions of a value, made up if unknown. `built` has those made up for its writer.
 fn sizes(dims: &[Dim], built: Option<&Vec<i64>>) -> Vec<i64> {
     let built = built.filter(|built| built.len() == dims.len());
     let size = |(at, dim): (usize, &Dim)| match dim {
@@ -114,7 +114,7 @@ pub fn judge(
     Ok(Candidate { cost, work, parameters: lowering.guessed })
 }
 
-/// The values whose integers nodes need when they are planned, and their floors.
+/// The values whose integers nodes need at planning, and their floors.
 pub fn parameters(model: &Model) -> (Vec<ValueId>, Vec<(ValueId, ValueId, usize)>) {
     let (mut values, mut floors, mut built) = (Vec::new(), Vec::new(), Built::default());
     for node in &model.nodes {
@@ -127,7 +127,7 @@ pub fn parameters(model: &Model) -> (Vec<ValueId>, Vec<(ValueId, ValueId, usize)
     (values, floors)
 }
 
-/// A node lowered by itself, with sizes and integers made up where they are not known.
+/// A node lowered alone, with unknown sizes and integers made up.
 fn alone<'m>(model: &'m Model, node: &Node, built: &Built) -> Result<(Lowering<'m>, Cost, bool), String> {
     let operator = operators::find(node).map_err(|reason| reason.0)?;
     if !node.implicit.is_empty() {
@@ -141,7 +141,7 @@ fn alone<'m>(model: &'m Model, node: &Node, built: &Built) -> Result<(Lowering<'
             return Err(format!("{:?} has an unknown type, expected a tensor of a known one", value.name));
         };
         let Some(dims) = &value.dims else {
-            // A number that decides a shape may be one of these: ONNX Runtime 1.23 does not tell scalars from what has no shape.
+            // A number that decides a shape may be among these: ONNX Runtime 1.23 does not distinguish scalars from unknown shapes.
             if matches!(element, Element::Int32 | Element::Int64) {
                 continue;
             }
@@ -159,7 +159,7 @@ fn alone<'m>(model: &'m Model, node: &Node, built: &Built) -> Result<(Lowering<'
     Ok((lowering, cost, is_shape))
 }
 
-/// An estimate of the operations of a program: multiplications and additions, or one for each element.
+/// The estimated number of operations of a program: multiplications and additions, or one per element.
 fn work(lowering: &Lowering<'_>) -> i64 {
     use hipdnn::graph::Operation;
     let program = &lowering.program;
@@ -186,8 +186,8 @@ fn work(lowering: &Lowering<'_>) -> i64 {
     program.steps.iter().map(of).fold(0, i64::saturating_add)
 }
 
-/// Divides the candidates into groups, each of which finds the integers that decide its shapes in its own nodes or reads them before it
-/// is planned. Nodes that would need integers of other groups meanwhile begin a new one.
+/// Divides the candidates into groups, each of which computes the integers that decide its shapes in its own nodes or reads them before it
+/// is planned. Nodes that need integers computed by other groups begin a new one.
 pub fn divide_by_shapes(
     model: &Model,
     candidates: &mut [Result<Candidate, String>],
@@ -217,14 +217,14 @@ pub fn divide_by_shapes(
             }
             known.insert(*group, std::mem::take(&mut built.integers));
         }
-        // Parameters only become more, and candidates fewer.
+        // Parameters only increase, and candidates decrease.
         if is_settled {
             return verdicts;
         }
     }
 }
 
-/// Divides the candidates into groups. What no candidate is stays with its reason.
+/// Divides the candidates into groups. Nodes that are not candidates keep their reason.
 pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Take) -> Vec<Verdict> {
     let mut writer = HashMap::new();
     for (at, node) in model.nodes.iter().enumerate() {
@@ -239,7 +239,7 @@ pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Tak
         let before = node.reads().filter_map(|value| Some((value, writer.get(&value).copied()?)));
         let phase = before.map(|(value, by): (ValueId, usize)| {
             let phase = phases.get(by).copied().unwrap_or(0);
-            // Leaving what can be taken begins a new phase for whatever comes back, and so does what has to be there before a plan is made.
+            // Leaving supported nodes begins a new phase for nodes reached again later, and so do values needed at planning.
             let leaves = !own || parameters.is_some_and(|parameters| parameters.contains(&value));
             phase + usize::from(is_candidate(by) && leaves)
         });
@@ -274,7 +274,7 @@ pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Tak
     verdicts
 }
 
-/// Puts what is computed of constants alone, such as weights that are dequantized, into the first phase that reads it: no path leads to it.
+/// Moves what is computed from constants alone, such as dequantized weights, to the first phase that reads it: no path leads to it.
 fn with_readers(
     model: &Model,
     is_candidate: &dyn Fn(usize) -> bool,
@@ -305,7 +305,7 @@ fn with_readers(
     }
 }
 
-/// The connected parts of each phase, nodes in rising order: connected are a writer and its reader, and readers of the same value that
+/// The connected parts of each phase, nodes in rising order: a writer is connected to its readers, and so are readers of the same value that
 /// is not constant.
 fn connect(model: &Model, is_candidate: &dyn Fn(usize) -> bool, phases: &[usize]) -> Vec<Vec<usize>> {
     let count = model.nodes.len();
@@ -322,7 +322,7 @@ fn connect(model: &Model, is_candidate: &dyn Fn(usize) -> bool, phases: &[usize]
         }
         at
     }
-    // Who wrote or first read a value in a phase.
+    // The writer or first reader of a value in a phase.
     let mut first: HashMap<(usize, usize), usize> = HashMap::new();
     for (at, node) in model.nodes.iter().enumerate().filter(|(at, _)| is_candidate(*at)) {
         let phase = phases.get(at).copied().unwrap_or(0);
@@ -406,17 +406,17 @@ mod tests {
 
     #[test]
     fn a_path_outside_divides() {
-        // 0 → 1 → 2 and 0 → 2, where 1 is left: 0 and 2 are no group.
+        // 0 → 1 → 2 and 0 → 2, where 1 is not claimed: 0 and 2 cannot be a group.
         let groups = divided(&[(&[0], &[1]), (&[1], &[2]), (&[1, 2], &[3])], &[true, false, true]);
         assert_eq!(groups, [Some(0), None, Some(1)]);
-        // A node outside that nothing comes back from divides nothing.
+        // A node outside divides nothing if no path leads back from it.
         let groups = divided(&[(&[0], &[1]), (&[1], &[2]), (&[1], &[3])], &[true, false, true]);
         assert_eq!(groups, [Some(0), None, Some(0)]);
     }
 
     #[test]
     fn what_is_computed_of_constants_is_with_its_readers() {
-        // 3 = f(constant 9); 0 → 1 (left) → 2 with 3 → 4: the weights 3 are of the second phase.
+        // 3 = f(constant 9); 0 → 1 (not claimed) → 2 with 3 → 4: the weights 3 belong to the second phase.
         let mut model = model(&[(&[0], &[5]), (&[9], &[3]), (&[5], &[1]), (&[1, 3], &[4])]);
         model.values[9].is_constant = true;
         let candidate = || Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters: vec![] });

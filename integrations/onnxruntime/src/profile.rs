@@ -1,6 +1,6 @@
-//! What a subgraph does, as events in ONNX Runtime's profile (1.25 and newer).
+//! Reports a subgraph's work as events in ONNX Runtime's profile (1.25 and newer).
 //!
-//! ONNX Runtime says on each thread when an event of its own begins and ends. What is done between the two belongs to the profiler that was told.
+//! On each thread, ONNX Runtime tells a profiler when an event of its own begins and ends. Work done in between belongs to this profiler.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_int};
@@ -13,7 +13,7 @@ use crate::ort::*;
 /// `OrtProfilingEventCategory_KERNEL`.
 const KERNEL: c_int = 2;
 
-/// Something that was done.
+/// An event.
 struct Event {
     title: String,
     thread: i32,
@@ -37,30 +37,30 @@ pub fn is_on() -> bool {
     OPEN.with(|open| !open.borrow().is_empty())
 }
 
-/// Runs `f`, and notes that where a profiler listens.
+/// Runs `f`, and records it if a profiler listens.
 pub fn event<R>(title: &str, f: impl FnOnce() -> R) -> R {
     let Some(events) = OPEN.with(|open| open.borrow().last().cloned()) else { return f() };
     let begun = Instant::now();
     let result = f();
     let microseconds = i64::try_from(begun.elapsed().as_micros()).unwrap_or(i64::MAX);
-    // SAFETY: the function takes nothing and answers the number of the thread.
+    // SAFETY: the function takes no arguments and returns the thread's number.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t };
     let event = Event { title: title.to_owned(), thread, begun, microseconds };
     events.list.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     result
 }
 
-/// A profiler. ONNX Runtime knows it by its first member.
+/// A profiler. ONNX Runtime accesses its first member.
 #[repr(C)]
 struct Profiler {
     base: OrtEpProfilerImpl,
     ort: Ort,
     events: Arc<Events>,
-    /// When profiling began, and how much later than ONNX Runtime's.
+    /// The start of profiling, and its difference from ONNX Runtime's.
     begun: Mutex<(Instant, i64)>,
 }
 
-/// A profiler, which ONNX Runtime releases.
+/// A profiler, released by ONNX Runtime.
 pub fn create(ort: Ort) -> *mut OrtEpProfilerImpl {
     let base = OrtEpProfilerImpl {
         ort_version_supported: ort.version,
@@ -157,7 +157,7 @@ unsafe extern "C" fn end_profiling(
                 }
             })?;
             let list = [made.cast_const()];
-            // SAFETY: the container is alive during the call and copies the event, which is ours to release.
+            // SAFETY: the container is alive during the call and copies the event, which we release.
             let status = unsafe {
                 let status = of.ort.ep.ProfilingEventsContainer_AddEvents(container, list.as_ptr(), 1);
                 of.ort.ep.ReleaseProfilingEvent(made);

@@ -1,7 +1,7 @@
-//! Several nodes that are one operation of hipDNN: attention, GELU and SWISH, as exporters write them; and what moves numbers between
-//! dequantizing and quantizing them alike, which moves bytes.
+//! Fuses nodes that form one operation of hipDNN: attention, GELU and SWISH, as exporters write them; and moves bytes instead of numbers
+//! between dequantizing and quantizing with equal parameters.
 //!
-//! Intermediate values must have one reader and be no outputs. What is found becomes one node in place of the last one.
+//! Intermediate values must have one reader and must not be outputs. The fused node takes the place of the last one.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,16 +10,16 @@ use crate::model::{Attribute, Constant, Element, Model, Node, ValueId};
 /// The domain of nodes that only this library has.
 pub const DOMAIN: &str = "hipdnn";
 
-/// How far a constant may be from what it stands for: exporters round to single precision, and sometimes to four digits.
+/// The tolerance for constants: exporters round to single precision, and sometimes to four digits.
 const CLOSE: f64 = 1e-4;
 
-/// Replaces what is found, attention only where engines have it for every model. Nodes stay in an order in which every value is written
+/// Fuses what is found, attention only if engines support it for every model. Nodes stay in an order in which every value is written
 /// before it is read.
 pub fn rewrite(model: &mut Model, has_attention: bool) {
     let finds: [Find; 4] = [moved, swish, gelu, attention];
     for find in finds.into_iter().take(if has_attention { 4 } else { 3 }) {
         let (mut removed, mut first) = (HashSet::new(), 0);
-        // Who reads and writes what is found out again only behind a node that was replaced.
+        // Readers and writers only change after a replaced node.
         while let Some((at, found)) = next(model, &removed, find, first) {
             if let Some(slot) = model.nodes.get_mut(found.at) {
                 *slot = found.node;
@@ -35,19 +35,19 @@ pub fn rewrite(model: &mut Model, has_attention: bool) {
     }
 }
 
-/// What is found at the first node from `first` on, and that node.
+/// The first match at or after node `first`, and its node.
 fn next(model: &Model, removed: &HashSet<usize>, find: Find, first: usize) -> Option<(usize, Found)> {
     let finder = Finder::new(model, removed);
     let mut places = (first..model.nodes.len()).filter(|at| !removed.contains(at));
     places.find_map(|at| Some((at, find(&finder, at)?)))
 }
 
-/// One node in place of several.
+/// A fused node.
 struct Found {
     node: Node,
     /// The node that it replaces.
     at: usize,
-    /// The others that it stands for.
+    /// The other nodes that it replaces.
     without: Vec<usize>,
 }
 
@@ -83,7 +83,7 @@ impl<'m> Finder<'m> {
         }
     }
 
-    /// The one reader of a node's one result, which nothing else reads.
+    /// The only reader of a node's only result.
     fn only_reader(&self, at: usize) -> Option<usize> {
         let value = self.output(at)?;
         match self.readers.get(&value)?.as_slice() {
@@ -92,13 +92,13 @@ impl<'m> Finder<'m> {
         }
     }
 
-    /// The writer of a value that has this one reader.
+    /// The writer of a value with this only reader.
     fn writer_for(&self, value: ValueId, reader: usize) -> Option<usize> {
         let at = *self.writer.get(&value)?;
         (self.only_reader(at)? == reader).then_some(at)
     }
 
-    /// Behind a node, the one that puts 0 in place of NaN, and what this stands for; else the node itself.
+    /// The node after this one that replaces NaN by 0, and the nodes that this replaces; else the node itself.
     fn without_nan(&self, at: usize) -> (usize, Vec<usize>) {
         let found = || {
             let value = self.output(at)?;
@@ -132,7 +132,7 @@ impl<'m> Finder<'m> {
         self.model.values.get(value)?.constant.as_ref().and_then(Constant::scalar)
     }
 
-    /// The operand beside a constant number, and the number. `second` says that the number has to be the second operand.
+    /// The operand besides a constant number, and the number. `second` requires the number to be the second operand.
     fn beside_number(&self, node: &Node, second: bool) -> Option<(ValueId, f64)> {
         let [a, b] = Self::operands(node)?;
         match (self.constant(a), self.constant(b)) {
@@ -142,7 +142,7 @@ impl<'m> Finder<'m> {
         }
     }
 
-    /// The operand beside another one.
+    /// The operand besides another one.
     fn beside(node: &Node, value: ValueId) -> Option<ValueId> {
         match Self::operands(node)? {
             [a, b] if a == value && b != value => Some(b),
@@ -177,10 +177,10 @@ fn is_close(number: f64, wanted: f64) -> bool {
     (number - wanted).abs() <= CLOSE * wanted.abs()
 }
 
-/// Operators whose results are elements of their first input, whatever stands for them.
+/// Operators that move elements of their first input, whatever they represent.
 const MOVERS: [&str; 6] = ["Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "MaxPool"];
 
-/// DequantizeLinear, something that moves elements, and QuantizeLinear with the same scale and zero: the bytes are moved.
+/// DequantizeLinear, something that moves elements, and QuantizeLinear with the same scale and zero point: moves the bytes.
 fn moved(of: &Finder<'_>, at: usize) -> Option<Found> {
     let mover = MOVERS.iter().find_map(|name| of.node(at, name))?;
     let before = of.node(*of.writer.get(&(*mover.inputs.first()?)?)?, "DequantizeLinear")?;

@@ -1,9 +1,9 @@
-//! Integers that follow from shapes, computed when a plan is made: what exporters write to reshape by dimensions that are open.
+//! Shape computations at planning: the integers with which exporters reshape by unknown dimensions.
 
 use crate::lowering::{Lowered, Lowering, broadcast_dims, elements};
 use crate::model::{Element, Node, ValueId};
 
-/// More integers are no shape.
+/// The most integers: more are not a shape.
 const MOST: usize = 256;
 
 /// Integers with their dimensions.
@@ -71,7 +71,7 @@ fn concat(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
     Some(flat(parts.into_iter().flat_map(|part| part.list).collect()))
 }
 
-/// Integers of one operand beside those of another, where one may be a single one.
+/// Integers of one operand paired with another's, either of which may be a single one.
 fn binary(node: &Node, lowering: &Lowering<'_>, f: impl Fn(i64, i64) -> Option<i64>) -> Option<Integers> {
     let (x, y) = (input(node, lowering, 0)?, input(node, lowering, 1)?);
     let count = x.list.len().max(y.list.len());
@@ -83,7 +83,7 @@ fn binary(node: &Node, lowering: &Lowering<'_>, f: impl Fn(i64, i64) -> Option<i
     (usize::try_from(elements(&dims)) == Ok(list.len())).then_some(Integers { dims, list })
 }
 
-/// Builds a node: integers that follow from shapes as such, all else as its operator says. Answers whether it made such integers.
+/// Builds a node: as a shape computation if possible, else by its operator. Returns whether it was one.
 pub fn build(
     node: &Node,
     lowering: &mut Lowering<'_>,
@@ -96,7 +96,7 @@ pub fn build(
     }
 }
 
-/// The integers that a node makes, if they follow from shapes and constants.
+/// A node's integers, if computed from shapes and constants.
 pub fn fold(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
     if !node.domain.is_empty() || node.outputs.len() != 1 {
         return None;
@@ -190,7 +190,7 @@ mod tests {
         lowering.keep_integers(4, &second.dims, &second.list).unwrap();
         assert_eq!(fold(&node("Concat", &[4, 3], 5), &lowering).unwrap(), flat(vec![7, -1]));
         assert_eq!(fold(&node("Mul", &[1, 4], 5), &lowering).unwrap(), flat(vec![14, 49, 35]));
-        // Values that nothing is known of.
+        // Unknown values.
         assert_eq!(fold(&node("Concat", &[4, 5], 5), &lowering), None);
         assert_eq!(fold(&node("Exp", &[4], 5), &lowering), None);
     }

@@ -1,4 +1,4 @@
-//! The threads of ONNX Runtime's session, for what the provider computes itself, and lent to CPU_ENGINE for an execution.
+//! The threads of ONNX Runtime's session, for the provider's own operations, and lent to CPU_ENGINE during an execution.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ort::{Ort, OrtKernelContext};
 
-/// The function of the engine's plugin that takes a pool.
+/// The function of the engine's plugin that accepts a pool.
 const FUNCTION: &CStr = c"hipdnnCpuPluginLendThreads_ext";
 
-/// What the plugin's file is called.
+/// The plugin's file name.
 const PLUGIN: &str = "libhipdnn_cpu_plugin.so";
 
 /// A pool, as the plugin declares it.
@@ -20,23 +20,23 @@ struct Pool {
     program: *mut c_void,
 }
 
-/// Calls a function with each index below a count, on several threads where there are some.
+/// Calls a function with each index below a count, on several threads if available.
 pub type Parallel<'a> = &'a dyn Fn(usize, &(dyn Fn(usize) + Sync)) -> Result<(), String>;
 
 type Work = unsafe extern "C" fn(*mut c_void, usize);
 type Lend = unsafe extern "C" fn(*const Pool) -> *const Pool;
 
-/// The engine's function, where its plugin has one.
+/// The engine's function, if its plugin has one.
 #[derive(Clone, Copy)]
 pub struct Threads(Lend);
 
 impl Threads {
-    /// Looks for the plugin among the libraries that the process has loaded.
+    /// Looks for the plugin among the loaded libraries.
     pub fn find() -> Option<Self> {
         let mut path: Option<CString> = None;
-        // SAFETY: the function gets what it expects, during the call only.
+        // SAFETY: the callback gets the data that it expects, during the call only.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut path).cast()) };
-        // SAFETY: the library is loaded, so nothing of it runs now; plugins stay in memory as long as the process.
+        // SAFETY: the library is loaded already, so none of its code runs now; plugins stay loaded as long as the process.
         let function = unsafe {
             let plugin = libc::dlopen(path?.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
             if plugin.is_null() { ptr::null_mut() } else { libc::dlsym(plugin, FUNCTION.as_ptr()) }
@@ -48,20 +48,20 @@ impl Threads {
         Some(Self(unsafe { std::mem::transmute::<*mut c_void, Lend>(function) }))
     }
 
-    /// Runs `f` while executions of this thread may use the threads of the session that a kernel's context belongs to.
+    /// Runs `f` while this thread's executions may use the session's threads, through a kernel's context.
     ///
     /// # Safety
     /// The context is that of a call on this thread, which does not return before `f` does.
     pub unsafe fn lend<R>(self, ort: Ort, context: *mut OrtKernelContext, f: impl FnOnce() -> R) -> R {
         let lender = Lender { ort, context };
         let pool = Pool { run: Some(run), program: (&raw const lender).cast_mut().cast() };
-        // SAFETY: pool and lender are there until the guard, which is dropped before them, has set the former pool.
+        // SAFETY: pool and lender outlive the guard, which restores the former pool.
         let _end = End { lend: self.0, before: unsafe { (self.0)(&raw const pool) } };
         f()
     }
 }
 
-/// Calls `work` with each index below `count` on the threads of the session that a kernel's context belongs to.
+/// Calls `work` with each index below `count` on the session's threads, through a kernel's context.
 ///
 /// # Safety
 /// The context is that of a call on this thread.
@@ -72,7 +72,7 @@ pub unsafe fn each(
     work: &(dyn Fn(usize) + Sync),
 ) -> Result<(), String> {
     let call = Call { work, panicked: AtomicBool::new(false) };
-    // SAFETY: the caller vouches for the context; the call is there until all of its calls have returned.
+    // SAFETY: the caller vouches for the context; the call object lives until all of its calls have returned.
     let status = unsafe {
         let data = (&raw const call).cast_mut().cast();
         ort.api.KernelContext_ParallelFor(context, one, count, count, data)
@@ -87,7 +87,7 @@ struct Call<'a> {
 }
 
 unsafe extern "C" fn one(call: *mut c_void, at: usize) {
-    // SAFETY: it is what `each` handed over, which waits for this call.
+    // SAFETY: `each` passed this pointer, and waits for this call.
     let call = unsafe { &*call.cast::<Call<'_>>() };
     if catch_unwind(AssertUnwindSafe(|| (call.work)(at))).is_err() {
         call.panicked.store(true, Ordering::Relaxed);
@@ -99,7 +99,7 @@ struct Lender {
     context: *mut OrtKernelContext,
 }
 
-/// Sets the former pool when it is dropped.
+/// Restores the former pool on drop.
 struct End {
     lend: Lend,
     before: *const Pool,
@@ -107,32 +107,32 @@ struct End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        // SAFETY: the former pool is null, or that of a call further out on this thread.
+        // SAFETY: the former pool is null, or that of an outer call on this thread.
         unsafe { (self.lend)(self.before) };
     }
 }
 
-/// Has ONNX Runtime's threads do the work.
+/// Runs work on ONNX Runtime's threads.
 unsafe extern "C" fn run(lender: *mut c_void, work: Work, data: *mut c_void, count: usize) -> c_int {
-    // SAFETY: the plugin passes on what it was lent, while it is.
+    // SAFETY: the plugin passes back the lent pool, while it is lent.
     let Lender { ort, context } = unsafe { &*lender.cast::<Lender>() };
-    // SAFETY: the context belongs to the call that lends its threads; the data is there until all calls have returned.
+    // SAFETY: the context belongs to the call that lends its threads; the data lives until all calls have returned.
     let status = unsafe { ort.api.KernelContext_ParallelFor(*context, work, count, count, data) };
     c_int::from(ort.check(status, "ParallelFor").is_err())
 }
 
-/// Copies the path of the plugin, if a library is that.
+/// Copies the path of a library if it is the plugin.
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, path: *mut c_void) -> c_int {
     // SAFETY: the loader's description is alive during the call.
     let name: *const c_char = unsafe { (*info).dlpi_name };
     if name.is_null() {
         return 0;
     }
-    // SAFETY: the loader's text ends with a NUL.
+    // SAFETY: the loader's string ends with a NUL.
     let name = unsafe { CStr::from_ptr(name) };
     let is_plugin = name.to_bytes().rsplit(|byte| *byte == b'/').next() == Some(PLUGIN.as_bytes());
     if is_plugin {
-        // SAFETY: `find` hands over its option.
+        // SAFETY: `find` passes its option.
         unsafe { *path.cast::<Option<CString>>() = Some(name.to_owned()) };
     }
     c_int::from(is_plugin)

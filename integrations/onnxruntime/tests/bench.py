@@ -1,4 +1,4 @@
-"""Latency of the networks beside CPUExecutionProvider, or on a GPU beside PyTorch's functions: sessions in turns, medians, ratios above 1
+"""Latency of the networks compared with CPUExecutionProvider, or on a GPU with PyTorch's functions: alternating sessions, medians, ratios above 1
 where the provider is faster."""
 
 import argparse
@@ -17,7 +17,7 @@ import provider
 
 
 def measure(session, feeds, seconds, callers=1):
-    """The mean time from one run to the next, in milliseconds, where several threads run a session."""
+    """The mean time from one run to the next, in milliseconds, with several threads running a session."""
     counts, begun = [0] * callers, time.perf_counter()
 
     def work(caller):
@@ -42,7 +42,7 @@ def in_bytes(model, form, shapes, batch):
 
 
 def creation(make, feeds):
-    """A new session, and the seconds until it is there and until its first run is done."""
+    """A new session, and the seconds to create it and to finish its first run."""
     begun = time.perf_counter()
     session = make()
     made = time.perf_counter()

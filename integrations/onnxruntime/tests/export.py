@@ -1,6 +1,6 @@
-"""Networks with random weights as PyTorch exports them, one file each in a folder. Files that are there stay.
+"""Networks with random weights as PyTorch exports them, one file each in a folder. Existing files are kept.
 
-Words behind the folder choose networks by their names. Needs torch, torchvision, transformers and onnxscript.
+Arguments after the folder select networks by name. Needs torch, torchvision, transformers and onnxscript.
 """
 
 import os
@@ -14,7 +14,7 @@ warnings.simplefilter("ignore")
 
 
 class UNet(torch.nn.Module):
-    """The encoder and decoder of Ronneberger, Fischer and Brox, half as wide."""
+    """The encoder and decoder of Ronneberger, Fischer and Brox, at half width."""
 
     def __init__(self, widths=(32, 64, 128, 256)):
         super().__init__()
@@ -43,7 +43,7 @@ class UNet(torch.nn.Module):
 
 
 class Detector(torch.nn.Module):
-    """SSDLite's backbone and heads: scores and boxes of every anchor, before the choice among them."""
+    """SSDLite's backbone and heads: scores and boxes of every anchor, before their selection."""
 
     def __init__(self):
         super().__init__()

@@ -1,6 +1,6 @@
-"""Networks that PyTorch exported (export.py), in single precision and quantized: results as CPUExecutionProvider's, and what is computed here.
+"""Networks exported by PyTorch (export.py), in single precision and quantized: results match CPUExecutionProvider's, and hipDNN computes enough.
 
-The first word is the folder of the models; more words choose some by their names. --bytes quantizes those of images as well.
+The first argument is the folder of the models; further ones select models by name. --bytes also quantizes image networks.
 """
 
 import argparse
@@ -11,10 +11,10 @@ import numpy as np
 import provider
 from quantized import quantized
 
-#: Networks of images have at most so many subgraphs.
+#: The most subgraphs of image networks.
 MOST_SUBGRAPHS = 3
 
-#: A network's rounding, of the largest value.
+#: A network's rounding error, relative to the largest value.
 TOLERANCE = 1e-3
 
 #: Operators with nearly all operations of a network.
@@ -32,7 +32,7 @@ HEAVY = {
     "MatMulInteger",
 }
 
-#: What is quantized: a convolutional network with plain activations, one with gates, a transformer, and an encoder with a decoder.
+#: The quantized models: a convolutional network with plain activations, one with gates, a transformer, and an encoder with a decoder.
 QUANTIZED = ("resnet50", "mobilenet_v3", "vit_b_16", "unet")
 
 

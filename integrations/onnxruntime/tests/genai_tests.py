@@ -1,4 +1,4 @@
-"""A language model by onnxruntime-genai: its tokens and their rate with the provider and with CPUExecutionProvider, in turns."""
+"""A language model with onnxruntime-genai: its tokens and token rate with the provider and with CPUExecutionProvider, alternating."""
 
 import argparse
 import json
@@ -16,10 +16,10 @@ NAME = "HipDNNExecutionProvider"
 
 
 def generate(model, prompt, count):
-    """The tokens behind a prompt, and the seconds that prompt and tokens took."""
+    """The tokens after a prompt, and the seconds for prompt and tokens."""
     parameters = genai.GeneratorParams(model)
     total = len(prompt) + count
-    # The end of the text is no token before that.
+    # The end-of-text token must not come before that.
     parameters.set_search_options(do_sample=False, min_length=total + 1, max_length=total)
     generator = genai.Generator(model, parameters)
     begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The provider on a GPU beside CPUExecutionProvider: networks, shapes that change, threads. Without a GPU: that the error names it."""
+"""The provider on a GPU compared with CPUExecutionProvider: networks, changing shapes, threads. Without a GPU: the error names it."""
 
 import sys
 
@@ -6,7 +6,7 @@ import networks
 import numpy as np
 import provider
 
-# Convolutions and products may round their operands to TF32, which has 10 bits behind the point.
+# Convolutions and products may round their operands to TF32, which has 10 fraction bits.
 MOST = 5e-3
 
 
@@ -18,7 +18,7 @@ def check(name, make):
         want = provider.plain(model).run(None, feeds)
         taken = [node for node in nodes if node["subgraph"] is not None]
         gaps = []
-        # Nothing is left over from the runs before, of which the second one is captured.
+        # Nothing is left over from earlier runs, of which the second one is captured.
         for _ in range(3):
             gaps += [provider.difference(have, of) for have, of in zip(own.run(None, feeds), want)]
         subgraphs = len({node["subgraph"] for node in taken})

@@ -1,4 +1,4 @@
-"""The installed package: its functions, and the command that tells how a model is divided."""
+"""The installed package: its functions, and the command that shows how a model is divided."""
 
 import os
 import subprocess

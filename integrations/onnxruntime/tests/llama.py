@@ -1,5 +1,5 @@
-"""A language model of Llama's kind with random weights, as onnxruntime-genai's builder makes them: in single precision, or with weights
-of 4 bits."""
+"""A Llama-like language model with random weights, as made by onnxruntime-genai's builder: in single precision, or with 4-bit
+weights."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class Maker:
             w = self.random.standard_normal((size_in, size_out), np.float32) * scale
             return self.node("MatMul", x, self.weight(w))
         blocks = size_in // BLOCK
-        # Numbers from -7 to 7, whose mean is 0 and whose deviation is 4.3.
+        # Numbers from -7 to 7, with mean 0 and standard deviation 4.3.
         low, high = self.random.integers(1, 16, (2, size_out, blocks, BLOCK // 2)).astype(np.uint8)
         b = low | high << 4
         scales = self.random.uniform(0.8, 1.2, (size_out, blocks)).astype(np.float32) * scale / np.float32(4.3)
@@ -47,7 +47,7 @@ class Maker:
 
 
 def model(bits):
-    """The bytes of the model, whose matrices have 32 or 4 bits an element."""
+    """The bytes of the model, whose matrices have 32 or 4 bits per element."""
     m = Maker(bits)
     table = m.weight(m.random.standard_normal((VOCABULARY, HIDDEN), np.float32))
     x = m.node("Gather", table, "input_ids")
@@ -93,7 +93,7 @@ def model(bits):
 
 
 def skip(m, x, y):
-    """The sum of both, and the sum normalized."""
+    """The sum of both, and the normalized sum."""
     y, _, _, total = m.node(
         "SkipSimplifiedLayerNormalization", x, y, m.norm(), outputs=4, domain="com.microsoft", epsilon=EPSILON
     )

@@ -1,5 +1,5 @@
-"""Memory of a GPU that the application has: tensors bound there, and what passes from session to session without the host. Without a GPU
-that ONNX Runtime is told of: that the CPU alone is offered."""
+"""The application's GPU memory: tensors bound there, and tensors passed between sessions without the host. Without a GPU known
+to ONNX Runtime: only the CPU is offered."""
 
 import ctypes
 import json
@@ -19,7 +19,7 @@ MOST = 5e-3
 
 
 def network(rows, seed=0):
-    """Softmax(relu(x * w + b) * v), with a table for its host to look into where there are indices."""
+    """Softmax(relu(x * w + b) * v), with a gather for the host if there are indices."""
     random = np.random.default_rng(seed)
     weights = {"w": (16, 32), "b": (32,), "v": (32, 16)}
     arrays = {name: random.standard_normal(dims).astype(np.float32) for name, dims in weights.items()}
@@ -109,7 +109,7 @@ def test_tensors_are_bound_on_the_gpu():
 
 
 def test_outputs_stay_and_go_on():
-    """A tensor goes from session to session on the GPU, from the memory that the first one made."""
+    """A tensor passes from session to session on the GPU, in memory that the first one allocated."""
     first, second, given = network("rows", 3), network("rows", 4), feeds(7)
     middle = provider.plain(first).run(None, given)[0]
     want = provider.plain(second).run(None, {"x": middle, "ids": given["ids"]})[0]
@@ -120,7 +120,7 @@ def test_outputs_stay_and_go_on():
         binding.bind_ortvalue_input("x", value)
         binding.bind_cpu_input("ids", given["ids"])
         if provider.VERSION < 30:
-            # By the name of a device Python finds no vendor's.
+            # Python finds no vendor by a device's name.
             binding.bind_ortvalue_output("y", on_gpu(np.zeros((7, 16), np.float32)))
         else:
             vendor = GPUS[0].device.vendor_id
@@ -132,7 +132,7 @@ def test_outputs_stay_and_go_on():
 
 
 def test_threads_run_beside_each_other():
-    """Each has tensors of its own on the GPU, and its runs a stream."""
+    """Each thread has its own tensors on the GPU, and its runs their own stream."""
     model = network("rows", 6)
     own, plain = session(model, device="gpu"), provider.plain(model)
     wrong = []
@@ -156,7 +156,7 @@ def test_threads_run_beside_each_other():
 
 
 def test_subgraphs_with_nodes_of_others_between():
-    """A node that is left to the CPU between two subgraphs: ONNX Runtime copies there and back, and nowhere else."""
+    """A node on the CPU between two subgraphs: ONNX Runtime copies there and back, and nowhere else."""
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
         helper.make_node("Tanh", ["a"], ["b"]),
@@ -194,19 +194,19 @@ def test_knobs_reach_engines():
 
 
 def test_runs_are_captured():
-    """What a second run with the same memory does is started as a whole from then on, before and behind what the host computes."""
+    """A second run with the same memory is captured, and replayed as a whole from then on, before and after host operations."""
     model = network("rows", 7)
     plain = provider.plain(model)
     # The stand-in for the driver counts them.
     launches = getattr(ctypes.CDLL("libcuda.so.1"), "standin_cuda_graph_launches", None)
     for _ in range(4):
-        # Runs that follow each other; those of several threads are not captured.
+        # Consecutive runs; concurrent runs are not captured.
         session(model, device="gpu").run(None, feeds(3))
     counts = []
     for capture in ("1", "0"):
         own = session(model, device="gpu", capture=capture)
         before = launches() if launches else 0
-        # Three shapes take turns, the largest first, each with other numbers in every run.
+        # Three shapes alternate, the largest first, with new numbers in every run.
         for turn in range(12):
             given = feeds(6 - turn % 3, turn)
             close(own.run(None, given)[0], plain.run(None, given)[0])

@@ -1,4 +1,4 @@
-"""Networks with fixed and with open batch: results as CPUExecutionProvider's, and how much of each is computed here."""
+"""Networks with fixed and dynamic batch: results match CPUExecutionProvider's, and how much of each is computed here."""
 
 import argparse
 import sys
@@ -6,7 +6,7 @@ import sys
 import networks
 import provider
 
-#: A network's rounding, of the largest value.
+#: A network's rounding error, relative to the largest value.
 TOLERANCE = 2e-4
 
 

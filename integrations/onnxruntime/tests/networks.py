@@ -1,4 +1,4 @@
-"""Networks with random weights, made with onnx.helper: what their authors published, layer by layer."""
+"""Networks with random weights, made with onnx.helper, layer by layer as published by their authors."""
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
@@ -7,7 +7,7 @@ OPSET = 20
 
 
 class Maker:
-    """A graph that is being made."""
+    """A graph under construction."""
 
     def __init__(self, seed=0):
         self.random = np.random.default_rng(seed)

@@ -1,7 +1,7 @@
-"""ONNX's own tests of operators and small networks, with the provider beside CPUExecutionProvider.
+"""ONNX's own tests of operators and small networks, with the provider compared with CPUExecutionProvider.
 
-Everything that passes with CPUExecutionProvider must pass with the provider loaded, which takes all that it can. Words on the command line choose
-tests by their names; --short leaves the networks out.
+Everything that passes with CPUExecutionProvider must pass with the provider loaded, which claims all that it can. Arguments select
+tests by name; --short skips the networks.
 """
 
 import argparse
@@ -17,10 +17,10 @@ import onnx
 import provider
 from onnx import numpy_helper
 
-#: Share of the tests of operators on the list of which the provider computes every node of such an operator.
+#: The least share of tests of supported operators in which the provider computes every such node.
 LEAST_SHARE = 0.9
 
-#: The reason for operators that are not on the list.
+#: The reason for unsupported operators.
 UNKNOWN = "this operator is not computed here"
 
 
@@ -36,7 +36,7 @@ def node_cases():
 
 
 def read(path):
-    """The tensor in a file, or nothing where it is a sequence or an optional value."""
+    """The tensor in a file, or nothing for a sequence or an optional value."""
     tensor = onnx.TensorProto()
     with open(path, "rb") as file:
         tensor.ParseFromString(file.read())
@@ -65,7 +65,7 @@ def data_cases(folders):
 
 
 def light_cases():
-    """Networks whose weights are made by nodes, so that files are small: the inputs are made here."""
+    """Networks whose weights are made by nodes, to keep files small: the inputs are made here."""
     root = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data", "light")
     for path in sorted(glob.glob(os.path.join(root, "*.onnx"))):
         model = onnx.load(path)
@@ -139,7 +139,7 @@ def main():
             for (inputs, outputs), reference in zip(sets, expected):
                 have = run(session, inputs)
                 if outputs is None:
-                    # A network's rounding differs by as much as its largest value allows.
+                    # Rounding errors of a network are relative to its largest value.
                     wrong = any(provider.difference(h, w) > 1e-4 for h, w in zip(have, reference))
                 else:
                     wrong = not all(map(lambda h, w: close(h, w, max(rtol, 1e-3), max(atol, 1e-6)), have, outputs))

@@ -1,4 +1,4 @@
-"""Operators that ONNX's own tests lack: quantized ones, and those of ONNX Runtime's domain. Results as CPUExecutionProvider's, every node computed here."""
+"""Operators that ONNX's own tests lack: quantized ones, and those of ONNX Runtime's domain. Results match CPUExecutionProvider's, every node computed here."""
 
 import sys
 
@@ -23,7 +23,7 @@ def model(nodes, feeds, outputs, weights):
 
 
 def check(nodes, feeds, outputs, weights=None, tolerance=1e-5, steps=0):
-    """`steps` is by how much integers may differ, in one of a thousand places."""
+    """`steps` is how much integers may differ, in one of a thousand places."""
     data = model(nodes, feeds, outputs, weights or {})
     try:
         plain = provider.plain(data)
@@ -55,7 +55,7 @@ def bytes_of(kind, *dims):
 
 
 def absent(inputs):
-    """Inputs where - stands for one that is absent."""
+    """Inputs, with - for an absent one."""
     return ["" if name == "-" else name for name in inputs.split()]
 
 
@@ -73,7 +73,7 @@ def test_bytes_and_back():
         x = floats(5, 700) * 4
         x[0, :4] = [1e9, -1e9, np.inf, -np.inf]
         check(nodes, {"x": x}, {"q": KINDS[zero.dtype], "y": TensorProto.FLOAT}, weights)
-    # Exactly between two: to the even one.
+    # Ties: to even.
     x = (np.arange(-40, 40) / 2).astype(np.float32)
     check(
         [made("QuantizeLinear", "x s z", "y", "")],
@@ -81,7 +81,7 @@ def test_bytes_and_back():
         {"y": TensorProto.INT8},
         {"s": np.float32(1), "z": np.int8(3)},
     )
-    # One scale for each channel, or for each block.
+    # One scale per channel, or per block.
     weights = {"s": np.abs(floats(6)) + 0.01, "z": bytes_of("i1", 6)}
     check(
         [made("QuantizeLinear", "x s z", "y", "", axis=1)], {"x": floats(3, 6, 5) * 9}, {"y": TensorProto.INT8}, weights
@@ -203,7 +203,7 @@ def test_weights_of_few_bits():
         blocks = -(-k // size)
         weights = {"b": bytes_of("u1", n, blocks, size * bits // 8), "s": np.abs(floats(n * blocks)) * 0.1}
         outputs, numbers = {"y": TensorProto.FLOAT}, {"K": k, "N": n, "bits": bits, "block_size": size}
-        # So few rows that weights are multiplied as they are, and more.
+        # Few rows, which are multiplied with packed weights, and more.
         for rows in ((1, 1), (2, 3), (2, 5)):
             some, feeds = dict(weights), {"x": floats(*rows, k)}
             check([made("MatMulNBits", "x b s", **numbers)], feeds, outputs, some)
@@ -300,7 +300,7 @@ def test_group_query_attention():
         tables = rotations(8) if "do_rotary" in attributes else {}
         inputs = "q k v pk pv last total" + (" cos sin" if tables else "")
         call = made("GroupQueryAttention", inputs, "y nk nv", **GROUPS, **attributes)
-        # A prompt, a token behind 6, and one in sequences of different lengths.
+        # A prompt, a token after 6, and one in sequences of different lengths.
         for feeds in (group_feeds(2, 6, [6, 6], 0), group_feeds(2, 1, [7, 7], 6), group_feeds(1, 1, [9], 8)):
             check([call], feeds, outputs, tables)
     packed = group_feeds(2, 1, [7, 7], 6)
@@ -309,7 +309,7 @@ def test_group_query_attention():
 
 
 def test_a_cache_that_is_shared():
-    """Past and present are the same memory, and tokens come one after the other without a new plan."""
+    """Past and present share memory, and tokens come one after the other without a new plan."""
     inputs, tables, room = "q k v pk pv last total cos sin", rotations(8), 24
     call = made("GroupQueryAttention", inputs, "y nk nv", **GROUPS, do_rotary=1)
     outputs = {name: TensorProto.FLOAT for name in ("y", "nk", "nv")}

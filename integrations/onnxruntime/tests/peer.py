@@ -1,4 +1,4 @@
-"""Networks by PyTorch's functions, node by node, on a GPU: what the provider is measured beside where ONNX Runtime has no provider for one."""
+"""Networks by PyTorch's functions, node by node, on a GPU: the baseline where ONNX Runtime has no GPU provider."""
 
 import functools
 
@@ -9,7 +9,7 @@ from torch.nn import functional
 
 
 def padded(of, x, value):
-    """An image with the padding of both sides of each dimension, and none left to do."""
+    """An image padded on both sides of each dimension, and the remaining padding, none."""
     pads = of.get("pads", [0, 0, 0, 0])
     if pads[:2] == pads[2:]:
         return x, pads[:2]
@@ -72,7 +72,7 @@ FUNCTIONS = {
     "Unsqueeze": lambda of, x, axes: functools.reduce(torch.unsqueeze, sorted(axes), x),
 }
 
-# Operands that say how, not what: they stay lists.
+# Operands that are parameters, not data: they stay lists.
 LISTS = {"Reshape": [1], "Resize": [2], "ReduceMean": [1], "Unsqueeze": [1]}
 
 
@@ -97,7 +97,7 @@ class Session:
 
     @torch.no_grad()
     def compute(self, feeds):
-        """The outputs on the GPU of inputs that are there."""
+        """The outputs on the GPU, for inputs that are there."""
         values = {**self.weights, **feeds}
         for function, of, inputs, output in self.nodes:
             operands = [values.get(name) if isinstance(name, str) else name for name in inputs]

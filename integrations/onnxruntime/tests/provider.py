@@ -1,4 +1,4 @@
-"""Sessions with the execution provider, and what its report says."""
+"""Sessions with the execution provider, and the contents of its report."""
 
 import json
 import os
@@ -9,12 +9,12 @@ import threading
 import numpy as np
 import onnxruntime as ort
 
-# Reports of GPUs ask engines for their reasons, which the library has in its log alone.
+# Reports on GPUs ask engines for their reasons, which the library only logs.
 os.environ.setdefault("HIPDNN_LOG_FILE", os.devnull)
 
 NAME = "HipDNNExecutionProvider"
 LIBRARY = os.environ["HIPDNN_ORT_LIBRARY"]
-# Tests run on a GPU where this says so.
+# Tests run on a GPU if this says so.
 DEVICE = os.environ.get("HIPDNN_ORT_DEVICE", "cpu")
 VERSION = int(ort.__version__.split(".")[1])
 
@@ -31,25 +31,25 @@ def options(threads=0):
 
 
 def session(model, settings=None, threads=0):
-    """A session of the provider, with ONNX Runtime's own for the rest."""
+    """A session with the provider, and ONNX Runtime's own for the rest."""
     of = options(threads)
     settings = {"device": DEVICE, **({"threads": str(threads)} if threads else {}), **(settings or {})}
     of.add_provider_for_devices(DEVICES, settings)
-    # What fails must not be tried again without the provider.
+    # After a failure, do not retry without the provider.
     return ort.InferenceSession(model, of, enable_fallback=0)
 
 
 def reported(model, settings=None, threads=0):
-    """A session, and each node as the provider saw it last: with its subgraph, or the reason why it is left."""
+    """A session, and each node as the provider last saw it: with its subgraph, or the reason why it was not claimed."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report.json")
         made = session(model, {"report": path, **(settings or {})}, threads)
         graphs = []
-        # A graph that is constant as a whole is never asked about.
+        # The provider is never asked about a graph that is constant as a whole.
         if os.path.exists(path):
             with open(path, encoding="utf-8") as lines:
                 graphs = [json.loads(line)["nodes"] for line in lines]
-    # Asked again, ONNX Runtime has its own nodes in place of those that were taken.
+    # When asked again, ONNX Runtime has replaced claimed nodes by its own.
     return made, next((nodes for nodes in graphs if nodes), [])
 
 
@@ -81,7 +81,7 @@ class Bound:
 
 
 def difference(have, want):
-    """The largest difference over the largest magnitude; infinite where NaN, shapes or types differ."""
+    """The largest difference relative to the largest magnitude; infinite if NaN, shapes or types differ."""
     have, want = np.asarray(have), np.asarray(want)
     if have.shape != want.shape or have.dtype != want.dtype:
         return float("inf")
@@ -99,7 +99,7 @@ def difference(have, want):
 
 
 def in_threads(work, count):
-    """Runs `work(0)` to `work(count - 1)`, each in a thread of its own, to their ends."""
+    """Runs `work(0)` to `work(count - 1)` in threads, and waits for them."""
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(count)]
     for thread in threads:
         thread.start()
@@ -108,7 +108,7 @@ def in_threads(work, count):
 
 
 def run_tests(of):
-    """Runs the functions whose names begin with test_, those with a word of the command line where it has any: 1 where one failed."""
+    """Runs the functions whose names begin with test_, or those that contain an argument of the command line: 1 if one failed."""
     words = sys.argv[1:]
     tests = [(name, test) for name, test in of.items() if name.startswith("test_")]
     tests = [(name, test) for name, test in tests if not words or any(word in name for word in words)]

@@ -1,4 +1,4 @@
-"""Models whose weights and activations are bytes, made by onnxruntime.quantization."""
+"""Models with byte weights and activations, made by onnxruntime.quantization."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ class Reader(CalibrationDataReader):
 
 
 def quantized(path, form, feeds_of):
-    """The path of a model in bytes, made once: of form QDQ or QOperator, with the ranges of what `feeds_of` answers for a session and a seed."""
+    """The path of a quantized model, made once: in QDQ or QOperator form, calibrated with what `feeds_of` returns for a session and a seed."""
     target = path.replace(".onnx", f".{form.lower()}.onnx")
     if os.path.exists(target):
         return target

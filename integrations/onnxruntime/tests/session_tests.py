@@ -1,4 +1,4 @@
-"""Life and failures: options, shapes that change, threads, sessions made and closed, the library registered again."""
+"""Life cycle and failures: options, changing shapes, threads, sessions opened and closed, the library registered again."""
 
 import gc
 import json
@@ -14,7 +14,7 @@ import onnxruntime as ort
 import provider
 from onnx import TensorProto, helper, numpy_helper
 
-#: Whether tests that may take minutes do.
+#: Whether to run tests that may take minutes.
 LONG = bool(os.environ.get("HIPDNN_TEST_LONG"))
 
 RANDOM = np.random.default_rng(0)
@@ -146,7 +146,7 @@ def test_reasons():
 
 
 def compiled(data, folder, is_embedded, settings=None):
-    """The path of a model that the provider compiled."""
+    """The path of a model compiled by the provider."""
     of, path = provider.options(), os.path.join(folder, "compiled.onnx")
     of.add_session_config_entry("ep.context_enable", "1")
     of.add_session_config_entry("ep.context_file_path", path)
@@ -195,7 +195,7 @@ def test_compiled_models_of_others():
         (node,) = [node for node in loaded.graph.node if node.op_type == "EPContext"]
         by_name = {attribute.name: attribute for attribute in node.attribute}
         text = by_name["ep_cache_context"].s
-        # Another version's plans are made anew; what is damaged is named.
+        # Plans of another version are made anew; damaged ones are reported.
         by_name["ep_cache_context"].s = text.replace(b"hipdnn-onnxruntime 0", b"hipdnn-onnxruntime 9")
         agree(provider.session(loaded.SerializeToString()), provider.session(path), images(1, 8, 6, 6))
         by_name["ep_cache_context"].s = text[: len(text) // 2]
@@ -394,7 +394,7 @@ def test_runs_leave_no_memory():
 
 
 def processor_time(word):
-    """The seconds that this process's threads have computed whose names begin with a word."""
+    """The CPU seconds of this process's threads whose names begin with a word."""
     ticks = 0
     for thread in os.listdir("/proc/self/task"):
         try:
@@ -435,7 +435,7 @@ def test_a_session_of_one_thread_computes_on_it():
 
 
 def test_a_process_may_end_with_a_session():
-    """Neither the session is closed nor the library unregistered."""
+    """Neither closes the session nor unregisters the library."""
     code = (
         "import os, numpy, onnxruntime, provider, session_tests as tests\n"
         "own = provider.session(tests.convolution(), {'take': 'all'}, 2)\n"
@@ -452,7 +452,7 @@ def test_a_process_may_end_with_a_session():
 
 
 def test_the_library_is_registered_again():
-    """The last test: devices are others afterwards."""
+    """The last test, since it changes the devices."""
     data = convolution(1)
     for _ in range(100 if LONG else 3):
         provider.DEVICES.clear()

@@ -1,4 +1,4 @@
-"""Compares the places of functions and members in src/ort with ONNX Runtime's headers (Debian: libonnxruntime-dev), whose folder is the first word."""
+"""Compares the indices of functions and members in src/ort with ONNX Runtime's headers (Debian: libonnxruntime-dev), whose folder is the first argument."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import sys
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", "ort")
 
-#: How ours are called, where that is not the header's name in another spelling.
+#: Our names, if they are not the header's name in another spelling.
 OTHERS = {
     "ReleaseStatus": "Status", "ReleaseMemoryInfo": "MemoryInfo", "ReleaseValue": "Value", "ReleaseOpAttr": "OpAttr", "ReleaseProfilingEvent": "ProfilingEvent",
     "ReleaseTensorTypeAndShapeInfo": "TensorTypeAndShapeInfo", "ReleaseKeyValuePairs": "KeyValuePairs",

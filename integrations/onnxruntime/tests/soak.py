@@ -1,4 +1,4 @@
-"""Eight threads run several sessions at once, among them one whose shapes change, for as many minutes as are given: results, and memory."""
+"""Eight threads run several sessions at once, one with changing shapes, for the given number of minutes: checks results and memory."""
 
 import sys
 import threading
@@ -15,7 +15,7 @@ MOST = {"cpu": 1e-3, "gpu": 5e-3}
 
 
 def sessions():
-    """For each session, its inputs and what CPUExecutionProvider answers."""
+    """For each session, its inputs and CPUExecutionProvider's results."""
     made = []
     for name in ("resnet50", "mobilenet_v3", "vit_small", "unet"):
         model, shapes = networks.NETWORKS[name](1)

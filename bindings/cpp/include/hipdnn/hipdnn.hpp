@@ -2,7 +2,7 @@
 
 /**
  * @file
- * hipDNN in C++17, with the standard library alone: graphs of tensor operations, computed by engines.
+ * hipDNN in C++17, using only the standard library: graphs of tensor operations, computed by engines.
  *
  * @code{.cpp}
  * hipdnn::Graph graph;
@@ -15,7 +15,7 @@
  * hipdnn::check(graph.execute(*handle, {{a->get_uid(), x}, {b->get_uid(), y}, {c->get_uid(), z}}, nullptr));
  * @endcode
  *
- * Define HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND to find the backend at run time instead of linking with it (cpp/loader.hpp).
+ * Define HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND to load the backend at run time instead of linking with it (cpp/loader.hpp).
  * Programs for AMD's frontend include compat/hipdnn_frontend.hpp, programs for NVIDIA's compat/cudnn_frontend.h.
  */
 #pragma once

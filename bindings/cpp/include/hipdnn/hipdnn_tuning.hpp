@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Searches for the fastest engine and knobs, by strategies that are built in and those of tuning plugins:
+ * Searches for the fastest engine and knobs, by built-in strategies and those of tuning plugins:
  *
  * @code{.cpp}
  * hipdnn::AutotuneConfig config;
@@ -10,8 +10,8 @@
  * hipdnn::check(graph.autotune(handle, pack, workspace, bytes, config));
  * @endcode
  *
- * Plugins are looked for in `hipdnn_plugins/tuning` beside the backend library, or in HIPDNN_TUNING_PLUGIN_DIR. With a C library that has
- * dlopen in a library of its own (glibc before 2.34) link with -ldl.
+ * Plugins are searched in `hipdnn_plugins/tuning` beside the backend library, or in HIPDNN_TUNING_PLUGIN_DIR. If the C library has
+ * dlopen in a separate library (glibc before 2.34), link with -ldl.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ namespace hipdnn
 namespace detail
 {
 
-/** A search by the name of its strategy. */
+/** A search with a strategy, by name. */
 template <typename T>
 class NamedSearchOf : public AutotuneSearchOf<T>
 {
@@ -81,7 +81,7 @@ public:
     }
 
 private:
-    /** Has the library keep the order of the engines as they are, since it plans so. Of those that failed nothing is known. */
+    /** Records the ranking of engines with default knobs in the library, since it plans with them. Nothing is known of those that failed. */
     static void keep(const TunedGraphOf<T>& graph, const TuningHostOf<T>& host)
     {
         std::vector<std::pair<double, int64_t>> times;
@@ -131,11 +131,11 @@ private:
 
 /**
  * A search for AutotuneConfig::search. It compares the engines of the graph's candidates or plans, with their knobs, and keeps the first one
- * as it is unless something is clearly faster. Results are not compared: knobs may choose an algorithm with other rounding errors. The
- * library keeps the order of the engines with their default knobs, and offers them so from then on.
- * @param strategy "halving", "exhaustive" or one of a tuning plugin; autotune() answers INVALID_VALUE with the known ones for another
- * @param seconds how long it may take, besides a few runs of each engine
- * @param knob_values the most values of a knob that are tried; 1 leaves knobs as they are
+ * with default knobs unless something is clearly faster. Results are not compared: knobs may choose an algorithm with different rounding
+ * errors. The library records the ranking of the engines with default knobs, and offers them in this order from then on.
+ * @param strategy "halving", "exhaustive" or one of a tuning plugin; otherwise autotune() returns INVALID_VALUE with the known ones
+ * @param seconds the most time it may take, besides a few runs of each engine
+ * @param knob_values the most values of a knob to try; 1 leaves knobs at their defaults
  */
 inline std::shared_ptr<const AutotuneSearch> make_autotune_search(const std::string& strategy, double seconds = 10,
                                                                   int knob_values = 8)
@@ -143,7 +143,7 @@ inline std::shared_ptr<const AutotuneSearch> make_autotune_search(const std::str
     return std::make_shared<detail::NamedSearchOf<void>>(strategy, seconds, knob_values);
 }
 
-/** The names of all strategies that are there. */
+/** The names of all available strategies. */
 inline std::vector<std::string> get_autotune_strategies() { return detail::StrategiesOf<void>().names(); }
 
 } // namespace hipdnn

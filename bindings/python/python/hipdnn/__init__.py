@@ -1,4 +1,4 @@
-"""Graphs of tensor operations for Python: hipDNN's library, its engines for CPUs and GPUs, and nothing else to install.
+"""Graphs of tensor operations in Python, with hipDNN's library and its engines for CPUs and GPUs included.
 
 >>> import hipdnn, numpy as np
 >>> g = hipdnn.Graph()
@@ -8,13 +8,13 @@
 array([[[3., 3.],
         [3., 3.]]], dtype=float32)
 
-Names and the order of arguments are those of cuDNN's Python graph API where an operation is the same.
+Where an operation is the same as in cuDNN's Python graph API, names and argument order are cuDNN's.
 """
 
 from . import ops
 from ._native import __version__
 
-# Last: it has the name of the module that it hides.
+# Imported last: `graph` hides the module of that name.
 from .compat import (
     backend_version,
     backend_version_string,
@@ -64,7 +64,7 @@ from .types import (
     tensor_reordering,
 )
 
-#: cuDNN's name of a tensor.
+#: cuDNN's name for a tensor.
 tensor = Tensor
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""``python -m hipdnn``: the environment, as one would paste it into a report."""
+"""``python -m hipdnn``: describes the environment, for bug reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _processor() -> str:
 
 
 def _hardware() -> list[str]:
-    """Lines of GPUs: drivers, the libraries of AMD and NVIDIA, devices. The words in front are those of `hipdnn doctor`."""
+    """Lines about GPUs: drivers, AMD's and NVIDIA's libraries, devices. The labels are those of `hipdnn doctor`."""
     drivers = [name for name in ("/dev/kfd", "/dev/nvidiactl") if os.path.exists(name)]
     lines = [f"GPU driver  {name}" for name in drivers] or ["GPU driver  none"]
     libraries, devices, _ = _native.hardware()
@@ -50,7 +50,7 @@ def main() -> int:
     except Error as error:
         print(f"library     {error}")
         failed = True
-    # The words in front are those of `hipdnn doctor`.
+    # The labels are those of `hipdnn doctor`.
     prefixes = ("HIPDNN_", "HIP_", "CUDA_", "ROCM_", "LD_LIBRARY_PATH")
     settings = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
     for name, value in sorted(settings.items()):

@@ -1,4 +1,4 @@
-"""Arrays as programs for cuDNN give them, which looks at their addresses alone."""
+"""Arrays as programs written for cuDNN pass them: cuDNN looks only at their addresses."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def adapted(
     written: Iterable[Tensor],
     asked: Iterable[Tensor] | None = None,
 ) -> tuple[dict[Any, Any], list[Callable[[], None]]] | None:
-    """The arrays of a mapping without the key None, addresses as arrays of their tensors, and masks of bits as bytes; and what is to be
-    done after the execution. None where all are arrays already. Where the tensors are said that are ``asked`` for, arrays of other
-    shapes are memory, and other tensors' are left out."""
+    """Returns the mapping's arrays and functions to call after the execution; None if nothing has to change.
+
+    Drops the key None, wraps addresses as arrays of their tensors, and unpacks bit masks to bytes. If ``asked`` is given, arrays
+    of other shapes are taken as memory, and arrays of other tensors are dropped."""
     if not isinstance(tensors, Mapping):
         return None
     of_uid = {tensor.uid: tensor for tensor in known}
@@ -37,7 +38,7 @@ def adapted(
     found: dict[Any, Any] = {}
     after: list[Callable[[], None]] = []
     is_changed = False
-    # At once: keys and arrays may be Python code that changes the mapping.
+    # Copied in one step: keys and arrays may run Python code that changes the mapping.
     entries = list(tensors.items())
     device = next((place for _, value in entries if (place := _device_of(value)) is not None), device)
     arrays = {uid_of(key): value for key, value in entries}
@@ -74,7 +75,7 @@ def _device_of(value: Any) -> Device | None:
 
 
 def _is_of_bits(tensor: Tensor, value: Any) -> bool:
-    """Whether an array has a bit for each element of a tensor, eight to a byte."""
+    """Whether an array holds one bit for each element of a tensor, eight to a byte."""
     try:
         dim, _, kind, _, _ = _native.describe(value)
     except (Error, TypeError, ValueError):
@@ -87,7 +88,7 @@ def _bytes_of(tensor: Tensor, bits: Any) -> Any:
 
 
 def _in_order(array: Any) -> Any:
-    """The elements of an array without gaps, in the order of memory."""
+    """The elements of an array without gaps, flattened in memory order."""
     if type(array).__module__.partition(".")[0] == "torch":
         return array.as_strided((array.numel(),), (1,))
     order = sorted(range(array.ndim), key=lambda at: (-array.strides[at], at))
@@ -95,7 +96,7 @@ def _in_order(array: Any) -> Any:
 
 
 def _steps(array: Any) -> Any:
-    """0 to 7, of the library and on the device of an array."""
+    """The values 0 to 7, in the library and on the device of an array."""
     name = type(array).__module__.partition(".")[0]
     library = importlib.import_module(name)
     return library.arange(8, dtype=library.uint8, **({"device": array.device} if name == "torch" else {}))

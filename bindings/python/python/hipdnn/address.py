@@ -1,4 +1,4 @@
-"""Memory that a program names by its address, for DLPack."""
+"""Memory given by address, exported through DLPack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import ArrayError
 
 __all__ = ["TYPES", "Address", "address_of"]
 
-#: Code and bits of the types of elements, as DLPack has them.
+#: DLPack's type code and bits for each data type.
 TYPES = {
     "float": (2, 32), "double": (2, 64), "half": (2, 16), "bfloat16": (4, 16), "boolean": (6, 8), "int8": (0, 8),
     "int32": (0, 32), "int64": (0, 64), "uint8": (1, 8), "fp8_e4m3": (10, 8), "fp8_e4m3_fnuz": (11, 8), "fp8_e5m2": (12, 8),
@@ -35,7 +35,7 @@ _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_cha
 
 
 class Address:
-    """An array that begins at an address. The memory has to live as long as it is used; ``owner`` is kept alive."""
+    """An array that begins at an address. The memory must outlive every use; ``owner`` is kept alive."""
 
     def __init__(
         self, address: int, dim: Sequence[int], stride: Sequence[int], kind: str, device: Device, owner: Any = None
@@ -48,7 +48,7 @@ class Address:
                 f"an address is {address:#x}, expected a multiple of an element's {bits // 8} bytes that is not 0"
             )
         self._device, self._owner = device, owner
-        # The capsule points to these.
+        # The capsule points into these.
         self._shape = (ctypes.c_int64 * len(dim))(*dim)
         self._strides = (ctypes.c_int64 * len(dim))(*stride)
         self._managed = _Managed(
@@ -73,7 +73,7 @@ class Address:
 
 
 def address_of(array: Any, label: str) -> int:
-    """Where an array of NumPy, PyTorch or CuPy begins."""
+    """The address of the first element of an array of NumPy, PyTorch or CuPy."""
     if hasattr(array, "data_ptr"):
         return int(array.data_ptr())
     for name in ("__array_interface__", "__cuda_array_interface__"):

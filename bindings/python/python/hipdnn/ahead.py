@@ -1,6 +1,6 @@
-"""Plans for devices that need not be here, each made by a process of its own.
+"""Plans for devices that are not present, each made in its own process.
 
-Run as ``python -m hipdnn.ahead DEVICE``, it reads the graph as JSON from standard input and writes the file with its plan to standard output.
+Run as ``python -m hipdnn.ahead DEVICE``, it reads the graph as JSON from standard input and writes the plan file to standard output.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from . import _native
 from .errors import ArgumentError, NoEngineError
 from .library import library
 
-#: Which device a process makes plans for; the library reads it when it first plans.
+#: The device that a process plans for; the library reads the variable when it first plans.
 TARGET = "HIPDNN_TARGET_DEVICE"
 
 
 def compile_for(name: str, text: str, devices: Sequence[str]) -> bytes:
-    """The bytes of a file with the plans of a graph for these devices."""
+    """The bytes of a file with a graph's plans for these devices."""
     wanted = [devices] if isinstance(devices, str) else list(dict.fromkeys(devices))
     if not wanted or not all(isinstance(device, str) and device for device in wanted):
         raise ArgumentError(f"devices is {devices!r}, expected names such as 'sm_90', 'gfx942' or 'cpu'")
     parts = []
     for device in wanted:
-        # The same package and the same library, wherever these were found.
+        # The same package and library as in this process.
         paths = os.pathsep.join(path for path in sys.path if path)
         settings = {**os.environ, TARGET: device, "PYTHONPATH": paths}
         command = [sys.executable, "-m", "hipdnn.ahead", device, library().path]

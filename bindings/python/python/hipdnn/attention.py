@@ -15,7 +15,7 @@ Compute = DataTypeLike
 
 @dataclass(frozen=True)
 class Settings:
-    """The arguments that both directions have in common, beside q, k and v, as `Attention.sdpa` has them."""
+    """The arguments that both directions share besides q, k and v, as in `Attention.sdpa`."""
 
     attn_scale: Tensor | float | None
     bias: Tensor | None
@@ -35,13 +35,13 @@ class Settings:
 class Attention(Operations):
     """Scaled dot product attention and its gradients."""
 
-    #: Whether plans take deterministic kernels alone.
+    #: Whether plans use only deterministic kernels.
     _is_deterministic = False
-    #: What cuDNN refuses when it validates.
+    #: Errors that cuDNN raises at validation.
     _refusals: tuple[UnsupportedError, ...] = ()
 
     def _attention(self, node: str, q: Tensor, of: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What both directions have in common: the tensors beside q, k and v, and the settings."""
+        """What both directions share: the tensors besides q, k and v, and the settings."""
         inputs: dict[str, Tensor | None] = {}
         settings: dict[str, Any] = {
             "alibi_mask": bool(of.use_alibi_mask),
@@ -65,7 +65,7 @@ class Attention(Operations):
                 )
             settings["left_bound"] = int(of.sliding_window_length)
         if settings["left_bound"] is not None:
-            # cuDNN counts the key of the query itself, hipDNN those before it.
+            # cuDNN counts the query's own key, hipDNN only those before it.
             settings["left_bound"] = int(settings["left_bound"]) - 1
             if settings["left_bound"] < 0:
                 argument = "diagonal_band_left_bound" if of.sliding_window_length is None else "sliding_window_length"
@@ -79,7 +79,7 @@ class Attention(Operations):
         if isinstance(scale, Tensor):
             inputs["scale"] = self._operand(node, "attn_scale", scale)
         elif scale is not None and q.data_type is data_type.DOUBLE:
-            # The setting is of single precision.
+            # The setting is in single precision.
             one = (1, 1, 1, 1)
             inputs["scale"] = self._new_tensor(dim=one, stride=one, data_type=data_type.DOUBLE, value=float(scale))
         elif scale is not None:
@@ -94,7 +94,7 @@ class Attention(Operations):
         for key in ("seq_len_q", "seq_len_kv"):
             lengths = inputs[key]
             if lengths is not None and lengths.data_type is data_type.INT64:
-                # Engines take lengths of 32 bits.
+                # Engines take 32-bit lengths.
                 inputs[key] = self._as_int32(lengths, f"{node}_{key}")
         if of.use_padding_mask and (of.seq_len_q is None or of.seq_len_kv is None):
             raise GraphError(node, "use_padding_mask", "expected together with seq_len_q and seq_len_kv")
@@ -113,7 +113,7 @@ class Attention(Operations):
         return inputs, settings
 
     def _refuse_as_cudnn(self, node: str, of: Settings, q: Tensor, keys: int) -> None:
-        """Notes what cuDNN's validation refuses because no result of it is defined."""
+        """Notes what cuDNN's validation refuses because the result would be undefined."""
         right = 0 if of.use_causal_mask or of.use_causal_mask_bottom_right else of.diagonal_band_right_bound
         left = (
             of.sliding_window_length if of.sliding_window_length is not None else of.diagonal_band_left_bound
@@ -135,23 +135,23 @@ class Attention(Operations):
             self._refusals = (*self._refusals, *refused)
 
     def _as_int32(self, tensor: Tensor, name: str) -> Tensor:
-        """The integers of a tensor as int32."""
+        """Converts an integer tensor to int32."""
         raise NotImplementedError
 
     def _sink_gradient(
         self, node: str, sink: Any, gradient: Any, tensors: dict[str, Tensor], lengths: Tensor | None, compute: Any
     ) -> None:
-        """Writes the gradient of a score that all rows have."""
+        """Writes the gradient of a score that all rows share."""
         raise NotImplementedError
 
     def _unpacked(self, node: str, table: Tensor) -> Tensor:
-        """A table of pages as engines take it."""
+        """A page table in the layout that engines take."""
         raise NotImplementedError
 
     def _by_scores(
         self, node: str, q: Tensor, k: Tensor, v: Tensor, scale: Any, score_mod: Any, compute: Any, stats: bool
     ) -> list[Tensor | None]:
-        """Attention whose scores a function changes."""
+        """Attention with a function applied to the scores."""
         raise NotImplementedError
 
     def _heads(self, node: str, q: Tensor, k: Tensor, v: Tensor) -> tuple[Any, Any, Any]:
@@ -198,13 +198,13 @@ class Attention(Operations):
     ) -> list[Tensor | None]:
         """softmax(q · kᵀ · attn_scale + bias) · v, with q [B, H, Sq, D], k [B, Hk, Skv, D] and v [B, Hk, Skv, Dv].
 
-        Answers O [B, H, Sq, Dv] and, with ``generate_stats=True`` or ``is_inference=False``, the statistics that the
-        gradients need, [B, H, Sq, 1] of type double where q was given that, of float otherwise (else None).
-        ``dropout`` is (probability, seed, offset) or (mask, scale). Types are floats. Lengths of sequences are int32 or int64 of [B, 1, 1, 1].
-        ``score_mod`` is a function of the graph and the scores [B, H, Sq, Skv] that answers other scores; q, k and v have equal heads then.
-        ``score_max`` and ``score_sum_exp`` are tensors to write, [B, H, Sq, 1]; ``sink_token`` [1, H, 1, 1] is one more score of each row.
-        ``implementation``, ``unfuse_fma``, ``max_total_seq_len_q`` and ``max_total_seq_len_kv`` are there for porting: engines choose
-        how they compute, and ragged tensors are bounded by their own shape and strides.
+        Returns O [B, H, Sq, Dv] and, with ``generate_stats=True`` or ``is_inference=False``, the statistics that the
+        gradients need, [B, H, Sq, 1], of type double if q was given as double, else float (otherwise None).
+        ``dropout`` is (probability, seed, offset) or (mask, scale). Types are floats. Sequence lengths are int32 or int64 [B, 1, 1, 1].
+        ``score_mod`` is a function of the graph and the scores [B, H, Sq, Skv] that returns new scores; q, k and v then have equal heads.
+        ``score_max`` and ``score_sum_exp`` are tensors to write, [B, H, Sq, 1]; ``sink_token`` [1, H, 1, 1] adds one score to each row.
+        ``implementation``, ``unfuse_fma``, ``max_total_seq_len_q`` and ``max_total_seq_len_kv`` exist for porting: engines choose
+        the algorithm, and shape and strides bound ragged tensors.
         """
         node = self._name("sdpa", name)
         q, k, v = (self._operand(node, key, tensor) for key, tensor in (("q", q), ("k", k), ("v", v)))
@@ -291,13 +291,13 @@ class Attention(Operations):
         sink_token: Tensor | None = None,
         dSink_token: Tensor | None = None,
     ) -> list[Tensor]:
-        """The gradients of q, k and v of ``sdpa``, from its result, that one's gradient and the statistics; ``dBias`` is written, too.
+        """The gradients of q, k and v of ``sdpa``, from its result, the result's gradient and the statistics; also writes ``dBias``.
 
         Each has the shape and strides of its tensor, q [B, H, Sq, D], k [B, Hk, Skv, D] and v [B, Hk, Skv, Dv]; types are floats.
 
-        The statistics count a ``sink_token`` already; its gradient is written to ``dSink_token``, [1, H, 1, 1]. With
-        ``use_deterministic_algorithm`` plans take the knob ``deterministic`` of engines that have it. ``max_total_seq_len_q`` and
-        ``max_total_seq_len_kv`` are there for porting. Functions of scores are refused.
+        The statistics already include a ``sink_token``; its gradient is written to ``dSink_token``, [1, H, 1, 1]. With
+        ``use_deterministic_algorithm``, plans set the knob ``deterministic`` of engines that have it. ``max_total_seq_len_q`` and
+        ``max_total_seq_len_kv`` exist for porting. Score functions are not supported.
         """
         node = self._name("sdpa_backward", name)
         if rng_dump is not None:

@@ -1,4 +1,4 @@
-"""Attention with elements of eight bits, whose scales lie beside them."""
+"""Attention on 8-bit elements with scales."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_GRADIENTS = "is an operation that engines lack, expected sdpa_backward of te
 
 
 class Fp8Attention(Attention):
-    """Attention with elements of eight bits."""
+    """Attention on 8-bit elements."""
 
     def sdpa_fp8(
         self,
@@ -55,9 +55,9 @@ class Fp8Attention(Attention):
         score_sum_exp: Tensor | None = None,
         sink_token: Tensor | None = None,
     ) -> list[Tensor | None]:
-        """``sdpa`` of elements of type fp8, times the scales that are given beside them, [1, 1, 1, 1] of float.
+        """``sdpa`` on elements of type fp8, each tensor multiplied by its scale, [1, 1, 1, 1] of float.
 
-        Answers O, the statistics or None, and the largest magnitudes of the probabilities and of O, [1, 1, 1, 1].
+        Returns O, the statistics or None, and the largest magnitudes of the probabilities and of O, [1, 1, 1, 1].
         """
         node = self._name("sdpa_fp8", name)
         if fn is not None:
@@ -105,7 +105,7 @@ class Fp8Attention(Attention):
         sink_token: Tensor | None = None,
         unfuse_fma: bool = False,
     ) -> list[Tensor | None]:
-        """Raises cudnnGraphNotSupportedError for any shape and type: attention here has one scale for a tensor."""
+        """Raises cudnnGraphNotSupportedError for any shape and type: attention here takes one scale per tensor."""
         words = (
             "has a scale for each block, expected one for a tensor: dequantize with block_scale_dequantize before sdpa"
         )
@@ -147,10 +147,10 @@ class Fp8Attention(Attention):
         sink_token: Tensor | None = None,
         dSink_token: Tensor | None = None,
     ) -> list[Tensor]:
-        """The gradients of ``sdpa_fp8`` times their scales, and the largest magnitudes of dQ, dK, dV and of dO · Vᵀ, [1, 1, 1, 1].
+        """The gradients of ``sdpa_fp8`` times their scales, and the largest magnitudes of dQ, dK, dV and dO · Vᵀ, [1, 1, 1, 1].
 
-        Elements are of type fp8, of as many heads in q and k, times the scales that are given beside them, [1, 1, 1, 1] of float. The statistics
-        count a ``sink_token`` already; its gradient is written to ``dSink_token``. ``use_deterministic_algorithm`` is there for porting.
+        Elements are of type fp8, q and k have equal heads, and each tensor has a scale, [1, 1, 1, 1] of float. The statistics already
+        include a ``sink_token``; its gradient is written to ``dSink_token``. ``use_deterministic_algorithm`` exists for porting.
         """
         node = self._name("sdpa_fp8_backward", name)
         given = {
@@ -170,7 +170,7 @@ class Fp8Attention(Attention):
             "descale_s": descale_s, "descale_dP": descale_dP, "scale_s": scale_s, "scale_dQ": scale_dQ, "scale_dK": scale_dK,
             "scale_dV": scale_dV, "scale_dP": scale_dP,
         }  # fmt: skip
-        # Checked as the arguments of an operation that has them.
+        # Checked like the arguments of an operation that has them.
         of = Settings(
             attn_scale, None, False, False, None, None, use_causal_mask, use_causal_mask_bottom_right, None, diagonal_alignment,
             left_bound, right_bound, None,
@@ -191,7 +191,7 @@ class Fp8Attention(Attention):
         return [*scaled, *largest]
 
     def sdpa_mxfp8_backward(self, *args: Any, name: str = "", **named: Any) -> list[Tensor]:
-        """Raises cudnnGraphNotSupportedError for any shape and type: engines have no gradients of eight bits."""
+        """Raises cudnnGraphNotSupportedError for any shape and type: engines do not compute 8-bit gradients."""
         raise UnsupportedError(self._name("sdpa_mxfp8_backward", name), "q", _NO_GRADIENTS)
 
 

@@ -1,4 +1,4 @@
-"""What programs for cuDNN ask of the package itself, beside graphs."""
+"""What programs written for cuDNN use of the package besides graphs."""
 
 from __future__ import annotations
 
@@ -25,53 +25,53 @@ __all__ = [
     "pygraph",
 ]
 
-#: The version of cuDNN whose graphs programs may ask for.
+#: The cuDNN version whose graph API is supported.
 _VERSION = (9, 22, 0)
 
 
 def backend_version() -> int:
-    """The version of cuDNN whose graphs are known, as cuDNN counts; ``hipdnn.library().version`` is the library's own."""
+    """The supported cuDNN version, encoded as by cuDNN; ``hipdnn.library().version`` is the library's own version."""
     major, minor, patch = _VERSION
     return major * 10000 + minor * 100 + patch
 
 
 def backend_version_string() -> str:
-    """``backend_version`` as a text."""
+    """``backend_version`` as a string."""
     return ".".join(map(str, _VERSION))
 
 
 def get_last_error_string() -> str:
-    """Empty: each error here has its own message."""
+    """Empty: every error here carries its own message."""
     return ""
 
 
 class pygraph(Graph):
-    """A graph as programs for cuDNN make it: their arrays are memory, as in cuDNN.
+    """A graph with cuDNN's conventions: arrays are plain memory.
 
-    An array of another shape than its tensor's holds the tensor from its first element on, if its own elements reach as far and are
-    as large. Results whose strides the program did not give lie as their arrays do. Arrays of tensors that no node needs are left out.
+    An array of another shape than its tensor holds the tensor from its first element on; its elements must be as large and reach
+    far enough. Results without given strides take those of their arrays. Arrays of tensors that no node needs are ignored.
     """
 
     _as_cudnn = True
 
     def validate(self) -> None:
-        """Raises GraphError for what makes no sense, and cudnnGraphNotSupportedError for what cuDNN refuses. Engines are not asked."""
+        """Raises GraphError for an invalid graph, and cudnnGraphNotSupportedError for what cuDNN refuses. Does not ask engines."""
         super().validate()
         if self._refusals:
             raise self._refusals[0]
 
 
 class KernelCache:
-    """What `create_kernel_cache` answers. Equal graphs share plans anyway, so that there is nothing to keep in it."""
+    """What `create_kernel_cache` returns. It holds nothing: equal graphs always share plans."""
 
 
 def create_kernel_cache() -> KernelCache:
-    """A cache for `Graph(kernel_cache=...)`. Equal graphs share plans with it and without."""
+    """A cache for `Graph(kernel_cache=...)`. Equal graphs share plans with or without it."""
     return KernelCache()
 
 
 def graph_cache(key_fn: Callable[..., Hashable], maxsize: int = 256) -> Callable[..., Any]:
-    """Decorates a function that makes graphs: arguments of which ``key_fn`` answers the same get the graph made first."""
+    """Decorates a function that makes graphs: calls with the same ``key_fn`` result get the first graph made for it."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         made: dict[Hashable, Any] = {}
@@ -92,7 +92,7 @@ def graph_cache(key_fn: Callable[..., Hashable], maxsize: int = 256) -> Callable
 
 
 def jit(heur_modes: Sequence[heur_mode] | heur_mode = heur_mode.A, **kwargs: Any) -> Callable[..., Any]:
-    """Decorates a function that answers a graph and tensors: the graph is built, and the tensors' uids are answered beside it."""
+    """Decorates a function that returns a graph and tensors: builds the graph, and returns it with the tensors' uids."""
     modes = [heur_modes] if isinstance(heur_modes, heur_mode) else list(heur_modes)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -121,7 +121,7 @@ def graph(
 
 
 def names() -> dict[str, list[str]]:
-    """The names that are here for programs for cuDNN: those of the package, of graphs and of tensors."""
+    """The names provided for programs written for cuDNN: those of the package, of graphs and of tensors."""
     package = sys.modules[__name__.rpartition(".")[0]]
     kinds = {"Graph": Graph, "Tensor": Tensor}
     methods = {of: [name for name in dir(kind) if not name.startswith("_")] for of, kind in kinds.items()}

@@ -1,4 +1,4 @@
-"""Operations of cuDNN that are several here."""
+"""cuDNN operations that are composed of several operations here."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Number = Any  # a tensor, or a number
 
 
 class Compositions(Windows, Pointwise, Norms):
-    """Operations that are made of others."""
+    """Operations composed of others."""
 
     tensors: list[Tensor]
 
     def _in_order(self, results: list[Tensor]) -> list[Tensor]:
-        """Has calls hand out the results of an operation in this order, whichever was made first."""
+        """Has calls return the results of an operation in this order, whichever was made first."""
         self.tensors = [tensor for tensor in self.tensors if not any(tensor is of for of in results)] + results
         return results
 
@@ -48,7 +48,7 @@ class Compositions(Windows, Pointwise, Norms):
         stats: Sequence[int],
         compute: Any,
     ) -> list[Tensor | None]:
-        """(x - mean) / sqrt(variance + epsilon) · scale + bias, with statistics of a shape; and these in training."""
+        """(x - mean) / sqrt(variance + epsilon) · scale + bias, with statistics of shape ``stats``; in training also the statistics."""
         mean = self._mean(x, stats, compute, f"{node}_mean")
         centered = self.sub(x, mean, compute, f"{node}_centered")
         variance = self._mean(
@@ -149,7 +149,7 @@ class Compositions(Windows, Pointwise, Norms):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> list[Tensor | None]:
-        """Normalization over the last dimensions of [B, S, D] with scale and bias [B, 1, D] for each of a batch: Y, and in training
+        """Normalization over the last dimensions of [B, S, D] with scale and bias [B, 1, D] per batch entry: Y, and in training
         mean and inv_variance of shape [B, S, 1], of float types."""
         node = self._name("adalayernorm", name)
         stats = self._adaptive(node, input, scale)
@@ -173,7 +173,7 @@ class Compositions(Windows, Pointwise, Norms):
     def _by_scores(
         self, node: str, q: Tensor, k: Tensor, v: Tensor, scale: Any, score_mod: Any, compute: Any, stats: bool
     ) -> list[Tensor | None]:
-        """softmax(score_mod(q · kᵀ · scale)) · v, and the logarithms of the sums where they are asked for."""
+        """softmax(score_mod(q · kᵀ · scale)) · v, and the log-sum-exp of each row if ``stats`` is set."""
         rows, keys = self._dims(node, "q", q, 4), self._dims(node, "k", k, 4)
         if rows[1] != keys[1]:
             raise UnsupportedError(
@@ -201,7 +201,7 @@ class Compositions(Windows, Pointwise, Norms):
     def _sink_gradient(
         self, node: str, sink: Any, gradient: Any, tensors: dict[str, Tensor], lengths: Tensor | None, compute: Any
     ) -> None:
-        """Minus each row's share of the sink times the sum of dO · O, summed over rows; those beyond the lengths are left out."""
+        """Minus each row's share of the sink times the sum of dO · O, summed over rows; rows beyond the lengths are skipped."""
         gradient = self._operand(node, "dSink_token", gradient)
         if sink is None or tensors["o"].ragged_offset is not None:
             words = (
@@ -233,13 +233,13 @@ class Compositions(Windows, Pointwise, Norms):
         return [total, self._sum(squares, stats, compute_data_type, f"{node}_sq_sum").set_name(f"{node}::SQ_SUM")]
 
     def cos(self, input: Tensor, compute_data_type: Compute | None = None, name: str = "") -> Tensor:
-        """The cosine of each element of any shape and float type, as the sine of a quarter turn more."""
+        """The cosine of each element of any shape and float type, computed as sin(x + π/2)."""
         node = self._name("cos", name)
         turned = self.add(input, math.pi / 2, compute_data_type, f"{node}_turned")
         return self.sin(turned, compute_data_type, f"{node}_sin").set_name(f"{node}::OUT_0")
 
     def mod(self, input0: Any, input1: Any, compute_data_type: Compute | None = None, name: str = "") -> Tensor:
-        """Raises cudnnGraphNotSupportedError for any shape and type: engines have no remainder of divisions."""
+        """Raises cudnnGraphNotSupportedError for any shape and type: engines have no remainder operation."""
         raise UnsupportedError(
             self._name("mod", name), "input0", "expected another operation: engines have no remainder"
         )

@@ -1,4 +1,4 @@
-"""What a graph says: its tensors and nodes, and the JSON that the library is handed."""
+"""The definition of a graph: its tensors and nodes, and the JSON passed to the library."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .views import Views, expect_within
 
 __all__ = ["ALIGNMENT", "Definition"]
 
-#: What arrays are promised to begin at; others get a plan of their own.
+#: The alignment in bytes that plans assume; less aligned arrays get a plan of their own.
 ALIGNMENT = 16
 
 _SIZES = {"double": 8, "int64": 8, "float": 4, "int32": 4, "half": 2, "bfloat16": 2}
@@ -35,9 +35,9 @@ _SIZES = {"double": 8, "int64": 8, "float": 4, "int32": 4, "half": 2, "bfloat16"
 class Definition(Operands, Views, Compositions, Fp8Attention):
     """Tensors and nodes of a graph."""
 
-    #: What plans are made for: said by `build`, or the device of an array.
+    #: The device that plans are made for, set by `build` or by the device of an array.
     _device: Device = HOST
-    #: Results that are handed out because none was marked.
+    #: Results that are returned because no output was marked.
     _handed_out: frozenset[Tensor]
     _outputs: list[Tensor]
     _inputs: list[Tensor]
@@ -49,29 +49,29 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
         intermediate_data_type: DataTypeLike | None = None,
         compute_data_type: DataTypeLike | None = None,
     ) -> None:
-        """``io_data_type`` is that of tensors that do not say theirs (by default the first that is said, or single precision).
+        """``io_data_type`` applies to tensors without a type (by default the first type given, or single precision).
 
-        Between nodes and within them it is single precision, or double where tensors are.
+        Between and within nodes the default is single precision, or double if any tensor is double.
         """
         self.name = name
         if self._as_cudnn:
-            # cuDNN computes on a GPU, where there is one.
+            # cuDNN computes on a GPU if there is one.
             self._device = first_gpu() or HOST
         self.io_data_type = to_data_type(io_data_type)
         self.intermediate_data_type = to_data_type(intermediate_data_type)
         self.compute_data_type = to_data_type(compute_data_type)
         self.tensors: list[Tensor] = []
-        #: The last number that a tensor got here, and those that the program gave.
+        #: The last uid assigned here, and those that the program gave.
         self._last_uid = 0
         self._given_uids: set[int] = set()
         self._nodes: list[Node] = []
         self._start()
-        #: Whether some tensors have the memory of others.
+        #: Whether some tensors are views of others.
         self._has_views = False
         self._change()
 
     def _change(self) -> None:
-        """Has everything that follows from tensors and nodes found anew."""
+        """Discards everything derived from tensors and nodes."""
         vars(self).update(_handed_out=frozenset(), _outputs=[], _inputs=[])
 
     def _new_tensor(self, **options: Any) -> Tensor:
@@ -87,14 +87,14 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
         return self._last_uid
 
     def _give_uid(self, tensor: Tensor, uid: int) -> None:
-        """Numbers a tensor as the program says; one that was numbered here makes room."""
+        """Gives a tensor the program's uid; a tensor that got it automatically is renumbered."""
         if not isinstance(uid, int) or not 0 <= uid < 1 << 63:
             raise GraphError(tensor._label(), "uid", f"is {uid!r}, expected an integer from 0 to 2⁶³ - 1")
         other = next((t for t in self.tensors if t.uid == uid and t is not tensor), None)
         if other is not None and uid in self._given_uids:
             raise GraphError(tensor._label(), "uid", f"is {uid}, the number of {other._label()}, expected another")
         if other is not None:
-            # First, so that an interrupt leaves no two with one number.
+            # First, so that an interrupt never leaves two tensors with one uid.
             other._renumber(self._free_uid())
         self._given_uids.discard(tensor.uid)
         self._given_uids.add(uid)
@@ -113,9 +113,9 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
         uid: int = -1,
         ragged_offset_multiplier: int = 1,
     ) -> Tensor:
-        """A tensor in the caller's memory of shape ``dim``, without gaps unless strides (in elements) are given, of type ``data_type``.
+        """A tensor in the caller's memory of shape ``dim`` and type ``data_type``, packed unless strides (in elements) are given.
 
-        Executions may name it by ``uid``, where one is given. With ``ragged_offset``, int32 or int64 of [B + 1, 1, 1, 1], sequence b
+        Executions may name it by ``uid``, if one is given. With ``ragged_offset``, int32 or int64 of [B + 1, 1, 1, 1], sequence b
         of a batch begins at element offset[b] · ``ragged_offset_multiplier`` (`Tensor.set_ragged_offset`).
         """
         label = f"tensor {name!r}" if name else f"tensor {len(self.tensors) + 1}"
@@ -140,7 +140,7 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
             return self._new_tensor(name=name, dim=input.dim, stride=input.stride, data_type=input.data_type)
         dim, stride, kind, device, _ = _native.describe(plain(input))
         on = to_device(device)
-        # Beside arrays on a GPU, a number on the host is taken by its value.
+        # If other arrays are on a GPU, a number on the host is passed by value.
         by_value = on == HOST and self._device != HOST and math.prod(dim) == 1
         if not self.tensors and not by_value:
             self._device = on
@@ -152,11 +152,11 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
 
     @property
     def _views(self) -> list[Tensor]:
-        """The tensors that have the memory of others."""
+        """The tensors that are views of others."""
         return [tensor for tensor in self.tensors if tensor.view_of is not None] if self._has_views else []
 
     def _adopt(self, tensor: Tensor) -> Tensor | None:
-        """A tensor with the uid of one of another graph that was made like an array: an execution may name it by either."""
+        """A tensor with the uid of another graph's tensor that was made from an array: executions may name it by either."""
         if not any(tensor is of for _, of in tensor.graph._of_array.values()) or tensor.producer is not None:
             return None
         known = next((of for of in self.tensors if of.uid == tensor.uid and of.name == tensor.name), None)
@@ -175,7 +175,7 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
         return [tensor for tensor in self.tensors if tensor in roots], self._outputs
 
     def query_tensor_attributes_of_uid(self, uid: int) -> Tensor:
-        """The tensor that has a uid."""
+        """The tensor with a uid."""
         for tensor in self.tensors:
             if tensor.uid == uid:
                 return tensor
@@ -184,17 +184,17 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
         )
 
     def tensor_scalar(self, value: float, scalar_type: scalar_type) -> Tensor:
-        """A number, [1, 1, 1, 1] of type float: part of the graph, or with ``RUNTIME_PARAM`` given with each execution."""
+        """A number, [1, 1, 1, 1] of type float: part of the graph, or given with each execution if ``RUNTIME_PARAM``."""
         one = (1, 1, 1, 1)
         if scalar_type is scalar_type.RUNTIME_PARAM:
             return self.tensor(one, data_type="float", is_pass_by_value=True)
         return self._new_tensor(dim=one, stride=one, data_type="float", value=float(value))
 
     def key(self) -> int:
-        """A number that equal graphs have in common."""
+        """A number that is the same for equal graphs."""
         return hash(self.to_json())
 
-    # What is handed to the library.
+    # What is passed to the library.
 
     def _types(self) -> dict[str, data_type]:
         io = self.io_data_type
@@ -213,7 +213,7 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
         return tensor.is_virtual and tensor not in self._handed_out
 
     def _finish(self) -> None:
-        """Finds what goes in and out: where no result is marked, those that no node reads are handed out."""
+        """Finds inputs and outputs: if no output is marked, the results that no node reads are outputs."""
         written = {t.uid for node in self._nodes for t in node.outputs.values()}
         read = {t.uid for node in self._nodes for _, t in node.read()}
         handed_out: frozenset[Tensor] = frozenset()
@@ -236,7 +236,7 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
         return f"graph {self.name!r}" if self.name else "the graph"
 
     def validate(self) -> None:
-        """Raises GraphError for what makes no sense, naming node and argument. Engines are not asked."""
+        """Raises GraphError for an invalid graph, naming node and argument. Does not ask engines."""
         if not self._nodes:
             raise GraphError(self._label, "nodes", "has none, expected at least one operation")
         self._finish()
@@ -249,7 +249,7 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
             known.update(tensor.uid for tensor in node.outputs.values())
         for tensor in self.tensors:
             if tensor.producer is not None and tensor.uid not in written:
-                # Of an operation that was refused or interrupted.
+                # Left over from an operation that was refused or interrupted.
                 continue
             place = tensor.producer or tensor._label()
             if tensor.dim is None:
@@ -257,7 +257,7 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
             if tensor.stride is None:
                 tensor.stride = packed(tensor.dim)
             if tensor.ragged_offset is not None:
-                # Offsets say where sequences begin: the stride between them says how far all may reach.
+                # Offsets say where sequences begin: the batch stride bounds how far all of them reach.
                 tensor.stride = apart(tensor.dim, tensor.stride)
             if len(tensor.stride) != len(tensor.dim):
                 expected = f"has the strides {list(tensor.stride)}, expected {len(tensor.dim)} numbers"
@@ -306,7 +306,7 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
         return json.dumps(graph, indent=indent)
 
     def _handed_over(self) -> tuple[Sequence[Node], Sequence[Tensor], set[int]]:
-        """The nodes that the library is told of, tensors that they need besides the graph's, and the numbers of those that are wanted."""
+        """The nodes passed to the library, the tensors that they need besides the graph's, and the uids of the wanted tensors."""
         read = {t.uid for node in self._nodes for _, t in node.read()}
         wanted = read | {t.uid for t in self._outputs}
         if not any(is_empty(tensor) for tensor in self.tensors):
@@ -315,16 +315,16 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
 
     @staticmethod
     def _used(nodes: Sequence[Node], wanted: set[int]) -> set[int]:
-        """The numbers of the tensors of nodes."""
+        """The uids of the tensors of nodes."""
         read = {t.uid for node in nodes for _, t in node.read()}
         return read | {node.outputs[key].uid for node in nodes for key in node.kept(wanted)}
 
     def _untold(self, aligned: bool) -> str:
-        """What tells graphs apart of which the library is told the same, because they have tensors without elements."""
+        """Distinguishes graphs whose JSON is equal because their tensors without elements were left out."""
         return repr(self._specs(aligned)) if any(is_empty(tensor) for tensor in self.tensors) else ""
 
     def _has_work(self) -> bool:
-        """Whether there is anything to compute: not where all results are without elements."""
+        """Whether there is anything to compute: False if all results are without elements."""
         return bool(self._handed_over()[0])
 
     def _specs(self, aligned: bool = True) -> list[dict[str, Any]]:

@@ -13,16 +13,16 @@ from typing import Any, Union
 
 from . import _native
 
-#: Kind and number of a device, as DLPack has them.
+#: Kind and number of a device, as in DLPack.
 Device = tuple[int, int]
-#: What a device is named by: "cpu", "cuda", "cuda:1", "rocm:0", a device of PyTorch's, or kind and number as DLPack has them.
+#: Names of a device: "cpu", "cuda", "cuda:1", "rocm:0", a PyTorch device, or kind and number as in DLPack.
 DeviceLike = Union[str, Device, Any]
 
 HOST: Device = (1, 0)
 CUDA, ROCM = 2, 10
 
 _KINDS = {"cpu": 1, "cuda": CUDA, "rocm": ROCM, "hip": ROCM}
-#: Kinds of memory that are as good as others: pinned memory of the host, and memory that moves.
+#: Kinds of memory treated as another kind: pinned host memory, and managed memory.
 _SAME = {3: 1, 11: 1, 13: CUDA}
 
 
@@ -34,16 +34,16 @@ def to_device(device: DeviceLike) -> Device:
         return kind, 0 if kind == HOST[0] else number
     name, _, digits = str(device).partition(":")
     if name not in _KINDS or not (digits or "0").isdigit():
-        raise ValueError(f"{device!r} is no device, expected cpu, cuda, cuda:1 or rocm")
+        raise ValueError(f"{device!r} is not a device, expected cpu, cuda, cuda:1 or rocm")
     known = _KINDS[name]
     torch = sys.modules.get("torch")
     if known == CUDA and torch is not None and isinstance(device, torch.device) and torch.version.hip:
-        # PyTorch calls AMD's devices so, too.
+        # PyTorch calls AMD's devices "cuda", too.
         known = ROCM
     return known, int(digits or 0) if known != HOST[0] else 0
 
 
-#: The drivers of GPUs: their libraries, the function that begins (if there is one), and the one that counts devices.
+#: GPU drivers: their libraries, the function that initializes them (if any), and the one that counts devices.
 _DRIVERS = (
     (CUDA, ("libcuda.so.1", "nvcuda.dll"), "cuInit", "cuDeviceGetCount"),
     (ROCM, ("libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"), None, "hipGetDeviceCount"),
@@ -76,16 +76,16 @@ def device_of(array: Any) -> Device:
 
 
 def device_name(device: Device) -> str:
-    """What people call a device."""
+    """The name of a device for messages."""
     name = {1: "cpu", CUDA: "cuda", ROCM: "rocm"}.get(device[0], str(device[0]))
     return name if device[0] == 1 else f"{name}:{device[1]}"
 
 
 class DeviceArray(_native.DeviceArray):
-    """An array in the memory of a GPU, where the program has neither PyTorch's nor CuPy's: others take it by DLPack."""
+    """An array in GPU memory, for programs with neither PyTorch's nor CuPy's arrays; other libraries import it through DLPack."""
 
     def numpy(self) -> Any:
-        """A copy in the memory of the host, for NumPy."""
+        """A copy in host memory, as a NumPy array."""
         import numpy
 
         flat = numpy.frombuffer(self.tobytes(), numpy_type(self.data_type))
@@ -98,7 +98,7 @@ class DeviceArray(_native.DeviceArray):
 
 
 def torch_type(kind: str) -> Any:
-    """PyTorch's type of a name of the library's."""
+    """PyTorch's type for one of the library's type names."""
     import torch
 
     name = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}.get(kind, kind)
@@ -107,7 +107,7 @@ def torch_type(kind: str) -> Any:
 
 
 def numpy_type(kind: str) -> Any:
-    """NumPy's type of a name of the library's, those of ml_dtypes among them."""
+    """NumPy's type for one of the library's type names, with ml_dtypes for small types."""
     import numpy
 
     names = {"float": "float32", "double": "float64", "half": "float16", "boolean": "bool"}
@@ -125,7 +125,7 @@ def numpy_type(kind: str) -> Any:
 
 
 def empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str) -> Any:
-    """A new array of the library of another and on its device; of NumPy, or this package, where the library is not known."""
+    """A new array of the same library and device as another; NumPy's or this package's if the library is unknown."""
     library = type(array).__module__.partition(".")[0]
     if library == "torch":
         import torch
@@ -135,16 +135,16 @@ def empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str)
     if device != HOST and library != "cupy":
         return DeviceArray(list(dim), list(stride), kind, device)
     xp: Any = importlib.import_module("numpy" if device == HOST else "cupy")
-    # Laid out in the order of the strides, which have no gaps.
+    # Laid out in the order of the strides, without gaps.
     order = sorted(range(len(dim)), key=lambda at: (-stride[at], at))
-    # CuPy's is on the current device.
+    # CuPy allocates on the current device.
     with contextlib.nullcontext() if device == HOST else xp.cuda.Device(device[1]):
         laid_out = xp.empty([dim[at] for at in order], numpy_type(kind))
     return laid_out.transpose([order.index(at) for at in range(len(dim))])
 
 
 def empty_result(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str) -> Any:
-    """A new array for a result: as ``empty_like``, but PyTorch's for CuPy's where the program has PyTorch, as cuDNN's wrapper makes them."""
+    """A new array for a result: like ``empty_like``, but PyTorch's for CuPy's if PyTorch is loaded, as cuDNN's wrapper does."""
     if type(array).__module__.partition(".")[0] != "cupy" or "torch" not in sys.modules:
         return empty_like(array, dim, stride, kind)
     import torch

@@ -1,7 +1,7 @@
-"""Tensors without elements: engines take none, so graphs are handed to the library without them.
+"""Tensors without elements: engines do not take them, so the library gets graphs without them.
 
-A node that writes no element is left out. One that reads no element and writes some, as the sum of an empty dimension, becomes the value that
-NumPy, PyTorch and ONNX give it.
+A node that writes no elements is dropped. One that reads none but writes some, such as the sum over an empty dimension, becomes
+the value that NumPy, PyTorch and ONNX define.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from .node import Node
 from .tensor import Tensor
 from .types import data_type
 
-#: An operation on each element and its number that it is given. JSON has no infinities, so operations make them.
+#: A pointwise operation and its argument. JSON cannot express infinities, so operations make them.
 ZERO, ONE = ("identity", 0.0), ("identity", 1.0)
 INFINITY, LEAST, NOT_A_NUMBER = ("reciprocal", 0.0), ("log", 0.0), ("sqrt", -1.0)
 
-#: What a reduction of no elements is. Minimum and maximum are ONNX's, where NumPy and PyTorch raise an error.
+#: The reduction of no elements. Minimum and maximum follow ONNX; NumPy and PyTorch raise an error.
 _REDUCED = {
     "add": ZERO, "mul": ONE, "mul_no_zeros": ONE, "norm1": ZERO, "norm2": ZERO, "amax": ZERO,
     "avg": NOT_A_NUMBER, "min": INFINITY, "max": LEAST,
 }  # fmt: skip
 
-#: Nodes whose results are sums over what has no elements.
+#: Nodes whose results are sums, which are zero over no elements.
 _SUMS = frozenset((
     "MatmulAttributes", "ConvolutionFwdAttributes", "ConvolutionBwdAttributes", "ConvolutionWrwAttributes",
     "BatchnormBackwardAttributes", "LayernormBackwardAttributes", "RMSNormBackwardAttributes",
@@ -37,20 +37,20 @@ def is_empty(tensor: Tensor) -> bool:
 
 
 def _value(node: Node, key: str) -> tuple[str, float]:
-    """What an output is whose node reads no elements."""
+    """The value of an output whose node reads no elements."""
     if node.kind == "ReductionAttributes":
         return _REDUCED[node.rest["mode"]]
     if node.kind in _SUMS:
         return ZERO
     if node.kind == "SdpaAttributes":
-        # Attention to nothing; the statistics are the logarithm of an empty sum.
+        # Attention to no keys; the statistics are the logarithm of an empty sum.
         return ZERO if key == "o" else LEAST
     empty = next(name for name, tensor in node.read() if is_empty(tensor))
     raise GraphError(node.name, empty, f"has no elements, and {key} has some, which are not defined")
 
 
 def without_empty(nodes: Sequence[Node], wanted: set[int]) -> tuple[list[Node], list[Tensor]]:
-    """The nodes that compute the same with tensors that have elements, and the tensors that these need besides."""
+    """The same computation on tensors with elements only, and the additional tensors that it needs."""
     found: list[Node] = []
     made: list[Tensor] = []
     tensors = [t for node in nodes for t in (*(of for _, of in node.read()), *node.outputs.values())]

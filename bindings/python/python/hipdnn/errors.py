@@ -1,4 +1,4 @@
-"""What can go wrong."""
+"""Errors and warnings."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = [
 
 
 class cudnnGraphNotSupportedError(Error):
-    """cuDNN's name of what is raised for a graph that cannot be computed here; the message has the reason."""
+    """cuDNN's name for the error raised for a graph that cannot be computed here; the message has the reason."""
 
 
 class GraphError(Error, ValueError):
-    """A graph that makes no sense: names the node, the argument and what was expected."""
+    """An invalid graph: names the node, the argument and what was expected."""
 
     def __init__(self, node: str, argument: str, expected: str) -> None:
         super().__init__(f"{node}: {argument}: {expected}")
@@ -32,15 +32,15 @@ class GraphError(Error, ValueError):
 
 
 class ArgumentError(Error, TypeError):
-    """An argument of another kind than the one that was expected."""
+    """An argument of the wrong type."""
 
 
 class UnsupportedError(GraphError, cudnnGraphNotSupportedError):
-    """An argument that cuDNN has and that no operation here can express."""
+    """An argument of cuDNN's that operations here do not support."""
 
 
 class NoEngineError(cudnnGraphNotSupportedError):
-    """No engine can run a graph. ``reasons`` has the reason of each, by its name."""
+    """No engine can run a graph. ``reasons`` maps the name of each engine to its reason."""
 
     def __init__(self, message: str, reasons: dict[str, str]) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Graphs, executed with arrays."""
+"""Executing graphs with arrays."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .views import with_views
 
 __all__ = ["Execution"]
 
-#: What another plan may mend.
+#: Errors that another plan may avoid.
 _ELSEWHERE = (_native.Elsewhere, _native.Misaligned, _native.EngineError)
-#: What other arrays may mend, too.
+#: Errors that other arrays may avoid, too.
 _REFUSED = (_native.ArrayError, _native.EngineError, TypeError)
 
 
 class Execution(Planning):
-    """A graph that is executed and called."""
+    """A graph that can be executed and called."""
 
-    #: What says the stream of executions that are given no handle of their own.
+    #: The handle of executions that are given none.
     _handle: Handle | None = None
 
     def execute(
@@ -41,16 +41,16 @@ class Execution(Planning):
         override_shapes: Sequence[Sequence[int]] | None = None,
         override_strides: Sequence[Sequence[int]] | None = None,
     ) -> None:
-        """Computes the graph with an array for each tensor, by tensor or uid: inputs are read, outputs written, nothing is copied.
+        """Computes the graph with an array for each tensor, by tensor or uid: reads inputs, writes outputs, copies nothing.
 
         Arrays are those of NumPy, PyTorch, JAX, CuPy, ml_dtypes, or anything with DLPack, the buffer protocol or
         ``__cuda_array_interface__``, each with its tensor's shape, strides and type (dimensions of 1 may be left out), and all on
-        one device; numbers that are passed by value are on the host. On a GPU the work is queued on the current stream of PyTorch
-        or CuPy, or that of ``handle`` (`create_handle`), and is not waited for. Other Python threads go on meanwhile. An interrupt ends
-        a long execution on the host for the caller; its thread goes on in the background, and the next execution waits for it.
-        ``workspace`` is there for porting, and so are addresses (`data_ptr()`) in place of arrays: memory that begins there has to
-        hold the tensor. The key None is left out; a boolean tensor may be uint8 with eight elements in each byte, in
-        the order of memory. With ``override_uids`` these tensors have other shapes and strides in this execution alone.
+        one device; numbers passed by value are on the host. On a GPU the work is queued on the current stream of PyTorch
+        or CuPy, or on that of ``handle`` (`create_handle`), without waiting for it. Other Python threads keep running. An interrupt
+        returns from a long execution on the host; its thread goes on in the background, and the next execution waits for it.
+        ``workspace`` exists for porting, as do addresses (`data_ptr()`) in place of arrays: the memory there must
+        hold the tensor. The key None is ignored; a boolean tensor may be uint8 with eight elements in each byte, in
+        memory order. ``override_uids`` names tensors that get other shapes and strides in this execution only.
         """
         if override_uids:
             self._execute_overridden(tensors, handle, override_uids, override_shapes, override_strides)
@@ -79,7 +79,7 @@ class Execution(Planning):
             self._take(plan, error, tensors)
 
     def _take(self, plan: _native.Plan, error: Exception, tensors: Mapping[Any, Any]) -> None:
-        """Executes with arrays that another plan takes, or with what stands for arrays in cuDNN."""
+        """Executes with arrays that need another plan, or with what cuDNN accepts in place of arrays."""
         changed = None
         if isinstance(error, (_native.ArrayError, TypeError)):
             if self._as_cudnn and (other := layouts(tensors, self._outputs)):
@@ -105,7 +105,7 @@ class Execution(Planning):
     def _execute_overridden(
         self, tensors: Mapping[Any, Any], handle: Any, uids: Any, shapes: Any, strides: Any
     ) -> None:
-        """Executes with other shapes and strides of some tensors, and of those between nodes that have the shape of one of them."""
+        """Executes with other shapes and strides for some tensors, and for virtual tensors with the same shape as one of them."""
         if shapes is None or strides is None or not len(uids) == len(shapes) == len(strides):
             words = "are given without as many override_shapes and override_strides, expected one of each for a uid"
             raise GraphError("execute", "override_uids", words)
@@ -126,7 +126,7 @@ class Execution(Planning):
         graph._on(handle, lambda: graph._execute(tensors))
 
     def _with(self, other: Mapping[int, tuple[Any, Any]]) -> Execution:
-        """A graph like this one whose tensors have other shapes and strides, planned."""
+        """A planned copy of this graph whose tensors have other shapes and strides."""
         graph = with_shapes(self, other)
         graph._plan = graph._make_plan()
         return graph
@@ -135,26 +135,26 @@ class Execution(Planning):
         return self._plan_for(next(iter(dict(tensors).values()), None))
 
     def _mend(self, plan: _native.Plan, error: _native.Error, tensors: Mapping[Any, Any]) -> None:
-        """Executes otherwise, and keeps the plan that did."""
+        """Executes with another plan, and keeps it."""
         device, plan = self._otherwise(plan, error, tensors, self._choice)
-        # Threads may have arrays on several devices: each found its plan, and the next is tried with the last one.
+        # Threads may use arrays on several devices: each finds its plan, and the next execution tries the last one first.
         vars(self).update(_device=device, _plan=plan)
 
     def _plan_for(self, array: Any) -> _native.Plan:
-        """The plan for the device of an array; the graph is built first where it is not yet."""
+        """The plan for the device of an array; builds the graph first if necessary."""
         if array is not None and self._choice[0] is None:
-            # What is no array is told with its tensor's name, by the execution.
+            # If it is not an array, the execution raises an error that names its tensor.
             with contextlib.suppress(Exception):
                 self._device = device_of(array)
         return self.plan
 
     def _execute_by(self, choice: Choice, tensors: Mapping[Any, Any], handle: Any) -> None:
-        """Computes the graph by another choice than its own."""
+        """Computes the graph with another choice of engine and knobs."""
         plan = self._make_plan(choice=choice)
         self._on(handle, lambda: self._run(plan, tensors, choice))
 
     def _on(self, handle: Any, function: Callable[[], Any]) -> None:
-        """Calls a function whose executions go to the stream of a handle, or of the graph's."""
+        """Calls a function whose executions use the stream of a handle, or else of the graph's handle."""
         handle = self._handle if handle is None else to_handle(handle)
         if handle is None:
             function()
@@ -162,7 +162,7 @@ class Execution(Planning):
             handle._run(function)
 
     def _run(self, plan: _native.Plan, tensors: Mapping[Any, Any], choice: Choice) -> _native.Plan:
-        """Executes by a plan, or one like it for arrays that lie elsewhere; answers the one that did."""
+        """Executes with a plan, or an equivalent one if the arrays require it; returns the plan used."""
         try:
             plan.execute(tensors)
         except _ELSEWHERE as error:
@@ -172,7 +172,7 @@ class Execution(Planning):
     def _otherwise(
         self, plan: _native.Plan, error: _native.Error, tensors: Mapping[Any, Any], choice: Choice
     ) -> tuple[Device, _native.Plan]:
-        """Plans anew for arrays that do not lie where a plan expects them, or without an engine that failed, and executes."""
+        """Replans for arrays on another device or with less alignment, or without an engine that failed, and executes."""
         device, aligned = plan.device, True
         failed: dict[int, _native.Error] = {}
         while True:
@@ -193,7 +193,7 @@ class Execution(Planning):
             except _native.Error:
                 if not failed:
                     raise
-                # No other is left.
+                # No other engine is left.
                 raise next(iter(failed.values())) from None
             try:
                 plan.execute(tensors)
@@ -206,11 +206,11 @@ class Execution(Planning):
             return device, plan
 
     def __call__(self, *arrays: Any, handle: Any = None, workspace: Any = None, **named: Any) -> Any:
-        """Computes the graph with arrays for its inputs, in the order they were made (or `set_io_tuples` said) or by name, and answers
-        new arrays. They are of the first array's library and on its device.
+        """Computes the graph with arrays for its inputs, in the order they were made (or of `set_io_tuples`) or by name, and returns
+        new arrays. They belong to the library and device of the first array.
 
-        With one mapping of names ("node::argument", "node::RESULT" or a tensor's own), uids or tensors to arrays in place of all, it
-        computes into the arrays that are there, adds those of other results by their name, and answers the mapping.
+        Given a single mapping of names ("node::argument", "node::RESULT" or a tensor's own), uids or tensors to arrays, it computes
+        into the output arrays that it finds there, adds new ones for the other results by name, and returns the mapping.
         """
         if len(arrays) == 1 and isinstance(arrays[0], dict) and not named:
             return self._call_by_name(arrays[0], handle)
@@ -224,14 +224,14 @@ class Execution(Planning):
         for name, array in named.items():
             tensor = by_name.get(name)
             if tensor is None or tensor in given:
-                raise TypeError(f"{name!r} is no input that lacks an array, expected one of {', '.join(by_name)}")
+                raise TypeError(f"{name!r} is not an input without an array, expected one of {', '.join(by_name)}")
             given[tensor] = array
         results = self._new_arrays(outputs, given)
         self.execute({**given, **dict(zip(outputs, results))}, handle=handle)
         return results[0] if len(results) == 1 else tuple(results)
 
     def _new_arrays(self, tensors: Sequence[Tensor], given: Mapping[Tensor, Any]) -> list[Any]:
-        """New arrays for results, of the library of the first that was given; where inputs were named, as cuDNN's wrapper makes them."""
+        """New arrays for results, of the library of the first array given; after `set_io_tuples`, as cuDNN's wrapper makes them."""
         first = next((array for tensor, array in given.items() if not tensor.is_pass_by_value), None)
         types = self._types()
         make = empty_result if self._io else empty_like
@@ -256,8 +256,8 @@ class Execution(Planning):
 
 
 def _as_in(tensor: Tensor, dims: tuple[int, ...], steps: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """A shape and strides that a program gives for a tensor of more dimensions, as an array has them: ones are left out at the end, and
-    sequences that lie one after the other have no stride of the batch."""
+    """Expands a program's shape and strides to a tensor's rank as an array would have them: trailing ones may be left out, and
+    ragged sequences have no batch stride."""
     rank = len(tensor.dim or ())
     if len(dims) < rank:
         dims, steps = (*dims, *[1] * (rank - len(dims))), (*steps, *[1] * (rank - len(dims)))

@@ -1,4 +1,4 @@
-"""Gradients of attention with elements of eight bits, composed of products between which probabilities and their gradients have eight bits, too."""
+"""Gradients of 8-bit attention, composed of matmuls between which probabilities and their gradients have 8 bits, too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .types import data_type, reduction_mode
 
 @dataclass(frozen=True)
 class Band:
-    """Which keys a query sees: as many before and behind its diagonal, which is ``shift`` keys on; None is all of them."""
+    """Which keys a query sees: how many before and behind its diagonal, which is moved by ``shift`` keys; None means all."""
 
     before: int | None
     behind: int | None
@@ -22,7 +22,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Fp8Gradients:
-    """The operands by the names of `sdpa_fp8_backward`, of equal heads, and what multiplies them."""
+    """The operands by their names in `sdpa_fp8_backward`, with equal heads, and their scales."""
 
     graph: Any
     node: str
@@ -33,7 +33,7 @@ class Fp8Gradients:
     band: Band
 
     def results(self) -> tuple[list[Tensor], list[Tensor]]:
-        """dQ, dK and dV times their scales, and the largest magnitudes of them and of dO · Vᵀ."""
+        """dQ, dK and dV times their scales, and the largest magnitudes of these and of dO · Vᵀ."""
         _, inner, products = self._half("rows", is_turned=False)
         of_keys, inner_of_keys, _ = self._half("columns", is_turned=True)
         parts = {
@@ -57,7 +57,7 @@ class Fp8Gradients:
         return self._mul(self.tensors[key], self.scales[f"descale_{key}"], f"{key}_plain")
 
     def _half(self, word: str, is_turned: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """The probabilities and the gradients of scores, both times their scale in eight bits, and dO · Vᵀ; a line is one of queries, or turned of keys."""
+        """The 8-bit probabilities and score gradients, each times its scale, and dO · Vᵀ; rows are queries, or keys if transposed."""
         q, k, v, o, gradient = (self.tensors[key] for key in ("q", "k", "v", "o", "dO"))
         first, second = ((k, q), (v, gradient)) if is_turned else ((q, k), (gradient, v))
         stats = self._turned(self.tensors["stats"], f"{word}_stats") if is_turned else self.tensors["stats"]
@@ -85,13 +85,13 @@ class Fp8Gradients:
         return self._small(shares, "scale_s", f"{word}_p8"), self._small(inner, "scale_dP", f"{word}_ds8"), products
 
     def _product(self, factors: tuple[Tensor, Tensor], word: str, scales: tuple[str, str]) -> Tensor:
-        """The first times the second turned, and both of their scales."""
+        """The first factor times the transposed second one, times both scales."""
         turned = self._turned(factors[1], f"{word}_turned")
         made = self.graph.matmul(factors[0], turned, compute_data_type=self.compute, name=f"{self.node}_{word}_stored")
         return self._mul(made, self._mul(self.scales[scales[0]], self.scales[scales[1]], f"{word}_factor"), word)
 
     def _within(self, shares: Tensor, word: str, queries: int) -> Tensor:
-        """Probabilities of the keys that a query sees, and 0 for the others; ``queries`` is the dimension of these."""
+        """The probabilities of the keys that a query sees, 0 for the others; ``queries`` is the dimension of queries."""
         graph = self.graph
         if self.band.before is None and self.band.behind is None:
             return shares
@@ -131,7 +131,7 @@ class Fp8Gradients:
 
 
 def expect_equal_heads(node: str, tensors: Mapping[str, Tensor]) -> None:
-    """Raises cudnnGraphNotSupportedError for what the composition lacks."""
+    """Raises cudnnGraphNotSupportedError for what the composition does not support."""
     for key, tensor in tensors.items():
         if tensor.ragged_offset is not None:
             raise UnsupportedError(node, key, "is ragged, expected sequences of one length")

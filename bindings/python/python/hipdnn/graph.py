@@ -23,10 +23,10 @@ __all__ = ["Graph", "Verdict"]
 
 
 class Graph(Restored):
-    """A graph of operations, which a library plans and executes.
+    """A graph of operations, which the library plans and executes.
 
-    Tensors come from ``tensor``, ``tensor_like`` and from operations, whose results exist only between nodes unless
-    ``set_output(True)`` is called. If it is called for none, the results that no node reads are handed out.
+    Tensors come from ``tensor``, ``tensor_like`` and from operations, whose results are virtual unless
+    ``set_output(True)`` is called. If you mark no output, every result that no node reads is returned.
 
     >>> import numpy as np, hipdnn
     >>> with hipdnn.Graph() as graph:
@@ -55,12 +55,12 @@ class Graph(Restored):
         heuristics: Sequence[heur_mode] | None = None,
         workspace_alloc: bool = True,
     ) -> None:
-        """``io_data_type`` is that of tensors that do not say theirs (by default the first that is said, or single precision).
+        """``io_data_type`` applies to tensors without a type (by default the first type given, or single precision).
 
-        Between nodes and within them it is single precision, or double where tensors are. ``handle``
-        says the stream of executions that are given none of their own. ``inputs`` and ``outputs`` are the order of arrays in calls
-        (`set_io_tuples`), settled at the end of a ``with`` block. The rest is there for porting: engines share processors as they see
-        fit, equal graphs share plans, any graph takes other shapes (`execute`), and plans bring their workspace.
+        Between and within nodes the default is single precision, or double if any tensor is double. ``handle``
+        sets the stream of executions without a handle of their own. ``inputs`` and ``outputs`` are the order of arrays in calls
+        (`set_io_tuples`), resolved at the end of a ``with`` block. The other arguments exist for porting: engines share processors as
+        they see fit, equal graphs share plans, any graph takes other shapes (`execute`), and plans own their workspace.
         """
         self._handle = None if handle is None or handle == "auto" else to_handle(handle)
         for argument, value in (("inputs", inputs), ("outputs", outputs), ("heuristics", heuristics)):
@@ -90,7 +90,7 @@ class Graph(Restored):
     # Plans in files, measurements.
 
     def save(self, path: str | os.PathLike[str] | None = None) -> bytes:
-        """The bytes of the graph and its plan, written to a file as well where one is named; ``hipdnn.load`` reads them."""
+        """The bytes of the graph and its plan, also written to a file if a path is given; ``hipdnn.load`` reads them."""
         saved = bytes(self._native_graph(self.to_json()).save(self.plan))
         if path is not None:
             with open(path, "wb") as file:
@@ -98,10 +98,10 @@ class Graph(Restored):
         return saved
 
     def compile(self, devices: Sequence[str], path: str | os.PathLike[str] | None = None) -> bytes:
-        """Makes plans of the graph for devices that need not be here, "sm_90", "gfx942" or "cpu" for instance.
+        """Makes plans of the graph for devices that need not be present, for example "sm_90", "gfx942" or "cpu".
 
-        Answers the bytes of one file with all of them, written as well where a ``path`` is named; ``hipdnn.load`` takes the plan that
-        fits, and any program does whose variable HIPDNN_PLAN_PACKAGE names the file. Raises NoEngineError where a device has no plan.
+        Returns the bytes of one file with all of them, also written to ``path`` if given. ``hipdnn.load`` takes the plan that
+        fits, as does any program whose variable HIPDNN_PLAN_PACKAGE names the file. Raises NoEngineError if a device has no plan.
         """
         made = compile_for(self.name, self.to_json(), devices)
         if path is not None:
@@ -110,7 +110,7 @@ class Graph(Restored):
         return made
 
     def serialize(self) -> bytes:
-        """The bytes of the graph and its plan, as ``save`` answers them; ``deserialize`` of another graph takes them."""
+        """The bytes of the graph and its plan, as ``save`` returns them; ``deserialize`` of another graph reads them."""
         return self.save()
 
     def autotune(
@@ -123,11 +123,11 @@ class Graph(Restored):
         strategy: str = "halving",
         knobs: bool = False,
     ) -> dict[str, float]:
-        """Searches for the fastest engine on these arrays, takes it, and tells the library which were best.
+        """Searches for the fastest engine on these arrays, selects it, and records the ranking in the library.
 
-        Answers the milliseconds of each engine with its knobs as they are; ``tuned`` has all that was tried. The search takes at most
-        ``budget`` seconds, by default ``seconds`` for each engine. With ``knobs`` it turns knobs, too, which may choose an algorithm with
-        other rounding errors. The library's default choice stays unless something is clearly faster. ``strategy`` is "halving",
+        Returns the milliseconds of each engine with its default knobs; ``tuned`` has everything that was tried. The search takes at
+        most ``budget`` seconds, by default ``seconds`` per engine. With ``knobs`` it also tunes knobs, which may choose an algorithm with
+        different rounding errors. The library's default choice stays unless something is clearly faster. ``strategy`` is "halving",
         "exhaustive", or that of a tuning plugin. Outputs are overwritten.
         """
         if self._plan is None:
@@ -158,7 +158,7 @@ class Graph(Restored):
         return {of.engine: of.ms for of in self.tuned.trials if not of.knobs and of.ms is not None}
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows."""
+        """The picture shown by a notebook."""
         return svg(self._nodes)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Shapes and strides: those that are given, and those that follow from others."""
+"""Shapes and strides: given ones, and those inferred from others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import GraphError
 
 
 def integers(node: str, argument: str, values: Any) -> tuple[int, ...]:
-    """The integers of a sequence, as a shape is given."""
+    """A sequence as a tuple of integers."""
     try:
         if isinstance(values, (str, bytes, bytearray)):
             raise TypeError
@@ -20,7 +20,7 @@ def integers(node: str, argument: str, values: Any) -> tuple[int, ...]:
 
 
 def packed(dim: Sequence[int]) -> tuple[int, ...]:
-    """Strides without gaps, the last dimension innermost."""
+    """Packed strides, the last dimension innermost."""
     stride, strides = 1, []
     for d in reversed(dim):
         strides.append(stride)
@@ -29,7 +29,7 @@ def packed(dim: Sequence[int]) -> tuple[int, ...]:
 
 
 def strides_in_order(dim: Sequence[int], like: Sequence[int] | None) -> tuple[int, ...]:
-    """Strides without gaps whose dimensions lie in the order of other strides, as channels last."""
+    """Packed strides in the same dimension order as other strides, for example channels last."""
     if like is None or len(like) != len(dim):
         return packed(dim)
     order = sorted(range(len(dim)), key=lambda at: (like[at], -at))
@@ -41,13 +41,13 @@ def strides_in_order(dim: Sequence[int], like: Sequence[int] | None) -> tuple[in
 
 
 def apart(dim: Sequence[int], stride: Sequence[int]) -> tuple[int, ...]:
-    """Strides whose outermost one leads beyond the elements of the others."""
+    """Strides whose outermost one is at least the extent of the others."""
     rest = max((size * step for size, step in zip(dim[1:], stride[1:])), default=1)
     return (max(stride[0], rest), *stride[1:]) if len(dim) == len(stride) and dim else tuple(stride)
 
 
 def broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
-    """The shape that shapes of one rank are stretched to; none where they do not fit."""
+    """The shape that shapes of one rank broadcast to; None if they do not fit."""
     result = []
     for sizes in zip(*shapes):
         longer = {size for size in sizes if size != 1}
@@ -58,5 +58,5 @@ def broadcast(shapes: Sequence[Sequence[int]]) -> tuple[int, ...] | None:
 
 
 def window(size: int, pre: int, post: int, stride: int, dilation: int, filter: int) -> int:
-    """How often a window fits along a dimension."""
+    """The number of window positions along a dimension."""
     return (size + pre + post - (dilation * (filter - 1) + 1)) // stride + 1

@@ -1,4 +1,4 @@
-"""The library that graphs are computed with."""
+"""The library that computes graphs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from . import _native
 from ._native import Library
 from .device import CUDA, HOST, ROCM, Device
 
-#: The folder of this package that has the library and its plugins.
+#: The folder of this package with the library and its plugins.
 PACKAGED = Path(__file__).parent / "lib"
 
-#: The library's file there.
+#: The library's file name.
 _FILE = "hipdnn_backend.dll" if os.name == "nt" else "libhipdnn_backend.so"
 
-#: The open library, once it is. `setdefault` is one operation, which no signal comes into: of two threads the first one's stays.
+#: The open library. `setdefault` is atomic for signals and threads: the first library stays.
 _open: dict[str, Library] = {}
 
 # Windows does not fork.
@@ -26,7 +26,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Engine(NamedTuple):
-    """An engine that is loaded."""
+    """A loaded engine."""
 
     name: str
     id: int
@@ -52,11 +52,11 @@ def engines() -> list[Engine]:
 
 
 def host_engines() -> set[int]:
-    """The ids of engines that compute in host memory: the library does not say it, so the CPU plugin's and what is called alike."""
+    """The ids of engines that compute in host memory: those of the CPU plugin or named CPU_, as the library does not tell."""
     return {engine.id for engine in engines() if engine.plugin == "CPU" or engine.name.startswith("CPU_")}
 
 
-#: What engines of one maker's GPUs are called; engines of other names are taken to compute on either.
+#: Engine names that belong to the other maker's GPUs; other engines are assumed to support both.
 _MAKERS = {ROCM: ("CUDNN_", "CUBLASLT_", "NVRTC_"), CUDA: ("MIOPEN_", "HIPBLASLT_", "HIPRTC_")}
 
 
@@ -67,7 +67,7 @@ def _computes_on(kind: int, pid: int) -> frozenset[int]:
         return frozenset(on_host)
     others = _MAKERS.get(kind, ())
     on_gpu = {engine.id for engine in engines() if engine.id not in on_host and not engine.name.startswith(others)}
-    # They copy then; those of the GPU come first in the library's order.
+    # CPU engines then copy from and to the GPU; the library's order puts GPU engines first.
     return frozenset(on_gpu | on_host if os.environ.get("HIPDNN_CPU_FALLBACK", "0") not in ("", "0") else on_gpu)
 
 
@@ -82,5 +82,5 @@ def engine_device(engine: int) -> Device:
 
 
 def is_log_wanted() -> bool:
-    """Whether the program asked for the library's log. Reasons of engines come through it: without this they are kept off standard error."""
+    """Whether the program asked for the library's log. Engines log their reasons: if not, they are kept off standard error."""
     return os.environ.get("HIPDNN_LOG_LEVEL", "off") not in ("", "off") or "HIPDNN_LOG_FILE" in os.environ

@@ -1,4 +1,4 @@
-"""Arrays as memory, which is all that cuDNN takes of them: shapes, strides and types are those of the graph's tensors."""
+"""Arrays as plain memory, as in cuDNN: shapes, strides and types are those of the graph's tensors."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _UNREADABLE = (Error, TypeError, ValueError)
 
 
 def uid_of(key: Any) -> Any:
-    """The uid that a key of a mapping of arrays stands for, or the key itself where it is not a tensor."""
+    """The uid for a key of a mapping of arrays; the key itself if it is not a tensor."""
     return key.uid if isinstance(key, Tensor) else key
 
 
 def _reach(dim: Sequence[int], stride: Sequence[int]) -> int:
-    """The elements from the first to the last one of a shape, or -1 where strides lead back."""
+    """The number of elements from the first to the last one of a shape, or -1 for negative strides."""
     if any(step < 0 for step in stride):
         return -1
     return sum((size - 1) * step for size, step in zip(dim, stride)) + 1 if all(dim) else 0
 
 
 def layouts(tensors: Mapping[Any, Any], written: Iterable[Tensor]) -> dict[int, Shape]:
-    """The shapes and strides of arrays for results of their shape whose strides no program gave: these lie as their arrays do."""
+    """Shapes and strides of result arrays whose layout differs from their tensors', where the program gave no strides."""
     found: dict[int, Shape] = {}
     arrays = {uid_of(key): array for key, array in tensors.items() if key is not None}
     for tensor in written:
@@ -48,15 +48,15 @@ def layouts(tensors: Mapping[Any, Any], written: Iterable[Tensor]) -> dict[int, 
 
 
 def memory_of(tensor: Tensor, kind: str, array: Any, first: Any, is_written: bool) -> Any:
-    """The memory of an array, as a tensor of a type of elements as large; the array itself where it is such a tensor.
+    """The memory of an array as the tensor, whose elements must have the same size; the array itself if it already fits.
 
-    Raises ArrayError where the tensor reaches beyond the array. ``first`` is the array with its ragged offsets, where it has some.
+    Raises ArrayError if the tensor reaches beyond the array. ``first`` is the array with its ragged offsets, if any.
     """
     array = plain(array)
     try:
         dim, stride, of, device, is_read_only = _native.describe(array)
     except _UNREADABLE:
-        # Executions say what it lacks.
+        # The execution reports what is wrong with it.
         return array
     steps = [(size, step) for size, step in zip(dim, stride) if size > 1]
     wanted = [(size, step) for size, step in zip(tensor.dim or (), tensor.stride or ()) if size > 1]
@@ -76,7 +76,7 @@ def memory_of(tensor: Tensor, kind: str, array: Any, first: Any, is_written: boo
 
 
 def _needed(tensor: Tensor, first: Any) -> int:
-    """The elements that an execution may touch; of sequences that lie one after the other those up to the last one's end."""
+    """The number of elements that an execution may touch; for ragged sequences, up to the end of the last one."""
     most = _reach(tensor.dim or (), tensor.stride or ())
     if first is None or tensor.ragged_offset is None:
         return most
@@ -84,5 +84,5 @@ def _needed(tensor: Tensor, first: Any) -> int:
         on_host = to_device(_native.describe(plain(first))[3]) == HOST
     except _UNREADABLE:
         return most
-    # Of a GPU's memory engines alone know the offsets.
+    # Only engines can read offsets in GPU memory.
     return int(plain(first).reshape(-1)[-1]) * tensor.ragged_offset_multiplier if on_host else 0

@@ -1,4 +1,4 @@
-"""Nodes, and what operations have in common."""
+"""Nodes, and what all operations share."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Node:
         self.outputs = dict(outputs)
         #: Outputs that need not be computed.
         self.optional = frozenset(optional)
-        #: Those of which all are computed or none.
+        #: Groups of outputs of which all or none are computed.
         self.together = together
         self.compute_data_type = compute_data_type
         self.tensors_in_groups = tensors_in_groups
-        #: Whether what is absent is left out of the JSON, as the library does for this operation.
+        #: Whether absent entries are left out of the JSON, as the library does for this operation.
         self.sparse = sparse
         self.rest = rest
 
@@ -56,7 +56,7 @@ class Node:
                 yield f"ragged_offset of {key}", tensor.ragged_offset
 
     def kept(self, wanted: set[int]) -> set[str]:
-        """The outputs that are computed, when these tensors are wanted."""
+        """The outputs to compute if these tensors are wanted."""
         kept = {key for key, tensor in self.outputs.items() if key not in self.optional or tensor.uid in wanted}
         for group in self.together:
             if kept.intersection(group):
@@ -64,7 +64,7 @@ class Node:
         return kept
 
     def json(self, wanted: set[int]) -> dict[str, Any]:
-        """The node as the library reads it, with the outputs that are wanted."""
+        """The node in the library's JSON, with the wanted outputs."""
 
         def uids(tensors: Mapping[str, Tensor | None]) -> dict[str, Any]:
             found = {f"{key}_tensor_uid": tensor and tensor.uid for key, tensor in tensors.items()}
@@ -90,32 +90,32 @@ class Node:
         return node
 
 
-#: What holds for the results of all operations, but for those whose type an operation says.
+#: Documents the results of all operations that do not say their type.
 _RESULTS = """Results whose type is not said above have the one that ``set_data_type`` says, else the graph's:
-        ``io_data_type`` where an execution hands them out, ``intermediate_data_type`` between nodes."""
+        ``io_data_type`` if an execution returns them, ``intermediate_data_type`` between nodes."""
 
 
 def describe_results(operations: type, also: str = "") -> None:
-    """Says of each operation of a class what holds for all of them."""
+    """Appends what all operations of a class share to their docstrings."""
     for name, method in vars(operations).items():
         if not name.startswith("_"):
-            # What an operation says itself.
+            # The operation's own text.
             method.__own_doc__ = method.__doc__
             method.__doc__ = "\n\n        ".join(text for text in (method.__doc__, also, _RESULTS) if text)
 
 
 def _uid(of: Any) -> Any:
-    """The number of a tensor, or those of several; other values as they are."""
+    """The uid of a tensor, or a list of uids; other values unchanged."""
     if isinstance(of, list):
         return [_uid(each) for each in of]
     return of.uid if isinstance(of, Tensor) else of
 
 
 class Operations:
-    """What the methods of a graph stand on."""
+    """The base of a graph's methods."""
 
     _nodes: list[Node]
-    #: Whether a program for cuDNN makes the graph: arrays are memory, and what cuDNN refuses is refused.
+    #: Whether the graph follows cuDNN's conventions: arrays are plain memory, and what cuDNN refuses is refused.
     _as_cudnn = False
 
     def tensor(self, *args: Any, **options: Any) -> Tensor:
@@ -128,11 +128,11 @@ class Operations:
         raise NotImplementedError
 
     def _name(self, kind: str, name: str) -> str:
-        """The name of a node, made up where none is given."""
+        """The name of a node; generated if none is given."""
         return name or f"{kind}_{len(self._nodes)}"
 
     def _operand(self, node: str, argument: str, value: Any, rank: int | None = None) -> Tensor:
-        """A tensor of this graph; a number becomes a tensor with that value."""
+        """A tensor of this graph; a number becomes a constant tensor."""
         if isinstance(value, Tensor):
             if value.graph is not self:
                 adopted = self._adopt(value)
@@ -145,7 +145,7 @@ class Operations:
         raise GraphError(node, argument, f"expected a tensor of this graph, not {type(value).__name__}")
 
     def _adopt(self, tensor: Tensor) -> Tensor | None:
-        """A tensor of this graph for one of another that both may read."""
+        """This graph's counterpart of another graph's tensor, if executions can use either."""
         return None
 
     def _dims(self, node: str, argument: str, tensor: Tensor, rank: int | None = None) -> tuple[int, ...]:
@@ -163,14 +163,14 @@ class Operations:
         like: Tensor | None = None,
         data_type: DataTypeLike | None = None,
     ) -> Tensor:
-        """A virtual tensor that a node writes, laid out in the order of another."""
+        """A virtual tensor that a node writes, with dimensions in the order of another."""
         stride = None if dim is None else strides_in_order(dim, like.stride if like else None)
         tensor = self._new_tensor(name=f"{node}::{name}", dim=dim, stride=stride, data_type=data_type, is_virtual=True)
         tensor.producer = node
         return tensor
 
     def _add(self, kind: str, name: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], **options: Any) -> None:
-        """Adds a node; optional outputs that are None are not there."""
+        """Adds a node, without optional outputs that are None."""
         self._change()
         options["compute_data_type"] = to_data_type(options.pop("compute_data_type", None))
         self._nodes.append(Node(kind, name, inputs, outputs, **options))

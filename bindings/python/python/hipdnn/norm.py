@@ -45,8 +45,8 @@ class Norms(Operations):
     ) -> list[Tensor | None]:
         """Batch normalization in training, of [N, C, ...] with [1, C, 1, ...] for scale, bias and statistics.
 
-        Answers Y, mean, 1 / sqrt(variance + epsilon), and the running mean and variance after (None without those before). The
-        input's type is a float; statistics have the type that the scale was given, else float.
+        Returns Y, mean, 1 / sqrt(variance + epsilon), and the new running mean and variance (None if no running ones are given). The
+        input's type is a float; statistics have the type given for the scale, else float.
         """
         node = self._name("batchnorm", name)
         of = self._operands(
@@ -89,7 +89,7 @@ class Norms(Operations):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> Tensor:
-        """(input - mean) · inv_variance · scale + bias, with [1, C, 1, ...] beside [N, C, ...], all of float types."""
+        """(input - mean) · inv_variance · scale + bias, with [1, C, 1, ...] for [N, C, ...], all of float types."""
         node = self._name("batchnorm_inference", name)
         tensors = {"input": input, "mean": mean, "inv_variance": inv_variance, "scale": scale, "bias": bias}
         of = self._operands(node, "input", tensors)
@@ -109,7 +109,7 @@ class Norms(Operations):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> Tensor:
-        """(input - mean) / sqrt(variance + epsilon) · scale + bias, with [1, C, 1, ...] beside [N, C, ...], all of float types."""
+        """(input - mean) / sqrt(variance + epsilon) · scale + bias, with [1, C, 1, ...] for [N, C, ...], all of float types."""
         node = self._name("batchnorm_inference", name)
         tensors = {
             "input": input, "mean": mean, "variance": variance, "scale": scale, "bias": bias, "epsilon": epsilon
@@ -165,7 +165,7 @@ class Norms(Operations):
         }
 
     def _normalized(self, node: str, x: Tensor, scale: Tensor) -> int:
-        """How many of the last dimensions are normalized: those that the scale has."""
+        """The number of trailing dimensions that are normalized: those of the scale."""
         dims = self._dims(node, "input", x)
         factors = self._dims(node, "scale", scale, len(dims))
         first = next((at for at, size in enumerate(factors) if size != 1), len(dims) - 1)
@@ -187,8 +187,8 @@ class Norms(Operations):
     ) -> list[Tensor | None]:
         """Normalization over the last dimensions, those where the scale is not 1: Y, and in training mean and inv_variance.
 
-        Of [N, S, D] with a scale of [1, 1, D] these are [N, S, D] and [N, S, 1]. Types are floats; statistics
-        have the one that the scale was given, else float.
+        For [N, S, D] with a scale of [1, 1, D] these are [N, S, D] and [N, S, 1]. Types are floats; statistics
+        have the type given for the scale, else float.
         """
         node = self._name("layernorm", name)
         of = self._operands(node, "input", {"input": input, "scale": scale, "bias": bias, "epsilon": epsilon})
@@ -248,10 +248,10 @@ class Norms(Operations):
         compute_data_type: Compute | None = None,
         name: str = "",
     ) -> list[Tensor | None]:
-        """Division by the root of the mean square over the dimensions where the scale is not 1: Y, and in training 1 / root.
+        """Divides by the root mean square over the dimensions where the scale is not 1: Y, and in training 1 / rms.
 
-        Of [N, S, D] with a scale of [1, 1, D] these are [N, S, D] and [N, S, 1]. Types are floats; 1 / root
-        has the one that the scale was given, else float.
+        For [N, S, D] with a scale of [1, 1, D] these are [N, S, D] and [N, S, 1]. Types are floats; 1 / rms
+        has the type given for the scale, else float.
         """
         node = self._name("rmsnorm", name)
         of = self._operands(node, "input", {"input": input, "scale": scale, "epsilon": epsilon})

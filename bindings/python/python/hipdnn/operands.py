@@ -1,4 +1,4 @@
-"""Arrays as operands of a graph's operations, and the names that a program calls operands and results by."""
+"""Arrays as operands of a graph's operations, and the program's names for operands and results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tensor import Tensor
 
 __all__ = ["Operands", "plain", "take_arrays"]
 
-#: cuDNN's names of results that are called otherwise here.
+#: cuDNN's names for results that are called differently here.
 _OTHERWISE = {"next_running_variance": "NEXT_RUNNING_VAR", "inv_rms": "INV_VARIANCE"}
 
 
@@ -22,7 +22,7 @@ class Call(NamedTuple):
 
     node: str
     given: dict[str, Tensor]
-    #: With the names that they had then: a program may name them anew.
+    #: By their names at that time: the program may rename them.
     made: dict[str, Tensor]
 
 
@@ -32,12 +32,12 @@ def is_array(value: Any) -> bool:
 
 
 def plain(array: Any) -> Any:
-    """An array without its gradient's history, which no other library may share."""
+    """An array detached from PyTorch's autograd, which cannot be exported otherwise."""
     return array.detach() if getattr(array, "requires_grad", False) is True else array
 
 
 def reference(array: Any) -> Callable[[], Any]:
-    """What answers an array for as long as it lives; one that cannot be referred to weakly lives on."""
+    """A weak reference to an array; a strong one if its type does not support weak references."""
     try:
         return weakref.ref(array)
     except TypeError:
@@ -45,14 +45,14 @@ def reference(array: Any) -> Callable[[], Any]:
 
 
 class Operands:
-    """What a graph knows of the operands and results that its program named."""
+    """A graph's record of the operands and results that its program named."""
 
     def _start(self) -> None:
         self._calls: list[Call] = []
         self._counts: dict[str, int] = {}
-        #: Tensors by the arrays that they were made like, which may be gone by now.
+        #: Tensors by the arrays that they were made from, which may be freed by now.
         self._of_array: dict[int, tuple[Any, Tensor]] = {}
-        #: Whether an operation calls others.
+        #: Whether an operation is calling other operations.
         self._is_inside = False
         self._io: tuple[list[Tensor], list[Tensor]] | None = None
 
@@ -66,7 +66,7 @@ class Operands:
         raise NotImplementedError
 
     def _taken(self, value: Any) -> Any:
-        """A tensor in place of an array, the same one for the same array; all else as it is."""
+        """The tensor for an array, always the same one; other values unchanged."""
         if isinstance(value, Tensor) or not is_array(value):
             if isinstance(value, (tuple, list)) and any(is_array(each) for each in value):
                 return type(value)(self._taken(each) for each in value)
@@ -77,7 +77,7 @@ class Operands:
         return self.tensor_like(value)
 
     def _note(self, kind: str, arguments: Mapping[str, Any], args: Sequence[Any], result: Any) -> None:
-        """Keeps the names of a call's operands and results."""
+        """Records the names of a call's operands and results."""
         count = self._counts.get(kind, 0)
         self._counts[kind] = count + 1
         said = arguments.get("name") or ""
@@ -105,7 +105,7 @@ class Operands:
             yield from ((f"{call.node}::{at}", tensor) for at, tensor in enumerate(call.made.values()))
 
     def _find(self, of: Any) -> Tensor | None:
-        """The tensor that a name, a uid, a tensor or an array stands for; of one name the last call's."""
+        """The tensor of a name, a uid, a tensor or an array; among equal names, that of the last call."""
         if isinstance(of, Tensor):
             return of if of.graph is self else None
         if isinstance(of, str):
@@ -118,8 +118,8 @@ class Operands:
         return known[1] if known is not None and known[0]() is of else None
 
     def set_io_tuples(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """The order in which calls of the graph take arrays and answer them, each said as a name, "node::argument" or "node::RESULT",
-        as a tensor, a uid, or the array that a tensor was made like."""
+        """Sets the order in which calls of the graph take and return arrays. Each entry is a name, "node::argument" or "node::RESULT",
+        a tensor, a uid, or the array that a tensor was made from."""
         found: list[list[Tensor]] = []
         for argument, said in (("inputs", inputs), ("outputs", outputs)):
             if not isinstance(said, (list, tuple)):
@@ -169,7 +169,7 @@ def _taking_arrays(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def take_arrays(graph: type, *operations: type) -> None:
-    """Has the operations of these classes take arrays in place of tensors, in a class of graphs."""
+    """Lets the operations of these classes take arrays in place of tensors."""
     for of in operations:
         for name, method in vars(of).items():
             if not name.startswith("_"):

@@ -1,4 +1,4 @@
-"""Convolution, matrix products, reductions, pooling, block scales, mixtures of experts."""
+"""Convolution, matmul, reductions, pooling, block scales, mixtures of experts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _with_two_paddings(method: F) -> F:
-    """Takes cuDNN's other order of arguments, too: (.., pre_padding, post_padding, stride, dilation, convolution_mode, ..)."""
+    """Also accepts cuDNN's other argument order: (.., pre_padding, post_padding, stride, dilation, convolution_mode, ..)."""
     names = ("pre_padding", "post_padding", "stride", "dilation", "convolution_mode", "compute_data_type", "name")
 
     @functools.wraps(method)
     def convolution(self: Any, *args: Any, **named: Any) -> Any:
         tensors, rest = args[:2], args[2:]
-        # The fourth of four lists is no mode.
+        # With four lists, the fourth is not a mode.
         if len(rest) < 4 or not isinstance(rest[3], (list, tuple)):
             return method(self, *args, **named)
         if len(rest) > len(names):
@@ -41,7 +41,7 @@ def _with_two_paddings(method: F) -> F:
 
 
 class Products(Operations):
-    """Convolutions and products of matrices."""
+    """Convolutions and matmul."""
 
     def _window(
         self,
@@ -53,7 +53,7 @@ class Products(Operations):
         stride: Any,
         dilation: Any,
     ) -> dict[str, list[int]]:
-        """The parameters of a convolution, each with one number for each spatial dimension."""
+        """The parameters of a convolution, each with one number per spatial dimension."""
 
         def numbers(argument: str, value: Any, default: int) -> list[int]:
             if value is None:
@@ -94,8 +94,8 @@ class Products(Operations):
     ) -> Tensor:
         """Convolution of an image [N, C, ...] with a filter [K, C / groups, ...] into [N, K, ...].
 
-        One number for each spatial dimension; ``padding`` stands for both ``pre_padding`` and ``post_padding``. Image, filter and
-        result may each be of any type; sums are of the compute type.
+        Parameters have one number per spatial dimension; ``padding`` sets both ``pre_padding`` and ``post_padding``. Image, filter and
+        result may each be of any type; sums are accumulated in the compute type.
         """
         node = self._name("conv_fprop", name)
         image, weight = self._operand(node, "image", image), self._operand(node, "weight", weight)
@@ -151,7 +151,7 @@ class Products(Operations):
     ) -> Tensor:
         """The gradient of a convolution's image, from that of its result [N, K, ...] and the filter [K, C / groups, ...].
 
-        The image is taken for the smallest that there can be, [N, C, ...] in one group; ``set_dim`` says otherwise. Types are floats.
+        By default the image has the smallest possible shape, [N, C, ...], and one group; ``set_dim`` sets another. Types are floats.
         """
         node = self._name("conv_dgrad", name)
         loss, filter = self._operand(node, "loss", loss), self._operand(node, "filter", filter)
@@ -186,7 +186,7 @@ class Products(Operations):
     ) -> Tensor:
         """The gradient of a convolution's filter, from the image [N, C, ...] and the gradient of the result [N, K, ...].
 
-        The filter is taken for the largest that there can be, [K, C, ...] in one group; ``set_dim`` says otherwise. Types are floats.
+        By default the filter has the largest possible shape, [K, C, ...], and one group; ``set_dim`` sets another. Types are floats.
         """
         node = self._name("conv_wgrad", name)
         image, loss = self._operand(node, "image", image), self._operand(node, "loss", loss)
@@ -207,9 +207,9 @@ class Products(Operations):
     def matmul(
         self, A: Tensor, B: Tensor, compute_data_type: DataTypeLike | None = None, padding: float = 0.0, name: str = ""
     ) -> Tensor:
-        """The product of matrices [..., M, K] and [..., K, N], of any type each; dimensions before these two are broadcast.
+        """The matrix product of [..., M, K] and [..., K, N], each of any type; the other dimensions are broadcast.
 
-        ``padding`` is there for porting: no operand is padded, so it must be 0.
+        ``padding`` exists for porting: operands are never padded, so it must be 0.
         """
         node = self._name("matmul", name)
         if padding != 0:
@@ -239,7 +239,7 @@ class Windows(Products):
         *,
         axis: int | Ints | None = None,
     ) -> Tensor:
-        """Reduces dimensions to one element: those of ``axis``, or all that the result's ``set_dim`` makes 1 (by default all).
+        """Reduces dimensions to one element: those of ``axis``, or those that ``set_dim`` of the result makes 1 (by default all).
 
         The result has the input's rank, [N, 1, 1, ...] for [N, C, H, ...] and axes from 1 on. Any type.
         """
@@ -270,9 +270,9 @@ class Windows(Products):
         compute_data_type: DataTypeLike | None = None,
         name: str = "",
     ) -> list[Tensor | None]:
-        """Pooling over windows of an image [N, C, ...] of any type: the result [N, C, ...], and where each maximum was, in its window.
+        """Pooling over windows of an image [N, C, ...] of any type: the result [N, C, ...], and the index of each maximum in its window.
 
-        The second is there with ``generate_index``, of the result's shape and type int32, else None.
+        The index, of the result's shape and type int32, is None unless ``generate_index`` is set.
         """
         node = self._name("resample", name)
         input = self._operand(node, "input", input)
@@ -308,9 +308,9 @@ class Windows(Products):
         compute_data_type: DataTypeLike | None = None,
         name: str = "",
     ) -> Tensor:
-        """The gradient of pooling's image, from that of its result [N, C, ...] and, for a maximum, the index that ``resample`` answers.
+        """The gradient of pooling's image, from that of its result [N, C, ...] and, for a maximum, the index that ``resample`` returns.
 
-        The image is taken for the smallest that there can be, [N, C, ...]; ``set_dim`` says otherwise. Types are floats, int32 of the index.
+        By default the image has the smallest possible shape, [N, C, ...]; ``set_dim`` sets another. Types are floats; the index is int32.
         """
         node = self._name("resample_backward", name)
         loss = self._operand(node, "loss", loss)
@@ -345,9 +345,9 @@ class Windows(Products):
         data_type: DataTypeLike = "fp8_e4m3",
         scale_data_type: DataTypeLike = "fp8_e8m0",
     ) -> list[Tensor]:
-        """Divides blocks of elements by a scale each and rounds them to a small type: the result, and the scales.
+        """Divides each block of elements by a scale and rounds to a small type: the result, and the scales.
 
-        Of [..., S] they have the shapes [..., S] and [..., S / block_size], along ``axis`` (by default the last), with the types
+        For [..., S] their shapes are [..., S] and [..., S / block_size] along ``axis`` (by default the last), and their types
         ``data_type`` and ``scale_data_type``. The input's type is float, half or bfloat16.
         """
         node = self._name("block_scale_quantize", name)
@@ -375,7 +375,7 @@ class Windows(Products):
         compute_data_type: DataTypeLike | None = None,
         name: str = "",
     ) -> Tensor:
-        """Multiplies blocks of elements by a scale each: [..., S] of a type of 4 or 8 bits by [..., S / block_size].
+        """Multiplies each block of elements by a scale: [..., S] of a 4-bit or 8-bit type by [..., S / block_size].
 
         ``block_size`` has a number for each dimension, or for the last ones.
         """
@@ -401,9 +401,9 @@ class Windows(Products):
         top_k: int = 0,
         name: str = "",
     ) -> Tensor:
-        """Products of groups of tokens [1, T, K], each group with its expert's matrix [E, K, N], into [1, T, N].
+        """Multiplies groups of tokens [1, T, K], each with its expert's matrix of [E, K, N], into [1, T, N].
 
-        ``first_token_offset`` [E, 1, 1] has the first token of each group, of type int32, as ``token_index`` and ``token_ks`` are;
+        ``first_token_offset`` [E, 1, 1] has the first token of each group, of type int32, as are ``token_index`` and ``token_ks``;
         tokens and weights are floats.
         """
         node = self._name("moe_grouped_matmul", name)
@@ -434,7 +434,7 @@ class Windows(Products):
         compute_data_type: DataTypeLike | None = None,
         name: str = "",
     ) -> Tensor:
-        """The gradient of the experts' matrices [E, K, N], from those of the result [1, T, N] and the tokens [1, T, K], both of a float type.
+        """The gradient of the experts' matrices [E, K, N], from the gradient of the result [1, T, N] and the tokens [1, T, K], of float types.
 
         ``first_token_offset`` [E, 1, 1] has the first token of each group, as int32.
         """

@@ -1,4 +1,4 @@
-"""Functions of PyTorch's tensors that cuDNN has beside graphs."""
+"""cuDNN's functions on PyTorch tensors besides graphs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["causal_conv1d"]
 
 
 def causal_conv1d(x: Any, weight: Any, bias: Any, activation: str = "silu") -> Any:
-    """Each channel of x [N, C, L] convolved with its own filter, weight [C, K], over the elements up to its own, plus bias [C], and then
-    x · sigmoid(x) ("silu") or nothing more ("identity"). It has gradients, and `torch.compile` leaves it as it is."""
+    """Convolves each channel of x [N, C, L] with its own filter, weight [C, K], over preceding elements and its own, adds bias [C] and
+    applies x · sigmoid(x) ("silu") or nothing ("identity"). It has gradients; `torch.compile` leaves it as it is."""
     if activation not in ("silu", "identity"):
         raise GraphError("causal_conv1d", "activation", f"is {activation!r}, expected 'silu' or 'identity'")
     shapes = tuple(x.shape), tuple(weight.shape), tuple(bias.shape)
@@ -30,7 +30,7 @@ def _convolved(graph: Graph, x: Any, weight: Any, bias: Any) -> Any:
 
 
 def _images(x: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
-    """The operands as those of a convolution of images of one row."""
+    """The operands of the equivalent convolution of one-row images."""
     channels, taps = weight.shape
     return (
         x.detach().contiguous().unsqueeze(2),
@@ -41,7 +41,7 @@ def _images(x: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
 
 @functools.lru_cache(None)
 def _call() -> Any:
-    """The function with its gradients; PyTorch is there by now."""
+    """The function with its gradients, made once PyTorch is loaded."""
     torch = importlib.import_module("torch")
 
     class CausalConv1d(torch.autograd.Function):  # type: ignore[misc,name-defined]

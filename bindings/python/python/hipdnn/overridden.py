@@ -1,4 +1,4 @@
-"""Copies of graphs with other shapes, for one execution: the graph itself stays as it is, whatever its threads execute meanwhile."""
+"""Copies of graphs with other shapes for one execution, so that other threads can go on using the graph itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Made = TypeVar("Made")
 
 
 def with_shapes(graph: Made, shapes: Shapes) -> Made:
-    """A graph like this one whose tensors have other dimensions and strides, by uid. Those between nodes that have the shape of one of them follow it."""
+    """A copy of a graph with other dimensions and strides, by uid. Virtual tensors with the same shape as one of these follow it."""
     old: Any = graph
     new: Any = object.__new__(type(old))
     vars(new).update(vars(old))

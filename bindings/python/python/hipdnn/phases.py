@@ -1,4 +1,4 @@
-"""What ``build`` does, step by step, as programs for cuDNN do it."""
+"""The steps of ``build``, one by one, as in cuDNN."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .errors import Error, GraphError, UnsupportedError
 from .execution import Execution
 from .types import behavior_note, build_plan_policy, heur_mode, numerical_note
 
-#: What engines of a name do.
+#: Notes by the start of an engine's name.
 _NOTES = {
     "NVRTC_": behavior_note.RUNTIME_COMPILATION,
     "HIPRTC_": behavior_note.RUNTIME_COMPILATION,
@@ -18,15 +18,15 @@ _NOTES = {
 
 
 def notes_of(engine: str) -> list[behavior_note]:
-    """What an engine does, by its name."""
+    """The notes of an engine, by its name."""
     return [note for start, note in _NOTES.items() if engine.startswith(start)]
 
 
 class Phases(Execution):
     """The steps between a graph and its plan: ``validate``, ``build_operation_graph``, ``create_execution_plans``, ``check_support``,
-    ``build_plans``. A change of the graph begins them anew."""
+    ``build_plans``. Changing the graph restarts them."""
 
-    #: The ids of the engines that a plan may be made with, best first; none before they were asked for.
+    #: The ids of the candidate engines, best first; None until asked for.
     _candidates: list[int] | None = None
 
     def _change(self) -> None:
@@ -34,13 +34,13 @@ class Phases(Execution):
         super()._change()
 
     def build_operation_graph(self) -> None:
-        """Hands the graph to the library, which checks it."""
+        """Passes the graph to the library, which checks it."""
         text = self.to_json()
         if self._has_work():
             self._native_graph(text)
 
     def create_execution_plans(self, heur_modes: Sequence[heur_mode] = (heur_mode.A,)) -> None:
-        """Asks which engines can run the graph; raises NoEngineError with the reason of each where none can."""
+        """Asks which engines can run the graph; raises NoEngineError with the reason of each if none can."""
         if not heur_modes or any(not isinstance(mode, heur_mode) for mode in heur_modes):
             raise GraphError(
                 "create_execution_plans", "heur_modes", f"is {heur_modes!r}, expected members of heur_mode"
@@ -48,12 +48,12 @@ class Phases(Execution):
         self._candidates = self._offered(self._native_graph(self.to_json()), self._device)
 
     def check_support(self) -> None:
-        """Raises an error where no candidate is left."""
+        """Raises an error if no candidate is left."""
         if not self._created():
             raise GraphError("check_support", "engines", "all candidates were deselected")
 
     def build_plans(self, policy: build_plan_policy = build_plan_policy.HEURISTICS_CHOICE) -> None:
-        """Makes the plan of the first candidate that can be planned, or of each; executions take the first one."""
+        """Plans the first candidate that can be planned, or all of them; executions use the first plan."""
         first, error = None, None
         for index in range(len(self._created())):
             try:
@@ -69,12 +69,12 @@ class Phases(Execution):
         self.build_plan_at_index(first)
 
     def build_plan_at_index(self, index: int) -> None:
-        """Makes the plan of a candidate, which executions take."""
+        """Plans a candidate; executions use this plan."""
         choice = self._engine_at(index), ()
         vars(self).update(_plan=self._make_plan(choice=choice), _choice=choice)
 
     def get_execution_plan_count(self) -> int:
-        """How many candidates there are."""
+        """The number of candidates."""
         return len(self._created())
 
     def get_plan_name_at_index(self, index: int) -> str:
@@ -82,7 +82,7 @@ class Phases(Execution):
         return self._engine_name(self._engine_at(index))
 
     def get_workspace_size_plan_at_index(self, index: int) -> int:
-        """The bytes that executions by a candidate need besides the tensors."""
+        """The workspace size in bytes of a candidate's plan."""
         return self._make_plan(choice=(self._engine_at(index), ())).workspace_size
 
     def execute_plan_at_index(
@@ -95,7 +95,7 @@ class Phases(Execution):
         override_shapes: Sequence[Sequence[int]] | None = None,
         override_strides: Sequence[Sequence[int]] | None = None,
     ) -> None:
-        """Computes the graph by a candidate's plan, as ``execute`` does by the chosen one."""
+        """Computes the graph with a candidate's plan, as ``execute`` does with the chosen one."""
         if override_uids or self._has_views:
             self.build_plan_at_index(index)
             self.execute(tensors, workspace, handle, override_uids, override_shapes, override_strides)
@@ -103,49 +103,49 @@ class Phases(Execution):
         self._execute_by((self._engine_at(index), ()), tensors, handle)
 
     def deselect_engines(self, names: Sequence[str]) -> None:
-        """Takes engines out of the candidates, by name."""
+        """Removes candidates by engine name."""
         self._candidates = [id for id in self._created() if self._engine_name(id) not in names]
 
     def deselect_workspace_greater_than(self, size: int) -> None:
-        """Takes candidates out whose plan needs more bytes besides the tensors."""
+        """Removes candidates whose plan needs a larger workspace in bytes."""
         needed = [self.get_workspace_size_plan_at_index(index) for index in range(len(self._created()))]
         self._candidates = [id for id, bytes in zip(self._created(), needed) if bytes <= size]
 
     def create_execution_plan(self, engine_id: int, knobs: Mapping[str, Any] | None = None) -> None:
-        """Makes the plan of one engine, with the knobs that it names itself, which executions take."""
+        """Plans one engine with knobs by name; executions use this plan."""
         self.build(engine=engine_id, knobs=knobs)
         self._candidates = [self._engine_id(engine_id)]
 
     def get_engine_count(self) -> int:
-        """How many engines can run the graph."""
+        """The number of engines that can run the graph."""
         return len(self._offered(self._native_graph(self.to_json()), self._device))
 
     def get_knobs_for_engine(self, engine: int) -> dict[str, dict[str, str]]:
-        """What can be tuned at an engine, as ``knobs`` answers it: engines here name their knobs themselves."""
+        """The tunable knobs of an engine, as returned by ``knobs``: engines name their own knobs."""
         return self.knobs(engine)
 
     def get_behavior_notes(self) -> list[behavior_note]:
-        """What the engine of the plan does."""
+        """The notes of the plan's engine."""
         return notes_of(self.engine)
 
     def get_behavior_notes_for_plan_at_index(self, index: int) -> list[behavior_note]:
-        """What the engine of a candidate does."""
+        """The notes of a candidate's engine."""
         return notes_of(self._engine_name(self._engine_at(index)))
 
     def select_behavior_notes(self, notes: Sequence[behavior_note]) -> None:
-        """Leaves the candidates whose engines have all of these notes."""
+        """Keeps only candidates whose engines have all of these notes."""
         self._candidates = [id for id in self._created() if set(notes) <= set(notes_of(self._engine_name(id)))]
 
     def deselect_behavior_notes(self, notes: Sequence[behavior_note]) -> None:
-        """Takes candidates out whose engines have one of these notes."""
+        """Removes candidates whose engines have one of these notes."""
         self._candidates = [id for id in self._created() if not set(notes) & set(notes_of(self._engine_name(id)))]
 
     def select_numeric_notes(self, notes: Sequence[numerical_note]) -> None:
-        """Raises cudnnGraphNotSupportedError for any note: engines do not say how they compute."""
+        """Raises cudnnGraphNotSupportedError for any note: engines do not tell how they compute."""
         self._refuse("select_numeric_notes", notes)
 
     def deselect_numeric_notes(self, notes: Sequence[numerical_note]) -> None:
-        """Raises cudnnGraphNotSupportedError for any note: engines do not say how they compute."""
+        """Raises cudnnGraphNotSupportedError for any note: engines do not tell how they compute."""
         self._refuse("deselect_numeric_notes", notes)
 
     def _refuse(self, method: str, notes: Sequence[numerical_note]) -> None:
@@ -154,13 +154,13 @@ class Phases(Execution):
             raise UnsupportedError(method, "notes", words)
 
     def populate_cuda_graph(self, handle: Any, tensors: Mapping[Any, Any], workspace: Any, cuda_graph: Any) -> None:
-        """Raises cudnnGraphNotSupportedError: capture a stream into a CUDA graph, in which executions work."""
+        """Raises cudnnGraphNotSupportedError: capture a stream into a CUDA graph instead, which supports executions."""
         raise UnsupportedError(
             "populate_cuda_graph", "cuda_graph", "expected a stream that is captured, in which execute works"
         )
 
     def update_cuda_graph(self, handle: Any, tensors: Mapping[Any, Any], workspace: Any, cuda_graph: Any) -> None:
-        """Raises cudnnGraphNotSupportedError: capture a stream into a CUDA graph, in which executions work."""
+        """Raises cudnnGraphNotSupportedError: capture a stream into a CUDA graph instead, which supports executions."""
         raise UnsupportedError(
             "update_cuda_graph", "cuda_graph", "expected a stream that is captured, in which execute works"
         )

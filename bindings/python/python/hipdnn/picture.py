@@ -1,4 +1,4 @@
-"""A graph as a picture."""
+"""A graph as an SVG picture."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .node import Node
 from .tensor import Tensor
 from .types import data_type
 
-#: Pixels of a box, and between boxes.
+#: Height of a box, gap between boxes and width of a letter, in pixels.
 HEIGHT, GAP, LETTER = 44, 26, 7.3
 
 
 class Box(NamedTuple):
-    """A tensor that is handed in, or a node with what it writes."""
+    """An input tensor, or a node with its outputs."""
 
     lines: tuple[str, str]
     is_node: bool
@@ -47,12 +47,12 @@ def _boxes(nodes: Sequence[Node]) -> list[Box]:
 
 
 def svg(nodes: Sequence[Node]) -> str:
-    """Operations from above to below, each with the shape of its first result; what is handed in is grey."""
+    """Operations from top to bottom, each with the shape of its first result; inputs are grey."""
     boxes = _boxes(nodes)
     rows: list[int] = []
     for box in boxes:
         rows.append(max((rows[at] + 1 for at in box.before), default=0))
-    # What is handed in stands above the first that reads it.
+    # Inputs are placed above their first reader.
     for at, box in enumerate(boxes):
         readers = [rows[reader] for reader, other in enumerate(boxes) if at in other.before]
         if not box.is_node and readers:

@@ -1,4 +1,4 @@
-"""From a graph to its plan: which engines can run it, and the one that does."""
+"""From a graph to its plan: which engines can run it, and which one does."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .plans import plans as _plans
 
 __all__ = ["Choice", "Planning", "Verdict"]
 
-#: An engine by its id, or None where the library chooses, and its knobs.
+#: An engine id, or None if the library chooses, and its knobs.
 Choice = tuple[Union[int, None], tuple[tuple[str, Any], ...]]
 
 
 def _knobs(knobs: Mapping[str, Any] | None) -> tuple[tuple[str, int | float | str], ...]:
-    """Knobs as they are handed over: in order, whole numbers, numbers or texts."""
+    """Knobs as the library takes them: sorted by name, with integers, floats or strings."""
     found: dict[str, int | float | str] = {}
     for id, value in dict(knobs or {}).items():
         if not isinstance(id, str):
@@ -40,7 +40,7 @@ def _knobs(knobs: Mapping[str, Any] | None) -> tuple[tuple[str, int | float | st
 
 
 def _warn(words: str) -> None:
-    """Warns of an engine, at the line of the program that called this package."""
+    """Warns about an engine, at the program's line that called this package."""
     frame, level, package = sys._getframe(1), 2, __name__.partition(".")[0]
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
         frame, level = frame.f_back, level + 1
@@ -48,11 +48,11 @@ def _warn(words: str) -> None:
 
 
 class Planning(Definition):
-    """A graph that engines can be asked about and that has a plan once it is built."""
+    """A graph that engines can be asked about, with a plan once it is built."""
 
     _choice: Choice = (None, ())
     _plan: _native.Plan | None = None
-    #: The ids of engines that took the graph and failed when it was executed.
+    #: The ids of engines that accepted the graph and failed to execute it.
     _failed: tuple[int, ...] = ()
 
     def _change(self) -> None:
@@ -70,7 +70,7 @@ class Planning(Definition):
     def explain(self) -> list[Verdict]:
         """Every engine: its rank and what its plan would do, or the reason why it cannot run the graph.
 
-        Those that apply come first, best first. A plan is made for each of them. Empty where the results have no elements.
+        Supported engines come first, best first. Makes a plan for each of them. Empty if the results have no elements.
         """
         text = self.to_json()
         if not self._has_work():
@@ -85,19 +85,19 @@ class Planning(Definition):
         return [Verdict(*verdict) for verdict in (native or self._native_graph(text)).explain(not is_log_wanted())]
 
     def engines(self) -> list[str]:
-        """The names of the engines that can run the graph, best first; on a GPU those that compute there."""
+        """The names of the engines that can run the graph, best first; for a GPU, those that compute there."""
         on = computes_on(self._device)
         return [of.engine for of in self._verdicts() if of.rank is not None and (self._device == HOST or of.id in on)]
 
     def knobs(self, engine: str | int) -> dict[str, dict[str, str]]:
-        """What can be tuned at an engine: description, default and choices of each knob."""
+        """The tunable knobs of an engine: description, default and choices of each."""
         knobs = self._native_graph(self.to_json()).knobs(self._engine_id(engine))
         return {
             id: {"description": text, "default": default, "choices": choices} for id, text, default, choices in knobs
         }
 
     def _engine_id(self, engine: str | int) -> int:
-        """The id of an engine that is loaded, by its name or by the id itself."""
+        """The id of a loaded engine, given by name or id."""
         ids = {name: id for name, id, *_ in library().engines()}
         found = ids.get(engine) if isinstance(engine, str) else engine
         if not isinstance(found, int) or found not in ids.values():
@@ -113,19 +113,19 @@ class Planning(Definition):
         knobs: Mapping[str, Any] | None = None,
         device: DeviceLike | None = None,
     ) -> Any:
-        """Plans the graph with the engine that the library offers first, or with the one named, its knobs set.
+        """Plans the graph with the library's first choice of engine, or with the engine and knobs given.
 
-        The plan is for arrays on ``device`` ("cpu", "cuda:0", "rocm:0"), by default that of the array which the first tensor was
-        made like, else the host. Executions with arrays on another plan the graph for that. Raises NoEngineError with the reason
-        of each engine where none applies. Where the library chooses and its first engine fails, the next one is taken, with an
-        EngineWarning. ``heur_modes`` is there for porting.
+        The plan is for arrays on ``device`` ("cpu", "cuda:0", "rocm:0"), by default the device of the array that the first tensor
+        was made from, else the host. Executing with arrays on another device replans the graph. Raises NoEngineError with the reason
+        of each engine if none can run it. If the library's first choice fails, the next engine is used, with an
+        EngineWarning. ``heur_modes`` exists for porting.
         """
         choice: Choice = (None if engine is None else self._engine_id(engine), _knobs(knobs))
         on = self._device if device is None else to_device(device)
         if device is None and choice[0] is not None and choice[0] not in computes_on(on):
             on = engine_device(choice[0])
         plan = self._make_plan(device=on, choice=choice)
-        # All in one step: an interrupt before it leaves the graph as it was.
+        # Set in one step: an interrupt before it leaves the graph unchanged.
         vars(self).update(_choice=choice, _device=on, _plan=plan)
         return self
 
@@ -136,7 +136,7 @@ class Planning(Definition):
         choice: Choice | None = None,
         without: tuple[int, ...] | None = None,
     ) -> _native.Plan:
-        """The plan of a choice, by default the graph's own, of none of the engines that failed."""
+        """The plan for a choice, by default the graph's own, skipping engines that failed."""
         device, choice = device or self._device, choice or self._choice
         without = self._failed if without is None else without
         text = self.to_json(aligned=aligned)
@@ -146,14 +146,14 @@ class Planning(Definition):
     def _plan_of(
         self, text: str, aligned: bool, device: Device, choice: Choice, without: tuple[int, ...]
     ) -> _native.Plan:
-        """A new plan of the graph in this text."""
+        """A new plan for the graph with this JSON."""
         specs = self._specs(aligned)
         if not self._has_work():
             return library().nothing(specs, device)
         graph = self._native_graph(text, device)
         engine, knobs = choice
         if engine is not None and engine not in computes_on(device) and self._is_candidate(engine):
-            # It was the first of those for another device.
+            # It was the library's first choice for another device.
             engine = None
         if engine is not None and engine not in computes_on(device):
             words = f"is {self._engine_name(engine)}, which does not compute on {device_name(device)}"
@@ -180,16 +180,16 @@ class Planning(Definition):
         raise self._no_engine_of(reasons)
 
     def _is_candidate(self, engine: int) -> bool:
-        """Whether the library offered an engine, and the program did not name it."""
+        """Whether the library offered an engine and the program did not choose it."""
         return False
 
     def _settled(self, graph: _native.OperationGraph, engine: int) -> list[tuple[str, Any]]:
-        """The knobs that the graph's own arguments set: deterministic kernels, where an engine has others."""
+        """The knobs set by the graph's own arguments: deterministic kernels, if an engine also has others."""
         ids = [id for id, *_ in graph.knobs(engine)] if self._is_deterministic else []
         return [(id, 1) for id in ids if id.rpartition(".")[2] == "deterministic"]
 
     def _expect_knobs(self, graph: _native.OperationGraph, engine: int, knobs: tuple[tuple[str, Any], ...]) -> None:
-        """Raises an error where an engine has no such knob."""
+        """Raises an error if an engine lacks one of the knobs."""
         known = [id for id, *_ in graph.knobs(engine)] if knobs else []
         for id, _ in knobs:
             if id not in known:
@@ -198,7 +198,7 @@ class Planning(Definition):
                 raise GraphError("build", "knobs", words)
 
     def _tell(self, engine: int, error: Exception, next: int) -> None:
-        """Warns that an engine failed and another one takes its place."""
+        """Warns that an engine failed and another one replaces it."""
         name, instead = self._engine_name(engine), self._engine_name(next)
         _warn(f"{self._label}: {name} failed, {instead} takes its place: {error}")
 
@@ -227,12 +227,12 @@ class Planning(Definition):
 
     @property
     def plan(self) -> _native.Plan:
-        """The plan; the graph is built first where it is not yet."""
+        """The plan; builds the graph first if necessary."""
         return self._plan or self.build()._plan
 
     @property
     def engine(self) -> str:
-        """The name of the engine that runs it; empty where the results have no elements."""
+        """The name of the engine that runs it; empty if the results have no elements."""
         id = self.plan.engine_id
         return self._engine_name(id) if id else ""
 
@@ -241,5 +241,5 @@ class Planning(Definition):
         return next((name for name, of, *_ in library().engines() if of == id), hex(id))
 
     def get_workspace_size(self) -> int:
-        """The bytes that an execution needs besides the tensors. The plan brings them itself."""
+        """The workspace size in bytes of an execution. The plan owns its workspace."""
         return self.plan.workspace_size

@@ -1,4 +1,4 @@
-"""What is known of graphs: what engines say of them, and the plans that were made."""
+"""Caches of the engines' answers about graphs, and of plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Plans", "Verdict", "plans", "steps_of"]
 
 
 class Verdict(NamedTuple):
-    """What the library says of an engine and a graph."""
+    """The library's answer about an engine and a graph."""
 
     engine: str
     id: int
@@ -21,11 +21,11 @@ class Verdict(NamedTuple):
     rank: int | None
     reason: str | None
     steps: list[dict[str, Any]] | None = None
-    """What a plan with default settings does: nodes, algorithm and more of each step, where the engine's plugin tells."""
+    """The steps of a plan with default settings: nodes, algorithm and more of each, if the engine's plugin describes them."""
 
 
 def steps_of(native: _native.OperationGraph, verdict: Verdict) -> list[dict[str, Any]] | None:
-    """The steps of an engine's plan; none where no plan can be made or nothing is told of it."""
+    """The steps of an engine's plan; None if it cannot be made or the plugin does not describe it."""
     if verdict.rank is None:
         return None
     try:
@@ -35,10 +35,10 @@ def steps_of(native: _native.OperationGraph, verdict: Verdict) -> list[dict[str,
 
 
 class Plans:
-    """Graphs and plans by what they compute, so that no graph is planned twice.
+    """A cache of graphs and plans, keyed by what they compute, so that no graph is planned twice.
 
-    There is no lock: threads and the handlers of signals come between operations of the dictionary, each of which is whole, and what two
-    threads make at a time is equal.
+    It needs no lock: each dictionary operation is atomic for threads and signal handlers, and two threads that make the same
+    entry make equal ones.
     """
 
     def __init__(self, most: int = 512) -> None:
@@ -51,13 +51,13 @@ class Plans:
             made = make()
             self.put(key, made)
         else:
-            # Another thread may have taken it out by now.
+            # Another thread may have evicted it by now.
             with contextlib.suppress(KeyError):
                 self.made.move_to_end(key)
         return made
 
     def put(self, key: Any, made: Any) -> None:
-        """Keeps what was made, in the place of what was there."""
+        """Stores an entry, replacing an older one."""
         self.made[key] = made
         with contextlib.suppress(KeyError):
             while len(self.made) > self.most:

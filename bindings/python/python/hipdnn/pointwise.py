@@ -1,4 +1,4 @@
-"""Operations on each element. Operands are tensors of one rank whose dimensions are equal or 1, or numbers."""
+"""Pointwise operations. Operands are tensors of one rank whose dimensions are equal or 1, or numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Compute = Union[DataTypeLike, None]
 
 
 class Pointwise(Operations):
-    """Operations on each element."""
+    """Pointwise operations."""
 
     def _pointwise(
         self, kind: str, mode: str, operands: dict[str, Any], compute: Compute, name: str, **numbers: Any
@@ -29,11 +29,11 @@ class Pointwise(Operations):
         if dim is None:
             last = list(tensors)[-1]
             raise GraphError(node, last, f"the shapes {[list(shape) for shape in shapes]} cannot be broadcast")
-        # Laid out as the operand that has the result's shape; gradients as what they are of.
+        # Laid out like the operand with the result's shape; gradients like their input.
         like = next((t for t in reversed(list(tensors.values())) if t.dim == dim and t.value is None), None)
         y = self._output(node, "OUT_0", dim, like)
         if mode.startswith("cmp_") and compute is not None and to_data_type(compute) is data_type.BOOLEAN:
-            # cuDNN's type of a comparison is its result's: here it is the one that is compared in.
+            # cuDNN's compute type of a comparison is its result's: here it is the type that is compared in.
             compute = None
         slots = dict(zip(("in_0", "in_1", "in_2"), tensors.values()))
         inputs = {slot: slots.get(slot) for slot in ("in_0", "in_1", "in_2")}
@@ -50,7 +50,7 @@ class Pointwise(Operations):
         return self._pointwise("identity", "identity", {"input": input}, compute_data_type, name)
 
     def abs(self, input: Tensor, compute_data_type: Compute = None, name: str = "") -> Tensor:
-        """The magnitude of each element."""
+        """The absolute value of each element."""
         return self._pointwise("abs", "abs", {"input": input}, compute_data_type, name)
 
     def ceil(self, input: Tensor, compute_data_type: Compute = None, name: str = "") -> Tensor:
@@ -62,7 +62,7 @@ class Pointwise(Operations):
         return self._pointwise("floor", "floor", {"input": input}, compute_data_type, name)
 
     def exp(self, input: Tensor, compute_data_type: Compute = None, name: str = "") -> Tensor:
-        """e to each element."""
+        """The exponential of each element."""
         return self._pointwise("exp", "exp", {"input": input}, compute_data_type, name)
 
     def log(self, input: Tensor, compute_data_type: Compute = None, name: str = "") -> Tensor:
@@ -70,7 +70,7 @@ class Pointwise(Operations):
         return self._pointwise("log", "log", {"input": input}, compute_data_type, name)
 
     def neg(self, input: Tensor, compute_data_type: Compute = None, name: str = "") -> Tensor:
-        """Each element with the other sign."""
+        """Each element negated."""
         return self._pointwise("neg", "neg", {"input": input}, compute_data_type, name)
 
     def reciprocal(self, input: Tensor, compute_data_type: Compute = None, name: str = "") -> Tensor:
@@ -114,7 +114,7 @@ class Pointwise(Operations):
         return self._pointwise("gelu", "gelu_fwd", {"input": input}, compute_data_type, name)
 
     def gelu_approx_tanh(self, input: Tensor, compute_data_type: Compute = None, name: str = "") -> Tensor:
-        """GELU by its approximation with tanh."""
+        """GELU, approximated with tanh."""
         return self._pointwise("gelu_approx_tanh", "gelu_approx_tanh_fwd", {"input": input}, compute_data_type, name)
 
     def add(self, a: Operand, b: Operand, compute_data_type: Compute = None, name: str = "") -> Tensor:
@@ -146,11 +146,11 @@ class Pointwise(Operations):
         return self._pointwise("add_square", "add_square", {"a": a, "b": b}, compute_data_type, name)
 
     def max(self, input0: Operand, input1: Operand, compute_data_type: Compute = None, name: str = "") -> Tensor:
-        """The larger of two elements."""
+        """The larger of each two elements."""
         return self._pointwise("max", "max_op", {"input0": input0, "input1": input1}, compute_data_type, name)
 
     def min(self, input0: Operand, input1: Operand, compute_data_type: Compute = None, name: str = "") -> Tensor:
-        """The smaller of two elements."""
+        """The smaller of each two elements."""
         return self._pointwise("min", "min_op", {"input0": input0, "input1": input1}, compute_data_type, name)
 
     def cmp_eq(self, input: Operand, comparison: Operand, compute_data_type: Compute = None, name: str = "") -> Tensor:
@@ -180,11 +180,11 @@ class Pointwise(Operations):
         return self._pointwise("cmp_le", "cmp_le", {"input": input, "comparison": comparison}, compute_data_type, name)
 
     def logical_and(self, a: Operand, b: Operand, compute_data_type: Compute = None, name: str = "") -> Tensor:
-        """1 where both are not zero, else 0."""
+        """1 where both are nonzero, else 0."""
         return self._pointwise("logical_and", "logical_and", {"a": a, "b": b}, compute_data_type, name)
 
     def logical_or(self, a: Operand, b: Operand, compute_data_type: Compute = None, name: str = "") -> Tensor:
-        """1 where one is not zero, else 0."""
+        """1 where either is nonzero, else 0."""
         return self._pointwise("logical_or", "logical_or", {"a": a, "b": b}, compute_data_type, name)
 
     def sigmoid_backward(
@@ -357,7 +357,7 @@ class Pointwise(Operations):
     def binary_select(
         self, input0: Operand, input1: Operand, mask: Tensor, compute_data_type: Compute = None, name: str = ""
     ) -> Tensor:
-        """input0 where the mask is not zero, else input1."""
+        """input0 where the mask is nonzero, else input1."""
         operands = {"input0": input0, "input1": input1, "mask": mask}
         return self._pointwise("binary_select", "binary_select", operands, compute_data_type, name)
 

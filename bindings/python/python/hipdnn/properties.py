@@ -1,4 +1,4 @@
-"""What programs for cuDNN call the properties of a device: which one plans are made for."""
+"""Device properties, as in cuDNN: the device that plans are made for."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from . import _native
 from .errors import GraphError, UnsupportedError
 
-#: What properties of the processor are named.
+#: The architecture name of the processor.
 _PROCESSOR = "cpu"
 
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """A device by its architecture, ``"sm_90"``, ``"gfx942"`` or ``"cpu"``, compute units and bytes of memory (0 of a processor)."""
+    """A device by its architecture, ``"sm_90"``, ``"gfx942"`` or ``"cpu"``, compute units and bytes of memory (0 for a processor)."""
 
     architecture: str
     compute_units: int = 0
@@ -25,22 +25,21 @@ class DeviceProperties:
         return json.dumps(asdict(self), sort_keys=True)
 
     def check_is_here(self, name: str, argument: str) -> None:
-        """Raises cudnnGraphNotSupportedError for a device that no GPU here is like: plans are made on the device that executes them."""
+        """Raises cudnnGraphNotSupportedError if no GPU here matches: plans are made on the device that executes them."""
         if self.architecture != _PROCESSOR and self.architecture not in {device.architecture for device in _devices()}:
             words = f"describes {self.architecture}, which is not here: Graph.compile(devices=[{self.architecture!r}]) makes plans for it"
             raise UnsupportedError(name, argument, words)
 
 
 def _devices() -> list[DeviceProperties]:
-    # The names of NVIDIA's devices follow the architecture.
+    # NVIDIA device names follow the architecture.
     return [DeviceProperties(name.split()[0], units, size) for _, name, units, size in _native.hardware()[1]]
 
 
 def create_device_properties(device: int | str) -> DeviceProperties:
-    """The properties of a device by its number, or those that ``serialize`` wrote. Without a GPU, device 0 is the processor.
+    """The properties of a device, by its number or from the text of ``serialize``. Without a GPU, device 0 is the processor.
 
-    ``pygraph(device_property=...)`` takes them where the device is here, or one like it. Raises GraphError for a number or a text
-    that is none of these.
+    ``pygraph(device_property=...)`` takes them if a matching device is present. Raises GraphError for any other number or text.
     """
     if isinstance(device, int):
         found = _devices() or [DeviceProperties(_PROCESSOR)]
@@ -48,7 +47,7 @@ def create_device_properties(device: int | str) -> DeviceProperties:
             raise GraphError(
                 "create_device_properties",
                 "device",
-                f"is {device}, expected a number below {len(found)}: there are so many",
+                f"is {device}, expected a number below {len(found)}, the number of devices",
             )
         return found[device]
     try:

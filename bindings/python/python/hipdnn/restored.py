@@ -1,4 +1,4 @@
-"""Graphs that are read from bytes, with the plan that was saved beside them."""
+"""Graphs read from bytes, with the plan that was saved with them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .tensor import Tensor
 
 
 class Restored(Phases):
-    """A graph that may be read from bytes; then it is executed and called as any, and cannot be changed."""
+    """A graph that may be read from bytes; it is then executed and called like any other, but cannot be changed."""
 
     _saved: bytes | None = None
     _text: str = ""
     _specs_saved: Sequence[dict[str, Any]] = ()
 
     def deserialize(self, handle_: Any = None, pyobj: Any = None) -> None:
-        """Reads a graph with its plan from the bytes of ``serialize`` into this one, which has to be empty.
+        """Reads a graph with its plan from the bytes of ``serialize`` into this graph, which must be empty.
 
-        The bytes are the last argument; a handle before them is there for porting.
+        The bytes are the last argument; a handle before them exists for porting.
         """
         saved = handle_ if pyobj is None else pyobj
         if isinstance(saved, str):
-            raise UnsupportedError("deserialize", "pyobj", "is a text, expected the bytes that serialize answered")
+            raise UnsupportedError("deserialize", "pyobj", "is a text, expected the bytes from serialize")
         if self._nodes:
             raise UnsupportedError(
                 "deserialize", "graph", f"has {len(self._nodes)} operations, expected an empty graph"
@@ -73,7 +73,7 @@ class Restored(Phases):
             spec["is_used"] = True
         self._specs_saved = specs
         plan = library().load(saved, specs, HOST)
-        # Its engine was chosen when it was saved: no other takes its place.
+        # The engine was chosen when it was saved: no other replaces it.
         vars(self).update(_saved=saved, _plan=plan, _choice=(plan.engine_id, ()))
         if plan.engine_id not in computes_on(HOST):
             self._device = engine_device(plan.engine_id)
@@ -91,7 +91,7 @@ class Restored(Phases):
         return json.dumps(json.loads(self._text), indent=indent)
 
     def validate(self) -> None:
-        """Raises GraphError for what makes no sense, naming node and argument. Engines are not asked. Saved graphs were validated before."""
+        """Raises GraphError for an invalid graph, naming node and argument. Does not ask engines. Saved graphs were validated before."""
         if self._saved is None:
             super().validate()
 
@@ -106,7 +106,7 @@ class Restored(Phases):
             return super()._make_plan(aligned, device, choice, without)
         device = device or self._device
         if not aligned:
-            raise ArrayError("an array begins where the saved plan does not expect it, at no multiple of its alignment")
+            raise ArrayError("an array is less aligned than the saved plan expects")
         plan = library().load(self._saved, self._specs_saved, device)
         if plan.engine_id not in computes_on(device):
             name = self._engine_name(plan.engine_id)

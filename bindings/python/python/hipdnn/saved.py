@@ -1,4 +1,4 @@
-"""Plans that were saved."""
+"""Saved plans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SavedGraph", "load"]
 
 
 class SavedGraph(Graph):
-    """A graph that was saved with its plan: it is executed and called as any, and cannot be changed."""
+    """A graph saved with its plan: it is executed and called like any other, but cannot be changed."""
 
     def __init__(self, saved: bytes) -> None:
         super().__init__()
@@ -35,10 +35,10 @@ class SavedGraph(Graph):
 
 
 def load(saved: bytes | str | os.PathLike[str], graph: str | None = None) -> SavedGraph:
-    """A graph with its plan, from the bytes of ``Graph.save`` or ``Graph.compile``, or the file that has them.
+    """A graph with its plan, from the bytes of ``Graph.save`` or ``Graph.compile``, or from a file with these bytes.
 
-    Of plans for several devices it is the one that fits; where none does, a new one, with an EngineWarning that says why. ``graph`` names
-    one of several graphs.
+    Of plans for several devices, takes the one that fits; if none does, makes a new one, with an EngineWarning that says why. ``graph``
+    names one of several graphs.
     """
     saved = saved if isinstance(saved, bytes) else Path(saved).read_bytes()
     if not _native.is_package(saved):

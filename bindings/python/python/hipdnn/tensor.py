@@ -12,16 +12,16 @@ from .types import DataTypeLike, data_type, tensor_reordering, to_data_type
 
 
 class Owner(Protocol):
-    """What a tensor asks of its graph."""
+    """What a tensor needs of its graph."""
 
     def _change(self) -> None: ...
     def _give_uid(self, tensor: Tensor, uid: int) -> None: ...
 
 
 class Tensor(TensorBase):
-    """A tensor of a graph: its shape, strides and type; memory comes with an execution.
+    """A tensor of a graph: its shape, strides and type; memory comes with each execution.
 
-    The setters answer the tensor itself, so that they can be chained, as in cuDNN:
+    The setters return the tensor itself, so that they can be chained, as in cuDNN:
     ``y.set_output(True).set_data_type(hipdnn.data_type.HALF)``.
     """
 
@@ -42,7 +42,7 @@ class Tensor(TensorBase):
         is_pass_by_value: bool = False,
         value: float | int | None = None,
     ) -> None:
-        #: The graph that it is of.
+        #: The graph that it belongs to.
         self.graph: Any = graph
         self.name = name
         self.dim = None if dim is None else integers(self._label(), "dim", dim)
@@ -51,16 +51,16 @@ class Tensor(TensorBase):
         self.is_virtual = is_virtual
         self.is_pass_by_value = is_pass_by_value
         self.value = value
-        #: Where each sequence begins, for a batch of sequences that lie one after the other.
+        #: Where each sequence begins, for a batch of ragged sequences.
         self.ragged_offset: Tensor | None = None
         self.ragged_offset_multiplier = 1
-        #: The tensor whose memory it is a part of, and the element that it begins with.
+        #: The tensor that it is a view of, and the element that it begins with.
         self.view_of: tuple[Tensor, int] | None = None
-        #: For a view of a tensor whose batches lie one after the other: where each begins.
+        #: For a view of a tensor with packed batches: where each batch begins.
         self.packed_by: Tensor | None = None
-        #: Whether the program said its strides.
+        #: Whether the program set its strides.
         self.has_strides = False
-        #: The node that writes it; none of what the caller gives.
+        #: The name of the node that writes it; None for inputs.
         self.producer: str | None = None
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class Tensor(TensorBase):
         return f"tensor {self.name!r}" if self.name else f"tensor {self.uid}"
 
     def set_output(self, is_output: bool = True) -> Tensor:
-        """Whether an execution hands it out; what a node writes is not unless it is said."""
+        """Whether an execution returns it; results of nodes are not returned by default."""
         return self.set_is_virtual(not is_output)
 
     def set_is_virtual(self, is_virtual: bool) -> Tensor:
@@ -82,24 +82,24 @@ class Tensor(TensorBase):
         return self
 
     def set_name(self, name: str) -> Tensor:
-        """A name for people."""
+        """A name for messages and pictures."""
         self.graph._change()
         self.name = name
         return self
 
     def set_dim(self, dim: Sequence[int]) -> Tensor:
-        """The number of elements along each dimension, outermost first. Strides follow, unless they are set after."""
+        """The number of elements along each dimension, outermost first. Packed strides follow, unless they are set later."""
         dims = integers(self._label(), "dim", dim)
         stride = self.stride
         if stride is not None:
             stride = strides_in_order(dims, stride) if len(stride) == len(dims) else None
         self.graph._change()
-        # Both in one step: an interrupt leaves a shape with its strides.
+        # Set in one step, so that an interrupt cannot separate a shape from its strides.
         vars(self).update(dim=dims, stride=stride)
         return self
 
     def set_stride(self, stride: Sequence[int]) -> Tensor:
-        """The distance in elements of neighbours along each dimension."""
+        """The stride in elements of each dimension."""
         strides = integers(self._label(), "stride", stride)
         self.graph._change()
         vars(self).update(stride=strides, has_strides=True)
@@ -112,20 +112,20 @@ class Tensor(TensorBase):
         return self
 
     def set_is_pass_by_value(self, is_pass_by_value: bool) -> Tensor:
-        """Whether it is a number that lies in host memory at an execution."""
+        """Whether it is a number in host memory, read at each execution."""
         self.graph._change()
         self.is_pass_by_value = bool(is_pass_by_value)
         return self
 
     def set_uid(self, uid: int) -> Tensor:
-        """The number that an execution may name it by, an integer that no other tensor was given."""
+        """A uid that executions may name it by, an integer unique in the graph."""
         self.graph._change()
         self.graph._give_uid(self, uid)
         return self
 
     def set_ragged_offset(self, offset: Tensor) -> Tensor:
         """Where each sequence of a batch begins: a tensor of int32 or int64, [B + 1, 1, 1, 1], for queries, keys, values, results and
-        statistics of attention. Offsets times ``ragged_offset_multiplier`` are elements; each sequence ends within shape and strides."""
+        statistics of attention. Offsets times ``ragged_offset_multiplier`` are elements; sequences end within shape and strides."""
         if not isinstance(offset, Tensor) or offset.graph is not self.graph:
             raise GraphError(self._label(), "ragged_offset", f"is {offset!r}, expected a tensor of this graph")
         self.graph._change()
@@ -133,13 +133,13 @@ class Tensor(TensorBase):
         return self
 
     def set_ragged_offset_multiplier(self, multiplier: int) -> Tensor:
-        """How many elements one step of the ragged offsets is."""
+        """The number of elements per unit of the ragged offsets."""
         self.graph._change()
         self.ragged_offset_multiplier = int(multiplier)
         return self
 
     def set_reordering_type(self, reordering_type: tensor_reordering) -> Tensor:
-        """How elements lie in blocks beside the strides; only ``tensor_reordering.NONE`` is known."""
+        """How elements are blocked besides the strides; only ``tensor_reordering.NONE`` is supported."""
         if reordering_type is not tensor_reordering.NONE:
             raise UnsupportedError(
                 self._label(), "reordering_type", f"is {reordering_type}, expected tensor_reordering.NONE"
@@ -147,23 +147,23 @@ class Tensor(TensorBase):
         return self
 
     def get_uid(self) -> int:
-        """The number that an execution may name it by."""
+        """The uid that executions may name it by."""
         return self.uid
 
     def get_name(self) -> str:
-        """The name for people; empty where none was given."""
+        """The name for messages and pictures; empty if none was given."""
         return self.name
 
     def get_dim(self) -> list[int]:
-        """The number of elements along each dimension, outermost first; empty where it is not known yet."""
+        """The number of elements along each dimension, outermost first; empty if not known yet."""
         return list(self.dim or ())
 
     def get_stride(self) -> list[int]:
-        """The distance in elements of neighbours along each dimension; empty where it is not known yet."""
+        """The stride in elements of each dimension; empty if not known yet."""
         return list(self.stride or ())
 
     def get_data_type(self) -> data_type:
-        """The type of an element; ``NOT_SET`` where the graph decides."""
+        """The type of an element; ``NOT_SET`` if the graph decides."""
         return self.data_type
 
     def get_is_virtual(self) -> bool:
@@ -171,9 +171,9 @@ class Tensor(TensorBase):
         return self.is_virtual
 
     def get_is_pass_by_value(self) -> bool:
-        """Whether it is a number that lies in host memory at an execution."""
+        """Whether it is a number in host memory, read at each execution."""
         return self.is_pass_by_value
 
     def get_ragged_offset(self) -> Tensor | None:
-        """The tensor that says where each sequence begins; None where sequences lie as the strides say."""
+        """The tensor with the beginning of each sequence; None if strides determine it."""
         return self.ragged_offset

@@ -1,4 +1,4 @@
-"""Searching for the fastest engine and its knobs."""
+"""Search for the fastest engine and its knobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Callable, NamedTuple
 
 
 class Progress(NamedTuple):
-    """How far a search is, of how much, and what it has found; a notebook shows it as a bar."""
+    """The progress of a search, and its best so far; a notebook shows it as a bar."""
 
     done: int
     total: int
@@ -25,7 +25,7 @@ class Progress(NamedTuple):
 
 
 def _shown() -> Callable[[Progress], None] | None:
-    """What shows how far it is: a cell of a notebook, a line of a terminal, or nothing."""
+    """A function that shows progress in a notebook cell or on a terminal line; None if there is neither."""
     ipython = sys.modules.get("IPython")
     if ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None:
         from IPython.display import display
@@ -59,7 +59,7 @@ class Trial(NamedTuple):
     knobs: dict[str, Any]
     """The knobs that are set; the others keep their defaults."""
     ms: float | None
-    """What an execution takes; None where it failed."""
+    """Milliseconds per execution; None if it failed."""
     runs: int
     at: float
     """When it was tried, in seconds."""
@@ -71,9 +71,9 @@ class Tuned(NamedTuple):
 
     trials: list[Trial]
     best: Trial | None
-    """The first of the ranking: the default choice, unless something is clearly faster."""
+    """The first in the ranking: the default choice, unless something is clearly faster."""
     gain: float
-    """How many times as fast the best is as the default choice."""
+    """The speedup of the best over the default choice."""
 
 
 def search(
@@ -86,7 +86,7 @@ def search(
     values: int,
     progress: bool,
 ) -> Tuned:
-    """Searches for the fastest of some engines, of names and ids, with its knobs. Those that fail are no choice."""
+    """Searches for the fastest of some engines, of names and ids, and its knobs. Engines that fail are not chosen."""
     show = _shown() if progress else None
     names = {id: name for name, id in engines}
     measured = ""
@@ -101,7 +101,7 @@ def search(
         started = time.perf_counter()
         for at in range(count):
             ready()
-            # A GPU has work in a queue, which is kept short.
+            # Keeps the GPU's queue short.
             if at % 50 == 49:
                 synchronize()
         synchronize()

@@ -1,4 +1,4 @@
-"""Names of types and modes, with cuDNN's spelling for those who come from there."""
+"""Types and modes, with cuDNN's names for porting."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class data_type(enum.Enum):
     INT4 = "int4"
     FP8_E4M3_FNUZ = "fp8_e4m3_fnuz"
     FP8_E5M2_FNUZ = "fp8_e5m2_fnuz"
-    #: What cuDNN computes products of 8 bits in; here it is single precision.
+    #: What cuDNN accumulates 8-bit products in; here it is single precision.
     FAST_FLOAT_FOR_FP8 = "float"
 
 
@@ -60,7 +60,7 @@ class convolution_mode(enum.Enum):
 
 
 class norm_forward_phase(enum.Enum):
-    """Whether a normalization keeps its statistics."""
+    """Whether a normalization returns its statistics."""
 
     NOT_SET = 0
     INFERENCE = 1
@@ -68,7 +68,7 @@ class norm_forward_phase(enum.Enum):
 
 
 class reduction_mode(enum.Enum):
-    """How many elements become one."""
+    """How a reduction combines elements."""
 
     ADD = "add"
     MUL = "mul"
@@ -82,7 +82,7 @@ class reduction_mode(enum.Enum):
 
 
 class resample_mode(enum.Enum):
-    """What a window of elements becomes."""
+    """How pooling combines the elements of a window."""
 
     MAXPOOL = "maxpool"
     AVGPOOL_EXCLUDE_PADDING = "avgpool_exclude_padding"
@@ -90,14 +90,14 @@ class resample_mode(enum.Enum):
 
 
 class padding_mode(enum.Enum):
-    """What lies around an image that is resampled."""
+    """The values around an image when it is resampled."""
 
     NEG_INF_PAD = "neg_inf_pad"
     ZERO_PAD = "zero_pad"
 
 
 class tensor_reordering(enum.Enum):
-    """How elements lie in blocks, beside the strides; tensors here have ``NONE``."""
+    """How elements are blocked besides the strides; tensors here are ``NONE``."""
 
     NONE = "NONE"
     INT8x32 = "INT8x32"
@@ -113,7 +113,7 @@ class diagonal_alignment(enum.Enum):
 
 
 class moe_grouped_matmul_mode(enum.Enum):
-    """How tokens come to their experts."""
+    """How tokens are assigned to their experts."""
 
     NONE = "none"
     GATHER = "gather"
@@ -121,7 +121,7 @@ class moe_grouped_matmul_mode(enum.Enum):
 
 
 class heur_mode(enum.Enum):
-    """Which engines are candidates: with any of them those that the library offers, best first."""
+    """Which engines are candidates: with every mode, those that the library offers, best first."""
 
     A = "A"
     B = "B"
@@ -130,7 +130,7 @@ class heur_mode(enum.Enum):
 
 
 class build_plan_policy(enum.Enum):
-    """Whether the first candidate that can be planned is, or all of them."""
+    """Whether to plan the first candidate that can be planned, or all of them."""
 
     HEURISTICS_CHOICE = "HEURISTICS_CHOICE"
     ALL = "ALL"
@@ -145,21 +145,21 @@ class attention_implementation(enum.Enum):
 
 
 class scalar_type(enum.Enum):
-    """Whether a number is given with an execution or with the graph."""
+    """Whether a number is given with each execution or with the graph."""
 
     RUNTIME_PARAM = "RUNTIME_PARAM"
     COMPILE_TIME_CONST = "COMPILE_TIME_CONST"
 
 
 class reshape_mode(enum.Enum):
-    """Whether a new shape is one of the same memory, or of the same elements in order."""
+    """Whether a reshape keeps the memory, or only the order of the elements."""
 
     VIEW_ONLY = "VIEW_ONLY"
     LOGICAL = "LOGICAL"
 
 
 class behavior_note(enum.Enum):
-    """What an engine does or needs."""
+    """A property of an engine."""
 
     RUNTIME_COMPILATION = "RUNTIME_COMPILATION"
     REQUIRES_FILTER_INT8x32_REORDER = "REQUIRES_FILTER_INT8x32_REORDER"
@@ -204,7 +204,7 @@ _OTHER_NAMES = {
 
 
 def to_data_type(of: DataTypeLike | None) -> data_type:
-    """The data type that something stands for: a member, a name, or a type of NumPy, PyTorch or JAX."""
+    """The data type of a member, a name, or a type of NumPy, PyTorch or JAX."""
     if of is None:
         return data_type.NOT_SET
     if isinstance(of, data_type):
@@ -215,4 +215,4 @@ def to_data_type(of: DataTypeLike | None) -> data_type:
         return data_type(_OTHER_NAMES.get(name, name))
     except ValueError:
         known = ", ".join(member.name for member in data_type)
-        raise ValueError(f"{of!r} is no data type, expected one of {known}, or a type of NumPy or PyTorch") from None
+        raise ValueError(f"{of!r} is not a data type, expected one of {known}, or a type of NumPy or PyTorch") from None

@@ -1,4 +1,4 @@
-"""Other shapes of a caller's memory: cuDNN's reshape, transpose, slice and concatenation of tensors that are given."""
+"""Views of a caller's memory: cuDNN's reshape, transpose, slice and concatenation of input tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BETWEEN = "is written by a node, expected a tensor that is given: other shapes 
 
 
 class Views(Operations):
-    """Tensors that have the memory of others. Executions are given arrays for the others alone."""
+    """Tensors that are views of others. Executions take arrays only for the others."""
 
     _has_views: bool
 
@@ -38,7 +38,7 @@ class Views(Operations):
         return view
 
     def _unpacked(self, node: str, table: Tensor) -> Tensor:
-        """A table of pages whose batches lie one after the other, as engines take it: the same number of pages for each of the batch."""
+        """A page table with packed batches as engines take it: with the same number of pages for each batch entry."""
         first = table.ragged_offset
         if first is None:
             return table
@@ -47,8 +47,8 @@ class Views(Operations):
         return view
 
     def reshape(self, input: Tensor, name: str = "", reshape_mode: reshape_mode = reshape_mode.VIEW_ONLY) -> Tensor:
-        """The elements of a tensor that is given, of any shape and type, in the shape that ``set_dim`` of the result says (and
-        ``set_stride``, where they lie otherwise than without gaps)."""
+        """A view of an input tensor, of any shape and type, with the shape that ``set_dim`` of the result gives (and
+        ``set_stride``, unless it is packed)."""
         node = self._name("reshape", name)
         base = self._operand(node, "input", input)
         dims = self._dims(node, "input", base)
@@ -60,7 +60,7 @@ class Views(Operations):
     def transpose(
         self, input: Tensor, permutation: Sequence[int], compute_data_type: DataTypeLike | None = None, name: str = ""
     ) -> Tensor:
-        """A tensor that is given, of any shape and type, with its dimensions in another order: the first is ``permutation[0]`` of before."""
+        """An input tensor, of any shape and type, with its dimensions permuted: the first one is the old ``permutation[0]``."""
         node = self._name("transpose", name)
         base = self._operand(node, "input", input)
         dims, order = self._dims(node, "input", base), integers(node, "permutation", permutation)
@@ -72,7 +72,7 @@ class Views(Operations):
     def slice(
         self, input: Tensor, slices: Sequence[slice] = (), compute_data_type: DataTypeLike | None = None, name: str = ""
     ) -> Tensor:
-        """A part of a tensor that is given, of any shape and type: a Python slice of each dimension, with steps of at least 1."""
+        """A part of an input tensor, of any shape and type: a Python slice for each dimension, with steps of at least 1."""
         node = self._name("slice", name)
         base = self._operand(node, "input", input)
         dims, strides = self._dims(node, "input", base), base.stride or ()
@@ -90,13 +90,13 @@ class Views(Operations):
     def concatenate(
         self, inputs: Sequence[Tensor], axis: int, in_place_index: int | None = None, name: str = ""
     ) -> Tensor:
-        """Raises cudnnGraphNotSupportedError for any shape and type: a result here is written by one node."""
+        """Raises cudnnGraphNotSupportedError for any shape and type: one node writes each result."""
         words = "are several, expected one: engines lack concatenation; bind each result to its part of one array"
         raise UnsupportedError(self._name("concatenate", name), "inputs", words)
 
 
 def expect_within(view: Tensor) -> None:
-    """Raises GraphError for a view that has elements beyond the tensor whose memory it is."""
+    """Raises GraphError for a view that reaches beyond the tensor that it views."""
     root, offset = view.view_of or (view, 0)
     last = [(size - 1) * stride for size, stride in zip(root.dim or (), root.stride or ())]
     reach = [(size - 1) * stride for size, stride in zip(view.dim or (), view.stride or ())]
@@ -108,7 +108,7 @@ def expect_within(view: Tensor) -> None:
 def with_views(
     tensors: Mapping[Any, Any], views: Sequence[Tensor], asked: Mapping[int, Tensor], are_memory: bool
 ) -> dict[Any, Any]:
-    """The arrays of an execution with those of views, and without those that no node reads. Arrays that are memory may have other shapes."""
+    """Adds the arrays of views to those of an execution, and removes those that no node reads. Plain memory may have other shapes."""
     of_uid = {key.uid if isinstance(key, Tensor) else key: array for key, array in tensors.items()}
     found = {key: array for key, array in tensors.items() if (key.uid if isinstance(key, Tensor) else key) in asked}
     for view in views:
@@ -129,7 +129,7 @@ def with_views(
 
 
 def _spread(array: Any, first: Any, view: Tensor) -> Any:
-    """A copy of a packed table with a line for each of the batch, on its own device; what is beyond a line's end is not read."""
+    """A copy of a packed table with one row per batch entry, on its own device; engines do not read beyond a row's end."""
     batch, pages = (view.dim or (0,))[0], (view.dim or (0, 0, 0))[2]
     name = type(array).__module__.partition(".")[0]
     library = importlib.import_module(name)

@@ -1,4 +1,4 @@
-//! Arrays by Python's buffer protocol, as NumPy's, `memoryview` and `array.array`.
+//! Arrays by Python's buffer protocol, such as NumPy's, `memoryview` and `array.array`.
 
 use std::ffi::CStr;
 
@@ -8,14 +8,14 @@ use crate::device::Place;
 use crate::error::ArrayError;
 use crate::view::{Buffer, Guard, View, elements, rank};
 
-/// The array as its buffer describes it.
+/// Describes an array by its buffer.
 pub fn read(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String, view: &mut View) -> PyResult<Guard> {
     let buffer = Buffer::export(array).map_err(|cause| super::refused(cause, array.py(), name))?;
     let size = i64::try_from(buffer.itemsize).unwrap_or(0);
     let format = if buffer.format.is_null() {
         b"B".as_slice()
     } else {
-        // SAFETY: a format is a text that ends with a NUL and lives as long as the buffer.
+        // SAFETY: a format ends with a NUL and lives as long as the buffer.
         unsafe { CStr::from_ptr(buffer.format) }.to_bytes()
     };
     let letter = match format {
@@ -46,7 +46,7 @@ pub fn read(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String, view: &mut View
         if buffer.shape.is_null() || buffer.strides.is_null() {
             return Err(ArrayError::new_err(format!("{}: the buffer has no shape or no strides", name())));
         }
-        // SAFETY: a buffer that was asked for its strides has as many as dimensions.
+        // SAFETY: a buffer requested with strides has one per dimension.
         let (dims, strides) = unsafe {
             (std::slice::from_raw_parts(buffer.shape, rank), std::slice::from_raw_parts(buffer.strides, rank))
         };

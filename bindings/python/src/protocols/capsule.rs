@@ -1,4 +1,4 @@
-//! Arrays by `__dlpack__`: a capsule with a tensor of DLPack's.
+//! Arrays by `__dlpack__`: a capsule with a DLPack tensor.
 
 use std::ffi::CStr;
 
@@ -14,14 +14,14 @@ use crate::storage;
 use crate::streams::{self, Consumer};
 use crate::view::{Guard, Taken, View, rank};
 
-/// The method that hands out a capsule.
+/// The method that returns a capsule.
 pub const METHOD: &str = "__dlpack__";
 
-/// Names of capsules, before and after a consumer took what they have.
+/// Names of capsules, before and after a consumer took their content.
 const NAME: (&CStr, &CStr) = (c"dltensor", c"used_dltensor");
 const NAME_OF_VERSIONED: (&CStr, &CStr) = (c"dltensor_versioned", c"used_dltensor_versioned");
 
-/// The array as its capsule describes it.
+/// Describes an array by its capsule.
 pub fn read(
     array: &Bound<'_, PyAny>,
     consumer: &mut Consumer,
@@ -41,7 +41,7 @@ pub fn read(
     options.set_item(intern!(py, "max_version"), (1, 0))?;
     let method = intern!(py, "__dlpack__");
     let capsule = match array.call_method(method, (), Some(&options)) {
-        // Producers from before versions know no such argument.
+        // Older producers do not know this argument.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => {
             options.del_item(intern!(py, "max_version"))?;
             array.call_method(method, (), Some(&options))
@@ -49,7 +49,7 @@ pub fn read(
         result => result,
     };
     let capsule = capsule.map_err(|cause| super::refused(cause, py, name))?;
-    let wrong = |what: String| ArrayError::new_err(format!("{}: {METHOD} answered {what}", name()));
+    let wrong = |what: String| ArrayError::new_err(format!("{}: {METHOD} returned {what}", name()));
     let capsule =
         capsule.cast::<PyCapsule>().map_err(|_| wrong(format!("{}, expected a capsule", shown(&capsule))))?;
     let is_versioned = capsule.is_valid_checked(Some(NAME_OF_VERSIONED.0));
@@ -71,9 +71,9 @@ pub fn read(
         // SAFETY: a capsule of this name begins with such a tensor, alive as long as the capsule.
         (unsafe { tensor.as_ref() }, false, NAME)
     };
-    // What is asked of the array below is Python code, which may hand the capsule to others: from here on they find it taken.
+    // The queries below run Python code, which may pass the capsule to others: from here on they find it taken.
     let taken = Taken::new(capsule, before, used)?;
-    // SAFETY: the tensor was filled by its owner, and the capsule keeps it.
+    // SAFETY: the owner filled the tensor, and the capsule keeps it alive.
     unsafe { fill(view, tensor, name) }?;
     view.data = storage::address(array, tensor)?;
     view.read_only = read_only;
@@ -82,7 +82,7 @@ pub fn read(
     Ok(Guard::Capsule(taken))
 }
 
-/// Where an array says that it is; none where it does not say it.
+/// The device of an array, if it tells.
 fn device_of(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<Option<dlpack::Device>> {
     let py = array.py();
     let Some(method) = array.getattr_opt(intern!(py, "__dlpack_device__"))? else { return Ok(None) };
@@ -90,7 +90,7 @@ fn device_of(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<Op
     let (kind, id) = device.extract().map_err(|cause| {
         because(py, cause, |_| {
             ArrayError::new_err(format!(
-                "{}: __dlpack_device__ answered {}, expected kind and number of a device",
+                "{}: __dlpack_device__ returned {}, expected kind and number of a device",
                 name(),
                 shown(&device)
             ))
@@ -99,10 +99,10 @@ fn device_of(array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<Op
     Ok(Some(dlpack::Device { kind, id }))
 }
 
-/// Becomes the view of a tensor.
+/// Reads the view of a tensor.
 ///
 /// # Safety
-/// The tensor's arrays have as many numbers as it has dimensions.
+/// The tensor's arrays have one number per dimension.
 pub unsafe fn fill(view: &mut View, tensor: &Tensor, name: &dyn Fn() -> String) -> PyResult<()> {
     let data_type = tensor.dtype.name().ok_or_else(|| {
         let dlpack::DataType { code, bits, lanes } = tensor.dtype;
@@ -118,13 +118,13 @@ pub unsafe fn fill(view: &mut View, tensor: &Tensor, name: &dyn Fn() -> String) 
         if tensor.shape.is_null() {
             return Err(ArrayError::new_err(format!("{}: the array has no shape", name())));
         }
-        // SAFETY: the shape has as many numbers as there are dimensions, as this function requires.
+        // SAFETY: the shape has one number per dimension, as this function requires.
         let dims = unsafe { std::slice::from_raw_parts(tensor.shape, rank) };
         view.dims.iter_mut().zip(dims).for_each(|(to, dim)| *to = *dim);
         if tensor.strides.is_null() {
             view.pack();
         } else {
-            // SAFETY: there are as many strides as dimensions, as this function requires.
+            // SAFETY: there is one stride per dimension, as this function requires.
             let strides = unsafe { std::slice::from_raw_parts(tensor.strides, rank) };
             view.strides.iter_mut().zip(strides).for_each(|(to, stride)| *to = *stride);
         }
@@ -132,8 +132,8 @@ pub unsafe fn fill(view: &mut View, tensor: &Tensor, name: &dyn Fn() -> String) 
     Ok(())
 }
 
-/// Whether an array may be one of PyTorch's views of the imaginary part of conjugates, which have the sign of their elements
-/// elsewhere. They lie in complex numbers, so an array with an odd stride is none.
+/// Whether an array may be PyTorch's view of the imaginary part of a conjugate, whose elements carry a lazy sign. Such views
+/// are parts of complex numbers, so odd strides rule them out.
 fn may_negate<'a>(
     dims: impl IntoIterator<Item = &'a i64>,
     strides: impl IntoIterator<Item = &'a i64>,
@@ -141,7 +141,7 @@ fn may_negate<'a>(
     !dims.into_iter().zip(strides).any(|(dim, stride)| *dim != 1 && stride % 2 != 0)
 }
 
-/// Refuses such a view, of which DLPack does not tell.
+/// Refuses such a view, which DLPack does not tell apart.
 pub fn refuse_negated(array: &Bound<'_, PyAny>, view: &View, name: &dyn Fn() -> String) -> PyResult<()> {
     if !may_negate(view.dims(), view.strides()) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Arrays whose type has exchange functions of DLPack's, as PyTorch's: described without Python code.
+//! Arrays whose type has DLPack's exchange functions, such as PyTorch's: described without Python code.
 
 use pyo3::prelude::*;
 
@@ -10,7 +10,7 @@ use crate::storage;
 use crate::streams::Consumer;
 use crate::view::{Guard, View};
 
-/// The array as its exchange functions describe it.
+/// Describes an array by its exchange functions.
 pub fn read(
     array: &Bound<'_, PyAny>,
     exchange: &Exchange,
@@ -21,11 +21,11 @@ pub fn read(
     let Some(describe) = exchange.describe else { return capsule::read(array, consumer, name, view) };
     // SAFETY: all zeros are a tensor without elements.
     let mut tensor: Tensor = unsafe { std::mem::zeroed() };
-    // SAFETY: the object is of the type that the table is of, and the output is valid.
+    // SAFETY: the object is of the table's type, and the output is valid.
     if unsafe { describe(array.as_ptr().cast(), &raw mut tensor) } != 0 {
         return Err(super::refused(PyErr::fetch(array.py()), array.py(), name));
     }
-    // SAFETY: the tensor was filled, and nothing else of its owner has run since.
+    // SAFETY: the tensor was filled, and none of its owner's code has run since.
     unsafe { capsule::fill(view, &tensor, name) }?;
     view.data = storage::address(array, &tensor)?;
     capsule::refuse_negated(array, view, name)?;

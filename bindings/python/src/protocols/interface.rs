@@ -1,4 +1,4 @@
-//! Arrays that are described by a dictionary with their address: `__array_interface__` of NumPy, `__cuda_array_interface__`.
+//! Arrays described by a dictionary with their address: `__array_interface__` of NumPy, `__cuda_array_interface__`.
 
 use std::ffi::c_void;
 
@@ -12,12 +12,12 @@ use crate::dlpack;
 use crate::error::{ArrayError, because, ordinary, shown};
 use crate::view::{Guard, Numbers, View, elements, rank};
 
-/// The attribute of arrays in memory of the host.
+/// The attribute of arrays in host memory.
 pub const OF_HOST: &str = "__array_interface__";
-/// The attribute of arrays in memory of a GPU.
+/// The attribute of arrays in GPU memory.
 pub const OF_CUDA: &str = "__cuda_array_interface__";
 
-/// By a dictionary with the address: one of the attributes above.
+/// Describes an array by one of these attributes.
 pub fn read(
     array: &Bound<'_, PyAny>,
     attribute: &str,
@@ -51,7 +51,7 @@ pub fn read(
         .map_err(|_| wrong(format!("has the typestr {}, expected a text", shown(&typestr))))?
         .to_string_lossy()
         .into_owned();
-    // Types that the interface has no name for have one in the array's own words.
+    // For types that the interface cannot name, use the array's own dtype.
     let dtype = array.getattr(intern!(py, "dtype")).and_then(|dtype| dtype.getattr(intern!(py, "name")));
     let dtype = match dtype.and_then(|name| name.extract::<String>()) {
         Ok(dtype) => dtype,
@@ -97,11 +97,11 @@ pub fn read(
     Ok(Guard::object(array))
 }
 
-/// The number of the device that has an address, which the interface does not say.
+/// The number of the device of an address, which the interface does not tell.
 fn device_of(data: *const c_void) -> Result<i32, String> {
     let cuda = Cuda::with_device().map_err(|refusal| format!("says nothing here: {refusal}"))?;
     let found = cuda.device_of(data).or_else(|| {
-        // Where the thread has no context the driver may not look.
+        // The driver may need a current context to look it up.
         let _entered = Place::Cuda(0).enter(Stream::default()).ok()?;
         cuda.device_of(data)
     });
@@ -110,7 +110,7 @@ fn device_of(data: *const c_void) -> Result<i32, String> {
     })
 }
 
-/// The library's name of a type and its bytes.
+/// The library's name of a type, and its size in bytes.
 fn element(typestr: &str, dtype: &str) -> Option<(&'static str, i64)> {
     Some(match (typestr.trim_start_matches(['<', '|', '=']), dtype) {
         (_, "bfloat16") => ("bfloat16", 2),

@@ -1,4 +1,4 @@
-//! What is known of a type of arrays: its exchange functions, and whether its elements may be masked.
+//! What is cached about an array type: its exchange functions, and whether it is masked.
 
 use std::sync::Mutex;
 
@@ -9,23 +9,23 @@ use pyo3::types::{PyCapsule, PyType};
 
 pub use crate::dlpack::Exchange;
 
-/// What is known of a type.
+/// What is cached about a type.
 #[derive(Clone, Copy)]
 pub struct Kind {
-    /// The address of its exchange functions; 0 where it has none.
+    /// The address of its exchange functions; 0 if it has none.
     exchange: usize,
-    /// Whether it is NumPy's masked array, whose elements say only in part what they are.
+    /// Whether it is NumPy's masked array, whose mask the memory does not show.
     pub is_masked: bool,
 }
 
-/// Types that were looked at.
+/// The cached types.
 static KNOWN: Mutex<Vec<(Py<PyType>, Kind)>> = Mutex::new(Vec::new());
 
-/// More types than a program hands over; those beyond are looked at each time.
+/// More types than a program uses; others are inspected each time.
 const MOST_TYPES: usize = 32;
 
 impl Kind {
-    /// What is known of a type, found out where it is new.
+    /// What is known of a type, inspecting it if it is new.
     pub fn of(kind: &Bound<'_, PyType>) -> PyResult<Self> {
         let py = kind.py();
         if let Ok(types) = KNOWN.lock_py_attached(py)
@@ -37,7 +37,7 @@ impl Kind {
         if let Ok(mut types) = KNOWN.lock_py_attached(py)
             && types.len() < MOST_TYPES
         {
-            // The type is kept, so that no other comes to lie at its address.
+            // Keeps the type alive, so that its address is not reused.
             types.push((kind.clone().unbind(), found));
         }
         Ok(found)

@@ -1,4 +1,4 @@
-//! Arrays of any kind, described without copying them: one protocol after the other, in the order in which they are tried.
+//! Describes arrays of any kind without copies, trying one protocol after the other.
 
 mod buffer;
 mod capsule;
@@ -18,23 +18,23 @@ use crate::view::{Buffer, Guard, View};
 /// Describes the arrays of an execution, one after the other.
 #[derive(Default)]
 pub struct Reader {
-    /// What the last one is.
+    /// The view of the last array.
     pub view: View,
     pub consumer: Consumer,
-    /// The type of the last one by its address, and what is known of it.
+    /// The last array's type by address, and what is known of it.
     last: Option<(usize, Kind)>,
 }
 
 impl Reader {
-    /// Describes an array: by the exchange functions of its type, the buffer protocol, DLPack, or the array interface of NumPy or CUDA.
-    /// The answer keeps it as it is.
+    /// Describes an array: by its type's exchange functions, the buffer protocol, DLPack, or the array interface of NumPy or CUDA.
+    /// The result keeps the array as it is.
     pub fn read(&mut self, array: &Bound<'_, PyAny>, name: &dyn Fn() -> String) -> PyResult<Guard> {
         let address = array.get_type_ptr().addr();
         let kind = match self.last {
             Some((known, kind)) if known == address => kind,
             _ => Kind::of(&array.get_type())?,
         };
-        // An array that is kept keeps its type.
+        // The array keeps its type alive.
         self.last = Some((address, kind));
         let (view, consumer) = (&mut self.view, &mut self.consumer);
         if let Some(exchange) = kind.exchange() {
@@ -62,7 +62,7 @@ impl Reader {
             return interface::read(array, interface::OF_CUDA, name, view);
         }
         Err(PyTypeError::new_err(format!(
-            "{}: {} is no array, expected one with DLPack, the buffer protocol or {}",
+            "{}: {} is not an array, expected one with DLPack, the buffer protocol or {}",
             name(),
             shown(array),
             interface::OF_CUDA
@@ -70,7 +70,7 @@ impl Reader {
     }
 }
 
-/// Describes an array whose buffer says too little: of a type that the protocol has no letter for, as bfloat16 of ml_dtypes, or JAX's.
+/// Describes an array whose buffer is insufficient: its type has no buffer format, such as ml_dtypes' bfloat16, or it is JAX's.
 #[cold]
 fn without_buffer(
     array: &Bound<'_, PyAny>,
@@ -92,7 +92,7 @@ fn without_buffer(
     }
 }
 
-/// What the array's own library said, with the tensor's name.
+/// The error of the array's own library, with the tensor's name.
 fn refused(cause: PyErr, py: Python<'_>, name: &dyn Fn() -> String) -> PyErr {
     because(py, cause, |cause| ArrayError::new_err(format!("{}: {cause}", name())))
 }
@@ -100,7 +100,7 @@ fn refused(cause: PyErr, py: Python<'_>, name: &dyn Fn() -> String) -> PyErr {
 /// Shape, strides in elements, type, device and whether it is read-only.
 type Description = (Vec<i64>, Vec<i64>, &'static str, (i32, i32), bool);
 
-/// Shape, strides in elements, type, device and whether it is read-only, of an array of any kind.
+/// Shape, strides in elements, type, device and whether it is read-only, for an array of any kind.
 #[pyfunction]
 #[pyo3(signature = (array, /))]
 pub fn describe(array: &Bound<'_, PyAny>) -> PyResult<Description> {

@@ -1,15 +1,15 @@
-//! The arguments of a call, read off PyTorch's stack without taking them, and encoded as the words that plans are found by.
+//! The arguments of a call, read from PyTorch's stack without consuming them, and encoded as the words that key plans.
 
 use std::ffi::{CStr, c_void};
 
 use super::functions::{Functions, RawTensor};
 
-/// What an argument is, by the operation's schema.
+/// The kind of an argument, by the operation's schema.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Tensor,
     OptionalTensor,
-    /// A tensor that is undefined where it is left out.
+    /// A tensor that may be undefined.
     MaybeTensor,
     /// A tensor that plans do not depend on.
     UnusedTensor,
@@ -19,14 +19,14 @@ pub enum Kind {
     OptionalInts,
     Float,
     OptionalFloat,
-    /// A float that plans of the host do not depend on.
+    /// A float that host plans do not depend on.
     Momentum,
     Bool,
     Bools,
     Text,
 }
 
-/// The types of PyTorch, by its numbers.
+/// PyTorch's types, by number.
 pub mod dtype {
     pub const INT32: i32 = 3;
     pub const INT64: i32 = 4;
@@ -36,11 +36,11 @@ pub mod dtype {
     pub const BFLOAT16: i32 = 15;
 }
 
-/// The devices of PyTorch, by its numbers.
+/// PyTorch's devices, by number.
 pub const CPU: i32 = 0;
 pub const CUDA: i32 = 1;
 
-/// What tensors have to begin at, else they get a plan of their own.
+/// The alignment that plans assume; less aligned tensors get a plan of their own.
 pub const ALIGNMENT: usize = 16;
 
 /// A tensor of a call.
@@ -50,7 +50,7 @@ pub struct Argument {
     pub data: *mut c_void,
 }
 
-/// An argument, as plans are made from it.
+/// An argument, decoded for planning.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     None,
@@ -61,10 +61,10 @@ pub enum Value {
     Text(String),
 }
 
-/// A tensor, as plans are made from it.
+/// A tensor, decoded for planning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorValue {
-    /// Which of the call's tensors it is.
+    /// Its index among the call's tensors.
     pub at: usize,
     pub dtype: i32,
     pub device: (i32, i32),
@@ -81,18 +81,18 @@ const INTS: i64 = 3;
 const FLOAT: i64 = 4;
 const TEXT: i64 = 5;
 
-/// What was read of a call. The memory is used again for the thread's next call.
+/// The arguments read from a call. Reused for the thread's next call.
 #[derive(Default)]
 pub struct Arguments {
     pub words: Vec<i64>,
     pub tensors: Vec<Argument>,
-    /// The device that all tensors are on.
+    /// The device of all tensors.
     pub device: Option<(i32, i32)>,
     pub momentum: f64,
 }
 
 impl Arguments {
-    /// Reads a call; false where it has something that no plan is for. Nothing is taken off the stack.
+    /// Reads a call; false if no plan can support it. Consumes nothing from the stack.
     ///
     /// # Safety
     /// The stack has a value of each kind.
@@ -115,7 +115,7 @@ impl Arguments {
                     self.words.push(NONE);
                     return true;
                 }
-                // SAFETY: an optional value that is not null points to the value.
+                // SAFETY: a non-null optional points to the value.
                 unsafe { pointer::<u64>(value).read() }
             }
             _ => value,
@@ -127,7 +127,7 @@ impl Arguments {
                 self.words.push(NONE);
                 true
             }
-            // SAFETY: as a tensor. What is left out may come as an undefined one.
+            // SAFETY: as for a tensor. An absent one may be an undefined tensor.
             Kind::OptionalTensor | Kind::MaybeTensor => unsafe {
                 let mut defined = true;
                 if (f.is_defined)(pointer(inner), &raw mut defined) == 0 && !defined {
@@ -140,16 +140,16 @@ impl Arguments {
             Kind::Float | Kind::OptionalFloat => self.push(FLOAT, inner.cast_signed()),
             Kind::Momentum => {
                 self.momentum = f64::from_bits(inner);
-                // A schedule of momenta would be as many plans.
+                // A schedule of momenta would need as many plans.
                 let is_host = self.device.is_some_and(|device| device.0 == CPU);
                 self.push(FLOAT, if is_host { 0 } else { inner.cast_signed() })
             }
             Kind::Bool => self.push(INT, i64::from(inner & 0xff != 0)),
             // SAFETY: the value is a list's handle.
             Kind::Ints | Kind::OptionalInts => unsafe { self.add_list(f, pointer(inner), u64::MAX) },
-            // SAFETY: as a list of numbers; a truth value is the lowest byte.
+            // SAFETY: as for a list of numbers; a boolean is the lowest byte.
             Kind::Bools => unsafe { self.add_list(f, pointer(inner), 0xff) },
-            // SAFETY: the value is a text's handle.
+            // SAFETY: the value is a string's handle.
             Kind::Text => unsafe { self.add_text(f, pointer(inner)) },
         }
     }
@@ -160,7 +160,7 @@ impl Arguments {
     }
 
     /// # Safety
-    /// The list is one of numbers.
+    /// It is a list of numbers.
     unsafe fn add_list(&mut self, f: &Functions, list: *mut c_void, mask: u64) -> bool {
         let mut size = 0;
         // SAFETY: the list is alive, and the output valid.
@@ -170,7 +170,7 @@ impl Arguments {
         self.words.extend([INTS, size as i64]);
         for at in 0..size {
             let mut item = 0;
-            // SAFETY: the list has so many items, which are numbers.
+            // SAFETY: the list has this many items, which are numbers.
             if unsafe { (f.list_item)(list, at, &raw mut item) } != 0 {
                 return false;
             }
@@ -180,14 +180,14 @@ impl Arguments {
     }
 
     /// # Safety
-    /// The handle is a text's.
+    /// It is a string's handle.
     unsafe fn add_text(&mut self, f: &Functions, text: *mut c_void) -> bool {
         let mut start = std::ptr::null();
-        // SAFETY: the text is alive, and the output valid.
+        // SAFETY: the string is alive, and the output valid.
         if unsafe { (f.text)(text, &raw mut start) } != 0 || start.is_null() {
             return false;
         }
-        // SAFETY: a text of C++ ends with a NUL.
+        // SAFETY: C++ strings end with a NUL.
         let bytes = unsafe { CStr::from_ptr(start) }.to_bytes();
         self.words.extend([TEXT, bytes.len() as i64]);
         self.words.extend(bytes.iter().map(|byte| i64::from(*byte)));
@@ -198,7 +198,7 @@ impl Arguments {
     /// The handle is a tensor's.
     unsafe fn add_tensor(&mut self, f: &Functions, handle: RawTensor) -> bool {
         let (mut defined, mut layout, mut kind, mut index) = (false, -1, -1, -1);
-        // SAFETY: the tensor is alive, and the outputs valid. An undefined tensor is asked nothing else.
+        // SAFETY: the tensor is alive, and the outputs valid. An undefined tensor is not queried further.
         let is_plain = unsafe {
             (f.is_defined)(handle, &raw mut defined) == 0
                 && defined
@@ -214,7 +214,7 @@ impl Arguments {
         }
         let (mut dtype, mut rank, mut data) = (-1, 0, std::ptr::null_mut());
         let (mut sizes, mut strides) = (std::ptr::null(), std::ptr::null());
-        // SAFETY: the tensor is one of the CPU or a GPU with a strided layout, and the outputs are valid.
+        // SAFETY: the tensor is on a CPU or GPU with a strided layout, and the outputs are valid.
         let is_read = unsafe {
             (f.dtype)(handle, &raw mut dtype) == 0
                 && (f.rank)(handle, &raw mut rank) == 0
@@ -222,7 +222,7 @@ impl Arguments {
                 && (f.strides)(handle, &raw mut strides) == 0
                 && (f.data)(handle, &raw mut data) == 0
         };
-        // Storage that was given up has no address; a tensor without elements needs none, and no plan is for it.
+        // Freed storage has no address; a tensor without elements needs none, and gets no plan.
         if !is_read || data.addr() < 1 << 16 {
             return false;
         }
@@ -230,7 +230,7 @@ impl Arguments {
         let is_aligned = data.addr().is_multiple_of(ALIGNMENT);
         self.words.extend([TENSOR, i64::from(dtype) << 32 | i64::from(is_aligned) << 16 | rank as i64]);
         if rank > 0 {
-            // SAFETY: PyTorch keeps as many sizes and strides as the tensor has dimensions.
+            // SAFETY: PyTorch stores one size and stride per dimension.
             let (sizes, strides) = unsafe {
                 (std::slice::from_raw_parts(sizes, rank), std::slice::from_raw_parts(strides, rank))
             };
@@ -241,7 +241,7 @@ impl Arguments {
         true
     }
 
-    /// The arguments that the words stand for.
+    /// Decodes the words.
     pub fn values(&self) -> Vec<Value> {
         let device = self.device.unwrap_or_default();
         let mut words = self.words.iter().copied();
@@ -280,31 +280,31 @@ impl Arguments {
     }
 }
 
-/// What a value of the stack points to.
+/// The pointer in a value of the stack.
 pub fn pointer<T>(value: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(value as usize)
 }
 
-/// Frees a call's arguments, which are its kernel's.
+/// Frees a call's arguments, which its kernel owns.
 ///
 /// # Safety
-/// The stack has a value of each kind, which is not used any more. The tensor at `kept` stays.
+/// The stack has a value of each kind, no longer used. The tensor at `kept` stays.
 pub unsafe fn free(f: &Functions, stack: *const u64, kinds: &[Kind], kept: Option<usize>) {
     for (at, kind) in kinds.iter().enumerate().filter(|(at, _)| Some(*at) != kept) {
-        // SAFETY: the stack has a value of this kind here, as this function requires. Nothing can be done about a failure.
+        // SAFETY: the stack has a value of this kind here, as this function requires. A failure cannot be handled.
         unsafe { free_one(f, stack.add(at).read(), *kind) };
     }
 }
 
 /// # Safety
-/// The value is of the kind, and not used any more.
+/// The value is of the kind, and no longer used.
 unsafe fn free_one(f: &Functions, value: u64, kind: Kind) {
     let is_optional =
         matches!(kind, Kind::OptionalTensor | Kind::OptionalInt | Kind::OptionalInts | Kind::OptionalFloat);
     if is_optional && value == 0 {
         return;
     }
-    // SAFETY: an optional value that is not null points to the value, and both are the kernel's to free.
+    // SAFETY: a non-null optional points to the value, and the kernel owns both.
     unsafe {
         let inner = if is_optional { pointer::<u64>(value).read() } else { value };
         let _ = match kind {

@@ -1,7 +1,7 @@
-//! Who was faster in which calls, also in earlier processes: a file is read once, and each decision adds a line to it.
+//! Which of hipDNN and PyTorch was faster in which calls, across processes: a file is read once, and each decision appends a line.
 //!
-//! A line has the times of both in nanoseconds, and what was called: the operation, PyTorch's threads or the GPU, and the words of the
-//! arguments. A line that cannot be read is passed over: a wrong one costs time, and never a result.
+//! A line has both times in nanoseconds, and the call: the operation, PyTorch's threads or the GPU, and the words of the
+//! arguments. Malformed lines are skipped: a wrong line costs time, but never a result.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -15,7 +15,7 @@ use super::arguments::CPU;
 use super::functions::Functions;
 use crate::forks::Lock;
 
-/// The most bytes of a file. A longer one loses its older half when it is read.
+/// The largest file size in bytes. Reading a larger file drops its older half.
 const MOST: usize = 1 << 20;
 
 /// The shortest times of a kind of call, in nanoseconds.
@@ -26,13 +26,13 @@ pub struct Times {
 }
 
 impl Times {
-    /// Whether hipDNN computes faster. A twentieth is within the noise of so few calls, which is no reason to leave what the program had.
+    /// Whether hipDNN is faster, beyond the noise of so few calls: within a twentieth, PyTorch keeps the call.
     pub fn is_ours_faster(self) -> bool {
         self.ours.saturating_add(self.ours / 20) < self.theirs
     }
 }
 
-/// A forked child begins without a file.
+/// A forked child starts without a file.
 #[derive(Default)]
 struct Store {
     path: Option<PathBuf>,
@@ -43,7 +43,7 @@ struct Store {
 
 static STORE: LazyLock<Lock<Store>> = LazyLock::new(Lock::default);
 
-/// Reads a file, and has later decisions go there.
+/// Reads a file, and appends later decisions to it.
 pub fn open(path: PathBuf) {
     let text = fs::read(&path).unwrap_or_default();
     let kept = if text.len() > MOST { newest(&path, &text) } else { &text };
@@ -53,18 +53,18 @@ pub fn open(path: PathBuf) {
     store.path = Some(path);
 }
 
-/// Has decisions on GPUs be stored, which need their names.
+/// Sets the names of GPUs, without which decisions on them are not stored.
 pub fn name_gpus(names: Vec<String>) {
     STORE.lock().gpus = names;
 }
 
-/// The lines in the second half of a file, which takes the place of the whole.
+/// The lines in the second half of a file, with which it is replaced.
 fn newest<'a>(path: &Path, text: &'a [u8]) -> &'a [u8] {
     let half = text.get(text.len() / 2..).unwrap_or_default();
     let first = half.iter().position(|byte| *byte == b'\n').map_or(half.len(), |at| at + 1);
     let kept = half.get(first..).unwrap_or_default();
     let aside = path.with_extension(std::process::id().to_string());
-    // Where that fails the file stays long, and is read in part again.
+    // If that fails, the file stays long, and its older half is skipped again.
     if fs::write(&aside, kept).and_then(|()| fs::rename(&aside, path)).is_err() {
         drop(fs::remove_file(&aside));
     }
@@ -78,7 +78,7 @@ fn parse(line: &str) -> Option<(String, Times)> {
     Some((parts.next()?.to_owned(), times))
 }
 
-/// What is known of a kind of call, given its words without those of the operation and the device.
+/// The times known for a kind of call, given its words without those of the operation and the device.
 pub fn find(f: &Functions, name: &CStr, words: &[i64], device: (i32, i32)) -> Option<Times> {
     let store = STORE.lock();
     if store.known.is_empty() {
@@ -87,7 +87,7 @@ pub fn find(f: &Functions, name: &CStr, words: &[i64], device: (i32, i32)) -> Op
     store.known.get(&store.key(f, name, words, device)?).copied()
 }
 
-/// Stores a decision, where there is a file.
+/// Stores a decision, if there is a file.
 pub fn store(f: &Functions, name: &CStr, words: &[i64], device: (i32, i32), times: Times) {
     let mut store = STORE.lock();
     let Some(path) = store.path.clone() else { return };
@@ -95,7 +95,7 @@ pub fn store(f: &Functions, name: &CStr, words: &[i64], device: (i32, i32), time
     let line = format!("{} {} {key}\n", times.ours, times.theirs);
     store.known.insert(key, times);
     drop(store);
-    // One write for a line, so that those of several processes stay whole. A folder that is full or gone is no error.
+    // One write per line keeps lines of several processes whole. A full disk or missing folder is not an error.
     let file = OpenOptions::new().append(true).create(true).open(path);
     drop(file.and_then(|mut file| file.write_all(line.as_bytes())));
 }

@@ -1,4 +1,4 @@
-//! How long a call takes: on the host by its clock, on a GPU by events of the stream, which are read later.
+//! Times calls: on the host by its clock, on a GPU by events of the stream, which are read later.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use crate::device::{Place, Stream};
 /// A call that is being timed.
 pub enum Clock {
     Host(Instant),
-    /// With the host's time as well.
+    /// Includes the host's time.
     Gpu(Events, Instant),
 }
 
 impl Clock {
-    /// Begins to time a call; none where the stream is captured, or its driver has no events.
+    /// Starts timing a call; none if the stream is being captured, or its driver lacks events.
     pub fn start(place: Place, stream: Stream) -> Option<Self> {
         if place == Place::Host {
             return Some(Self::Host(Instant::now()));
@@ -36,7 +36,7 @@ impl Clock {
         Some(Self::Gpu(events, Instant::now()))
     }
 
-    /// Ends to time a call, and notes its time now or later.
+    /// Stops timing a call, and records its time now or later.
     pub fn stop(self, entry: &Entry, by: Choice) {
         match self {
             Self::Host(start) => note(entry, by, start.elapsed()),
@@ -53,7 +53,7 @@ impl Clock {
     }
 }
 
-/// Notes the times of calls that are done by now.
+/// Records the times of calls that are done by now.
 pub fn read(entry: &Entry) {
     let (done, pending): (Vec<_>, Vec<_>) =
         std::mem::take(&mut *entry.pending.lock()).into_iter().partition(|of: &Pending| {
@@ -70,7 +70,7 @@ pub fn read(entry: &Entry) {
     }
 }
 
-/// Notes how long a call took; a choice that is made by that is stored.
+/// Records a call's time; stores the choice if this makes one.
 fn note(entry: &Entry, by: Choice, time: Duration) {
     if let Some(times) = entry.took(by, time)
         && let Ok(f) = functions()

@@ -1,8 +1,8 @@
-//! Calls of PyTorch's operations by the functions that its library for C++ exports: faster than by the stable C interface, which looks a name up
-//! and converts each value, and with PyTorch's own kinds of errors, which that interface turns into one. Where a PyTorch names a function
-//! otherwise, because it takes other arguments, the stable interface is the way.
+//! Calls PyTorch's operations through functions exported by its C++ library: faster than the stable C interface, which looks up a name
+//! and converts each value, and with PyTorch's own error types, which that interface merges into one. If a PyTorch version names a
+//! function differently, because its arguments differ, the stable interface is used.
 //!
-//! The types are those of the x86-64 ABI for C++ with libstdc++: a tensor is a pointer, a tuple lies in reverse.
+//! The types follow the x86-64 C++ ABI with libstdc++: a tensor is a pointer, a tuple is stored in reverse.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -14,12 +14,12 @@ use super::functions::{Functions, RawTensor};
 /// The most results of an operation.
 pub const RESULTS: usize = 3;
 
-/// A function, and what calls it.
+/// A function, and its typed caller.
 #[derive(Clone, Copy)]
 pub struct Direct {
     symbol: *const c_void,
     pub results: usize,
-    /// The argument that is the result, where nothing else is returned.
+    /// The argument that is the result, if nothing else is returned.
     pub same: Option<usize>,
     call: unsafe fn(&Functions, *const c_void, *const u64, *mut [*mut c_void; RESULTS]) -> bool,
 }
@@ -30,26 +30,26 @@ unsafe impl Send for Direct {}
 unsafe impl Sync for Direct {}
 
 impl Direct {
-    /// Calls the function with the values of a stack, which stay the caller's. None where a value cannot be read.
+    /// Calls the function with the values of a stack, which the caller still owns. None if a value cannot be read.
     ///
     /// # Safety
     /// The stack has the operation's arguments.
     pub unsafe fn call(&self, f: &Functions, stack: *const u64) -> Option<[*mut c_void; RESULTS]> {
         let mut results = [std::ptr::null_mut(); RESULTS];
-        // SAFETY: the symbol is of the type that its name says, and the stack has its arguments, as this function requires.
+        // SAFETY: the symbol's name determines its type, and the stack has its arguments, as this function requires.
         let is_called = unsafe { (self.call)(f, self.symbol, stack, &raw mut results) };
         results.get_mut(..self.results)?.reverse();
         is_called.then_some(results)
     }
 }
 
-/// An argument, as it is held while the function runs.
+/// An argument, held while the function runs.
 trait Pass: Sized {
-    /// How the function takes it.
+    /// How it is passed.
     type Raw;
 
     /// # Safety
-    /// The value is one of the stack's, of this kind.
+    /// The value is from the stack, of this kind.
     unsafe fn hold(f: &Functions, value: u64) -> Option<Self>;
 
     fn raw(&self) -> Self::Raw;
@@ -69,7 +69,7 @@ impl Pass for Tensor {
     }
 }
 
-/// `std::optional` of a tensor, borrowed: its count stays as it is.
+/// `std::optional` of a tensor, borrowed: its reference count is unchanged.
 #[repr(C)]
 struct MaybeTensor {
     tensor: *mut c_void,
@@ -83,7 +83,7 @@ impl Pass for MaybeTensor {
         if value == 0 {
             return Some(Self { tensor: std::ptr::null_mut(), is_there: false });
         }
-        // SAFETY: an optional value that is not null points to a handle, which points to a tensor: one pointer.
+        // SAFETY: a non-null optional points to a handle, which points to a tensor: one pointer.
         let tensor = unsafe { pointer::<*mut c_void>(pointer::<u64>(value).read()).read() };
         Some(Self { tensor, is_there: true })
     }
@@ -104,7 +104,7 @@ struct Ints(Vec<i64>);
 
 impl Ints {
     /// # Safety
-    /// The handle is one of a list of numbers.
+    /// The handle is a list of numbers.
     unsafe fn of_list(f: &Functions, list: *mut c_void) -> Option<Self> {
         let mut size = 0;
         // SAFETY: the list is alive, and the output valid.
@@ -114,7 +114,7 @@ impl Ints {
         let mut numbers = Vec::with_capacity(size);
         for at in 0..size {
             let mut item = 0;
-            // SAFETY: the list has so many items.
+            // SAFETY: the list has this many items.
             if unsafe { (f.list_item)(list, at, &raw mut item) } != 0 {
                 return None;
             }
@@ -153,7 +153,7 @@ impl Pass for MaybeInts {
         if value == 0 {
             return Some(Self(None));
         }
-        // SAFETY: an optional value that is not null points to a list's handle.
+        // SAFETY: a non-null optional points to a list's handle.
         unsafe { Ints::hold(f, pointer::<u64>(value).read()) }.map(|ints| Self(Some(ints)))
     }
 
@@ -163,7 +163,7 @@ impl Pass for MaybeInts {
     }
 }
 
-/// `c10::SymInt` of a number that is not negative, which lies as the number does.
+/// `c10::SymInt` of a non-negative number, which has the number's bits.
 struct SymInt(i64);
 
 impl Pass for SymInt {
@@ -179,7 +179,7 @@ impl Pass for SymInt {
     }
 }
 
-/// The same in lists.
+/// A list of these.
 struct SymInts(Ints);
 
 impl Pass for SymInts {
@@ -196,7 +196,7 @@ impl Pass for SymInts {
     }
 }
 
-/// `std::array` of truth values.
+/// `std::array` of booleans.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Flags<const N: usize>([bool; N]);
@@ -244,7 +244,7 @@ impl Pass for Int {
     }
 }
 
-/// `c10::ScalarType`, of those types whose numbers the stable interface has as well.
+/// `c10::ScalarType`, for the types that have the same numbers in the stable interface.
 struct Dtype(i8);
 
 impl Pass for Dtype {
@@ -275,7 +275,7 @@ impl Pass for MaybeFloat {
         if value == 0 {
             return Some(Self { number: 0.0, is_there: false });
         }
-        // SAFETY: an optional value that is not null points to the number's bits.
+        // SAFETY: a non-null optional points to the number's bits.
         Some(Self { number: f64::from_bits(unsafe { pointer::<u64>(value).read() }), is_there: true })
     }
 
@@ -284,7 +284,7 @@ impl Pass for MaybeFloat {
     }
 }
 
-/// `std::optional` of a whole number.
+/// `std::optional` of an integer.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct MaybeInt {
@@ -299,7 +299,7 @@ impl Pass for MaybeInt {
         if value == 0 {
             return Some(Self { number: 0, is_there: false });
         }
-        // SAFETY: an optional value that is not null points to the number.
+        // SAFETY: a non-null optional points to the number.
         Some(Self { number: unsafe { pointer::<u64>(value).read() }.cast_signed(), is_there: true })
     }
 
@@ -335,11 +335,11 @@ impl Pass for Text {
 
     unsafe fn hold(f: &Functions, value: u64) -> Option<Self> {
         let mut data = std::ptr::null();
-        // SAFETY: the value is a text's handle, and the output valid.
+        // SAFETY: the value is a string's handle, and the output valid.
         if unsafe { (f.text)(pointer(value), &raw mut data) } != 0 || data.is_null() {
             return None;
         }
-        // SAFETY: a text of C++ ends with a NUL, and lives as long as the stack has it.
+        // SAFETY: C++ strings end with a NUL, and this one lives as long as the stack has it.
         Some(Self { size: unsafe { CStr::from_ptr(data) }.count_bytes(), data })
     }
 
@@ -348,20 +348,20 @@ impl Pass for Text {
     }
 }
 
-/// Declares functions: the operation, the symbol, number of results or which argument is the result, arguments.
+/// Declares functions: the operation, the symbol, number of results or the argument that is the result, arguments.
 macro_rules! direct {
     (
         new { $($operation:literal = $symbol:literal -> $results:literal ($($name:ident: $kind:ty),*);)* }
         same { $($of:literal = $out_symbol:literal -> $same:literal ($($out_name:ident: $out_kind:ty),*);)* }
     ) => {
-        /// The function of an operation, where this PyTorch exports it.
+        /// The function of an operation, if this PyTorch exports it.
         fn find(operation: &CStr, library: &Library) -> Option<Direct> {
             $(if operation == $operation {
                 unsafe fn call(
                     f: &Functions, symbol: *const c_void, stack: *const u64, results: *mut [*mut c_void; RESULTS],
                 ) -> bool {
                     let mut values = stack;
-                    // SAFETY: the stack has a value of each kind, one after the other.
+                    // SAFETY: the stack has a value of each kind, in this order.
                     $(let Some($name) = (unsafe {
                         let value = values.read();
                         values = values.add(1);
@@ -369,11 +369,11 @@ macro_rules! direct {
                     }) else { return false };)*
                     let _ = values;
                     type Function = unsafe extern "C-unwind" fn(*mut [*mut c_void; RESULTS], $(<$kind as Pass>::Raw),*);
-                    // SAFETY: the symbol's name says these types. What is returned is not trivial, so its place is the first argument.
+                    // SAFETY: the symbol's name determines these types. The result is not trivial, so its address is the first argument.
                     unsafe { std::mem::transmute::<*const c_void, Function>(symbol)(results, $($name.raw()),*) };
                     true
                 }
-                // SAFETY: the address alone is taken.
+                // SAFETY: only the address is taken.
                 let symbol = unsafe { library.get::<*const c_void>($symbol) }.ok()?;
                 return Some(Direct { symbol: symbol.as_raw_ptr(), results: $results, same: None, call });
             })*
@@ -382,7 +382,7 @@ macro_rules! direct {
                     f: &Functions, symbol: *const c_void, stack: *const u64, _: *mut [*mut c_void; RESULTS],
                 ) -> bool {
                     let mut values = stack;
-                    // SAFETY: the stack has a value of each kind, one after the other.
+                    // SAFETY: the stack has a value of each kind, in this order.
                     $(let Some($out_name) = (unsafe {
                         let value = values.read();
                         values = values.add(1);
@@ -390,11 +390,11 @@ macro_rules! direct {
                     }) else { return false };)*
                     let _ = values;
                     type Function = unsafe extern "C-unwind" fn($(<$out_kind as Pass>::Raw),*) -> RawTensor;
-                    // SAFETY: the symbol's name says these types; the reference that is returned is that of an argument.
+                    // SAFETY: the symbol's name determines these types; the returned reference is that of an argument.
                     unsafe { std::mem::transmute::<*const c_void, Function>(symbol)($($out_name.raw()),*) };
                     true
                 }
-                // SAFETY: the address alone is taken.
+                // SAFETY: only the address is taken.
                 let symbol = unsafe { library.get::<*const c_void>($out_symbol) }.ok()?;
                 return Some(Direct { symbol: symbol.as_raw_ptr(), results: 0, same: Some($same), call });
             })*
@@ -478,12 +478,12 @@ same {
 }
 }
 
-/// The function of an operation; none on other processors, whose ABI returns objects in another way.
+/// The function of an operation; none on other processors, whose ABI returns objects differently.
 pub fn of(operation: &CStr) -> Option<Direct> {
     if !cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
         return None;
     }
-    // PyTorch has loaded it under this name, as other systems do not, and stays loaded for as long as the process.
+    // PyTorch has loaded it under this name (on other systems it has another), and never unloads it.
     let library = library::loaded("libtorch_cpu.so".as_ref());
     find(operation, &std::mem::ManuallyDrop::new(library.ok()?))
 }

@@ -1,4 +1,4 @@
-//! Calls on a GPU that are timed.
+//! Calls on a GPU that are being timed.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::device::Stream;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u8)]
 pub enum Choice {
-    /// Both in turns, until it is known who is faster.
+    /// Both in turns, until the faster one is known.
     Open = 0,
     Ours = 1,
     Theirs = 2,
@@ -24,22 +24,22 @@ pub struct Events {
     pub to: Event,
 }
 
-/// A call whose events may still be to come.
+/// A call whose events may not have happened yet.
 pub struct Pending {
     pub events: Events,
     pub by: Choice,
-    /// What the host needed to queue it.
+    /// The host's time to queue it.
     pub host: Duration,
-    /// Whether the GPU had nothing else to do by then.
+    /// Whether the GPU was idle by then.
     pub is_awaited: bool,
 }
 
-// SAFETY: events are names that any thread may use.
+// SAFETY: any thread may use events.
 unsafe impl Send for Events {}
 
 impl Drop for Events {
     fn drop(&mut self) {
-        // SAFETY: the events are this object's own. The driver keeps them until the work before them is done.
+        // SAFETY: the events belong to this object. The driver keeps them until the work before them is done.
         unsafe {
             self.gpu.destroy_event(self.from);
             self.gpu.destroy_event(self.to);

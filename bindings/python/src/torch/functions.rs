@@ -1,24 +1,24 @@
-//! PyTorch's stable C interface, found in the libraries that the process has loaded.
+//! PyTorch's stable C interface, looked up in the libraries that the process has loaded.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
 use hipdnn_plugin_sdk::os::library::{self, Library};
 
-/// A tensor of PyTorch, counted.
+/// A reference-counted PyTorch tensor.
 pub type RawTensor = *mut c_void;
-/// A list of PyTorch.
+/// A PyTorch list.
 pub type RawList = *mut c_void;
-/// A kernel as PyTorch calls it: the values on the stack, how many there are, and how many it leaves.
+/// A kernel as called by PyTorch: the values on the stack, their number, and the number of results.
 pub type Kernel = unsafe extern "C-unwind" fn(*mut u64, u64, u64);
 
-/// Declares the table: each function with the library that has it.
+/// Declares the table: each function with its library.
 macro_rules! functions {
     (
         required { $($(#[$meta:meta])* fn $name:ident = $symbol:literal in $library:ident ($($type:ty),*) $(-> $result:ty)?;)* }
         optional { $($(#[$ometa:meta])* fn $oname:ident = $osymbol:literal in $olibrary:ident ($($otype:ty),*) $(-> $oresult:ty)?;)* }
     ) => {
-        /// The functions; those that newer or other builds alone have are optional.
+        /// The functions; those of newer or other builds are optional.
         pub struct Functions {
             $($(#[$meta])* pub $name: unsafe extern "C-unwind" fn($($type),*) $(-> $result)?,)*
             $($(#[$ometa])* pub $oname: Option<unsafe extern "C-unwind" fn($($otype),*) $(-> $oresult)?>,)*
@@ -42,7 +42,7 @@ macro_rules! functions {
                     // SAFETY: PyTorch's headers declare the function with this type.
                     let $oname = unsafe { libraries.find(Of::$olibrary, $osymbol) };
                 )*
-                // PyTorch stays loaded for as long as the process.
+                // PyTorch is never unloaded.
                 std::mem::forget(libraries);
                 Ok(Self { $($name,)* $($oname,)* })
             }
@@ -50,7 +50,7 @@ macro_rules! functions {
     };
 }
 
-/// Which library has a function.
+/// The library of a function.
 #[derive(Clone, Copy, PartialEq)]
 enum Of {
     Cpu,
@@ -72,7 +72,7 @@ impl Libraries {
         ];
         let mut open = Vec::new();
         for (of, name) in names {
-            // `import torch` has loaded them under these names; a PyTorch without GPUs lacks two.
+            // `import torch` has loaded them under these names; a CPU-only PyTorch lacks two.
             match library::loaded(name.as_ref()) {
                 Ok(library) => open.push((of, library)),
                 Err(_) if of == Of::Gpu => {}
@@ -82,7 +82,7 @@ impl Libraries {
         Ok(Self(open))
     }
 
-    /// The function of this name.
+    /// The function with this name.
     ///
     /// # Safety
     /// `T` is the function's type.
@@ -95,7 +95,7 @@ impl Libraries {
 
 functions! {
     required {
-        /// Begins to register kernels: namespace, dispatch key, file, line, result.
+        /// Starts registering kernels: namespace, dispatch key, file, line, result.
         fn library = "aoti_torch_library_init_impl" in Cpu (*const c_char, *const c_char, *const c_char, u32, *mut *mut c_void) -> i32;
         /// Registers a kernel: library, name, kernel, version of the interface.
         fn register = "torch_library_impl" in Cpu (*mut c_void, *const c_char, Kernel, u64) -> i32;
@@ -103,9 +103,9 @@ functions! {
         fn call = "torch_call_dispatcher" in Cpu (*const c_char, *const c_char, *mut u64, u64) -> i32;
         /// Raises an error of PyTorch's if the condition does not hold: condition, function, file, line, text.
         fn check = "aoti_torch_check" in Cpu (bool, *const c_char, *const c_char, u32, *const c_char);
-        /// Excludes a dispatch key from this thread's calls, or no longer.
+        /// Excludes a dispatch key from this thread's calls, or ends the exclusion.
         fn exclude = "_ZN3c104impl29tls_set_dispatch_key_excludedENS_11DispatchKeyEb" in Core (u16, bool);
-        /// Includes a dispatch key in this thread's calls, or no longer.
+        /// Includes a dispatch key in this thread's calls, or ends the inclusion.
         fn include = "_ZN3c104impl29tls_set_dispatch_key_includedENS_11DispatchKeyEb" in Core (u16, bool);
         fn includes = "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE" in Core (u16) -> bool;
         fn excludes = "_ZN3c104impl28tls_is_dispatch_key_excludedENS_11DispatchKeyE" in Core (u16) -> bool;
@@ -125,22 +125,22 @@ functions! {
         /// An undefined tensor.
         fn undefined = "aoti_torch_new_uninitialized_tensor" in Cpu (*mut RawTensor) -> i32;
         fn delete_tensor = "aoti_torch_delete_tensor_object" in Cpu (RawTensor) -> i32;
-        /// Copies a tensor's elements to another one's: to, from, whether the host goes on.
+        /// Copies a tensor's elements to another: to, from, whether the host goes on without waiting.
         fn copy = "aoti_torch_copy_" in Cpu (RawTensor, RawTensor, i32) -> i32;
         fn list_size = "torch_list_size" in Cpu (RawList, *mut usize) -> i32;
         fn list_item = "torch_list_get_item" in Cpu (RawList, usize, *mut u64) -> i32;
         fn delete_list = "torch_delete_list" in Cpu (RawList) -> i32;
         fn text = "torch_string_c_str" in Cpu (*mut c_void, *mut *const c_char) -> i32;
         fn delete_text = "torch_delete_string" in Cpu (*mut c_void) -> i32;
-        /// C++'s `operator delete`, for what stands for an optional value.
+        /// C++'s `operator delete`, for optional values.
         fn delete = "_ZdlPv" in Cxx (*mut c_void);
     }
     optional {
-        /// How many threads PyTorch computes with.
+        /// The number of threads PyTorch computes with.
         fn threads = "torch_get_num_threads" in Cpu (*mut u32) -> i32;
-        /// Frees what stands for an optional value.
+        /// Frees an optional value.
         fn delete_value = "torch_delete_stable_ivalue" in Cpu (*mut u64) -> i32;
-        /// The text of the last error.
+        /// The message of the last error.
         fn what = "torch_exception_get_what_without_backtrace" in Cpu () -> *const c_char;
         /// The current stream of a device.
         fn stream = "aoti_torch_get_current_cuda_stream" in Gpu (i32, *mut *mut c_void) -> i32;
@@ -153,25 +153,25 @@ functions! {
 
 static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
 
-/// The functions of the PyTorch in this process, or in words why there are none.
+/// The functions of the PyTorch in this process, or why they are missing.
 pub fn functions() -> Result<&'static Functions, String> {
     FUNCTIONS.get_or_init(Functions::load).as_ref().map_err(Clone::clone)
 }
 
 impl Functions {
-    /// The text of the error that a function of the table has just answered.
+    /// The message of the error that a function of the table just returned.
     pub fn error(&self) -> String {
         let Some(what) = self.what else { return "PyTorch has logged the error".to_owned() };
-        // SAFETY: it answers this thread's text, which lives until the next error.
+        // SAFETY: it returns this thread's message, which lives until the next error.
         let text = unsafe { what() };
         if text.is_null() {
-            return "PyTorch tells no error".to_owned();
+            return "PyTorch reported no error".to_owned();
         }
-        // SAFETY: the text ends with a NUL.
+        // SAFETY: the message ends with a NUL.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 
-    /// Whether PyTorch was told that results must not vary.
+    /// Whether PyTorch was asked for deterministic results.
     pub fn must_not_vary(&self) -> bool {
         self.context.zip(self.is_deterministic).is_none_or(|(context, is_set)| {
             // SAFETY: the context lives as long as the process.

@@ -1,4 +1,4 @@
-//! Kernels as PyTorch calls them: ours where a plan is known to be faster, else the one that PyTorch has.
+//! Kernels called by PyTorch: ours if its plan is known to be faster, else PyTorch's own.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -20,28 +20,28 @@ use crate::device::{Place, Stream};
 use crate::session::Session;
 
 static VERSION: AtomicU64 = AtomicU64::new(0);
-/// Whether whatever an engine computes is computed here, faster or not.
+/// Whether to compute everything that engines support here, faster or not.
 static ALWAYS: AtomicBool = AtomicBool::new(false);
 
-/// The fewest elements that a tensor on a GPU has for a call to be computed here: below, the host is the bound, and PyTorch's own takes less
-/// of it.
+/// The fewest elements of a GPU tensor for a call to be computed here: smaller calls are bound by the host, and PyTorch's kernels take
+/// less of its time.
 const LEAST_ON_GPU: i64 = 1 << 20;
 
 /// A dispatch key, by its name and number.
 pub type NamedKey = (String, u16);
 
-/// What PyTorch says of itself.
+/// PyTorch's keys and version.
 pub struct About {
     /// The key of all operations, and that of those that are faster on GPUs.
     pub keys: [NamedKey; 2],
-    /// The number of the key that tracing has.
+    /// The number of the tracing key.
     pub tracer: u16,
-    /// Its interface's version.
+    /// The version of its interface.
     pub version: u64,
     pub is_rocm: bool,
 }
 
-/// Whether an operation has a kernel for threads that compute on GPUs, or for others.
+/// Whether an operation has a kernel for threads on GPUs, or for other threads.
 pub fn is_registered(op: &Op, on_gpus: bool) -> bool {
     op.class.is_for_gpus() || !on_gpus
 }
@@ -62,9 +62,9 @@ pub fn register(
         return Ok(());
     }
     for ((name, _), on_gpu) in [(all, false), (gpu, true)] {
-        let key = CString::new(name.as_str()).map_err(|_| format!("{name:?} is no dispatch key"))?;
+        let key = CString::new(name.as_str()).map_err(|_| format!("{name:?} is not a dispatch key"))?;
         let mut library = std::ptr::null_mut();
-        // SAFETY: the texts end with a NUL, the file's lives as long as the process, and the output is valid.
+        // SAFETY: the strings end with a NUL, the file's lives as long as the process, and the output is valid.
         let status =
             unsafe { (f.library)(c"aten".as_ptr(), key.as_ptr(), c"hipdnn".as_ptr(), 0, &raw mut library) };
         if status != 0 {
@@ -73,7 +73,7 @@ pub fn register(
         // The registration lasts as long as the process, so the library is never deleted.
         for (op, kernel) in operations.iter().filter(|(op, _)| is_registered(op, on_gpu)) {
             let name = op.name.to_bytes_with_nul().strip_prefix(b"aten::").unwrap_or_default();
-            // SAFETY: the library is alive, the name ends with a NUL, and the kernel reads what the schema says.
+            // SAFETY: the library is alive, the name ends with a NUL, and the kernel reads arguments as in the schema.
             if unsafe { (f.register)(library, name.as_ptr().cast(), *kernel, about.version) } != 0 {
                 return Err(format!("PyTorch does not take the kernel of {:?}: {}", op.name, f.error()));
             }
@@ -82,20 +82,20 @@ pub fn register(
     Ok(())
 }
 
-/// Has whatever an engine computes be computed here, faster or not; or what is faster alone.
+/// Sets whether to compute everything that engines support here, or only what is faster.
 pub fn always(is_set: bool) {
     ALWAYS.store(is_set, Ordering::Relaxed);
 }
 
 thread_local! {
-    /// What calls are read into.
+    /// The thread's buffer for arguments.
     static READ: Cell<Option<Box<Arguments>>> = const { Cell::new(None) };
 }
 
-/// A call of PyTorch's.
+/// Handles a call from PyTorch.
 ///
 /// # Safety
-/// The stack has a value of each of the operation's kinds, and room for its answers.
+/// The stack has a value of each of the operation's kinds, and room for its results.
 pub unsafe fn enter(op: &'static Op, stack: *mut u64) {
     let Ok(f) = functions() else { return };
     let mut arguments = READ.take().unwrap_or_default();
@@ -105,10 +105,10 @@ pub unsafe fn enter(op: &'static Op, stack: *mut u64) {
     let timed = match tried {
         Ok(Attempt::Done) => return,
         Ok(Attempt::Former(timed)) => timed,
-        // A panic here is our error, so PyTorch computes the call. The arguments were not taken.
+        // After a panic, which is a bug here, PyTorch computes the call. The arguments were not consumed.
         Err(_) => None,
     };
-    // SAFETY: the arguments are as PyTorch brought them.
+    // SAFETY: the arguments are as passed by PyTorch.
     unsafe { former(op, f, stack) };
     if let Some((entry, clock)) = timed {
         clock.stop(&entry, Choice::Theirs);
@@ -117,12 +117,12 @@ pub unsafe fn enter(op: &'static Op, stack: *mut u64) {
 
 enum Attempt {
     Done,
-    /// PyTorch's kernel is to compute, and the time may count for an entry.
+    /// PyTorch's kernel should compute; the time may count for an entry.
     Former(Option<(Arc<Entry>, Clock)>),
 }
 
 /// # Safety
-/// The stack has a value of each of the operation's kinds, and room for its answers.
+/// The stack has a value of each of the operation's kinds, and room for its results.
 unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &mut Arguments) -> Attempt {
     // PyTorch traces some operations, such as convolution, by what its own kernels call.
     if keys::TRACER.is_active(f) || keys::has_ended(f) {
@@ -136,7 +136,7 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
     if !unsafe { arguments.read(f, stack, op.kinds) } {
         return Attempt::Former(None);
     }
-    // Types and devices are in the words; the operation is told apart by its name's place.
+    // The words have types and devices; the address of its name identifies the operation.
     arguments.words.push(op.name.as_ptr().addr() as i64);
     let device = arguments.device.unwrap_or_default();
     arguments.words.push(i64::from(device.0) << 32 | i64::from(device.1));
@@ -153,14 +153,14 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
         entry.passed_on.fetch_add(1, Ordering::Relaxed);
         return Attempt::Former(clock.map(|clock| (entry, clock)));
     }
-    // SAFETY: the tensors are alive, and like those that the plan was made for: the same words describe them.
+    // SAFETY: the tensors are alive, and match those that the plan was made for: their words are equal.
     let ran = unsafe { plan.run(f, &arguments.tensors, arguments.momentum) };
     let Ok(answers) = ran else {
         entry.choose(Choice::Theirs);
         entry.passed_on.fetch_add(1, Ordering::Relaxed);
         return Attempt::Former(None);
     };
-    // SAFETY: the arguments are the kernel's to free, and the stack has room for the answers.
+    // SAFETY: the kernel owns the arguments, and the stack has room for the results.
     unsafe {
         free(f, stack, op.kinds, plan.same());
         for (at, answer) in answers.iter().enumerate() {
@@ -174,10 +174,10 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
     Attempt::Done
 }
 
-/// Whether a call is PyTorch's without a look at its arguments: on a CPU operations that it computes faster there, on a GPU calls of few elements,
-/// and operations that it computes as fast.
-/// Products and convolutions are among these, which call the same libraries of the vendor. The thread's next ones do not come here at all.
-/// `enable(timed=False)` and deterministic algorithms ask for ours.
+/// Whether PyTorch computes a call, without reading its arguments: on a CPU, operations that it computes faster there; on a GPU, calls
+/// with few elements, and operations that it computes as fast, such as matmul and convolution, for which both call the vendor's
+/// libraries. The thread's next such calls do not come here at all.
+/// `enable(timed=False)` and deterministic algorithms override this.
 ///
 /// # Safety
 /// The stack has a value of each of the operation's kinds.
@@ -186,7 +186,7 @@ unsafe fn is_pytorchs(op: &Op, f: &Functions, stack: *const u64) -> bool {
         return false;
     }
     let (mut is_defined, mut device, mut elements) = (false, -1, 0);
-    // SAFETY: the first value is a tensor's handle, and the outputs are valid. An undefined tensor is asked nothing else.
+    // SAFETY: the first value is a tensor's handle, and the outputs are valid. An undefined tensor is not queried further.
     unsafe {
         let tensor = pointer(stack.read());
         let is_known = (f.is_defined)(tensor, &raw mut is_defined) == 0
@@ -210,13 +210,13 @@ unsafe fn is_pytorchs(op: &Op, f: &Functions, stack: *const u64) -> bool {
     is_left
 }
 
-/// The entry of a call, planned where that may be now. None where nothing can be known of it while its stream is captured.
+/// The entry of a call, planned if possible now. None for a new call while its stream is being captured.
 fn find(op: &'static Op, f: &Functions, arguments: &Arguments, device: (i32, i32)) -> Option<Arc<Entry>> {
     let is_aside = device.0 != CPU && !wants_all(f);
-    // Planning allocates and measures, which ends captures. What ran before the capture has its plan.
+    // Planning allocates and measures, which would end a capture. Calls made before the capture have their plans.
     let make = || (!is_captured(f, device)).then(|| new_entry(op, f, arguments, device));
     let entry = table::find(&arguments.words, make)?;
-    // What an earlier process has left to PyTorch needs no plan.
+    // A call that an earlier process left to PyTorch needs no plan.
     let is_left = entry.is_stored && entry.choice() == Choice::Theirs && !wants_all(f);
     if is_left || entry.planned().is_some() || is_captured(f, device) {
         return Some(entry);
@@ -229,7 +229,7 @@ fn find(op: &'static Op, f: &Functions, arguments: &Arguments, device: (i32, i32
     Some(entry)
 }
 
-/// Whether times choose nothing.
+/// Whether times are ignored.
 fn wants_all(f: &Functions) -> bool {
     ALWAYS.load(Ordering::Relaxed) || f.must_not_vary()
 }
@@ -241,7 +241,7 @@ fn new_entry(op: &Op, f: &Functions, arguments: &Arguments, device: (i32, i32)) 
     Entry::new(op.name, &arguments.words, known)
 }
 
-/// Where a call goes.
+/// The place and stream of a call.
 fn place(f: &Functions, device: (i32, i32)) -> Option<(Place, Stream)> {
     if device.0 == CPU {
         return Some((Place::Host, Stream::default()));
@@ -254,13 +254,13 @@ fn place(f: &Functions, device: (i32, i32)) -> Option<(Place, Stream)> {
     Some((planning::gpu(device.1), Stream::new(stream.addr())))
 }
 
-/// Whether the work of a device's current stream becomes part of a graph.
+/// Whether a device's current stream is being captured.
 fn is_captured(f: &Functions, device: (i32, i32)) -> bool {
     // SAFETY: PyTorch's current stream is alive.
     place(f, device).is_none_or(|(place, stream)| unsafe { stream.is_captured(place) })
 }
 
-/// Who computes a call, and the clock that times it.
+/// Chooses who computes a call, and starts a clock if it is timed.
 fn choose(entry: &Entry, f: &Functions, device: (i32, i32)) -> (Choice, Option<Clock>) {
     match entry.choice() {
         _ if ALWAYS.load(Ordering::Relaxed) => (Choice::Ours, None),
@@ -280,18 +280,18 @@ fn choose(entry: &Entry, f: &Functions, device: (i32, i32)) -> (Choice, Option<C
     }
 }
 
-/// A call's arguments, freed when this is dropped: also where PyTorch's own kernel raises an error.
+/// A call's arguments, freed on drop: even if PyTorch's own kernel raises an error.
 struct Taken<'a> {
     f: &'a Functions,
     stack: *const u64,
     kinds: &'static [Kind],
-    /// The argument that is the answer as well.
+    /// The argument that is also the result.
     kept: Option<usize>,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        // SAFETY: the stack has a value of each kind, and nothing uses them any more.
+        // SAFETY: the stack has a value of each kind, no longer used.
         unsafe { free(self.f, self.stack, self.kinds, self.kept) };
     }
 }
@@ -299,7 +299,7 @@ impl Drop for Taken<'_> {
 /// Calls PyTorch's own kernel, and raises its error.
 ///
 /// # Safety
-/// The stack has a value of each of the operation's kinds, and room for its answers.
+/// The stack has a value of each of the operation's kinds, and room for its results.
 unsafe fn former(op: &Op, f: &Functions, stack: *mut u64) {
     let version = VERSION.load(Ordering::Relaxed);
     if let Some(direct) = op.direct.get_or_init(|| direct::of(op.name))
@@ -307,22 +307,22 @@ unsafe fn former(op: &Op, f: &Functions, stack: *mut u64) {
         && let Some(answers) = unsafe { directly(op, f, stack, direct) }
     {
         for (at, answer) in answers.iter().take(op.answers).enumerate() {
-            // SAFETY: the stack has room for the answers, as this function requires.
+            // SAFETY: the stack has room for the results, as this function requires.
             unsafe { stack.add(at).write(*answer) };
         }
         return;
     }
     let (name, overload) = op.split();
-    // SAFETY: the stack is as the operation wants it.
+    // SAFETY: the stack matches the operation.
     let call = || unsafe { (f.call)(name.as_ptr(), overload.as_ptr(), stack, version) };
     if keys::without(f, call) != 0 {
         let text = CString::new(f.error().replace('\0', " ")).unwrap_or_default();
-        // SAFETY: the texts end with a NUL. The function raises an error, which PyTorch catches above.
+        // SAFETY: the strings end with a NUL. The function raises an error, which PyTorch catches above.
         unsafe { (f.check)(false, c"former".as_ptr(), c"hipdnn".as_ptr(), 0, text.as_ptr()) };
     }
 }
 
-/// Calls PyTorch's function, whose errors go on as they are, and frees the arguments. None where it was not called: then nothing is freed.
+/// Calls PyTorch's function, passing its errors on, and frees the arguments. None if it was not called: then nothing is freed.
 ///
 /// # Safety
 /// The stack has a value of each of the operation's kinds.
@@ -347,7 +347,7 @@ unsafe fn directly(op: &Op, f: &Functions, stack: *mut u64, direct: &Direct) -> 
     }
     for ((answer, place), result) in answers.iter_mut().zip(places).zip(results) {
         if let Some(place) = place {
-            // SAFETY: the tensor is undefined, which counts nothing, and becomes the one that was returned.
+            // SAFETY: the tensor is undefined, which is not counted, and becomes the returned one.
             *answer = unsafe { place.become_tensor(result) };
         }
     }

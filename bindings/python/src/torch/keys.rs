@@ -1,8 +1,8 @@
 //! The dispatch keys that kernels are registered under, and which of them a thread includes.
 //!
-//! A thread begins with the key of all operations. Once it computes on a GPU it changes to the key of those operations that are faster
-//! here on GPUs: PyTorch's dispatcher passes over a key without a kernel, so the other operations cost what they cost without hipDNN. Where
-//! calls on GPUs gain less than it costs the host that they come here, it changes to neither, until it is switched on again.
+//! A thread starts with the key of all operations. When it computes on a GPU, it switches to the key of operations that are faster
+//! here on GPUs: PyTorch's dispatcher skips a key without a kernel, so other operations cost the same as without hipDNN. If
+//! calls on GPUs gain less than the host's cost of handling them, it drops both keys until it is enabled again.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, Ordering};
@@ -16,28 +16,28 @@ pub struct Key(AtomicU16);
 pub static ALL: Key = Key(AtomicU16::new(0));
 /// The key of operations that are faster on GPUs.
 pub static GPU: Key = Key(AtomicU16::new(0));
-/// The key that PyTorch's tracing has.
+/// The key of PyTorch's tracing.
 pub static TRACER: Key = Key(AtomicU16::new(0));
 
-/// Whether kernels are on for the process.
+/// Whether kernels are enabled for the process.
 static PROCESS: AtomicBool = AtomicBool::new(false);
 
-/// What it costs the host that a call comes here, in nanoseconds: its arguments are boxed, and seldom in the processor's cache.
+/// The host's cost of a call that comes here, in nanoseconds: its arguments are boxed, and seldom in the cache.
 const COST: i64 = 5000;
-/// Calls on GPUs after which their gain is known.
+/// The number of GPU calls in a window, after which their gain is judged.
 const WINDOW: u32 = 256;
-/// How often a thread is switched on until calls on GPUs come here again, which may be others by then.
+/// How often threads are enabled until GPU calls come here again, as they may have changed.
 const AGAIN: u32 = 32;
 
-/// Whether calls on GPUs gain too little.
+/// Whether GPU calls gain too little.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
-/// What the calls of a window gained, less what they cost.
+/// The gain of the calls in a window, less their cost.
 static GAIN: AtomicI64 = AtomicI64::new(0);
 static CALLS: AtomicU32 = AtomicU32::new(0);
 static SWITCHES: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// Whether this thread includes a key because kernels are on for the process.
+    /// Whether this thread includes a key because kernels are enabled for the process.
     static FOLLOWS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -52,7 +52,7 @@ impl Key {
 
     /// Whether this thread's calls come to the key.
     pub fn is_active(&self, f: &Functions) -> bool {
-        // SAFETY: any key may be asked for.
+        // SAFETY: any key may be queried.
         unsafe { (f.includes)(self.number()) && !(f.excludes)(self.number()) }
     }
 
@@ -62,12 +62,12 @@ impl Key {
     }
 
     fn exclude(&self, f: &Functions, is_excluded: bool) {
-        // SAFETY: the key has no kernels but those of this module.
+        // SAFETY: only this module's kernels have the key.
         unsafe { (f.exclude)(self.number(), is_excluded) };
     }
 }
 
-/// Has this thread's calls come to a key, and no longer to the other one.
+/// Switches this thread between both keys.
 pub fn change(f: &Functions, to_gpu: bool) {
     if GPU.is_active(f) != to_gpu {
         ALL.include(f, !to_gpu);
@@ -75,7 +75,7 @@ pub fn change(f: &Functions, to_gpu: bool) {
     }
 }
 
-/// Notes the nanoseconds that a call on a GPU gains here, none while that is open. The thread changes its keys where calls gain too little.
+/// Adds the nanoseconds that a GPU call gains here, none if not known yet. Drops the thread's key if calls gain too little.
 pub fn gains(f: &Functions, nanoseconds: Option<i64>) {
     let Some(nanoseconds) = nanoseconds else { return listen() };
     let gain = GAIN.fetch_add(nanoseconds - COST, Ordering::Relaxed) + nanoseconds - COST;
@@ -88,14 +88,14 @@ pub fn gains(f: &Functions, nanoseconds: Option<i64>) {
     }
 }
 
-/// Has calls on GPUs come here, and begins a window.
+/// Lets GPU calls come here, and starts a new window.
 pub fn listen() {
     IS_QUIET.store(false, Ordering::Relaxed);
     GAIN.store(0, Ordering::Relaxed);
     CALLS.store(0, Ordering::Relaxed);
 }
 
-/// What excludes both keys until it is dropped.
+/// Excludes both keys until it is dropped.
 struct Excluded<'a>(&'a Functions);
 
 impl Drop for Excluded<'_> {
@@ -105,7 +105,7 @@ impl Drop for Excluded<'_> {
     }
 }
 
-/// Runs `work`, whose calls pass over both keys. An error that it raises goes on.
+/// Runs `work` with both keys excluded. Its errors are passed on.
 pub fn without<T>(f: &Functions, work: impl FnOnce() -> T) -> T {
     ALL.exclude(f, true);
     GPU.exclude(f, true);
@@ -113,7 +113,7 @@ pub fn without<T>(f: &Functions, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Switches kernels on or off for this thread; `follows` says that the process wants them, not the thread.
+/// Enables or disables kernels for this thread; `follows` means on behalf of the process, not the thread.
 pub fn switch(f: &Functions, is_on: bool, follows: bool) {
     FOLLOWS.set(is_on && follows);
     let is_quiet = IS_QUIET.load(Ordering::Relaxed);
@@ -124,12 +124,12 @@ pub fn switch(f: &Functions, is_on: bool, follows: bool) {
     GPU.include(f, false);
 }
 
-/// Switches kernels on or off for the threads that follow the process.
+/// Enables or disables kernels for the threads that follow the process.
 pub fn switch_process(is_on: bool) {
     PROCESS.store(is_on, Ordering::Relaxed);
 }
 
-/// Switches kernels off in a thread that follows the process, once they are off there. Answers whether it did.
+/// Disables kernels in a thread that follows the process, if they are disabled there. Returns whether it did.
 pub fn has_ended(f: &Functions) -> bool {
     let has_ended = FOLLOWS.get() && !PROCESS.load(Ordering::Relaxed);
     if has_ended {

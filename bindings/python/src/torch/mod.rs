@@ -1,8 +1,8 @@
 //! Kernels for PyTorch, below its autograd: registered with its dispatcher through its stable C interface.
 //!
-//! The kernels are registered under dispatch keys of no backend, which lie between PyTorch's modes in Python and its kernels of CPUs and
-//! GPUs (`keys`). A thread that includes a key comes here, others pay nothing; a kernel that leaves a call to PyTorch excludes the keys and
-//! calls the operation again. PyTorch's own threads for gradients inherit the key from the thread that asks for them.
+//! The kernels are registered under dispatch keys without a backend, which lie between PyTorch's Python modes and its CPU and
+//! GPU kernels (`keys`). A thread that includes a key comes here, others pay nothing; a kernel that leaves a call to PyTorch excludes
+//! the keys and calls the operation again. Autograd's threads inherit the key from the thread that calls backward.
 
 mod arguments;
 mod choices;
@@ -36,7 +36,7 @@ use events::Choice;
 use functions::functions;
 use kernels::NamedKey;
 
-/// Registers the kernels under two dispatch keys, by their names and numbers: that of all operations, and that of threads on GPUs.
+/// Registers the kernels under two dispatch keys, by name and number: that of all operations, and that of threads on GPUs.
 #[pyfunction]
 #[pyo3(name = "torch_register")]
 fn register(
@@ -50,7 +50,7 @@ fn register(
     kernels::register(ops::OPERATIONS, library.get().session(), &about).map_err(Error::new_err)
 }
 
-/// Switches the kernels on or off in this thread; `follows` says that the process wants them.
+/// Enables or disables the kernels in this thread; `follows` means on behalf of the process.
 #[pyfunction]
 #[pyo3(name = "torch_switch")]
 fn switch(is_on: bool, follows: bool) -> PyResult<()> {
@@ -58,14 +58,14 @@ fn switch(is_on: bool, follows: bool) -> PyResult<()> {
     Ok(())
 }
 
-/// Switches the kernels on or off for threads that follow the process.
+/// Enables or disables the kernels for threads that follow the process.
 #[pyfunction]
 #[pyo3(name = "torch_switch_process")]
 fn switch_process(is_on: bool) {
     keys::switch_process(is_on);
 }
 
-/// The names of the operations that kernels are registered for; `on_gpus`: for threads on GPUs.
+/// The names of the registered operations; `on_gpus`: for threads on GPUs.
 #[pyfunction]
 #[pyo3(name = "torch_operations")]
 fn operations(on_gpus: bool) -> Vec<String> {
@@ -74,28 +74,28 @@ fn operations(on_gpus: bool) -> Vec<String> {
     wanted.map(|op| op.name.to_string_lossy().into_owned()).collect()
 }
 
-/// Waits until every plan is made that calls go on without.
+/// Waits until all plans in the background are made.
 #[pyfunction]
 #[pyo3(name = "torch_wait")]
 fn wait(py: Python<'_>) {
     py.detach(worker::wait);
 }
 
-/// Makes no more plans that calls go on without.
+/// Makes no more plans in the background.
 #[pyfunction]
 #[pyo3(name = "torch_end")]
 fn end(py: Python<'_>) {
     py.detach(worker::end);
 }
 
-/// Whether whatever an engine computes is computed here, faster or not.
+/// Sets whether to compute everything that engines support here, faster or not.
 #[pyfunction]
 #[pyo3(name = "torch_always")]
 fn always(is_set: bool) {
     kernels::always(is_set);
 }
 
-/// Whether it is open for a call who computes it.
+/// Whether any planned call is still undecided.
 #[pyfunction]
 #[pyo3(name = "torch_is_open")]
 fn is_open(py: Python<'_>) -> bool {
@@ -103,14 +103,14 @@ fn is_open(py: Python<'_>) -> bool {
     py.detach(|| table::entries().iter().any(|of| of.choice() == Choice::Open && is_planned(of)))
 }
 
-/// Reads who was faster in earlier processes, and has this one's findings go to the same file.
+/// Reads the choices of earlier processes, and appends this one's to the same file.
 #[pyfunction]
 #[pyo3(name = "torch_choices")]
 fn choices_in(py: Python<'_>, path: PathBuf) {
     py.detach(|| choices::open(path));
 }
 
-/// Tells the names of GPUs, which findings on them are stored with.
+/// Sets the names of GPUs, which their choices are stored with.
 #[pyfunction]
 #[pyo3(name = "torch_name_gpus")]
 fn name_gpus(names: Vec<String>) {
@@ -131,11 +131,11 @@ fn clear(py: Python<'_>) {
 }
 
 /// Operation, tensors and settings, calls computed here, calls computed by PyTorch, reasons, engine, plan as JSON, device type and index,
-/// milliseconds that planning took, whether calls went on meanwhile, and whether an earlier process chose who computes.
+/// milliseconds of planning, whether calls went on meanwhile, and whether an earlier process chose.
 type Row =
     (String, String, u64, u64, Vec<String>, Option<String>, Option<String>, (i32, i32), f64, (bool, bool));
 
-/// One row for each kind of call.
+/// One row per kind of call.
 #[pyfunction]
 #[pyo3(name = "torch_report")]
 fn report(py: Python<'_>) -> Vec<Row> {

@@ -1,4 +1,4 @@
-//! New tensors of PyTorch's.
+//! New PyTorch tensors.
 
 use std::ffi::c_void;
 use std::{fmt, ptr};
@@ -7,7 +7,7 @@ use super::arguments::dtype;
 use super::functions::{Functions, RawTensor};
 use super::recipe::Made;
 
-/// Why a call was not computed: PyTorch computes it.
+/// Why a call was not computed here: PyTorch computes it.
 #[derive(Debug)]
 pub struct NotComputed(pub String);
 
@@ -17,7 +17,7 @@ impl fmt::Display for NotComputed {
     }
 }
 
-/// A new tensor, until PyTorch gets it.
+/// A new tensor, owned until PyTorch gets it.
 pub struct Owned<'a> {
     f: &'a Functions,
     handle: RawTensor,
@@ -28,7 +28,7 @@ impl<'a> Owned<'a> {
     pub fn new(f: &'a Functions, made: &Made, device: (i32, i32)) -> Result<Self, NotComputed> {
         let (rank, dims, strides) = (made.dims.len() as i64, made.dims.as_ptr(), made.strides.as_ptr());
         let (mut handle, mut data) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: there are as many sizes and strides as dimensions, and the output is valid.
+        // SAFETY: there is one size and stride per dimension, and the output is valid.
         let status = unsafe {
             (f.empty_strided)(rank, dims, strides, made.dtype, device.0, device.1, &raw mut handle)
         };
@@ -57,7 +57,7 @@ impl<'a> Owned<'a> {
         self.handle
     }
 
-    /// Copies the elements to a tensor of PyTorch's, on its current stream.
+    /// Copies the elements to another PyTorch tensor, on its current stream.
     ///
     /// # Safety
     /// The tensor is alive.
@@ -69,17 +69,17 @@ impl<'a> Owned<'a> {
         Ok(())
     }
 
-    /// The undefined tensor becomes one of C++'s, which this takes over; as a value of the stack.
+    /// Moves a C++ tensor into this undefined one; returns it as a value of the stack.
     ///
     /// # Safety
-    /// The tensor is undefined, and the other one is C++'s pointer of a tensor, counted for the caller.
+    /// This tensor is undefined, and the other one is a C++ tensor pointer, counted for the caller.
     pub unsafe fn become_tensor(self, tensor: *mut c_void) -> u64 {
         // SAFETY: a handle points to a tensor, which is one pointer.
         unsafe { self.handle.cast::<*mut c_void>().write(tensor) };
         self.give()
     }
 
-    /// The tensor as a value of the stack, which owns it from now on.
+    /// The tensor as a value of the stack, which then owns it.
     pub fn give(self) -> u64 {
         let handle = self.handle;
         std::mem::forget(self);
@@ -89,12 +89,12 @@ impl<'a> Owned<'a> {
 
 impl Drop for Owned<'_> {
     fn drop(&mut self) {
-        // SAFETY: the tensor is this object's own. Nothing can be done about a failure.
+        // SAFETY: the tensor belongs to this object. A failure cannot be handled.
         unsafe { (self.f.delete_tensor)(self.handle) };
     }
 }
 
-/// Memory of PyTorch's, as bytes of a type that it has.
+/// PyTorch memory, as a tensor of bytes.
 pub fn memory(f: &Functions, bytes: usize, device: (i32, i32)) -> Option<(RawTensor, *mut c_void)> {
     let made = Made { dtype: dtype::DOUBLE, dims: vec![bytes.div_ceil(8).max(1) as i64], strides: vec![1] };
     let owned = Owned::new(f, &made, device).ok()?;

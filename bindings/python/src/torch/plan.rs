@@ -15,7 +15,7 @@ use crate::device::{Place, Stream};
 use crate::forks::Lock;
 use crate::session::Session;
 
-/// A plan for calls that are alike.
+/// A plan for equal calls.
 pub struct CallPlan {
     plan: ExecutionPlan,
     session: Arc<Session>,
@@ -27,10 +27,10 @@ pub struct CallPlan {
     answers: Vec<Answer>,
     copies: Vec<(usize, CopyTo)>,
     workspace: usize,
-    /// What the workspace has besides the engine's: memory that the graph writes and PyTorch does not get.
+    /// The workspace bytes besides the engine's: outputs of the graph that PyTorch does not get.
     aside: usize,
     pub engine: String,
-    /// What was bound last.
+    /// The last bound pack.
     bound: Lock<Option<Bound>>,
 }
 
@@ -40,17 +40,17 @@ struct Bound {
     pack: VariantPack,
 }
 
-// SAFETY: the addresses are compared, and used only through the pack of an execution whose tensors are there.
+// SAFETY: the addresses are compared, and used only through the pack of an execution whose tensors are alive.
 unsafe impl Send for Bound {}
 
-/// Parts of a workspace begin at multiples of this.
+/// The alignment of parts of a workspace.
 const PART: usize = 256;
 
-/// Names of engines that compute one element by one thread, which takes longer than PyTorch for products and convolutions.
+/// Name prefixes of engines that compute each element in one thread, which is slower than PyTorch for products and convolutions.
 const GENERATED: [&str; 2] = ["NVRTC_", "HIPRTC_"];
 
 impl CallPlan {
-    /// Plans a recipe, with what PyTorch's switches ask for.
+    /// Plans a recipe, following PyTorch's switches.
     pub fn new(
         session: &Arc<Session>,
         recipe: Recipe,
@@ -105,15 +105,15 @@ impl CallPlan {
         })
     }
 
-    /// What it does, as JSON, where its plugin tells.
+    /// Describes the plan as JSON, if its plugin does.
     pub fn description(&self) -> Option<String> {
         self.plan.description().ok()
     }
 
-    /// Computes a call, and puts the answers in the place of its arguments. The arguments stay the caller's to free.
+    /// Computes a call and returns its results. The caller still owns the arguments.
     ///
     /// # Safety
-    /// The tensors are alive, and like those that the plan was made for.
+    /// The tensors are alive, and match those that the plan was made for.
     pub unsafe fn run(
         &self,
         f: &Functions,
@@ -132,7 +132,7 @@ impl CallPlan {
             if let Target::Moved { count, dtype, to } = target
                 && let Some(to) = tensors.get(*to)
             {
-                // SAFETY: the plan has just written so many elements, and was made for a tensor of as many of the same type.
+                // SAFETY: the plan has just written this many elements, and was made for a tensor of as many of the same type.
                 unsafe { advance(*from, to.data, *count, *dtype, momentum) };
             }
         }
@@ -160,7 +160,7 @@ impl CallPlan {
             return Ok(Stream::default());
         }
         let mut stream = ptr::null_mut();
-        let current = f.stream.ok_or_else(|| NotComputed("PyTorch tells no stream".to_owned()))?;
+        let current = f.stream.ok_or_else(|| NotComputed("PyTorch reported no stream".to_owned()))?;
         // SAFETY: the output is valid.
         if unsafe { current(self.device.1, &raw mut stream) } != 0 {
             return Err(NotComputed(f.error()));
@@ -168,7 +168,7 @@ impl CallPlan {
         Ok(Stream::new(stream.addr()))
     }
 
-    /// Where each tensor of the graph lies.
+    /// The address of each tensor of the graph.
     fn addresses(
         &self,
         tensors: &[Argument],
@@ -194,7 +194,7 @@ impl CallPlan {
     }
 
     /// # Safety
-    /// The memory is that of the plan's tensors, and of a workspace.
+    /// The memory belongs to the plan's tensors, and to a workspace.
     unsafe fn execute(
         &self,
         addresses: &[(i64, *mut c_void)],
@@ -211,7 +211,7 @@ impl CallPlan {
                 Bound { addresses: addresses.to_vec(), workspace, pack }
             }
         };
-        // SAFETY: the stream is PyTorch's current one, the memory the plan's, as this function requires; PyTorch tells of captures itself.
+        // SAFETY: the stream is PyTorch's current one, the memory the plan's, as this function requires; PyTorch reports captures itself.
         let done = unsafe {
             let is_captured = stream.is_captured(self.place);
             let execute = |handle: &Handle| self.plan.execute(handle, &bound.pack);
@@ -234,14 +234,14 @@ impl CallPlan {
         Ok(answers)
     }
 
-    /// Which of a call's tensors is its answer.
+    /// The call's tensor that is also its result.
     pub fn same(&self) -> Option<usize> {
         self.answers.iter().find_map(|of| if let Answer::Same(at) = of { Some(*at) } else { None })
     }
 }
 
 impl Target {
-    /// What it takes of the workspace.
+    /// Its bytes in the workspace.
     fn aside(self) -> usize {
         match self {
             Self::Made(_) | Self::Given(_) => 0,
@@ -250,13 +250,13 @@ impl Target {
     }
 }
 
-/// Moves numbers towards others by a share of the way, as running statistics move.
+/// Moves numbers towards others by the momentum, as running statistics move.
 ///
 /// # Safety
-/// Both have so many numbers of the type.
+/// Both have this many numbers of the type.
 unsafe fn advance(from: *const c_void, to: *mut c_void, count: usize, dtype: i32, momentum: f64) {
     if dtype == dtype::DOUBLE {
-        // SAFETY: both have so many numbers of this type, as this function requires.
+        // SAFETY: both have this many numbers of this type, as this function requires.
         let (from, to) = unsafe {
             (
                 std::slice::from_raw_parts(from.cast::<f64>(), count),
@@ -268,7 +268,7 @@ unsafe fn advance(from: *const c_void, to: *mut c_void, count: usize, dtype: i32
             .for_each(|(to, from): (&mut f64, _)| *to = momentum * from + (1.0 - momentum) * *to);
         return;
     }
-    // SAFETY: both have so many numbers of this type, as this function requires.
+    // SAFETY: both have this many numbers of this type, as this function requires.
     let (from, to) = unsafe {
         (
             std::slice::from_raw_parts(from.cast::<f32>(), count),
@@ -282,7 +282,7 @@ unsafe fn advance(from: *const c_void, to: *mut c_void, count: usize, dtype: i32
 /// What a plan depends on besides the call.
 #[derive(Clone, Copy)]
 pub struct Switches {
-    /// Whether it is a product or convolution.
+    /// Whether it is a matrix product or convolution.
     pub is_product: bool,
     pub is_exact: bool,
 }

@@ -1,4 +1,4 @@
-//! Makes plans of calls: at once, or while PyTorch computes them.
+//! Makes plans of calls: at once, or in the background while PyTorch computes them.
 
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,16 +15,16 @@ use super::worker;
 use crate::device::{Place, Stream};
 use crate::session::Session;
 
-/// What an operation is like.
+/// How an operation compares with PyTorch's.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Class {
-    /// A product of matrices or a convolution: on GPUs PyTorch calls the same libraries of the vendor.
+    /// A matrix product or convolution: on GPUs PyTorch calls the same vendor libraries.
     Product,
     /// Engines are faster than PyTorch on GPUs as well.
     Faster,
     /// Engines are faster than PyTorch on GPUs, and slower on CPUs.
     FasterOnGpus,
-    /// Attention, whose engines for GPUs are the vendor's.
+    /// Attention, whose GPU engines are the vendor's.
     FasterProduct,
     /// PyTorch is as fast on GPUs, or faster.
     Plain,
@@ -37,21 +37,21 @@ impl Class {
     }
 }
 
-/// An operation of PyTorch's that kernels are registered for.
+/// A PyTorch operation with a kernel.
 pub struct Op {
-    /// With its namespace, and its overload after a point.
+    /// With its namespace, and its overload after a dot.
     pub name: &'static CStr,
     pub kinds: &'static [Kind],
-    /// How many values PyTorch gets.
+    /// The number of results.
     pub answers: usize,
     pub class: Class,
     pub recipe: fn(&[Value]) -> Result<Recipe, Reason>,
-    /// PyTorch's own function, once it was looked for.
+    /// PyTorch's own function, once looked up.
     pub direct: OnceLock<Option<Direct>>,
 }
 
 impl Op {
-    /// The name without the overload, and that.
+    /// The name without the overload, and the overload.
     pub fn split(&self) -> (CString, CString) {
         let mut parts = self.name.to_bytes().splitn(2, |byte| *byte == b'.');
         let mut part = || CString::new(parts.next().unwrap_or_default()).unwrap_or_default();
@@ -62,13 +62,13 @@ impl Op {
 static SESSION: OnceLock<Arc<Session>> = OnceLock::new();
 static IS_ROCM: AtomicBool = AtomicBool::new(false);
 
-/// Sets the library that plans are made with; false where there is one already.
+/// Sets the library that makes plans; false if one was set already.
 pub fn open(session: Arc<Session>, is_rocm: bool) -> bool {
     IS_ROCM.store(is_rocm, Ordering::Relaxed);
     SESSION.set(session).is_ok()
 }
 
-/// The GPU that PyTorch gives this number.
+/// The GPU with this number in PyTorch.
 pub fn gpu(number: i32) -> Place {
     if IS_ROCM.load(Ordering::Relaxed) { Place::Rocm(number) } else { Place::Cuda(number) }
 }
@@ -79,7 +79,7 @@ pub fn plan(op: &'static Op, f: &Functions, values: &[Value], entry: &Entry) {
     entry.plan(false, || make(op, values, is_exact));
 }
 
-/// Plans a call while others go on.
+/// Plans a call in the background.
 pub fn plan_aside(op: &'static Op, f: &Functions, values: Vec<Value>, entry: Arc<Entry>) {
     let is_exact = is_exact(f);
     worker::queue(move || {
@@ -87,7 +87,7 @@ pub fn plan_aside(op: &'static Op, f: &Functions, values: Vec<Value>, entry: Arc
     });
 }
 
-/// Whether PyTorch was told that results must not vary, or that those of cuDNN must not.
+/// Whether PyTorch was asked for deterministic results, in general or of cuDNN.
 fn is_exact(f: &Functions) -> bool {
     f.must_not_vary()
         || f.context.zip(f.is_cudnn_deterministic).is_none_or(|(context, is_set)| {
@@ -96,7 +96,7 @@ fn is_exact(f: &Functions) -> bool {
         })
 }
 
-/// Has the driver let this thread allocate although another one captures a stream.
+/// Lets this thread allocate although another one captures a stream.
 fn beside_captures<T>(values: &[Value], work: impl FnOnce() -> T) -> T {
     let number = values.iter().find_map(|of| match of {
         Value::Tensor(of) if of.device.0 != CPU => Some(of.device.1),
@@ -117,7 +117,7 @@ fn make(op: &Op, values: &[Value], is_exact: bool) -> (Result<CallPlan, Reason>,
     let make = || {
         let session = SESSION.get().ok_or("no library is open")?;
         let recipe = (op.recipe)(values)?;
-        // TF32 is PyTorch's to allow, for each of its libraries in ways of its own.
+        // PyTorch decides on TF32, separately for each of its libraries.
         if is_product && has(dtype::FLOAT) && recipe.device().0 != CPU {
             return Err("products of float on a GPU".to_owned());
         }
@@ -127,6 +127,6 @@ fn make(op: &Op, values: &[Value], is_exact: bool) -> (Result<CallPlan, Reason>,
         let place = if recipe.device().0 == CPU { Place::Host } else { gpu(recipe.device().1) };
         CallPlan::new(session, recipe, place, Switches { is_product, is_exact })
     };
-    // Tests of gradients compare results of double precision to the last bit; networks hardly use them.
+    // Gradient tests compare double results to the last bit; networks hardly use double.
     (make(), if has(dtype::DOUBLE) { Choice::Theirs } else { Choice::Open })
 }

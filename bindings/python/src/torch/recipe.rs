@@ -1,14 +1,14 @@
-//! What a call is to become: a graph, where its tensors come from, and what PyTorch gets back.
+//! The recipe of a call: a graph, where its tensors come from, and what PyTorch gets back.
 
 use hipdnn::GraphBuilder;
 use hipdnn::graph::{DataType, Operation, Tensor, TensorValue as Number};
 
 use super::arguments::{CPU, TensorValue, dtype};
 
-/// Why a call stays PyTorch's.
+/// Why a call is left to PyTorch.
 pub type Reason = String;
 
-/// A new tensor of PyTorch's.
+/// A new PyTorch tensor.
 #[derive(Debug)]
 pub struct Made {
     pub dtype: i32,
@@ -16,40 +16,40 @@ pub struct Made {
     pub strides: Vec<i64>,
 }
 
-/// What the graph writes.
+/// Where the graph writes an output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
-    /// The new tensor at a place.
+    /// The new tensor at an index.
     Made(usize),
-    /// Memory between. The tensor of the call at a place moves towards its elements by the call's momentum.
+    /// Temporary memory. The call's tensor at an index moves towards it by the call's momentum.
     Moved { count: usize, dtype: i32, to: usize },
-    /// The tensor of the call at a place.
+    /// The call's tensor at an index.
     Given(usize),
 }
 
-/// Where PyTorch copies the elements of a new tensor.
+/// Where PyTorch copies a new tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CopyTo {
     /// Another new tensor.
     Made(usize),
-    /// The tensor of the call at a place.
+    /// The call's tensor at an index.
     Given(usize),
 }
 
-/// What PyTorch gets.
+/// A result that PyTorch gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Answer {
     Made(usize),
     /// An undefined tensor.
     Nothing,
-    /// The tensor that came with the call, at this place of its arguments, which are all tensors up to there.
+    /// The call's own tensor at this argument; all arguments up to there are tensors.
     Same(usize),
 }
 
-/// What a call is to become.
+/// How to compute a call.
 pub struct Recipe {
     pub graph: GraphBuilder,
-    /// Tensors of the graph that are read, with the place of the call's tensor.
+    /// Tensors that the graph reads, with the index of the call's tensor.
     pub inputs: Vec<(i64, usize)>,
     pub outputs: Vec<(i64, Target)>,
     pub made: Vec<Made>,
@@ -82,7 +82,7 @@ pub fn size_of(dtype: i32) -> usize {
 }
 
 impl Recipe {
-    /// A recipe whose graph is like a tensor of the call.
+    /// A recipe whose graph has the type and device of a tensor of the call.
     pub fn new(name: &str, like: &TensorValue) -> Result<Self, Reason> {
         let kind = data_type(like.dtype)?;
         if kind == DataType::Int32 {
@@ -106,12 +106,12 @@ impl Recipe {
         self.device
     }
 
-    /// A tensor of the call, as it is.
+    /// Adds a tensor of the call, as it is.
     pub fn input(&mut self, of: &TensorValue) -> Result<i64, Reason> {
         self.input_as(of, &of.dims, &of.strides)
     }
 
-    /// A tensor of the call, seen with another shape.
+    /// Adds a tensor of the call, viewed with another shape.
     pub fn input_as(&mut self, of: &TensorValue, dims: &[i64], strides: &[i64]) -> Result<i64, Reason> {
         if of.dims.contains(&0) {
             return Err("a tensor without elements".to_owned());
@@ -133,7 +133,7 @@ impl Recipe {
         Ok(self.graph.add(Tensor { alignment, ..tensor }))
     }
 
-    /// A new tensor that the graph writes, seen with another shape than it is made with. It becomes the next answer.
+    /// Adds a new output tensor, viewed with another shape. It becomes the next result.
     pub fn output_as(&mut self, made: Made, dims: &[i64], strides: &[i64]) -> Result<i64, Reason> {
         let uid = self.graph.add(Tensor::new(0, data_type(made.dtype)?, dims, strides));
         self.outputs.push((uid, Target::Made(self.made.len())));
@@ -142,13 +142,13 @@ impl Recipe {
         Ok(uid)
     }
 
-    /// A new tensor that the graph writes as it is made. It becomes the next answer.
+    /// Adds a new output tensor. It becomes the next result.
     pub fn output(&mut self, dtype: i32, dims: &[i64], strides: &[i64]) -> Result<i64, Reason> {
         let made = Made { dtype, dims: dims.to_vec(), strides: strides.to_vec() };
         self.output_as(made, dims, strides)
     }
 
-    /// A tensor that the graph writes and something else than PyTorch gets.
+    /// Adds an output that does not become a result of its own.
     pub fn aside(
         &mut self,
         dtype: i32,
@@ -161,7 +161,7 @@ impl Recipe {
         Ok(uid)
     }
 
-    /// A tensor of the call that the graph writes, seen with another shape. It is the answer.
+    /// Adds an output to a tensor of the call, viewed with another shape. It is the result.
     pub fn given(&mut self, of: &TensorValue, dims: &[i64], strides: &[i64]) -> Result<i64, Reason> {
         let tensor = Tensor::new(0, data_type(of.dtype)?, dims, strides);
         let uid = self.add(tensor, of.is_aligned, of.dtype)?;
@@ -170,8 +170,8 @@ impl Recipe {
         Ok(uid)
     }
 
-    /// A tensor that the graph writes and that takes the place of a tensor of the call, which the graph reads: the elements of the latter
-    /// change once all was read.
+    /// Adds an output that replaces a tensor of the call, which the graph also reads: its elements change
+    /// after all were read.
     pub fn replaced(&mut self, of: &TensorValue, dims: &[i64], strides: &[i64]) -> Result<i64, Reason> {
         let made = Made { dtype: of.dtype, dims: of.dims.clone(), strides: packed(&of.dims) };
         let uid = self.aside(of.dtype, dims, strides, Target::Made(self.made.len()))?;
@@ -180,7 +180,7 @@ impl Recipe {
         Ok(uid)
     }
 
-    /// A new tensor that the graph writes with elements of another type. It becomes the next answer.
+    /// Adds a new output tensor with elements of another type. It becomes the next result.
     pub fn converted(&mut self, made: Made, dtype: i32) -> Result<i64, Reason> {
         let (dims, strides) = (made.dims.clone(), made.strides.clone());
         let uid = self.aside(dtype, &dims, &strides, Target::Made(self.made.len()))?;
@@ -191,13 +191,13 @@ impl Recipe {
         Ok(uid)
     }
 
-    /// A tensor between nodes.
+    /// Adds a virtual tensor.
     pub fn between(&mut self, dims: &[i64], strides: &[i64]) -> i64 {
         let kind = if self.is_double { DataType::Double } else { DataType::Float };
         self.graph.add(Tensor { is_virtual: true, ..Tensor::new(0, kind, dims, strides) })
     }
 
-    /// A number that is rounded as the graph computes.
+    /// A number rounded to the graph's compute type.
     pub fn number(&mut self, value: f64, rank: usize) -> i64 {
         if !self.is_double {
             return self.graph.number(value as f32, rank);
@@ -211,13 +211,13 @@ impl Recipe {
         self.graph.node(name, operation);
     }
 
-    /// The type that statistics have beside a type.
+    /// The type of statistics for a type.
     pub fn statistics(dtype: i32) -> i32 {
         if dtype == dtype::DOUBLE { dtype::DOUBLE } else { dtype::FLOAT }
     }
 }
 
-/// Strides without gaps, the last dimension innermost.
+/// Packed strides, the last dimension innermost.
 pub fn packed(dims: &[i64]) -> Vec<i64> {
     let mut strides = vec![1_i64; dims.len()];
     let mut stride = 1_i64;
@@ -228,7 +228,7 @@ pub fn packed(dims: &[i64]) -> Vec<i64> {
     strides
 }
 
-/// Strides without gaps, the second dimension innermost.
+/// Packed strides, the second dimension innermost.
 pub fn channels_last(dims: &[i64]) -> Vec<i64> {
     let mut strides = vec![1_i64; dims.len()];
     let mut stride = 1_i64;
@@ -242,7 +242,7 @@ pub fn channels_last(dims: &[i64]) -> Vec<i64> {
     strides
 }
 
-/// Whether strides are those that a layout has, where there is more than one element along a dimension.
+/// Whether strides match a layout, ignoring dimensions of one element.
 pub fn lies_as(dims: &[i64], strides: &[i64], expected: &[i64]) -> bool {
     dims.iter().zip(strides).zip(expected).all(|((size, stride), of)| *size == 1 || stride == of)
 }
@@ -256,7 +256,7 @@ impl TensorValue {
         self.dims.iter().product()
     }
 
-    /// Whether PyTorch takes the tensor to have its channels last: by its strides, also of dimensions of one element.
+    /// Whether PyTorch considers the tensor channels last: by its strides, including dimensions of one element.
     pub fn suggests_channels_last(&self) -> bool {
         if self.dims.len() != 4 && self.dims.len() != 5 {
             return false;
@@ -268,7 +268,7 @@ impl TensorValue {
         let mut least = 0;
         for d in std::iter::once(1).chain((2..self.dims.len()).rev()).chain(std::iter::once(0)) {
             let (size, stride) = (at(&self.dims, d), at(&self.strides, d));
-            // A first dimension that lies like the channels is that of [N, C, 1, 1], which counts as channels first.
+            // If the first dimension has the channels' stride, as in [N, C, 1, 1], it counts as channels first.
             if size == 0 || stride < least || d == 0 && least == at(&self.strides, 1) {
                 return false;
             }

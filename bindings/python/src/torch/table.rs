@@ -1,4 +1,4 @@
-//! Calls that were seen before, found by what tensors and settings they have: without a lock once a thread has seen them.
+//! A table of calls, keyed by tensors and settings: lock-free once a thread has seen a call.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,17 +14,17 @@ use super::events::{Choice, Pending};
 use super::plan::CallPlan;
 use crate::forks::Lock;
 
-/// The bytes that an entry counts with: a plan, its graph and its descriptors. Those of convolutions take 29 KiB, gradients have more nodes.
+/// The bytes charged per entry: a plan, its graph and its descriptors. Those of convolutions take 29 KiB, gradients have more nodes.
 const ENTRY: usize = 64 << 10;
 
-/// The most bytes of all entries. With the workspaces that are kept it is a part of 256 MiB.
+/// The most bytes of all entries. With the kept workspaces it stays below 256 MiB.
 const MOST: usize = 128 << 20;
 
-/// What came of planning.
+/// The result of planning.
 pub struct Planned {
     /// The plan, or why PyTorch computes.
     pub plan: Result<CallPlan, String>,
-    /// How long it took.
+    /// How long planning took.
     pub time: Duration,
     /// Whether calls went on meanwhile.
     pub is_aside: bool,
@@ -34,27 +34,27 @@ pub struct Planned {
 pub struct Entry {
     /// The operation.
     pub name: &'static CStr,
-    /// Tensors and settings, then the place of the operation's name and the device.
+    /// Tensors and settings, then the address of the operation's name and the device.
     pub words: Box<[i64]>,
     planned: OnceLock<Planned>,
-    /// Whether a thread has taken it on to plan.
+    /// Whether a thread has claimed it for planning.
     is_taken: AtomicBool,
     choice: AtomicU8,
     tries: AtomicU32,
     ours: Shortest,
     theirs: Shortest,
-    /// What the host needed to queue calls for a GPU, likewise.
+    /// The shortest host times to queue calls for a GPU.
     queued: [AtomicU64; 2],
-    /// How many more calls a GPU waited for than were waiting for it.
+    /// The number of calls that the GPU waited for, minus those that waited for the GPU.
     waits: AtomicI64,
     /// Whether an earlier process has chosen.
     pub is_stored: bool,
-    /// Calls on a GPU that are timed and not done.
+    /// Timed GPU calls that are not done.
     pub pending: Lock<Vec<Pending>>,
     pub routed: AtomicU64,
     pub passed_on: AtomicU64,
     used: AtomicU64,
-    /// Which new kind of call it was.
+    /// Its position in the order of first calls.
     at: AtomicU64,
 }
 
@@ -78,22 +78,22 @@ impl Shortest {
         first.load(Ordering::Relaxed)
     }
 
-    /// Whether the shortest time was seen twice, so that it is no call which others have disturbed.
+    /// Whether the shortest time was seen about twice, so that it is not an outlier.
     fn is_steady(&self) -> bool {
         let [first, second] = self.0.each_ref().map(|of| of.load(Ordering::Relaxed));
         second <= first.saturating_add(first / 8)
     }
 }
 
-/// Calls before the times of both are compared: one of each is left out, in which memory and kernels are made.
+/// Calls before both times are compared, not counting the first of each, which allocate memory and compile kernels.
 const TRIES: u32 = 8;
-/// The same where the times are close to each other: what else the machine does must not choose.
+/// The same if the times are close: other load on the machine must not decide.
 const MOST_TRIES: u32 = 16;
-/// The same on a machine that does so much else that no time is seen twice.
+/// The same on a machine so busy that no time repeats.
 const BUSY_TRIES: u32 = 48;
 
 impl Entry {
-    /// An entry; with times of an earlier process the choice is made.
+    /// An entry; times of an earlier process decide its choice.
     pub fn new(name: &'static CStr, words: &[i64], known: Option<Times>) -> Self {
         let choice = match known {
             None => Choice::Open,
@@ -129,17 +129,17 @@ impl Entry {
         }
     }
 
-    /// What came of planning; none before that is done.
+    /// The result of planning, if done.
     pub fn planned(&self) -> Option<&Planned> {
         self.planned.get()
     }
 
-    /// Whether the caller is the first that wants to plan it.
+    /// Claims it for planning; true for the first caller.
     pub fn take(&self) -> bool {
         !self.is_taken.swap(true, Ordering::Relaxed)
     }
 
-    /// Plans it, unless that is done; waits for whoever is at it. `make` answers the plan and who is to compute.
+    /// Plans it unless that is done, or waits for the thread that is planning. `make` returns the plan and the choice.
     pub fn plan(
         &self,
         is_aside: bool,
@@ -169,13 +169,13 @@ impl Entry {
         self.choice.store(choice as u8, Ordering::Relaxed);
     }
 
-    /// Whose turn it is while that is open, and whether the time counts.
+    /// Whose turn it is while undecided, and whether the time counts.
     pub fn turn(&self) -> (Choice, bool) {
         let at = self.tries.fetch_add(1, Ordering::Relaxed);
         (if at.is_multiple_of(2) { Choice::Ours } else { Choice::Theirs }, at >= 2)
     }
 
-    /// Notes how long a call took, and chooses once enough is known: answers the times then.
+    /// Records how long a call took, and chooses once enough is known: then returns the times.
     pub fn took(&self, by: Choice, time: Duration) -> Option<Times> {
         let of = if by == Choice::Ours { &self.ours } else { &self.theirs };
         of.note(nanoseconds(time));
@@ -198,7 +198,7 @@ impl Entry {
         is_decided.then_some(times)
     }
 
-    /// Notes what the host needed to queue a call for a GPU, and whether that waited for it.
+    /// Records the host's time to queue a GPU call, and whether the GPU waited for it.
     pub fn queued(&self, by: Choice, time: Duration, is_awaited: bool) {
         let [ours, theirs] = &self.queued;
         let of = if by == Choice::Ours { ours } else { theirs };
@@ -206,8 +206,8 @@ impl Entry {
         self.waits.fetch_add(if is_awaited { 1 } else { -1 }, Ordering::Relaxed);
     }
 
-    /// The shortest times so far, in nanoseconds. Where the host needs longer for ours, that counts twice: it may be what a step waits for.
-    /// Where the GPU waits for the host, its times alone count.
+    /// The shortest times so far, in nanoseconds. If the host needs longer for ours, the difference counts twice: a step may wait for it.
+    /// If the GPU waits for the host, only the host's times count.
     pub fn times(&self) -> Times {
         let [ours, theirs] = [self.ours.get(), self.theirs.get()];
         let [of_ours, of_theirs] = self.queued.each_ref().map(|of| of.load(Ordering::Relaxed));
@@ -219,7 +219,7 @@ impl Entry {
         Times { ours: ours.saturating_add(more.saturating_mul(2)), theirs }
     }
 
-    /// The nanoseconds that a call gains here; none while that is open.
+    /// The nanoseconds that a call gains here; none while undecided.
     pub fn gain(&self) -> Option<i64> {
         let is_refused = self.planned().is_some_and(|of| of.plan.is_err());
         match self.choice() {
@@ -239,7 +239,7 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Mixes words, which no stranger chooses.
+/// Hashes words, which are not under an attacker's control.
 #[derive(Default)]
 pub struct Mixer(u64);
 
@@ -261,7 +261,7 @@ impl Hasher for Mixer {
     }
 
     fn finish(&self) -> u64 {
-        // The upper bits are the mixed ones.
+        // The upper bits are the best mixed.
         self.0.rotate_left(26)
     }
 }
@@ -269,16 +269,16 @@ impl Hasher for Mixer {
 type Known = HashMap<Box<[i64]>, Arc<Entry>, BuildHasherDefault<Mixer>>;
 
 static ENTRIES: LazyLock<Lock<Known>> = LazyLock::new(Lock::default);
-/// Moves on when entries are dropped: threads drop theirs, too.
+/// Incremented when entries are dropped, so that threads drop theirs, too.
 static AGE: AtomicU64 = AtomicU64::new(0);
-/// Moves on with each new entry.
+/// Incremented with each new entry.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static OF_THREAD: RefCell<(u64, Known)> = RefCell::default();
 }
 
-/// The entry of a call; made by `make` where the call is new, while no lock is held. None where nothing can be made now.
+/// The entry of a call; `make` makes it for a new call, without a lock held. None if `make` returns none.
 pub fn find(words: &[i64], make: impl FnOnce() -> Option<Entry>) -> Option<Arc<Entry>> {
     let age = AGE.load(Ordering::Acquire);
     let known = OF_THREAD.with_borrow_mut(|(of, known)| {
@@ -288,7 +288,7 @@ pub fn find(words: &[i64], make: impl FnOnce() -> Option<Entry>) -> Option<Arc<E
         }
         Ok(known.get(words).map(Arc::clone))
     });
-    // Plans that were dropped meanwhile end here, where nothing is borrowed.
+    // Plans dropped meanwhile are freed here, with nothing borrowed.
     let found = known.unwrap_or_default();
     let entry = match found {
         Some(entry) => entry,
@@ -315,7 +315,7 @@ fn of_process(words: &[i64], make: impl FnOnce() -> Option<Entry>) -> Option<Arc
     let mut entries = ENTRIES.lock();
     let entry = Arc::clone(entries.entry(words.into()).or_insert(made));
     if entries.len() * ENTRY > MOST {
-        // Half of them, so that it is rare. Of those that were used at one time the older ones go.
+        // Half of them, so that this is rare: the least recently used, then the oldest.
         let age = |of: &Entry| (of.used.load(Ordering::Relaxed), of.at.load(Ordering::Relaxed));
         let mut by_use: Vec<_> = entries.iter().map(|(words, of)| (age(of), words.clone())).collect();
         by_use.sort_unstable();

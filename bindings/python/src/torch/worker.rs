@@ -1,4 +1,4 @@
-//! Work for which no call waits: one thread does it piece by piece, and ends when nothing is left.
+//! Background work: one thread does it item by item, and ends when nothing is left.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
@@ -17,12 +17,12 @@ struct Queue {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A forked child begins with an empty queue and without the thread.
+/// A forked child starts with an empty queue and without the thread.
 static QUEUE: LazyLock<Lock<Queue>> = LazyLock::new(Lock::default);
-/// Set when the interpreter ends: code of libraries must not run beside the end of the process.
+/// Set when the interpreter exits: library code must not run during the exit of the process.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Queues work; drops it where no thread can be had.
+/// Queues work; drops it if no thread can be created.
 pub fn queue(work: impl FnOnce() + Send + 'static) {
     let mut queue = QUEUE.lock();
     if HAS_ENDED.load(Ordering::Relaxed) {
@@ -44,12 +44,12 @@ fn work_off() {
             next
         };
         let Some(work) = next else { return };
-        // The call that wanted it stays PyTorch's.
+        // If it panics, the call stays with PyTorch.
         drop(catch_unwind(AssertUnwindSafe(work)));
     }
 }
 
-/// Waits until what was wanted so far is done.
+/// Waits until everything queued so far is done.
 pub fn wait() {
     let thread = QUEUE.lock().thread.take();
     if let Some(thread) = thread {
@@ -57,7 +57,7 @@ pub fn wait() {
     }
 }
 
-/// Drops what is waiting, and waits for what is under way.
+/// Drops queued work, and waits for the work under way.
 pub fn cancel() {
     let dropped = std::mem::take(&mut QUEUE.lock().waiting);
     drop(dropped);

@@ -1,4 +1,4 @@
-//! Workspaces: of the host kept for the next call, of a GPU PyTorch's own.
+//! Workspaces: host memory is kept for the next call, GPU memory comes from PyTorch.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
@@ -9,13 +9,13 @@ use super::functions::{Functions, RawTensor};
 use super::owned::memory;
 use crate::forks::Lock;
 
-/// The most bytes that are kept between calls, of all threads together.
+/// The most bytes kept between calls, for all threads together.
 const KEPT: usize = 96 << 20;
 
-/// The largest vectors of processors are of 64 bytes; pages begin at more.
+/// The largest vector registers have 64 bytes; pages are larger.
 const ALIGNMENT: usize = 256;
 
-/// Host memory of no use at the moment.
+/// Idle host memory.
 #[derive(Default)]
 struct Idle {
     kept: Vec<Host>,
@@ -44,7 +44,7 @@ impl Drop for Host {
 pub enum Workspace<'a> {
     Nothing,
     Host(HostWorkspace),
-    /// PyTorch's own, which keeps it for work that is queued on the stream.
+    /// PyTorch's memory, which it keeps for work queued on the stream.
     Tensor(&'a Functions, RawTensor, *mut c_void),
 }
 
@@ -87,14 +87,14 @@ impl<'a> Workspace<'a> {
         }
     }
 
-    /// Keeps the memory for later calls, where there is room.
+    /// Keeps the memory for later calls, if there is room.
     pub fn done(&mut self) {
         let Self::Host(of) = self else { return };
         let Some(host) = of.0.take() else { return };
         let mut gone = Vec::new();
         let mut idle = IDLE.lock();
         if host.layout.size() <= KEPT {
-            // The largest memory serves all.
+            // The largest memory fits every call.
             while idle.bytes + host.layout.size() > KEPT && !idle.kept.is_empty() {
                 let smallest = (0..idle.kept.len())
                     .min_by_key(|at| idle.kept.get(*at).map_or(0, |of| of.layout.size()))
@@ -115,13 +115,13 @@ impl<'a> Workspace<'a> {
 impl Drop for Workspace<'_> {
     fn drop(&mut self) {
         if let Self::Tensor(f, tensor, _) = self {
-            // SAFETY: the tensor is this object's own. Nothing can be done about a failure.
+            // SAFETY: the tensor belongs to this object. A failure cannot be handled.
             unsafe { (f.delete_tensor)(*tensor) };
         }
     }
 }
 
-/// Frees what is kept.
+/// Frees the kept memory.
 pub fn clear() {
     let kept = std::mem::take(&mut *IDLE.lock());
     drop(kept);

@@ -1,4 +1,4 @@
-"""What `test_standin.py` runs in a process of its own, whose CUDA driver is `driver.c` and whose engine is a stub: `checks.py NAME`."""
+"""What `test_standin.py` runs in a separate process, whose CUDA driver is `driver.c` and whose engine is a stub: `checks.py NAME`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_arrays() -> None:
         (execution,) = executions(calls())
         assert execution["buffers"] == buffers(of) and execution["stream"] == "0"
         assert made.engine == "STUB_ENGINE"
-        # The default stream is 1 to DLPack.
+        # DLPack's default stream is 1.
         assert {stream for array in of.values() for stream in array.told} == ({1} if by != "interface" else set())
 
 
@@ -41,14 +41,14 @@ def check_streams() -> None:
     assert execution["stream"] == str(first) and y.told[-1] == first
     order = [line for line in found if line.startswith(("cuEventRecord", "cuStreamWait", "ExecuteOpGraph"))]
     words = [line.split()[0] + " " + line.split()[-1] if line.startswith("cu") else "execute" for line in order]
-    # The second stream's work comes first, and its later work after. The workspace waits for its last
-    # execution, and marks this one, as the array does whose owner knows no stream.
+    # The second stream's earlier work comes first, and its later work after. The workspace waits for its last
+    # execution and records this one; so does the array whose owner knows no stream.
     assert words == [
         f"cuEventRecord stream={second}", f"cuStreamWaitEvent stream={first}", f"cuStreamWaitEvent stream={first}", "execute",
         f"cuEventRecord stream={first}", f"cuEventRecord stream={first}", f"cuStreamWaitEvent stream={second}",
         f"cuEventRecord stream={first}",
     ], words  # fmt: skip
-    # A handle keeps its stream; another stream gets another handle, up to a number of them.
+    # A handle keeps its stream; another stream gets another handle, up to a limit.
     handles = {execution["handle"]}
     for _ in range(40):
         stream = driver.standin_stream(0)
@@ -63,7 +63,7 @@ def check_streams() -> None:
 
 
 def check_handles() -> None:
-    """Work goes to the stream of the handle, in order with the streams of the arrays."""
+    """Work goes to the handle's stream, ordered with the streams of the arrays."""
     made, *tensors = graph()
     first, second = driver.standin_stream(0), driver.standin_stream(0)
     of = {tensor: Array(by=by, stream=None) for tensor, by in zip(tensors, ("dlpack", "older", "interface"))}
@@ -81,10 +81,10 @@ def check_handles() -> None:
     hipdnn.set_stream(handle, first)
     assert hipdnn.get_stream(handle) == first
     assert ran_on(handle=handle) == ran_on(None, handle) == str(first)
-    # Arrays that take a stream are told this one, and others go on as they are.
+    # Arrays that take a stream get this one, the others are used as they are.
     assert [array.told[-1:] for array in of.values()] == [[first], [first], []]
     assert ran_on() == "0"
-    # An array's own stream goes before and after.
+    # An array's own stream is ordered before and after.
     of[tensors[2]].stream = second
     made.execute(of, handle=handle)
     found = calls()
@@ -94,13 +94,13 @@ def check_handles() -> None:
     assert before[:2] == [f"cuEventRecord stream={second}", f"cuStreamWaitEvent stream={first}"], words
     assert f"cuStreamWaitEvent stream={second}" in after, words
     assert executions(found)[0]["stream"] == str(first)
-    # 0 is the default stream, said rather than found; a stream as an object does as well.
+    # 0 is the default stream, set explicitly; stream objects work as well.
     hipdnn.set_stream(handle=handle, stream=0)
     assert ran_on(handle=handle) == "0"
     for attribute in ("cuda_stream", "ptr"):
         hipdnn.set_stream(handle, types.SimpleNamespace(**{attribute: second}))
         assert hipdnn.get_stream(handle) == second and ran_on(handle=handle) == str(second)
-    # That of the graph, unless an execution has its own; plans by number, too.
+    # The graph's stream, unless an execution has its own; also for plans by number.
     other = hipdnn.create_handle()
     hipdnn.set_stream(other, first)
     made = hipdnn.Graph(handle=other)
@@ -139,7 +139,7 @@ def check_handles() -> None:
 
 
 def check_current_streams() -> None:
-    """The current streams of CuPy, and of a PyTorch without exchange functions, are found."""
+    """Finds the current streams of CuPy, and of a PyTorch without exchange functions."""
     made, *tensors = graph()
     streams = {0: driver.standin_stream(0), 1: driver.standin_stream(1)}
     current = lambda **of: types.SimpleNamespace(**of)  # noqa: E731
@@ -174,7 +174,7 @@ def check_current_streams() -> None:
     for get, device in ((newer, 0), (newer, 1), (older, 0)):
         empty = lambda shape, dtype: New(Device.now, tuple(shape))  # noqa: E731
         sys.modules["cupy"] = current(cuda=current(get_current_stream=get, Device=Device), empty=empty)  # type: ignore[assignment]
-        # An array of another library goes to the stream of the one that is imported.
+        # An array of another library uses the imported library's stream.
         for kind in (OfCupy, Array):
             of = {tensor: kind(device) for tensor in tensors}
             made.execute(of)
@@ -192,13 +192,13 @@ def check_current_streams() -> None:
     of = {tensor: OfTorch() for tensor in tensors}
     made.execute(of)
     assert executions(calls())[-1]["stream"] == str(of_torch)
-    # Beside an array of CuPy's, whose stream is put in order with it.
+    # With an array of CuPy's, whose stream is ordered with it.
     of[tensors[1]] = OfCupy()
     made.execute(of)
     found = calls()
     assert executions(found)[-1]["stream"] == str(of_torch) and of[tensors[1]].told[-1] == of_torch
     assert f"cuStreamWaitEvent stream={streams[0]}" in found
-    # A PyTorch that has not begun, or is AMD's, says nothing.
+    # A PyTorch that is not initialized, or is for AMD, has no stream to offer.
     for ready, torch.version.hip in ((False, None), (True, "7.0")):  # noqa: B007
         made.execute({tensor: Array() for tensor in tensors})
         assert executions(calls())[-1]["stream"] == str(streams[0])
@@ -219,7 +219,7 @@ def check_devices() -> None:
     for other, words in ((Array(1), "cuda:1.*cuda:0"), (host, "host memory.*cuda:0")):
         with told('tensor "y".*' + words):
             made.execute({x: Array(), y: other, z: Array()})
-    with told("finds no device|cuDeviceGet|is no device|not known"):
+    with told("finds no device|cuDeviceGet|is not a device|not known"):
         hipdnn.DeviceArray([4, 8], [8, 1], "float", (2, 7))
     with told("CPU_ENGINE, which does not compute on cuda:0"):
         made.build(engine="CPU_ENGINE", device="cuda")
@@ -229,7 +229,7 @@ def check_devices() -> None:
 
 
 def check_contexts() -> None:
-    """Work on a default stream is for the arrays' device, whatever the thread's context is."""
+    """Work on a default stream runs on the arrays' device, whatever the thread's context is."""
     made, *tensors = graph()
     of = {tensor: Array(1) for tensor in tensors}
     made.execute(of)
@@ -248,7 +248,7 @@ def check_contexts() -> None:
 
 
 def check_threads() -> None:
-    """Threads share a graph, each with arrays of a device of its own."""
+    """Threads share a graph, each with arrays on its own device."""
     made, *tensors = graph()
     failures: list[Any] = []
 
@@ -275,7 +275,7 @@ def check_threads() -> None:
 
 
 def check_a_library_that_fails() -> None:
-    """What a library raises instead of telling its stream is not found by somebody else."""
+    """An error that a library raises instead of returning its stream does not surface elsewhere."""
     made, *tensors = graph()
     EXCHANGE.current = CURRENT(ctypes.cast(driver.standin_no_stream, ctypes.c_void_p).value)
     made.execute({tensor: Fast() for tensor in tensors})
@@ -340,7 +340,7 @@ def check_hostile() -> None:
     made.execute(gone)
     del of[y]
     gc.collect()
-    # Arrays are kept until the work that used them is done.
+    # Arrays are kept until the work that uses them is done.
     _native.synchronize((2, 0))
     with told("does not know"):
         made.execute({**of, y: gone[y]})
@@ -359,7 +359,7 @@ def check_rocm() -> None:
         len(found) == 3 and len({execution["workspace"] for execution in found}) == 1 and found[0]["workspace"] != "0"
     )
     assert made.engine == "STUB_ENGINE" and made.plan.device == (10, 0)
-    # The default stream is 0 to ROCm's DLPack.
+    # ROCm's default stream in DLPack is 0.
     assert set(of[x].told) == {0}
     result = made(of[x], of[y])
     assert isinstance(result, hipdnn.DeviceArray) and result.device == "rocm:0" and np.asarray(result).shape == (4, 8)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The library's stand-in for the CUDA driver, which writes what orders work, and what frees memory, to the file HIPDNN_STUB_LOG, as the
- * stub plugin writes its calls. Below is what tests call.
+ * The library's stand-in for the CUDA driver, which logs what orders work and what frees memory to the file HIPDNN_STUB_LOG, as the
+ * stub plugin logs its calls. The functions below are called by tests.
  */
 #define cuCtxSynchronize quiet_synchronize
 #define cuEventQuery quiet_query
@@ -38,7 +38,7 @@ static void log_call(const char* format, ...)
     fclose(file);
 }
 
-/* Whether this thread has the lock of Python's interpreter. */
+/* Whether this thread holds the interpreter's lock. */
 static int has_lock(void)
 {
     int (*check)(void);
@@ -96,10 +96,10 @@ CUDA(standin_capture, void* at, int is_on)
     return is_on ? cuStreamBeginCapture_v2(at, GLOBAL) : cuStreamEndCapture(at, &made);
 }
 
-/* Makes a device's context that of this thread; -1 is none. */
+/* Makes a device's context current; -1 means none. */
 CUDA(standin_context, int number) { return cuCtxSetCurrent(number < 0 ? NULL : &devices[number]); }
 
-/* The bytes that are allocated. */
+/* The number of allocated bytes. */
 size_t standin_allocated(void);
 size_t standin_allocated(void)
 {
@@ -110,7 +110,7 @@ size_t standin_allocated(void)
     return sum;
 }
 
-/* Writes to memory of a device. */
+/* Writes to device memory. */
 CUDA(standin_write, uint64_t to, const void* from, size_t bytes)
 {
     void* context;
@@ -127,7 +127,7 @@ CUDA(standin_busy, int is_on)
     return SUCCESS;
 }
 
-/* A library's function that should tell its stream, and raises an error of Python's. */
+/* A library's function that should return its stream, and raises a Python error instead. */
 CUDA(standin_no_stream, int32_t kind, int32_t number, void** to)
 {
     (void)kind;

@@ -1,4 +1,4 @@
-"""What the checks with a stand-in share: arrays of several kinds, and what the driver and the stub were called with."""
+"""Shared by the checks with a stand-in: arrays of several kinds, and the logged calls of the driver and the stub."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ driver.standin_capture.argtypes = [ctypes.c_void_p, ctypes.c_int]
 driver.standin_allocated.restype = ctypes.c_size_t
 driver.standin_write.argtypes = [ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t]
 LOG = os.environ["HIPDNN_STUB_LOG"]
-#: The workspace that the stub asks for.
+#: The stub's workspace size.
 WORKSPACE = 4096
 
 
@@ -27,7 +27,7 @@ class Array:
         self, device: int = 0, shape: tuple[int, ...] = (4, 8), by: str = "dlpack", stream: Any = None, kind: int = 2
     ) -> None:
         self.of = hipdnn.DeviceArray(list(shape), [shape[1], 1], "float", (kind, device))
-        # Asked once: it waits for the device, which ends captures.
+        # Cached: it waits for the device, which ends captures.
         self.interface = self.of.__cuda_array_interface__ if kind == 2 else None
         self.address = self.interface["data"][0] if self.interface else None
         self.by, self.stream, self.told = by, stream, []
@@ -54,12 +54,12 @@ class Array:
         return {**(self.interface or {}), "stream": self.stream}
 
 
-#: The stream that each handle of the stub was told last.
+#: The last stream set for each of the stub's handles.
 STREAMS: dict[str, str] = {}
 
 
 def calls() -> list[str]:
-    """What was called since the last time."""
+    """The calls since the last time."""
     with open(LOG) as file:
         found = file.read().splitlines()
     open(LOG, "w").close()
@@ -69,7 +69,7 @@ def calls() -> list[str]:
 
 
 def executions(found: list[str]) -> list[dict[str, str]]:
-    """Executions, with the stream that their handle was told."""
+    """Executions, with their handle's stream."""
     result = []
     for line in found:
         if of := re.match(r"ExecuteOpGraph (handle=\d+) .*workspace=(\d+) .*buffers=\[(.*)\]", line):
@@ -129,7 +129,7 @@ class Exchange(ctypes.Structure):
 
 
 class Library:
-    """A library of arrays with exchange functions, as PyTorch is: a current stream, and an allocator."""
+    """An array library with exchange functions, like PyTorch: a current stream, and an allocator."""
 
     stream = 0
     lent: dict[int, Any] = {}

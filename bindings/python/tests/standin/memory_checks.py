@@ -1,4 +1,4 @@
-"""The same of memory: workspaces, what is kept for whom and for how long, captures, leaks: `memory_checks.py NAME`."""
+"""Checks of memory: workspaces, what is kept for how long, captures, leaks: `memory_checks.py NAME`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_workspaces() -> None:
         made.execute(of)
     same = {execution["workspace"] for execution in executions(calls())}
     assert len(same) == 1 and same != {"0"} and driver.standin_allocated() == before
-    # Each stream has its own, up to a number of them.
+    # Each stream has its own, up to a limit.
     seen = set()
     for _ in range(48):
         stream = driver.standin_stream(0)
@@ -29,7 +29,7 @@ def check_workspaces() -> None:
         made.execute(of)
         seen.add(executions(calls())[-1]["workspace"])
     assert len(seen) > 8 and driver.standin_allocated() - before <= 40 * WORKSPACE
-    # A captured graph keeps its own, and its plan.
+    # A captured graph keeps its workspace and its plan.
     stream = driver.standin_stream(0)
     for array in of.values():
         array.stream = stream
@@ -46,7 +46,7 @@ def check_workspaces() -> None:
     gc.collect()
     assert driver.standin_allocated() >= before
     assert not any(line.startswith("DestroyExecutionContext") for line in calls())
-    # One that was never captured goes with all that it had.
+    # A plan that was never captured is freed with everything it had.
     other, *tensors = graph()
     other.tensors[0].set_name("other")
     of = {tensor: Array() for tensor in tensors}
@@ -79,7 +79,7 @@ def check_lent_workspaces() -> None:
     with told("workspace of 4096 bytes on cuda:0: out of the library's memory"):
         made.execute(of)
     Library.fails = False
-    # Beside an array of another stream the order is kept, and the workspace is still the library's.
+    # With an array of another stream, the order is kept, and the workspace is still the library's.
     other = driver.standin_stream(0)
     of[tensors[1]] = Array(by="interface", stream=other)
     made.execute(of)
@@ -94,7 +94,7 @@ def check_memory_that_is_used() -> None:
     made.execute({tensor: Array() for tensor in tensors})
 
     class Unknown(Array):
-        """An array of a library that nothing is known of."""
+        """An array of an unknown library."""
 
     for by in ("dlpack", "interface"):
         gc.collect()
@@ -126,7 +126,7 @@ def check_locks() -> None:
 
 
 def check_captures() -> None:
-    """What would end a capture is refused, and a new stream needs no handle of its own."""
+    """What would end a capture is refused, and a new stream needs no new handle."""
     made, *tensors = graph()
     of = {tensor: Array(by="interface", stream=1) for tensor in tensors}
     made.execute(of)

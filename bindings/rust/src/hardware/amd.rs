@@ -63,7 +63,7 @@ function_table! {
     }
 }
 
-/// The libraries that engines for AMD GPUs stand on.
+/// The libraries used by engines for AMD GPUs.
 pub fn libraries() -> Vec<Found> {
     vec![
         found("HIP runtime", HipVersions::get(), HipVersions::library, "hipRuntimeGetVersion", |hip| {
@@ -92,7 +92,7 @@ pub fn libraries() -> Vec<Found> {
         found("hipBLASLt", HipblasLt::get(), HipblasLt::library, "hipblasLtCreate", |_| None),
         found("rocBLAS", Rocblas::get(), Rocblas::library, "rocblas_get_version_string", |rocblas| {
             let mut version = [0 as c_char; 128];
-            // SAFETY: there is room for as many characters as it says, one of which stays NUL.
+            // SAFETY: the buffer has the given size, and one character stays NUL.
             let answer = unsafe {
                 (rocblas.rocblas_get_version_string)(version.as_mut_ptr(), version.len().saturating_sub(1))
             };

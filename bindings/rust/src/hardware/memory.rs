@@ -1,4 +1,4 @@
-//! Memory of a GPU, for the tensors of plans whose engines compute there.
+//! GPU memory, for the tensors of plans.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -7,20 +7,20 @@ use hipdnn_plugin_sdk::gpu;
 
 use crate::error::{Error, Result};
 
-/// The GPU of this process: the one that HIP finds, or else the first one of CUDA's. It may be used by any thread.
+/// The GPU of this process: HIP's, or else CUDA's first. Any thread may use it.
 #[derive(Clone, Copy, Debug)]
 pub struct Gpu(pub(super) gpu::Gpu);
 
-/// Bytes of the host's memory that a GPU reaches, which are copied faster than others; freed with this object.
+/// Pinned host memory, which the GPU copies faster than other memory; freed on drop.
 pub struct HostMemory {
     gpu: Gpu,
     start: *mut c_void,
     bytes: usize,
 }
 
-// SAFETY: the memory belongs to this object alone, and HIP and CUDA take calls from any thread.
+// SAFETY: the memory belongs to this object, and HIP and CUDA may be called on any thread.
 unsafe impl Send for HostMemory {}
-// SAFETY: through a shared reference only the address is had.
+// SAFETY: a shared reference only gives the address.
 unsafe impl Sync for HostMemory {}
 
 impl fmt::Debug for HostMemory {
@@ -30,10 +30,10 @@ impl fmt::Debug for HostMemory {
 }
 
 impl HostMemory {
-    /// So many bytes, whose values are not known.
+    /// Allocates uninitialized bytes.
     ///
     /// # Errors
-    /// The driver's, where there are not as many.
+    /// The driver's, if memory is short.
     pub fn new(gpu: Gpu, bytes: usize) -> Result<Self> {
         let start = gpu.0.allocate_host(bytes);
         let start = start
@@ -41,12 +41,12 @@ impl HostMemory {
         Ok(Self { gpu, start, bytes })
     }
 
-    /// The address of the first byte, on the host.
+    /// The host address of the first byte.
     pub fn as_ptr(&self) -> *mut c_void {
         self.start
     }
 
-    /// How many bytes there are.
+    /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -54,21 +54,21 @@ impl HostMemory {
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        // SAFETY: the memory is that of this GPU, and this is its last use; copies of this crate are done when they return.
+        // SAFETY: this GPU allocated the memory, and this is its last use; this crate's copies are done when they return.
         unsafe { self.gpu.0.free_host(self.start) };
     }
 }
 
-/// Bytes of a GPU's memory, freed with this object.
+/// GPU memory, freed on drop.
 pub struct DeviceMemory {
     gpu: Gpu,
     start: *mut c_void,
     bytes: usize,
 }
 
-// SAFETY: the memory belongs to this object alone, and HIP and CUDA take calls from any thread.
+// SAFETY: the memory belongs to this object, and HIP and CUDA may be called on any thread.
 unsafe impl Send for DeviceMemory {}
-// SAFETY: through a shared reference bytes are copied by the driver, which orders copies itself.
+// SAFETY: through a shared reference, only the driver copies bytes, and it orders copies itself.
 unsafe impl Sync for DeviceMemory {}
 
 impl fmt::Debug for DeviceMemory {
@@ -85,91 +85,91 @@ impl Gpu {
     /// The GPU.
     ///
     /// # Errors
-    /// What was looked for, where a driver or a device is missing.
+    /// What was looked for, if a driver or a device is missing.
     pub fn find() -> Result<Self> {
         gpu::Gpu::find().map(Self).map_err(|error| failed("looking for a GPU", &error))
     }
 
-    /// Copies bytes to the GPU's memory, and waits.
+    /// Copies bytes to GPU memory, and waits.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
-    /// `to` is memory of the GPU with room for the bytes.
+    /// `to` is GPU memory with room for the bytes.
     pub unsafe fn upload(&self, to: *mut c_void, from: &[u8]) -> Result<()> {
         // SAFETY: the memory has room for the bytes.
         unsafe { self.0.upload(to, from) }.map_err(|error| failed("copying to the GPU", &error))
     }
 
-    /// Copies bytes from the GPU's memory, once the work before is done.
+    /// Copies bytes from GPU memory, after the work before is done.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
-    /// `from` is memory of the GPU with as many bytes.
+    /// `from` is GPU memory with as many bytes.
     pub unsafe fn download(&self, to: &mut [u8], from: *const c_void) -> Result<()> {
         // SAFETY: the memory has as many bytes.
         unsafe { self.0.download(to, from) }.map_err(|error| failed("copying from the GPU", &error))
     }
 
-    /// Copies bytes inside of the GPU's memory, behind the work before. It need not be done when this returns.
+    /// Copies bytes within GPU memory, after the work before. May return before the copy is done.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
-    /// Both are memory of the GPU with as many bytes, which do not overlap.
+    /// Both are GPU memory with as many bytes, which do not overlap.
     pub unsafe fn copy(&self, to: *mut c_void, from: *const c_void, bytes: usize) -> Result<()> {
         // SAFETY: both have as many bytes, which do not overlap.
         unsafe { self.0.copy(to, from, bytes) }.map_err(|error| failed("copying on the GPU", &error))
     }
 
-    /// Waits until the GPU has done all work of this process.
+    /// Waits for all of this process's work on the GPU.
     ///
     /// # Errors
-    /// The driver's, those of the work among them.
+    /// The driver's, including errors of the work.
     pub fn synchronize(&self) -> Result<()> {
         self.0.synchronize().map_err(|error| failed("waiting for the GPU", &error))
     }
 }
 
 impl DeviceMemory {
-    /// So many bytes, whose values are not known.
+    /// Allocates uninitialized bytes.
     ///
     /// # Errors
-    /// The driver's, where there are not as many.
+    /// The driver's, if memory is short.
     pub fn new(gpu: Gpu, bytes: usize) -> Result<Self> {
         let start = gpu.0.allocate(bytes);
         let start = start.map_err(|error| failed(&format!("allocating {bytes} bytes of the GPU"), &error))?;
         Ok(Self { gpu, start, bytes })
     }
 
-    /// The address of the first byte, for a [`VariantPack`](crate::VariantPack). It is at least 256 bytes aligned.
+    /// The address of the first byte, for a [`VariantPack`](crate::VariantPack), aligned to at least 256 bytes.
     pub fn as_ptr(&self) -> *mut c_void {
         self.start
     }
 
-    /// How many bytes there are.
+    /// The size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Copies bytes to the GPU, behind so many of the memory's, and waits.
+    /// Copies bytes to this offset in the GPU's memory, and waits.
     ///
     /// # Errors
-    /// The driver's, and an argument error where the bytes would end behind the memory.
+    /// The driver's, or an argument error if the bytes would end beyond the memory.
     pub fn upload(&self, offset: usize, from: &[u8]) -> Result<()> {
         let to = self.at(offset, from.len())?;
         // SAFETY: the memory has as many bytes behind the offset.
         unsafe { self.gpu.upload(to, from) }
     }
 
-    /// Copies bytes from the GPU, from behind so many of the memory's, once the work before is done.
+    /// Copies bytes from this offset in the GPU's memory, after the work before is done.
     ///
     /// # Errors
-    /// The driver's, and an argument error where the bytes would end behind the memory.
+    /// The driver's, or an argument error if the bytes would end beyond the memory.
     pub fn download(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         let from = self.at(offset, to.len())?;
         // SAFETY: the memory has as many bytes behind the offset.
@@ -189,7 +189,7 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        // SAFETY: the memory is that of this GPU, and this is its last use.
+        // SAFETY: this GPU allocated the memory, and this is its last use.
         unsafe { self.gpu.0.free(self.start) };
     }
 }

@@ -61,7 +61,7 @@ function_table! {
 const MULTIPROCESSORS: c_int = 16;
 const CAPABILITY: [c_int; 2] = [75, 76];
 
-/// The functions of a library, looked for where plugins look for it, too.
+/// The functions of a library, looked up where plugins look, too.
 macro_rules! load {
     ($table:ident) => {{
         let names: Vec<_> = $table::LIBRARIES.iter().map(|library| library.file).collect();
@@ -70,12 +70,12 @@ macro_rules! load {
     }};
 }
 
-/// Versions of cuDNN 9 are 10000 · major + 100 · minor + patch, as those of cuBLASLt.
+/// Versions of cuDNN 9 and cuBLASLt are 10000 · major + 100 · minor + patch.
 fn dotted(version: usize) -> String {
     format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
 }
 
-/// The libraries that engines for NVIDIA GPUs stand on.
+/// The libraries used by engines for NVIDIA GPUs.
 pub fn libraries() -> Vec<Found> {
     vec![
         found("CUDA driver", Driver::get(), Driver::library, "cuInit", |driver| {
@@ -85,7 +85,7 @@ pub fn libraries() -> Vec<Found> {
             (answer == 0).then(|| format!("{}.{}", version / 1000, version % 1000 / 10))
         }),
         found("cuDNN", load!(Cudnn), Cudnn::library, "cudnnGetVersion", |cudnn| {
-            // SAFETY: the function takes nothing.
+            // SAFETY: the function takes no arguments.
             Some(dotted(unsafe { (cudnn.cudnnGetVersion)() }))
         }),
         found(
@@ -93,7 +93,7 @@ pub fn libraries() -> Vec<Found> {
             load!(CublasLt),
             CublasLt::library,
             "cublasLtGetVersion",
-            // SAFETY: the function takes nothing.
+            // SAFETY: the function takes no arguments.
             |lt| Some(dotted(unsafe { (lt.cublasLtGetVersion)() })),
         ),
         found("NVRTC", load!(Nvrtc), Nvrtc::library, "nvrtcVersion", |nvrtc| {
@@ -113,7 +113,7 @@ pub fn devices() -> Result<Vec<Device>, String> {
         error => Err(format!("{function} failed with error {error}")),
     };
     let mut count = 0;
-    // SAFETY: the output is valid, and the driver may be started any number of times.
+    // SAFETY: the output is valid, and the driver may be initialized repeatedly.
     unsafe {
         check("cuInit", (driver.cuInit)(0))?;
         check("cuDeviceGetCount", (driver.cuDeviceGetCount)(&mut count))?;
@@ -121,7 +121,7 @@ pub fn devices() -> Result<Vec<Device>, String> {
     (0..count)
         .map(|number| {
             let (mut device, mut bytes, mut name) = (0, 0, [0 as c_char; 128]);
-            // SAFETY: the outputs are valid; the name has room for as many characters as it says, of which the last stays NUL.
+            // SAFETY: the outputs are valid; the name buffer has the given size, and its last character stays NUL.
             unsafe {
                 check("cuDeviceGet", (driver.cuDeviceGet)(&mut device, number))?;
                 check("cuDeviceGetName", (driver.cuDeviceGetName)(name.as_mut_ptr(), 127, device))?;

@@ -1,7 +1,7 @@
-//! What a tuning plugin calls while it searches.
+//! Callbacks for a tuning plugin during its search.
 //!
-//! A search belongs to the thread that runs it. What the plugin is given is a number, not an address, so that a call from another thread, or
-//! after the search, finds nothing and touches nothing.
+//! A search belongs to the thread that runs it. The plugin gets a number, not an address, so that a call from another thread, or
+//! after the search, finds nothing and accesses nothing.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -25,7 +25,7 @@ struct Search {
     token: usize,
     candidates: *const [Candidate],
     measure: *mut (dyn Measure + 'static),
-    /// How many configurations have a number.
+    /// The numbers of measured configurations.
     measured: Vec<usize>,
     ranking: Option<Vec<usize>>,
 }
@@ -35,7 +35,7 @@ thread_local! {
     static SEARCH: RefCell<Option<Search>> = const { RefCell::new(None) };
 }
 
-/// Runs a plugin's search, and answers the ranking that it gave meanwhile and its status.
+/// Runs a plugin's search, and returns its ranking and status.
 pub fn during(
     problem: &Problem,
     measure: &mut dyn Measure,
@@ -66,7 +66,7 @@ pub fn during(
         measure: Some(self::measure),
         rank: Some(rank),
     };
-    // SAFETY: only the lifetime changes. The pointer is used while this function runs, and taken out of the cell before it returns.
+    // SAFETY: only the lifetime changes. The pointer is used only while this function runs, and removed before it returns.
     let measure =
         unsafe { std::mem::transmute::<*mut (dyn Measure + '_), *mut (dyn Measure + 'static)>(measure) };
     let own = Search {
@@ -76,7 +76,7 @@ pub fn during(
         measured: Vec::new(),
         ranking: None,
     };
-    // A strategy that measures may not be within another one's measurement.
+    // Searches cannot be nested within a measurement.
     let outer = SEARCH.replace(Some(own));
     let status = catch_unwind(AssertUnwindSafe(|| search(&raw const raw, &raw const host)));
     let own = SEARCH.replace(outer);
@@ -84,7 +84,7 @@ pub fn during(
     (ranking, status.unwrap_or(HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR))
 }
 
-/// Runs `f` with this thread's search, where it has the token. A call from within `f` finds no search.
+/// Runs `f` with this thread's search if the token matches. A call from within `f` finds no search.
 fn with(context: *mut c_void, f: impl FnOnce(&mut Search) -> hipdnnPluginStatus_t) -> hipdnnPluginStatus_t {
     let taken = SEARCH.try_with(|cell| {
         let mut cell = cell.try_borrow_mut().ok()?;
@@ -107,16 +107,16 @@ unsafe extern "C" fn measure(
         if engine_config.is_null() || measurement.is_null() || num_runs == 0 {
             return HIPDNN_PLUGIN_STATUS_BAD_PARAM;
         }
-        // SAFETY: the pointer is not null, and the plugin vouches for the struct during the call.
+        // SAFETY: the pointer is not null, and the plugin guarantees the struct during the call.
         let data = unsafe { engine_config.read_unaligned() };
-        // SAFETY: a plugin vouches for its bytes during the call.
+        // SAFETY: the plugin guarantees its bytes during the call.
         let bytes = unsafe { bytes_at(&data) };
-        // SAFETY: the problem lives until the search returns, which is not before this call does.
+        // SAFETY: the problem outlives the search, and thus this call.
         let candidates = unsafe { &*search.candidates };
         let Some(configuration) = bytes.and_then(|bytes| read(bytes, candidates)) else {
             return HIPDNN_PLUGIN_STATUS_BAD_PARAM;
         };
-        // SAFETY: the pointer is that of `during`, which has not returned, and this is its only use at a time.
+        // SAFETY: the pointer comes from `during`, which has not returned, and is not used elsewhere meanwhile.
         let host = unsafe { &mut *search.measure };
         let outcome = host.measure(&configuration, num_runs);
         let remaining_ns = u64::try_from(host.remaining().as_nanos()).unwrap_or(u64::MAX);
@@ -131,7 +131,7 @@ unsafe extern "C" fn measure(
             Outcome::Over => {}
             Outcome::Failed(_) => return HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE,
         }
-        // SAFETY: the pointer is not null, and the plugin vouches for the room.
+        // SAFETY: the pointer is not null, and the plugin guarantees the room.
         unsafe { measurement.write_unaligned(found) };
         HIPDNN_PLUGIN_STATUS_SUCCESS
     })
@@ -149,7 +149,7 @@ unsafe extern "C" fn rank(
         }
         let mut ranking = Vec::new();
         for at in 0..num_configurations {
-            // SAFETY: the pointer is not null, and the plugin vouches for so many numbers.
+            // SAFETY: the pointer is not null, and the plugin guarantees this many numbers.
             let number = unsafe { configurations.add(at).read_unaligned() } as usize;
             if ranking.contains(&number) || !search.measured.contains(&number) {
                 return HIPDNN_PLUGIN_STATUS_BAD_PARAM;
@@ -161,17 +161,17 @@ unsafe extern "C" fn rank(
     })
 }
 
-/// The bytes that a plugin points to; none where there cannot be any.
+/// The bytes that a plugin points to; none if the pointer or size is impossible.
 ///
 /// # Safety
-/// A pointer that is not null is valid for reads of so many bytes.
+/// A non-null pointer is valid for reads of this many bytes.
 unsafe fn bytes_at(data: &hipdnnPluginConstData_t) -> Option<&[u8]> {
     let is_there = !data.ptr.is_null() && isize::try_from(data.size).is_ok();
-    // SAFETY: the pointer is not null, so it is valid for so many bytes, which are no more than memory can have.
+    // SAFETY: the pointer is not null, so it is valid for this many bytes, which is at most the largest object size.
     is_there.then(|| unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) })
 }
 
-/// The configuration in some bytes: one of a candidate, of its knobs, each once and with a value that it lists.
+/// Reads a configuration: of a candidate, with each knob at most once and a value that it lists.
 fn read(bytes: &[u8], candidates: &[Candidate]) -> Option<Configuration> {
     let mut configuration = convert::read(&wire::read_engine_config(bytes).ok()?);
     let candidate = candidates.iter().find(|candidate| candidate.engine == configuration.engine)?;
@@ -191,7 +191,7 @@ fn read(bytes: &[u8], candidates: &[Candidate]) -> Option<Configuration> {
     Some(configuration)
 }
 
-/// What plugins log goes where this crate's lines go.
+/// Forwards a plugin's log to this crate's.
 pub unsafe extern "C" fn log(severity: c_int, text: *const c_char) {
     if text.is_null() {
         return;
@@ -203,6 +203,6 @@ pub unsafe extern "C" fn log(severity: c_int, text: *const c_char) {
         1 => ::log::Level::Warn,
         _ => ::log::Level::Error,
     };
-    // A logger of the program's may panic, which must not get into C.
+    // The program's logger may panic, which must not cross into C.
     let _ = catch_unwind(AssertUnwindSafe(|| ::log::log!(target: "hipdnn", level, "{text}")));
 }

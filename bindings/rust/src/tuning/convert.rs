@@ -1,4 +1,4 @@
-//! Candidates and configurations as plugins get and give them.
+//! Candidates and configurations as exchanged with plugins.
 
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, EngineDetails, KnobConstraint};
 
@@ -13,7 +13,7 @@ fn value(of: &KnobValue) -> wire::KnobValue {
     }
 }
 
-/// A candidate, whose knobs list the values that are worth trying.
+/// A candidate, whose knobs list the values worth trying.
 pub fn details(candidate: &Candidate) -> EngineDetails {
     EngineDetails {
         engine_id: candidate.engine,
@@ -61,7 +61,7 @@ fn range(tunable: &Tunable) -> Option<(f64, f64)> {
     }
 }
 
-/// Whether a knob may have a value: one of those that are worth trying, or a number within the range.
+/// Whether a knob accepts a value: one of those worth trying, or a number within the range.
 pub fn takes(tunable: &Tunable, value: &KnobValue) -> bool {
     let is_within = |number: f64| range(tunable).is_some_and(|(min, max)| (min..=max).contains(&number));
     tunable.values.contains(value) || matches!(value, KnobValue::Float(number) if is_within(*number))
@@ -76,7 +76,7 @@ pub fn config(of: &Configuration) -> EngineConfig {
     EngineConfig { engine_id: of.engine, knobs: of.knobs.iter().map(setting).collect() }
 }
 
-/// A configuration of a plugin's.
+/// A configuration from a plugin.
 pub fn read(config: &EngineConfig) -> Configuration {
     let setting = |setting: &wire::KnobSetting| KnobSetting {
         id: setting.knob_id.clone(),

@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::wire::{DeviceProperties, write_device_properties};
 
 use crate::hardware;
 
-/// The DeviceProperties of the first GPU where there is one, else of the processor.
+/// The DeviceProperties of the first GPU, or of the processor if there is none.
 pub fn device() -> Vec<u8> {
     let gpu = hardware::devices().ok().and_then(|devices| devices.into_iter().next());
     let properties = match gpu {
@@ -27,12 +27,12 @@ pub fn device() -> Vec<u8> {
     write_device_properties(&properties)
 }
 
-/// Those of the machine, as the library counts them for its rankings.
+/// The machine's properties, as the library identifies it in rankings.
 fn processors() -> i32 {
     i32::try_from(hipdnn_plugin_sdk::os::processors::count()).unwrap_or(0)
 }
 
-/// What the system calls the processor.
+/// The system's name for the processor.
 fn model() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;

@@ -1,23 +1,23 @@
-//! Every configuration, as far as the budget goes.
+//! Exhaustive search, as far as the budget allows.
 
 use super::problem::{Configuration, Measure, Outcome, Problem, Strategy};
 
-/// What users call it.
+/// Its name for users.
 pub const NAME: &str = "exhaustive";
 
-/// More combinations of an engine's knobs are not tried.
+/// The most combinations tried of an engine's knobs.
 const MOST: usize = 4096;
 
 /// The least and the most runs of a configuration.
 const RUNS: (u32, u32) = (5, 30);
 
-/// Measures every combination of the values of all knobs, those with few settings first.
+/// Measures every combination of knob values, those with few settings first.
 pub struct Exhaustive;
 
 impl Strategy for Exhaustive {
     fn search(&self, problem: &Problem, measure: &mut dyn Measure) -> Result<Vec<usize>, String> {
         let mut all: Vec<Configuration> = problem.candidates.iter().flat_map(combinations).collect();
-        // The sort keeps the order of the library's choice among equals.
+        // The sort keeps the library's order among equals.
         all.sort_by_key(|configuration| configuration.knobs.len());
         let mut times = Vec::new();
         for configuration in &all {
@@ -28,7 +28,7 @@ impl Strategy for Exhaustive {
             }
         }
         times.sort_by_key(|(time, ..)| *time);
-        // What is within a tenth of the best deserves a closer look.
+        // Configurations within a tenth of the best get more runs.
         let limit = times.first().map(|(time, ..)| time.mul_f64(1.1));
         for (time, _, configuration) in times.iter_mut().filter(|(time, ..)| Some(*time) <= limit) {
             match measure.measure(configuration, RUNS.1) {

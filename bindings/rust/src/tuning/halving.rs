@@ -1,35 +1,35 @@
-//! A search that spends its time on what looks good.
+//! A search that spends its time on promising configurations.
 //!
-//! It begins with each engine as it is, what was best for similar graphs, and each knob turned alone. Half of these are dropped after a few
-//! runs, half of the rest after twice as many, until few are left. Then the knobs of the best are turned once more, one after the other, each
-//! beside what the others have become, until nothing gets faster.
+//! It starts with each engine's defaults, the best configurations of similar graphs, and each knob changed alone. Half of these are dropped
+//! after a few runs, half of the rest after twice as many, until few are left. Then the knobs of the best are varied again, one at a time,
+//! on top of the changes so far, until nothing gets faster.
 
 use std::time::Duration;
 
 use super::problem::{Candidate, Configuration, Measure, Outcome, Problem, Strategy};
 
-/// What users call it.
+/// Its name for users.
 pub const NAME: &str = "halving";
 
 /// The runs of the first round.
 const FIRST_RUNS: u32 = 2;
 
-/// How many configurations are left when halving ends.
+/// The number of configurations left when halving ends.
 const FINALISTS: usize = 3;
 
 /// The runs of a finalist.
 const LAST_RUNS: u32 = 12;
 
-/// An engine that takes so many times as long as the best is not looked at any more: no knob makes up for that.
+/// Engines slower than the best by this factor are dropped: no knob makes up for that.
 const HOPELESS: f64 = 3.0;
 
-/// A setting that alone makes an engine so many times as slow is not tried beside others.
+/// A setting that alone slows an engine by this factor is not combined with others.
 const UNLIKELY: f64 = 1.3;
 
-/// What is faster by less than this part may be chance.
+/// A smaller relative gain may be chance.
 const CHANCE: f64 = 0.01;
 
-/// How often all knobs are turned.
+/// How often all knobs are varied.
 const SWEEPS: usize = 2;
 
 /// Successive halving over knobs, then one knob at a time.
@@ -43,7 +43,7 @@ struct Entry {
     time: Duration,
 }
 
-/// What has been measured; sorted, the best first.
+/// The measured configurations, sorted best first.
 struct Field<'m> {
     measure: &'m mut dyn Measure,
     seen: Vec<Configuration>,
@@ -52,7 +52,7 @@ struct Field<'m> {
 }
 
 impl Field<'_> {
-    /// Has a configuration measured, unless it was or the budget is spent.
+    /// Measures a configuration, unless it was measured or the budget is spent.
     fn add(&mut self, configuration: Configuration, runs: u32) {
         if self.is_over || self.seen.contains(&configuration) {
             return;
@@ -69,7 +69,7 @@ impl Field<'_> {
         }
     }
 
-    /// Has the first `most` measured more closely.
+    /// Measures the first `most` again, with more runs.
     fn refine(&mut self, most: usize, runs: u32) {
         let closer: Vec<_> = self.entries.iter().take(most).cloned().collect();
         for entry in closer {
@@ -86,7 +86,7 @@ impl Field<'_> {
                 Outcome::Over => self.is_over = true,
             }
         }
-        // Behind those that were looked at more closely stay the others, whose times are less certain.
+        // The others stay behind those, since their times are less certain.
         let split = most.min(self.entries.len());
         if let Some(closer) = self.entries.get_mut(..split) {
             closer.sort_by_key(|entry| entry.time);
@@ -138,7 +138,7 @@ impl Strategy for Halving {
     }
 }
 
-/// Drops half after each round, and gives the others twice the runs.
+/// Drops half in each round, and doubles the runs of the others.
 fn halve(field: &mut Field<'_>) {
     let (mut left, mut runs) = (field.entries.len(), FIRST_RUNS);
     while left > FINALISTS && !field.is_over {
@@ -148,7 +148,7 @@ fn halve(field: &mut Field<'_>) {
     }
 }
 
-/// Turns each knob of the best beside its other settings; whether something got faster.
+/// Varies each knob of the best on top of its other settings; returns whether something got faster.
 fn sweep(field: &mut Field<'_>, candidates: &[&Candidate]) -> bool {
     let Some(start) = field.best().cloned() else { return false };
     let of_best = candidates.iter().find(|candidate| candidate.engine == start.configuration.engine);

@@ -1,55 +1,55 @@
-//! The side that measures: runs in turn with the best so far, early ends, and the last word of the default choice.
+//! The measuring side: runs alternating with the best so far, early stops, and the final comparison with the default choice.
 
 use std::time::{Duration, Instant};
 
 use super::problem::{Configuration, Measure, Measurement, Outcome, Problem, Strategy};
 use super::times::median;
 
-/// How many prepared configurations are kept, besides the default choice and the best.
+/// The number of prepared configurations that are kept, besides the default choice and the best.
 const KEPT: usize = 8;
 
-/// Executions in a row take at least so long, so that the clock does not matter.
+/// The least duration of a batch of executions, so that the clock's resolution does not matter.
 const ROW: Duration = Duration::from_micros(100);
 
-/// The most executions in a row.
+/// The most executions in a batch.
 const MOST_IN_ROW: u32 = 64;
 
-/// A configuration whose first two runs take so many times as long as the best is stopped.
+/// A configuration whose first two runs are slower than the best by this factor is stopped.
 const SLOW: f64 = 1.5;
 
-/// One whose first execution takes so many times as long is not executed again.
+/// One whose first execution is slower by this factor is not executed again.
 const HOPELESS: f64 = 8.0;
 
-/// A run that was interrupted says nothing about the machine: times are corrected by at most so much.
+/// The largest correction of times: a run that was interrupted says nothing about the machine.
 const MOST_DRIFT: f64 = 4.0;
 
-/// The part of the budget that is kept for the last comparison.
+/// The part of the budget reserved for the final comparison.
 const LAST_PART: f64 = 0.1;
 
-/// Runs of each engine as it is, before the search.
+/// Runs of each engine with default knobs, before the search.
 const FEW_RUNS: u32 = 3;
 
-/// Rounds of the last comparison.
+/// The least and most rounds of the final comparison.
 const ROUNDS: (usize, usize) = (7, 40);
 
-/// What is faster than the default choice by less than this part is not worth another choice.
+/// The least relative gain over the default choice that is worth another choice.
 const WORTH: f64 = 0.01;
 
-/// The part of the rounds in which it has to be faster.
+/// The part of the rounds in which it must be faster.
 const CLEAR: f64 = 0.7;
 
 /// Something that can plan and execute the graph.
 pub trait Target {
-    /// A configuration that is ready to be executed.
+    /// A prepared configuration.
     type Ready;
 
-    /// Plans a configuration, executes it once and checks its results. Answers how long the execution took, too.
+    /// Plans a configuration, executes it once and checks its results. Also returns how long the execution took.
     ///
     /// # Errors
     /// What failed, or which result is wrong.
     fn prepare(&mut self, configuration: &Configuration) -> Result<(Self::Ready, Duration), String>;
 
-    /// Executes so many times in a row, and answers how long that took, with the work on a device.
+    /// Executes this many times in a row, and returns how long that took, including work on a device.
     ///
     /// # Errors
     /// What failed.
@@ -61,46 +61,46 @@ pub trait Target {
 pub struct Trial {
     /// The configuration.
     pub configuration: Configuration,
-    /// How long each run took, corrected by what the best took meanwhile; empty where it failed.
+    /// How long each run took, corrected by the best's runs meanwhile; empty if it failed.
     pub runs: Vec<Duration>,
     /// Why it failed.
     pub failure: Option<String>,
-    /// When it was measured first, since the search began.
+    /// When it was first measured, since the search began.
     pub at: Duration,
 }
 
 impl Trial {
-    /// What an execution takes.
+    /// The time of an execution.
     pub fn time(&self) -> Option<Duration> {
         median(&self.runs).filter(|_| self.failure.is_none())
     }
 }
 
-/// What came out.
+/// The result of tuning.
 #[derive(Clone, Debug)]
 pub struct Tuned {
-    /// All that was tried, in this order.
+    /// All trials, in order.
     pub trials: Vec<Trial>,
-    /// The places of those that were measured, best first.
+    /// The indices of measured trials, best first.
     pub ranking: Vec<usize>,
-    /// The place of the library's default choice.
+    /// The index of the library's default choice.
     pub default: usize,
-    /// How many times as fast the first of the ranking is, from the last comparison; 1 where it is the default choice.
+    /// The speedup of the first in the ranking, from the final comparison; 1 if it is the default choice.
     pub gain: f64,
-    /// Why the strategy has no ranking of its own; the times rank then.
+    /// Why the strategy returned no ranking; the ranking is then by times.
     pub failure: Option<String>,
-    /// How long it all took.
+    /// How long tuning took.
     pub took: Duration,
 }
 
 impl Tuned {
-    /// What is best.
+    /// The best trial.
     pub fn best(&self) -> Option<&Trial> {
         self.trials.get(*self.ranking.first()?)
     }
 
-    /// The engines as the library should offer them, best first: by what they take with their knobs as they are, since the library plans with
-    /// these; engines that failed or are wrong come last.
+    /// The engines as the library should offer them, best first: by their times with default knobs, which the library plans
+    /// with; engines that failed or are wrong come last.
     pub fn engines(&self, problem: &Problem) -> Vec<i64> {
         let mut engines: Vec<i64> = problem.candidates.iter().map(|candidate| candidate.engine).collect();
         let time = |engine: &i64| {
@@ -119,17 +119,17 @@ impl Tuned {
 struct Host<'t, T: Target> {
     target: &'t mut T,
     trials: Vec<Trial>,
-    /// Configurations that are ready, by their places, the one that was used last at the end.
+    /// Prepared configurations, by trial index, the most recently used last.
     ready: Vec<(usize, T::Ready)>,
     best: Option<usize>,
     started: Instant,
-    /// When the budget is spent; none until the search begins.
+    /// The end of the budget; none until the search begins.
     end: Option<Instant>,
     progress: &'t mut dyn FnMut(Duration, &[Trial]),
 }
 
 impl<T: Target> Host<'_, T> {
-    /// The place of a configuration among the trials, which is made for a new one.
+    /// The index of a configuration among the trials; adds a new trial if necessary.
     fn place(&mut self, configuration: &Configuration) -> usize {
         let known = self.trials.iter().position(|trial| trial.configuration == *configuration);
         known.unwrap_or_else(|| {
@@ -143,7 +143,7 @@ impl<T: Target> Host<'_, T> {
         })
     }
 
-    /// What is ready of a trial, made where it is not; none where its first execution says that no other is worth the time.
+    /// Prepares a trial unless it is prepared; none if its first execution shows that another is not worth the time.
     fn ready(&mut self, place: usize, usual: Option<Duration>) -> Result<Option<T::Ready>, String> {
         if let Some(at) = self.ready.iter().position(|(known, _)| *known == place) {
             return Ok(Some(self.ready.remove(at).1));
@@ -154,12 +154,12 @@ impl<T: Target> Host<'_, T> {
             trial.runs.push(first);
             return Ok(None);
         }
-        // What only the first executions do is not measured.
+        // The first executions do work that later ones do not: leave them out.
         self.target.execute(&mut ready, 1)?;
         Ok(Some(ready))
     }
 
-    /// Runs a trial once: executions in a row, so many that the clock does not matter. None where it is not worth the time.
+    /// Runs a trial once: a batch of executions, so large that the clock does not matter. None if it is not worth the time.
     fn run(&mut self, place: usize, usual: Option<Duration>) -> Result<Option<Duration>, String> {
         let Some(mut ready) = self.ready(place, usual)? else { return Ok(None) };
         let known = self.trials.get(place).and_then(Trial::time);
@@ -177,9 +177,9 @@ impl<T: Target> Host<'_, T> {
         Ok(Some(taken))
     }
 
-    /// Runs a configuration in turn with the best.
+    /// Runs a configuration, alternating with the best.
     fn measure_at(&mut self, place: usize, runs: u32) -> Result<(), String> {
-        // The best one itself runs beside the next.
+        // The best itself alternates with the next best.
         let time = |place: &usize| self.trials.get(*place).and_then(Trial::time);
         let others = (0..self.trials.len()).filter(|other| *other != place && time(other).is_some());
         let beside = others.min_by_key(time);
@@ -188,7 +188,7 @@ impl<T: Target> Host<'_, T> {
         for run in 0..runs.max(1) {
             let Some(own) = self.run(place, usual)? else { break };
             least = least.min(own);
-            // The machine may be slower or faster than when the best was measured: its run just now says by how much.
+            // The machine may be slower or faster than when the best was measured: the best's run just now tells by how much.
             let now = beside.map(|best| self.run(best, None)).transpose()?.flatten();
             let drift = now.zip(usual).map_or(1.0, |(now, usual)| drift(usual, now));
             runs_now.push(own.mul_f64(drift));
@@ -208,7 +208,7 @@ impl<T: Target> Host<'_, T> {
     }
 }
 
-/// By how much the machine is faster than when the best was measured, of which a run takes `now` what usually takes `usual`.
+/// The machine's speed relative to when the best was measured: a run of it takes `now` instead of `usual`.
 fn drift(usual: Duration, now: Duration) -> f64 {
     if now.is_zero() {
         return 1.0;
@@ -258,11 +258,11 @@ impl<T: Target> Measure for Host<'_, T> {
     }
 }
 
-/// Has a strategy search, and compares what it ranks first with the library's default choice. `progress` is told how long it has taken and
-/// what was tried.
+/// Runs a strategy's search, and compares its best with the library's default choice. `progress` gets the time so far and
+/// the trials.
 ///
 /// # Errors
-/// Where there is no candidate, or none can be measured: why the first one cannot.
+/// If there is no candidate, or none can be measured: why the first one cannot.
 pub fn tune<T: Target>(
     target: &mut T,
     problem: &Problem,
@@ -275,7 +275,7 @@ pub fn tune<T: Target>(
     let started = Instant::now();
     let mut host =
         Host { target, trials: Vec::new(), ready: Vec::new(), best: None, started, end: None, progress };
-    // Each engine as it is comes first, whatever the strategy does and however short the budget is: the library plans so, and its rankings
+    // Each engine's defaults come first, whatever the strategy and however short the budget: the library plans with them, and its rankings
     // need all of them.
     for (at, candidate) in problem.candidates.iter().enumerate() {
         let place = host.place(&Configuration::of(candidate.engine));
@@ -299,7 +299,7 @@ pub fn tune<T: Target>(
     Ok(Tuned { trials: host.trials, ranking, default: 0, gain, failure, took: started.elapsed() })
 }
 
-/// The strategy's order, each place once and only what was measured, and behind it the rest by their times.
+/// The strategy's order, with each measured trial once, followed by the rest by their times.
 fn ranked(trials: &[Trial], order: &[usize]) -> Vec<usize> {
     let time = |place: &usize| trials.get(*place).and_then(Trial::time);
     let mut ranking: Vec<usize> = Vec::new();
@@ -315,8 +315,8 @@ fn ranked(trials: &[Trial], order: &[usize]) -> Vec<usize> {
     ranking
 }
 
-/// Runs the first two of the ranking and the default choice in turn. Only what is clearly faster than the default choice stays in front of it.
-/// Answers how many times as fast the first is.
+/// Runs the first two of the ranking alternating with the default choice. Only clearly faster ones stay in front of it.
+/// Returns the speedup of the first.
 fn last_comparison<T: Target>(host: &mut Host<'_, T>, ranking: &mut Vec<usize>, most: Duration) -> f64 {
     let default = 0;
     let is_right = host.trials.first().is_some_and(|trial| trial.failure.is_none());
@@ -337,7 +337,7 @@ fn last_comparison<T: Target>(host: &mut Host<'_, T>, ranking: &mut Vec<usize>, 
         numbers.sort_by(f64::total_cmp);
         numbers.get(numbers.len() / 2).copied().unwrap_or(f64::INFINITY)
     };
-    // The ratio of each round: both ran on the same machine then.
+    // Ratios within a round, in which the machine was the same for both.
     let ratios_of = |at: usize| -> Vec<f64> {
         rounds.iter().map(|(usual, runs)| runs.get(at).map_or(f64::INFINITY, |run| run / usual)).collect()
     };

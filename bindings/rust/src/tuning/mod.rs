@@ -1,8 +1,8 @@
-//! Which engine, with which settings of its knobs, computes a graph fastest here.
+//! Tuning: finds the engine and knob settings that compute a graph fastest on this machine.
 //!
-//! A [`Strategy`] decides which configurations are measured and in what order: one that is built in ([`Exhaustive`], [`Halving`]) or one of a
-//! tuning plugin ([`plugin::load`]). [`tune`] measures for it, through a [`Target`] that can plan and execute, and at last measures what it
-//! ranked first beside the library's default choice, which stays the answer unless something is faster.
+//! A [`Strategy`] decides which configurations are measured and in what order: a built-in one ([`Exhaustive`], [`Halving`]) or one of a
+//! tuning plugin ([`plugin::load`]). [`tune`] measures for it, through a [`Target`] that can plan and execute, and finally compares
+//! its best with the library's default choice, which wins unless something is faster.
 
 mod callback;
 mod convert;
@@ -26,7 +26,7 @@ pub use space::candidates;
 pub use store::{Store, Tuning};
 pub use times::Times;
 
-/// The strategies that are built in, by their names, the default first.
+/// The built-in strategies by name, the default first.
 pub fn built_in() -> Vec<(&'static str, Box<dyn Strategy>)> {
     vec![(halving::NAME, Box::new(Halving)), (exhaustive::NAME, Box::new(Exhaustive))]
 }

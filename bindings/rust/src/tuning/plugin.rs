@@ -1,4 +1,4 @@
-//! Strategies of tuning plugins: where the plugins are looked for, and what a library must pass to be one.
+//! Strategies of tuning plugins: where plugins are searched, and what a library must satisfy.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::Backend;
 /// The folder of tuning plugins, beside the library.
 const FOLDER: &str = "hipdnn_plugins/tuning";
 
-/// What replaces that folder: another one, or a file.
+/// The variable with another folder, or a file.
 const VARIABLE: &str = "HIPDNN_TUNING_PLUGIN_DIR";
 
 /// More strategies than any plugin has.
@@ -38,7 +38,7 @@ type Search = unsafe extern "C" fn(
     *const hipdnnTuningHost_t,
 ) -> hipdnnPluginStatus_t;
 
-/// A library that passed. It stays loaded: its threads may outlive a search.
+/// A valid plugin. It stays loaded: its threads may outlive a search.
 pub struct Plugin {
     path: PathBuf,
     name: String,
@@ -56,15 +56,15 @@ pub struct OfPlugin {
     id: i64,
 }
 
-/// The plugins that are there, and why other files are none.
+/// The plugins that were found, and why other files were rejected.
 pub struct Found {
-    /// Those that passed, by their paths.
+    /// The valid plugins, by path.
     pub plugins: Vec<&'static Plugin>,
-    /// A path and the reason, of each file that did not.
+    /// The path of each rejected file, and the reason.
     pub refused: Vec<(PathBuf, String)>,
 }
 
-/// Every strategy by its name: those that are built in, then those of plugins. A name that is known already is not taken again.
+/// Every strategy by name: built-in ones, then those of plugins. A name that is taken is skipped.
 pub fn strategies(found: &Found) -> Vec<(String, Box<dyn Strategy>)> {
     let mut all: Vec<(String, Box<dyn Strategy>)> =
         built_in().into_iter().map(|(name, strategy)| (name.to_owned(), strategy)).collect();
@@ -78,7 +78,7 @@ pub fn strategies(found: &Found) -> Vec<(String, Box<dyn Strategy>)> {
     all
 }
 
-/// Loads the tuning plugins of a library: those of the folder `hipdnn_plugins/tuning` beside it, or of `HIPDNN_TUNING_PLUGIN_DIR`.
+/// Loads the tuning plugins of a library: from the folder `hipdnn_plugins/tuning` beside it, or from `HIPDNN_TUNING_PLUGIN_DIR`.
 pub fn load(backend: &Backend) -> Found {
     let place = environment::path(VARIABLE)
         .map(PathBuf::from)
@@ -93,7 +93,7 @@ pub fn load(backend: &Backend) -> Found {
     found
 }
 
-/// The file, or the shared objects of the folder in the order of their names.
+/// The file, or the shared objects in the folder, sorted by name.
 fn files(place: &Path) -> Vec<PathBuf> {
     let Ok(entries) = place.read_dir() else {
         return if place.is_file() { vec![place.to_owned()] } else { Vec::new() };
@@ -106,10 +106,10 @@ fn files(place: &Path) -> Vec<PathBuf> {
 }
 
 impl Plugin {
-    /// Opens a file and checks what it says of itself. A file that was opened before is not opened again.
+    /// Opens a file and checks the plugin. A file that is open already is not opened again.
     ///
     /// # Errors
-    /// Why it is no tuning plugin, to be shown behind its path.
+    /// Why it is not a tuning plugin, to be shown behind its path.
     pub fn load(path: &Path) -> Result<&'static Self, String> {
         static LOADED: Mutex<Vec<&'static Plugin>> = Mutex::new(Vec::new());
         let path = path.canonicalize().map_err(|error| error.to_string())?;
@@ -127,7 +127,7 @@ impl Plugin {
         let mut missing = Vec::new();
         macro_rules! function {
             ($name:literal, $arguments:literal, $kind:ty, $result:ty) => {{
-                // SAFETY: the interface gives the function of this name this type, and all its arguments are words.
+                // SAFETY: the interface declares the function of this name with this type, and all its arguments are word-sized.
                 let found = unsafe { library.guarded::<$kind, $result>($name, $arguments) };
                 if found.is_none() {
                     missing.push($name);
@@ -194,7 +194,7 @@ impl Plugin {
         let text = |what: &str, function: &dyn Fn(*mut *const c_char) -> hipdnnPluginStatus_t| {
             let mut text = ptr::null();
             match function(&raw mut text) {
-                // SAFETY: on success the pointer is null or a text of the plugin's.
+                // SAFETY: on success the pointer is null or a string of the plugin's.
                 HIPDNN_PLUGIN_STATUS_SUCCESS => match unsafe { text_at(text) } {
                     Some(text) if !text.is_empty() => Ok(text),
                     Some(_) => Err(format!("{what} is empty")),
@@ -203,24 +203,24 @@ impl Plugin {
                 status => Err(fail(what, status)),
             }
         };
-        // SAFETY: each function writes one pointer, to a text of the plugin's.
+        // SAFETY: each function writes one pointer, to a string of the plugin's.
         let name = text("its name", &|to| unsafe { get_name(to) })?;
-        // SAFETY: the function writes one pointer, to a text of the plugin's.
+        // SAFETY: the function writes one pointer, to a string of the plugin's.
         let version = text("its version", &|to| unsafe { get_version(to) })?;
-        // SAFETY: the function writes one pointer, to a text of the plugin's.
+        // SAFETY: the function writes one pointer, to a string of the plugin's.
         let api = text("its API version", &|to| unsafe { get_api_version(to) })?;
         if ApiVersion::parse(&api).is_none_or(|api| api.major != HIPDNN_TUNING_API_VERSION_MAJOR) {
             return Err(format!(
                 "its API version is {api:?}, expected {HIPDNN_TUNING_API_VERSION_MAJOR}.MINOR.PATCH"
             ));
         }
-        // SAFETY: the callback lives as long as the program. A plugin that refuses it only stays silent.
+        // SAFETY: the callback lives as long as the program. A plugin that refuses it stays silent.
         unsafe { set_callback(Some(callback::log)) };
         let strategies = ids(get_ids, &fail)?
             .into_iter()
             .map(|id| {
                 let what = format!("the name of strategy {id}");
-                // SAFETY: the function writes one pointer, to a text of the plugin's.
+                // SAFETY: the function writes one pointer, to a string of the plugin's.
                 let name = text(&what, &|to| unsafe { get_strategy_name(id, to) })?;
                 let hash = engine_id(&name);
                 if hash != id {
@@ -242,7 +242,7 @@ impl Plugin {
         })
     }
 
-    /// What it calls itself, its version and its file.
+    /// Its name, version and file.
     pub fn describe(&self) -> (&str, &str, &Path) {
         (&self.name, &self.version, &self.path)
     }
@@ -250,7 +250,7 @@ impl Plugin {
 
 fn ids(get: GetIds, fail: &dyn Fn(&str, c_int) -> String) -> Result<Vec<i64>, String> {
     let mut count = 0;
-    // SAFETY: with room for none the function only writes the count.
+    // SAFETY: with no room, the function only writes the count.
     let status = unsafe { get(ptr::null_mut(), 0, &raw mut count) };
     if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
         return Err(fail("the number of its strategies", status));
@@ -276,12 +276,12 @@ fn ids(get: GetIds, fail: &dyn Fn(&str, c_int) -> String) -> Result<Vec<i64>, St
     }
 }
 
-/// A text that a plugin handed out; none for a null pointer.
+/// A string from a plugin; none for a null pointer.
 ///
 /// # Safety
-/// A pointer that is not null must be a NUL terminated text.
+/// A non-null pointer must be a NUL-terminated string.
 unsafe fn text_at(text: *const c_char) -> Option<String> {
-    // SAFETY: the pointer is not null, so it is a NUL terminated text.
+    // SAFETY: the pointer is not null, so it is a NUL-terminated string.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
@@ -290,7 +290,7 @@ fn failure(what: &str, status: c_int, get_last_error: unsafe extern "C" fn(*mut 
         return thrown;
     }
     let mut text = ptr::null();
-    // SAFETY: the function writes a pointer to a text of the plugin's, or leaves the null.
+    // SAFETY: the function writes a pointer to a string of the plugin's, or leaves the null.
     let text = unsafe {
         get_last_error(&raw mut text);
         text_at(text)
@@ -302,7 +302,7 @@ impl Strategy for OfPlugin {
     fn search(&self, problem: &Problem, measure: &mut dyn Measure) -> Result<Vec<usize>, String> {
         let search = self.plugin.search;
         let (ranking, status) = callback::during(problem, measure, |problem, host| {
-            // SAFETY: problem and host live during the call, and so does all that they point to.
+            // SAFETY: problem and host live during the call, and so does everything that they point to.
             unsafe { search(self.id, problem, host) }
         });
         if status != HIPDNN_PLUGIN_STATUS_SUCCESS {

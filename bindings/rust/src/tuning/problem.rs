@@ -1,16 +1,16 @@
-//! What a strategy is given, and what it answers.
+//! The input and output of a strategy.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::{Knob, KnobSetting, KnobValue};
 
-/// A knob that is worth turning.
+/// A knob worth tuning.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tunable {
     /// The knob.
     pub knob: Knob,
-    /// The values that are worth trying, the default first.
+    /// The values worth trying, the default first.
     pub values: Vec<KnobValue>,
 }
 
@@ -21,11 +21,11 @@ pub struct Candidate {
     pub engine: i64,
     /// The engine's name.
     pub name: String,
-    /// Its knobs; empty where none matters.
+    /// Its knobs; empty if none matters.
     pub knobs: Vec<Tunable>,
 }
 
-/// An engine with its knobs set; those that are not named keep their defaults.
+/// An engine with its knob settings; other knobs keep their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configuration {
     /// The engine's id.
@@ -35,12 +35,12 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// An engine as it is.
+    /// An engine with default knobs.
     pub fn of(engine: i64) -> Self {
         Self { engine, knobs: Vec::new() }
     }
 
-    /// The same with one knob set to a value; its default is no setting.
+    /// The same with one knob set to a value; setting its default removes the setting.
     #[must_use]
     pub fn with(&self, tunable: &Tunable, value: &KnobValue) -> Self {
         let mut knobs = self.knobs.clone();
@@ -53,7 +53,7 @@ impl Configuration {
     }
 }
 
-/// The settings, with blanks between.
+/// The settings, separated by spaces.
 impl fmt::Display for Configuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, setting) in self.knobs.iter().enumerate() {
@@ -63,34 +63,34 @@ impl fmt::Display for Configuration {
     }
 }
 
-/// What is to be tuned.
+/// A tuning problem.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// The graph, in the layout of 2026.
     pub graph: Vec<u8>,
-    /// The device: the bytes of a DeviceProperties table.
+    /// The device, as the bytes of a DeviceProperties table.
     pub device: Vec<u8>,
     /// The engines that can run it, the library's choice first.
     pub candidates: Vec<Candidate>,
-    /// What was best for similar graphs, the most similar first.
+    /// The best configurations of similar graphs, the most similar first.
     pub similar: Vec<Configuration>,
-    /// How long the search may take, once each engine was measured as it is.
+    /// The most time that the search may take, after each engine was measured with default knobs.
     pub budget: Duration,
 }
 
-/// What was measured of a configuration.
+/// The measurement of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measurement {
-    /// The number of the configuration, by which a ranking names it.
+    /// The number of the configuration, which identifies it in a ranking.
     pub configuration: usize,
-    /// What an execution takes, by the median of all runs so far. It is corrected by what the best configuration took meanwhile, so that
-    /// measurements of different times can be compared.
+    /// The time of an execution: the median of all runs so far, corrected by the best configuration's runs meanwhile, so that
+    /// measurements at different times are comparable.
     pub time: Duration,
-    /// How many runs there were so far.
+    /// The number of runs so far.
     pub runs: u32,
 }
 
-/// How a measurement went.
+/// The outcome of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It was measured.
@@ -101,21 +101,21 @@ pub enum Outcome {
     Over,
 }
 
-/// Measures for a strategy.
+/// Measures configurations for a strategy.
 pub trait Measure {
-    /// Runs a configuration so many times, in turn with the best one so far. A configuration that turns out to be much slower is stopped
-    /// early. Asked again for the same one, it adds runs.
+    /// Runs a configuration this many times, alternating with the best so far. A configuration that turns out to be much slower is stopped
+    /// early. Measuring the same one again adds runs.
     fn measure(&mut self, configuration: &Configuration, runs: u32) -> Outcome;
 
     /// What is left of the budget.
     fn remaining(&self) -> Duration;
 }
 
-/// Searches for the fastest configuration.
+/// A search for the fastest configuration.
 pub trait Strategy {
-    /// Has configurations measured, and answers the numbers of the best, best first.
+    /// Measures configurations, and returns the numbers of the best, best first.
     ///
     /// # Errors
-    /// Why there is no ranking. What was measured until then is ranked by its times.
+    /// Why it has no ranking. What was measured until then is ranked by time.
     fn search(&self, problem: &Problem, measure: &mut dyn Measure) -> Result<Vec<usize>, String>;
 }

@@ -1,4 +1,4 @@
-//! The engines that can run a graph, with the knobs and values that are worth measuring.
+//! The search space: engines that can run a graph, with the knobs and values worth measuring.
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 
@@ -8,11 +8,11 @@ use crate::{
     Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, Knob, KnobSetting, KnobValue, OperationGraph,
 };
 
-/// The candidates for a graph, in the library's order: each engine with the knobs that can matter, of each knob at most so many values. Knobs
-/// that promise something of the caller's, or trade accuracy, are among them only where that `is_promised`.
+/// The candidates for a graph, in the library's order: each engine with the knobs that can matter, each with at most so many values. Knobs
+/// that are promises of the caller, or trade accuracy, are included only if `is_promised`.
 ///
 /// # Errors
-/// What the library says where the graph cannot be read back.
+/// The library's error if the graph cannot be read back.
 pub fn candidates(
     handle: &Handle,
     operations: &OperationGraph,
@@ -27,7 +27,7 @@ pub fn candidates(
     Ok(engines.iter().filter_map(find).map(candidate).collect())
 }
 
-/// Whether a knob is a promise of the caller's (weights that stay the same), or trades accuracy for time.
+/// Whether a knob is a promise of the caller (such as constant weights), or trades accuracy for time.
 fn is_promise(id: &str) -> bool {
     id == "constant_weights" || id.ends_with(".tf32")
 }
@@ -40,7 +40,7 @@ fn candidate(
     is_promised: bool,
 ) -> Candidate {
     let made = Engine::new(operations, engine.id);
-    // An engine whose knobs cannot be read is measured as it is.
+    // An engine whose knobs cannot be read is measured with its defaults.
     let knobs = made.as_ref().ok().and_then(|made| made.knobs().ok()).unwrap_or_default();
     let plan = |settings: &[KnobSetting]| {
         let config = EngineConfig::new(made.as_ref().ok()?, settings).ok()?;
@@ -60,18 +60,18 @@ fn candidate(
     Candidate { engine: engine.id, name: engine.name.clone(), knobs: knobs.collect() }
 }
 
-/// What an engine's plan with the default settings tells.
+/// What an engine's default plan reveals.
 #[derive(Clone, Copy, Debug, Default)]
 struct OfDefault {
-    /// How many steps it has, as far as it tells.
+    /// The number of its steps, as far as known.
     steps: usize,
-    /// Whether it has nothing to do for a second thread, as far as it tells.
+    /// Whether it has no work for a second thread, as far as known.
     has_one_thread: bool,
-    /// Bytes of workspace that it asks for.
+    /// Its workspace size in bytes.
     workspace_size: usize,
 }
 
-/// A plan as the library describes it.
+/// A plan as described by the library.
 #[derive(serde::Deserialize)]
 struct Description {
     #[serde(default)]
@@ -107,8 +107,8 @@ fn is_convolution(operation: &Operation) -> bool {
     )
 }
 
-/// The values of a knob that are tried: only the default where no other can matter for the graph, not more threads than there are
-/// processors, no limit that the workspace keeps anyhow, and no place behind the end of a list of kernels.
+/// The values of a knob to try: only the default if no other can matter for the graph, not more threads than
+/// processors, no workspace limit that the plan satisfies anyway, and no index beyond the end of a kernel list.
 fn samples(
     knob: &Knob,
     most: usize,
@@ -147,7 +147,7 @@ fn samples(
             samples.retain(|value| *value == knob.default || narrows(value));
             true
         }
-        // Places in a list, the best first: behind one that there is not is no other.
+        // Indices of a list, the best first: an index behind one that is missing is missing, too.
         id if id.ends_with(".engine") || id.ends_with(".algorithm") => {
             let mut is_there = true;
             samples.retain(|value| {
@@ -222,7 +222,7 @@ mod tests {
             [count("x.share_rows", &pointwise, true), count("x.share_rows", &pointwise, false)],
             [1, 4]
         );
-        // 0 is the default, and 2 is what the plan keeps anyhow.
+        // 0 is the default, and the plan satisfies 2 anyway.
         assert_eq!(count("global.workspace_size_limit", &pointwise, false), 2);
         let first_two = |value: &KnobValue| matches!(value, KnobValue::Int(..2));
         let places = samples(&knob("x.engine", 255), 12, &pointwise, of(false), first_two);

@@ -1,7 +1,7 @@
-//! What was found before, on disk, for the same graph and for those that are like it.
+//! Earlier results on disk, for the same graph and for similar graphs.
 //!
-//! A file holds what was found on one device: a line of JSON for each graph, the last of which counts. Lines that cannot be read are passed
-//! over, so that a file that was cut short or damaged costs no more than what it said.
+//! A file holds the results on one device: a line of JSON for each graph, of which the last one counts. Malformed lines are
+//! skipped, so that a truncated or damaged file only loses those.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,13 +19,13 @@ use crate::{KnobSetting, KnobValue};
 /// The version of the format, the name of its folder.
 const VERSION: &str = "1";
 
-/// A larger file is begun anew.
+/// A larger file is started anew.
 const LARGEST: u64 = 4 << 20;
 
-/// How many similar graphs a search is told of.
+/// The number of similar graphs given to a search.
 const MOST_SIMILAR: usize = 4;
 
-/// Graphs whose shapes differ by more are not similar: the sum of the logarithms to base 2 of the ratios of all dimensions.
+/// Graphs whose shapes differ by more are not similar: the sum of the base-2 logarithms of the ratios of all dimensions.
 const FARTHEST: f64 = 16.0;
 
 /// The type, the sizes and the strides of a tensor.
@@ -34,39 +34,39 @@ type Form = (String, Vec<i64>, Vec<i64>);
 /// An operation with its tensors.
 type Operation = (String, Vec<Form>);
 
-/// What was found for a graph.
+/// The result for a graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuning {
-    /// The operations and their tensors, without names and numbers: equal for equal graphs.
+    /// The operations and their tensors, without names and uids: equal for equal graphs.
     graph: Vec<Operation>,
     /// The attributes of the operations, as a hash.
     attributes: u64,
     /// The name of the engine.
     pub engine: String,
-    /// The settings of its knobs.
+    /// The knob settings.
     pub knobs: Vec<(String, KnobValue)>,
-    /// What an execution took.
+    /// The time of an execution.
     pub ms: f64,
-    /// What the library's default choice took.
+    /// The time of the library's default choice.
     pub default_ms: f64,
 }
 
 impl Tuning {
-    /// What was found for a graph; `engine` is its name.
+    /// The result for a graph; `engine` is its engine's name.
     pub fn new(graph: &Graph, engine: &str, found: &Configuration, ms: f64, default_ms: f64) -> Self {
         let knobs = found.knobs.iter().map(|setting| (setting.id.clone(), setting.value.clone()));
         let (shape, attributes) = shape(graph);
         Self { graph: shape, attributes, engine: engine.to_owned(), knobs: knobs.collect(), ms, default_ms }
     }
 
-    /// The configuration, where an engine of this name has an id.
+    /// The configuration, if an engine of this name has an id.
     pub fn configuration(&self, id: impl FnOnce(&str) -> Option<i64>) -> Option<Configuration> {
         let setting =
             |(id, value): &(String, KnobValue)| KnobSetting { id: id.clone(), value: value.clone() };
         Some(Configuration { engine: id(&self.engine)?, knobs: self.knobs.iter().map(setting).collect() })
     }
 
-    /// How far two graphs are apart; none where they are of different kinds.
+    /// The distance of two graphs; none if they are of different kinds.
     fn distance(&self, other: &Self) -> Option<f64> {
         let mut sum = if self.attributes == other.attributes { 0.0 } else { 1.0 };
         if self.graph.len() != other.graph.len() {
@@ -89,7 +89,7 @@ impl Tuning {
     }
 }
 
-/// The dimensions, the one whose neighbours lie closest first: how a tensor is laid out, whatever its size.
+/// The dimensions, sorted by stride: the layout of a tensor, whatever its size.
 fn order(strides: &[i64]) -> Vec<usize> {
     let mut places: Vec<usize> = (0..strides.len()).collect();
     places.sort_by_key(|place| strides.get(*place).copied());
@@ -105,7 +105,7 @@ fn shape(graph: &Graph) -> (Vec<Operation>, u64) {
             (format!("{:?}", tensor.data_type), tensor.dims.clone(), tensor.strides.clone())
         };
         nodes.push((node.operation.spec().name.to_owned(), tensors.map(of).collect()));
-        // Numbers of tensors are no attributes.
+        // Uids are not attributes.
         let mut operation = node.operation.clone();
         operation.for_each_tensor(|uid| *uid = 0);
         attributes = attributes.add(format!("{operation:?} {:?}", node.compute_type).as_bytes());
@@ -113,14 +113,14 @@ fn shape(graph: &Graph) -> (Vec<Operation>, u64) {
     (nodes, attributes.number())
 }
 
-/// What was found on one device.
+/// The results on one device.
 #[derive(Clone, Debug)]
 pub struct Store {
     path: PathBuf,
 }
 
 impl Store {
-    /// The store of a device (the bytes of its DeviceProperties table) in the cache folder; none where the environment switches caches off.
+    /// The store of a device (the bytes of its DeviceProperties table) in the cache folder; none if the environment disables caches.
     pub fn of_device(device: &[u8]) -> Option<Self> {
         let is_off = |name: &str| {
             environment::path(name).is_some_and(|value| {
@@ -165,14 +165,14 @@ impl Store {
             .collect()
     }
 
-    /// What was found for a graph.
+    /// The result for a graph.
     pub fn find(&self, graph: &Graph) -> Option<Tuning> {
         let (shape, attributes) = shape(graph);
         let is_same = |found: &Tuning| found.attributes == attributes && found.graph == shape;
         self.read().into_iter().rev().find(is_same)
     }
 
-    /// What was found for graphs of the same operations and types, those of the most similar shapes first, this graph's own among them.
+    /// The results for graphs of the same operations and types, the most similar shapes first, including this graph's own.
     pub fn similar(&self, graph: &Graph) -> Vec<Tuning> {
         let own = Tuning::new(graph, "", &Configuration::of(0), 0.0, 0.0);
         let mut near: Vec<(f64, Tuning)> = Vec::new();
@@ -189,7 +189,7 @@ impl Store {
         near.into_iter().map(|(_, found)| found).take(MOST_SIMILAR).collect()
     }
 
-    /// Keeps what was found, in the place of what was known of the graph.
+    /// Stores a result, replacing what was known of the graph.
     ///
     /// # Errors
     /// Why it cannot be written.
@@ -209,9 +209,9 @@ impl Store {
         }
         let mut file = files::open_at_once(&self.path, &mut options)?;
         if !file.metadata()?.is_file() {
-            return Err(io::Error::other(format!("{} is no plain file", self.path.display())));
+            return Err(io::Error::other(format!("{} is not a regular file", self.path.display())));
         }
-        // In one piece, so that the lines of two processes do not mix.
+        // In one write, so that lines of two processes do not mix.
         file.write_all(line.as_bytes())
     }
 }

@@ -1,26 +1,26 @@
-//! Durations of single executions, summed up.
+//! Statistics of execution times.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Durations of single executions, in milliseconds.
+/// Statistics of execution times, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Times {
-    /// The middle one.
+    /// The median.
     pub median_ms: f64,
-    /// A quarter is shorter.
+    /// The lower quartile.
     pub lower_quartile_ms: f64,
-    /// A quarter is longer.
+    /// The upper quartile.
     pub upper_quartile_ms: f64,
     /// The shortest.
     pub least_ms: f64,
-    /// How many there are.
+    /// The number of executions.
     pub runs: usize,
 }
 
 impl Times {
-    /// Sums durations up; all are 0 of an empty list.
+    /// Summarizes durations; all values are 0 for an empty list.
     pub fn of(mut durations: Vec<Duration>) -> Self {
         durations.sort_unstable();
         let at = |part: f64| -> f64 {
@@ -39,7 +39,7 @@ impl Times {
     }
 }
 
-/// The middle duration; none of none.
+/// The median duration; none for an empty list.
 pub(super) fn median(durations: &[Duration]) -> Option<Duration> {
     let mut sorted = durations.to_vec();
     sorted.sort_unstable();

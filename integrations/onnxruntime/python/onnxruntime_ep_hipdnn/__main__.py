@@ -1,4 +1,4 @@
-"""``python -m onnxruntime_ep_hipdnn model.onnx``: what of a model hipDNN takes, why not the rest, and how long it takes."""
+"""``python -m onnxruntime_ep_hipdnn model.onnx``: which nodes of a model hipDNN computes, why not the others, and how long it takes."""
 
 from __future__ import annotations
 
@@ -108,5 +108,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except Exception as error:
-        # A model or a file that cannot be used: ONNX Runtime's words say which.
+        # An invalid model or file: ONNX Runtime's message says which.
         sys.exit(f"onnxruntime_ep_hipdnn: {error}")

@@ -1,4 +1,4 @@
-"""How a model is divided, as a picture: a box for each subgraph and for each run of nodes that are left."""
+"""A picture of a model's partition: a box for each subgraph and for each run of other nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WIDTH, LINE, GAP = 420, 18, 26
 
 
 def _blocks(nodes: list[dict[str, Any]]) -> list[tuple[Any, list[dict[str, Any]]]]:
-    """Nodes of a subgraph together, at the place of its first one; neighbours that are left together."""
+    """Groups the nodes of a subgraph at its first one, and neighbouring other nodes."""
     blocks: list[tuple[Any, list[dict[str, Any]]]] = []
     places: dict[int, int] = {}
     for node in nodes:

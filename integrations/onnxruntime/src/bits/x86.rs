@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use super::{CHUNK, Matrix, Multiply, ROWS, Rows, Store, Zeros};
 
-/// The fastest that the processor has.
+/// The processor's fastest.
 pub(super) fn multiply() -> Option<Multiply> {
     all().next()
 }
 
-/// Those that the processor has, the fastest first.
+/// The processor's, the fastest first.
 pub(super) fn all() -> impl Iterator<Item = Multiply> {
     let wide = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
     let narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
@@ -44,7 +44,7 @@ fn with_avx512(matrix: &Matrix<'_>, a: &Rows, columns: Range<usize>, store: Stor
     }
 }
 
-/// The products of some rows with a column of numbers of 4 bits, which are looked up in a register.
+/// The products of some rows with a column of 4-bit numbers, which are looked up in a register.
 #[target_feature(enable = "avx512f,avx512bw")]
 fn column_of<const R: usize>(matrix: &Matrix<'_>, a: &Rows, first: usize, column: usize) -> [f32; R] {
     const NUMBERS: [f32; 16] =
@@ -63,9 +63,9 @@ fn column_of<const R: usize>(matrix: &Matrix<'_>, a: &Rows, first: usize, column
         }
         let mut sums = [_mm512_setzero_ps(); R];
         for (chunk, bytes) in bytes.as_chunks::<16>().0.iter().enumerate() {
-            // SAFETY: there are 16 bytes, which may begin anywhere.
+            // SAFETY: there are 16 bytes, of any alignment.
             let bytes = _mm512_cvtepu8_epi32(unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) });
-            // The table is looked up by the lowest four bits.
+            // The lowest four bits index the table.
             let low = _mm512_permutexvar_ps(bytes, table);
             let high = _mm512_permutexvar_ps(_mm512_srli_epi32::<4>(bytes), table);
             let begin = block * form.size + chunk * 2 * CHUNK;
@@ -85,6 +85,6 @@ fn column_of<const R: usize>(matrix: &Matrix<'_>, a: &Rows, first: usize, column
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(numbers: &[f32; 16]) -> __m512 {
-    // SAFETY: there are 16 numbers, which may begin anywhere.
+    // SAFETY: there are 16 numbers, of any alignment.
     unsafe { _mm512_loadu_ps(numbers.as_ptr()) }
 }

@@ -1,4 +1,4 @@
-//! Products with weights of few bits: of a few rows at once, of more by a matrix of single precision that an engine multiplies with.
+//! Products with block-quantized weights: directly for a few rows, otherwise by unpacking to single precision for an engine's matmul.
 
 use std::borrow::Cow;
 use std::slice;
@@ -8,23 +8,23 @@ use crate::bits::{Form, Matrix, Rows, Zeros};
 use crate::model::Element;
 use crate::threads::Parallel;
 
-/// Columns that a thread computes at a time, at least.
+/// The least columns that a thread computes at a time.
 const COLUMNS: usize = 32;
 
 /// The most parts into which columns are divided.
 const PARTS: usize = 64;
 
-/// Where several threads write, each its own elements.
+/// The output of several threads, each of which writes its own elements.
 struct Target(*mut f32);
 
 // SAFETY: each element is written by one thread.
 unsafe impl Sync for Target {}
 
 impl Target {
-    /// A row of so many elements, the first of which begins where a number may.
+    /// A row with this many elements, whose first one is aligned.
     ///
     /// # Safety
-    /// The elements may be written, and are used by this thread alone.
+    /// The elements may be written, and only this thread uses them.
     #[expect(clippy::mut_from_ref, reason = "each row is used by one thread")]
     unsafe fn row(&self, row: usize, count: usize) -> &mut [f32] {
         // SAFETY: the caller vouches for it.
@@ -34,34 +34,34 @@ impl Target {
     /// Writes an element.
     ///
     /// # Safety
-    /// The element may be written, and is written by this thread alone.
+    /// The element may be written, and only this thread writes it.
     unsafe fn write(&self, at: usize, value: f32) {
-        // SAFETY: the caller vouches for it; the memory may begin anywhere.
+        // SAFETY: the caller vouches for it; the memory may be unaligned.
         unsafe { self.0.wrapping_add(at).write_unaligned(value) };
     }
 }
 
-/// The numbers of a tensor of float without gaps, copied if they begin where no number may.
+/// The numbers of a packed float tensor, copied if they are unaligned.
 ///
 /// # Safety
-/// The tensor lies in memory that is read only while the result lives.
+/// The tensor's memory is only read while the result lives.
 unsafe fn floats<'a>(slab: &Slab<'a>, count: usize) -> Result<Cow<'a, [f32]>, String> {
     if slab.bound.element != Element::Float || slab.count() != count {
         return Err(format!("{} numbers, expected {count} of float", slab.count()));
     }
     let start = slab.start.cast::<f32>().cast_const();
     if start.is_aligned() {
-        // SAFETY: the caller vouches for as many numbers as the tensor has, which begin where a number may.
+        // SAFETY: the caller vouches for as many numbers as the tensor has, and they are aligned.
         return Ok(Cow::Borrowed(unsafe { slice::from_raw_parts(start, count) }));
     }
     // SAFETY: the caller vouches for as many numbers as the tensor has.
     Ok((0..count).map(|at| unsafe { start.wrapping_add(at).read_unaligned() }).collect())
 }
 
-/// The bytes of a tensor without gaps.
+/// The bytes of a packed tensor.
 ///
 /// # Safety
-/// The tensor lies in memory that is read only while the result lives.
+/// The tensor's memory is only read while the result lives.
 unsafe fn bytes<'a>(slab: &Slab<'a>, count: usize) -> Result<&'a [u8], String> {
     if slab.bound.element != Element::Uint8 || slab.count() != count {
         return Err(format!("{} numbers, expected {count} bytes", slab.count()));
@@ -73,7 +73,7 @@ unsafe fn bytes<'a>(slab: &Slab<'a>, count: usize) -> Result<&'a [u8], String> {
 /// The matrix of weights, scales and zeros.
 ///
 /// # Safety
-/// The tensors lie in memory that is read only while the result lives.
+/// The tensors' memory is only read while the result lives.
 unsafe fn matrix<'a>(form: Form, reads: &[Slab<'a>]) -> Result<Matrix<'a>, String> {
     let ([b, scales], zeros) = match reads {
         [b, scales] => ([b, scales], None),
@@ -93,7 +93,7 @@ unsafe fn matrix<'a>(form: Form, reads: &[Slab<'a>]) -> Result<Matrix<'a>, Strin
     }
 }
 
-/// Calls `work` with ranges that together are all below `count`.
+/// Calls `work` with ranges that partition `count`.
 fn divided(
     count: usize,
     parallel: Parallel<'_>,
@@ -103,10 +103,10 @@ fn divided(
     parallel(parts, &|part| work(count * part / parts..count * (part + 1) / parts))
 }
 
-/// Writes the weights as single precision, n rows of k numbers.
+/// Unpacks the weights to single precision, n rows of k numbers.
 ///
 /// # Safety
-/// The tensors lie in memory that may be read, and the result in memory that may be written and overlaps none of them.
+/// The tensors are readable, and the result is writable and overlaps none of them.
 pub(super) unsafe fn unpack(
     form: Form,
     reads: &[Slab<'_>],
@@ -120,22 +120,22 @@ pub(super) unsafe fn unpack(
     }
     let start = to.start.cast::<f32>();
     if !start.is_aligned() {
-        return Err("the numbers begin where no number of float may".to_owned());
+        return Err("the memory is not aligned for float".to_owned());
     }
     let target = Target(start);
     divided(form.n, parallel, &|rows| {
         for row in rows {
-            // SAFETY: the result has n × k elements that begin where numbers may, and this row is this thread's.
+            // SAFETY: the result has n × k aligned elements, and only this thread writes this row.
             let numbers = unsafe { target.row(row, form.k) };
             matrix.row(row, numbers);
         }
     })
 }
 
-/// Multiplies the rows of the first tensor with the weights.
+/// Multiplies the rows of the first tensor by the weights.
 ///
 /// # Safety
-/// The tensors lie in memory that may be read, and the result in memory that may be written and overlaps none of them.
+/// The tensors are readable, and the result is writable and overlaps none of them.
 pub(super) unsafe fn multiply(
     form: Form,
     reads: &[Slab<'_>],
@@ -153,7 +153,7 @@ pub(super) unsafe fn multiply(
     let target = Target(to.start.cast());
     divided(form.n, parallel, &|columns| {
         matrix.multiply(&rows, columns, &mut |row, column, value| {
-            // SAFETY: the result has count × n elements, and this column is this thread's.
+            // SAFETY: the result has count × n elements, and only this thread writes this column.
             unsafe { target.write(row * form.n + column, value) };
         });
     })

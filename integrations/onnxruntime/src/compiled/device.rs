@@ -1,5 +1,5 @@
-//! Execution on a GPU. Constants, and what is between graphs, stay there; inputs and outputs are used where they are if that is there, and
-//! else copied to its memory and from there.
+//! Execution on a GPU. Constants, and tensors between graphs, stay there; inputs and outputs that are on the GPU are used in place, others
+//! are copied to its memory and back.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_void;
@@ -15,39 +15,39 @@ use crate::library::OnStream;
 use crate::lowering::{Bound, Graphs, Host, Place, Work};
 use crate::threads::Parallel;
 
-/// Tensors begin at multiples of this.
+/// The alignment of tensors.
 const ALIGNMENT: usize = 256;
 
-/// Plans are made for tensors that begin at multiples of this.
+/// The alignment that plans assume.
 const PLANNED: usize = 16;
 
-/// What a subgraph has on a GPU.
+/// A subgraph's state on a GPU.
 pub struct OnGpu {
     gpu: Gpu,
-    /// Inputs that never change, by their places.
+    /// Constant inputs, by index.
     constants: Mutex<HashMap<usize, DeviceMemory>>,
-    /// The same where ONNX Runtime has them on the GPU and the host reads them.
+    /// Host copies of constants that ONNX Runtime has on the GPU.
     on_host: Mutex<HashMap<usize, Words>>,
-    /// Memory that no run uses.
+    /// Idle memory.
     idle: Mutex<Vec<Block>>,
 }
 
-/// Memory of a run, and what is captured of the runs with it.
+/// A run's memory, and the captured runs with it.
 struct Block {
-    // Ends before the memory.
+    // Dropped before the memory.
     replays: Replays,
     memory: DeviceMemory,
-    /// The stream that it was used on last, where captured work starts soonest.
+    /// The stream of its last use, on which captured work starts soonest.
     stream: *mut c_void,
 }
 
-// SAFETY: the stream is compared only.
+// SAFETY: the stream is only compared.
 unsafe impl Send for Block {}
 
 /// Bytes on the host, as words, so that elements of every type are aligned.
 type Words = Arc<Vec<u64>>;
 
-/// What a program has on a GPU besides.
+/// A program's additional data on a GPU.
 #[derive(Default)]
 pub struct Copies {
     /// The inputs that graphs read.
@@ -56,7 +56,7 @@ pub struct Copies {
     data: HashMap<usize, DeviceMemory>,
 }
 
-/// Where the tensors of a run are.
+/// The addresses of a run's tensors.
 struct Run<'a> {
     on_gpu: &'a OnGpu,
     own: &'a OnStream,
@@ -72,13 +72,13 @@ struct Run<'a> {
     sizes: Vec<usize>,
 }
 
-/// Whether plans take a tensor where it is.
+/// Whether plans can use a tensor in place.
 fn is_usable(is_on_gpu: bool, data: *const c_void) -> bool {
     is_on_gpu && data.addr().is_multiple_of(PLANNED)
 }
 
 impl Copies {
-    /// Copies what a program has of its own.
+    /// Copies a program's own data.
     pub fn of(gpu: Gpu, graphs: &Graphs) -> Result<Self> {
         let mut copies = Self::default();
         for stage in &graphs.stages {
@@ -109,10 +109,10 @@ impl OnGpu {
         self.gpu
     }
 
-    /// Copies bytes to the host, once the work before is done.
+    /// Copies bytes to the host, after the work before is done.
     ///
     /// # Safety
-    /// `from` is memory of the GPU, and `to` of the host, with so many bytes.
+    /// `from` is GPU memory, and `to` host memory, of this many bytes.
     pub unsafe fn download(&self, to: *mut u8, from: *const c_void, bytes: usize) -> Result<()> {
         if bytes > 0 {
             // SAFETY: the caller vouches for both; the bytes are only written.
@@ -180,14 +180,14 @@ impl OnGpu {
             // SAFETY: the caller vouches for inputs and outputs.
             let done =
                 fill().and_then(|()| unsafe { run.all(is_alone.then_some(&mut block.replays), parallel) });
-            // Whatever came of it: the block is not used any longer, and ONNX Runtime takes results for done.
+            // Also after a failure: the block is no longer used, and ONNX Runtime considers results complete.
             let waited = own.stream.synchronize();
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(block);
             done.and(waited.map_err(Failure::from))
         })
     }
 
-    /// An input that never changes, copied at the first run.
+    /// A constant input, copied at the first run.
     ///
     /// # Safety
     /// The input has as many elements as its dimensions say.
@@ -205,7 +205,7 @@ impl OnGpu {
         Ok(constants.entry(at).or_insert(memory).as_ptr())
     }
 
-    /// An input that never changes and is on the GPU, as the host reads it.
+    /// A constant input on the GPU, as a host copy.
     ///
     /// # Safety
     /// The input has as many elements as its dimensions say.
@@ -222,7 +222,7 @@ impl OnGpu {
         Ok(words)
     }
 
-    /// Memory of at least so many bytes for a run on a stream, used before if there is some.
+    /// Memory of at least this many bytes for a run on a stream, reused if possible.
     fn take(&self, bytes: usize, stream: *mut c_void) -> Result<Block> {
         let taken = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,7 +231,7 @@ impl OnGpu {
         };
         match taken {
             Some(block) if block.memory.bytes() >= bytes => Ok(Block { stream, ..block }),
-            // What is too small makes room first.
+            // Free a block that is too small first.
             other => {
                 drop(other);
                 let memory = DeviceMemory::new(self.gpu, bytes)?;
@@ -241,10 +241,10 @@ impl OnGpu {
     }
 }
 
-/// Copies an input to memory of the GPU, in the order of a stream.
+/// Copies an input to GPU memory, ordered on a stream.
 ///
 /// # Safety
-/// The input has as many elements as its dimensions say, for which the memory has room. Both are there until the stream was waited for.
+/// The input has as many elements as its dimensions say, and the memory has room for them. Both stay until the stream was waited for.
 unsafe fn fill(own: &OnStream, to: *mut c_void, input: &Input) -> Result<()> {
     let bytes = input.bytes();
     if bytes == 0 {
@@ -279,14 +279,14 @@ impl Run<'_> {
         let on_host = |host: Host, tensors: (&[Bound], &Bound)| self.on_host(host, tensors, parallel);
         let execute = |stages: &[Ready]| {
             let handle = &self.own.handle;
-            // SAFETY: tensors are views inside of memory of the GPU that has room for them, as the workspace has.
+            // SAFETY: tensors are views inside of GPU memory that has room for them, and the workspace is large enough.
             unsafe { self.subgraph.execute_stages(handle, stages, workspace, &address, &on_host) }
         };
         let addresses = || self.of_inputs.values().chain(&self.of_outputs).copied().collect();
         match replays {
-            // SAFETY: the caller vouches for inputs and outputs, and the block is there as long.
+            // SAFETY: the caller vouches for inputs and outputs, and the block lives as long.
             Some(replays) => unsafe { replays.run(self.own, self.prepared, addresses(), &execute) }?,
-            // The GPU does captured work of several streams less well beside each other.
+            // GPUs run captured work of several streams less well concurrently.
             None => execute(&self.prepared.stages)?,
         }
         for ((output, from), bytes) in self.outputs.iter().zip(&self.of_outputs).zip(&self.sizes) {
@@ -294,7 +294,7 @@ impl Run<'_> {
                 continue;
             }
             let stream = &self.own.stream;
-            // SAFETY: the caller vouches for the output, which has so many bytes, as their place in the block.
+            // SAFETY: the caller vouches for the output, which has this many bytes, like its place in the block.
             unsafe {
                 if output.is_on_gpu {
                     stream.copy(output.data, *from, *bytes)?;
@@ -317,7 +317,7 @@ impl Run<'_> {
         Some(start.wrapping_byte_add(offset))
     }
 
-    /// Where the host reads a tensor: in its own memory, or a copy, which comes along.
+    /// The address at which the host reads a tensor: its own memory, or a copy, which is returned, too.
     fn read(&self, bound: &Bound) -> Result<(*mut u8, Option<Words>)> {
         let missing = || Failure::ep(MISSING);
         let (from, bytes) = match bound.place {
@@ -331,7 +331,7 @@ impl Run<'_> {
                     return Ok((input.data.cast_mut().cast::<u8>().wrapping_add(offset), None));
                 }
                 if self.subgraph.is_constant(at) {
-                    // SAFETY: the input has as many elements as its dimensions say, as who runs the subgraph vouches.
+                    // SAFETY: the input has as many elements as its dimensions say, which the caller of the subgraph guarantees.
                     let words = unsafe { self.on_gpu.constant_on_host(at, input) }?;
                     let start = words.as_ptr().cast_mut().cast::<u8>();
                     return Ok((start.wrapping_add(offset), Some(words)));
@@ -344,12 +344,12 @@ impl Run<'_> {
         };
         let mut words = vec![0_u64; bytes.div_ceil(8)];
         let start = words.as_mut_ptr().cast::<u8>();
-        // SAFETY: the tensor has so many bytes on the GPU, from its first element to its last one, and the words have room for them.
+        // SAFETY: the tensor has this many bytes on the GPU, from its first element to its last, and the words have room for them.
         unsafe { self.on_gpu.download(start, from, bytes) }?;
         Ok((start, Some(Arc::new(words))))
     }
 
-    /// Computes on the host what it alone computes: with copies of what is on the GPU.
+    /// Computes a host operation, with copies of what is on the GPU.
     fn on_host(
         &self,
         host: Host,
@@ -363,16 +363,16 @@ impl Run<'_> {
         if !matches!(writes.place, Place::Output(..) | Place::Scratch(_)) {
             return Err(MISSING.to_owned());
         }
-        // What lies between elements of the result stays as it is.
+        // Bytes between elements of the result must be preserved.
         let (start, words) = self.read(writes).map_err(|failure| failure.text)?;
         let to = Slab::new(start, writes).ok_or(MISSING)?;
-        // SAFETY: the tensors lie in copies with room for them, or in what the application and the program have; the result's copy is its own.
+        // SAFETY: the tensors are in copies with room for them, or in memory of the application and the program; the result's copy is its own.
         unsafe { host::run(host, &slabs, to, parallel) }?;
         if extent(writes) == 0 {
             return Ok(());
         }
         let place = self.of(&writes.place).ok_or(MISSING)?;
-        // SAFETY: the copy has so many bytes, and so has the tensor on the GPU.
+        // SAFETY: the copy has this many bytes, and so has the tensor on the GPU.
         let sent = unsafe {
             let bytes = std::slice::from_raw_parts(start.cast_const(), extent(writes));
             self.on_gpu.gpu.upload(place, bytes)

@@ -1,4 +1,4 @@
-//! Which graphs engines compute, and a program as its engines divide it.
+//! Divides programs into the graphs that engines compute.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::failure::Result;
 use crate::library::{Engines, Library};
 use crate::lowering::{Graphs, Place, Program, Stage, Work};
 
-/// The most threads that make plans.
+/// The most planning threads.
 const MOST_THREADS: usize = 8;
 
 /// Asks engines whether they compute the graphs of a program.
@@ -26,7 +26,7 @@ pub fn check(library: &Library, engines: &Engines, graphs: &Graphs) -> Result<()
     Ok(())
 }
 
-/// Whether engines of a GPU compute a graph, or one that is alike.
+/// Whether GPU engines compute a graph, cached for equal graphs.
 fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> bool {
     let (plain, _) = plain(graph);
     let suits_generated = plain.suits_generated_kernels();
@@ -38,8 +38,8 @@ fn is_known(library: &Library, engines: &Engines, graph: &Graph) -> bool {
     engines.known(&key(&plain), ask)
 }
 
-/// Whether cuDNN has a function for a convolution of single precision with what follows it: a bias and a ReLU. It divides all others, and
-/// compiles kernels for what it divides, which generated ones are faster than.
+/// Whether cuDNN has a single function for a single-precision convolution with what follows it: a bias and a ReLU. It divides all other
+/// graphs and compiles kernels for the parts, which are slower than generated ones.
 fn is_one_function(graph: &Graph) -> bool {
     let mut sums = 0;
     let is_in_it = |node: &Node| match &node.operation {
@@ -52,7 +52,7 @@ fn is_one_function(graph: &Graph) -> bool {
     graph.nodes.iter().all(is_in_it) && sums < 2
 }
 
-/// Whether a graph is of a convolution and something else, in single precision.
+/// Whether a graph consists of a convolution and something else, in single precision.
 fn is_convolution_with_more(graph: &Graph) -> bool {
     let is_convolution = |node: &Node| {
         matches!(node.operation, Operation::ConvolutionForward(_) | Operation::ConvolutionBackwardData(_))
@@ -70,7 +70,7 @@ fn with_graph<R>(
     library.with_handle(|handle| f(&GraphBuilder::from(graph.clone()).build(handle)?))
 }
 
-/// Divides a program as its engines compute it. Layers that are alike are asked about once in a session.
+/// Divides a program into graphs that its engines compute. Asks about equal layers once per session.
 pub fn divide(
     library: &Library,
     engines: &Engines,
@@ -84,12 +84,12 @@ pub fn divide(
     program.divide_into_parts(name, &accepts)
 }
 
-/// What graphs have in common that one plan computes.
+/// The key of graphs that share a plan.
 pub fn key(graph: &Graph) -> String {
     format!("{:?} {:?}", graph.nodes, graph.tensors)
 }
 
-/// The graph without names, its tensors numbered in the order in which they come, and the new number of each.
+/// The graph without names, its tensors renumbered in order of use, and the new number of each.
 pub fn plain(graph: &Graph) -> (Graph, HashMap<i64, i64>) {
     let mut plain = graph.clone();
     plain.name.clear();
@@ -110,14 +110,14 @@ pub fn plain(graph: &Graph) -> (Graph, HashMap<i64, i64>) {
     (plain, places)
 }
 
-/// A graph and its bindings as GPUs execute them: layers that are alike have one plan there, which packs no weights.
+/// A graph and its bindings as executed on GPUs: equal layers share a plan there, as plans pack no weights.
 pub fn as_planned(graph: &Graph, bindings: Vec<(i64, Place)>) -> (Graph, Vec<(i64, Place)>) {
     let (graph, numbers) = plain(graph);
     let numbered = bindings.into_iter().filter_map(|(uid, place)| Some((*numbers.get(&uid)?, place)));
     (graph, numbered.collect())
 }
 
-/// Makes the plans of all stages of a program on a GPU, several at a time: each compiles kernels. What fails is told when its stage
+/// Makes the plans of all stages of a GPU program, several at a time, since each compiles kernels. Failures are reported when a stage
 /// asks for its plan.
 pub fn plan_together(subgraph: &Subgraph, stages: &[Stage]) -> Vec<Arc<ExecutionPlan>> {
     let mut wanted = HashMap::new();

@@ -1,4 +1,4 @@
-//! What the provider computes itself, between hipDNN's graphs: copies, integers, rows by their indices.
+//! The provider's own operations between hipDNN's graphs: copies, integers, gathers.
 
 use super::bits;
 use super::slab::Slab;
@@ -6,11 +6,11 @@ use crate::lowering::{Host, Integer};
 use crate::model::{Element, half_to_f64};
 use crate::threads::Parallel;
 
-/// Computes `host`, with `parallel` where it is much.
+/// Computes `host`, using `parallel` for large operations.
 ///
 /// # Safety
-/// Every tensor lies in memory that may be read, and the result in memory that may be written; but for the past of an append, it overlaps
-/// none that is read.
+/// Every tensor is readable, and the result is writable; it overlaps none that is read, except
+/// the past of an append.
 pub unsafe fn run(
     host: Host,
     reads: &[Slab<'_>],
@@ -45,10 +45,10 @@ fn side<'a>(slab: &Slab<'a>) -> (*mut u8, &'a [i64]) {
     (slab.start, &slab.bound.strides)
 }
 
-/// Copies elements of a size between layouts of the same dimensions; strides count elements.
+/// Copies elements of a size between layouts of the same dimensions; strides are in elements.
 ///
 /// # Safety
-/// Both layouts lie in memory that may be read and written.
+/// Both layouts are valid for reads and writes.
 unsafe fn copy(size: usize, dims: &[i64], from: (*mut u8, &[i64]), to: (*mut u8, &[i64])) {
     let (Some((dim, dims)), Some((from_stride, from_strides)), Some((to_stride, to_strides))) =
         (dims.split_first(), from.1.split_first(), to.1.split_first())
@@ -97,7 +97,7 @@ fn each(dims: &[i64], tensors: &[Slab<'_>], f: &mut dyn FnMut(&[i64])) {
     }
 }
 
-/// Reads an integer, or a number cut toward zero.
+/// Reads an integer, or a number truncated to one.
 ///
 /// # Safety
 /// The address is that of an element of this type.
@@ -122,7 +122,7 @@ unsafe fn read(element: Element, from: *const u8) -> i128 {
     }
 }
 
-/// Writes an integer, whose upper bits are lost where the type has none for them.
+/// Writes an integer, dropping upper bits that the type lacks.
 ///
 /// # Safety
 /// The address is that of an element of this type.
@@ -137,13 +137,13 @@ unsafe fn write(element: Element, to: *mut u8, value: i128) {
             Element::Uint64 | Element::Int64 => to.cast::<u64>().write_unaligned(value as u64),
             Element::Float => to.cast::<f32>().write_unaligned(value as f32),
             Element::Double => to.cast::<f64>().write_unaligned(value as f64),
-            // No operation makes these of integers.
+            // No operation makes these from integers.
             Element::Half | Element::Bfloat16 => {}
         }
     }
 }
 
-/// The result for operands.
+/// The result of an operation.
 fn compute(integer: Integer, of: &[i128]) -> i128 {
     let get = |at: usize| of.get(at).copied().unwrap_or(0);
     let (x, y) = (get(0), get(1));
@@ -199,7 +199,7 @@ unsafe fn integers(integer: Integer, tensors: &[Slab<'_>], dims: &[i64]) {
 }
 
 /// # Safety
-/// The tensors have elements of their types; the result is without gaps.
+/// The tensors have elements of their types; the result is packed.
 unsafe fn gather(from: Slab<'_>, indices: Slab<'_>, to: Slab<'_>, axis: usize) -> Result<(), String> {
     let count = from.dim(axis);
     let without = |list: &[i64]| {
@@ -212,7 +212,7 @@ unsafe fn gather(from: Slab<'_>, indices: Slab<'_>, to: Slab<'_>, axis: usize) -
     let (dims, strides) = (without(&from.bound.dims), without(&from.bound.strides));
     let inner: i64 = from.bound.dims.iter().skip(axis + 1).product();
     let chosen: i64 = indices.bound.dims.iter().product();
-    // Where each part lies in the result: rows of the axes in front are `chosen` parts apart.
+    // The parts' positions in the result: rows of the outer axes are `chosen` parts apart.
     let mut to_strides = crate::lowering::packed(&dims);
     to_strides.iter_mut().take(axis).for_each(|stride| *stride *= chosen);
     let (mut number, mut wrong) = (0, None);
@@ -247,7 +247,7 @@ unsafe fn append(past: Slab<'_>, new: Slab<'_>, rows: Slab<'_>, to: Slab<'_>) ->
     let inner = |slab: &Slab<'_>| [slab.stride(1), slab.stride(2), slab.stride(3)];
     let is_same = past.start == to.start;
     for sequence in 0..to.dim(0) {
-        // SAFETY: the caller vouches for a number for each sequence.
+        // SAFETY: the caller vouches for one number per sequence.
         let begun = unsafe { read(rows.bound.element, rows.at(sequence * rows.stride(0))) };
         let (room, added) = (to.dim(2), new.dim(2));
         let most = (room - added).min(if is_same { room } else { past.dim(2) });
@@ -256,7 +256,7 @@ unsafe fn append(past: Slab<'_>, new: Slab<'_>, rows: Slab<'_>, to: Slab<'_>) ->
         };
         let move_rows = |from: &Slab<'_>, from_row: i64, to_row: i64, count: i64| {
             let (source, target) = (part(from, sequence, from_row), part(&to, sequence, to_row));
-            // SAFETY: the rows are below the dimensions of both, as was checked.
+            // SAFETY: the rows are below the dimensions of both, as checked above.
             unsafe {
                 copy(size, &[to.dim(1), count, to.dim(3)], (source, &inner(from)), (target, &inner(&to)))
             };
@@ -266,11 +266,11 @@ unsafe fn append(past: Slab<'_>, new: Slab<'_>, rows: Slab<'_>, to: Slab<'_>) ->
         }
         move_rows(&new, 0, begun, added);
         if !is_same {
-            // Rows behind the new ones are zeros.
+            // Rows after the new ones are zeros.
             for head in 0..to.dim(1) {
                 for row in begun + added..room {
                     let place = to.at(sequence * to.stride(0) + head * to.stride(1) + row * to.stride(2));
-                    // SAFETY: the row is one of the result, whose rows have no gaps.
+                    // SAFETY: the row is one of the result, whose rows are packed.
                     unsafe { place.write_bytes(0, usize::try_from(to.dim(3)).unwrap_or(0) * size) };
                 }
             }
@@ -297,7 +297,7 @@ mod tests {
     }
 
     fn run(host: Host, reads: &[Slab<'_>], to: Slab<'_>) -> Result<(), String> {
-        // SAFETY: the tests' tensors lie in the arrays that they are made of.
+        // SAFETY: the test's tensors are views of its arrays.
         unsafe {
             super::run(host, reads, to, &|count, work| {
                 (0..count).for_each(work);
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn rows_are_appended_to_a_cache() {
-        // Two sequences of one head, with 1 and 0 rows of the past, in a cache of 3 rows of 2 elements.
+        // Two sequences of one head, with 1 and 0 past rows, in a cache of 3 rows of 2 elements.
         let (mut past, mut new) = ([1_f32, 2.0, 0.0, 0.0, 3.0, 4.0, 0.0, 0.0], [5_f32, 6.0, 7.0, 8.0]);
         let (mut rows, mut cache) = ([1_i32, 0], [9_f32; 12]);
         let forms = [[2, 1, 2, 2], [2, 1, 1, 2], [2, 1, 3, 2]].map(|dims| whole(Element::Float, &dims));
@@ -375,7 +375,7 @@ mod tests {
         };
         append(slab(&mut past, &forms[0]), &mut rows, &mut cache).unwrap();
         assert_eq!(cache, [1.0, 2.0, 5.0, 6.0, 0.0, 0.0, 7.0, 8.0, 0.0, 0.0, 0.0, 0.0]);
-        // In place, behind what is there.
+        // In place, after what is there.
         let own = Slab { start: cache.as_mut_ptr().cast(), bound: &forms[2] };
         append(own, &mut [2, 1], &mut cache).unwrap();
         assert_eq!(cache, [1.0, 2.0, 5.0, 6.0, 5.0, 6.0, 7.0, 8.0, 7.0, 8.0, 0.0, 0.0]);

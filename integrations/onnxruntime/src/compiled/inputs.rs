@@ -1,4 +1,4 @@
-//! What a run is given: tensors of the application, compared with what the subgraph was compiled for, and the integers that decide shapes.
+//! The inputs of a run: the application's tensors, checked against the compiled subgraph, and the integers that decide shapes.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::memory::Memory;
 use crate::model::{Element, Kept};
 use crate::partition::known;
 
-/// The most integers that an input may have which decides a shape.
+/// The most integers of an input that decides a shape.
 const MOST_INTEGERS: usize = 4096;
 
-/// Where ONNX Runtime keeps the tensors of a session.
+/// Where ONNX Runtime keeps a session's tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residence {
     /// On the host: all of them.
     Host,
-    /// On the GPU that computes: constants, and what passes between nodes of the provider.
+    /// On the GPU that computes: constants, and tensors between nodes of the provider.
     Gpu,
 }
 
@@ -31,7 +31,7 @@ pub struct Input {
     pub element: Option<Element>,
     /// Its first element.
     pub data: *const c_void,
-    /// Whether that is in the memory of the GPU.
+    /// Whether it is in GPU memory.
     pub is_on_gpu: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct Input {
 pub struct Output {
     /// Its first element.
     pub data: *mut c_void,
-    /// Whether that is in the memory of the GPU.
+    /// Whether it is in GPU memory.
     pub is_on_gpu: bool,
 }
 
@@ -58,14 +58,14 @@ impl Subgraph {
         self.residence
     }
 
-    /// Has done with the elements of large constants: ONNX Runtime moves them to the GPU once all is compiled.
+    /// Drops references to large constants: ONNX Runtime moves them to the GPU once everything is compiled.
     pub(super) fn forget_constants(&mut self) {
         if self.residence == Residence::Gpu {
             self.model.values.iter_mut().for_each(|value| value.kept = None);
         }
     }
 
-    /// Takes a copy of the elements of large constants, for plans that are made later.
+    /// Copies large constants, for plans that are made later.
     pub(super) fn keep_constants(&mut self) -> Result<()> {
         if self.residence == Residence::Gpu {
             for value in &mut self.model.values {
@@ -77,7 +77,7 @@ impl Subgraph {
         Ok(())
     }
 
-    /// The integers of an input, wherever it is.
+    /// The integers of an input, on the host or the GPU.
     ///
     /// # Safety
     /// The input's memory has as many elements as its dimensions say.
@@ -86,18 +86,18 @@ impl Subgraph {
             // SAFETY: the caller vouches for the input, which is on the host.
             return unsafe { self.integers(input) };
         };
-        // Words, so that integers are aligned; what is too much is refused without a copy.
+        // Words, so that integers are aligned; too many are refused without a copy.
         let mut words = vec![0_u64; input.bytes().min(8 * MOST_INTEGERS).div_ceil(8)];
         if !words.is_empty() && input.bytes() <= 8 * MOST_INTEGERS {
             // SAFETY: the caller vouches for the elements on the GPU, and the words have room for their bytes.
             unsafe { on_gpu.download(words.as_mut_ptr().cast(), input.data, input.bytes()) }?;
         }
         let copy = Input { data: words.as_ptr().cast(), is_on_gpu: false, ..input.clone() };
-        // SAFETY: the copy has the elements, where there are not too many.
+        // SAFETY: the copy has the elements, unless there are too many.
         unsafe { self.integers(Some(&copy)) }
     }
 
-    /// The integers of an input, or the bits of its numbers.
+    /// The integers of an input, or the bits of its floats.
     ///
     /// # Safety
     /// The input's memory has as many elements as its dimensions say.
@@ -109,7 +109,7 @@ impl Subgraph {
                 self.failure(&format!("a shape has {count} entries, expected at most {MOST_INTEGERS}"))
             );
         }
-        // SAFETY: the caller vouches for `count` elements of the type that the input says, whatever it is.
+        // SAFETY: the caller vouches for `count` elements of the input's type.
         let read = |at: usize| unsafe {
             match input.element {
                 Some(Element::Int64) => Some(input.data.cast::<i64>().add(at).read_unaligned()),
@@ -122,7 +122,7 @@ impl Subgraph {
         integers.ok_or_else(|| self.failure("a shape is of other elements than int64, int32 or float"))
     }
 
-    /// Compares what a run is given with what the subgraph was compiled for.
+    /// Checks a run's inputs against the compiled subgraph.
     pub(super) fn verify(&self, inputs: &[Input]) -> Result<()> {
         if inputs.len() != self.model.inputs.len() {
             let expected = self.model.inputs.len();

@@ -1,4 +1,4 @@
-//! Work of runs on a GPU that is captured when memory comes again, and started as a whole from then on.
+//! Replays GPU work: captures a run whose memory comes again, and launches it as a whole from then on.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -11,42 +11,42 @@ use crate::failure::Result;
 use crate::library::OnStream;
 use crate::profile;
 
-/// How often the work of a shape is captured at most, in all blocks of memory together: engines may keep memory for each.
+/// The most captures of a shape, in all blocks of memory together: engines may keep memory for each.
 pub const MOST: usize = 64;
 
-/// How many runs with other shapes or other memory are remembered for each block.
+/// The most runs with other shapes or memory remembered for each block.
 const KEPT: usize = 8;
 
-/// The runs with one block of memory; the last one is at the end.
+/// The runs with one block of memory, the last one at the end.
 #[derive(Default)]
 pub struct Replays(Vec<Replay>);
 
-/// A run that may come again.
+/// A run that may be repeated.
 struct Replay {
     prepared: Weak<Prepared>,
-    /// Where inputs and outputs are on the GPU.
+    /// The GPU addresses of inputs and outputs.
     addresses: Vec<*mut c_void>,
-    /// The work of each part, from the second run on; none where the host computes.
+    /// The captured work of each part, from the second run on; none for parts on the host.
     parts: Vec<Option<CapturedWork>>,
 }
 
-// SAFETY: the addresses are compared only.
+// SAFETY: the addresses are only compared.
 unsafe impl Send for Replay {}
 
 /// Executes stages one by one.
 type Execute<'a> = &'a dyn Fn(&[Ready]) -> Result<()>;
 
-/// What may be captured together, and each stage of the host.
+/// Parts that can be captured together, and each host stage.
 fn parts(stages: &[Ready]) -> impl Iterator<Item = &[Ready]> {
     stages.chunk_by(|first, second| matches!((first, second), (Ready::Plan { .. }, Ready::Plan { .. })))
 }
 
 impl Replays {
-    /// Executes the stages of a shape: one by one, or as they were captured. Inputs and outputs are at the addresses, and what else the
-    /// stages use is the shape's or at the same place in the block of memory.
+    /// Executes the stages of a shape: one by one, or as captured. Inputs and outputs are at the addresses; all other memory
+    /// belongs to the shape or is at the same position in the block.
     ///
     /// # Safety
-    /// All memory is there until the stream was waited for.
+    /// All memory stays until the stream was waited for.
     pub unsafe fn run(
         &mut self,
         own: &OnStream,
@@ -72,7 +72,7 @@ impl Replays {
             return execute(&prepared.stages);
         };
         let mut replay = self.0.remove(at);
-        // SAFETY: the caller vouches for the memory; the kernels are those of the shape's plans, which are there.
+        // SAFETY: the caller vouches for the memory; the kernels belong to the shape's plans, which are alive.
         let done = unsafe { replay.run(own, prepared, execute) };
         self.0.push(replay);
         done
@@ -88,7 +88,7 @@ impl Replay {
             && prepared.captures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
         {
             let capture = |stages: &[Ready]| match stages {
-                // One alone gains nothing.
+                // Capturing a single stage gains nothing.
                 [_] => Ok(None),
                 _ => own.capture(|| execute(stages)).map(Some),
             };

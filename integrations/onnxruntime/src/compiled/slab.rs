@@ -1,4 +1,4 @@
-//! Tensors in memory, for what the provider computes itself.
+//! Tensors in memory, for the provider's own operations.
 
 use crate::lowering::{Bound, elements};
 
@@ -7,12 +7,12 @@ use crate::lowering::{Bound, elements};
 pub struct Slab<'a> {
     /// The address.
     pub start: *mut u8,
-    /// Its form.
+    /// Its layout.
     pub bound: &'a Bound,
 }
 
 impl<'a> Slab<'a> {
-    /// The tensor at an address, which is null where there is no element.
+    /// The tensor at an address, which may be null if it has no elements.
     pub fn new(start: *mut u8, bound: &'a Bound) -> Option<Self> {
         (!start.is_null() || bound.dims.contains(&0)).then_some(Self { start, bound })
     }

@@ -10,7 +10,7 @@ use crate::model::Element;
 use crate::ort::*;
 use crate::threads;
 
-/// What executes a fused node. ONNX Runtime knows it by its first member.
+/// Executes a fused node. ONNX Runtime accesses its first member.
 #[repr(C)]
 pub(super) struct Compute {
     base: OrtNodeComputeInfo,
@@ -19,7 +19,7 @@ pub(super) struct Compute {
 }
 
 impl Compute {
-    /// One for a subgraph; ONNX Runtime gives it back to be released.
+    /// One per subgraph; ONNX Runtime returns it for release.
     pub(super) fn create(ort: Ort, subgraph: Subgraph) -> *mut OrtNodeComputeInfo {
         let base =
             OrtNodeComputeInfo { ort_version_supported: ort.version, create_state, compute, release_state };
@@ -29,10 +29,10 @@ impl Compute {
     fn run(&self, context: *mut OrtKernelContext) -> Result<()> {
         let (ort, api) = (self.ort, self.ort.api);
         let count = self.subgraph.model().inputs.len();
-        // SAFETY: the context is alive during the call, as all values that it hands out.
+        // SAFETY: the context is alive during the call, as are all values that it returns.
         let inputs = (0..count).map(|at| unsafe { self.input(context, at) }).collect::<Result<Vec<_>>>()?;
         let output = |at: usize, dims: &[i64]| {
-            // SAFETY: the context is alive, the dimensions have the number that is given, and the value is that of the output.
+            // SAFETY: the context is alive, the dimensions have the given number, and the value is that of the output.
             unsafe {
                 let value = ort.value("making an output", ptr::null_mut(), |to| {
                     api.KernelContext_GetOutput(context, at, dims.as_ptr(), dims.len(), to)
@@ -47,7 +47,7 @@ impl Compute {
             // SAFETY: the context is that of this call.
             unsafe { threads::each(ort, context, count, work) }
         };
-        // SAFETY: ONNX Runtime's tensors have as many elements as their shapes say, in the memory that was asked for.
+        // SAFETY: ONNX Runtime's tensors have as many elements as their shapes say, in the requested memory.
         let execute = || unsafe { self.subgraph.execute(&inputs, &parallel, output) };
         match self.subgraph.threads() {
             // SAFETY: the context is that of this call.
@@ -84,7 +84,7 @@ impl Compute {
             };
             (kind, dims)
         } else {
-            // SAFETY: the value is alive during the call; what describes it is ours to release.
+            // SAFETY: the value is alive during the call; we release its description.
             unsafe {
                 let info =
                     ort.value("an input's type", ptr::null_mut(), |to| api.GetTensorTypeAndShape(value, to))?;
@@ -107,7 +107,7 @@ impl Compute {
         Ok(Input { dims, element: Element::from_onnx(element), data, is_on_gpu })
     }
 
-    /// Whether tensors may be in the memory of a GPU.
+    /// Whether tensors may be in GPU memory.
     fn may_be_on_gpu(&self) -> bool {
         self.subgraph.residence() == Residence::Gpu
     }
@@ -118,7 +118,7 @@ unsafe extern "C" fn create_state(
     _: *mut OrtNodeComputeContext,
     state: *mut *mut c_void,
 ) -> *mut OrtStatus {
-    // SAFETY: ONNX Runtime passes what `compile` made. Runs share it, so there is no other state.
+    // SAFETY: ONNX Runtime passes the result of `compile`. Runs share it, so no other state is needed.
     let ort = unsafe { (*info.cast::<Compute>()).ort };
     guard(ort, "CreateState", || {
         if state.is_null() {

@@ -16,7 +16,7 @@ const INT: c_int = 1;
 /// `ORT_OP_ATTR_STRING`.
 const TEXT: c_int = 5;
 
-/// Attributes that ONNX Runtime made, until they are dropped.
+/// Attributes made by ONNX Runtime, released on drop.
 struct Attributes {
     ort: Ort,
     list: Vec<*mut OrtOpAttr>,
@@ -48,7 +48,7 @@ pub(super) fn node(ort: Ort, subgraph: &Subgraph, options: &Options, path: &Path
         let length = c_int::try_from(length).map_err(|_| {
             Failure::ep(format!("subgraph {}: the compiled form has {length} bytes", subgraph.name()))
         })?;
-        // SAFETY: the data has the length that is given, and is copied.
+        // SAFETY: the data has the given length, and is copied.
         let made = ort.value("CreateOpAttr", ptr::null_mut(), |to| unsafe {
             ort.api.CreateOpAttr(name.as_ptr(), data, length, kind, to)
         })?;
@@ -64,14 +64,14 @@ pub(super) fn node(ort: Ort, subgraph: &Subgraph, options: &Options, path: &Path
     let (inputs, outputs) = ((pointers(&inputs), inputs), (pointers(&outputs), outputs));
     let [operator, domain, name] = [context::OPERATOR, context::DOMAIN, subgraph.name()].map(text);
     let (operator, domain, name) = (operator?, domain?, name?);
-    // SAFETY: the function takes nothing and answers a table that lives as long as ONNX Runtime.
+    // SAFETY: the function takes no arguments and returns a table that lives as long as ONNX Runtime.
     let editor = unsafe { ort.api.GetModelEditorApi() };
     if editor.is_null() {
         return Err(Failure::ep("ONNX Runtime has no model editor, so compiled models cannot be written"));
     }
-    // SAFETY: what was answered is the table of the version that was agreed on.
+    // SAFETY: the returned table has the negotiated version.
     let editor = unsafe { OrtModelEditorApi::at(editor) };
-    // SAFETY: names end with a NUL, arrays have the lengths that are given, and all is copied.
+    // SAFETY: names end with a NUL, arrays have the given lengths, and everything is copied.
     ort.value("CreateNode", ptr::null_mut(), |to| unsafe {
         let (list, count) = (attributes.list.as_mut_ptr(), attributes.list.len());
         let (ins, outs) = (&inputs.0, &outputs.0);

@@ -1,4 +1,4 @@
-//! Hands out memory of the GPU, or of the host that the GPU reaches.
+//! Allocates GPU memory, or host memory that the GPU can access.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use super::pool::{Block, Pool};
 use crate::failure::Result;
 use crate::ort::*;
 
-/// An allocator. ONNX Runtime knows it by its first member.
+/// An allocator. ONNX Runtime accesses its first member.
 #[repr(C)]
 pub struct Allocator {
     base: OrtAllocator,
@@ -56,7 +56,7 @@ impl Block for Memory {
 }
 
 impl Allocator {
-    /// An allocator, owned by whoever calls until it is given to [`Allocator::release`]. The name of its memory lives longer.
+    /// An allocator, owned by the caller until [`Allocator::release`]. Its memory info lives longer.
     pub fn create(ort: Ort, info: *const OrtMemoryInfo, is_of_host: bool) -> *mut OrtAllocator {
         let base = OrtAllocator {
             version: ort.version,
@@ -70,7 +70,7 @@ impl Allocator {
         Box::into_raw(Box::new(Self { base, ort, info, is_of_host, pool: Mutex::default() })).cast()
     }
 
-    /// Ends an allocator, with all of its memory.
+    /// Destroys an allocator, with all of its memory.
     ///
     /// # Safety
     /// The pointer is null or from [`Allocator::create`], and this is its last use.
@@ -93,7 +93,7 @@ unsafe fn of<'a>(allocator: *const OrtAllocator) -> &'a Allocator {
     unsafe { &*allocator.cast::<Allocator>() }
 }
 
-/// ONNX Runtime says how many bytes it did not get.
+/// On null, ONNX Runtime reports how many bytes it did not get.
 unsafe extern "C" fn alloc(allocator: *mut OrtAllocator, bytes: usize) -> *mut c_void {
     if bytes == 0 {
         return ptr::null_mut();
@@ -110,7 +110,7 @@ unsafe extern "C" fn free(allocator: *mut OrtAllocator, memory: *mut c_void) {
         let mut pool = allocator.pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.give_back(memory.expose_provenance());
     };
-    // A failure leaves nothing to do.
+    // A failure cannot be handled.
     let _ = catch_unwind(AssertUnwindSafe(give_back));
 }
 

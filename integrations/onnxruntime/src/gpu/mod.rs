@@ -1,4 +1,4 @@
-//! The memory of a GPU as ONNX Runtime uses it: what it is called, an allocator, copies. Tensors may then stay there between nodes, sessions
+//! GPU memory for ONNX Runtime: its memory info, an allocator, copies. Tensors may then stay there between nodes, sessions
 //! and the application.
 
 mod allocator;
@@ -25,30 +25,30 @@ const HOST_ACCESSIBLE: c_int = 5;
 /// `OrtDeviceAllocator`.
 const DEVICE_ALLOCATOR: c_int = 0;
 
-/// From this version on ONNX Runtime asks the provider of a session which memory it computes in.
+/// Since this version, ONNX Runtime asks a session's provider for its memory.
 pub const SINCE: u32 = 27;
 
-/// A vendor's number on the PCI bus, and its name.
+/// A PCI vendor id, and its name.
 const AMD: (u32, &CStr) = (0x1002, c"AMD");
 const NVIDIA: (u32, &CStr) = (0x10de, c"NVIDIA");
 
-/// The GPU of the process as ONNX Runtime knows it. It lives as long as the factory.
+/// The GPU of the process in ONNX Runtime. It lives as long as the factory.
 pub struct Side {
     ort: Ort,
     vendor: (u32, &'static CStr),
-    /// The name of its memory.
+    /// The memory info of the GPU.
     info: *const OrtMemoryInfo,
-    /// That of the host's memory which it reaches.
+    /// The memory info of host memory that it can access.
     host_info: *const OrtMemoryInfo,
 }
 
-// SAFETY: the objects behind the pointers are not changed once they are made.
+// SAFETY: the objects behind the pointers are immutable once made.
 unsafe impl Send for Side {}
-// SAFETY: the objects behind the pointers are not changed once they are made.
+// SAFETY: the objects behind the pointers are immutable once made.
 unsafe impl Sync for Side {}
 
 impl Side {
-    /// The GPU; none where a driver or a device is missing.
+    /// The GPU; none if a driver or a device is missing.
     pub fn find(ort: Ort) -> Result<Option<Self>> {
         let Ok(devices) = hardware::devices() else { return Ok(None) };
         let Some(first) = devices.first() else { return Ok(None) };
@@ -65,32 +65,32 @@ impl Side {
         Ok(Some(side))
     }
 
-    /// What its memory is called, and that of the host which it reaches.
+    /// The memory infos of the GPU and of host memory that it can access.
     pub fn infos(&self) -> [*const OrtMemoryInfo; 2] {
         [self.info, self.host_info]
     }
 
-    /// Which of both memory has a name: whether it is that of the host.
+    /// Whether a memory info is the host's.
     ///
     /// # Safety
-    /// The name is alive.
+    /// The memory info is alive.
     pub unsafe fn is_of_host(&self, info: *const OrtMemoryInfo) -> bool {
-        // SAFETY: the caller vouches for the name.
+        // SAFETY: the caller vouches for the memory info.
         unsafe {
             self.ort.ep.MemoryDevice_GetMemoryType(self.ort.ep.MemoryInfo_GetMemoryDevice(info))
                 == HOST_ACCESSIBLE
         }
     }
 
-    /// Where its memory is.
+    /// The memory device of the GPU.
     pub fn memory(&self) -> *const OrtMemoryDevice {
         let [own, _] = self.memories();
         own
     }
 
-    /// Where its memory is, and that of the host which it reaches.
+    /// The memory devices of the GPU and of host memory that it can access.
     pub fn memories(&self) -> [*const OrtMemoryDevice; 2] {
-        // SAFETY: the names of the memory live as long as this object.
+        // SAFETY: the memory infos live as long as this object.
         self.infos().map(|info| unsafe { self.ort.ep.MemoryInfo_GetMemoryDevice(info) })
     }
 
@@ -111,7 +111,7 @@ impl Side {
         devices.iter().find(is_it).copied()
     }
 
-    /// The device, where ONNX Runtime does not see it; to be released by whoever calls.
+    /// A device for the GPU, if ONNX Runtime does not see it; the caller releases it.
     pub fn hardware(&self) -> Result<*mut OrtHardwareDevice> {
         let (number, name) = self.vendor;
         // SAFETY: the name ends with a NUL and is copied, the metadata may be null, and the output is valid.
@@ -125,24 +125,24 @@ impl Drop for Side {
     fn drop(&mut self) {
         for info in self.infos() {
             if !info.is_null() {
-                // SAFETY: the factory ends after all that it made, so that this is the last use.
+                // SAFETY: the factory outlives everything that it made, so this is the last use.
                 unsafe { self.ort.api.ReleaseMemoryInfo(info.cast_mut()) };
             }
         }
     }
 }
 
-/// The GPU itself, opened when memory is wanted for the first time.
+/// The GPU itself, opened on first use of its memory.
 fn opened() -> Result<Gpu> {
     Gpu::find().map_err(|error| Failure::ep(format!("hipDNN: {error}")))
 }
 
-/// Whether a tensor is in the memory of a GPU.
+/// Whether a tensor is in GPU memory.
 ///
 /// # Safety
 /// The value is a tensor that is alive.
 pub unsafe fn is_on_gpu(ort: Ort, value: *const OrtValue) -> bool {
-    // SAFETY: the caller vouches for the value, which its device lives as long as.
+    // SAFETY: the caller vouches for the value, and its device lives as long.
     unsafe {
         let device = ort.ep.Value_GetMemoryDevice(value);
         !device.is_null()

@@ -1,19 +1,19 @@
-//! Memory of a GPU that is given out again: what is freed waits for the next who wants about as much.
+//! A pool of GPU memory: freed blocks wait for requests of about the same size.
 //!
-//! All work of the provider is done when a node returns, so whoever gets memory finds it unused.
+//! All work of the provider is done when a node returns, so reused memory is idle.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Blocks are multiples of this.
+/// Block sizes are multiples of this.
 const GRAIN: usize = 512;
 
-/// So many bytes may wait in any case.
+/// This many bytes may always wait.
 const ALWAYS: usize = 64 << 20;
 
-/// Blocks by their addresses.
+/// Blocks by address.
 pub struct Pool<B> {
     used: HashMap<usize, B>,
-    /// Those freed last are at the end.
+    /// The most recently freed are last.
     idle: VecDeque<B>,
     used_bytes: usize,
     idle_bytes: usize,
@@ -22,9 +22,9 @@ pub struct Pool<B> {
 
 /// A block of memory.
 pub trait Block {
-    /// Where it begins.
+    /// Its address.
     fn address(&self) -> usize;
-    /// How many bytes it has.
+    /// Its size in bytes.
     fn bytes(&self) -> usize;
 }
 
@@ -35,8 +35,8 @@ impl<B> Default for Pool<B> {
 }
 
 impl<B: Block> Pool<B> {
-    /// The address of at least so many bytes: of the smallest block that waits and is not much too large, else of a new one. Where there is
-    /// no memory for a new one, those that wait are ended first.
+    /// The address of at least this many bytes: of the smallest waiting block that is not much too large, else of a new one. If there is
+    /// no memory for a new one, waiting blocks are freed first.
     ///
     /// # Errors
     /// Those of `make`.
@@ -66,7 +66,7 @@ impl<B: Block> Pool<B> {
         Ok(address)
     }
 
-    /// Takes a block back; none is known of another address. What waits is at most as much as was ever in use.
+    /// Takes a block back; ignores unknown addresses. At most as much waits as was ever in use.
     pub fn give_back(&mut self, address: usize) {
         let Some(block) = self.used.remove(&address) else { return };
         self.used_bytes -= block.bytes();
@@ -78,7 +78,7 @@ impl<B: Block> Pool<B> {
         }
     }
 
-    /// Ends the blocks that wait.
+    /// Frees the waiting blocks.
     pub fn shrink(&mut self) {
         self.idle.clear();
         self.idle_bytes = 0;
@@ -116,7 +116,7 @@ mod tests {
         let (first, _) = take(&mut pool, 3000);
         assert_eq!(take(&mut pool, 1000).1, 2);
         pool.give_back(first);
-        // Too large by far, then about right.
+        // Far too large, then about right.
         assert_eq!(take(&mut pool, 100).1, 3);
         assert_eq!(take(&mut pool, 2000), (first, 3));
         pool.give_back(first);

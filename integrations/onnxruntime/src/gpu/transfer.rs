@@ -1,4 +1,4 @@
-//! Copies tensors to the GPU, from there, and on it.
+//! Copies tensors to, from and on the GPU.
 
 use std::ptr;
 use std::slice;
@@ -7,12 +7,12 @@ use super::{is_on_gpu, opened};
 use crate::failure::{Failure, Result};
 use crate::ort::*;
 
-/// Copies between the host and the GPU. ONNX Runtime knows it by its first member.
+/// Copies between the host and the GPU. ONNX Runtime accesses its first member.
 #[repr(C)]
 pub struct Transfer {
     base: OrtDataTransferImpl,
     ort: Ort,
-    /// Where the memory of the GPU is, and that of the host which it reaches.
+    /// The memory devices of the GPU and of host memory that it can access.
     memories: [*const OrtMemoryDevice; 2],
 }
 
@@ -20,7 +20,7 @@ pub struct Transfer {
 const CPU: i32 = 0;
 
 impl Transfer {
-    /// One that ONNX Runtime owns. The name of the GPU's memory lives longer.
+    /// A transfer owned by ONNX Runtime. The GPU's memory devices live longer.
     pub fn create(ort: Ort, memories: [*const OrtMemoryDevice; 2]) -> *mut OrtDataTransferImpl {
         let base =
             OrtDataTransferImpl { ort_version_supported: ort.version, release, can_copy, copy_tensors };
@@ -37,7 +37,7 @@ impl Transfer {
         matches!((from, to), ((true, _), (true, _)) | ((true, _), (_, true)) | ((_, true), (true, _)))
     }
 
-    /// Copies a tensor, behind all work before and before all that comes later.
+    /// Copies a tensor, after all earlier work and before all later work.
     ///
     /// # Safety
     /// Both are tensors of as many bytes, on the host or on the GPU.
@@ -58,7 +58,7 @@ impl Transfer {
             return Ok(());
         }
         let gpu = opened()?;
-        // SAFETY: both have so many bytes, where their devices say.
+        // SAFETY: both have this many bytes, where their devices say.
         let copied = unsafe {
             match places {
                 (true, true) => gpu.copy(target, source, bytes),

@@ -1,8 +1,8 @@
-//! What is cheap to compute is computed in the dimensions in which it is read.
+//! Moves cheap operations into the shape in which their results are read.
 //!
-//! A tensor of a graph has one shape, so what is read in another one divides a program into two graphs, and goes through memory between them.
-//! Numbers that bytes stand for are rather computed again behind the bytes, by the graph that reads them, and so is every element-wise
-//! operation whose result gets ones in front.
+//! A graph's tensor has one shape, so reading it in another shape divides a program into two graphs that communicate through memory.
+//! It is better to repeat dequantization behind the bytes, in the graph that reads its result, and likewise every pointwise
+//! operation whose result gets leading ones.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::View;
 use super::program::{Kind, Operand, Program, Step};
 use crate::model::Element;
 
-/// An element-wise operation.
+/// A pointwise operation.
 #[derive(Clone)]
 struct Made {
     name: String,
@@ -21,17 +21,17 @@ struct Made {
     compute: DataType,
 }
 
-/// What is known while steps are read in order.
+/// The state while steps are visited in order.
 #[derive(Default)]
 struct Known {
-    /// The operations that write buffers, the only ones to do so.
+    /// The operations that are the only writers of their buffers.
     makers: HashMap<usize, Option<Made>>,
-    /// What was made before, by its view.
+    /// Earlier copies, by view.
     again: HashMap<View, i64>,
 }
 
 impl Program {
-    /// Puts such operations before the steps that read their results in another shape.
+    /// Inserts such operations before the steps that read their results in another shape.
     pub(super) fn compute_as_read(&mut self) {
         let mut known = Known::default();
         for mut step in std::mem::take(&mut self.steps) {
@@ -54,7 +54,7 @@ impl Program {
         }
     }
 
-    /// The tensor that has the elements of another one, but is computed in its shape; none where it need not or cannot.
+    /// A tensor with the elements of another one, but computed in its shape; none if unnecessary or impossible.
     fn read(&mut self, id: i64, known: &mut Known) -> Option<i64> {
         let view = self.view(id)?.clone();
         if let Some(own) = known.again.get(&view) {
@@ -92,7 +92,7 @@ impl Program {
         Some(again_id)
     }
 
-    /// Whether the operation is part of dequantizing bytes. `maker` answers the operation that alone writes a buffer.
+    /// Whether the operation is part of dequantization. `maker` returns the only operation that writes a buffer.
     pub(super) fn is_of_bytes<'a>(
         &self,
         operation: &Pointwise,
@@ -108,7 +108,7 @@ impl Program {
     }
 }
 
-/// The operands that may be computed in another shape.
+/// The operands that can be computed in another shape.
 fn operands(operation: &mut Operation) -> Vec<&mut i64> {
     match operation {
         Operation::Pointwise(of) => {
@@ -124,7 +124,7 @@ fn operands(operation: &mut Operation) -> Vec<&mut i64> {
     }
 }
 
-/// An operand of an operation, as it lies beside another view of the result, `whole`.
+/// An operand of an operation, viewed to match another view of the result, `whole`.
 fn seen(operand: &View, whole: &View, view: &View) -> Option<View> {
     if operand.dims == whole.dims && operand.is_packed() {
         let offset = operand.offset + view.offset - whole.offset;
@@ -134,7 +134,7 @@ fn seen(operand: &View, whole: &View, view: &View) -> Option<View> {
     if operand.elements() == 1 {
         return operand.reshaped(&vec![1; view.rank()]);
     }
-    // The dimensions of the result, in another order and with other ones between.
+    // The dimensions of the result, permuted and with other ones between.
     let wide = operand.expanded(&whole.dims).filter(|_| view.offset == whole.offset)?;
     let ones = whole.rank() - operand.rank();
     let (mut dims, mut strides) = (Vec::new(), Vec::new());
@@ -162,7 +162,7 @@ mod tests {
         to
     }
 
-    /// The products of x, [2, 3], with weights of bytes, [4, 3], that are dequantized and then transposed.
+    /// The product of x, [2, 3], with byte weights, [4, 3], that are dequantized and then transposed.
     #[test]
     fn weights_are_dequantized_in_the_graph_that_reads_them_transposed() {
         let mut program = Program::default();

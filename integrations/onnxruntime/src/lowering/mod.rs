@@ -1,6 +1,6 @@
-//! Nodes of ONNX as a program of hipDNN operations on buffers.
+//! ONNX nodes as a program of hipDNN operations on buffers.
 //!
-//! A value is a [`View`] of a buffer. What only changes the layout (a reshape, a transpose, a slice) makes another view and computes nothing.
+//! A value is a [`View`] of a buffer. Layout changes (reshape, transpose, slice) make another view and compute nothing.
 
 mod as_read;
 mod parts;
@@ -21,40 +21,40 @@ use hipdnn::graph::{Operation, PointwiseMode, ReductionMode};
 use crate::memory::Memory;
 use crate::model::{Constant, Element, Kept, Model, Node, ValueId};
 
-/// Why a node is left to others.
+/// Why a node is not claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason(pub String);
 
-/// What lowering answers.
+/// The result of lowering.
 pub type Lowered<T> = Result<T, Reason>;
 
-/// Leaves a node to others.
+/// Rejects a node.
 pub fn refuse<T>(text: impl Into<String>) -> Lowered<T> {
     Err(Reason(text.into()))
 }
 
-/// Memory made of constants.
+/// Memory of folded constants.
 pub type Folds = Mutex<HashMap<ValueId, Arc<Memory>>>;
 
-/// A program that is being made from nodes of a model.
+/// A program being built from a model's nodes.
 pub struct Lowering<'m> {
     /// The model.
     pub model: &'m Model,
-    /// What was made so far.
+    /// The program so far.
     pub program: Program,
     /// Why engines compute a part slowly, if they do.
     pub slow: Option<String>,
-    /// The integers of inputs that decide shapes and are known only when the program runs.
+    /// The integers of inputs that decide shapes, known only at run time.
     pub known: HashMap<ValueId, Vec<i64>>,
     /// Integers that follow from shapes.
     pub folded_integers: HashMap<ValueId, Vec<i64>>,
-    /// Whether such integers are made up, to see whether a node can be built at all.
+    /// Whether such integers are made up, to test whether a node can be built at all.
     pub guesses: bool,
     /// The values whose integers were made up.
     pub guessed: Vec<ValueId>,
-    /// Where an integer below a dimension of another value counts as that: value, other value, axis.
+    /// Where an integer is raised to a dimension of another value: value, other value, axis.
     pub floors: Vec<(ValueId, ValueId, usize)>,
-    /// What was made of constants for other shapes, by the value that needs it.
+    /// Constants folded for other shapes, by the value that needs them.
     pub folds: Option<&'m Folds>,
     views: Vec<Option<View>>,
 }
@@ -76,7 +76,7 @@ impl<'m> Lowering<'m> {
         }
     }
 
-    /// A value that comes from outside, the program's next input.
+    /// Binds a value to the program's next input.
     pub fn bind_input(&mut self, value: ValueId, element: Element, dims: &[i64], is_constant: bool) {
         let buffer = self.program.input(element, dims, is_constant);
         self.put(value, View::packed(buffer, element, dims));
@@ -93,12 +93,12 @@ impl<'m> Lowering<'m> {
         }
     }
 
-    /// An input of a node that must be there.
+    /// A required input of a node.
     pub fn input(&self, node: &Node, at: usize) -> Lowered<View> {
         self.optional(node, at).ok_or_else(|| Reason(format!("input {at} is absent or of an unknown shape")))
     }
 
-    /// An input of a node that may be absent.
+    /// An optional input of a node.
     pub fn optional(&self, node: &Node, at: usize) -> Option<View> {
         self.of((*node.inputs.get(at)?)?).cloned()
     }
@@ -118,7 +118,7 @@ impl<'m> Lowering<'m> {
         self.model.values.get((*node.inputs.get(at)?)?)?.constant.as_ref()
     }
 
-    /// The integers of an input, which have to be constant; none where the input is absent.
+    /// The integers of an input, which must be constant; none if the input is absent.
     pub fn integers(&self, node: &Node, at: usize, what: &str) -> Lowered<Option<Vec<i64>>> {
         if !Self::has_input(node, at) {
             return Ok(None);
@@ -127,7 +127,7 @@ impl<'m> Lowering<'m> {
         integers.map(Some).ok_or_else(|| Reason(format!("{what} is not constant")))
     }
 
-    /// The integers of an input that decides shapes: constant, or read when the program runs. `guess` makes so many up that the node can be
+    /// The integers of an input that decides shapes: constant, or read at run time. `guess` makes up as many as the node needs to be
     /// built, whatever they will be.
     pub fn parameter(
         &mut self,
@@ -152,7 +152,7 @@ impl<'m> Lowering<'m> {
         Ok(Some(guess(self.of(value).map_or(1, View::elements))))
     }
 
-    /// The numbers of an input that decides shapes, as with [`Self::parameter`]: `ones` of 1 are made up.
+    /// The numbers of an input that decides shapes, like [`Self::parameter`]: made up as `ones` ones.
     pub fn factors(&mut self, node: &Node, at: usize, ones: usize) -> Lowered<Option<Vec<f64>>> {
         let Some(Some(value)) = node.inputs.get(at).copied() else { return Ok(None) };
         if let Some(numbers) = self.numbers(node, at) {
@@ -170,7 +170,7 @@ impl<'m> Lowering<'m> {
         Ok(Some(vec![1.0; ones]))
     }
 
-    /// The bytes of an input that is constant.
+    /// The bytes of a constant input.
     pub fn bytes(&self, node: &Node, at: usize) -> Option<&'m [u8]> {
         let value = self.model.values.get((*node.inputs.get(at)?)?)?;
         match &value.constant {
@@ -179,13 +179,13 @@ impl<'m> Lowering<'m> {
         }
     }
 
-    /// The elements of an input that is constant, as numbers.
+    /// The elements of a constant input, as numbers.
     pub fn numbers(&self, node: &Node, at: usize) -> Option<Vec<f64>> {
         let View { element, dims, .. } = self.optional(node, at)?;
         Constant { element, dims, bytes: self.bytes(node, at)?.to_vec() }.numbers()
     }
 
-    /// A number that has to be constant; none where the input is absent.
+    /// A number that must be constant; none if the input is absent.
     pub fn scalar(&self, node: &Node, at: usize, what: &str) -> Lowered<Option<f64>> {
         if !Self::has_input(node, at) {
             return Ok(None);
@@ -194,7 +194,7 @@ impl<'m> Lowering<'m> {
         scalar.map(Some).ok_or_else(|| Reason(format!("{what} is not a constant number")))
     }
 
-    /// Says where an output of a node lies.
+    /// Sets the view of an output of a node.
     pub fn set(&mut self, node: &Node, at: usize, view: View) -> Lowered<()> {
         let Some(Some(value)) = node.outputs.get(at) else { return Ok(()) };
         let declared = self.model.values.get(*value).and_then(|value| value.element);
@@ -205,7 +205,7 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// A new tensor with its channels last in memory.
+    /// A new tensor that is channels last.
     pub fn channels_last(&mut self, element: Element, dims: &[i64]) -> View {
         let rank = dims.len();
         let inner = dims.get(1).copied().into_iter();
@@ -216,7 +216,7 @@ impl<'m> Lowering<'m> {
         whole.permuted(&back).filter(|_| rank > 2).unwrap_or_else(|| self.fresh(element, dims))
     }
 
-    /// A new tensor with the layout of another one, if that has as many dimensions.
+    /// A new tensor with the layout of another one, if that has the same rank.
     pub fn fresh_like(&mut self, element: Element, dims: &[i64], like: &View) -> View {
         if like.rank() == dims.len() && like.is_channels_last() {
             self.channels_last(element, dims)
@@ -225,14 +225,14 @@ impl<'m> Lowering<'m> {
         }
     }
 
-    /// A tensor of the program's own elements, without gaps.
+    /// A packed tensor of the program's own data.
     pub fn data(&mut self, element: Element, dims: &[i64], bytes: &[u8]) -> Lowered<View> {
         let memory = Memory::of(bytes).map_err(|failure| Reason(failure.text))?;
         let buffer = self.program.data(element, Arc::new(memory), elements(dims));
         Ok(View::packed(buffer, element, dims))
     }
 
-    /// Takes integers as those of a value.
+    /// Sets the integers of a value.
     pub fn keep_integers(&mut self, value: ValueId, dims: &[i64], list: &[i64]) -> Lowered<()> {
         let element = self.model.values.get(value).and_then(|value| value.element);
         let bytes: Vec<u8> = match element {
@@ -245,13 +245,13 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// A tensor of integers of the program's own.
+    /// An integer tensor of the program's own data.
     pub fn int32s(&mut self, dims: &[i64], numbers: impl IntoIterator<Item = i32>) -> Lowered<View> {
         let bytes: Vec<u8> = numbers.into_iter().flat_map(i32::to_ne_bytes).collect();
         self.data(Element::Int32, dims, &bytes)
     }
 
-    /// A tensor that is made of constant inputs of a node, once for all shapes. `make` answers its bytes.
+    /// A tensor computed from a node's constant inputs, once for all shapes. `make` returns its bytes.
     pub fn folded(
         &mut self,
         node: &Node,
@@ -259,7 +259,7 @@ impl<'m> Lowering<'m> {
         dims: &[i64],
         make: impl FnOnce() -> Lowered<Vec<u8>>,
     ) -> Lowered<View> {
-        // A question is asked about any elements.
+        // Whether the node is supported does not depend on the elements.
         if self.guesses {
             let buffer = self.program.input(element, dims, true);
             return Ok(View::packed(buffer, element, dims));
@@ -282,14 +282,14 @@ impl<'m> Lowering<'m> {
         Ok(View::packed(buffer, element, dims))
     }
 
-    /// What the provider computes itself, into a new tensor.
+    /// A host operation, into a new tensor.
     pub fn host(&mut self, host: Host, reads: &[&View], element: Element, dims: &[i64]) -> View {
         let to = self.fresh(element, dims);
         self.program.host(host, reads, &to);
         to
     }
 
-    /// An operation on integers, operands broadcast.
+    /// An integer operation with broadcast operands.
     pub fn on_integers(&mut self, integer: Integer, operands: &[&View], element: Element) -> Lowered<View> {
         let dims = broadcast(operands)?;
         let wide = operands.iter().map(|view| view.expanded(&dims)).collect::<Option<Vec<_>>>();
@@ -297,7 +297,7 @@ impl<'m> Lowering<'m> {
         Ok(self.host(Host::Integers(integer), &wide.iter().collect::<Vec<_>>(), element, &dims))
     }
 
-    /// A new tensor without gaps.
+    /// A new packed tensor.
     pub fn fresh(&mut self, element: Element, dims: &[i64]) -> View {
         View::packed(self.program.scratch(element, dims), element, dims)
     }
@@ -307,17 +307,17 @@ impl<'m> Lowering<'m> {
         self.program.tensor(view)
     }
 
-    /// Adds an operation. Results without elements are not computed.
+    /// Adds an operation. Results without elements are skipped.
     pub fn op(&mut self, name: &str, operation: impl Into<Operation>) -> Lowered<()> {
         self.program.node(name, operation.into()).map_err(Reason)
     }
 
-    /// An operation on each element, operands broadcast, with a result of this type.
+    /// A pointwise operation with broadcast operands and a result of this type.
     pub fn map(&mut self, mode: PointwiseMode, operands: &[&View], element: Element) -> Lowered<View> {
         self.map_with(mode, operands, element, |_| {})
     }
 
-    /// The same, with numbers of the operation changed.
+    /// The same, with the operation's parameters changed.
     pub fn map_with(
         &mut self,
         mode: PointwiseMode,
@@ -341,12 +341,12 @@ impl<'m> Lowering<'m> {
         Ok(to)
     }
 
-    /// An operation of one operand that has the type of its result.
+    /// A unary operation whose result has the operand's type.
     pub fn unary(&mut self, mode: PointwiseMode, x: &View) -> Lowered<View> {
         self.map(mode, &[x], x.element)
     }
 
-    /// An operation of two operands with the type of the first.
+    /// A binary operation whose result has the first operand's type.
     pub fn binary(&mut self, mode: PointwiseMode, x: &View, y: &View) -> Lowered<View> {
         self.map(mode, &[x, y], x.element)
     }
@@ -388,7 +388,7 @@ impl<'m> Lowering<'m> {
             }
         }
         if dims == x.dims {
-            // Every element alone: sums, products, extremes and means are the element itself.
+            // Single elements: sums, products, extremes and means are the element itself.
             return match mode {
                 ReductionMode::Norm1 | ReductionMode::Norm2 | ReductionMode::Amax => {
                     self.unary(PointwiseMode::Abs, x)
@@ -402,7 +402,7 @@ impl<'m> Lowering<'m> {
         Ok(to)
     }
 
-    /// The elements in other dimensions, copied where strides cannot say that.
+    /// Reshapes, copying if strides cannot express it.
     pub fn reshape(&mut self, x: &View, dims: &[i64]) -> Lowered<View> {
         if elements(dims) != x.elements() {
             return refuse(format!("{:?} cannot be reshaped to {dims:?}", x.dims));
@@ -421,13 +421,13 @@ impl<'m> Lowering<'m> {
     }
 }
 
-/// The dimensions of operands together, aligned at the last one.
+/// The broadcast dimensions of operands, aligned at the last one.
 pub fn broadcast(operands: &[&View]) -> Lowered<Vec<i64>> {
     let shapes: Vec<&[i64]> = operands.iter().map(|view| view.dims.as_slice()).collect();
     broadcast_dims(&shapes)
 }
 
-/// The same, of dimensions.
+/// The same for dimensions.
 pub fn broadcast_dims(shapes: &[&[i64]]) -> Lowered<Vec<i64>> {
     let rank = shapes.iter().map(|dims| dims.len()).max().unwrap_or(0);
     let mut dims = vec![1; rank];

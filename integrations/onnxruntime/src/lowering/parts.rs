@@ -1,7 +1,7 @@
-//! A program divided for engines that compute a few operations at a time, as those of GPUs do: each part is a graph that an engine accepts.
+//! Divides a program for engines that compute a few operations at a time, such as those of GPUs: each part is a graph that an engine accepts.
 //!
-//! What one node of the model became is tried together first. Then element-wise parts join the part whose result they alone read, as its
-//! epilogue.
+//! First, the steps of each model node are tried together. Then pointwise parts are fused as epilogues into the part whose result only
+//! they read.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use super::plan::{Graphs, Place, Use, Work, pointwise};
 use super::program::{Kind, Program, Step};
 use super::view::View;
 
-/// The most operations of a part: engines refuse more, and take long to.
+/// The most operations of a part: engines refuse more, and are slow to do so.
 const MOST: usize = 8;
 
-/// Places in [`Program::steps`], rising.
+/// Indices into [`Program::steps`], rising.
 type Part = Vec<usize>;
 
 impl Program {
-    /// Divides the program into graphs that are accepted, but for single operations, which are not asked about.
+    /// Divides the program into accepted graphs; single operations are not asked about.
     pub fn divide_into_parts(&self, name: &str, accepts: &dyn Fn(&Graph) -> bool) -> Result<Graphs, String> {
         let mut aligned = self.clone();
         aligned.is_aligned = true;
@@ -56,7 +56,7 @@ impl Program {
         self.staged(name, &uses, &levels)
     }
 
-    /// The steps of each node of the model together where that is accepted, else one by one.
+    /// The steps of each model node together if accepted, else one by one.
     fn nodes_of_the_model(&self, is_accepted: &dyn Fn(&[usize]) -> bool) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
         let mut at = 0;
@@ -78,7 +78,7 @@ impl Program {
         parts
     }
 
-    /// An earlier part whose only reader is the element-wise part at a place, and both together, if that is accepted.
+    /// An earlier part whose only reader is the pointwise part at an index, and both fused, if that is accepted.
     fn joined(
         &self,
         parts: &[Option<Part>],
@@ -112,7 +112,7 @@ impl Program {
         None
     }
 
-    /// Whether what a part computes is in memory of its own, and read by itself and another part alone.
+    /// Whether a part writes memory of its own, which only it and one other part read.
     fn is_read_by(&self, part: &[usize], other: &[usize], uses: &HashMap<usize, Use>) -> bool {
         part.iter().all(|step| {
             let Some(step @ Step::Node { .. }) = self.steps.get(*step) else { return false };
@@ -131,7 +131,7 @@ impl Program {
         })
     }
 
-    /// Whether a part reads what it writes in the form in which it writes it: a tensor of a graph has one.
+    /// Whether a part reads its results in the shape in which it writes them: a graph's tensor has one shape.
     fn is_graph(&self, part: &[usize], uses: &HashMap<usize, Use>) -> bool {
         let reads = part.iter().filter_map(|step| self.steps.get(*step)).flat_map(|step| step.tensors().0);
         let is_right = |id: i64| {
@@ -143,7 +143,7 @@ impl Program {
         reads.into_iter().all(is_right)
     }
 
-    /// The program with copies of operands, and for results, that have gaps or another order of dimensions where an operation is refused so.
+    /// The program with copies of operands and results that have gaps or permuted dimensions, where an operation is refused otherwise.
     fn packed_where_refused(&self, accepts: &dyn Fn(&Graph) -> bool) -> Result<Self, String> {
         let uses = self.uses();
         let mut packed = self.clone();
@@ -182,7 +182,7 @@ impl Program {
         Ok(packed)
     }
 
-    /// The graph of a part, whose tensors lie anywhere.
+    /// The graph of a part, whose tensors may have any layout.
     fn graph_of(&self, part: &[usize], uses: &HashMap<usize, Use>) -> Option<Graph> {
         let level = |step: usize| if part.contains(&step) { 0 } else { 3 };
         let levels: Vec<usize> = (0..self.steps.len()).map(level).collect();
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::model::Element;
 
-    /// y = relu(x · w + b), whose product is read as its rows or, where `is_moved`, in another form.
+    /// y = relu(x · w + b), whose product is read as its rows or, if `is_moved`, in another shape.
     fn program(x: &View, is_moved: bool) -> Program {
         let mut program = Program::default();
         for _ in 0..3 {

@@ -1,7 +1,7 @@
-//! A program divided into stages: hipDNN graphs, and what the provider computes between them, with places in memory for what passes from one to another.
+//! Divides a program into stages: hipDNN graphs, and host operations between them, with memory for what passes from one to another.
 //!
-//! In a graph a tensor has one shape, so what is read in another shape than it is written in is read by a later stage. Stages whose
-//! weights every execution finds in the same place are kept apart from those whose weights change: engines pack weights once where they are promised to stay.
+//! A graph's tensor has one shape, so a tensor read in another shape than written is read by a later stage. Stages with constant
+//! weights are separate from those whose weights change: engines pack weights once if they are promised to be constant.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,41 +14,41 @@ use super::program::{Host, Kind, Program, Step};
 use crate::memory::Memory;
 use crate::model::Element;
 
-/// Scratch buffers begin at multiples of this.
+/// The alignment of scratch buffers.
 const ALIGNMENT: usize = 64;
 
-/// Where the bytes of a tensor begin.
+/// The position of a tensor, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// So many bytes into an input.
+    /// An offset into an input.
     Input(usize, usize),
-    /// So many bytes into an output.
+    /// An offset into an output.
     Output(usize, usize),
-    /// So many bytes into the scratch memory.
+    /// An offset into the scratch memory.
     Scratch(usize),
-    /// So many bytes into a buffer of the program's own.
+    /// An offset into a buffer of the program's own data.
     Data(usize, usize),
 }
 
-/// What a stage does.
+/// The work of a stage.
 #[derive(Debug)]
 pub enum Work {
     /// hipDNN executes a graph with memory bound to the uids.
     Graph {
         /// The graph.
         graph: Box<Graph>,
-        /// Its tensors that have memory.
+        /// Its tensors with memory.
         bindings: Vec<(i64, Place)>,
-        /// Whether its weights stay the same, and there are some.
+        /// Whether it has weights, and all are constant.
         constant_weights: bool,
     },
-    /// The provider computes it itself.
+    /// The provider computes a host operation.
     Host {
-        /// What is done.
+        /// The operation.
         host: Host,
-        /// What is read.
+        /// The tensors read.
         reads: Vec<Bound>,
-        /// What is written.
+        /// The tensor written.
         writes: Bound,
     },
 }
@@ -56,13 +56,13 @@ pub enum Work {
 /// A tensor in memory.
 #[derive(Clone, Debug)]
 pub struct Bound {
-    /// Where its first element lies.
+    /// The position of its first element.
     pub place: Place,
     /// The type of an element.
     pub element: Element,
     /// Its dimensions.
     pub dims: Vec<i64>,
-    /// The distance of neighbours along each dimension, in elements.
+    /// The stride in elements of each dimension.
     pub strides: Vec<i64>,
 }
 
@@ -76,7 +76,7 @@ pub struct Stage {
 /// A program ready for engines.
 #[derive(Debug)]
 pub struct Graphs {
-    /// What is done, in order.
+    /// The stages, in order.
     pub stages: Vec<Stage>,
     /// The bytes of scratch memory.
     pub scratch: usize,
@@ -86,21 +86,21 @@ pub struct Graphs {
     pub data: HashMap<usize, Arc<Memory>>,
 }
 
-/// What may be in the level of a step: levels take turns.
+/// The kinds of levels, which alternate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// Weights that stay: levels 0, 3, 6, ...
+    /// Constant weights: levels 0, 3, 6, ...
     Constant,
-    /// Weights that change: levels 1, 4, 7, ...
+    /// Variable weights: levels 1, 4, 7, ...
     Changing,
-    /// What the provider computes itself: levels 2, 5, 8, ...
+    /// Host operations: levels 2, 5, 8, ...
     Host,
     /// Graphs of either kind.
     Any,
 }
 
 impl Class {
-    /// The first level from `least` on.
+    /// The first level of this kind from `least` on.
     fn level(self, least: usize) -> usize {
         let wanted = |level: &usize| match self {
             Self::Constant => level.is_multiple_of(3),
@@ -112,13 +112,13 @@ impl Class {
     }
 }
 
-/// The tensor of an operation whose elements an engine may pack.
+/// The operand of an operation that an engine may pack.
 fn weights(operation: &Operation) -> Option<i64> {
     match operation {
         Operation::ConvolutionForward(conv) => Some(conv.w),
         Operation::ConvolutionBackwardData(conv) => Some(conv.w),
         Operation::Matmul(matmul) => Some(matmul.b),
-        // So that graphs with weights stay as they are while keys of the past get more.
+        // So that graphs with weights stay the same while the past grows.
         Operation::Sdpa(sdpa) => sdpa.seq_len_kv.map(|_| sdpa.k),
         _ => None,
     }
@@ -131,7 +131,7 @@ pub(super) fn pointwise(step: &Step) -> Option<&Pointwise> {
     }
 }
 
-/// How a buffer is used.
+/// The uses of a buffer.
 #[derive(Default)]
 pub(super) struct Use {
     /// The steps that write it, each with its tensor.
@@ -201,7 +201,7 @@ impl Program {
         uses
     }
 
-    /// The level of each step: at least that of what it reads, and more where that is read in another shape than it was written in.
+    /// The level of each step: at least that of its operands, and higher if they are read in another shape than written.
     fn levels(&self, uses: &HashMap<usize, Use>) -> Vec<usize> {
         let mut levels: Vec<usize> = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
@@ -210,7 +210,7 @@ impl Program {
             for id in &reads {
                 let writers = self.view(*id).and_then(|view| uses.get(&view.buffer)).map(|of| &of.writers);
                 for (writer, written) in writers.into_iter().flatten() {
-                    // A writer behind this step is of no concern: buffers are written before they are read.
+                    // A writer after this step does not matter: buffers are written before they are read.
                     let Some(level) = levels.get(*writer) else { continue };
                     let same = written == id && writers.is_some_and(|writers| writers.len() == 1);
                     least = least.max(level + usize::from(!same));
@@ -221,7 +221,7 @@ impl Program {
                 Step::Node { operation, .. } => match weights(operation) {
                     None => Class::Any,
                     Some(id) if self.is_constant(id, uses) => Class::Constant,
-                    // Weights that the same graph computes are never kept.
+                    // Weights that the same graph computes are never prepacked.
                     Some(id) if self.is_written_at(id, least, uses, &levels) => Class::Any,
                     Some(_) => Class::Changing,
                 },
@@ -232,7 +232,7 @@ impl Program {
         levels
     }
 
-    /// Whether every execution finds the same elements, or computes them of such.
+    /// Whether every execution finds the same elements, or computes them from such.
     fn is_constant(&self, id: i64, uses: &HashMap<usize, Use>) -> bool {
         let Some(view) = self.view(id) else { return self.get(id).is_some() };
         if self.buffers.get(view.buffer).is_some_and(|buffer| buffer.is_constant) {
@@ -249,7 +249,7 @@ impl Program {
             && step.tensors().0.iter().all(|id| self.is_constant(*id, uses))
     }
 
-    /// Whether a step unpacks weights that are at hand from the beginning.
+    /// Whether a step unpacks weights that are available from the beginning.
     fn unpacks_constants(&self, step: &Step) -> bool {
         let is_constant = |id: &i64| {
             let buffer = self.view(*id).and_then(|view| self.buffers.get(view.buffer));
@@ -258,7 +258,7 @@ impl Program {
         matches!(step, Step::Host { host: Host::Unpack(_), reads, .. } if reads.iter().all(is_constant))
     }
 
-    /// Whether a step makes numbers of bytes.
+    /// Whether a step dequantizes bytes.
     fn dequantizes(&self, step: &Step, uses: &HashMap<usize, Use>) -> bool {
         let maker = |buffer: usize| match uses.get(&buffer)?.writers.as_slice() {
             [(at, _)] => pointwise(self.steps.get(*at)?),
@@ -267,8 +267,8 @@ impl Program {
         pointwise(step).is_some_and(|operation| self.is_of_bytes(operation, &maker))
     }
 
-    /// Moves what is computed of constants alone to the level of its readers, so that a graph has weights with what they are made of; and so
-    /// for bytes, which are read by a later graph rather than their numbers.
+    /// Moves what is computed from constants alone to the level of its readers, so that a graph has weights along with their sources; and likewise
+    /// dequantization, so that a later graph reads bytes rather than numbers.
     fn sink(&self, uses: &HashMap<usize, Use>, levels: &mut [usize]) {
         for (at, step) in self.steps.iter().enumerate().rev() {
             let is_host = self.unpacks_constants(step);
@@ -278,12 +278,12 @@ impl Program {
             let [out] = *step.tensors().1.as_slice() else { continue };
             let readers =
                 self.view(out).and_then(|view| uses.get(&view.buffer)).map_or(&[][..], |of| &of.readers);
-            // Who reads it in another shape comes later.
+            // Readers in another shape come later.
             if !is_host && readers.iter().any(|(_, read)| *read != out) {
                 continue;
             }
             let first = readers.iter().filter_map(|(reader, _)| levels.get(*reader).copied()).min();
-            // The provider's own steps are in levels of their own.
+            // Host operations have their own levels.
             let first = if is_host {
                 first.and_then(|first| (0..first).rev().find(|level| level % 3 == 2))
             } else {
@@ -311,7 +311,7 @@ impl Program {
         is_scratch && level % 3 != 2 && !of.readers.is_empty() && of.readers.iter().all(here)
     }
 
-    /// Offsets of the scratch buffers that pass from stage to stage, and how many bytes there are: a place is free again after the last
+    /// Offsets of the scratch buffers that pass from stage to stage, and their total size: memory is reused after the last
     /// stage that reads it.
     fn place(
         &self,
@@ -356,7 +356,7 @@ impl Program {
         (offsets, end)
     }
 
-    /// What the steps of a level are: the provider's own one by one, or a graph.
+    /// The work of the steps of a level: host operations one by one, or a graph.
     pub(super) fn works(
         &self,
         steps: &[&Step],

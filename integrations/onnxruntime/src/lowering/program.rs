@@ -11,23 +11,23 @@ use crate::bits::Form;
 use crate::memory::Memory;
 use crate::model::{Element, compute_type};
 
-/// What engines may count on where nothing is in the way.
+/// The alignment that engines may assume by default.
 const ALIGNMENT: i64 = Tensor::DEFAULT_ALIGNMENT;
 
-/// What a buffer is.
+/// The kind of a buffer.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// An input of the fused node.
     Input(usize),
     /// An output of the fused node.
     Output(usize),
-    /// Between operations.
+    /// A temporary between operations.
     Scratch,
-    /// Elements of the program's own.
+    /// The program's own data.
     Data(Arc<Memory>),
 }
 
-/// Memory that tensors lie in.
+/// Memory of tensors.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     /// What it is.
@@ -45,29 +45,29 @@ pub struct Buffer {
 pub enum Operand {
     /// In a buffer.
     View(View),
-    /// A number in the graph, with as many dimensions.
+    /// A number in the graph, of this rank.
     Number(TensorValue, usize),
 }
 
-/// What is done.
+/// A step.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// hipDNN computes an operation, whose tensors are places in [`Program::operands`], from 1 on.
+    /// hipDNN computes an operation, whose tensors are indices into [`Program::operands`], from 1 on.
     Node {
-        /// For people.
+        /// For messages.
         name: String,
         /// The operation.
         operation: Operation,
-        /// What it computes in.
+        /// Its compute type.
         compute: DataType,
     },
-    /// The provider computes it itself, between graphs.
+    /// The provider computes a host operation, between graphs.
     Host {
-        /// What is done.
+        /// The operation.
         host: Host,
-        /// The tensors that are read.
+        /// The tensors read.
         reads: Vec<i64>,
-        /// The tensor that is written.
+        /// The tensor written.
         writes: i64,
     },
 }
@@ -82,25 +82,25 @@ impl Step {
     }
 }
 
-/// What hipDNN has no operation for.
+/// Operations that hipDNN lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// Elements are copied as they are, between tensors of equal dimensions.
+    /// Copies elements between tensors of equal dimensions.
     Copy,
-    /// An operation on each integer; the operands have the dimensions of the result.
+    /// A pointwise integer operation; the operands have the dimensions of the result.
     Integers(Integer),
-    /// The parts of the first tensor that the second names by their indices along an axis.
+    /// Gathers parts of the first tensor by the indices in the second, along an axis.
     Gather(usize),
-    /// The keys or values of the past, [B, H, L, D], with new ones behind the number of rows that a third tensor has for each sequence. The
-    /// past may lie where the result lies.
+    /// The past keys or values, [B, H, L, D], with new ones after the number of rows that a third tensor has for each sequence. The
+    /// past may be in the result's memory.
     Append,
-    /// A matrix in single precision, of weights of few bits, their scales and zeros.
+    /// Unpacks block-quantized weights with scales and zero points to single precision.
     Unpack(Form),
     /// The product of the first tensor's rows with such a matrix.
     Multiply(Form),
 }
 
-/// Operations on integers. Results wrap at the ends of their type.
+/// Integer operations. Results wrap at the ends of their type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of ONNX's operators")]
 pub enum Integer {
@@ -119,7 +119,7 @@ pub enum Integer {
     Equal,
     Less,
     LessOrEqual,
-    /// The second where the first is true, else the third.
+    /// The second operand where the first is true, else the third.
     Where,
 }
 
@@ -130,11 +130,11 @@ pub struct Program {
     pub buffers: Vec<Buffer>,
     /// The tensors of operations.
     pub operands: Vec<Operand>,
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
     /// The dimensions of each output.
     pub outputs: Vec<Vec<i64>>,
-    /// Whether all memory is the provider's, which begins every buffer at a multiple of 16 bytes.
+    /// Whether all memory is the provider's, which aligns every buffer to 16 bytes.
     pub is_aligned: bool,
     inputs: usize,
     known: HashMap<View, i64>,
@@ -153,7 +153,7 @@ impl Program {
         self.buffer(Kind::Scratch, element, elements(dims), false)
     }
 
-    /// Elements of the program's own.
+    /// The program's own data.
     pub fn data(&mut self, element: Element, bytes: Arc<Memory>, count: i64) -> usize {
         self.buffer(Kind::Data(bytes), element, count, true)
     }
@@ -163,7 +163,7 @@ impl Program {
         self.buffers.len() - 1
     }
 
-    /// The tensor of a view: views that are equal are one tensor.
+    /// The tensor of a view: equal views are one tensor.
     pub fn tensor(&mut self, view: &View) -> i64 {
         if let Some(id) = self.known.get(view) {
             return *id;
@@ -173,7 +173,7 @@ impl Program {
         id
     }
 
-    /// A number in the graph, of so many dimensions.
+    /// A number in the graph, of this rank.
     pub fn number(&mut self, number: f64, is_double: bool, rank: usize) -> i64 {
         let value =
             if is_double { TensorValue::Float64(number) } else { TensorValue::Float32(number as f32) };
@@ -190,7 +190,7 @@ impl Program {
         self.operands.get(usize::try_from(id).ok()?.checked_sub(1)?)
     }
 
-    /// The view with an id; none of numbers.
+    /// The view with an id; none for numbers.
     pub fn view(&self, id: i64) -> Option<&View> {
         match self.get(id)? {
             Operand::View(view) => Some(view),
@@ -198,7 +198,7 @@ impl Program {
         }
     }
 
-    /// Adds an operation. One whose results have no elements is left out.
+    /// Adds an operation. Skips one whose results have no elements.
     pub fn node(&mut self, name: &str, operation: Operation) -> Result<(), String> {
         let views =
             |ids: Vec<i64>| -> Vec<&View> { ids.into_iter().filter_map(|id| self.view(id)).collect() };
@@ -223,7 +223,7 @@ impl Program {
         Ok(())
     }
 
-    /// Copies elements: floating-point numbers by hipDNN, which may do so together with what comes before, others as bytes.
+    /// Copies elements: floating-point numbers by hipDNN, which may fuse the copy with what comes before, others as bytes.
     pub fn copy(&mut self, from: &View, to: &View) -> Result<(), String> {
         if from.elements() == 0 {
             return Ok(());
@@ -236,7 +236,7 @@ impl Program {
         Ok(())
     }
 
-    /// Adds what the provider computes itself. A result without elements is not computed.
+    /// Adds a host operation. Skips one whose result has no elements.
     pub fn host(&mut self, host: Host, reads: &[&View], to: &View) {
         if to.elements() > 0 {
             let reads = reads.iter().map(|view| self.tensor(view)).collect();
@@ -245,7 +245,7 @@ impl Program {
         }
     }
 
-    /// Leaves out the steps whose results nothing reads.
+    /// Removes the steps whose results nothing reads.
     fn prune(&mut self) {
         let mut read: HashSet<usize> = HashSet::new();
         let mut kept = Vec::with_capacity(self.steps.len());
@@ -267,7 +267,7 @@ impl Program {
         self.steps = kept;
     }
 
-    /// Says which views the outputs are, in their order. One that does not lie in memory of its own as an output does is copied.
+    /// Sets the views of the outputs, in order. One that does not have an output's layout and its own memory is copied.
     pub fn finish(&mut self, outputs: &[View]) -> Result<(), String> {
         for (at, view) in outputs.iter().enumerate() {
             self.outputs.push(view.dims.clone());
@@ -293,7 +293,7 @@ impl Program {
         Ok(())
     }
 
-    /// The tensor as hipDNN's graph has it.
+    /// The tensor in hipDNN's graph.
     pub fn as_graph_tensor(&self, id: i64, is_virtual: bool) -> Option<Tensor> {
         match self.get(id)? {
             Operand::Number(value, rank) => {
@@ -309,7 +309,7 @@ impl Program {
                 } else {
                     Tensor::new(id, kind, &view.dims, &view.strides)
                 };
-                // Memory of the application begins anywhere, and so does a part of a tensor.
+                // The application's memory may be unaligned, and so may a part of a tensor.
                 let size = view.element.size() as i64;
                 let is_aligned = is_virtual || self.is_aligned && view.offset * size % ALIGNMENT == 0;
                 let alignment = if is_aligned { ALIGNMENT } else { size };

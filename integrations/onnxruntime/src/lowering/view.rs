@@ -1,24 +1,24 @@
-//! Where the elements of a value lie in a buffer.
+//! Views: the layout of a value's elements in a buffer.
 
 use crate::model::Element;
 
 /// A buffer seen as a tensor. Offset and strides count elements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct View {
-    /// The buffer's place in the program.
+    /// The buffer's index in the program.
     pub buffer: usize,
     /// The type of an element.
     pub element: Element,
-    /// Where the first element lies.
+    /// The offset of the first element.
     pub offset: i64,
-    /// The dimensions; none of a scalar.
+    /// The dimensions; none for a scalar.
     pub dims: Vec<i64>,
-    /// The distance of neighbours along each dimension.
+    /// The stride of each dimension.
     pub strides: Vec<i64>,
 }
 
 impl View {
-    /// A whole buffer without gaps.
+    /// A whole packed buffer.
     pub fn packed(buffer: usize, element: Element, dims: &[i64]) -> Self {
         Self { buffer, element, offset: 0, dims: dims.to_vec(), strides: packed(dims) }
     }
@@ -33,7 +33,7 @@ impl View {
         elements(&self.dims)
     }
 
-    /// Whether the elements lie without gaps in order.
+    /// Whether the elements are packed in order.
     pub fn is_packed(&self) -> bool {
         let expected = packed(&self.dims);
         self.dims
@@ -43,14 +43,14 @@ impl View {
             .all(|((dim, have), want)| *dim == 1 || have == want)
     }
 
-    /// Whether it is an image without gaps whose channels lie side by side.
+    /// Whether it is a packed image with channels last.
     pub fn is_channels_last(&self) -> bool {
         let rank = self.rank();
         let order: Vec<usize> = std::iter::once(0).chain(2..rank).chain([1]).collect();
         rank > 2 && self.permuted(&order).is_some_and(|view| view.is_packed()) && !self.is_packed()
     }
 
-    /// The dimensions in another order.
+    /// The dimensions permuted.
     pub fn permuted(&self, order: &[usize]) -> Option<Self> {
         let pick = |of: &[i64]| order.iter().map(|axis| of.get(*axis).copied()).collect::<Option<Vec<_>>>();
         Some(Self { dims: pick(&self.dims)?, strides: pick(&self.strides)?, ..self.clone() })
@@ -64,12 +64,12 @@ impl View {
         self.permuted(&order)
     }
 
-    /// The same elements in other dimensions, if strides can say that.
+    /// Reshaped, if strides can express it.
     pub fn reshaped(&self, dims: &[i64]) -> Option<Self> {
         if elements(dims) != self.elements() {
             return None;
         }
-        // Dimensions of 1 keep their strides: the same tensor is not to become another one.
+        // Dimensions of 1 keep their strides, so that the same tensor does not become another one.
         if dims == self.dims {
             return Some(self.clone());
         }
@@ -77,7 +77,7 @@ impl View {
         Some(Self { dims: dims.to_vec(), strides, ..self.clone() })
     }
 
-    /// Repeated along dimensions where it has one element, after ones in front.
+    /// Broadcast along dimensions of one element, after adding leading ones.
     pub fn expanded(&self, dims: &[i64]) -> Option<Self> {
         let more = dims.len().checked_sub(self.rank())?;
         let (mut strides, mut own) = (vec![0; dims.len()], vec![1; more]);
@@ -103,7 +103,7 @@ impl View {
         Some(part)
     }
 
-    /// How far the elements reach from the beginning of the buffer.
+    /// The number of elements from the beginning of the buffer to the last one used.
     pub fn end(&self) -> i64 {
         if self.elements() == 0 {
             return self.offset;
@@ -113,7 +113,7 @@ impl View {
     }
 }
 
-/// Strides without gaps, the last dimension innermost.
+/// Packed strides, the last dimension innermost.
 pub fn packed(dims: &[i64]) -> Vec<i64> {
     let mut strides = vec![1_i64; dims.len()];
     let mut stride = 1_i64;
@@ -124,12 +124,12 @@ pub fn packed(dims: &[i64]) -> Vec<i64> {
     strides
 }
 
-/// Number of elements of dimensions.
+/// The number of elements.
 pub fn elements(dims: &[i64]) -> i64 {
     dims.iter().fold(1_i64, |product, dim| product.saturating_mul(*dim))
 }
 
-/// The strides of a view in other dimensions of as many elements: runs of dimensions without gaps between them are divided anew.
+/// The strides of a reshaped view: each run of dimensions without gaps is divided anew.
 fn split(view: &View, dims: &[i64]) -> Option<Vec<i64>> {
     // Runs of the old dimensions, innermost last: number of elements and the stride of the innermost.
     let mut runs: Vec<(i64, i64)> = Vec::new();

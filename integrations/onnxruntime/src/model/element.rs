@@ -1,8 +1,8 @@
-//! The types of elements.
+//! Element types.
 
 use hipdnn::graph::DataType;
 
-/// A type of ONNX whose elements take whole bytes.
+/// An ONNX type whose elements take whole bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Element {
     /// 32-bit float.
@@ -19,7 +19,7 @@ pub enum Element {
     Int32,
     /// 64-bit integer.
     Int64,
-    /// Truth value.
+    /// Boolean.
     Bool,
     /// 16-bit float.
     Half,
@@ -29,12 +29,12 @@ pub enum Element {
     Uint32,
     /// 64-bit unsigned integer.
     Uint64,
-    /// The upper half of a 32-bit float.
+    /// bfloat16.
     Bfloat16,
 }
 
 impl Element {
-    /// The type with a number of ONNX.
+    /// The type with a number in ONNX.
     pub fn from_onnx(number: i32) -> Option<Self> {
         Some(match number {
             1 => Self::Float,
@@ -59,7 +59,7 @@ impl Element {
         (1..=16).find(|number| Self::from_onnx(*number) == Some(self)).unwrap_or(0)
     }
 
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     pub fn size(self) -> usize {
         match self {
             Self::Uint8 | Self::Int8 | Self::Bool => 1,
@@ -69,7 +69,7 @@ impl Element {
         }
     }
 
-    /// hipDNN's type, of those that it has.
+    /// hipDNN's type, if it has it.
     pub fn data_type(self) -> Option<DataType> {
         Some(match self {
             Self::Float => DataType::Float,
@@ -110,7 +110,7 @@ impl Element {
     }
 }
 
-/// The type that nodes with operands and results of these types compute in: it holds every element of them. Integers make sums of integers.
+/// The compute type of nodes with operands and results of these types: it holds all of their elements. Integers are summed as integers.
 pub fn compute_type(elements: &[Element]) -> DataType {
     let is_integer = |element: &Element| matches!(element, Element::Int8 | Element::Uint8 | Element::Int32);
     if elements.iter().all(is_integer) && elements.contains(&Element::Int32) {

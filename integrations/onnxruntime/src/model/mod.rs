@@ -1,4 +1,4 @@
-//! A graph of ONNX as plain data, copied from ONNX Runtime: nodes, values, attributes, small constants.
+//! An ONNX graph as plain data, copied from ONNX Runtime: nodes, values, attributes, small constants.
 
 mod element;
 mod read;
@@ -12,51 +12,51 @@ use std::sync::Arc;
 
 use crate::memory::Memory;
 
-/// The place of a value in [`Model::values`].
+/// The index of a value in [`Model::values`].
 pub type ValueId = usize;
 
 /// A graph.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// Everything that nodes read and write.
+    /// All values that nodes read and write.
     pub values: Vec<Value>,
     /// The nodes in an order in which every value is written before it is read.
     pub nodes: Vec<Node>,
-    /// What a fused node reads, in its order. Empty of graphs.
+    /// The inputs of a fused node, in its order. Empty for graphs.
     pub inputs: Vec<ValueId>,
-    /// What a fused node writes, in its order. Empty of graphs.
+    /// The outputs of a fused node, in its order. Empty for graphs.
     pub outputs: Vec<ValueId>,
 }
 
-/// A dimension as far as it is known before execution.
+/// A dimension, if known before execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dim {
     /// A number.
     Known(i64),
-    /// Any.
+    /// Unknown.
     Unknown,
 }
 
-/// What nodes read and write.
+/// A value that nodes read and write.
 #[derive(Debug, Default)]
 pub struct Value {
-    /// Its name, one in the graph.
+    /// Its name, unique in the graph.
     pub name: String,
-    /// The type of an element; none where the value is no tensor.
+    /// The type of an element; none if the value is not a tensor.
     pub element: Option<Element>,
-    /// Its dimensions; none where not even their number is known.
+    /// Its dimensions; none if not even their number is known.
     pub dims: Option<Vec<Dim>>,
-    /// Whether every execution has the same.
+    /// Whether it is the same in every execution.
     pub is_constant: bool,
     /// The elements of a small constant.
     pub constant: Option<Constant>,
     /// The elements of a large constant.
     pub kept: Option<Kept>,
-    /// Whether the graph hands it out.
+    /// Whether it is an output of the graph.
     pub is_graph_output: bool,
 }
 
-/// Elements in ONNX Runtime's memory, which keeps constants in their place as long as a session lives; or a copy of them.
+/// Elements in ONNX Runtime's memory, which keeps constants in place as long as a session lives; or a copy of them.
 #[derive(Clone, Debug)]
 pub struct Kept {
     start: *const u8,
@@ -74,36 +74,36 @@ impl Kept {
     /// Elements at an address.
     ///
     /// # Safety
-    /// There are so many bytes as long as this object, and none is written.
+    /// This many bytes stay valid as long as this object, and are never written.
     pub unsafe fn new(start: *const u8, bytes: usize) -> Self {
         Self { start, bytes, _own: None }
     }
 
-    /// The first bytes of memory, of which there are so many.
+    /// The first bytes, and their number.
     pub fn of(memory: Arc<Memory>, bytes: usize) -> Self {
         Self { start: memory.as_ptr(), bytes: bytes.min(memory.bytes()), _own: Some(memory) }
     }
 
-    /// The elements as they lie in memory.
+    /// The elements as stored in memory.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: whoever made the object said that the bytes are there, or they are those of its own memory.
+        // SAFETY: the creator guarantees that the bytes are valid, or they are in this object's own memory.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 }
 
-/// Elements that are known before execution.
+/// Elements known before execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constant {
     /// The type of an element.
     pub element: Element,
     /// Its dimensions.
     pub dims: Vec<i64>,
-    /// The elements as they lie in memory.
+    /// The elements as stored in memory.
     pub bytes: Vec<u8>,
 }
 
 impl Constant {
-    /// The elements as integers, of integer types.
+    /// The elements as integers, for integer types.
     pub fn integers(&self) -> Option<Vec<i64>> {
         match self.element {
             Element::Int64 => Some(self.chunks().map(i64::from_ne_bytes).collect()),
@@ -114,7 +114,7 @@ impl Constant {
         }
     }
 
-    /// The elements as numbers of double precision.
+    /// The elements as doubles.
     pub fn numbers(&self) -> Option<Vec<f64>> {
         match self.element {
             Element::Float => Some(self.chunks().map(|b| f64::from(f32::from_ne_bytes(b))).collect()),
@@ -128,7 +128,7 @@ impl Constant {
         }
     }
 
-    /// The one element of a scalar, or of a tensor with one element.
+    /// The single element of a scalar, or of a tensor with one element.
     pub fn scalar(&self) -> Option<f64> {
         match self.numbers()?.as_slice() {
             [number] => Some(*number),
@@ -141,26 +141,26 @@ impl Constant {
     }
 }
 
-/// An operation of the graph.
+/// A node of the graph.
 #[derive(Debug, Default)]
 pub struct Node {
     /// Its name; may be empty.
     pub name: String,
     /// The operator.
     pub operator: String,
-    /// The operator's domain; empty is ONNX's own.
+    /// The operator's domain; empty means ONNX's own.
     pub domain: String,
-    /// The version of the operator set that its definition is from.
+    /// The operator set version of its definition.
     pub since: i32,
-    /// What it reads; none where an optional input is absent.
+    /// Its inputs; none for an absent optional input.
     pub inputs: Vec<Option<ValueId>>,
-    /// What it writes; none where an optional output is not wanted.
+    /// Its outputs; none for an unwanted optional output.
     pub outputs: Vec<Option<ValueId>>,
-    /// What the graphs inside it read from this one.
+    /// The values of this graph that its subgraphs read.
     pub implicit: Vec<ValueId>,
     /// Its attributes by name.
     pub attributes: BTreeMap<String, Attribute>,
-    /// The execution provider that has it already; empty where none has.
+    /// The execution provider that has claimed it already; empty if none has.
     pub taken_by: String,
 }
 
@@ -179,12 +179,12 @@ pub enum Attribute {
     Text(String),
     /// A tensor.
     Tensor(Constant),
-    /// A graph, texts, or what this library does not know.
+    /// A graph, texts, or an unknown kind.
     Other,
 }
 
 impl Node {
-    /// The attribute, or what holds where it is absent.
+    /// The attribute, or its default.
     pub fn int(&self, name: &str, absent: i64) -> i64 {
         match self.attributes.get(name) {
             Some(Attribute::Int(value)) => *value,
@@ -192,7 +192,7 @@ impl Node {
         }
     }
 
-    /// The attribute, or what holds where it is absent.
+    /// The attribute, or its default.
     pub fn float(&self, name: &str, absent: f32) -> f32 {
         match self.attributes.get(name) {
             Some(Attribute::Float(value)) => *value,
@@ -200,7 +200,7 @@ impl Node {
         }
     }
 
-    /// The attribute, if it is there.
+    /// The attribute, if present.
     pub fn ints(&self, name: &str) -> Option<&[i64]> {
         match self.attributes.get(name) {
             Some(Attribute::Ints(values)) => Some(values),
@@ -208,7 +208,7 @@ impl Node {
         }
     }
 
-    /// The attribute, or what holds where it is absent.
+    /// The attribute, or its default.
     pub fn text<'a>(&'a self, name: &str, absent: &'a str) -> &'a str {
         match self.attributes.get(name) {
             Some(Attribute::Text(text)) => text,
@@ -216,13 +216,13 @@ impl Node {
         }
     }
 
-    /// What people call it.
+    /// Its name in messages.
     pub fn title(&self) -> String {
         let domain = if self.domain.is_empty() { String::new() } else { format!("{}.", self.domain) };
         format!("{domain}{} {:?}", self.operator, self.name)
     }
 
-    /// The values that it reads, those of graphs inside it too.
+    /// The values that it reads, including those that its subgraphs read.
     pub fn reads(&self) -> impl Iterator<Item = ValueId> + '_ {
         self.inputs.iter().flatten().chain(&self.implicit).copied()
     }

@@ -1,4 +1,4 @@
-//! Graphs, nodes and values copied from ONNX Runtime, whose objects are there only during a call.
+//! Copies graphs, nodes and values from ONNX Runtime, whose objects are alive only during a call.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_int, c_void};
@@ -8,21 +8,21 @@ use super::{Attribute, Constant, Dim, Element, Kept, Model, Node, Value, ValueId
 use crate::failure::{Failure, Result};
 use crate::ort::*;
 
-/// Constants of at most so many bytes are copied: shapes, axes, scalars.
+/// Constants up to this size in bytes are copied: shapes, axes, scalars.
 const SMALL: usize = 4096;
 
 /// `ONNX_TYPE_TENSOR`.
 const TENSOR: c_int = 1;
 
-/// A model with ONNX Runtime's nodes, in the same order as the model's.
+/// A model with ONNX Runtime's nodes, in the same order.
 pub struct Source {
     /// The copy.
     pub model: Model,
-    /// The nodes that it was copied from, valid during the call.
+    /// The original nodes, valid during the call.
     pub raw: Vec<*const OrtNode>,
-    /// Whether it is a graph inside of a node.
+    /// Whether it is a subgraph of a node.
     pub is_nested: bool,
-    /// Whether it is a graph inside of a node that ONNX Runtime has made of a function.
+    /// Whether it is a subgraph of a node that ONNX Runtime has made from a function.
     pub is_inlined: bool,
 }
 
@@ -35,9 +35,9 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
     let raw = ort.array(
         "the nodes of the graph",
         ptr::null(),
-        // SAFETY: the graph is alive, and the array has the room that is given.
+        // SAFETY: the graph is alive, and the array has the given size.
         |count| unsafe { ort.api.Graph_GetNumNodes(graph, count) },
-        // SAFETY: the graph is alive, and the array has the room that is given.
+        // SAFETY: the graph is alive, and the array has the given size.
         |items, count| unsafe { ort.api.Graph_GetNodes(graph, items, count) },
     )?;
     for node in &raw {
@@ -45,7 +45,7 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
         let node = unsafe { reader.node(*node) }?;
         reader.model.nodes.push(node);
     }
-    // Order of execution is what ONNX Runtime's nodes come in, but the interface leaves that open.
+    // ONNX Runtime's nodes come in execution order, but the interface does not guarantee it.
     let order = topological(&reader.model);
     let mut nodes: Vec<Option<Node>> = reader.model.nodes.drain(..).map(Some).collect();
     let sorted = order.iter().filter_map(|at| nodes.get_mut(*at).and_then(Option::take)).collect();
@@ -55,17 +55,17 @@ pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
     let parent = ort.value("the node around a graph", ptr::null(), |to| unsafe {
         ort.api.Graph_GetParentNode(graph, to)
     })?;
-    // Version 1.23 does not tell the node around every graph.
+    // Version 1.23 does not tell every graph's parent node.
     let is_nested = !parent.is_null() || reader.is_nested;
     let mut is_inlined = false;
     if !parent.is_null() {
-        // SAFETY: the node around the graph is alive as well.
+        // SAFETY: the parent node is alive as well.
         let operator = unsafe { ort.text("an operator", |to| ort.api.Node_GetOperatorType(parent, to)) }?;
         is_inlined = !["If", "Loop", "Scan"].contains(&operator.as_str());
-        // Names of the body of SequenceMap, the one function of ONNX with graphs inside, when it is in place of its call.
+        // Names in the body of SequenceMap, ONNX's only function with subgraphs, when it replaces its call.
         let is_of_function =
             |name: &str| ["SequenceMap_", "_inlfunc_"].iter().any(|word| name.starts_with(word));
-        // SAFETY: the node around the graph is alive as well.
+        // SAFETY: the parent node is alive as well.
         for id in unsafe { reader.inputs(parent) }?.into_iter().flatten() {
             is_inlined |= reader.model.values.get(id).is_some_and(|value| is_of_function(&value.name));
         }
@@ -95,7 +95,7 @@ struct Reader {
     ort: Ort,
     model: Model,
     ids: HashMap<String, ValueId>,
-    /// Whether a value is of a graph around this one.
+    /// Whether a value belongs to an outer graph.
     is_nested: bool,
 }
 
@@ -125,9 +125,9 @@ impl Reader {
         let infos = ort.array(
             "the inputs of a node",
             ptr::null(),
-            // SAFETY: the node is alive, and the array has the room that is given.
+            // SAFETY: the node is alive, and the array has the given size.
             |count| unsafe { api.Node_GetNumInputs(node, count) },
-            // SAFETY: the node is alive, and the array has the room that is given.
+            // SAFETY: the node is alive, and the array has the given size.
             |items, count| unsafe { api.Node_GetInputs(node, items, count) },
         )?;
         // SAFETY: the values are of the node.
@@ -139,9 +139,9 @@ impl Reader {
         let infos = ort.array(
             "the outputs of a node",
             ptr::null(),
-            // SAFETY: the node is alive, and the array has the room that is given.
+            // SAFETY: the node is alive, and the array has the given size.
             |count| unsafe { api.Node_GetNumOutputs(node, count) },
-            // SAFETY: the node is alive, and the array has the room that is given.
+            // SAFETY: the node is alive, and the array has the given size.
             |items, count| unsafe { api.Node_GetOutputs(node, items, count) },
         )?;
         // SAFETY: the values are of the node.
@@ -153,9 +153,9 @@ impl Reader {
         let infos = ort.array(
             "the implicit inputs of a node",
             ptr::null(),
-            // SAFETY: the node is alive, and the array has the room that is given.
+            // SAFETY: the node is alive, and the array has the given size.
             |count| unsafe { api.Node_GetNumImplicitInputs(node, count) },
-            // SAFETY: the node is alive, and the array has the room that is given.
+            // SAFETY: the node is alive, and the array has the given size.
             |items, count| unsafe { api.Node_GetImplicitInputs(node, items, count) },
         )?;
         // SAFETY: the values are of the node.
@@ -163,7 +163,7 @@ impl Reader {
         Ok(ids.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// The value, copied when it is met first; none for what is absent.
+    /// The value, copied on first use; none if absent.
     unsafe fn value(&mut self, info: *const OrtValueInfo) -> Result<Option<ValueId>> {
         if info.is_null() {
             return Ok(None);
@@ -177,7 +177,7 @@ impl Reader {
         if let Some(id) = self.ids.get(&name) {
             return Ok(Some(*id));
         }
-        // SAFETY: the value is alive during the call, as all that it points to.
+        // SAFETY: the value is alive during the call, as is all that it points to.
         let (kind, is_constant, is_graph_output, is_outer) = unsafe {
             (
                 ort.value("the type of a value", ptr::null(), |to| api.GetValueInfoTypeInfo(info, to))?,
@@ -230,8 +230,8 @@ impl Reader {
         let (element, dims) = unsafe { self.shape(tensor) }?;
         let dims = dims.into_iter().map(|dim| if dim < 0 { Dim::Unknown } else { Dim::Known(dim) });
         let dims: Vec<Dim> = dims.collect();
-        // A shape that is not known at all reads as that of a scalar. Version 23 does not tell the two apart.
-        // SAFETY: the information is part of the type; the function is there from version 24 on.
+        // An unknown shape reads as that of a scalar. Version 23 does not tell the two apart.
+        // SAFETY: the information is part of the type; the function exists since version 24.
         let has_shape =
             !dims.is_empty() || (ort.version >= 24 && unsafe { api.TensorTypeAndShape_HasShape(tensor) });
         Ok((Element::from_onnx(element), has_shape.then_some(dims)))
@@ -245,15 +245,15 @@ impl Reader {
         let dims = ort.array(
             "the dimensions of a tensor",
             0_i64,
-            // SAFETY: the information is alive, and the array has the room that is given.
+            // SAFETY: the information is alive, and the array has the given size.
             |count| unsafe { api.GetDimensionsCount(tensor, count) },
-            // SAFETY: the information is alive, and the array has the room that is given.
+            // SAFETY: the information is alive, and the array has the given size.
             |items, count| unsafe { api.GetDimensions(tensor, items, count) },
         )?;
         Ok((element, dims))
     }
 
-    /// The elements of a constant: a copy of a small one, the place of a large one.
+    /// The elements of a constant: a copy of a small one, the address of a large one.
     unsafe fn constant(&self, info: *const OrtValueInfo) -> Result<(Option<Constant>, Option<Kept>)> {
         let (ort, api) = (self.ort, self.ort.api);
         // SAFETY: the value is alive during the call.
@@ -266,10 +266,10 @@ impl Reader {
         unsafe { self.tensor(value) }
     }
 
-    /// A copy of a tensor if it is small, and else where it lies; neither of a type that is not known.
+    /// A copy of a small tensor, or the address of a large one; neither if its type is unknown.
     unsafe fn tensor(&self, value: *const OrtValue) -> Result<(Option<Constant>, Option<Kept>)> {
         let (ort, api) = (self.ort, self.ort.api);
-        // SAFETY: the value is alive during the call; what describes it is ours to release.
+        // SAFETY: the value is alive during the call; we release its description.
         let (element, dims) = unsafe {
             let info = ort.value("the type of a constant", ptr::null_mut(), |to| {
                 api.GetTensorTypeAndShape(value, to)
@@ -306,9 +306,9 @@ impl Reader {
         let raw = ort.array(
             "the attributes of a node",
             ptr::null(),
-            // SAFETY: the node is alive, and the array has the room that is given.
+            // SAFETY: the node is alive, and the array has the given size.
             |count| unsafe { api.Node_GetNumAttributes(node, count) },
-            // SAFETY: the node is alive, and the array has the room that is given.
+            // SAFETY: the node is alive, and the array has the given size.
             |items, count| unsafe { api.Node_GetAttributes(node, items, count) },
         )?;
         let mut attributes = BTreeMap::new();
@@ -330,10 +330,10 @@ impl Reader {
             .value("the type of an attribute", 0, |to| unsafe { api.OpAttr_GetType(attribute, to) })
         {
             Ok(kind) => kind,
-            // Of kinds that the interface has no number for.
+            // Kinds that the interface has no number for.
             Err(_) => return Ok(Attribute::Other),
         };
-        // SAFETY: the attribute is alive; the kinds are ONNX Runtime's numbers of what `read` is asked for.
+        // SAFETY: the attribute is alive; the kinds are ONNX Runtime's numbers for the types that `read` requests.
         Ok(unsafe {
             match kind {
                 1 => self
@@ -354,7 +354,7 @@ impl Reader {
     }
 
     unsafe fn words(&self, attribute: *const OrtOpAttr, kind: c_int) -> Result<Attribute> {
-        // SAFETY: the attribute is a text, whose elements are bytes.
+        // SAFETY: the attribute is a string, whose elements are bytes.
         let mut bytes: Vec<u8> = unsafe { self.read::<u8>(attribute, kind) }?;
         while bytes.last() == Some(&0) {
             bytes.pop();
@@ -364,24 +364,24 @@ impl Reader {
 
     unsafe fn tensor_attribute(&self, attribute: *const OrtOpAttr) -> Result<Attribute> {
         let (ort, api) = (self.ort, self.ort.api);
-        // SAFETY: the attribute is a tensor; its value is ours to release.
+        // SAFETY: the attribute is a tensor; we release its value.
         let constant = unsafe {
             let value = ort.value("a tensor attribute", ptr::null_mut(), |to| {
                 api.OpAttr_GetTensorAttributeAsOrtValue(attribute, to)
             })?;
             let constant = self.tensor(value);
             api.ReleaseValue(value);
-            // Elements of a large one ended with the value.
+            // The elements of a large one were released with the value.
             constant?.0
         };
         Ok(constant.map_or(Attribute::Other, Attribute::Tensor))
     }
 
-    /// The elements of an attribute. `T` is what its kind consists of.
+    /// The elements of an attribute. `T` is the element type of its kind.
     unsafe fn read<T: Copy + Default>(&self, attribute: *const OrtOpAttr, kind: c_int) -> Result<Vec<T>> {
         let (ort, api) = (self.ort, self.ort.api);
         let mut size = 0;
-        // SAFETY: without room only the size is written, and the call fails where there is something to read.
+        // SAFETY: without a buffer only the size is written, and the call fails if there is something to read.
         let status = unsafe { api.ReadOpAttr(attribute, kind, ptr::null_mut(), 0, &raw mut size) };
         let asked = ort.check(status, "the size of an attribute");
         if size == 0 {
@@ -390,7 +390,7 @@ impl Reader {
         drop(asked);
         let mut items = vec![T::default(); size.div_ceil(size_of::<T>())];
         let room = items.len() * size_of::<T>();
-        // SAFETY: the array has the room that is given, of elements that any bytes may be.
+        // SAFETY: the array has the given size, and any bytes are valid elements.
         let status = unsafe {
             api.ReadOpAttr(attribute, kind, items.as_mut_ptr().cast::<c_void>(), room, &raw mut size)
         };
@@ -400,7 +400,7 @@ impl Reader {
     }
 }
 
-/// The order in which every value is written before it is read: the given one where it is that already.
+/// The order in which every value is written before it is read: the given one if it already is.
 fn topological(model: &Model) -> Vec<usize> {
     let mut writer: HashMap<ValueId, usize> = HashMap::new();
     for (at, node) in model.nodes.iter().enumerate() {
@@ -408,7 +408,7 @@ fn topological(model: &Model) -> Vec<usize> {
     }
     let mut order = Vec::with_capacity(model.nodes.len());
     let mut done = vec![false; model.nodes.len()];
-    // A node waits on the stack until what it reads is there. The graph has no circles, which ONNX Runtime has checked.
+    // A node waits on the stack for its inputs. The graph has no cycles, as ONNX Runtime has checked.
     for first in 0..model.nodes.len() {
         let mut stack = vec![first];
         while let Some(at) = stack.last().copied() {

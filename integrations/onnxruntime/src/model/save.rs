@@ -1,11 +1,11 @@
-//! A model as JSON, and back. Elements of large constants are not part of it.
+//! Converts a model to JSON and back, without the elements of large constants.
 
 use serde_json::{Value as Json, json};
 
 use super::{Attribute, Constant, Dim, Element, Model, Node, Value, ValueId};
 use crate::base64;
 
-/// Which attribute, and what of it.
+/// The kind of an attribute and its value.
 fn attribute(of: &Attribute) -> Json {
     match of {
         Attribute::Int(value) => json!({ "int": value }),
@@ -116,7 +116,7 @@ fn read_value(json: &Json) -> Option<Value> {
     })
 }
 
-/// The model of a JSON; none where it is not one.
+/// Parses a model from JSON; none if it is invalid.
 pub fn read(json: &Json) -> Option<Model> {
     let list = |json: &Json, name: &str| json.get(name)?.as_array().cloned();
     let values = list(json, "values")?.iter().map(read_value).collect::<Option<Vec<_>>>()?;
@@ -188,7 +188,7 @@ mod tests {
         let text = write(&model).to_string();
         let again = read(&serde_json::from_str(&text).unwrap()).unwrap();
         assert_eq!(format!("{again:?}"), format!("{model:?}"));
-        // A value that is not there, and elements that are missing.
+        // A missing value, and missing elements.
         for (part, other) in [("\"inputs\":[0]", "\"inputs\":[7]"), ("AQIDBAUGBwg=", "AQIDBAUGBw==")] {
             assert!(text.contains(part));
             assert!(read(&serde_json::from_str(&text.replace(part, other)).unwrap()).is_none());

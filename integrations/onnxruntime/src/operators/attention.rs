@@ -16,7 +16,7 @@ pub const OPERATORS: &[Operator] = &[
     Operator { domain: DOMAIN, name: "ScaledAttention", since: (1, 1), cost: Heavy, build: scaled },
 ];
 
-/// softmax(q · kᵀ · scale + mask) · v, with the keys transposed already: what [`rewrite`](crate::rewrite) finds.
+/// softmax(q · kᵀ · scale + mask) · v, with transposed keys: made by [`rewrite`](crate::rewrite).
 fn scaled(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (q, k, v) = (lowering.input(node, 0)?, lowering.input(node, 1)?, lowering.input(node, 2)?);
     let mask = lowering.optional(node, 3);
@@ -39,7 +39,7 @@ fn scaled(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// The attention as one operation; none where the shapes are not those of one.
+/// The attention as one operation; none if the shapes do not fit.
 fn at_once(
     lowering: &mut Lowering<'_>,
     node: &Node,
@@ -74,7 +74,7 @@ fn at_once(
             Err(_) => return Ok(None),
         },
     };
-    // Heads side by side, as what follows likes to read them.
+    // Heads side by side, as later nodes like to read them.
     let whole = lowering.fresh(q.element, &[batch, queries, count, v_size]);
     let Some(o) = whole.permuted(&[0, 2, 1, 3]) else { return Ok(None) };
     let scores = Scores { mask, ..Scores::new(scale) };

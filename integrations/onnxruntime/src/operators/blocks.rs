@@ -1,4 +1,4 @@
-//! Products with weights of few bits, each block of which has a scale.
+//! Products with block-quantized weights.
 
 use hipdnn::graph::PointwiseMode as Mode;
 
@@ -9,7 +9,7 @@ use crate::bits::{Form, Matrix, Zeros};
 use crate::lowering::{Host, Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Element, Node};
 
-/// The most rows that are multiplied with weights as they are: more are worth a matrix in single precision.
+/// The most rows multiplied with packed weights directly: for more, unpacking to single precision pays off.
 const FEW_ROWS: i64 = 8;
 
 pub const OPERATORS: &[Operator] = &[microsoft("MatMulNBits", Heavy, matmul)];
@@ -54,7 +54,7 @@ fn matmul(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// Whether weights, scales and zeros are multiplied where they lie.
+/// Whether weights, scales and zero points are multiplied in place.
 fn as_they_are(weights: &[View]) -> bool {
     let [bytes, scales, zeros @ ..] = weights else { return false };
     bytes.element == Element::Uint8
@@ -63,7 +63,7 @@ fn as_they_are(weights: &[View]) -> bool {
         && weights.iter().all(View::is_packed)
 }
 
-/// The product of a few rows with weights as they are.
+/// The product of a few rows with packed weights.
 fn few_rows(lowering: &mut Lowering<'_>, form: Form, a: &View, weights: &[View]) -> Lowered<View> {
     let a = if a.is_packed() {
         a.clone()
@@ -80,7 +80,7 @@ fn few_rows(lowering: &mut Lowering<'_>, form: Form, a: &View, weights: &[View])
     Ok(lowering.host(Host::Multiply(form), &reads, Element::Float, &dims))
 }
 
-/// Constant weights in single precision, made once.
+/// Constant weights in single precision, unpacked once.
 fn unpacked(node: &Node, lowering: &mut Lowering<'_>, form: Form) -> Lowered<View> {
     let Some(bytes) = lowering.bytes(node, 1) else { return refuse("the weights are not constant") };
     let Some(scales) = lowering.numbers(node, 2) else { return refuse("the scales are not constant") };

@@ -21,7 +21,7 @@ fn conv(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// Whether image and weights are numbers that bytes stand for.
+/// Whether image and weights are dequantized bytes.
 fn reads_bytes(node: &Node, lowering: &Lowering<'_>) -> bool {
     let nodes = &lowering.model.nodes;
     [0, 1].into_iter().all(|at| {
@@ -33,8 +33,8 @@ fn reads_bytes(node: &Node, lowering: &Lowering<'_>) -> bool {
     })
 }
 
-/// The convolution that a node's attributes describe. The result of bytes has its channels last, where products of bytes find them side by
-/// side; of a single channel in a group it lies as the image does.
+/// The convolution described by a node's attributes. The result for bytes is channels last, since matmul of bytes reads packed
+/// rows; with a single channel per group it has the image's layout.
 pub fn conv_of(
     node: &Node,
     lowering: &mut Lowering<'_>,
@@ -75,7 +75,7 @@ pub fn conv_of(
     Ok(y)
 }
 
-/// Adds the third input, one number for each channel.
+/// Adds the third input, one number per channel.
 fn with_bias(node: &Node, lowering: &mut Lowering<'_>, y: View) -> Lowered<View> {
     if !Lowering::has_input(node, 2) {
         return Ok(y);
@@ -123,7 +123,7 @@ fn conv_transpose(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         let reach = (get(&size) - 1) * get(&dilation) + 1;
         let full = (have - 1) * step + reach + more;
         let size = match (wanted, auto) {
-            // The shape may come with the batch and the channels in front.
+            // The shape may include batch and channels.
             (Some(shape), _) => {
                 let skip = shape.len().saturating_sub(count);
                 Some(shape.get(at + skip).copied().unwrap_or(0))
@@ -142,7 +142,7 @@ fn conv_transpose(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
             }
         };
         let size = full - front - back;
-        // As the data gradient of a convolution: what is behind the last window is within a stride of it.
+        // As backward data of a convolution: what is behind the last window is within a stride of it.
         let positions = (size + front + back - reach).div_euclid(step) + 1;
         if front < 0 || back < 0 || size < 1 || have < 1 || positions != have {
             return refuse(format!("{have} elements become {size} with padding {front} and {back}"));
@@ -175,7 +175,7 @@ mod tests {
     use crate::model::{Model, Value};
     use crate::operators::find;
 
-    /// The strides of a convolution's result: of bytes that are dequantized, or of numbers.
+    /// The strides of a convolution's result: for dequantized bytes, or for numbers.
     fn strides(element: Element, group: i64) -> Vec<i64> {
         let value = |element| Value { element: Some(element), ..Value::default() };
         let types = [element, Element::Float, element, Element::Float, Element::Float, Element::Float];

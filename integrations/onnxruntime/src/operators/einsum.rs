@@ -10,7 +10,7 @@ use crate::model::Node;
 
 pub const OPERATORS: &[Operator] = &[onnx("Einsum", (12, 28), Heavy, einsum)];
 
-/// A tensor whose dimensions have letters.
+/// A tensor with a letter per dimension.
 #[derive(Clone, Debug)]
 struct Lettered {
     view: View,
@@ -31,7 +31,7 @@ impl Lettered {
         view.ok_or_else(|| Reason(format!("letters {letters:?} of {:?}", self.letters)))
     }
 
-    /// Summed over the letters that are not kept.
+    /// Summed over the letters that are dropped.
     fn summed(self, lowering: &mut Lowering<'_>, is_kept: impl Fn(char) -> bool) -> Lowered<Self> {
         let away: Vec<usize> =
             self.letters.iter().enumerate().filter(|(_, of)| !is_kept(**of)).map(|(at, _)| at).collect();
@@ -52,7 +52,7 @@ fn terms(equation: &str, ranks: &[usize]) -> Lowered<(Vec<Vec<char>>, Vec<char>)
         Some((inputs, output)) => (inputs, Some(output)),
         None => (plain.as_str(), None),
     };
-    // Dots stand for dimensions that operands share, from the last one on: figures name them.
+    // Dots mean dimensions that operands share, aligned at the last one: digits name them.
     let most = inputs.split(',').zip(ranks).filter(|(term, _)| term.contains("..."));
     let most = most.map(|(term, rank)| rank.saturating_sub(term.chars().count() - 3)).max().unwrap_or(0);
     let spread = |term: &str, count: usize| -> Vec<char> {

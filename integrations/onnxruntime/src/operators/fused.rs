@@ -1,4 +1,4 @@
-//! The forms of attention that ONNX Runtime's optimizers and language models have.
+//! Attention operators of ONNX Runtime's optimizers and of language models.
 
 use hipdnn::graph::PointwiseMode as Mode;
 
@@ -39,7 +39,7 @@ fn parts<const N: usize>(view: &View, sizes: [i64; N]) -> Lowered<[View; N]> {
     Ok(made.map(|part| part.unwrap_or_else(|| view.clone())))
 }
 
-/// A mask of integers, one for each key of each sequence, that says which count.
+/// An integer mask, one per key of each sequence, that tells which keys count.
 fn by_key(lowering: &mut Lowering<'_>, mask: &View, batch: i64, keys: i64) -> Lowered<View> {
     if mask.dims != [batch, keys] || mask.element != Element::Int32 {
         return refuse(format!("a mask of keys of dims {:?}, expected {batch} × {keys}", mask.dims));
@@ -48,7 +48,7 @@ fn by_key(lowering: &mut Lowering<'_>, mask: &View, batch: i64, keys: i64) -> Lo
     lowering.reshape(&counts, &[batch, 1, 1, keys])
 }
 
-/// Keys or values of the past with new ones behind, handed out as output `to`.
+/// Past keys or values followed by new ones, returned as output `to`.
 fn behind(node: &Node, lowering: &mut Lowering<'_>, at: usize, to: usize, new: View) -> Lowered<View> {
     let whole = match lowering.optional(node, at) {
         Some(past) => joined(lowering, &[past, new], 2)?,
@@ -93,7 +93,7 @@ fn of_input(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     finish(node, lowering, [&q, &k, &v], &scores)
 }
 
-/// Takes in an input that is added to the scores.
+/// Adds an input to the scores.
 fn with_bias(
     node: &Node,
     lowering: &Lowering<'_>,
@@ -125,7 +125,7 @@ fn multi_head(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     }
     let (q, k, v) = match (lowering.optional(node, 1), lowering.optional(node, 2), q.dims.as_slice()) {
         (Some(k), Some(v), [_, _, _]) => (q, k, v),
-        // Queries, keys and values beside each other: [B, S, H, 3, D].
+        // Queries, keys and values interleaved: [B, S, H, 3, D].
         (None, None, [batch, length, heads, 3, size]) => {
             let part = |at: i64| {
                 let part = q.sliced(3, at, 1, 1)?.reshaped(&[*batch, *length, *heads, *size])?;
@@ -171,7 +171,7 @@ fn multi_head(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     finish(node, lowering, [&q, &k, &v], &scores)
 }
 
-/// Attention with a cache of keys and values that has room for more than there are, and may be the application's own.
+/// Attention with a key or value cache that has room for more, and may be the application's.
 fn group_query(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (count, shared) = (node.int("num_heads", 0), node.int("kv_num_heads", 0));
     if count < 1 || shared < 1 || count % shared != 0 {
@@ -209,7 +209,7 @@ fn group_query(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     if room < length {
         return refuse(format!("{length} queries and room for {room} keys"));
     }
-    // The last key of each sequence is one less than its keys. Of a prompt that is padded only so many queries count.
+    // The index of a sequence's last key is one less than its number of keys. In a padded prompt, only that many queries count.
     let last = lowering.input(node, 5)?;
     if last.element != Element::Int32 || last.elements() != batch {
         return refuse(format!("lengths of dims {:?} for {batch} sequences", last.dims));
@@ -247,7 +247,7 @@ fn group_query(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     finish(node, lowering, [&q, k, v], &scores)
 }
 
-/// Queries and keys turned by their positions: those that are given, or the ones behind the past.
+/// Rotates queries and keys by their positions: given ones, or those after the past.
 fn turned(
     node: &Node,
     lowering: &mut Lowering<'_>,

@@ -20,7 +20,7 @@ pub const OPERATORS: &[Operator] = &[
     microsoft("DynamicQuantizeMatMul", Heavy, dynamic_matmul),
 ];
 
-/// A bias of integers, which count in the product of two scales.
+/// An integer bias, in units of the product of two scales.
 fn bias(
     node: &Node,
     lowering: &mut Lowering<'_>,
@@ -70,7 +70,7 @@ fn qlinear_matmul(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 fn matrix(view: View, is_transposed: bool) -> Lowered<View> {
     let view = if is_transposed { view.transposed() } else { Some(view) };
-    view.filter(|view| view.rank() == 2).ok_or_else(|| Reason("an operand is no matrix".to_owned()))
+    view.filter(|view| view.rank() == 2).ok_or_else(|| Reason("an operand is not a matrix".to_owned()))
 }
 
 fn qgemm(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
@@ -112,7 +112,7 @@ fn with_bias(node: &Node, lowering: &mut Lowering<'_>, a: &View, b: &View, at: u
     lowering.set(node, 0, y)
 }
 
-/// An operand of bytes without its zero, which is one number, or one for each element along an axis.
+/// A byte operand minus its zero point, which is one number, or one per element along an axis.
 fn less_zero(node: &Node, lowering: &mut Lowering<'_>, [at, zero]: [usize; 2], axis: usize) -> Lowered<View> {
     let view = lowering.input(node, at)?;
     if !matches!(view.element, Element::Int8 | Element::Uint8) {

@@ -1,4 +1,4 @@
-//! What changes the layout: other views of the same elements, and copies where elements come together.
+//! Layout changes: views of the same elements, and copies for concatenation.
 
 use super::Cost::Layout;
 use super::{Operator, axes, axis, onnx, same_type};
@@ -87,7 +87,7 @@ fn flatten(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// The axes of an attribute or of the second input.
+/// The axes from an attribute or the second input.
 fn given_axes(
     node: &Node,
     lowering: &mut Lowering<'_>,
@@ -172,7 +172,7 @@ fn slice(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (Some(starts), Some(ends)) = (starts, ends) else { return refuse("no range") };
     let count = i64::try_from(starts.len()).unwrap_or(0);
     let list_of_axes = list_of_axes.unwrap_or_else(|| (0..count).collect());
-    // A step that runs backwards cannot be told by strides, so steps have to be known.
+    // Strides cannot be negative, so the sign of steps must be known.
     let steps = if by_attributes { None } else { lowering.integers(node, 4, "the list of steps")? };
     let steps = steps.unwrap_or_else(|| vec![1; starts.len()]);
     if ends.len() != starts.len() || list_of_axes.len() != starts.len() || steps.len() != starts.len() {
@@ -220,10 +220,10 @@ fn split(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     Ok(())
 }
 
-/// The part of x that indices name which are one number or a range, known before execution.
+/// The part of x selected by indices that are one number or a range, known before execution.
 pub fn range(node: &Node, lowering: &Lowering<'_>, x: &View, at: usize) -> Lowered<View> {
     let Some(constant) = lowering.constant(node, 1) else { return refuse("the indices are not constant") };
-    let Some(indices) = constant.integers() else { return refuse("the indices are no integers") };
+    let Some(indices) = constant.integers() else { return refuse("the indices are not integers") };
     let size = x.dims.get(at).copied().unwrap_or(0);
     let place = |of: &i64| if *of < 0 { of + size } else { *of };
     let places: Vec<i64> = indices.iter().map(place).collect();
@@ -231,7 +231,7 @@ pub fn range(node: &Node, lowering: &Lowering<'_>, x: &View, at: usize) -> Lower
     let step = places.get(1).map_or(1, |second| second - first);
     let regular = places.iter().zip(0..).all(|(of, count)| *of == first + step * count);
     if !regular || step < 1 || places.iter().any(|of| !(0..size).contains(of)) {
-        return refuse(format!("indices {indices:?} of {size} elements are no range"));
+        return refuse(format!("indices {indices:?} of {size} elements are not a range"));
     }
     let count = i64::try_from(places.len()).unwrap_or(1);
     let part = x.sliced(at, first, step, count).ok_or_else(|| impossible("a range"))?;
@@ -246,7 +246,7 @@ fn concat(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, whole)
 }
 
-/// Parts beside each other along an axis.
+/// Concatenates parts along an axis.
 pub fn joined(lowering: &mut Lowering<'_>, parts: &[View], along: i64) -> Lowered<View> {
     same_type(&parts.iter().collect::<Vec<_>>())?;
     let Some(first) = parts.first() else { return refuse("no input") };

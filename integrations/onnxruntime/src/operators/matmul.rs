@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use hipdnn::graph::PointwiseMode;
 use hipdnn::graph::operation::Matmul;
@@ -11,7 +11,7 @@ use crate::model::{Element, Node};
 pub const OPERATORS: &[Operator] =
     &[onnx("MatMul", (1, 13), Heavy, matmul), onnx("Gemm", (7, 13), Heavy, gemm)];
 
-/// The product of views of two or more dimensions, whose batch dimensions broadcast.
+/// The product of views of rank two or more, whose batch dimensions broadcast.
 pub fn product(lowering: &mut Lowering<'_>, name: &str, a: &View, b: &View) -> Lowered<View> {
     product_to(lowering, name, a, b, a.element)
 }
@@ -54,7 +54,7 @@ fn matmul(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, c)
 }
 
-/// ONNX's product: a vector is a row on the left and a column on the right; its dimension is not in the result.
+/// ONNX's product: a vector is a row on the left and a column on the right; its dimension is dropped from the result.
 pub fn matmul_of(
     lowering: &mut Lowering<'_>,
     name: &str,

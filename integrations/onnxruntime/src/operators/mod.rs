@@ -1,7 +1,7 @@
-//! The operators that are computed, each with the versions of its definition that are known and how it becomes hipDNN's operations.
+//! The supported operators, each with the versions of its definition that are known and its translation to hipDNN's operations.
 //!
-//! A node is built twice: once alone, when ONNX Runtime asks which nodes are taken, with made-up sizes where a dimension is not known yet;
-//! and once with its subgraph, for each shape that is met. What depends on nothing but the node is refused the first time, with a reason.
+//! A node is built twice: once alone, when ONNX Runtime asks which nodes are claimed, with made-up sizes for unknown dimensions;
+//! and once with its subgraph, for each shape. Restrictions that only depend on the node are found the first time, with a reason.
 
 mod attention;
 mod blocks;
@@ -27,10 +27,10 @@ use crate::model::{Element, Node};
 /// Builds a node.
 pub type Build = fn(&Node, &mut Lowering<'_>) -> Lowered<()>;
 
-/// How an operator counts in the decision which subgraphs are worth it.
+/// The weight of an operator in deciding which subgraphs are worth claiming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cost {
-    /// It computes much for each byte.
+    /// It computes much per byte.
     Heavy,
     /// It reads and writes each element.
     Light,
@@ -40,15 +40,15 @@ pub enum Cost {
 
 /// An operator.
 pub struct Operator {
-    /// Its domain; empty is ONNX's own.
+    /// Its domain; empty means ONNX's own.
     pub domain: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// The first and the last version of its definition that are known here.
+    /// The first and the last version of its definition known here.
     pub since: (i32, i32),
-    /// How it counts.
+    /// Its weight.
     pub cost: Cost,
-    /// How it is built.
+    /// Its build function.
     pub build: Build,
 }
 
@@ -60,7 +60,7 @@ const fn microsoft(name: &'static str, cost: Cost, build: Build) -> Operator {
     Operator { domain: "com.microsoft", name, since: (1, 1), cost, build }
 }
 
-/// The lists, one for each family.
+/// The lists, one per family.
 const LISTS: &[&[Operator]] = &[
     conv::OPERATORS,
     matmul::OPERATORS,
@@ -85,7 +85,7 @@ pub fn all() -> impl Iterator<Item = &'static Operator> {
     LISTS.iter().copied().flatten()
 }
 
-/// The operator of a node, or why it is left to others.
+/// The operator of a node, or why it is not supported.
 pub fn find(node: &Node) -> Lowered<&'static Operator> {
     let named = all().find(|operator| operator.name == node.operator && operator.domain == node.domain);
     let Some(operator) = named else { return refuse("this operator is not computed here") };
@@ -96,7 +96,7 @@ pub fn find(node: &Node) -> Lowered<&'static Operator> {
     Ok(operator)
 }
 
-/// An axis that may count from the end.
+/// Normalizes an axis that may count from the end.
 fn axis(axis: i64, rank: usize) -> Lowered<usize> {
     let signed = i64::try_from(rank).unwrap_or(0);
     let from_start = if axis < 0 { axis + signed } else { axis };
@@ -104,7 +104,7 @@ fn axis(axis: i64, rank: usize) -> Lowered<usize> {
     found.ok_or_else(|| Reason(format!("axis {axis} of a tensor of {rank} dimensions")))
 }
 
-/// Axes that may count from the end, in rising order.
+/// Normalizes axes that may count from the end, and sorts them.
 fn axes(list: &[i64], rank: usize) -> Lowered<Vec<usize>> {
     let mut found = list.iter().map(|at| axis(*at, rank)).collect::<Lowered<Vec<_>>>()?;
     found.sort_unstable();
@@ -112,7 +112,7 @@ fn axes(list: &[i64], rank: usize) -> Lowered<Vec<usize>> {
     Ok(found)
 }
 
-/// Refuses tensors of other than floating-point types.
+/// Rejects tensors of types other than floating point.
 fn floats(views: &[&View]) -> Lowered<()> {
     match views.iter().find(|view| !view.element.is_float()) {
         Some(view) => refuse(format!("elements are {}, expected a floating-point type", view.element.name())),
@@ -120,7 +120,7 @@ fn floats(views: &[&View]) -> Lowered<()> {
     }
 }
 
-/// Refuses tensors of different types.
+/// Rejects tensors of different types.
 fn same_type(views: &[&View]) -> Lowered<()> {
     let mut types = views.iter().map(|view| view.element);
     let first = types.next();
@@ -132,7 +132,7 @@ fn same_type(views: &[&View]) -> Lowered<()> {
     }
 }
 
-/// The window of a convolution or a pooling: one number for each spatial dimension.
+/// The window of a convolution or pooling: one number per spatial dimension.
 #[derive(Clone, Debug, PartialEq)]
 struct Window {
     size: Vec<i64>,
@@ -144,7 +144,7 @@ struct Window {
 }
 
 impl Window {
-    /// Reads the attributes that convolutions and poolings share. `ceil` rounds the number of positions up.
+    /// Reads the attributes shared by convolutions and poolings. `ceil` rounds the number of positions up.
     fn read(node: &Node, input: &[i64], size: &[i64], ceil: bool) -> Lowered<Self> {
         let spatial = size.len();
         if input.len() != spatial {
@@ -183,7 +183,7 @@ impl Window {
                     let after = pads.get(at + spatial).copied().unwrap_or(0);
                     let room = have + before + after - reach;
                     let mut out = if ceil { ceil_div(room, step) } else { room.div_euclid(step) } + 1;
-                    // A window that begins behind the input and its padding in front is left out.
+                    // A window that would begin after the input and its leading padding is dropped.
                     if ceil && (out - 1) * step >= have + before {
                         out -= 1;
                     }
@@ -228,7 +228,7 @@ fn image(view: &View) -> Lowered<(i64, i64, Vec<i64>)> {
     }
 }
 
-/// A tensor of one number for each channel, as it lies beside an image of so many dimensions.
+/// A tensor with one number per channel, reshaped to broadcast over an image of this rank.
 fn by_channel(lowering: &mut Lowering<'_>, view: &View, rank: usize) -> Lowered<View> {
     let mut dims = vec![1; rank];
     if let Some(channels) = dims.get_mut(1) {
@@ -282,7 +282,7 @@ mod tests {
         );
         assert_eq!(window(&[("auto_pad", same("SAME_LOWER"))], 4, 2, false), (1, 0, 4));
         assert_eq!(window(&[("dilations", ints(&[2]))], 7, 3, false), (0, 0, 3));
-        // Rounded up; and a last window that would begin in the padding behind is none.
+        // Rounded up; and dropping a last window that would begin in the trailing padding.
         assert_eq!(window(&[("strides", ints(&[2]))], 4, 3, true), (0, 0, 2));
         assert_eq!(window(&[("strides", ints(&[3])), ("pads", ints(&[0, 1]))], 2, 1, true), (0, 1, 1));
     }

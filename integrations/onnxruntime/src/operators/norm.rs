@@ -62,7 +62,7 @@ fn batch(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// A batch normalization by constants: a factor and a summand for each channel, which engines compute together with what is around.
+/// Batch normalization by constants: a factor and a summand per channel, which engines fuse with their neighbours.
 fn by_constants(node: &Node, lowering: &mut Lowering<'_>, x: &View) -> Lowered<Option<View>> {
     let numbers = |at: usize| constants(node, lowering, at);
     let (Some(scale), Some(bias), Some(mean), Some(variance)) =
@@ -91,7 +91,7 @@ fn by_constants(node: &Node, lowering: &mut Lowering<'_>, x: &View) -> Lowered<O
     Ok(Some(y))
 }
 
-/// The parameters of the last dimensions of x, with ones in front.
+/// Parameters for the last dimensions of x, with leading ones.
 fn parameters(x: &View, from: usize, view: &View) -> Lowered<View> {
     let rest = x.dims.get(from..).unwrap_or(&[]);
     let own: Vec<i64> = view.dims.iter().copied().skip_while(|dim| *dim == 1).collect();
@@ -130,7 +130,7 @@ fn layer(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// What a layer is normalized with.
+/// The parameters of a layer normalization.
 struct Scaling<'v> {
     scale: &'v View,
     bias: Option<&'v View>,
@@ -194,8 +194,8 @@ fn rms_of(
     floats(&[x, scale])?;
     same_type(&[x, scale])?;
     let scale = parameters(x, from, scale)?;
-    // hipDNN finds the normalized dimensions by the scale: those along which it is as x, never the first. A dimension of one element in
-    // front makes room for that, and ones elsewhere would be mistaken.
+    // hipDNN infers the normalized dimensions from the scale: those that equal x's, never the first. A leading dimension of one element
+    // makes room for the first, and sizes of one elsewhere would be ambiguous.
     let is_plain = x.dims.get(from..).is_some_and(|rest| rest.iter().all(|dim| *dim != 1))
         && x.dims.get(..from).is_some_and(|front| front.iter().skip(1).all(|dim| *dim != 1));
     if from == 0 || !is_plain {
@@ -242,7 +242,7 @@ fn centered(lowering: &mut Lowering<'_>, x: &View, axes: &[usize], epsilon: f64)
     lowering.binary(PointwiseMode::Mul, &less, &inverse)
 }
 
-/// The sum of an input and the residual, and of a bias, is normalized.
+/// Normalizes the sum of an input, the residual and a bias.
 fn skip(node: &Node, lowering: &mut Lowering<'_>, bias: usize) -> Lowered<View> {
     let (x, residual) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     floats(&[&x, &residual])?;

@@ -1,4 +1,4 @@
-//! Operations on each element.
+//! Pointwise operations.
 
 use hipdnn::graph::PointwiseMode as Mode;
 use hipdnn::graph::operation::Pointwise;
@@ -98,7 +98,7 @@ fn binary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
     lowering.set(node, 0, z)
 }
 
-/// An operation with a constant number, which the graph then has: engines can compute with it while they plan.
+/// An operation with a constant number, stored in the graph: engines can use its value while they plan.
 fn by_number(
     node: &Node,
     lowering: &mut Lowering<'_>,
@@ -175,7 +175,7 @@ fn celu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// α · x + β, cut off below 0 and above 1.
+/// α · x + β, clamped to between 0 and 1.
 fn ramp(lowering: &mut Lowering<'_>, x: &View, alpha: f64, beta: f64) -> Lowered<View> {
     let y = lowering.with_number(Mode::Mul, x, alpha)?;
     let y = lowering.with_number(Mode::Add, &y, beta)?;
@@ -291,7 +291,7 @@ fn clip(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         _ => lowering.scalar(node, at, name),
     };
     let (least, most) = (limit(1, "min")?, limit(2, "max")?);
-    // A limit outside the type is none.
+    // A limit outside the type has no effect.
     let range = f64::from(f32::MAX);
     let least = least.filter(|of| *of >= -range || of.is_nan());
     let most = most.filter(|of| *of <= range || of.is_nan());
@@ -300,7 +300,7 @@ fn clip(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     }
     let y = match (least, most) {
         (None, None) => lowering.reshape(&x, &x.dims.clone())?,
-        // RELU has limits of single precision.
+        // RELU's limits are in single precision.
         (Some(least), most) if x.element != Element::Double => {
             lowering.map_with(Mode::ReluFwd, &[&x], x.element, |of| {
                 of.relu_lower_clip = Some(least as f32);
@@ -321,7 +321,7 @@ fn clip(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// Limits that are known only at execution.
+/// Limits known only at execution.
 fn clip_by_tensors(node: &Node, lowering: &mut Lowering<'_>, x: View) -> Lowered<()> {
     let mut y = x;
     for (at, mode) in [(1, Mode::Max), (2, Mode::Min)] {
@@ -352,7 +352,7 @@ fn cast(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// Powers that are products and roots. Others would be exponentials of logarithms, which are less exact.
+/// Powers computed as products and roots. Others would be exponentials of logarithms, which are less accurate.
 fn pow(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, by) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     if !x.element.is_float() {
@@ -420,7 +420,7 @@ fn mean(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// Types whose elements single or double precision holds.
+/// Types whose elements fit into single or double precision.
 fn exact(element: Element) -> bool {
     element.is_float() || matches!(element, Element::Bool | Element::Uint8 | Element::Int8 | Element::Int32)
 }

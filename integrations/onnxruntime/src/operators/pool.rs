@@ -8,7 +8,7 @@ use super::{Operator, Window, floats, image, onnx};
 use crate::lowering::{Lowered, Lowering, Reason, View, elements, refuse};
 use crate::model::{Element, Node};
 
-/// The most places of a window that is computed place by place.
+/// The largest window that is computed position by position.
 const MOST_TAPS: i64 = 256;
 
 pub const OPERATORS: &[Operator] = &[
@@ -102,7 +102,7 @@ fn pooled(node: &Node, lowering: &mut Lowering<'_>, x: &View, mode: ResampleMode
     Ok(y)
 }
 
-/// What hipDNN's pooling lacks: each place of the window is a part of the padded image, and these are taken together.
+/// Pooling that hipDNN lacks: combines shifted parts of the padded image, one per position of the window.
 fn tap_by_tap(
     lowering: &mut Lowering<'_>,
     x: &View,
@@ -120,7 +120,7 @@ fn tap_by_tap(
         (window.size.clone(), window.stride.clone(), window.dilation.clone(), window.out.clone());
     let before = window.before.clone();
     let declared = window.after.clone();
-    // Room for every window, which the last ones may need beyond the padding.
+    // Room for every window; the last ones may reach beyond the padding.
     for (at, after) in window.after.iter_mut().enumerate() {
         let get = |of: &[i64]| of.get(at).copied().unwrap_or(0);
         let have = x.dims.get(at + 2).copied().unwrap_or(0) + get(&before);
@@ -172,7 +172,7 @@ fn tap_by_tap(
     Ok(y)
 }
 
-/// An image with its padding, which is of one element; the window then has none.
+/// An image with constant padding; the window then needs none.
 fn padded(lowering: &mut Lowering<'_>, x: &View, window: &mut Window, outside: &View) -> Lowered<View> {
     let (before, after) = (std::mem::take(&mut window.before), std::mem::take(&mut window.after));
     window.before = vec![0; before.len()];
@@ -189,7 +189,7 @@ fn padded(lowering: &mut Lowering<'_>, x: &View, window: &mut Window, outside: &
     for (at, (before, after)) in before.iter().zip(&after).enumerate() {
         let axis = at + 2;
         let have = x.dims.get(axis).copied().unwrap_or(0);
-        // What earlier axes left: the edges of this one, and what is between them.
+        // The remainder of earlier axes: the edges of this one, and the part between them.
         for (from, count) in [(0, *before), (before + have, *after)] {
             let edge = inner.sliced(axis, from, 1, count);
             let edge = edge.ok_or_else(|| Reason("an edge of another axis".to_owned()))?;

@@ -1,7 +1,7 @@
-//! Quantized tensors: to bytes and back, and what is computed on bytes.
+//! Quantized tensors: quantization, dequantization, and operators on bytes.
 //!
-//! x = (q - zero) · scale. What reads quantized tensors computes with those numbers, and its result is rounded once, to the nearest byte and of two to the
-//! even one.
+//! x = (q - zero) · scale. Operators on quantized tensors compute with these numbers, and round the result once, to the nearest byte with
+//! ties to even.
 
 use hipdnn::graph::{PointwiseMode as Mode, ReductionMode};
 
@@ -27,8 +27,8 @@ pub const OPERATORS: &[Operator] = &[
     microsoft("QLinearGlobalAveragePool", Light, global_average_pool),
 ];
 
-/// Sums with this number have no bits for less than one: adding it rounds to the nearest integer, of two to the even one. What is too large for that
-/// is beyond every type.
+/// Sums with this number have no fractional bits: adding it rounds to the nearest integer with ties to even. Larger numbers
+/// are beyond every type.
 const ROUNDER: f64 = 12_582_912.0;
 
 /// A scale or a zero.
@@ -36,11 +36,11 @@ const ROUNDER: f64 = 12_582_912.0;
 pub enum Parameter {
     /// The same for all elements, known before execution.
     Number(f64),
-    /// Spread over the elements.
+    /// Broadcast over the elements.
     Tensor(View),
 }
 
-/// What stands for the elements of a tensor.
+/// The quantization of a tensor.
 #[derive(Clone, Debug)]
 pub struct Quantization {
     scale: Parameter,
@@ -48,7 +48,7 @@ pub struct Quantization {
 }
 
 impl Parameter {
-    /// Input `at`, as it lies beside a tensor; absent it is 0.
+    /// Input `at`, broadcast over a tensor; 0 if absent.
     fn read(
         node: &Node,
         lowering: &mut Lowering<'_>,
@@ -74,7 +74,7 @@ impl Parameter {
 }
 
 impl Quantization {
-    /// Scale and zero, two inputs of a node, beside a tensor along an axis.
+    /// Scale and zero point, two inputs of a node, broadcast over a tensor along an axis.
     pub fn read(
         node: &Node,
         lowering: &mut Lowering<'_>,
@@ -87,7 +87,7 @@ impl Quantization {
         Ok(Self { scale, zero: Parameter::read(node, lowering, zero, &beside)? })
     }
 
-    /// The numbers that bytes stand for.
+    /// Dequantizes bytes.
     pub fn dequantize(&self, lowering: &mut Lowering<'_>, x: &View, element: Element) -> Lowered<View> {
         let x = match self.zero {
             Parameter::Number(0.0) => x.clone(),
@@ -96,7 +96,7 @@ impl Quantization {
         self.scale.apply(lowering, Mode::Mul, &x, element)
     }
 
-    /// The bytes nearest to numbers.
+    /// Quantizes numbers.
     pub fn quantize(&self, lowering: &mut Lowering<'_>, x: &View, element: Element) -> Lowered<View> {
         let y = self.scale.apply(lowering, Mode::Div, x, Element::Float)?;
         let y = lowering.with_number(Mode::Add, &y, ROUNDER)?;
@@ -110,7 +110,7 @@ impl Quantization {
     }
 }
 
-/// A scale or zero of one number, or of one for each element along an axis.
+/// A scale or zero point of one number, or one per element along an axis.
 fn spread(view: &View, rank: usize, along: i64) -> Lowered<View> {
     let mut dims = vec![1; rank];
     if view.elements() != 1 {
@@ -123,7 +123,7 @@ fn spread(view: &View, rank: usize, along: i64) -> Lowered<View> {
     view.reshaped(&dims).ok_or_else(|| Reason(format!("a scale or zero has dims {:?}", view.dims)))
 }
 
-/// The types of elements that are computed.
+/// The supported element types.
 fn bytes(element: Element) -> Lowered<()> {
     match element {
         Element::Int8 | Element::Uint8 | Element::Int32 => Ok(()),
@@ -131,7 +131,7 @@ fn bytes(element: Element) -> Lowered<()> {
     }
 }
 
-/// Where a tensor is quantized in blocks: its dimensions with the blocked axis as two, and those of scales beside them.
+/// The shapes of block quantization: the dimensions with the blocked axis split in two, and the matching ones of scales.
 fn blocks(node: &Node, x: &View, scale: &View) -> Lowered<Option<[Vec<i64>; 2]>> {
     let size = node.int("block_size", 0);
     if size == 0 {
@@ -148,7 +148,7 @@ fn blocks(node: &Node, x: &View, scale: &View) -> Lowered<Option<[Vec<i64>; 2]>>
     Ok(Some([wide, beside]))
 }
 
-/// The quantization of inputs 1 and 2 for input 0, which comes in the dimensions that it fits.
+/// The quantization of input 0 by inputs 1 and 2, with input 0 reshaped to match.
 fn own(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<(View, Quantization)> {
     let (x, scale) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     floats(&[&scale])?;
@@ -191,7 +191,7 @@ fn dequantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         && let Some(constant) = weights(node, lowering, [0, 1, 2])
         && node.int("block_size", 0) == 0
     {
-        // Biases and other parameters. Engines that multiply bytes want to see weights as such.
+        // Biases and other parameters. Engines that multiply bytes need to recognize weights.
         let along = node.int("axis", 1);
         let y = lowering.folded(node, element, &dims, || fold(along, &dims, &constant))?;
         return lowering.set(node, 0, y);
@@ -201,7 +201,7 @@ fn dequantize_linear(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// Constant bytes, their scales and zeros.
+/// Constant bytes, with scales and zero points.
 struct Weights<'m> {
     element: Element,
     bytes: &'m [u8],
@@ -209,7 +209,7 @@ struct Weights<'m> {
     zeros: Vec<f64>,
 }
 
-/// What a node reads, if all is constant and scales are along one axis.
+/// A node's inputs, if all are constant and scales are along one axis.
 fn weights<'m>(node: &Node, lowering: &Lowering<'m>, [at, scale, zero]: [usize; 3]) -> Option<Weights<'m>> {
     let element = lowering.optional(node, at)?.element;
     let scales = lowering.numbers(node, scale)?;
@@ -218,7 +218,7 @@ fn weights<'m>(node: &Node, lowering: &Lowering<'m>, [at, scale, zero]: [usize; 
     is_plain.then_some(Weights { element, bytes: lowering.bytes(node, at)?, scales, zeros })
 }
 
-/// The numbers that constant bytes stand for.
+/// Dequantizes constant bytes.
 fn fold(along: i64, dims: &[i64], weights: &Weights<'_>) -> Lowered<Vec<u8>> {
     let numbers = |at: usize, scale: f64, zero: f64| -> Option<[u8; 4]> {
         let number = match weights.element {
@@ -261,7 +261,7 @@ pub fn constants(node: &Node, lowering: &Lowering<'_>, at: usize) -> Option<Vec<
     Constant { element: Element::Float, dims, bytes }.numbers()
 }
 
-/// Bytes from 0 to 255, with the scale and the zero that hold every element and 0.
+/// Dynamic quantization to bytes from 0 to 255, with the scale and zero point that cover every element and 0.
 pub fn dynamically(lowering: &mut Lowering<'_>, x: &View) -> Lowered<(View, [View; 2])> {
     floats(&[x])?;
     let all: Vec<usize> = (0..x.rank()).collect();
@@ -271,7 +271,7 @@ pub fn dynamically(lowering: &mut Lowering<'_>, x: &View) -> Lowered<(View, [Vie
     let least = lowering.with_number(Mode::Min, &least, 0.0)?;
     let range = lowering.binary(Mode::Sub, &most, &least)?;
     let scale = lowering.with_number(Mode::Div, &range, 255.0)?;
-    // Where every element is 0, any scale will do: 1.
+    // If every element is 0, any scale will do: 1.
     let is_zero = lowering.with_number(Mode::CmpEq, &range, 0.0)?;
     let scale = lowering.binary(Mode::Add, &scale, &is_zero)?;
     let down = lowering.binary(Mode::Div, &least, &scale)?;
@@ -292,7 +292,7 @@ fn dynamic(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 2, zero)
 }
 
-/// An operand of a quantized node: its place, and those of scale and zero.
+/// An operand of a quantized node: its index, and those of scale and zero point.
 pub fn operand(
     node: &Node,
     lowering: &mut Lowering<'_>,
@@ -305,7 +305,7 @@ pub fn operand(
     quantization.dequantize(lowering, &x, Element::Float)
 }
 
-/// Rounds a result by the scale and zero at `at`.
+/// Quantizes a result by the scale and zero point at `at`.
 pub fn result(node: &Node, lowering: &mut Lowering<'_>, at: usize, y: &View) -> Lowered<()> {
     let element = declared(node, lowering)?;
     bytes(element)?;
@@ -314,7 +314,7 @@ pub fn result(node: &Node, lowering: &mut Lowering<'_>, at: usize, y: &View) -> 
     lowering.set(node, 0, y)
 }
 
-/// The operands of a node of several quantized tensors, each with its scale and zero.
+/// The operands of a node with several quantized tensors, each with its scale and zero point.
 fn binary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
     let (a, b) = (operand(node, lowering, [0, 1, 2], -1)?, operand(node, lowering, [3, 4, 5], -1)?);
     let y = lowering.binary(mode, &a, &b)?;
@@ -328,7 +328,7 @@ fn unary(node: &Node, lowering: &mut Lowering<'_>, mode: Mode) -> Lowered<()> {
     result(node, lowering, 3, &y)
 }
 
-/// Along one axis for versions of Softmax from 13 on, before that all from one on.
+/// Along one axis for versions of Softmax from 13 on, before that along all from one on.
 fn softmax(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = operand(node, lowering, [0, 1, 2], -1)?;
     let first = axis(node.int("axis", -1), x.rank())?;
@@ -346,7 +346,7 @@ fn global_average_pool(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> 
     result(node, lowering, 3, &y)
 }
 
-/// Parts beside each other, each with its own scale and zero.
+/// Concatenation of parts, each with its own scale and zero point.
 fn concat(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let parts = (2..node.inputs.len()).step_by(3);
     let parts =

@@ -1,4 +1,4 @@
-//! Reductions, and what is made of them: softmax.
+//! Reductions, and softmax, which is composed of them.
 
 use hipdnn::graph::{PointwiseMode, ReductionMode};
 
@@ -22,7 +22,7 @@ pub const OPERATORS: &[Operator] = &[
     onnx("LogSoftmax", (1, 13), Light, log_softmax),
 ];
 
-/// The input and the axes that become one; none where nothing is reduced.
+/// The input and the axes to reduce; none if nothing is reduced.
 fn operand(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<(View, Option<Vec<usize>>)> {
     let x = lowering.input(node, 0)?;
     floats(&[&x])?;
@@ -47,7 +47,7 @@ fn operand(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<(View, Option<Ve
     Ok((x, list))
 }
 
-/// Hands the result out, with or without the dimensions of one element.
+/// Sets the result, with or without the reduced dimensions.
 fn finish(node: &Node, lowering: &mut Lowering<'_>, y: View, axes: &[usize]) -> Lowered<()> {
     if node.int("keepdims", 1) != 0 {
         return lowering.set(node, 0, y);
@@ -84,7 +84,7 @@ fn log_sum(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 fn log_sum_exp(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, list) = operand(node, lowering)?;
     let Some(list) = list else { return refuse("nothing is reduced") };
-    // With the largest taken out, as a sum of exponentials leaves its range early.
+    // Subtracting the largest first, since a sum of exponentials overflows early.
     let most = lowering.reduce(ReductionMode::Max, &x, &list)?;
     let less = lowering.binary(PointwiseMode::Sub, &x, &most)?;
     let powers = lowering.unary(PointwiseMode::Exp, &less)?;
@@ -102,7 +102,7 @@ fn softmax_axes(node: &Node, x: &View) -> Lowered<Vec<usize>> {
     Ok((axis(node.int("axis", 1), x.rank())?..x.rank()).collect())
 }
 
-/// e to the difference from the largest, that difference, and the sum of the powers.
+/// The exponential of the difference from the largest, that difference, and the sum of the exponentials.
 fn powers(lowering: &mut Lowering<'_>, x: &View, axes: &[usize]) -> Lowered<(View, View, View)> {
     let most = lowering.reduce(ReductionMode::Max, x, axes)?;
     let less = lowering.binary(PointwiseMode::Sub, x, &most)?;
@@ -117,7 +117,7 @@ pub fn softmax_of(lowering: &mut Lowering<'_>, x: &View, axes: &[usize]) -> Lowe
     lowering.binary(PointwiseMode::Div, &powers, &sum)
 }
 
-/// The same, where a row of nothing but -∞ gives zeros.
+/// The same, where a row of only -∞ gives zeros.
 pub fn guarded_softmax(lowering: &mut Lowering<'_>, x: &View, axis: usize) -> Lowered<View> {
     let most = lowering.reduce(ReductionMode::Max, x, &[axis])?;
     // The least number of the type.
@@ -126,7 +126,7 @@ pub fn guarded_softmax(lowering: &mut Lowering<'_>, x: &View, axis: usize) -> Lo
     let less = lowering.binary(PointwiseMode::Sub, x, &most)?;
     let powers = lowering.unary(PointwiseMode::Exp, &less)?;
     let sum = lowering.reduce(ReductionMode::Add, &powers, &[axis])?;
-    // The largest of other rows adds 1.
+    // In other rows, the largest contributes 1.
     let sum = lowering.with_number(PointwiseMode::Max, &sum, 0.5)?;
     lowering.binary(PointwiseMode::Div, &powers, &sum)
 }

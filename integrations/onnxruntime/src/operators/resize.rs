@@ -1,4 +1,4 @@
-//! Images made larger and smaller. Elements repeated a whole number of times are copies; others are sums of their neighbours.
+//! Resizing of images. Repeating elements a whole number of times is a copy; otherwise results are weighted sums of neighbours.
 
 use hipdnn::graph::PointwiseMode;
 
@@ -25,7 +25,7 @@ fn resize(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (out, scales) = sizes(node, lowering, &x)?;
     let transformation = node.text("coordinate_transformation_mode", "half_pixel");
     let nearest = node.text("nearest_mode", "round_prefer_floor");
-    // With these two, output i is input ⌊i / factor⌋ for whole factors: centres of pixels are rounded to the pixel that they lie in.
+    // With these two, output i is input ⌊i / factor⌋ for whole factors: pixel centres round to the pixel that contains them.
     let repeats = match transformation {
         "asymmetric" => nearest == "floor",
         "half_pixel" | "half_pixel_symmetric" => {
@@ -57,7 +57,7 @@ fn resize(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// Refuses what no size makes possible.
+/// Rejects attributes that no size supports.
 fn known(node: &Node) -> Lowered<()> {
     if node.int("antialias", 0) != 0 {
         return refuse("images are made smaller with a filter");
@@ -66,7 +66,7 @@ fn known(node: &Node) -> Lowered<()> {
     taps(node, one).map(|_| ())
 }
 
-/// The dimensions of the result, and by what each was scaled.
+/// The dimensions of the result, and the scale of each.
 fn sizes(node: &Node, lowering: &mut Lowering<'_>, x: &View) -> Lowered<(Vec<i64>, Vec<f32>)> {
     let all: Vec<i64> = (0..i64::try_from(x.rank()).unwrap_or(0)).collect();
     let chosen = axes_in_order(node.ints("axes").unwrap_or(&all), x.rank())?;
@@ -120,7 +120,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Where element `at` of the result lies in the input.
+    /// The position of element `at` of the result in the input.
     fn origin(self, at: i64, transformation: &str) -> Lowered<f32> {
         let (place, from, to) = (at as f32, self.from as f32, self.to as f32);
         let centre = || (place + 0.5) / self.scale - 0.5;
@@ -147,7 +147,7 @@ impl Axis {
     }
 }
 
-/// For each element of the result the elements of the input that it is made of: place and weight.
+/// For each element of the result, the contributing elements of the input: index and weight.
 type Taps = Vec<Vec<(i64, f32)>>;
 
 fn taps(node: &Node, axis: Axis) -> Lowered<Taps> {
@@ -191,7 +191,7 @@ fn taps(node: &Node, axis: Axis) -> Lowered<Taps> {
     (0..axis.to).map(one).collect()
 }
 
-/// The elements that taps name along a dimension, with their weights.
+/// The weighted sum of elements along a dimension.
 fn gathered(lowering: &mut Lowering<'_>, x: &View, at: usize, taps: &Taps) -> Lowered<View> {
     let mut dims = x.dims.clone();
     let count = i64::try_from(taps.len()).unwrap_or(0);
@@ -222,7 +222,7 @@ fn gathered(lowering: &mut Lowering<'_>, x: &View, at: usize, taps: &Taps) -> Lo
     sum.ok_or_else(|| Reason("the result has no elements".to_owned()))
 }
 
-/// Axes that may count from the end, in the order that they are named in.
+/// Axes that may count from the end, in the order given.
 fn axes_in_order(list: &[i64], rank: usize) -> Lowered<Vec<usize>> {
     list.iter().map(|at| axis(*at, rank)).collect()
 }
@@ -239,13 +239,13 @@ fn factors(scales: Option<&Constant>, rank: usize) -> Lowered<Vec<i64>> {
     }
 }
 
-/// Writes each element `factor` times along each dimension.
+/// Repeats each element `factor` times along each dimension.
 fn repeat(node: &Node, lowering: &mut Lowering<'_>, x: &View, factors: &[i64]) -> Lowered<()> {
     if factors.iter().any(|factor| *factor < 1) {
         return refuse(format!("factors {factors:?}"));
     }
     let dims: Vec<i64> = x.dims.iter().zip(factors).map(|(dim, factor)| dim * factor).collect();
-    // Dimensions with a factor are two: the element, and how often.
+    // Dimensions with a factor are split in two: the element, and its repetitions.
     let (mut single, mut wide) = (Vec::new(), Vec::new());
     for (dim, factor) in x.dims.iter().zip(factors) {
         single.push(*dim);

@@ -12,12 +12,12 @@ use crate::model::{Element, Node};
 pub const OPERATORS: &[Operator] =
     &[onnx("RotaryEmbedding", (23, 23), Light, embedding), microsoft("RotaryEmbedding", Light, of_microsoft)];
 
-/// How numbers are paired.
+/// How elements are paired.
 #[derive(Clone, Copy, Debug)]
 pub struct Pairs {
-    /// Neighbours, or else those of both halves.
+    /// Neighbours are pairs; otherwise elements of both halves.
     pub interleaved: bool,
-    /// How many of a head's elements are turned; 0 is all.
+    /// How many elements of a head are rotated; 0 means all.
     pub size: i64,
 }
 
@@ -28,7 +28,7 @@ pub fn rows(lowering: &mut Lowering<'_>, table: &View, positions: &View) -> View
     lowering.host(Host::Gather(0), &[table, positions], table.element, &dims)
 }
 
-/// Turns x [B, H, S, D] by angles [B or 1, S, size / 2] into `to`.
+/// Rotates x [B, H, S, D] by angles [B or 1, S, size / 2] into `to`.
 pub fn rotate(
     lowering: &mut Lowering<'_>,
     x: &View,

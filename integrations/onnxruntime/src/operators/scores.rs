@@ -1,4 +1,4 @@
-//! Queries, keys and values as attention reads them, and attention with all that may be asked of it.
+//! Queries, keys and values in attention's layout, and attention with all of its options.
 
 use hipdnn::graph::operation::{Pointwise, Sdpa};
 use hipdnn::graph::{DiagonalAlignment, PointwiseMode};
@@ -8,28 +8,28 @@ use super::reduce::guarded_softmax;
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::Element;
 
-/// What is done with scores before they are weights.
+/// How scores become weights.
 #[derive(Clone, Debug, Default)]
 pub struct Scores {
-    /// What they are multiplied by.
+    /// The factor of the scores.
     pub scale: f32,
-    /// What they are bent to stay below; 0 leaves them.
+    /// The soft cap; 0 means none.
     pub softcap: f32,
-    /// What is added to them, or which of them count.
+    /// What is added to the scores, or which of them count.
     pub mask: Option<View>,
-    /// How many keys before the one of the query count.
+    /// How many keys before the query's own count.
     pub left: Option<i64>,
-    /// How many keys behind it count.
+    /// How many keys after it count.
     pub right: Option<i64>,
-    /// The keys that are before the one of the first query.
+    /// The number of keys before the first query's own.
     pub past: i64,
-    /// Numbers of queries and of keys of each sequence, `int32` \[B\].
+    /// The numbers of queries and keys of each sequence, `int32` \[B\].
     pub lengths: Option<[View; 2]>,
-    /// Whether the last query of a sequence has the last key; else the first has the one behind the past.
+    /// Whether a sequence's last query is aligned with its last key; else the first query with the key after the past.
     pub is_from_the_end: bool,
-    /// A score for each head that takes weight and gives nothing.
+    /// An additional score per head that takes weight and contributes nothing.
     pub sink: Option<View>,
-    /// Which scores are wanted: 0 products, 1 bent, 2 masked, 3 weights.
+    /// Which scores to return: 0 products, 1 capped, 2 masked, 3 weights.
     pub wanted: Option<i64>,
 }
 
@@ -40,10 +40,10 @@ impl Scores {
     }
 }
 
-/// Rows of more elements are computed element by element.
+/// Longer rows are computed operation by operation.
 pub const LONGEST_ROW: i64 = 2048;
 
-/// [B, H, S, D], of four dimensions or of three with the heads side by side.
+/// [B, H, S, D], from four dimensions or from three with the heads side by side.
 pub fn heads(view: &View, count: i64) -> Lowered<View> {
     match view.dims.as_slice() {
         [_, _, _, _] => Ok(view.clone()),
@@ -56,7 +56,7 @@ pub fn heads(view: &View, count: i64) -> Lowered<View> {
     }
 }
 
-/// A new result of dims [B, H, S, D]: as it is handed out, heads side by side if it is flat, and as it is written.
+/// A new result of dims [B, H, S, D]: as returned, with heads side by side if it is flat, and as written.
 pub fn narrowed(
     lowering: &mut Lowering<'_>,
     element: Element,
@@ -80,7 +80,7 @@ pub fn four(view: &View) -> Lowered<[i64; 4]> {
     }
 }
 
-/// Refuses queries, keys and values that do not fit.
+/// Rejects queries, keys and values that do not fit.
 pub fn shared_heads(q: &View, k: &View, v: &View) -> Lowered<()> {
     let ([batch, count, _, size], [of_k, k_count, keys, k_size], [of_v, v_count, v_keys, _]) =
         (four(q)?, four(k)?, four(v)?);
@@ -91,7 +91,7 @@ pub fn shared_heads(q: &View, k: &View, v: &View) -> Lowered<()> {
     Ok(())
 }
 
-/// A mask as it spreads over the scores, in four dimensions.
+/// A mask broadcast over the scores, in four dimensions.
 pub fn fitting(mask: &View, scores: [i64; 4], element: Element) -> Lowered<View> {
     if mask.element != Element::Bool && mask.element != element {
         return refuse(format!("a mask of {}", mask.element.name()));
@@ -105,7 +105,7 @@ pub fn fitting(mask: &View, scores: [i64; 4], element: Element) -> Lowered<View>
     }
 }
 
-/// softmax(q · kᵀ) · v into `o`, all [B, H, S, D]; answers the scores that are wanted.
+/// softmax(q · kᵀ) · v into `o`, all [B, H, S, D]; returns the requested scores.
 pub fn attend(
     lowering: &mut Lowering<'_>,
     name: &str,
@@ -164,7 +164,7 @@ fn by_hand(
     if scores.lengths.is_some() || scores.sink.is_some() {
         return refuse("capped or wanted scores beside lengths or a sink");
     }
-    // Heads that share keys, beside each other.
+    // Heads that share keys, side by side.
     let apart = |view: &View, of: i64, rows: i64, size: i64| {
         let apart = view.reshaped(&[batch, shared, of, rows, size]);
         apart.ok_or_else(|| Reason("heads lie with gaps".to_owned()))
@@ -225,7 +225,7 @@ fn by_hand(
     Ok(kept)
 }
 
-/// Which keys each query sees by the bounds; none where it sees all.
+/// Which keys each query sees by the bounds; none if it sees all.
 fn seen(queries: i64, keys: i64, scores: &Scores) -> Option<Vec<u8>> {
     if scores.left.is_none() && scores.right.is_none() {
         return None;

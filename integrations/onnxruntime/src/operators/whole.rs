@@ -1,4 +1,4 @@
-//! Integers, element by element. hipDNN's results end at the limits of their type where ONNX Runtime's wrap, so the provider computes them itself.
+//! Pointwise integer operations. hipDNN saturates integers where ONNX Runtime wraps, so the provider computes them itself.
 
 use hipdnn::graph::PointwiseMode as Mode;
 
@@ -10,7 +10,7 @@ use crate::model::{Element, Node};
 pub const OPERATORS: &[Operator] =
     &[onnx("Mod", (10, 28), Light, modulo), onnx("Gather", (1, 13), super::Cost::Layout, gather)];
 
-/// The operation on integers that a mode is; and whether its operands change places.
+/// The integer operation for a mode; and whether to swap its operands.
 fn of(mode: Mode) -> Option<(Integer, bool)> {
     Some(match mode {
         Mode::Abs => (Integer::Abs, false),
@@ -30,7 +30,7 @@ fn of(mode: Mode) -> Option<(Integer, bool)> {
     })
 }
 
-/// An operation on integers of one type, whose operands broadcast.
+/// An integer operation with broadcast operands of one type.
 pub fn compute(
     lowering: &mut Lowering<'_>,
     integer: Integer,
@@ -44,7 +44,7 @@ pub fn compute(
     lowering.on_integers(integer, operands, element)
 }
 
-/// The same, by hipDNN's name of it.
+/// The same, by hipDNN's mode.
 pub fn map(lowering: &mut Lowering<'_>, mode: Mode, operands: &[&View], element: Element) -> Lowered<View> {
     same_type(operands)?;
     match (of(mode), operands) {
@@ -54,7 +54,7 @@ pub fn map(lowering: &mut Lowering<'_>, mode: Mode, operands: &[&View], element:
     }
 }
 
-/// A cast to another type: numbers are cut toward zero, integers lose their upper bits.
+/// A cast to another type: numbers are truncated, integers lose their upper bits.
 pub fn cast(lowering: &mut Lowering<'_>, x: &View, to: Element) -> Lowered<View> {
     if matches!(to, Element::Half | Element::Bfloat16) {
         return refuse(format!("a cast from {} to {}", x.element.name(), to.name()));
@@ -73,7 +73,7 @@ fn modulo(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, z)
 }
 
-/// Parts by their indices: a view where these are a range that is known, else copies.
+/// A gather: a view if the indices are a known range, else a copy.
 fn gather(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
     let at = axis(node.int("axis", 0), x.rank())?;

@@ -1,4 +1,4 @@
-//! ONNX Runtime's functions with their failures as values, and callbacks whose failures and panics become a status.
+//! ONNX Runtime's functions with failures as results, and callbacks whose failures and panics become a status.
 
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -10,7 +10,7 @@ use super::table::{OrtApi, OrtEpApi};
 use super::{NEWEST, OLDEST};
 use crate::failure::{Code, Failure, Result};
 
-/// ONNX Runtime, at the version that it and this library both know.
+/// ONNX Runtime, at the version that it and this library both support.
 #[derive(Clone, Copy)]
 pub struct Ort {
     /// Its functions.
@@ -22,14 +22,14 @@ pub struct Ort {
 }
 
 impl Ort {
-    /// Agrees on a version. The error is what can be said without a function that makes a status.
+    /// Negotiates a version. The error is a message, since no function can make a status yet.
     ///
     /// # Safety
-    /// `base` is null or what ONNX Runtime hands to `CreateEpFactories`.
+    /// `base` is null or what ONNX Runtime passes to `CreateEpFactories`.
     pub unsafe fn negotiate(base: *const OrtApiBase) -> std::result::Result<Self, String> {
         // SAFETY: the caller vouches for the pointer.
         let Some(base) = (unsafe { base.as_ref() }) else { return Err("the OrtApiBase is null".to_owned()) };
-        // SAFETY: the function takes nothing and answers a text that lives as long as ONNX Runtime.
+        // SAFETY: the function takes no arguments and returns a string that lives as long as ONNX Runtime.
         let version = text_of(unsafe { (base.get_version_string)() });
         let host = minor(&version).ok_or_else(|| {
             format!("ONNX Runtime calls its version {version:?}, expected 1.{OLDEST} or newer")
@@ -40,28 +40,28 @@ impl Ort {
             ));
         }
         let version = host.min(NEWEST);
-        // SAFETY: the function takes a number. Asking for more than the host has would make it complain on standard error.
+        // SAFETY: the function takes a number. Requesting a newer version than the host's would make it complain on standard error.
         let api = unsafe { (base.get_api)(version) };
         if api.is_null() {
             return Err(format!("ONNX Runtime has no interface of version {version}"));
         }
-        // SAFETY: what a version's GetApi answers is a table of that version, and OLDEST has every function that is called unasked.
+        // SAFETY: a version's GetApi returns a table of that version, and OLDEST has every function that is called unconditionally.
         let api = unsafe { OrtApi::at(api) };
-        // SAFETY: the function takes nothing.
+        // SAFETY: the function takes no arguments.
         let ep = unsafe { api.GetEpApi() };
         if ep.is_null() {
             return Err(format!("ONNX Runtime has no OrtEpApi of version {version}"));
         }
-        // SAFETY: ONNX Runtime has such a table of this version, for as long as it is loaded.
+        // SAFETY: ONNX Runtime has such a table of this version, as long as it is loaded.
         Ok(Self { api, ep: unsafe { OrtEpApi::at(ep) }, version })
     }
 
-    /// The value of a call that may have failed.
+    /// The result of a call.
     pub(crate) fn check(self, status: *mut OrtStatus, what: &str) -> Result<()> {
         if status.is_null() {
             return Ok(());
         }
-        // SAFETY: a status that is not null is ours to read and to release, once.
+        // SAFETY: we own a status that is not null, and release it once.
         let (code, text) = unsafe {
             let (code, text) = (self.api.GetErrorCode(status), text_of(self.api.GetErrorMessage(status)));
             self.api.ReleaseStatus(status);
@@ -73,18 +73,18 @@ impl Ort {
     /// A status for ONNX Runtime, which releases it.
     pub(crate) fn status(self, failure: &Failure) -> *mut OrtStatus {
         let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
-        // SAFETY: the text ends with a NUL and is copied.
+        // SAFETY: the string ends with a NUL and is copied.
         unsafe { self.api.CreateStatus(failure.code.number(), text.as_ptr()) }
     }
 
-    /// A line in the session's log; level 1 is information, 2 a warning.
+    /// Writes a line to the session's log; level 1 is information, 2 a warning.
     pub(crate) fn log(self, logger: *const OrtLogger, level: c_int, text: &str) {
         if logger.is_null() {
             return;
         }
         let Ok(text) = CString::new(text.replace('\0', " ")) else { return };
         let (file, function) = (c"hipdnn".as_ptr(), c"hipDNN".as_ptr());
-        // SAFETY: the logger lives as long as the session, and the texts end with a NUL. A line that cannot be written is lost.
+        // SAFETY: the logger lives as long as the session, and the strings end with a NUL. A line that cannot be written is lost.
         unsafe {
             let mut least = 0;
             let status = self.api.Logger_GetLoggingSeverityLevel(logger, &raw mut least);
@@ -96,7 +96,7 @@ impl Ort {
         }
     }
 
-    /// An array that is read in two calls: its size, then its elements.
+    /// An array read in two calls: its size, then its elements.
     pub fn array<T: Copy>(
         self,
         what: &str,
@@ -120,7 +120,7 @@ impl Ort {
         Ok(value)
     }
 
-    /// A text that a function points to.
+    /// A string that a function points to.
     pub(crate) fn text(
         self,
         what: &str,
@@ -130,7 +130,7 @@ impl Ort {
     }
 }
 
-/// Runs a callback. What fails or panics becomes a status.
+/// Runs a callback, turning failures and panics into a status.
 pub(crate) fn guard(ort: Ort, what: &str, run: impl FnOnce() -> Result<()>) -> *mut OrtStatus {
     let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(of_panic(what, &*panic)));
     match result {
@@ -145,12 +145,12 @@ fn of_panic(what: &str, panic: &(dyn Any + Send)) -> Failure {
     Failure::ep(format!("hipDNN: {what} panicked: {text}"))
 }
 
-/// A text that C points to; empty where the pointer is null.
+/// A C string; empty if the pointer is null.
 pub(crate) fn text_of(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: what ONNX Runtime points to ends with a NUL and is there during the call.
+    // SAFETY: ONNX Runtime's strings end with a NUL and are valid during the call.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 

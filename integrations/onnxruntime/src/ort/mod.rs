@@ -1,4 +1,4 @@
-//! The part of ONNX Runtime's C interface that an execution provider uses: structs, tables of functions, and calls that are checked.
+//! The part of ONNX Runtime's C interface that an execution provider uses: structs, function tables, and checked calls.
 
 mod api;
 mod structs;
@@ -9,7 +9,7 @@ pub(crate) use api::{guard, text_of};
 pub use structs::*;
 pub use table::{OrtApi, OrtEpApi, OrtModelEditorApi};
 
-/// The newest version of the interface that this library knows.
+/// The newest version of the interface that this library supports.
 pub const NEWEST: u32 = 28;
-/// The oldest version that has what this library needs.
+/// The oldest version with everything that this library needs.
 pub const OLDEST: u32 = 23;

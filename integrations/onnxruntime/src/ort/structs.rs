@@ -1,4 +1,4 @@
-//! The structs that ONNX Runtime and an execution provider hand each other, members in the order of the interface.
+//! The structs shared between ONNX Runtime and an execution provider, with members in the order of the interface.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -13,15 +13,15 @@ macro_rules! opaque {
 }
 
 opaque! {
-    /// What a failed call answers; null is success.
+    /// The result of a call; null is success.
     OrtStatus;
-    /// Where log lines go.
+    /// A log.
     OrtLogger;
-    /// A device of the machine.
+    /// A hardware device.
     OrtHardwareDevice;
-    /// A device as an execution provider offers it.
+    /// A device offered by an execution provider.
     OrtEpDevice;
-    /// Pairs of texts.
+    /// Pairs of strings.
     OrtKeyValuePairs;
     /// The options of a session.
     OrtSessionOptions;
@@ -39,27 +39,27 @@ opaque! {
     OrtTypeInfo;
     /// Element type and shape of a tensor.
     OrtTensorTypeAndShapeInfo;
-    /// Collects what an execution provider takes.
+    /// Collects the nodes that an execution provider claims.
     OrtEpGraphSupportInfo;
-    /// Tells the name of the node that a state is made for.
+    /// Provides the name of the node that a state is made for.
     OrtNodeComputeContext;
     /// One execution of a node.
     OrtKernelContext;
-    /// A kind of memory.
+    /// A memory info.
     OrtMemoryInfo;
     /// A device's memory.
     OrtMemoryDevice;
     /// A stream of a device.
     OrtSyncStreamImpl;
-    /// The same as ONNX Runtime hands it out.
+    /// A stream as passed by ONNX Runtime.
     OrtSyncStream;
     /// An event of a profile.
     OrtProfilingEvent;
-    /// Where an execution provider's events go.
+    /// The destination of an execution provider's events.
     OrtProfilingEventsContainer;
 }
 
-/// What `CreateEpFactories` is given: the way to all functions.
+/// The argument of `CreateEpFactories`, which gives access to all functions.
 #[repr(C)]
 pub struct OrtApiBase {
     /// The functions of a version of the interface.
@@ -73,13 +73,13 @@ pub struct OrtApiBase {
 pub struct OrtNodeFusionOptions {
     /// The version of the interface.
     pub ort_version_supported: u32,
-    /// Whether constant initializers are no inputs of the fused node.
+    /// Whether constant initializers are not inputs of the fused node.
     pub drop_constant_initializers: bool,
 }
 
 type Status = *mut OrtStatus;
 
-/// Makes execution providers. The struct ends where version 28 does.
+/// Makes execution providers. The struct is that of version 28.
 #[repr(C)]
 #[expect(missing_docs, reason = "the names of the C interface")]
 pub struct OrtEpFactory {
@@ -133,7 +133,7 @@ pub struct OrtEpFactory {
     pub later: [*const c_void; 7],
 }
 
-/// An execution provider of a session. The struct ends where version 28 does.
+/// A session's execution provider. The struct is that of version 28.
 #[repr(C)]
 #[expect(missing_docs, reason = "the names of the C interface")]
 pub struct OrtEp {
@@ -166,7 +166,7 @@ pub struct OrtEp {
     pub later: [*const c_void; 1],
 }
 
-/// Hears of a profile's events, and hands out its own.
+/// Receives a profile's events, and provides its own.
 #[repr(C)]
 #[expect(missing_docs, reason = "the names of the C interface")]
 pub struct OrtEpProfilerImpl {
@@ -178,7 +178,7 @@ pub struct OrtEpProfilerImpl {
     pub end_profiling: unsafe extern "C" fn(*mut Self, *mut OrtProfilingEventsContainer) -> Status,
 }
 
-/// Hands out memory.
+/// Allocates memory.
 #[repr(C)]
 #[expect(missing_docs, reason = "the names of the C interface")]
 pub struct OrtAllocator {
@@ -208,7 +208,7 @@ pub struct OrtDataTransferImpl {
     ) -> Status,
 }
 
-/// What executes one fused node.
+/// Executes one fused node.
 #[repr(C)]
 #[expect(missing_docs, reason = "the names of the C interface")]
 pub struct OrtNodeComputeInfo {
@@ -218,12 +218,12 @@ pub struct OrtNodeComputeInfo {
     pub release_state: unsafe extern "C" fn(*mut Self, *mut c_void),
 }
 
-/// The number of pointers behind the version of a struct.
+/// The number of pointers after the version of a struct.
 const fn slots<T>() -> usize {
     size_of::<T>() / size_of::<*const c_void>() - 1
 }
 
-// The interface of version 28 has so many members.
+// The struct's number of members in version 28.
 const _: () = assert!(slots::<OrtEpFactory>() == 20);
 const _: () = assert!(slots::<OrtEp>() == 24);
 const _: () = assert!(slots::<OrtNodeComputeInfo>() == 3);

@@ -1,4 +1,4 @@
-//! Functions of ONNX Runtime by their place in its tables. Tables only grow, so a place never changes.
+//! ONNX Runtime's functions by their index in its tables. Tables only grow, so an index never changes.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -6,26 +6,26 @@ use super::structs::*;
 
 type Status = *mut OrtStatus;
 
-/// Declares a table: place, the version that added the function, its name and signature.
+/// Declares a table: index, the version that added the function, its name and signature.
 macro_rules! table {
     ($(#[$meta:meta])* $name:ident { $($slot:literal since $since:literal $function:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Copy)]
         pub struct $name(*const *const c_void);
 
-        // SAFETY: the table is constant and lives as long as ONNX Runtime, whose functions may be called by any thread.
+        // SAFETY: the table is constant and lives as long as ONNX Runtime, and any thread may call its functions.
         unsafe impl Send for $name {}
         // SAFETY: the table is never written.
         unsafe impl Sync for $name {}
 
         impl $name {
-            /// Places, versions and names of the functions that are used.
+            /// Indices, versions and names of the functions used.
             pub const FUNCTIONS: &'static [(usize, u32, &'static str)] = &[$(($slot, $since, stringify!($function)),)+];
 
             /// The table at an address.
             ///
             /// # Safety
-            /// The address is that of such a table, of a version that has every function that is called.
+            /// The address is that of such a table, of a version with every function that is called.
             pub unsafe fn at(address: *const c_void) -> Self {
                 Self(address.cast())
             }
@@ -34,10 +34,10 @@ macro_rules! table {
                 #[doc = concat!("`", stringify!($function), "`, since version ", stringify!($since), ".")]
                 ///
                 /// # Safety
-                /// The arguments are what the interface asks for.
+                /// The arguments are as the interface requires.
                 #[allow(non_snake_case, clippy::too_many_arguments, reason = "the functions of the C interface")]
                 pub unsafe fn $function(self, $($argument: $type),*) $(-> $result)? {
-                    // SAFETY: the table has this place, and a function of this signature is in it.
+                    // SAFETY: the table has this index, with a function of this signature.
                     let function = unsafe {
                         let entry = self.0.add($slot).read();
                         std::mem::transmute::<*const c_void, unsafe extern "C" fn($($type),*) $(-> $result)?>(entry)

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * cuDNN's names of handles, for C++ programs that make them by cuDNN's calls and graphs by cudnn_frontend.h.
+ * cuDNN's names of handles, for C++ programs that create handles with cuDNN's calls and graphs with cudnn_frontend.h.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ constexpr cudnnStatus_t CUDNN_STATUS_INTERNAL_ERROR = HIPDNN_STATUS_INTERNAL_ERR
 
 inline cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) { return HIPDNN_CPP_CALL(hipdnnCreate)(handle); }
 inline cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) { return HIPDNN_CPP_CALL(hipdnnDestroy)(handle); }
-/** The stream is HIP's; other pointers to opaque streams are taken as such. */
+/** The stream is HIP's; other pointers to opaque streams are accepted as HIP's. */
 template <typename Stream>
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, Stream* stream)
 {
@@ -34,7 +34,7 @@ cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, Stream** stream)
     return status;
 }
 inline const char* cudnnGetErrorString(cudnnStatus_t status) { return HIPDNN_CPP_CALL(hipdnnGetErrorString)(status); }
-/** The version of cuDNN's interface whose graphs the classes take, as cuDNN counts. */
+/** The cuDNN version whose graph interface the classes follow, in cuDNN's encoding. */
 #define CUDNN_VERSION 92200
 inline size_t cudnnGetVersion() { return CUDNN_VERSION; }
 /** The version of CUDA's runtime that goes with it. */

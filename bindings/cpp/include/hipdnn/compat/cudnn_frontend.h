@@ -6,9 +6,9 @@
  * its place, and use our classes.
  *
  * Put the folder of this header on the include path, as the CMake target hipdnn::compat does, and keep
- * `#include <cudnn_frontend.h>`. What each call does is with the classes of hipdnn/hipdnn.hpp. Operations that hipDNN does not
- * have are taken, and the graph is refused with GRAPH_NOT_SUPPORTED and their names. Handles are hipDNN's (cudnn.h beside this
- * file); memory and streams are HIP's, or the host's for engines of the processor.
+ * `#include <cudnn_frontend.h>`. Each call is documented with the classes of hipdnn/hipdnn.hpp. Graphs with operations that
+ * hipDNN lacks are rejected with GRAPH_NOT_SUPPORTED and the names of the operations. Handles are hipDNN's (cudnn.h beside this
+ * file); memory and streams are HIP's, or the host's for CPU engines.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 
 #include "cudnn_frontend/score_modifiers.hpp"
 
-/* What NVIDIA's frontend brings from the standard library, on which programs rely. */
+/* Parts of the standard library that NVIDIA's frontend includes, and programs rely on. */
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -35,7 +35,7 @@
 
 /** Returns the error of a call that failed. */
 #define CHECK_CUDNN_FRONTEND_ERROR(call) HIPDNN_CPP_TRY(call)
-/** Returns an error with a code and a message where a condition holds. */
+/** Returns an error with a code and a message if a condition holds. */
 #define RETURN_CUDNN_FRONTEND_ERROR_IF(condition, code, message)             \
     do                                                                       \
     {                                                                        \
@@ -46,7 +46,7 @@
     } while (false)
 
 #ifndef HIPDNN_COMPAT_NO_CUDA_TYPES
-/* CUDA's floats of 16 bits, for programs that hold tensors of them on the host. */
+/* CUDA's 16-bit floats, for programs that hold tensors of them on the host. */
 using half = ::hipdnn::half;
 using __half = ::hipdnn::half;
 using nv_bfloat16 = ::hipdnn::bfloat16;

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * For programs that include a part of NVIDIA's frontend: all of it.
+ * For programs that include only a part of NVIDIA's frontend: includes all of it.
  */
 #pragma once
 

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * The version of NVIDIA's frontend whose names cudnn_frontend.h has.
+ * The version of NVIDIA's frontend whose names cudnn_frontend.h provides.
  */
 #pragma once
 

@@ -5,13 +5,13 @@
  * The names of AMD's frontend for hipDNN: programs written for it compile with this header in its place, and use our classes.
  *
  * Put the folder of this header on the include path, as the CMake target hipdnn::compat does, and keep
- * `#include <hipdnn_frontend.hpp>`. What each call does, its shapes, units and errors are with the classes of hipdnn/hipdnn.hpp.
+ * `#include <hipdnn_frontend.hpp>`. Calls, shapes, units and errors are documented with the classes of hipdnn/hipdnn.hpp.
  */
 #pragma once
 
 #include "../hipdnn.hpp"
 
-/* What AMD's frontend brings from the standard library, on which programs rely. */
+/* Parts of the standard library that AMD's frontend includes, and programs rely on. */
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -184,7 +184,7 @@ HIPDNN_CPP_HIDDEN inline bool setBackendLibraryPath_ext(const std::string& folde
 namespace graph
 {
 
-/* Tensors and attributes, by both of the names that AMD's frontend has for each. */
+/* Tensors and attributes, under both names that AMD's frontend has for each. */
 using TensorAttributes = ::hipdnn::Tensor;
 using Tensor_attributes = ::hipdnn::Tensor;
 using ::hipdnn::BatchnormAttributes;
@@ -251,15 +251,15 @@ inline std::shared_ptr<TensorAttributes> makeTensorAttributes(const std::string&
     return makeTensorAttributes(name, DataType::NOT_SET, dims, strides);
 }
 
-/** A graph. As AMD's, it refuses operations that share no tensor with the others, and orders operations breadth first. */
+/** A graph. Like AMD's, it rejects operations that share no tensor with the others, and orders operations breadth first. */
 class Graph : public ::hipdnn::detail::GraphSettings<Graph>
 {
 public:
     Graph() { this->_as_amd = true; }
 
-    /** Whether two tensors have one uid: INVALID_VALUE with both names. */
+    /** Rejects equal uids: INVALID_VALUE with both names. */
     Error checkNoDuplicateTensorIds() const { return this->check_uids(); }
-    /** Whether every tensor has a uid: ATTRIBUTE_NOT_SET with the first one that has none. */
+    /** Requires a uid of every tensor: ATTRIBUTE_NOT_SET with the first one without. */
     Error checkTensorUidsSet() const
     {
         for (const auto& tensor : this->tensors())
@@ -271,7 +271,7 @@ public:
         }
         return {};
     }
-    /** Brings the operations into the order in which tensors are written before they are read. */
+    /** Orders the operations so that tensors are written before they are read. */
     Error topologicallySortGraph() { return this->sort(); }
     std::unordered_map<int64_t, std::shared_ptr<TensorAttributes>> getTensorsByUid() const
     {

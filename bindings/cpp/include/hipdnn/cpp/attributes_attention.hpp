@@ -5,7 +5,7 @@
  * Scaled dot-product attention and its gradient.
  *
  * q [B, Hq, Sq, D], k [B, Hk, Skv, D], v [B, Hk, Skv, Dv], o [B, Hq, Sq, Dv]; Hq is a multiple of Hk. Statistics are [B, Hq, Sq, 1].
- * Lengths of sequences are [B, 1, 1, 1], INT32. A mask is added to the products and broadcasts.
+ * Sequence lengths are [B, 1, 1, 1], INT32. A mask is added to the scores and broadcasts.
  */
 #pragma once
 
@@ -33,19 +33,19 @@ public:
     Self& set_alibi_mask(bool value) { return alibi_mask = value, self(); }
     /** Whether sequences end at seq_len_q and seq_len_kv. */
     Self& set_padding_mask(bool value) { return padding_mask = value, self(); }
-    /** Whether a query sees keys up to its own place only. */
+    /** Whether a query only sees keys up to its own position. */
     Self& set_causal_mask(bool value) { return causal_mask = value, self(); }
     Self& set_causal_mask_bottom_right(bool value) { return causal_mask_bottom_right = value, self(); }
-    /** What products are multiplied by; 1 where neither a value nor a tensor is set. */
+    /** The factor of the scores; 1 if neither a value nor a tensor is set. */
     Self& set_attn_scale_value(float value) { return attn_scale_value = value, self(); }
     Self& set_attn_scale(float value) { return set_attn_scale_value(value); }
-    /** A query sees so many keys before the diagonal, besides the one on it. */
+    /** The number of keys before the diagonal that a query sees, besides the one on it. */
     Self& set_diagonal_band_left_bound(int64_t value) { return left_bound = value, self(); }
     Self& set_sliding_window_length(int64_t value) { return set_diagonal_band_left_bound(value); }
     Self& set_diagonal_band_right_bound(int64_t value) { return right_bound = value, self(); }
     Self& set_diagonal_alignment(DiagonalAlignment value) { return diagonal_alignment = value, self(); }
 
-    /** What a program asked for that hipDNN does not have; the graph is refused with it. */
+    /** A requested feature that hipDNN lacks; the graph is rejected with it. */
     Self& refuse(const char* reason) { return _refused = reason, self(); }
 
 protected:
@@ -82,7 +82,7 @@ private:
     Self& self() { return static_cast<Self&>(*this); }
 };
 
-/** Attention; a class of its own derives from it where setters mean more than here. */
+/** Attention; adapters derive their own class if setters mean more than here. */
 template <typename Derived>
 class SdpaForward : public AttentionAttributes<Derived>
 {
@@ -172,16 +172,16 @@ public:
     HIPDNN_CPP_SDPA_OUTPUT(Amax_S, amax_s)
     HIPDNN_CPP_SDPA_OUTPUT(Amax_O, amax_o)
 
-    /** Whether the statistics that the gradient needs come out. */
+    /** Whether to return the statistics that the gradient needs. */
     Self& set_generate_stats(bool value) { return generate_stats = value, static_cast<Self&>(*this); }
     Self& set_is_inference(bool value) { return set_generate_stats(!value); }
-    /** Drops elements with a probability, by Philox numbers of a seed and an offset (INT64, one element each). */
+    /** Drops elements with a probability, by Philox random numbers from a seed and an offset (INT64, one element each). */
     Self& set_dropout(float probability, TensorPtr seed, TensorPtr offset)
     {
         this->dropout_probability = probability;
         return set_seed(std::move(seed)).set_offset(std::move(offset));
     }
-    /** Multiplies by a mask and a scale, of one element, instead; programs give them in either order. */
+    /** Alternatively multiplies by a mask and a scale of one element; programs give them in either order. */
     Self& set_dropout(TensorPtr mask, TensorPtr scale)
     {
         if (mask != nullptr && scale != nullptr && mask->get_volume() == 1 && scale->get_volume() != 1)
@@ -297,7 +297,7 @@ public:
     }
 };
 
-/** Gradient of attention; a class of its own derives from it where setters mean more than here. */
+/** Gradient of attention; adapters derive their own class if setters mean more than here. */
 template <typename Derived>
 class SdpaBackward : public AttentionAttributes<Derived>
 {
@@ -324,7 +324,7 @@ public:
     enum class OutputNames { dQ, dK, dV, dBias };
     using input_names = InputNames;
     using output_names = OutputNames;
-    /** Whether gradients without strides lie as their operands do, and not packed. */
+    /** Whether gradients without strides have their operands' layout, and are not packed. */
     static constexpr bool lies_as_operand = false;
     Slots<InputNames, 15> inputs;
     Slots<OutputNames, 4> outputs;
@@ -365,7 +365,7 @@ public:
             .set_dropout_scale(std::move(scale))
             .set_dropout_scale_inv(std::move(scale_inv));
     }
-    /** The engines' results do not depend on the order of threads, so there is nothing to choose. */
+    /** No effect: the engines' results do not depend on the order of threads. */
     Self& set_deterministic_algorithm(bool) { return static_cast<Self&>(*this); }
 
     OperationKind kind() const override

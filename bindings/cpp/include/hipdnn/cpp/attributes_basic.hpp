@@ -14,7 +14,7 @@ namespace hipdnn
 namespace detail
 {
 
-/** What the three convolutions share: paddings, strides and dilations, one for each spatial dimension. */
+/** What the three convolutions share: paddings, strides and dilations, one per spatial dimension. */
 template <typename Self>
 class ConvolutionAttributes : public Attributes<Self>
 {
@@ -22,7 +22,7 @@ public:
     Dims pre_padding, post_padding, stride, dilation;
     ConvolutionMode math_mode = ConvolutionMode::CROSS_CORRELATION;
 
-    /** @param padding elements in front of and behind each spatial dimension */
+    /** @param padding elements before and after each spatial dimension */
     Self& set_padding(const Dims& padding) { return pre_padding = post_padding = padding, self(); }
     Self& set_pre_padding(const Dims& padding) { return pre_padding = padding, self(); }
     Self& set_post_padding(const Dims& padding) { return post_padding = padding, self(); }
@@ -51,7 +51,7 @@ protected:
                                                    : ConvolutionMode::CROSS_CORRELATION;
     }
 
-    /** Checks the lists of numbers for an image of this rank. */
+    /** Checks the lists for an image of this rank. */
     Error check_windows(size_t rank) const
     {
         const std::pair<const char*, const Dims*> lists[] = {{"pre_padding", &pre_padding},
@@ -74,7 +74,7 @@ protected:
         return {};
     }
 
-    /** Checks that images and filters have their channels in common, and answers the images that come out. */
+    /** Checks that images and filters agree in their channels, and returns the number of output images. */
     Error output_of(const Dims& x, const Dims& w, Dims& y) const
     {
         if (x.size() != w.size())
@@ -161,7 +161,7 @@ public:
     }
 };
 
-/** Gradient of a convolution by its images: dy [N, K, spatial], w [K, C / groups, filter], dx [N, C, spatial]. */
+/** Backward data of a convolution: dy [N, K, spatial], w [K, C / groups, filter], dx [N, C, spatial]. */
 class ConvDgradAttributes : public detail::ConvolutionAttributes<ConvDgradAttributes>
 {
     using Self = ConvDgradAttributes;
@@ -195,7 +195,7 @@ public:
         visit_convolution(visitor);
     }
 
-    /** Without dx's shape: one group, and the smallest image. */
+    /** If dx has no shape: one group, and the smallest image. */
     template <typename = void>
     Error shapes()
     {
@@ -231,7 +231,7 @@ public:
     }
 };
 
-/** Gradient of a convolution by its filter: dy [N, K, spatial], x [N, C, spatial], dw [K, C / groups, filter]. */
+/** Backward weights of a convolution: dy [N, K, spatial], x [N, C, spatial], dw [K, C / groups, filter]. */
 class ConvWgradAttributes : public detail::ConvolutionAttributes<ConvWgradAttributes>
 {
     using Self = ConvWgradAttributes;
@@ -265,7 +265,7 @@ public:
         visit_convolution(visitor);
     }
 
-    /** Without dw's shape: one group, and the largest filter. */
+    /** If dw has no shape: one group, and the largest filter. */
     template <typename = void>
     Error shapes()
     {
@@ -304,7 +304,7 @@ public:
     }
 };
 
-/** Product of matrices: a [batch, M, K], b [batch, K, N], c [batch, M, N]; batches broadcast where one divides the other. */
+/** Matrix product: a [batch, M, K], b [batch, K, N], c [batch, M, N]; batches broadcast if one divides the other. */
 class MatmulAttributes : public Attributes<MatmulAttributes>
 {
     using Self = MatmulAttributes;
@@ -364,7 +364,7 @@ public:
     }
 };
 
-/** One function of each element of one, two or three tensors, which broadcast. */
+/** A pointwise function of one, two or three tensors, which broadcast. */
 class PointwiseAttributes : public Attributes<PointwiseAttributes>
 {
     using Self = PointwiseAttributes;
@@ -451,7 +451,7 @@ public:
         {
             out->set_dim(dims);
         }
-        /* The last input that has the shape, which is what the maps of both frontends name first. */
+        /* The last input with the shape, which the maps of both frontends name first. */
         for (const auto name_of : {InputNames::IN_2, InputNames::IN_1, InputNames::IN_0})
         {
             const TensorPtr& tensor = inputs.at(name_of);

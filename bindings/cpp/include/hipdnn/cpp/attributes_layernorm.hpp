@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Layernorm, RMSNorm and their gradients: they normalize the dimensions in which the scale has elements.
+ * Layernorm, RMSNorm and their gradients: they normalize the dimensions in which the scale is larger than 1.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ namespace hipdnn
 namespace detail
 {
 
-/** How many of the last dimensions a scale covers. */
+/** The number of trailing dimensions that a scale covers. */
 inline int64_t normalized_dims(const Dims& x, const Dims& scale)
 {
     if (scale.size() < x.size())
@@ -31,7 +31,7 @@ inline int64_t normalized_dims(const Dims& x, const Dims& scale)
 
 } // namespace detail
 
-/** Layernorm: y = scale (x - mean) inv_variance + bias. In training mean and inv_variance come out, too. */
+/** Layernorm: y = scale (x - mean) inv_variance + bias. In training it also returns mean and inv_variance. */
 class LayernormAttributes : public Attributes<LayernormAttributes>
 {
     using Self = LayernormAttributes;
@@ -52,7 +52,7 @@ public:
     HIPDNN_CPP_OUTPUT(MEAN, mean)
     HIPDNN_CPP_OUTPUT(INV_VARIANCE, inv_variance)
     HIPDNN_CPP_FIELD(NormFwdPhase, forward_phase, NormFwdPhase::NOT_SET)
-    /* How many of the last dimensions are normalized; 0 follows the scale. */
+    /* The number of trailing dimensions to normalize; 0 follows the scale. */
     HIPDNN_CPP_FIELD(int64_t, normalized_dim_count, 0)
     Self& set_epsilon(float value) { return set_epsilon(std::make_shared<Tensor>(value)); }
 
@@ -121,7 +121,7 @@ public:
     }
 };
 
-/** Gradient of layernorm: dx as x; dscale and dbias as scale. */
+/** Gradient of layernorm: dx like x; dscale and dbias like scale. */
 class LayernormBackwardAttributes : public Attributes<LayernormBackwardAttributes>
 {
     using Self = LayernormBackwardAttributes;
@@ -269,7 +269,7 @@ public:
     }
 };
 
-/** Gradient of RMSNorm: dx as x; dscale, and dbias where it is asked for, as scale. */
+/** Gradient of RMSNorm: dx like x; dscale, and dbias if requested, like scale. */
 class RMSNormBackwardAttributes : public Attributes<RMSNormBackwardAttributes>
 {
     using Self = RMSNormBackwardAttributes;
@@ -290,7 +290,7 @@ public:
     HIPDNN_CPP_OUTPUT(DSCALE, dscale)
     HIPDNN_CPP_OUTPUT(DBIAS, dbias)
     HIPDNN_CPP_FIELD(bool, compute_dbias, false)
-    /** The name that programs for cuDNN have for compute_dbias. */
+    /** cuDNN's name for compute_dbias. */
     Self& has_dbias(bool value) { return set_compute_dbias(value); }
 
     OperationKind kind() const override

@@ -5,7 +5,7 @@
  * Normalizations and their gradients.
  *
  * x is [N, C, spatial] for batchnorm, whose scale, bias and statistics are [1, C, 1, ...]. Layernorm and RMSNorm normalize the
- * dimensions in which the scale has elements; statistics are 1 there, and as x elsewhere. Epsilon and momentum have one element.
+ * dimensions in which the scale is larger than 1; statistics are 1 there, and like x elsewhere. Epsilon and momentum have one element.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ namespace hipdnn
 namespace detail
 {
 
-/** One element for each channel. */
+/** One element per channel. */
 inline Dims channel_dims(const Dims& x)
 {
     Dims dims(x.size(), 1);
@@ -27,7 +27,7 @@ inline Dims channel_dims(const Dims& x)
     return dims;
 }
 
-/** Gives a tensor of channels its shape where it has none, and strides in the order of x. */
+/** Gives a tensor of channels its shape if it has none, and strides in the order of x. */
 inline void fill_channels(const TensorPtr& tensor, const TensorPtr& x)
 {
     if (tensor != nullptr)
@@ -67,7 +67,7 @@ public:
 
     const std::vector<TensorPtr>& get_peer_stats() const { return peer_stats; }
     Self& set_peer_stats(std::vector<TensorPtr> value) { return peer_stats = std::move(value), *this; }
-    /** Statistics that are carried on: next = (1 - momentum) previous + momentum (the batch's). */
+    /** Running statistics: next = (1 - momentum) previous + momentum (the batch's). */
     Self& set_previous_running_stats(TensorPtr mean, TensorPtr variance, TensorPtr momentum)
     {
         return set_prev_running_mean(std::move(mean))
@@ -133,7 +133,7 @@ public:
     }
 };
 
-/** Gradient of batchnorm: dx as x; dscale and dbias as scale. */
+/** Gradient of batchnorm: dx like x; dscale and dbias like scale. */
 class BatchnormBackwardAttributes : public Attributes<BatchnormBackwardAttributes>
 {
     using Self = BatchnormBackwardAttributes;
@@ -203,7 +203,7 @@ public:
     }
 };
 
-/** Batchnorm with statistics that are known: y = scale (x - mean) inv_variance + bias. */
+/** Batchnorm with given statistics: y = scale (x - mean) inv_variance + bias. */
 class BatchnormInferenceAttributes : public Attributes<BatchnormInferenceAttributes>
 {
     using Self = BatchnormInferenceAttributes;

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Grouped matmuls of a mixture of experts, and operations that only a plugin knows.
+ * Grouped matmuls of a mixture of experts, and operations that only a plugin understands.
  */
 #pragma once
 
@@ -12,8 +12,8 @@ namespace hipdnn
 {
 
 /**
- * A matmul for each expert: token [1, tokens, K], weight [experts, K, N], first_token_offset [experts, 1, 1] (INT32), output
- * [1, tokens, N]. With GATHER token_index says which rows are read, with SCATTER to which ones results go.
+ * A matmul per expert: token [1, tokens, K], weight [experts, K, N], first_token_offset [experts, 1, 1] (INT32), output
+ * [1, tokens, N]. With GATHER, token_index selects the rows that are read, with SCATTER those that are written.
  */
 class MoeGroupedMatmulAttributes : public Attributes<MoeGroupedMatmulAttributes>
 {
@@ -76,7 +76,7 @@ public:
             return wrong(
                 {"token has shape ", token, " and weight ", weight, ", expected [1, tokens, K] and [experts, K, N]"});
         }
-        /* With token_index, the rows that are computed are as many as it has elements. */
+        /* With token_index, one row is computed for each of its elements. */
         const bool gathers = mode == MoeGroupedMatmulMode::GATHER && get_token_index() != nullptr;
         const int64_t rows = gathers ? get_token_index()->get_volume() : token[1];
         detail::fill_packed(get_output(), {1, rows, weight[2]});
@@ -84,7 +84,7 @@ public:
     }
 };
 
-/** Gradient of a grouped matmul by its weights: doutput [1, tokens, N], token [1, tokens, K], dweight [experts, K, N]. */
+/** Backward weights of a grouped matmul: doutput [1, tokens, N], token [1, tokens, K], dweight [experts, K, N]. */
 class MoeGroupedMatmulBwdAttributes : public Attributes<MoeGroupedMatmulBwdAttributes>
 {
     using Self = MoeGroupedMatmulBwdAttributes;
@@ -123,7 +123,7 @@ public:
                        "dweight", Role::Output);
     }
 
-    /** Without dweight's shape: as many experts as offsets, columns innermost as grouped matmuls read them. */
+    /** If dweight has no shape: one expert per offset, columns innermost as grouped matmuls read them. */
     template <typename = void>
     Error shapes()
     {
@@ -147,7 +147,7 @@ public:
     }
 };
 
-/** An operation that a plugin knows by its id; the bytes are its own. */
+/** An operation that a plugin identifies by its id; the plugin defines the bytes. */
 class CustomOpAttributes : public Attributes<CustomOpAttributes>
 {
     using Self = CustomOpAttributes;
@@ -187,7 +187,7 @@ public:
         visitor.bytes(HIPDNN_ATTR_OPERATION_CUSTOM_OP_DATA_EXT, data);
     }
 
-    /** Shapes are the program's: only the plugin could tell those of outputs. */
+    /** The program sets all shapes: only the plugin could infer those of outputs. */
     template <typename = void>
     Error shapes()
     {

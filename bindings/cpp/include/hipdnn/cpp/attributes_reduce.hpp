@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Reductions, pooling and scales of blocks.
+ * Reductions, pooling and block scales.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace hipdnn
 {
 
-/** Joins elements along the dimensions that are 1 in y and more in x; along all of them where y has no shape. */
+/** Reduces the dimensions that are 1 in y and larger in x; all of them if y has no shape. */
 class ReductionAttributes : public Attributes<ReductionAttributes>
 {
     using Self = ReductionAttributes;
@@ -69,7 +69,7 @@ public:
 namespace detail
 {
 
-/** What both directions of pooling share: windows, one number for each spatial dimension. */
+/** What both directions of pooling share: windows, one number per spatial dimension. */
 template <typename Self>
 class PoolingAttributes : public Attributes<Self>
 {
@@ -131,7 +131,7 @@ private:
 
 } // namespace detail
 
-/** Pooling: x [N, C, spatial], y [N, C, spatial], and where the maximum lay, index as y (INT8 or INT32). */
+/** Pooling: x [N, C, spatial], y [N, C, spatial], and the position of each maximum, index like y (INT8 or INT32). */
 class ResampleFwdAttributes : public detail::PoolingAttributes<ResampleFwdAttributes>
 {
     using Self = ResampleFwdAttributes;
@@ -195,7 +195,7 @@ public:
     }
 };
 
-/** Gradient of pooling: dy [N, C, spatial], index as dy where the maximum was taken, dx [N, C, spatial]. */
+/** Gradient of pooling: dy [N, C, spatial], index like dy for max pooling, dx [N, C, spatial]. */
 class ResampleBwdAttributes : public detail::PoolingAttributes<ResampleBwdAttributes>
 {
     using Self = ResampleBwdAttributes;
@@ -229,7 +229,7 @@ public:
         visit_pooling(visitor);
     }
 
-    /** Without dx's shape: the smallest image. */
+    /** If dx has no shape: the smallest image. */
     template <typename = void>
     Error shapes()
     {
@@ -249,7 +249,7 @@ public:
     }
 };
 
-/** Elements in few bits with a scale for each block: x, y as x, scale with one element for each block along the axis. */
+/** Quantization with a scale per block: x, y like x, scale with one element per block along the axis. */
 class BlockScaleQuantizeAttributes : public Attributes<BlockScaleQuantizeAttributes>
 {
     using Self = BlockScaleQuantizeAttributes;
@@ -327,7 +327,7 @@ public:
     }
 };
 
-/** Elements in few bits times the scale of their block: x, scale with one element for each block, y as x. */
+/** Dequantization by the scale of each block: x, scale with one element per block, y like x. */
 class BlockScaleDequantizeAttributes : public Attributes<BlockScaleDequantizeAttributes>
 {
     using Self = BlockScaleDequantizeAttributes;

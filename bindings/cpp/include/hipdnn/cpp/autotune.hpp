@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Autotuning: candidates are executed and timed, and the fastest one is chosen.
+ * Autotuning: executes and times candidates, and chooses the fastest.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 namespace hipdnn
 {
 
-/** Whether engines first search on their own, by the knob global.benchmarking, where they have it. */
+/** Whether engines first tune themselves, by the knob global.benchmarking, if they have it. */
 enum class TuneMode { STANDARD = 0, AUTO = 0, EXHAUSTIVE = 1 };
 
 /** How often a candidate is timed. */
@@ -25,10 +25,10 @@ enum class AutotuneStrategy {
     RUN_UNTIL_STABLE ///< Until the last windowSize times differ by less than stabilityThreshold, at most maxIterations times.
 };
 
-/** What becomes of an engine whose search fails. */
+/** What to do with an engine whose own tuning fails. */
 enum class PrimingFailurePolicy { ABORT_ON_PRIMING_FAILURE, BENCHMARK_UNPRIMED };
 
-/* Templates, here and below, so that a program that tunes nothing need not compile what they consist of. */
+/* Templates, here and below, so that a program that does not tune need not compile their parts. */
 
 /** A candidate and its times. */
 template <typename>
@@ -64,7 +64,7 @@ template <typename>
 class AutotuneSearchOf;
 } // namespace detail
 
-/** Searches for the fastest engine and knobs by a strategy. */
+/** Searches for the fastest engine and knobs with a strategy. */
 using AutotuneSearch = detail::AutotuneSearchOf<void>;
 
 /** How candidates are timed. */
@@ -78,20 +78,20 @@ struct AutotuneConfigOf
     int maxIterations = 100;
     int windowSize = 3;
     float stabilityThreshold = 0.05F;
-    std::vector<int64_t> engineIdFilter; ///< Only these engines, where it is not empty.
+    std::vector<int64_t> engineIdFilter; ///< Only these engines, if not empty.
     AutotuneRankingFn rankingFn;         ///< Instead of the least time.
     bool continueOnPrimingFailure = false;
     PrimingFailurePolicy primingFailurePolicy = PrimingFailurePolicy::ABORT_ON_PRIMING_FAILURE;
-    /** A search for engine and knobs, as hipdnn/hipdnn_tuning.hpp makes it, which decides what is timed. Null: candidates are timed. */
+    /** A search for engine and knobs, made by hipdnn/hipdnn_tuning.hpp, which decides what to time. Null: times the candidates. */
     std::shared_ptr<const detail::AutotuneSearchOf<T>> search;
 };
 using AutotuneConfig = AutotuneConfigOf<void>;
 
-/** A file of rules for HIPDNN_HEUR_CONFIG_PATH that the winner is written to. */
+/** A file of rules for HIPDNN_HEUR_CONFIG_PATH, to which the winner is written. */
 template <typename>
 struct AutotuneStorageConfigOf
 {
-    /** A path: a text, or anything with `string()`, as std::filesystem::path. */
+    /** A path: a string, or anything with `string()`, such as std::filesystem::path. */
     class Path
     {
     public:
@@ -135,7 +135,7 @@ struct EngineVariantOf
 };
 using EngineVariant = EngineVariantOf<void>;
 
-/** Values of a knob that are tried. */
+/** Values of a knob to try. */
 template <typename>
 struct KnobSweepAxisOf
 {
@@ -157,12 +157,12 @@ using EngineSweepSpec = EngineSweepSpecOf<void>;
 namespace detail
 {
 
-/** The knob by which engines search on their own. */
+/** The knob that makes engines tune themselves. */
 constexpr const char* BENCHMARKING_KNOB = "global.benchmarking";
-/** A sweep has at most so many combinations. */
+/** The most combinations of a sweep. */
 constexpr size_t MOST_COMBINATIONS = 10000;
 
-/** A candidate: an engine with knobs set, and the bytes that it is expected to need. */
+/** A candidate: an engine with knobs set, and its expected workspace size. */
 template <typename>
 struct CandidateOf
 {
@@ -182,21 +182,21 @@ struct CandidateOf
 };
 using Candidate = CandidateOf<void>;
 
-/** Plans and executes configurations, which it knows by the places of their trials. Times are in nanoseconds. */
+/** Plans and executes configurations, identified by the indices of their trials. Times are in nanoseconds. */
 template <typename T>
 class TuningTargetOf
 {
 public:
     virtual ~TuningTargetOf() = default;
-    /** Plans a configuration and executes it once; answers how long the execution took. */
+    /** Plans a configuration and executes it once; returns how long the execution took. */
     virtual Error prepare(size_t place, const CandidateOf<T>& configuration, double& first) = 0;
-    /** Executes what was prepared so many times in a row, and answers how long that took. */
+    /** Executes a prepared configuration this many times in a row, and returns how long that took. */
     virtual Error execute(size_t place, int count, double& taken) = 0;
-    /** What was prepared is not needed any more. */
+    /** Frees a prepared configuration. */
     virtual void drop(size_t place) = 0;
 };
 
-/** What a search may ask of a graph. */
+/** What a search may query of a graph. */
 template <typename T>
 class TunedGraphOf : public TuningTargetOf<T>
 {
@@ -209,7 +209,7 @@ public:
     virtual const std::vector<int64_t>& engines() const = 0;
     virtual std::string name_of(int64_t engine) const = 0;
     virtual Error knobs_of(int64_t engine, std::vector<KnobOf<T>>& knobs) const = 0;
-    /** Plans a configuration; answers the bytes of workspace, and what the plan says of itself as JSON. */
+    /** Plans a configuration; returns the workspace size, and the plan's own JSON description. */
     virtual Error plan(const CandidateOf<T>& configuration, int64_t& workspace, std::string& description) const = 0;
 };
 
@@ -218,7 +218,7 @@ class AutotuneSearchOf
 {
 public:
     virtual ~AutotuneSearchOf() = default;
-    /** Answers what was tried with the places of it, the best first and what failed behind. */
+    /** Returns the trials with their indices, the best first and failed ones last. */
     virtual Error search(TunedGraphOf<T>& graph, std::vector<AutotuneResultOf<T>>& results,
                          std::vector<size_t>& places) const = 0;
 };
@@ -234,7 +234,7 @@ inline double root_of(double square)
     return square > 0 ? root : 0;
 }
 
-/** What times in milliseconds say. */
+/** Statistics of times in milliseconds. */
 template <typename Times, typename Result>
 void sum_up(const Times& times, Result& result)
 {
@@ -252,7 +252,7 @@ void sum_up(const Times& times, Result& result)
     result.succeeded = true;
 }
 
-/** Executes something until its time is known; answers the times in milliseconds. */
+/** Executes something until its time is known; returns the times in milliseconds. */
 template <typename Once>
 Error take_times(const AutotuneConfig& config, const Once& once, std::vector<float>& times, bool& converged)
 {
@@ -283,7 +283,7 @@ Error take_times(const AutotuneConfig& config, const Once& once, std::vector<flo
     return {};
 }
 
-/** Writes the winner to a file of rules, one line for each; rules for the same operation and shapes are replaced. */
+/** Writes the winner to a file of rules, one per line; replaces rules for the same operation and shapes. */
 template <typename Storage>
 Error write_rule(const Storage& storage, const std::string& operation, const std::string& tensors,
                  const std::string& engine)

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Descriptors of the C interface that end by themselves, and statuses as errors.
+ * RAII descriptors of the C interface, and statuses as errors.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #ifdef HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND
 #include "loader.hpp"
-/* The function of the backend that was found at run time. */
+/* The backend function found at run time. */
 #define HIPDNN_CPP_CALL(function) (::hipdnn::detail::functions().function)
 #else
 #define HIPDNN_CPP_CALL(function) (::function)
@@ -24,7 +24,7 @@ namespace hipdnn
 namespace detail
 {
 
-/** The error of a status: what was attempted, and what the library says of it. */
+/** The error of a status: what was attempted, and the library's message. */
 inline Error backend_error(hipdnnStatus_t status, Word attempt)
 {
     if (status == HIPDNN_STATUS_SUCCESS)
@@ -37,12 +37,12 @@ inline Error backend_error(hipdnnStatus_t status, Word attempt)
             join({attempt, ": ", HIPDNN_CPP_CALL(hipdnnGetErrorString)(status), text[0] == '\0' ? "" : ": ", text})};
 }
 
-/** A descriptor, destroyed with the last object that has it. */
+/** A descriptor, destroyed with its last owner. */
 class Descriptor
 {
 public:
     Descriptor() = default;
-    /** Takes over a descriptor that a function made. */
+    /** Takes ownership of a new descriptor. */
     explicit Descriptor(hipdnnBackendDescriptor_t raw) : _raw(raw) {}
     explicit Descriptor(hipdnnBackendDescriptorType_t type)
     {
@@ -53,7 +53,7 @@ public:
     }
     Descriptor(Descriptor&& other) noexcept { swap(other); }
     Descriptor& operator=(Descriptor&& other) noexcept { return swap(other), *this; }
-    /** Both have the same descriptor. Threads may copy one object at the same time. */
+    /** Both own the same descriptor. Threads may copy one object concurrently. */
     Descriptor(const Descriptor& other) : _raw(other._raw), _owners(_raw == nullptr ? nullptr : other.share()) {}
     Descriptor& operator=(const Descriptor& other)
     {
@@ -79,7 +79,7 @@ public:
     }
 
     hipdnnBackendDescriptor_t get() const { return _raw; }
-    /** Where a function may put a descriptor that it makes. */
+    /** Where a function may store a new descriptor. */
     hipdnnBackendDescriptor_t* place()
     {
         reset();
@@ -120,7 +120,7 @@ public:
         return backend_error(HIPDNN_CPP_CALL(hipdnnBackendFinalize)(_raw), attempt);
     }
 
-    /** A text, empty where it is not set. */
+    /** A text, empty if it is not set. */
     std::string text(hipdnnBackendAttributeName_t name) const
     {
         int64_t length = 0;
@@ -140,7 +140,7 @@ public:
         return made;
     }
 
-    /** A list of integers, empty where it is not set. */
+    /** A list of integers, empty if it is not set. */
     Dims integers(hipdnnBackendAttributeName_t name) const
     {
         int64_t count = 0;
@@ -152,7 +152,7 @@ public:
         return get(name, HIPDNN_TYPE_INT64, count, &count, made.data()) == HIPDNN_STATUS_SUCCESS ? made : Dims();
     }
 
-    /** One value; false where it is not set. */
+    /** One value; false if it is not set. */
     template <typename Value>
     bool value(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, Value& value) const
     {
@@ -160,7 +160,7 @@ public:
         return get(name, type, 1, &count, &value) == HIPDNN_STATUS_SUCCESS && count > 0;
     }
 
-    /** The one descriptor that an attribute holds, a new one that this program owns; invalid where it is not set. */
+    /** The single descriptor of an attribute, new and owned by the caller; invalid if it is not set. */
     Descriptor one(hipdnnBackendAttributeName_t name) const
     {
         Descriptor made;
@@ -169,7 +169,7 @@ public:
         return made;
     }
 
-    /** The descriptors that an attribute holds, new ones that this program owns. */
+    /** The descriptors of an attribute, new and owned by the caller. */
     std::vector<Descriptor> descriptors(hipdnnBackendAttributeName_t name) const
     {
         int64_t count = 0;
@@ -193,7 +193,7 @@ private:
     using Owners = std::atomic<long>;
 
     hipdnnBackendDescriptor_t _raw = nullptr;
-    /** How many objects have the descriptor; null until there are two. */
+    /** The number of owners; null until there are two. */
     mutable std::atomic<Owners*> _owners{nullptr};
 
     void swap(Descriptor& other) noexcept
@@ -203,7 +203,7 @@ private:
         _owners.store(other._owners.load(std::memory_order_relaxed), std::memory_order_relaxed);
         other._owners.store(owners, std::memory_order_relaxed);
     }
-    /** The number of owners, which counts one more now. */
+    /** The number of owners, incremented. */
     Owners* share() const
     {
         Owners* known = _owners.load(std::memory_order_acquire);

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Errors: values that every call returns, and exceptions for those who prefer them.
+ * Errors: values that every call returns, or exceptions if preferred.
  */
 #pragma once
 
@@ -58,7 +58,7 @@ private:
 
 using Words = std::initializer_list<Word>;
 
-/** A message of its parts. */
+/** Joins the parts of a message. */
 inline std::string join(Words words)
 {
     std::string message;
@@ -77,8 +77,8 @@ enum class ErrorCode {
     INVALID_VALUE,        ///< An argument, a shape or the order of calls is wrong.
     HIPDNN_BACKEND_ERROR, ///< The backend library or one of its engines failed.
     ATTRIBUTE_NOT_SET,    ///< An attribute or a tensor is missing.
-    GRAPH_NOT_SUPPORTED,  ///< The graph is right, and no engine computes it.
-    /* Codes that programs for cuDNN compare with. The first two are ours; calls here do not answer the others. */
+    GRAPH_NOT_SUPPORTED,  ///< The graph is valid, but no engine computes it.
+    /* Codes that programs for cuDNN compare with. The first two are aliases; calls here never return the others. */
     CUDNN_BACKEND_API_FAILED = HIPDNN_BACKEND_ERROR,
     INVALID_VARIANT_PACK = INVALID_VALUE,
     SHAPE_DEDUCTION_FAILED = 101,
@@ -92,7 +92,7 @@ enum class ErrorCode {
     HANDLE_ERROR
 };
 
-/** The name of a code, as `INVALID_VALUE`. */
+/** The name of a code, such as `INVALID_VALUE`. */
 inline std::string to_string(ErrorCode code)
 {
     switch (code)
@@ -107,7 +107,7 @@ inline std::string to_string(ErrorCode code)
     return "UNKNOWN_ERROR";
 }
 
-/** What became of a call: a code, and the reason in words where it failed. */
+/** The result of a call: a code, and the reason if it failed. */
 struct Error
 {
     ErrorCode code = ErrorCode::OK;
@@ -143,7 +143,7 @@ private:
 };
 
 /**
- * Throws where a call failed: `hipdnn::check(graph.build(handle))`.
+ * Throws if a call failed: `hipdnn::check(graph.build(handle))`.
  * @throws Exception with the error
  */
 inline void check(const Error& error)

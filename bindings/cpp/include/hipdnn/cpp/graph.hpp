@@ -12,7 +12,7 @@
 namespace hipdnn
 {
 
-/** The id that the interface gives to an engine of this name. */
+/** The id of an engine with this name. */
 inline int64_t engine_name_to_id(const std::string& name)
 {
     uint64_t hash = 0xcbf29ce484222325U;
@@ -26,7 +26,7 @@ inline int64_t engine_name_to_id(const std::string& name)
 namespace detail
 {
 
-/** The settings of a graph, each of which answers the graph: `graph.set_name("a").set_io_data_type(...)`. */
+/** The settings of a graph; setters return the graph: `graph.set_name("a").set_io_data_type(...)`. */
 template <typename Derived>
 class GraphSettings : public GraphAutotune<Derived>
 {
@@ -42,13 +42,13 @@ protected:
 
 public:
     Derived& set_name(const std::string& name) { return _name = name, self(); }
-    /** The type that operations compute with where they have none of their own. */
+    /** The compute type of operations without their own. */
     Derived& set_compute_data_type(DataType type) { return _types.compute = type, self(); }
     /** The type of virtual tensors without one. */
     Derived& set_intermediate_data_type(DataType type) { return _types.intermediate = type, self(); }
     /** The type of other tensors without one. */
     Derived& set_io_data_type(DataType type) { return _types.io = type, self(); }
-    /** The engine that is taken where it computes the graph. */
+    /** The engine to prefer if it computes the graph. */
     Derived& set_preferred_engine_id_ext(std::optional<int64_t> engine) { return _preferred = engine, self(); }
     Derived& set_preferred_engine_id_ext(const std::string& engine)
     {
@@ -58,7 +58,7 @@ public:
     std::optional<int64_t> get_preferred_engine_id_ext() const { return _preferred; }
     /** Whether executions may give tensors other shapes; set before the graph is built. */
     Derived& set_override_shape_enabled(bool enabled) { return _overrides = enabled, self(); }
-    /** Plans that need more bytes of workspace are not built or chosen. */
+    /** Plans that need more workspace, in bytes, are not built or chosen. */
     Derived& deselect_workspace_greater_than(int64_t bytes) { return bar_workspaces_above(bytes), self(); }
     /** Plans of these engines are not built or chosen. */
     Derived& deselect_engines(const std::vector<std::string>& names)
@@ -79,8 +79,8 @@ protected:
 } // namespace detail
 
 /**
- * A graph of operations. Add operations, mark the tensors that come out by set_output(true), build() it for a handle, and
- * execute() it as often as you like. A graph that is built may be executed by several threads at once.
+ * A graph of operations. Add operations, mark output tensors with set_output(true), build() it for a handle, and
+ * execute() it as often as you like. Several threads may execute a built graph at once.
  */
 class Graph : public detail::GraphSettings<Graph>
 {

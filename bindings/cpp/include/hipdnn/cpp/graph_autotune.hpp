@@ -45,7 +45,7 @@ public:
 
     /**
      * Times the plans that build_plans(BuildPlanPolicy::ALL) built, and chooses the fastest.
-     * @param pack memory of every tensor that is not virtual; what is computed is overwritten again and again
+     * @param pack memory of every tensor that is not virtual; outputs are overwritten repeatedly
      * @param workspace as large as get_autotune_workspace_size()
      */
     Error autotune(hipdnnHandle_t handle, const VariantPack& pack, void* workspace, const AutotuneConfig& config = {},
@@ -63,7 +63,7 @@ public:
         return autotune(handle, pack, workspace, config, storage, results);
     }
 
-    /** Times candidates, or plans that were built, that need at most so many bytes, and chooses the fastest. */
+    /** Times candidates, or built plans, that need at most this many bytes of workspace, and chooses the fastest. */
     Error autotune(hipdnnHandle_t handle, const VariantPack& pack, void* workspace, int64_t workspace_size,
                    const AutotuneConfig& config = {}, const AutotuneStorageConfig& storage = {},
                    std::vector<AutotuneResult>* results = nullptr)
@@ -131,7 +131,7 @@ private:
         return {};
     }
 
-    /** Waits for work on the device; only its times get worse where that fails. */
+    /** Waits for work on the device; if that fails, only its times get worse. */
     static void wait_for_device(hipdnnHandle_t handle)
     {
         const Descriptor control(HIPDNN_BACKEND_PROFILING_CONTROL_EXT);
@@ -139,7 +139,7 @@ private:
         static_cast<void>(control.set_flag(HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT, true));
     }
 
-    /** Has the engine search on its own, where it can. */
+    /** Lets the engine tune itself, if it can. */
     Error prime(hipdnnHandle_t handle, const Candidate& candidate, const VariantPack& pack, void* workspace,
                 AutotuneResult& result) const
     {
@@ -188,7 +188,7 @@ private:
         sum_up(times, result);
     }
 
-    /** Ranks results, those that failed behind the others. */
+    /** Ranks results, failed ones last. */
     static void sort_results(const AutotuneConfig& config, std::vector<AutotuneResult>& results)
     {
         const auto failed = std::stable_partition(results.begin(), results.end(),
@@ -209,7 +209,7 @@ private:
                 good = std::move(ranked);
             } catch (...)
             {
-                /* The program's function failed: the order by time stays. */
+                /* The program's function failed: keep the order by time. */
             }
         }
         for (size_t i = 0; i < good.size(); i++)
@@ -220,7 +220,7 @@ private:
         results.insert(results.end(), bad.begin(), bad.end());
     }
 
-    /** Keeps the winner as a rule for later graphs of this kind. */
+    /** Stores the winner as a rule for later graphs of this kind. */
     Error store(const AutotuneStorageConfig& storage, const AutotuneResult& winner) const
     {
         const Operation* core = nullptr;
@@ -296,7 +296,7 @@ private:
                     detail::join({"autotune(): no candidate could be timed: ",
                                   results.empty() ? "all are filtered out" : results[0].errorMessage})};
         }
-        /* Rules set no knobs: of a search the best engine as it is. */
+        /* Rules cannot set knobs: after a search, write the best engine with default knobs. */
         const auto is_rule = [&](const AutotuneResult& one) {
             return config.search == nullptr || (one.succeeded && one.knobSettings.empty());
         };
@@ -304,7 +304,7 @@ private:
         return storage.filePath.empty() ? Error() : store(storage, rule == results.end() ? results[0] : *rule);
     }
 
-    /** Chooses a result's plan, which is built again where a search had others in its place. */
+    /** Chooses a result's plan, rebuilding it if the search has replaced it. */
     Error choose(AutotuneResult& winner)
     {
         if (winner.compiledPlanIndex < 0)
@@ -319,7 +319,7 @@ private:
         return {};
     }
 
-    /** Times the candidates, or the plans that were built, one after the other. */
+    /** Times the candidates, or the built plans, one after the other. */
     Error time_candidates(const typename Base::Memory& memory, const AutotuneConfig& config,
                           std::vector<AutotuneResult>& results)
     {

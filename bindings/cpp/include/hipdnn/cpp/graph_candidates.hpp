@@ -58,7 +58,7 @@ public:
         return {};
     }
 
-    /** Adds engines as they are. */
+    /** Adds engines with default knobs. */
     Error add_engine_configs(const std::vector<EngineConfigInfo>& engines)
     {
         HIPDNN_CPP_TRY(check_candidates("add_engine_configs()", engines.size()));
@@ -90,7 +90,7 @@ public:
         return check_and_add(std::move(candidate));
     }
 
-    /** Adds engines as they are. */
+    /** Adds engines with default knobs. */
     Error add_engines(const std::vector<int64_t>& engines)
     {
         HIPDNN_CPP_TRY(check_candidates("add_engines()", engines.size()));
@@ -101,7 +101,7 @@ public:
         return {};
     }
 
-    /** Adds engines with knobs set; engines that do not compute the graph are passed over. */
+    /** Adds engines with knobs set; skips engines that do not compute the graph. */
     Error add_engine_variants(const std::vector<EngineVariant>& variants)
     {
         HIPDNN_CPP_TRY(check_candidates("add_engine_variants()", variants.size()));
@@ -116,7 +116,7 @@ public:
         return {};
     }
 
-    /** Adds all combinations of values of knobs; engines that do not compute the graph are passed over. */
+    /** Adds all combinations of knob values; skips engines that do not compute the graph. */
     Error add_engine_sweep(const std::vector<EngineSweepSpec>& sweeps)
     {
         HIPDNN_CPP_TRY(check_candidates("add_engine_sweep()", sweeps.size()));
@@ -157,7 +157,7 @@ public:
         return {};
     }
 
-    /** @param bytes the most that any candidate is expected to need */
+    /** @param bytes the largest expected workspace of any candidate */
     Error get_estimated_max_workspace_size(int64_t& bytes) const
     {
         bytes = 0;
@@ -173,7 +173,7 @@ public:
     }
 
 protected:
-    /** Behind a pointer, so that programs that tune nothing need not compile them. */
+    /** Behind a pointer, so that programs that do not tune need not compile them. */
     std::shared_ptr<std::vector<Candidate>> _candidates;
 
     Error check_candidates(const char* call, size_t count) const
@@ -207,7 +207,7 @@ protected:
         _has_candidates = true;
     }
 
-    /** Adds a candidate whose knobs the engine has, with values that they take. */
+    /** Adds a candidate after checking that the engine has these knobs and values. */
     Error check_and_add(Candidate candidate)
     {
         candidate.settings.erase(BENCHMARKING_KNOB);

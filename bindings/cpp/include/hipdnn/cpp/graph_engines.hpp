@@ -34,7 +34,7 @@ public:
 
     /**
      * The engines that compute the graph, best first.
-     * @return GRAPH_NOT_SUPPORTED with each engine's reason where none does
+     * @return GRAPH_NOT_SUPPORTED with each engine's reason if none does
      */
     Error get_ranked_engine_ids(std::vector<int64_t>& ids,
                                 const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK}) const
@@ -97,7 +97,7 @@ public:
     }
 
     /**
-     * A plan for each engine that computes the graph, not built yet; the best one, or the preferred engine's, is chosen.
+     * Makes a plan for each engine that computes the graph, without building it; chooses the best one, or the preferred engine's.
      * @return as get_ranked_engine_ids()
      */
     Error create_execution_plans(const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK})
@@ -122,8 +122,8 @@ public:
     }
 
     /**
-     * A plan of one engine with knobs set. Knobs that the engine does not have are passed over.
-     * @return INVALID_VALUE for a value that a knob does not take
+     * Makes a plan of one engine with knobs set. Knobs that the engine lacks are ignored.
+     * @return INVALID_VALUE for a value that a knob does not accept
      */
     Error create_execution_plan_ext(int64_t engine, const std::vector<KnobSetting>& settings)
     {
@@ -146,7 +146,7 @@ public:
                    : Error();
     }
 
-    /** Whether any engine computes the graph, which is built where it is not. */
+    /** Whether any engine computes the graph; builds it if necessary. */
     Error is_supported_ext(hipdnnHandle_t handle, const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK})
     {
         if (!_graph.valid())
@@ -162,8 +162,8 @@ public:
     }
 
     /**
-     * Has engines prepare their plans: the chosen one, or all, of which the first that succeeds is chosen.
-     * @return HIPDNN_BACKEND_ERROR with the engine's reason; INVALID_VALUE where what is left was deselected
+     * Lets engines build their plans: the chosen one, or all, of which the first success is chosen.
+     * @return HIPDNN_BACKEND_ERROR with the engine's reason; INVALID_VALUE if all plans left were deselected
      */
     Error build_plans(BuildPlanPolicy policy = BuildPlanPolicy::HEURISTICS_CHOICE)
     {
@@ -199,7 +199,7 @@ public:
         return {};
     }
 
-    /** All steps from the graph to a plan that can be executed. */
+    /** All steps from the graph to an executable plan. */
     Error build(hipdnnHandle_t handle, const std::vector<HeuristicMode>& modes = {HeuristicMode::FALLBACK},
                 BuildPlanPolicy policy = BuildPlanPolicy::HEURISTICS_CHOICE, bool multithreaded = false)
     {
@@ -213,7 +213,7 @@ public:
 
     int64_t get_execution_plan_count() const { return static_cast<int64_t>(_plans.size()); }
 
-    /** @param bytes what the chosen plan needs besides its tensors, on the device that they are on */
+    /** @param bytes the workspace size of the chosen plan, on the device of its tensors */
     Error get_workspace_size(int64_t& bytes) const
     {
         const Plan* plan = active();
@@ -224,7 +224,7 @@ public:
         bytes = plan->workspace;
         return {};
     }
-    /** The bytes of a built plan, -1 where it is not built. */
+    /** The workspace size of a built plan, -1 if it is not built. */
     int64_t get_workspace_size_plan_at_index(int64_t index) const
     {
         return check_index(index).is_bad() ? -1 : _plans[static_cast<size_t>(index)].workspace;
@@ -235,7 +235,7 @@ public:
         bytes = _plans[static_cast<size_t>(index)].workspace;
         return {};
     }
-    /** The most bytes that any built plan needs. */
+    /** The largest workspace size of any built plan. */
     int64_t get_autotune_workspace_size() const
     {
         int64_t most = 0;
@@ -256,7 +256,7 @@ public:
     }
 
 protected:
-    /** An engine with knobs set, and what became of it. */
+    /** An engine with knobs set, and its plan once built. */
     struct Plan
     {
         Descriptor configuration;
@@ -273,10 +273,10 @@ protected:
 
     std::vector<Plan> _plans;
     size_t _active = 0;
-    /** Plans that need more bytes are not taken; -1 for no limit. */
+    /** Plans that need more workspace are skipped; -1 for no limit. */
     int64_t _most_workspace = -1;
     std::vector<int64_t> _barred_engines;
-    /** Whether candidates for autotuning were added, which excludes plans made otherwise. */
+    /** Whether candidates for autotuning were added, which excludes other plans. */
     bool _has_candidates = false;
 
     static Error must_plan()
@@ -336,7 +336,7 @@ protected:
                                      "asking for engines"));
         if (first_only)
         {
-            /* Only faster: a library without it answers with all. */
+            /* Only faster: a library without it returns all. */
             static_cast<void>(heuristic.set_flag(HIPDNN_ATTR_ENGINEHEUR_FIND_FIRST_EXT, true));
         }
         HIPDNN_CPP_TRY(heuristic.finalize("asking for engines"));
@@ -458,7 +458,7 @@ protected:
         return plan.configuration.finalize("finalizing an engine's configuration");
     }
 
-    /** Has the engine prepare a plan, and bars it where it was deselected. */
+    /** Lets the engine build a plan, and bars it if it was deselected. */
     Error build(Plan& plan) const
     {
         const std::string who = "the plan of engine " + std::to_string(plan.engine);

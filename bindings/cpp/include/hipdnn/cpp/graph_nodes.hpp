@@ -2,7 +2,7 @@
 
 /**
  * @file
- * What a graph consists of: operations in order, their tensors, and the library's descriptor of them.
+ * The contents of a graph: operations in order, their tensors, and the library's descriptor of them.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ class GraphNodes
 public:
     GraphNodes(GraphNodes&&) = default;
     GraphNodes& operator=(GraphNodes&&) = default;
-    /** A copy has the same operations, tensors and plans; what is added to it later is its own. */
+    /** A copy has the same operations, tensors and plans; later additions do not affect the original. */
     GraphNodes(const GraphNodes&) = default;
     GraphNodes& operator=(const GraphNodes&) = default;
 
@@ -32,7 +32,7 @@ public:
 
     /** A tensor with these properties. */
     static TensorPtr tensor(const Tensor& tensor) { return std::make_shared<Tensor>(tensor); }
-    /** A tensor as another one, without its uid. */
+    /** A copy of a tensor, without its uid. */
     static TensorPtr tensor_like(const TensorPtr& tensor, const std::string& name = "")
     {
         TensorPtr made = std::make_shared<Tensor>(*tensor);
@@ -41,10 +41,10 @@ public:
     }
 
     /**
-     * Brings the operations into an order in which tensors are written before they are read, gives every tensor its type and shape,
-     * and checks all of it. Further calls do the same again.
-     * @return INVALID_VALUE for a uid that two tensors have, a circle or a wrong shape; ATTRIBUTE_NOT_SET for what is missing;
-     *     GRAPH_NOT_SUPPORTED for what hipDNN does not have
+     * Orders the operations so that tensors are written before they are read, infers every tensor's type and shape,
+     * and checks everything. It may be called repeatedly.
+     * @return INVALID_VALUE for a duplicate uid, a cycle or a wrong shape; ATTRIBUTE_NOT_SET for something missing;
+     *     GRAPH_NOT_SUPPORTED for something that hipDNN lacks
      */
     Error validate()
     {
@@ -100,7 +100,7 @@ public:
         return found;
     }
 
-    /** The graph's tensors in the order in which operations name them. */
+    /** The graph's tensors in the order in which operations use them. */
     std::vector<TensorPtr> tensors() const
     {
         std::vector<TensorPtr> found;
@@ -125,18 +125,18 @@ public:
 
     const std::vector<std::shared_ptr<Operation>>& operations() const { return _operations; }
 
-    /** Whether executions may give tensors other shapes than the graph has. Set before the graph is built. */
+    /** Whether executions may override the shapes of tensors. Set before the graph is built. */
     bool is_override_shape_enabled() const { return _overrides; }
-    /** The engine that is taken where it computes the graph. */
+    /** The engine to prefer if it computes the graph. */
     std::optional<int64_t> get_preferred_engine_id() const { return _preferred; }
 
     /**
-     * Validates the graph and hands it to the library, for the engines of a handle.
+     * Validates the graph and passes it to the library, for the engines of a handle.
      * @return as validate(), or HIPDNN_BACKEND_ERROR with the library's reason
      */
     Error build_operation_graph(hipdnnHandle_t handle) { return lower_all(handle); }
 
-    /** The graph as bytes, handed to the library first where that was not done. */
+    /** The graph as bytes; passes it to the library first if necessary. */
     Error serialize(std::vector<uint8_t>& bytes)
     {
         HIPDNN_CPP_TRY(ensure_lowered());
@@ -172,7 +172,7 @@ public:
         HIPDNN_CPP_TRY(
             backend_error(HIPDNN_CPP_CALL(hipdnnBackendGetSerializedJsonGraph_ext)(_graph.get(), size, &size, &json[0]),
                           "writing the graph as JSON"));
-        /* The size has the NUL at the end in it. */
+        /* The size includes the NUL at the end. */
         json.resize(size > 0 ? size - 1 : 0);
         return {};
     }
@@ -196,11 +196,11 @@ protected:
     std::vector<std::shared_ptr<Operation>> _operations;
     std::optional<int64_t> _preferred;
     bool _overrides = false;
-    /** Whether, as in AMD's frontend, a graph in parts that share no tensor is refused, and operations come breadth first. */
+    /** Whether, as in AMD's frontend, a graph in parts that share no tensor is rejected, and operations are ordered breadth first. */
     bool _as_amd = false;
     Descriptor _graph;
     bool _graph_finalized = false;
-    /** Scalars that are bound where an execution does not bind them, and their bytes. */
+    /** Scalars that are bound if an execution does not bind them, and their bytes. */
     std::vector<int64_t> _default_uids;
     std::vector<int64_t> _default_values;
 
@@ -214,7 +214,7 @@ protected:
     Error require_lowered() const { return _graph.valid() ? Error() : must_build(); }
     Error ensure_lowered() { return _graph.valid() ? Error() : lower_all(nullptr); }
 
-    /** Gives the handle to a graph that was loaded or lowered without one. */
+    /** Sets the handle of a graph that was loaded or lowered without one. */
     Error finalize_graph(hipdnnHandle_t handle)
     {
         HIPDNN_CPP_TRY(backend_error(_graph.set(HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle),
@@ -248,7 +248,7 @@ protected:
         return handle == nullptr ? Error() : finalize_graph(handle);
     }
 
-    /** Gives uids to the tensors that have none, the lowest free ones. */
+    /** Gives tensors without uids the lowest free ones. */
     void assign_uids()
     {
         const std::vector<TensorPtr> all = tensors();
@@ -290,11 +290,11 @@ protected:
         return {};
     }
 
-    /** Writers in front of readers; where the order is free, as the program made them, or breadth first as AMD's frontend. */
+    /** Orders writers before readers; otherwise in the program's order, or breadth first as in AMD's frontend. */
     Error sort()
     {
         const size_t count = _operations.size();
-        /* Operations by number. Readers wait for their writers; what shares a tensor has the lowest number of its part. */
+        /* Operations by number. Readers wait for their writers; operations that share a tensor get the lowest number of their part. */
         std::vector<int64_t> writers, readers, waits(count, 0), parts(count, 0);
         Index writer_of;
         for (size_t i = 0; i < count; i++)
@@ -375,7 +375,7 @@ protected:
     }
 
 private:
-    /** Hands the graph to the library; without a handle it can be serialized and no more. */
+    /** Passes the graph to the library; without a handle it can only be serialized. */
     Error lower_all(hipdnnHandle_t handle)
     {
         assign_uids();

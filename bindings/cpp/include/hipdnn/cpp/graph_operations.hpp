@@ -2,8 +2,8 @@
 
 /**
  * @file
- * The operations that a graph is made of. Each call adds one and answers the tensors that it writes, which are virtual until
- * set_output(true). Shapes are with the attributes of each operation.
+ * The operations of a graph. Each call adds one and returns the tensors that it writes, which are virtual until
+ * set_output(true). Shapes are documented with the attributes of each operation.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ public:
         return add(std::move(attributes)), y;
     }
 
-    /** dx of a convolution. With groups, set dx's shape before the graph is validated. */
+    /** Backward data of a convolution. With groups, set dx's shape before the graph is validated. */
     TensorPtr conv_dgrad(TensorPtr dy, TensorPtr w, ConvDgradAttributes attributes)
     {
         begin(attributes, "ConvolutionDgrad_", {{dy, "DY"}, {w, "W"}});
@@ -43,7 +43,7 @@ public:
         return add(std::move(attributes)), dx;
     }
 
-    /** dw of a convolution. With groups, set dw's shape before the graph is validated. */
+    /** Backward weights of a convolution. With groups, set dw's shape before the graph is validated. */
     TensorPtr conv_wgrad(TensorPtr dy, TensorPtr x, ConvWgradAttributes attributes)
     {
         begin(attributes, "ConvolutionWgrad_", {{x, "X"}, {dy, "DY"}});
@@ -61,19 +61,19 @@ public:
         return add(std::move(attributes)), c;
     }
 
-    /** A function of one tensor's elements. */
+    /** A pointwise function of one tensor. */
     TensorPtr pointwise(TensorPtr in_0, PointwiseAttributes attributes)
     {
         begin(attributes, "Pointwise_", {{in_0, "IN_0"}});
         return finish(std::move(attributes.set_input_0(std::move(in_0))));
     }
-    /** A function of two tensors' elements. */
+    /** A pointwise function of two tensors. */
     TensorPtr pointwise(TensorPtr in_0, TensorPtr in_1, PointwiseAttributes attributes)
     {
         begin(attributes, "Pointwise_", {{in_0, "IN_0"}, {in_1, "IN_1"}});
         return finish(std::move(attributes.set_input_0(std::move(in_0)).set_input_1(std::move(in_1))));
     }
-    /** A function of three tensors' elements: BINARY_SELECT takes in_0 where in_2 is true, else in_1. */
+    /** A pointwise function of three tensors: BINARY_SELECT takes in_0 where in_2 is true, else in_1. */
     TensorPtr pointwise(TensorPtr in_0, TensorPtr in_1, TensorPtr in_2, PointwiseAttributes attributes)
     {
         begin(attributes, "Pointwise_", {{in_0, "IN_0"}, {in_1, "IN_1"}, {in_2, "IN_2"}});
@@ -81,20 +81,20 @@ public:
             attributes.set_input_0(std::move(in_0)).set_input_1(std::move(in_1)).set_input_2(std::move(in_2))));
     }
 
-    /** y has 1 in the dimensions that are joined; set its shape, or all are. */
+    /** y has 1 in the reduced dimensions; without a shape, all are reduced. */
     TensorPtr reduction(TensorPtr x, ReductionAttributes attributes)
     {
         begin(attributes, "Reduction_", {{x, "X"}});
         return reduction_to(std::move(x), output(attributes, "Y"), std::move(attributes));
     }
-    /** The same to a tensor of the caller's. */
+    /** The same, written to a tensor of the caller's. */
     TensorPtr reduction(TensorPtr x, TensorPtr y, ReductionAttributes attributes)
     {
         begin(attributes, "Reduction_", {{x, "X"}, {y, "Y"}});
         return reduction_to(std::move(x), std::move(y), std::move(attributes));
     }
 
-    /** Pooling; the index of a maximum comes out where attributes.set_index has a tensor for it. */
+    /** Pooling; also writes the index of each maximum if attributes.set_index has a tensor for it. */
     TensorPtr resample_fwd(TensorPtr x, ResampleFwdAttributes attributes)
     {
         begin(attributes, "ResampleFwd_", {{x, "X"}});
@@ -200,7 +200,7 @@ public:
         return add(std::move(attributes)), made;
     }
 
-    /** dx, dscale, and dbias where attributes.set_compute_dbias(true) (else null). */
+    /** dx, dscale, and dbias if attributes.set_compute_dbias(true) (else null). */
     std::array<TensorPtr, 3> rmsnorm_backward(TensorPtr dy, TensorPtr x, TensorPtr scale, TensorPtr inv_rms,
                                               RMSNormBackwardAttributes attributes)
     {
@@ -215,13 +215,13 @@ public:
         return add(std::move(attributes)), made;
     }
 
-    /** o, and the statistics where attributes.set_generate_stats(true) (else null). */
+    /** o, and the statistics if attributes.set_generate_stats(true) (else null). */
     std::array<TensorPtr, 2> sdpa(TensorPtr q, TensorPtr k, TensorPtr v, SdpaAttributes attributes)
     {
         return attention(std::move(q), std::move(k), std::move(v), std::move(attributes));
     }
 
-    /** dq, dk, dv. A gradient of the mask comes out where attributes.set_dbias has a tensor for it. */
+    /** dq, dk, dv. Also writes the gradient of the mask if attributes.set_dbias has a tensor for it. */
     std::array<TensorPtr, 3> sdpa_backward(TensorPtr q, TensorPtr k, TensorPtr v, TensorPtr o, TensorPtr d_o,
                                            TensorPtr stats, SdpaBackwardAttributes attributes)
     {
@@ -247,7 +247,7 @@ public:
         return add(std::move(attributes)), y;
     }
 
-    /** A matmul for each expert; token_index and token_ks may be null. */
+    /** A matmul per expert; token_index and token_ks may be null. */
     TensorPtr moe_grouped_matmul(TensorPtr token, TensorPtr weight, TensorPtr first_token_offset, TensorPtr token_index,
                                  TensorPtr token_ks, MoeGroupedMatmulAttributes attributes)
     {
@@ -274,7 +274,7 @@ public:
                                   std::move(attributes));
     }
 
-    /** dweight of a grouped matmul. */
+    /** Backward weights of a grouped matmul. */
     TensorPtr moe_grouped_matmul_bwd(TensorPtr doutput, TensorPtr token, TensorPtr first_token_offset,
                                      MoeGroupedMatmulBwdAttributes attributes)
     {
@@ -285,7 +285,7 @@ public:
         return add(std::move(attributes)), made;
     }
 
-    /** An operation of a plugin; the caller gives its outputs their shapes. */
+    /** An operation of a plugin; the caller sets its outputs' shapes. */
     std::vector<TensorPtr> custom_op(std::vector<TensorPtr> inputs, size_t outputs, CustomOpAttributes attributes)
     {
         begin(attributes, ("CustomOp_" + attributes.get_custom_op_id() + "_").c_str(), {});
@@ -306,7 +306,7 @@ public:
     }
 
 protected:
-    /** Attention with the attributes of an adapter, which derive from ours. */
+    /** Attention with an adapter's attributes, derived from ours. */
     template <typename Attributes>
     std::array<TensorPtr, 2> attention(TensorPtr q, TensorPtr k, TensorPtr v, Attributes attributes)
     {
@@ -336,7 +336,7 @@ protected:
         return add(std::move(attributes)), made;
     }
 
-    /** Names an operation that has no name, and the inputs that have none after it. */
+    /** Names an operation that has no name, and inputs without names after it. */
     void begin(Operation& operation, const char* word,
                std::initializer_list<std::pair<TensorPtr, const char*>> inputs) const
     {

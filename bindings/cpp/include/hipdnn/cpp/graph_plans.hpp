@@ -11,7 +11,7 @@
 namespace hipdnn
 {
 
-/** Other shape and strides for a tensor of a plan. */
+/** Another shape and strides for a tensor of a plan. */
 struct OverrideEntry
 {
     Dims shape;
@@ -49,9 +49,9 @@ public:
     using Base::tensors_by_uid;
 
     /**
-     * Computes: starts the plan on the stream of the handle, with memory for each tensor that is not virtual.
+     * Computes: starts the plan on the handle's stream, with memory for each tensor that is not virtual.
      * @param pack addresses by uid, on the plan's device; scalars passed by value are in host memory
-     * @param workspace get_workspace_size() bytes, or null where that is 0
+     * @param workspace get_workspace_size() bytes, or null if that is 0
      * @return INVALID_VALUE without a built plan; HIPDNN_BACKEND_ERROR with the engine's reason
      */
     Error execute(hipdnnHandle_t handle, const VariantPack& pack, void* workspace) const
@@ -80,7 +80,7 @@ public:
         return execute_plan_at_index(handle, pack, workspace, index);
     }
 
-    /** Computes with other shapes of some tensors; the graph was built with set_override_shape_enabled(true). */
+    /** Computes with other shapes for some tensors; requires set_override_shape_enabled(true) before building. */
     Error execute(hipdnnHandle_t handle, const VariantPack& pack, void* workspace, const std::vector<int64_t>& uids,
                   const std::vector<Dims>& shapes, const std::vector<Dims>& strides) const
     {
@@ -93,7 +93,7 @@ public:
         {
             return execute(handle, pack, workspace);
         }
-        /* What was loaded as a plan alone has no graph to check with. */
+        /* A plan loaded on its own has no graph to check with. */
         if (!_operations.empty() && !_overrides)
         {
             return {ErrorCode::INVALID_VALUE, "the graph was built without set_override_shape_enabled(true)"};
@@ -168,7 +168,7 @@ public:
         return {std::move(bytes), std::move(error)};
     }
 
-    /** Loads a plan alone: it executes, and has no graph. */
+    /** Loads a plan on its own: it can be executed, but has no graph. */
     Error deserialize_compiled_plan(hipdnnHandle_t handle, const std::vector<uint8_t>& bytes)
     {
         Plan plan;
@@ -185,7 +185,7 @@ public:
         return deserialize_compiled_plan(handle, bytes);
     }
 
-    /** Loads a graph that serialize() wrote; with a handle it is ready for plans. */
+    /** Loads a graph written by serialize(); with a handle it is ready for plans. */
     Error deserialize(hipdnnHandle_t handle, const std::vector<uint8_t>& bytes)
     {
         Descriptor graph;
@@ -244,7 +244,7 @@ protected:
         return {};
     }
 
-    /** Executes a plan. Up to 32 tensors need no memory of their own for it. */
+    /** Executes a plan. Allocates no memory for up to 32 tensors. */
     Error run(hipdnnHandle_t handle, const Plan& plan, const VariantPack& pack, void* workspace,
               const Overrides* overrides) const
     {

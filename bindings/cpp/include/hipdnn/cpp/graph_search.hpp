@@ -2,7 +2,7 @@
 
 /**
  * @file
- * What a search for the fastest engine and knobs is given of a graph, and what becomes of its answer.
+ * The interface of a search for the fastest engine and knobs to a graph, and the use of its result.
  */
 #pragma once
 
@@ -13,12 +13,12 @@ namespace hipdnn
 namespace detail
 {
 
-/** Has a search run with the graph's tensors and workspace. */
+/** Runs a search with the graph's tensors and workspace. */
 template <typename Derived>
 class GraphSearch : public GraphCandidates<Derived>
 {
     using Base = GraphCandidates<Derived>;
-    /** `void`, which depends on the graph's type, so that nothing of a search is compiled before a program tunes. */
+    /** `void`, made dependent on the graph's type, so that nothing of a search is compiled before a program tunes. */
     using Late = std::conditional_t<sizeof(Derived*) == 0, Derived, void>;
 
 protected:
@@ -36,17 +36,17 @@ public:
     using Base::get_knobs_for_engine;
 
 protected:
-    /** What plans are executed with. */
+    /** The memory that plans are executed with. */
     struct Memory
     {
         hipdnnHandle_t handle;
         const VariantPack& pack;
         void* workspace;
-        /** The bytes of the workspace, or -1 where the program did not say. */
+        /** The size of the workspace in bytes, or -1 if the program did not give it. */
         int64_t most;
     };
 
-    /** The milliseconds of so many executions in a row, by the library's events. */
+    /** The milliseconds of this many executions in a row, by the library's events. */
     Error time_row(const Memory& memory, const Plan& plan, int count, float& milliseconds) const
     {
         const Descriptor control(HIPDNN_BACKEND_PROFILING_CONTROL_EXT);
@@ -62,10 +62,10 @@ protected:
         HIPDNN_CPP_TRY(control.finalize(attempt));
         return control.value(HIPDNN_ATTR_PROFILING_ELAPSED_MS_EXT, HIPDNN_TYPE_FLOAT, milliseconds)
                    ? Error()
-                   : Error(ErrorCode::HIPDNN_BACKEND_ERROR, "timing an execution: the library answered no time");
+                   : Error(ErrorCode::HIPDNN_BACKEND_ERROR, "timing an execution: the library returned no time");
     }
 
-    /** Has the search of the settings run. The results are in the order of its ranking, those that failed behind; plans of the best are kept. */
+    /** Runs the search of the settings. The results are in the order of its ranking, failed ones last; keeps plans of the best. */
     Error search(const Memory& memory, const AutotuneConfig& config, std::vector<AutotuneResult>& results)
     {
         if (config.mode != TuneMode::STANDARD)
@@ -169,7 +169,7 @@ private:
         void drop(size_t place) override { plans.erase(place); }
     };
 
-    /** The engines of the candidates, or of the plans that were built, each once. */
+    /** The engines of the candidates, or of the built plans, each once. */
     Error engines_of(const AutotuneConfig& config, std::vector<int64_t>& engines) const
     {
         const auto has = [](const std::vector<int64_t>& list, int64_t engine) {

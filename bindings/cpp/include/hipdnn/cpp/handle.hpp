@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Handles that end by themselves, paths of plugins, and policies.
+ * RAII handles, plugin paths, and policies.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace hipdnn
 {
 
-/** Ends a handle. */
+/** Destroys a handle. */
 struct HandleDeleter
 {
     void operator()(hipdnnHandle_t* handle) const
@@ -26,12 +26,12 @@ struct HandleDeleter
     }
 };
 
-/** A handle that this pointer owns: `*handle` is what the C interface and graphs take. */
+/** An owning pointer to a handle: pass `*handle` to the C interface and graphs. */
 using HandlePtr = std::unique_ptr<hipdnnHandle_t, HandleDeleter>;
 
 /**
  * Makes a handle, which loads the engines.
- * @param stream the stream that plans are issued to; null for the default stream
+ * @param stream the stream that executes plans; null for the default stream
  */
 inline Error create_handle(HandlePtr& handle, hipStream_t stream = nullptr)
 {
@@ -66,7 +66,7 @@ inline Error get_handle_stream(const HandlePtr& handle, hipStream_t* stream)
                : detail::backend_error(HIPDNN_CPP_CALL(hipdnnGetStream)(*handle, stream), "asking for the stream");
 }
 
-/** Whether plugins are loaded besides the library's own ones or instead of them. */
+/** Whether plugins are loaded in addition to the library's own or instead of them. */
 enum class PluginLoadingMode { ADDITIVE, ABSOLUTE };
 
 namespace detail
@@ -83,7 +83,7 @@ auto path_text(const Path& path) -> decltype(path.string())
 } // namespace detail
 
 /**
- * Says which engine plugins handles load from now on.
+ * Sets the engine plugins that handles load from now on.
  * @param paths files or folders, as texts or as std::filesystem::path
  */
 template <typename Container>

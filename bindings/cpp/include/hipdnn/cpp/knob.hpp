@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Knobs: numbers and texts that an engine's plan can be tuned by.
+ * Knobs: numbers and texts that tune an engine's plan.
  */
 #pragma once
 
@@ -40,9 +40,9 @@ std::string value_text(const Value& value)
 
 } // namespace detail
 
-/* Templates, here and below, so that a program without knobs need not compile what they consist of. */
+/* Templates, here and below, so that a program without knobs need not compile their parts. */
 
-/** A knob and the value that it is to have. */
+/** A knob and the value to set. */
 template <typename>
 class KnobSettingOf
 {
@@ -70,7 +70,7 @@ private:
 
 using KnobSetting = KnobSettingOf<void>;
 
-/** Which values a knob takes. */
+/** The values that a knob accepts. */
 class IConstraint
 {
 public:
@@ -231,7 +231,7 @@ public:
                (_constraint == nullptr ? "" : _constraint->toString()) + "}";
     }
 
-    /** Reads what the library says of a knob; false where it is of an unknown type. */
+    /** Reads the library's description of a knob; false if its type is unknown. */
     template <typename AnyDescriptor>
     static bool read(const AnyDescriptor& info, KnobOf& knob)
     {

@@ -4,11 +4,11 @@
  * @file
  * The backend found at run time, for programs that define HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND and are not linked with it.
  *
- * Each executable and each shared library looks once, when it first calls the backend, in this order: the folder given to
+ * Each executable and each shared library searches once, when it first calls the backend, in this order: the folder given to
  * set_backend_library_path(), or else the absolute folder in the variable HIPDNN_BACKEND_LIBRARY_PATH; the folder of the module
  * itself; `lib` and `lib64` beside that folder; the folder of the HIP runtime that is loaded; the loader's own search. A program
- * with more rights than its user looks only in the first and the last. A function that the library lacks answers
- * HIPDNN_STATUS_VERSION_MISMATCH, as all do where no library was found.
+ * with more rights than its user only searches the first and the last. A function that the library lacks returns
+ * HIPDNN_STATUS_VERSION_MISMATCH, as do all functions if no library was found.
  */
 #pragma once
 
@@ -59,7 +59,7 @@ namespace detail
     USE(hipdnnBackendWriteEngineRankingResults_ext)      \
     USE(hipdnnVersionString_ext)
 
-/** Answers for a function that is not there. */
+/** Returns an error for a missing function. */
 template <typename Function>
 struct Missing;
 
@@ -81,18 +81,18 @@ struct Missing<void (*)(Arguments...)>
     static void call(Arguments...) {}
 };
 
-/** The functions, each of the library or its stand-in. */
+/** The functions, each from the library or a stand-in. */
 struct Functions
 {
 #define HIPDNN_CPP_MEMBER(name) decltype(&::name) name = &Missing<decltype(&::name)>::call;
     HIPDNN_CPP_FUNCTIONS(HIPDNN_CPP_MEMBER)
 #undef HIPDNN_CPP_MEMBER
     void* library = nullptr;
-    /** The path that the library was opened by, empty where none was. */
+    /** The path that opened the library, empty if there is none. */
     std::string path;
 };
 
-/** What was asked for before the first call. */
+/** The path set before the first call. */
 struct Override
 {
     std::mutex mutex;
@@ -109,7 +109,7 @@ HIPDNN_CPP_HIDDEN inline Override& override_of_path()
 
 HIPDNN_CPP_HIDDEN inline Functions load_functions();
 
-/** The functions of this module's backend; the first call finds it. */
+/** The backend functions of this module; the first call finds them. */
 HIPDNN_CPP_HIDDEN inline const Functions& functions()
 {
     static const Functions found = load_functions();
@@ -189,8 +189,8 @@ HIPDNN_CPP_HIDDEN inline Functions load_functions()
 } // namespace detail
 
 /**
- * Names the folder that has the backend, before this module first calls it.
- * @return false where the backend was looked for already; nothing changes then
+ * Sets the folder of the backend, before this module first calls it.
+ * @return false if the backend was searched already; then nothing changes
  */
 HIPDNN_CPP_HIDDEN inline bool set_backend_library_path(const std::string& folder)
 {
@@ -205,7 +205,7 @@ HIPDNN_CPP_HIDDEN inline bool set_backend_library_path(const std::string& folder
     return true;
 }
 
-/** The path that the backend was opened by, looking for it where that was not done yet; empty where none was found. */
+/** The path that opened the backend, searching for it if necessary; empty if none was found. */
 HIPDNN_CPP_HIDDEN inline std::string backend_library_path() { return detail::functions().path; }
 
 } // namespace hipdnn

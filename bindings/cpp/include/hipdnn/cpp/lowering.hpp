@@ -15,10 +15,10 @@ namespace hipdnn
 namespace detail
 {
 
-/** Things by uid, or by address; of the one type that programs use for their memory, as each further one costs compile time. */
+/** Objects by uid, or by address; of the one map type that programs use for their memory, as each further one costs compile time. */
 using Index = std::unordered_map<int64_t, void*>;
 
-/** Adds a thing under a key that is free; false if the key has one. The one place that adds, for the same reason. */
+/** Adds an object under a free key; false if the key is taken. The only place that adds, for the same reason. */
 inline bool put(Index& index, int64_t key, const void* thing)
 {
     return index.emplace(key, const_cast<void*>(thing)).second;
@@ -33,7 +33,7 @@ struct Scalar
     size_t count = 0;
 };
 
-/** The bytes of a scalar in its tensor's type, in which it may have been given as another one. */
+/** The bytes of a scalar converted to its tensor's type, as it may have been given in another one. */
 template <typename AnyTensor>
 Scalar value_bytes(const AnyTensor& tensor)
 {
@@ -80,13 +80,13 @@ Scalar value_bytes(const AnyTensor& tensor)
     return made;
 }
 
-/** Walks through all tensors of operations, and says which ones are missing. */
+/** Visits all tensors of operations, and finds missing ones. */
 template <typename>
 class TensorWalkOf : public Visitor
 {
 public:
     std::vector<TensorPtr> inputs, outputs;
-    /** The first required tensor that is not there. */
+    /** The first missing required tensor. */
     const char* missing = nullptr;
 
     void tensor(hipdnnBackendAttributeName_t, TensorPtr& tensor, const char* word, Role role) override
@@ -117,7 +117,7 @@ public:
 
 using TensorWalk = TensorWalkOf<void>;
 
-/** Descriptors of tensors, each made where it is first used. */
+/** Descriptors of tensors, each made on first use. */
 struct TensorDescriptors
 {
     std::vector<Descriptor> owned;
@@ -131,7 +131,7 @@ class WriterOf : public Visitor
 public:
     WriterOf(TensorDescriptors& tensors, const Descriptor& operation) : _tensors(tensors), _operation(operation) {}
 
-    /** What failed first. */
+    /** The first failure. */
     const Error& error() const { return _error; }
 
     void tensor(hipdnnBackendAttributeName_t name, TensorPtr& tensor, const char*, Role) override
@@ -223,7 +223,7 @@ private:
         {
             keep(made.set(HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_MULTIPLIER, HIPDNN_TYPE_INT64, 1, &multiplier));
         }
-        /* A scalar that comes with each execution has no value in the graph; its default is bound where it is not. */
+        /* A scalar passed at each execution has no value in the graph; its default is bound if an execution does not bind it. */
         if (tensor.get_is_runtime_pass_by_value())
         {
             keep(made.set_flag(HIPDNN_ATTR_TENSOR_IS_RUNTIME_PASS_BY_VALUE_EXT, true));

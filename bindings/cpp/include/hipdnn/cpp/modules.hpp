@@ -2,14 +2,14 @@
 
 /**
  * @file
- * The system's loader, for loader.hpp: files by paths in UTF-8, and modules, which are programs and shared libraries in memory.
+ * The system's loader, for loader.hpp: files by UTF-8 paths, and modules, which are loaded programs and shared libraries.
  */
 #pragma once
 
 #include <string>
 
 #ifdef _WIN32
-/* The functions of Windows as its headers declare them, which define words as macros that programs use themselves. */
+/* The functions of Windows, declared here because its headers define common words as macros. */
 struct HINSTANCE__;
 extern "C" {
 __declspec(dllimport) HINSTANCE__* __stdcall LoadLibraryExW(const wchar_t*, void*, unsigned long);
@@ -30,7 +30,7 @@ __declspec(dllimport) int __stdcall WideCharToMultiByte(unsigned, unsigned long,
 #include <dlfcn.h>
 #include <sys/auxv.h>
 #include <unistd.h>
-/* One copy for each module: modules may use backends of their own. */
+/* One copy per module: modules may use different backends. */
 #define HIPDNN_CPP_HIDDEN __attribute__((visibility("hidden")))
 #endif
 
@@ -41,7 +41,7 @@ namespace detail
 namespace modules
 {
 
-/** The folder of a file, empty where the path has none. */
+/** The folder of a file, empty if the path has none. */
 inline std::string parent(const std::string& path)
 {
 #ifdef _WIN32
@@ -81,10 +81,10 @@ inline std::string to_utf8(const std::wstring& wide)
     return text;
 }
 
-/** Windows starts no program that has more rights than its user with that user's environment. */
+/** False: Windows does not start programs with more rights than their user in that user's environment. */
 inline bool is_secure() { return false; }
 
-/** Whether a variable is set, and to what. */
+/** Whether a variable is set, and its value. */
 inline bool read_variable(const char* name, std::string& value)
 {
     const std::wstring wide = to_wide(name);
@@ -111,7 +111,7 @@ inline std::string folder_of_module(HINSTANCE__* module)
     for (;;)
     {
         const unsigned long length = GetModuleFileNameW(module, &name[0], static_cast<unsigned long>(name.size()));
-        /* One that fills the buffer was cut. */
+        /* A path that fills the buffer was cut. */
         if (length < name.size())
         {
             name.resize(length);
@@ -121,7 +121,7 @@ inline std::string folder_of_module(HINSTANCE__* module)
     }
 }
 
-/** The folder of the file that an address lies in, empty where it cannot be told. */
+/** The folder of the file at an address, empty if unknown. */
 inline std::string folder_of(const void* address)
 {
     constexpr unsigned long UNCHANGED_COUNT = 2, FROM_ADDRESS = 4;
@@ -130,7 +130,7 @@ inline std::string folder_of(const void* address)
     return found == 0 ? "" : folder_of_module(module);
 }
 
-/** The folder of the HIP runtime, where it is loaded. */
+/** The folder of the HIP runtime, if it is loaded. */
 inline std::string hip_folder()
 {
     constexpr unsigned long UNCHANGED_COUNT = 2;
@@ -153,7 +153,7 @@ inline void* open(const std::string& path, std::string& reason)
     HINSTANCE__* module = LoadLibraryExW(wide.c_str(), nullptr, is_absolute(path) ? BESIDE | DEFAULT : DEFAULT);
     if (module == nullptr && !is_absolute(path))
     {
-        /* Also where PATH says. */
+        /* Also in the folders of PATH. */
         module = LoadLibraryExW(wide.c_str(), nullptr, 0);
     }
     if (module == nullptr)
@@ -176,7 +176,7 @@ constexpr const char* SEPARATOR = "/";
 /** Whether the program has more rights than its user. */
 inline bool is_secure() { return getauxval(AT_SECURE) != 0; }
 
-/** Whether a variable is set, and to what. */
+/** Whether a variable is set, and its value. */
 inline bool read_variable(const char* name, std::string& value)
 {
     const char* found = std::getenv(name);
@@ -188,7 +188,7 @@ inline bool is_absolute(const std::string& path) { return !path.empty() && path[
 
 inline bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
-/** The folder of the file that an address lies in, empty where it cannot be told. */
+/** The folder of the file at an address, empty if unknown. */
 inline std::string folder_of(const void* address)
 {
     Dl_info info;
@@ -197,7 +197,7 @@ inline std::string folder_of(const void* address)
     {
         return "";
     }
-    /* A program that was found by PATH has no folder in its name. */
+    /* A program found by PATH has no folder in its name. */
     const bool named = std::string(info.dli_fname).find('/') != std::string::npos;
     if (realpath(named ? info.dli_fname : "/proc/self/exe", whole) == nullptr)
     {
@@ -206,7 +206,7 @@ inline std::string folder_of(const void* address)
     return parent(whole);
 }
 
-/** The folder of the HIP runtime, where it is loaded. */
+/** The folder of the HIP runtime, if it is loaded. */
 inline std::string hip_folder()
 {
     for (const char* name : {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"})
@@ -237,7 +237,7 @@ inline void* find(void* library, const char* name) { return dlsym(library, name)
 
 #endif
 
-/** Whether the process sees a GPU, by the drivers of CUDA and HIP; asked once. */
+/** Whether the process sees a GPU, according to the CUDA and HIP drivers; cached. */
 inline bool has_gpu()
 {
     using Begin = int (*)(unsigned);

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * What all operations have in common: a name, a type to compute in, and their attributes, walked through by a visitor.
+ * What all operations share: a name, a compute type, and attributes, which a visitor visits.
  */
 #pragma once
 
@@ -14,13 +14,13 @@ namespace hipdnn
 namespace detail
 {
 
-/** Whether an operation reads a tensor or writes it, and whether it can do without. */
+/** Whether an operation reads or writes a tensor, and whether it is optional. */
 enum class Role { Input, OptionalInput, Output, OptionalOutput };
 
 inline bool is_input(Role role) { return role == Role::Input || role == Role::OptionalInput; }
 inline bool is_required(Role role) { return role == Role::Input || role == Role::Output; }
 
-/** What is done with the attributes of an operation, one after the other. */
+/** A visitor of the attributes of an operation, one after the other. */
 class Visitor
 {
 public:
@@ -28,7 +28,7 @@ public:
     virtual void tensor(hipdnnBackendAttributeName_t name, TensorPtr& tensor, const char* word, Role role) = 0;
     virtual void tensors(hipdnnBackendAttributeName_t name, std::vector<TensorPtr>& tensors, Role role) = 0;
     virtual void integers(hipdnnBackendAttributeName_t name, Dims& values) = 0;
-    /** A single value, or several of one type; absent where count is 0. */
+    /** A single value, or several of one type; absent if count is 0. */
     virtual void values(hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, size_t size,
                         int64_t& count, void* data) = 0;
     /** Bytes or text of any length. */
@@ -51,7 +51,7 @@ inline void visit_flag(Visitor& visitor, hipdnnBackendAttributeName_t name, bool
     visitor.values(name, HIPDNN_TYPE_BOOLEAN, sizeof flag, count, &flag);
 }
 
-/** A mode whose number here is the one of the C interface; left out where it is 0 and 0 stands for not set. */
+/** A mode with the C interface's number; left out if it is 0 and 0 means not set. */
 template <typename Enum>
 void visit_mode(Visitor& visitor, hipdnnBackendAttributeName_t name, hipdnnBackendAttributeType_t type, Enum& mode,
                 bool zero_is_unset = true)
@@ -71,7 +71,7 @@ inline void visit_type(Visitor& visitor, hipdnnBackendAttributeName_t name, Data
     type = count > 0 ? from_c(static_cast<hipdnnDataType_t>(number)) : DataType::NOT_SET;
 }
 
-/** Tensors by the names that an operation has for them. */
+/** Tensors by their names in an operation. */
 template <typename Names, size_t Count>
 class Slots
 {
@@ -80,7 +80,7 @@ public:
     const TensorPtr& operator[](Names name) const { return _tensors[static_cast<size_t>(name)]; }
     const TensorPtr& at(Names name) const { return _tensors[static_cast<size_t>(name)]; }
     size_t count(Names name) const { return _tensors[static_cast<size_t>(name)] != nullptr ? 1 : 0; }
-    /** How many are set. */
+    /** The number of tensors that are set. */
     size_t size() const
     {
         size_t set = 0;
@@ -119,10 +119,10 @@ public:
     DataType get_compute_data_type() const { return compute_data_type; }
 
     virtual OperationKind kind() const = 0;
-    /** Walks through all attributes but the name and the type to compute in. */
+    /** Visits all attributes except the name and the compute type. */
     virtual void visit(detail::Visitor& visitor) = 0;
     /**
-     * Checks the shapes of inputs, and gives outputs without shapes theirs.
+     * Checks the shapes of inputs, and infers missing shapes of outputs.
      * @return INVALID_VALUE with the tensor, its shape and what was expected
      */
     virtual Error infer() = 0;
@@ -141,7 +141,7 @@ protected:
     }
     Error wrong(const char* what, ErrorCode code = ErrorCode::INVALID_VALUE) const { return wrong({what}, code); }
 
-    /** What the operation cannot do although programs may ask for it. */
+    /** An unsupported feature that programs may request. */
     Error unsupported(detail::Words what) const { return wrong(what, ErrorCode::GRAPH_NOT_SUPPORTED); }
     Error unsupported(const char* what) const { return wrong({what}, ErrorCode::GRAPH_NOT_SUPPORTED); }
 
@@ -189,7 +189,7 @@ public:
         return static_cast<Self&>(*this);
     }
 
-    /* What a kind does is in templates of its class, which cost nothing in programs without that kind. */
+    /* The code of a kind is in templates of its class, which cost nothing in programs without that kind. */
     void visit(detail::Visitor& visitor) override { static_cast<Self&>(*this).each(visitor); }
     Error infer() override { return static_cast<Self&>(*this).shapes(); }
 };

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Operations read back from the library's descriptors, as after a graph was loaded.
+ * Reads operations back from the library's descriptors, for example of a loaded graph.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ namespace hipdnn
 namespace detail
 {
 
-/** Tensors by uid, shared by the operations that name them. */
+/** Tensors by uid, shared by the operations that use them. */
 using TensorsByUid = std::unordered_map<int64_t, TensorPtr>;
 
 /** Reads the attributes of an operation from its descriptor. */
@@ -147,7 +147,7 @@ private:
 
 using Reader = ReaderOf<void>;
 
-/** An operation of one class. Named by a tag, too, so that only programs that load graphs compile the classes that they do not name. */
+/** An operation of one class. A template on a tag, too, so that only programs that load graphs compile the classes that they do not name. */
 template <typename, typename Kind>
 std::shared_ptr<Operation> make_one()
 {

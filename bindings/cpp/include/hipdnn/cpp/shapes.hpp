@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Layouts and shapes: what is left out of a tensor follows from the others.
+ * Layouts and shapes: infers what tensors lack from the others.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace hipdnn
 {
 
-/** The strides of elements without gaps, the last dimension innermost. */
+/** Packed strides, the last dimension innermost. */
 inline Dims packed_strides(const Dims& dims)
 {
     Dims strides(dims.size(), 1);
@@ -24,11 +24,11 @@ inline Dims packed_strides(const Dims& dims)
     return strides;
 }
 
-/** The order in which dimensions lie in memory, 0 for the innermost one: {3, 0, 2, 1} is channels last. */
+/** The order of dimensions in memory, 0 for the innermost one: {3, 0, 2, 1} is channels last. */
 inline Dims stride_order(const Dims& strides)
 {
     const size_t count = strides.size();
-    /* Channels count as innermost where they could be and a later dimension is farther out; else ties go to the last dimension. */
+    /* Ties: channels count as innermost if they can be and a later dimension has a larger stride; else the last dimension wins. */
     bool channels_last = count > 2, farther = false;
     for (size_t i = 0; i < count && channels_last; i++)
     {
@@ -43,7 +43,7 @@ inline Dims stride_order(const Dims& strides)
         }
         return channels_last && (a == 1 || b == 1) ? a == 1 : a > b;
     };
-    /* A dimension's place is the number of those inside of it. */
+    /* A dimension's position is the number of dimensions inside of it. */
     Dims order(count, 0);
     for (size_t i = 0; i < count; i++)
     {
@@ -55,7 +55,7 @@ inline Dims stride_order(const Dims& strides)
     return order;
 }
 
-/** The strides of elements without gaps in an order of dimensions, which has at least as many. */
+/** Packed strides in an order of dimensions, which has at least as many. */
 inline Dims strides_in_order(const Dims& dims, const Dims& order)
 {
     Dims strides(dims.size(), 1);
@@ -74,14 +74,14 @@ inline Dims strides_in_order(const Dims& dims, const Dims& order)
     return strides;
 }
 
-/** The strides of elements without gaps along a dimension that is innermost, and behind it the others as they lie in x. */
+/** Packed strides with one dimension innermost, and the others in the order of x. */
 inline Dims strides_along(const Dims& dims, const Tensor& x, int64_t along)
 {
     const Dims &sizes = x.get_dim(), &steps = x.get_stride();
     Dims order;
     for (size_t i = 0; i < dims.size(); i++)
     {
-        /* In front of the first that lies farther out; of those as far out, a dimension of 1 is inner. */
+        /* Before the first with a larger stride; among equal strides, dimensions of 1 are inner. */
         const auto is_outer = [&](int64_t other) {
             const auto place = static_cast<size_t>(other);
             return steps[place] > steps[i] || (steps[place] == steps[i] && sizes[i] == 1 && sizes[place] != 1);
@@ -99,7 +99,7 @@ inline Dims strides_along(const Dims& dims, const Tensor& x, int64_t along)
     return strides;
 }
 
-/** The strides of channels last: N, D, H, W, C in memory. */
+/** Channels last strides: N, D, H, W, C in memory. */
 inline Dims channels_last_strides(const Dims& dims)
 {
     Dims order(dims.size(), 0);
@@ -119,7 +119,7 @@ namespace detail
 
 inline std::string text(const Dims& dims) { return join({dims}); }
 
-/** Gives a tensor its shape where it has none, and strides in the order of another tensor. */
+/** Gives a tensor its shape if it has none, and strides in the order of another tensor. */
 inline void fill_shape(const TensorPtr& tensor, const Dims& dims, const TensorPtr& like)
 {
     if (tensor->get_dim().empty())
@@ -135,7 +135,7 @@ inline void fill_shape(const TensorPtr& tensor, const Dims& dims, const TensorPt
     }
 }
 
-/** Gives a tensor the shape and the strides of another where it has none. */
+/** Gives a tensor the shape and the strides of another if it has none. */
 inline void fill_same(const TensorPtr& tensor, const TensorPtr& like)
 {
     if (tensor->get_dim().empty())
@@ -149,7 +149,7 @@ inline void fill_same(const TensorPtr& tensor, const TensorPtr& like)
     }
 }
 
-/** Gives a tensor its shape where it has none, and packed strides. */
+/** Gives a tensor its shape if it has none, and packed strides. */
 inline void fill_packed(const TensorPtr& tensor, const Dims& dims)
 {
     if (tensor->get_dim().empty())
@@ -162,7 +162,7 @@ inline void fill_packed(const TensorPtr& tensor, const Dims& dims)
     }
 }
 
-/** The shape that two shapes broadcast to, from the last dimension on; false where they do not. */
+/** The shape that two shapes broadcast to, aligned at the last dimension; false if they do not. */
 inline bool broadcast(Dims& common, const Dims& other)
 {
     if (other.size() > common.size())
@@ -182,13 +182,13 @@ inline bool broadcast(Dims& common, const Dims& other)
     return true;
 }
 
-/** The shape of what a normalization keeps: 1 where the scale has elements, else as its input. */
+/** The shape of a normalization's statistics: 1 where the scale is larger than 1, else like its input. */
 inline Dims statistics_dims(const Dims& x, const Dims& scale)
 {
     Dims dims(x.size(), 1);
     for (size_t i = 0; i < x.size(); i++)
     {
-        /* A scale of fewer dimensions belongs to the last ones. */
+        /* A scale of lower rank belongs to the last dimensions. */
         const bool has = scale.size() <= x.size() && i >= x.size() - scale.size();
         dims[i] = has && scale[i - (x.size() - scale.size())] != 1 ? 1 : x[i];
     }

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Tensors as a graph knows them: shape, type and role. Memory comes with each execution.
+ * Tensors of a graph: shape, type and role. Memory comes with each execution.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace hipdnn
 {
 
-/** What tensors and operations take over from their graph where they have no type of their own. */
+/** The types that tensors and operations inherit from their graph if they have none. */
 struct GraphTypes
 {
     DataType compute = DataType::NOT_SET;
@@ -24,19 +24,19 @@ struct GraphTypes
     DataType io = DataType::NOT_SET;
 };
 
-/** A layout of the elements that programs for cuDNN may ask for; only NONE is computed. */
+/** A layout of the elements that programs for cuDNN may request; only NONE is supported. */
 enum class TensorReordering { NONE = 0, INT8x32 = 1, F16x16 = 2, F8_128x4 = 3 };
 
 /**
  * A tensor of a graph.
  *
- * Dimensions are in the order that the operation documents, as N, C, H, W; strides are in elements and say how they lie in memory.
+ * Dimensions are in the order that the operation documents, such as N, C, H, W; strides are in elements and define the layout.
  * A tensor with a value is a scalar: part of the graph, or (set_is_pass_by_value) read from host memory at each execution.
  */
 class Tensor
 {
 public:
-    /** A scalar's value; the first alternative is none. */
+    /** A scalar's value; the first alternative means none. */
     using ValueVariant = std::variant<std::monostate, double, float, half, bfloat16, uint8_t, int32_t, int64_t, bool>;
     using pass_by_values_t = ValueVariant;
     using uid_t = int64_t;
@@ -50,7 +50,7 @@ public:
         set_value(scalar);
     }
 
-    /** A scalar that is part of the graph, or a default for the one that comes with an execution. */
+    /** A scalar that is part of the graph, or a default for one that is passed at each execution. */
     template <typename T, typename = std::enable_if_t<getDataTypeEnumFromType<T>() != DataType::NOT_SET>>
     Tensor(const T& scalar, ScalarType type)
     {
@@ -78,31 +78,31 @@ public:
         return volume;
     }
 
-    /** @param strides distances of neighbours in elements, one for each dimension */
+    /** @param strides in elements, one for each dimension */
     Tensor& set_stride(const Dims& strides) { return _strides = strides, *this; }
     const Dims& get_stride() const { return _strides; }
 
-    /** A number that is the tensor's alone in its graph; executions bind memory by it. */
+    /** A number unique in the graph, by which executions bind memory. */
     Tensor& set_uid(int64_t uid) { return _uid = uid, _has_uid = true, *this; }
     Tensor& clear_uid() { return _uid = 0, _has_uid = false, *this; }
     int64_t get_uid() const { return _uid; }
     bool has_uid() const { return _has_uid; }
 
-    /** Whether the tensor lives only inside the graph, without memory of the caller's. */
+    /** Whether the tensor exists only inside the graph, without memory of the caller's. */
     Tensor& set_is_virtual(bool is_virtual) { return _virtual = is_virtual, *this; }
     bool get_is_virtual() const { return _virtual; }
     /** Whether the caller gets the tensor, the opposite of virtual. */
     Tensor& set_output(bool output) { return set_is_virtual(!output); }
 
-    /** @param bytes what the address of its memory is a multiple of; 16 unless set */
+    /** @param bytes the alignment of its memory; 16 by default */
     Tensor& set_alignment(int64_t bytes) { return _alignment = bytes, *this; }
     int64_t get_alignment() const { return _alignment; }
 
-    /** The tensor of where each batch begins, for batches packed behind each other: INT32 or INT64, one more than batches. */
+    /** The beginning of each batch, for ragged batches without padding: INT32 or INT64, one more than batches. */
     Tensor& set_ragged_offset(const std::shared_ptr<Tensor>& offset) { return _ragged_offset = offset, *this; }
     std::shared_ptr<Tensor> get_ragged_offset() const { return _ragged_offset; }
     bool has_ragged_offset() const { return _ragged_offset != nullptr; }
-    /** What the ragged offsets are multiplied by to give elements, 1 unless set. */
+    /** The factor from ragged offsets to elements, 1 by default. */
     Tensor& set_ragged_offset_multiplier(int64_t factor) { return _ragged_multiplier = factor, *this; }
     int64_t get_ragged_offset_multiplier() const { return _ragged_multiplier; }
 
@@ -131,7 +131,7 @@ public:
     bool get_is_runtime_pass_by_value() const { return _by_value; }
     bool get_is_pass_by_value() const { return _by_value || has_value(); }
 
-    /** The default of a scalar that comes with an execution. */
+    /** The default of a scalar that is passed at each execution. */
     std::optional<pass_by_values_t> get_pass_by_value() const
     {
         return _by_value && has_value() ? std::optional<pass_by_values_t>(_value) : std::nullopt;
@@ -168,7 +168,7 @@ public:
         return value == nullptr ? std::nullopt : std::optional<T>(*value);
     }
 
-    /** Takes over the type that the graph has for such tensors, where it has none. */
+    /** Inherits the graph's type for such tensors, if it has none. */
     Tensor& fill_from_context(const GraphTypes& types)
     {
         if (_type == DataType::NOT_SET)
@@ -203,7 +203,7 @@ public:
     }
 
     /**
-     * Whether everything is there that the graph needs.
+     * Whether everything is set that the graph needs.
      * @return ATTRIBUTE_NOT_SET for a missing type or shape, INVALID_VALUE for a wrong one
      */
     Error validate() const
@@ -253,7 +253,7 @@ public:
 
     /* Comparisons are templates, so that a program without them need not compile those of values. */
 
-    /** The same but for names and uids. */
+    /** Equality except for names and uids. */
     template <typename = void>
     bool logicallyEquals(const Tensor& other) const
     {
@@ -287,7 +287,7 @@ private:
     bool _by_value = false;
 };
 
-/** A tensor that its user and the operations of a graph share. */
+/** A tensor shared by its user and the operations of a graph. */
 using TensorPtr = std::shared_ptr<Tensor>;
 
 } // namespace hipdnn

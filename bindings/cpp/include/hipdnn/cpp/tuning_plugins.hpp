@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Strategies of tuning plugins: where the plugins are looked for, what a library must pass to be one, and what it calls while it searches.
+ * Strategies of tuning plugins: where the plugins are searched, what a library must satisfy, and what it calls while it searches.
  */
 #pragma once
 
@@ -55,11 +55,11 @@ struct TuningHostData
 template <typename T>
 struct PluginSearchOf
 {
-    /** What the plugin is given is a number, not an address, so that a call from another thread, or after the search, touches nothing. */
+    /** The plugin gets a number, not an address, so that a call from another thread, or after the search, accesses nothing. */
     uintptr_t token;
     const TuningProblemOf<T>* problem;
     TuningHostOf<T>* host;
-    /** Numbers of what this search measured. */
+    /** The numbers of the measured configurations. */
     std::vector<size_t> measured;
     std::vector<size_t> ranking;
     bool has_ranking = false;
@@ -67,7 +67,7 @@ struct PluginSearchOf
     /* hipdnnPluginStatus_t. */
     static constexpr int SUCCESS = 0, BAD_PARAM = 1, NOT_APPLICABLE = 5, NOT_INITIALIZED = 6, INTERNAL_ERROR = 3;
 
-    /** This thread's search; null outside of one, and while the host measures. One for each module. */
+    /** This thread's search; null outside of one, and while the host measures. One per module. */
     HIPDNN_CPP_HIDDEN static PluginSearchOf*& of_thread()
     {
         static thread_local PluginSearchOf* search = nullptr;
@@ -88,7 +88,7 @@ struct PluginSearchOf
     static uint64_t nanoseconds(double time) { return time < 1e18 ? static_cast<uint64_t>(time) : UINT64_MAX; }
 
 private:
-    /** Runs a function with this thread's search, where it has the token; exceptions do not get into the plugin. */
+    /** Runs a function with this thread's search if the token matches; exceptions do not reach the plugin. */
     template <typename Function>
     static int with(void* context, const Function& function)
     {
@@ -104,7 +104,7 @@ private:
             status = function(*search);
         } catch (...)
         {
-            /* Without memory, for instance. */
+            /* For example, if memory is short. */
         }
         of_thread() = search;
         return status;
@@ -168,7 +168,7 @@ private:
     }
 };
 
-/** A library that passed. It stays loaded: its threads may outlive a search. */
+/** A valid plugin. It stays loaded: its threads may outlive a search. */
 template <typename T>
 class TuningPluginOf
 {
@@ -176,7 +176,7 @@ public:
     std::string name;
     std::vector<std::string> strategies;
 
-    /** Opens a file and checks what it says of itself; answers why it does not pass, or nothing. */
+    /** Opens a file and checks the plugin; returns why it is rejected, or nothing. */
     std::string open(const std::string& path)
     {
         std::string reason;
@@ -235,7 +235,7 @@ public:
         }
         if (reason.empty())
         {
-            /* One that refuses it only stays silent. */
+            /* A plugin that refuses it stays silent. */
             static_cast<void>(call("", [&] { return set_callback(HIPDNN_CPP_CALL(hipdnnLoggingCallback_ext)); }));
         }
         std::vector<int64_t> ids;
@@ -255,7 +255,7 @@ public:
         return reason;
     }
 
-    /** Has one of its strategies search. */
+    /** Runs the search of one of its strategies. */
     Error search(const std::string& strategy, const TuningProblemOf<T>& problem, TuningHostOf<T>& host,
                  std::vector<size_t>& order) const
     {
@@ -281,7 +281,7 @@ public:
                                        Search::nanoseconds(host.remaining())};
         Search own{Search::next_token(), &problem, &host, {}, {}, false};
         const TuningHostData functions = Search::functions(own.token);
-        /* A strategy may be within another one's measurement. */
+        /* A strategy may run within another one's measurement. */
         Search* const outer = std::exchange(Search::of_thread(), &own);
         const std::string reason =
             call("the search of tuning plugin " + name, [&] { return _search(hash_of(strategy), &raw, &functions); });
@@ -312,7 +312,7 @@ private:
     int (*_search)(int64_t, const TuningProblemData*, const TuningHostData*) = nullptr;
     void (*_get_last_error)(const char**) = nullptr;
 
-    /** Calls a function of the plugin; answers why it failed, or nothing. */
+    /** Calls a function of the plugin; returns why it failed, or nothing. */
     template <typename Function>
     std::string call(const std::string& what, const Function& function) const
     try
@@ -389,13 +389,13 @@ private:
     }
 };
 
-/** A line in the library's log. */
+/** Writes a line to the library's log. */
 inline void log_warning(const std::string& line)
 {
     HIPDNN_CPP_CALL(hipdnnLoggingCallback_ext)(HIPDNN_SEV_WARN, line.c_str());
 }
 
-/** Every strategy by its name: those that need no plugin, then those of plugins. */
+/** Every strategy by name: built-in ones, then those of plugins. */
 template <typename T>
 class StrategiesOf
 {
@@ -418,7 +418,7 @@ public:
             }
             for (const std::string& name : plugin.strategies)
             {
-                /* A name that is known already is not taken again. */
+                /* A name that is taken is skipped. */
                 if (find(name) == nullptr)
                 {
                     _all.emplace_back(name, [plugin, name](const auto& problem, auto& host, auto& order) {
@@ -429,7 +429,7 @@ public:
         }
     }
 
-    /** A strategy; null where the name is unknown. */
+    /** A strategy; null if the name is unknown. */
     const Search* find(const std::string& name) const
     {
         for (const auto& one : _all)

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * The side that measures for a strategy: runs in turn with the best so far, early ends, and the last word of the default choice.
+ * The measuring side: runs alternating with the best so far, early stops, and the final comparison with the default choice.
  * Times are in nanoseconds.
  */
 #pragma once
@@ -19,7 +19,7 @@ template <typename T>
 struct TrialOf
 {
     CandidateOf<T> configuration;
-    /** Each run as it was, and corrected by what the best took meanwhile. */
+    /** The duration of each run, and the same corrected by the best's runs meanwhile. */
     std::vector<double> taken, runs;
     Error failure;
 
@@ -34,10 +34,10 @@ struct TrialOf
     }
 };
 
-/** How a measurement went. */
+/** The outcome of a measurement. */
 enum class TuningOutcome { MEASURED, FAILED, OVER };
 
-/** What strategies have measured. */
+/** Measures for strategies. */
 template <typename T>
 class TuningHostOf
 {
@@ -51,7 +51,7 @@ public:
     /** What is left of the budget. */
     double remaining() const { return _end < 0 ? 0 : std::max(0.0, _end - SystemOf<T>::now()); }
 
-    /** Runs a configuration so many times, in turn with the best one so far; one that is much slower is stopped early. */
+    /** Runs a configuration this many times, alternating with the best so far; a much slower one is stopped early. */
     TuningOutcome measure(const CandidateOf<T>& configuration, uint32_t runs, size_t& number)
     {
         if (!(remaining() > 0))
@@ -70,15 +70,15 @@ public:
     }
 
     /**
-     * Has a strategy search, and compares what it ranks first with the library's default choice, the first engine as it is.
-     * @param search takes the problem and this, and answers the order of what it measured
-     * @param ranking the places of what was measured, best first; empty where nothing was
-     * @param failure why the strategy has no ranking of its own; the times rank then
+     * Runs a strategy's search, and compares its best with the library's default choice, the first engine with default knobs.
+     * @param search takes the problem and this, and returns the order of the measured configurations
+     * @param ranking the indices of measured trials, best first; empty if nothing was measured
+     * @param failure why the strategy returned no ranking; the ranking is then by times
      */
     template <typename Search>
     void tune(const TuningProblemOf<T>& problem, const Search& search, std::vector<size_t>& ranking, Error& failure)
     {
-        /* Each engine as it is comes first, whatever the strategy does and however short the budget is. */
+        /* Each engine's defaults come first, whatever the strategy and however short the budget. */
         for (size_t at = 0; at < problem.engines.size(); at++)
         {
             measure_at(place_of(problem.engines[at].bare()), at == 0 ? FEWEST_ROUNDS : FEW_RUNS);
@@ -95,30 +95,30 @@ public:
 
 private:
     static constexpr size_t NONE = static_cast<size_t>(-1);
-    /** How many configurations stay prepared, besides the default choice and the best. */
+    /** The number of configurations that stay prepared, besides the default choice and the best. */
     static constexpr size_t KEPT = 8;
-    /** Executions in a row take at least so long, so that the clock does not matter; and the most of them. */
+    /** The least duration of a batch of executions, so that the clock's resolution does not matter; and the most executions. */
     static constexpr double ROW = 100e3;
     static constexpr double MOST_IN_ROW = 64;
-    /** What takes so many times as long as the best in its first two runs is stopped. */
+    /** A configuration whose first two runs are slower than the best by this factor is stopped. */
     static constexpr double SLOW = 1.5;
-    /** What takes so many times as long in its first execution is not executed again. */
+    /** One whose first execution is slower by this factor is not executed again. */
     static constexpr double HOPELESS = 8;
-    /** The machine is at most so many times as fast or slow as when the best was measured. */
+    /** The largest correction of times for changes of the machine's speed. */
     static constexpr double MOST_DRIFT = 4;
-    /** The part of the budget that is kept for the last comparison. */
+    /** The part of the budget reserved for the final comparison. */
     static constexpr double LAST_PART = 0.1;
     static constexpr uint32_t FEW_RUNS = 3;
     static constexpr size_t FEWEST_ROUNDS = 7, MOST_ROUNDS = 40;
-    /** What is faster than the default choice by less than this part, or in fewer of the rounds, is not worth another choice. */
+    /** The least relative gain over the default choice, and the least part of rounds won, that is worth another choice. */
     static constexpr double WORTH = 0.01, CLEAR = 0.7;
 
     TuningTargetOf<T>& _target;
     std::vector<Trial> _trials;
-    /** Places of what is prepared, what was used last at the end. */
+    /** Indices of prepared trials, the most recently used last. */
     std::vector<size_t> _ready;
     size_t _best = NONE;
-    /** When the budget is spent; negative until the search begins. */
+    /** The end of the budget; negative until the search begins. */
     double _end = -1;
 
     size_t place_of(const CandidateOf<T>& configuration)
@@ -136,7 +136,7 @@ private:
         return _trials.size() - 1;
     }
 
-    /** Runs a trial once: executions in a row, so many that the clock does not matter. `is_run` is false where that is not worth the time. */
+    /** Runs a trial once: a batch of executions, so large that the clock does not matter. `is_run` is false if it is not worth the time. */
     Error run(size_t place, double usual, bool& is_run, double& taken)
     {
         Trial& trial = _trials[place];
@@ -157,7 +157,7 @@ private:
                 is_run = false;
                 return {};
             }
-            /* What only the first executions do is not measured. */
+            /* The first executions do work that later ones do not: leave them out. */
             HIPDNN_CPP_TRY(_target.execute(place, 1, taken));
         }
         if (trial.runs.empty())
@@ -182,7 +182,7 @@ private:
         return {};
     }
 
-    /** The fastest trial but for one. */
+    /** The fastest trial except one. */
     size_t best_but(size_t place) const
     {
         size_t best = NONE;
@@ -196,7 +196,7 @@ private:
         return best;
     }
 
-    /** Runs a configuration in turn with the best; where it fails the trial has the reason. */
+    /** Runs a configuration alternating with the best; if it fails, the trial has the reason. */
     void measure_at(size_t place, size_t runs)
     {
         Error failure = try_measuring(place, runs);
@@ -225,11 +225,11 @@ private:
                 break;
             }
             least = at == 0 ? own : std::min(least, own);
-            /* The machine may be slower or faster than when the best was measured: its run just now says by how much. */
+            /* The machine may be slower or faster than when the best was measured: the best's run just now tells by how much. */
             double drift = 1;
             if (beside != NONE && run(beside, 0, is_run, now).is_good() && is_run && now > 0)
             {
-                /* By more only an interrupted run differs. */
+                /* A larger difference means that a run was interrupted. */
                 drift = std::min(std::max(usual / now, 1 / MOST_DRIFT), MOST_DRIFT);
             }
             taken.push_back(own);
@@ -246,7 +246,7 @@ private:
         return {};
     }
 
-    /** A strategy's order, each place once and only what was measured, and behind it the rest by their times. */
+    /** A strategy's order, with each measured trial once, followed by the rest by their times. */
     void rank(const std::vector<size_t>& order, std::vector<size_t>& ranking) const
     {
         ranking.clear();
@@ -270,7 +270,7 @@ private:
                          [this](size_t a, size_t b) { return _trials[a].time() < _trials[b].time(); });
     }
 
-    /** Runs the first two of the ranking and the default choice in turn. Only what is clearly faster stays in front of the default choice. */
+    /** Runs the first two of the ranking alternating with the default choice. Only clearly faster ones stay in front of it. */
     void compare_with_default(std::vector<size_t>& ranking, double most)
     {
         std::vector<size_t> rivals;
@@ -299,7 +299,7 @@ private:
                 ratios[at].push_back(is_good ? own / usual : 1e9);
             }
         }
-        /* The ratio of each round: both ran on the same machine then. */
+        /* Ratios within a round, in which the machine was the same for both. */
         std::vector<std::pair<double, size_t>> front;
         for (size_t at = 0; at < rivals.size(); at++)
         {

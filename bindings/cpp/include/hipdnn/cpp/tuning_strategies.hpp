@@ -2,7 +2,7 @@
 
 /**
  * @file
- * The strategies that need no plugin: every configuration, and a search that spends its time on what looks good.
+ * The built-in strategies: exhaustive search, and a search that spends its time on promising configurations.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ namespace hipdnn
 namespace detail
 {
 
-/** Measures every combination of the values of all knobs, those with few settings first. */
+/** Measures every combination of knob values, those with few settings first. */
 template <typename T>
 struct ExhaustiveOf
 {
@@ -44,7 +44,7 @@ struct ExhaustiveOf
         }
         const auto faster = [&host](size_t a, size_t b) { return host.trials()[a].time() < host.trials()[b].time(); };
         std::stable_sort(order.begin(), order.end(), faster);
-        /* What is within a tenth of the best deserves a closer look. */
+        /* Configurations within a tenth of the best get more runs. */
         const double limit = order.empty() ? 0 : host.trials()[order[0]].time() * 1.1;
         for (size_t number : std::vector<size_t>(order))
         {
@@ -64,7 +64,7 @@ struct ExhaustiveOf
 
 private:
     static constexpr uint32_t FEW_RUNS = 5, MANY_RUNS = 30;
-    /** More combinations of an engine's knobs are not tried. */
+    /** The most combinations tried of an engine's knobs. */
     static constexpr size_t MOST = 4096;
 
     /** Every combination of an engine's knobs, the defaults first. */
@@ -89,8 +89,8 @@ private:
 };
 
 /**
- * Begins with each engine as it is and each knob turned alone. Half of these are dropped after a few runs, half of the rest after twice as
- * many, until few are left. Then the knobs of the best are turned once more beside what the others have become, until nothing gets faster.
+ * Starts with each engine's defaults and each knob changed alone. Half of these are dropped after a few runs, half of the rest after twice as
+ * many, until few are left. Then the knobs of the best are varied again on top of the changes so far, until nothing gets faster.
  */
 template <typename T>
 class HalvingOf
@@ -109,18 +109,18 @@ public:
 private:
     static constexpr uint32_t FIRST_RUNS = 2, LAST_RUNS = 12;
     static constexpr size_t FINALISTS = 3;
-    /** An engine that takes so many times as long as the best is not looked at any more: no knob makes up for that. */
+    /** Engines slower than the best by this factor are dropped: no knob makes up for that. */
     static constexpr double HOPELESS = 3;
-    /** A setting that alone makes an engine so many times as slow is not tried beside others. */
+    /** A setting that alone slows an engine by this factor is not combined with others. */
     static constexpr double UNLIKELY = 1.3;
-    /** What is faster by less than this part may be chance. */
+    /** A smaller relative gain may be chance. */
     static constexpr double CHANCE = 0.01;
-    /** How often all knobs are turned. */
+    /** How often all knobs are varied. */
     static constexpr int SWEEPS = 2;
 
     TuningHostOf<T>& _host;
     std::vector<Configuration> _seen;
-    /** Numbers of what was measured, the best first. */
+    /** The numbers of the measured configurations, best first. */
     std::vector<size_t> _order;
     bool _is_over = false;
 
@@ -148,7 +148,7 @@ private:
                 }
             }
         }
-        /* Drops half after each round, and gives the others twice the runs. */
+        /* Drops half in each round, and doubles the runs of the others. */
         uint32_t runs = FIRST_RUNS;
         for (size_t left = _order.size(); left > FINALISTS && !_is_over;)
         {
@@ -164,7 +164,7 @@ private:
 
     static constexpr size_t NONE = static_cast<size_t>(-1);
 
-    /** The number of what was measured of a configuration. */
+    /** The number of a measured configuration. */
     size_t find(const Configuration& configuration) const
     {
         for (const size_t number : _order)
@@ -178,7 +178,7 @@ private:
         return NONE;
     }
 
-    /** Has a configuration measured, unless it was or the budget is spent. */
+    /** Measures a configuration, unless it was measured or the budget is spent. */
     void add(const Configuration& configuration, uint32_t runs)
     {
         for (const Configuration& known : _seen)
@@ -200,7 +200,7 @@ private:
         }
     }
 
-    /** Has the first `most` measured more closely. Behind them stay the others, whose times are less certain. */
+    /** Measures the first `most` again, with more runs. The others stay behind them, since their times are less certain. */
     void refine(size_t most, uint32_t runs)
     {
         std::vector<size_t> closer(_order.begin(),
@@ -220,7 +220,7 @@ private:
         std::stable_sort(_order.begin(), end, [this](size_t a, size_t b) { return time(a) < time(b); });
     }
 
-    /** Turns each knob of the best beside its other settings; whether something got faster. */
+    /** Varies each knob of the best on top of its other settings; returns whether something got faster. */
     bool sweep(const TuningProblemOf<T>& problem)
     {
         if (_order.empty())

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * What tuning asks of the system: folders of plugins, the clock, and the device.
+ * What tuning needs of the system: plugin folders, the clock, and the device.
  */
 #pragma once
 
@@ -44,7 +44,7 @@ struct DeviceOf
     std::string architecture;
 };
 
-/** A template, so that a program that tunes nothing need not compile what it calls. */
+/** A template, so that a program that does not tune need not compile what it calls. */
 template <typename T>
 struct SystemOf
 {
@@ -52,10 +52,10 @@ struct SystemOf
 
 #ifdef _WIN32
 
-    /** The names in a folder; false where it is something else. */
+    /** The names in a folder; false if it is not a folder. */
     static bool read_folder(const std::string& path, std::vector<std::string>& names)
     {
-        /* WIN32_FIND_DATAW, which has the name behind 44 bytes. */
+        /* WIN32_FIND_DATAW, which has the name at offset 44. */
         alignas(8) wchar_t entry[512] = {};
         auto* const raw = reinterpret_cast<_WIN32_FIND_DATAW*>(entry);
         void* const search = FindFirstFileW(modules::to_wide(path + "\\*").c_str(), raw);
@@ -71,7 +71,7 @@ struct SystemOf
         return true;
     }
 
-    /** The folder of a library that is loaded, by one of its functions. */
+    /** The folder of a loaded library, by one of its functions. */
     static std::string folder_of_backend(const char* name, const void* function)
     {
         constexpr unsigned long UNCHANGED_COUNT = 2;
@@ -83,7 +83,7 @@ struct SystemOf
 
     static int processors() { return static_cast<int>(GetActiveProcessorCount(0xffff)); }
 
-    /** Nanoseconds of a clock that is never set. */
+    /** Nanoseconds of a monotonic clock. */
     static double now()
     {
         long long count = 0, each_second = 1;
@@ -94,7 +94,7 @@ struct SystemOf
 
 #else
 
-    /** The names in a folder; false where it is something else. */
+    /** The names in a folder; false if it is not a folder. */
     static bool read_folder(const std::string& path, std::vector<std::string>& names)
     {
         DIR* const folder = opendir(path.c_str());
@@ -106,8 +106,8 @@ struct SystemOf
     }
 
     /**
-     * The folder of a library that is loaded, by one of its functions. It is asked of the library itself: in programs at fixed addresses a
-     * function of a library has its address in the program.
+     * The folder of a loaded library, by one of its functions. Looked up in the library itself: in programs at fixed addresses, the address of a
+     * library's function may be in the program.
      */
     static std::string folder_of_backend(const char* name, const void* function)
     {
@@ -118,7 +118,7 @@ struct SystemOf
 
     static int processors() { return static_cast<int>(sysconf(_SC_NPROCESSORS_CONF)); }
 
-    /** Nanoseconds of a clock that is never set. */
+    /** Nanoseconds of a monotonic clock. */
     static double now()
     {
         timespec time;
@@ -128,7 +128,7 @@ struct SystemOf
 
 #endif
 
-    /** The path in a variable, of which `~` in front is the user's folder; empty where it is unset or not to be used. */
+    /** The path in a variable, with a leading `~` expanded; empty if it is unset or must not be used. */
     static std::string path_in(const char* name)
     {
         std::string path, home;
@@ -140,7 +140,7 @@ struct SystemOf
         return in_home && modules::read_variable("HOME", home) ? home + path.substr(1) : path;
     }
 
-    /** A file, or the shared libraries of a folder in the order of their names. */
+    /** A file, or the shared libraries in a folder, sorted by name. */
     static std::vector<std::string> libraries_in(const std::string& place)
     {
         std::vector<std::string> names, paths;
@@ -175,7 +175,7 @@ struct SystemOf
     }
 
 private:
-    /** A library by one of its names; null where none is there. */
+    /** A library by one of its names; null if none is found. */
     static void* open_any(std::initializer_list<const char*> names)
     {
         for (const char* name : names)
@@ -196,14 +196,14 @@ private:
         return function != nullptr;
     }
 
-    /** The first device of HIP's, as its runtime of version 6 and newer describes it. */
+    /** HIP's first device, as described by runtimes since version 6. */
     static bool hip_device(Device& device)
     {
         void* const hip = open_any({"libamdhip64.so.7", "libamdhip64.so.6", "amdhip64_7.dll", "amdhip64_6.dll"});
         int (*count)(int*);
         int (*describe)(void*, int);
         int devices = 0;
-        /* Where hipDeviceProp_tR0600 has what is read of it, and more room than it takes. */
+        /* The offset of the used fields in hipDeviceProp_tR0600, and more room than it takes. */
         constexpr size_t MEMORY = 288, UNITS = 388, ARCHITECTURE = 1160;
         alignas(16) char room[8192] = {};
         if (!find(hip, "hipGetDeviceCount", count) || !find(hip, "hipGetDevicePropertiesR0600", describe) ||
@@ -218,7 +218,7 @@ private:
         return true;
     }
 
-    /** The first device of CUDA's. */
+    /** CUDA's first device. */
     static bool cuda_device(Device& device)
     {
         void* const cuda = open_any({"libcuda.so.1", "nvcuda.dll"});

@@ -2,8 +2,8 @@
 
 /**
  * @file
- * What strategies are told of a graph: engines with the knobs and values that are worth trying, and the device, as the tables of tuning
- * plugins; and configurations, which are read so that nothing outside of the bytes is touched.
+ * A strategy's input for a graph: engines with the knobs and values worth trying, and the device, as the tables of tuning
+ * plugins; and configurations, read without accessing anything outside of the bytes.
  */
 #pragma once
 
@@ -18,16 +18,16 @@ namespace hipdnn
 namespace detail
 {
 
-/* Templates, here and below, whose types all depend on their parameter, so that a program that tunes nothing need not compile them. */
+/* Templates, here and below, whose types all depend on their parameter, so that a program that does not tune need not compile them. */
 
-/** A knob that is worth turning, with the values that are tried, the default first. */
+/** A knob worth tuning, with the values to try, the default first. */
 template <typename T>
 struct TunableOf
 {
     KnobOf<T> knob;
     std::vector<KnobValueVariant> values;
 
-    /** Whether the knob may have a value: one of those that are tried, or a number in its range. */
+    /** Whether the knob accepts a value: one of those to try, or a number in its range. */
     bool takes(const KnobValueVariant& value) const
     {
         if (std::find(values.begin(), values.end(), value) != values.end())
@@ -44,7 +44,7 @@ struct TunableOf
                *number <= range->getMaxValue();
     }
 
-    /** Sets the knob in a configuration; its default leaves it unset. */
+    /** Sets the knob in a configuration; setting its default unsets it. */
     void turn(CandidateOf<T>& configuration, const KnobValueVariant& value) const
     {
         configuration.settings.erase(knob.knobId());
@@ -63,7 +63,7 @@ struct TunableEngineOf
     std::string name;
     std::vector<TunableOf<T>> knobs;
 
-    /** The engine as it is. */
+    /** The engine with default knobs. */
     CandidateOf<T> bare() const
     {
         CandidateOf<T> made;
@@ -72,28 +72,28 @@ struct TunableEngineOf
     }
 };
 
-/** What is to be tuned. */
+/** A tuning problem. */
 template <typename T>
 struct TuningProblemOf
 {
     std::vector<uint8_t> graph;
     /** The library's choice first. */
     std::vector<TunableEngineOf<T>> engines;
-    /** How long a search may take, in nanoseconds, once each engine was measured as it is. */
+    /** The most time that a search may take, in nanoseconds, after each engine was measured with default knobs. */
     double budget = 0;
 };
 
-/** What decides which knobs can matter: the graph, and an engine's plan with the default settings. */
+/** What determines which knobs can matter: the graph, and an engine's default plan. */
 template <typename T>
 struct TuningFactsOf
 {
     bool has_convolution = false;
-    /** How many steps the plan has, as far as it tells, and whether each is for one thread. */
+    /** The number of steps in the plan, as far as it tells, and whether each uses one thread. */
     size_t steps = 0;
     bool has_one_thread = false;
     int64_t workspace = 0;
 
-    /** Counts the steps in a plan as JSON: each is an object in its list, and may say how many threads it uses. */
+    /** Counts the steps in a plan's JSON: each is an object in its list, and may tell how many threads it uses. */
     void read_steps(const std::string& plan)
     {
         const std::string list = "\"steps\":[", threads = "\"threads\":";
@@ -127,13 +127,13 @@ struct TuningFactsOf
     }
 };
 
-/** The values of knobs that are worth trying. */
+/** The values of knobs worth trying. */
 template <typename T>
 struct SamplesOf
 {
     using Values = std::vector<KnobValueVariant>;
 
-    /** Some values from the first to the second in steps: all of few, else some whose distance from the first doubles. */
+    /** Some values from the first to the second in steps: all if they fit, else some whose distance from the first doubles. */
     static Values spread(int64_t least, int64_t greatest, int64_t step, size_t most)
     {
         const uint64_t width = static_cast<uint64_t>(step < 1 ? 1 : step);
@@ -208,12 +208,12 @@ struct SamplesOf
         return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
     }
 
-    /** Whether a knob is a promise of the program's (weights that stay the same), or trades accuracy for time: such are not turned. */
+    /** Whether a knob is a promise of the program (such as constant weights), or trades accuracy for time: such knobs are not tuned. */
     static bool is_promise(const std::string& id) { return id == "constant_weights" || ends_with(id, ".tf32"); }
 
     /**
-     * The values that are tried: only the default where no other can matter, not more threads than there are processors, no limit that the
-     * workspace keeps anyhow, and no place behind the end of a list of kernels. `plans` says whether a value can be planned.
+     * The values to try: only the default if no other can matter, not more threads than processors, no workspace limit that the
+     * plan satisfies anyway, and no index beyond the end of a kernel list. `plans` tells whether a value can be planned.
      */
     static Values of(const KnobOf<T>& knob, size_t most, const TuningFactsOf<T>& facts,
                      const std::function<bool(const KnobValueVariant&)>& plans)
@@ -235,7 +235,7 @@ struct SamplesOf
                 continue;
             } else if ((ends_with(id, ".engine") || ends_with(id, ".algorithm")) && !is_default && !plans(value))
             {
-                /* Places in a list, the best first: behind one that is missing come no others. */
+                /* Indices of a list, the best first: an index behind one that is missing is missing, too. */
                 break;
             }
             if (std::find(kept.begin(), kept.end(), value) == kept.end())
@@ -249,7 +249,7 @@ struct SamplesOf
         return kept;
     }
 
-    /** An engine with the knobs and at most so many values of each that are worth trying. */
+    /** An engine with the knobs worth trying, and at most this many values of each. */
     static TunableEngineOf<T> of_engine(const TunedGraphOf<T>& graph, int64_t id, size_t most)
     {
         TunableEngineOf<T> engine;
@@ -313,7 +313,7 @@ struct TuningTablesOf
         }
     }
 
-    /** Lists the values that are tried; of numbers the range as well. */
+    /** Lists the values to try; for numbers the range as well. */
     static void write_constraint(Writer& writer, size_t at, const TunableOf<T>& tunable)
     {
         const auto& values = tunable.values;
@@ -362,7 +362,7 @@ struct TuningTablesOf
         for (size_t i = 0; i < engine.knobs.size(); i++)
         {
             const auto& knob = engine.knobs[i].knob;
-            /* Name, description, kind and table of the default, kind and table of the constraint. */
+            /* Name, description, type and table of the default, type and table of the constraint. */
             const size_t table = writer.table(7, 63);
             writer.link_table(list + 4 * i, table);
             writer.text(table, knob.knobId());
@@ -374,7 +374,7 @@ struct TuningTablesOf
         return writer.bytes;
     }
 
-    /** The bytes of a DeviceProperties: of the first GPU where there is one, else of the processor. */
+    /** The bytes of a DeviceProperties table: of the first GPU, or of the processor if there is none. */
     static std::vector<uint8_t> device()
     {
         const auto found = SystemOf<T>::device();
@@ -389,7 +389,7 @@ struct TuningTablesOf
         return writer.bytes;
     }
 
-    /** The configuration in some bytes: an engine of the problem, of its knobs each once and with a value that it takes. */
+    /** Reads a configuration: of an engine of the problem, with each knob at most once and a value that it accepts. */
     static bool read(const void* data, size_t size, const std::vector<TunableEngineOf<T>>& engines,
                      CandidateOf<T>& configuration)
     try

@@ -25,18 +25,18 @@ struct Device
     std::string architecture;
 };
 
-/** Puts the engines of a graph into an order. Calls come from any thread. */
+/** Ranks the engines of a graph. Calls come from any thread. */
 class Policy
 {
 public:
     virtual ~Policy() = default;
     virtual const char* name() const = 0;
-    /** The engines, best first, or nothing where the choice is left to the next policy. */
+    /** The engines, best first, or nothing to leave the choice to the next policy. */
     virtual std::optional<std::vector<int64_t>> order(const Graph& graph, const std::vector<int64_t>& engines,
                                                       const Device& device) const = 0;
 };
 
-/** What a heuristic plugin consists of. */
+/** A heuristic plugin. */
 class PolicyManager
 {
 public:
@@ -46,7 +46,7 @@ public:
     virtual const std::vector<std::unique_ptr<Policy>>& policies() const = 0;
 };
 
-/** A manager of policies that are made without arguments. HIPDNN_EXPORT_POLICIES names the plugin. */
+/** A manager of default-constructed policies. HIPDNN_EXPORT_POLICIES names the plugin. */
 template <typename... Policies>
 class PoliciesOf : public PolicyManager
 {
@@ -58,12 +58,12 @@ private:
     std::vector<std::unique_ptr<Policy>> _policies;
 };
 
-/** The id of an engine of this name. */
+/** The id of an engine with this name. */
 inline int64_t engine_id(const std::string& name) { return detail::id_of(name.c_str()); }
 
 } // namespace hipdnn_plugin
 
-/** What the policies know of one handle of the host. */
+/** The state of one host handle. */
 struct HipdnnHeuristicHandle
 {
     hipdnn_plugin::Device device;
@@ -184,7 +184,7 @@ struct HeuristicExports
 
 #include "cpp/export.hpp"
 
-/** Exports a heuristic plugin's functions; once, in one source file, outside of namespaces. */
+/** Exports a heuristic plugin's functions; use it once, in one source file, outside of namespaces. */
 #define HIPDNN_EXPORT_HEURISTIC_PLUGIN(Manager)                                                                            \
     using HipdnnHeuristicExports = ::hipdnn_plugin::detail::HeuristicExports<Manager>;                                     \
     HIPDNN_PLUGIN_COMMON(HIPDNN_PLUGIN_TYPE_HEURISTIC, HipdnnHeuristicExports::manager().name(),                           \
@@ -215,7 +215,7 @@ struct HeuristicExports
                        HipdnnHeuristicExports::sorted(choice, ids, count))                                                 \
     static_assert(true, "a semicolon follows")
 
-/** Exports a plugin of policies: its name, its version and the classes of the policies. Instead of HIPDNN_EXPORT_HEURISTIC_PLUGIN. */
+/** Exports a policy plugin: its name, its version and the classes of the policies. Instead of HIPDNN_EXPORT_HEURISTIC_PLUGIN. */
 #define HIPDNN_EXPORT_POLICIES(plugin_name, plugin_version, ...)                   \
     struct HipdnnPluginPolicies : ::hipdnn_plugin::PoliciesOf<__VA_ARGS__>         \
     {                                                                              \

@@ -2,11 +2,11 @@
 
 /**
  * @file
- * Engine plugins in C++17, with the standard library alone: derive from hipdnn_plugin::Engine, Plan and EngineManager, and name the
+ * Engine plugins in C++17, using only the standard library: derive from hipdnn_plugin::Engine, Plan and EngineManager, and name the
  * manager in HIPDNN_EXPORT_ENGINE_PLUGIN(); or derive from DataPlan and DataEngine, and name the engines in HIPDNN_EXPORT_ENGINES(). Heuristic plugins are in hipdnn_heuristic_plugin.hpp.
  *
- * The methods see graphs and settings that were read and checked; exceptions end at the functions that this header exports. Compile
- * with -fPIC -shared -fvisibility=hidden. docs/plugins.md says what hosts call, and when.
+ * The methods get graphs and settings that were read and checked; exceptions end at the functions exported by this header. Compile
+ * with -fPIC -shared -fvisibility=hidden. docs/plugins.md documents what hosts call, and when.
  */
 #pragma once
 
@@ -67,7 +67,7 @@ struct Exports
         return graph.is_override_shape_enabled && !one.takes_overrides() ? "shapes may be replaced at execution"
                                                                          : one.refusal(graph);
     }
-    /** Hands bytes out until the host gives them back. */
+    /** Keeps bytes handed to the host until it returns them. */
     static void hand_out(const std::vector<uint8_t>& bytes, Data* data)
     {
         uint8_t* copy = new uint8_t[bytes.size() + 1];

@@ -1,6 +1,6 @@
-"""Networks in few bits: from a graph or a module of PyTorch, with samples, to one with quantized layers.
+"""Quantized networks: from a graph or a PyTorch module, with samples, to a network with quantized layers.
 
-The numbers are those of torchao and of ONNX Runtime's quantizer where these are symmetric: q = round(x / scale), no zero point.
+Numerics match torchao's and ONNX Runtime's symmetric quantization: q = round(x / scale), with zero point 0.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def quantize(
     weights: Mapping[Tensor, Any] | None = None,
     layers: Callable[[str], bool] | Sequence[str] | None = None,
 ) -> Quantized:
-    """Quantizes the convolutions and products of a network, calibrated with samples.
+    """Quantizes the convolutions and matmuls of a network, calibrated with samples.
 
-    ``model`` is a Graph, with the arrays of its ``weights`` by their tensors, or a ``torch.nn.Module``, which ``torch.export`` takes apart.
-    Each sample is the arrays of a call: one, a list, or by their tensors. ``recipe`` is "int8" (a scale for each output channel, ranges of
-    largest magnitudes), "int8-per-tensor", "int8-percentile", "int8-mse", "fp8", "int4-weights" (groups of 32), or a Recipe. ``layers``
-    names those that are quantized, or says so of each name; by default all are. Of the result, ``table()`` and ``svg()`` show what each
-    layer costs; called with arrays it answers what the network answers, and its ``graph`` and ``constants`` are what computes it.
+    ``model`` is a Graph, with its ``weights`` as a mapping of tensors to arrays, or a ``torch.nn.Module``, exported with ``torch.export``.
+    Each sample holds the arrays of a call: one, a list, or a mapping by tensor. ``recipe`` is "int8" (a scale per output channel, ranges
+    by largest magnitude), "int8-per-tensor", "int8-percentile", "int8-mse", "fp8", "int4-weights" (groups of 32), or a Recipe. ``layers``
+    is the names of the layers to quantize, or a predicate on names; by default all are. ``table()`` and ``svg()`` of the result show what
+    each layer costs. Calling it computes what the network computes, with its ``graph`` and ``constants``.
     """
     shapes = None
     if not isinstance(model, Graph):

@@ -1,4 +1,4 @@
-"""Modules of PyTorch as graphs, by way of ``torch.export``."""
+"""PyTorch modules as graphs, by way of ``torch.export``."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from ..types import padding_mode, reduction_mode, resample_mode
 
 
 class _Flat:
-    """A tensor that the module takes for one of two dimensions: its batch, and all else in order. Graphs leave it as it is."""
+    """A tensor that the module flattened to two dimensions; the graph keeps its shape."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
 
 
 class _Reader:
-    """Makes nodes of what a module calls."""
+    """Translates a module's calls to nodes."""
 
     def __init__(self, torch: Any, program: Any) -> None:
         self.torch, self.program = torch, program
         self.graph = Graph(type(program).__name__)
         self.of: dict[str, Any] = {}
-        #: Parameters and buffers by their tensors.
+        #: The arrays of parameters and buffers by tensor.
         self.weights: dict[Tensor, Any] = {}
 
     def _array(self, value: Any) -> Any:
         return value.detach().cpu().float().numpy()
 
     def constant(self, array: Any, name: str) -> Tensor:
-        """A tensor for an array that stays the same."""
+        """A tensor for a constant array."""
         tensor = self.graph.tensor(list(array.shape), data_type="float", name=name)
         self.weights[tensor] = array
         return tensor
 
     def parameter(self, name: str) -> Any:
-        """The array of a parameter or buffer, by the name of its placeholder."""
+        """The array of a parameter or buffer, by its placeholder's name."""
         return self._array(self.of[name])
 
     def value(self, argument: Any) -> Any:
-        """The tensor, array or number that an argument of a call is."""
+        """The tensor, array or number for an argument of a call."""
         return self.of[argument.name] if hasattr(argument, "name") else argument
 
     def tensor(self, argument: Any) -> Tensor:
@@ -88,13 +88,13 @@ def _biased(reader: _Reader, node: Any, y: Tensor, bias: Any, shape: Sequence[in
 def _linear(reader: _Reader, node: Any, x: Any, w: Any, bias: Any = None) -> Tensor | _Flat:
     left, array = reader.tensor(x), reader._array(reader.value(w))
     if isinstance(reader.value(x), _Flat):
-        # A filter that covers the image.
+        # A filter that covers the whole image.
         image = list(left.dim or ())[1:]
         weight = reader.constant(array.reshape([array.shape[0], *image]), w.name)
         y = reader.graph.conv_fprop(left, weight, name=node.name)
         return _Flat(_biased(reader, node, y, bias, [1, -1, *[1] * (len(image) - 1)]))
     rank = max(len(left.dim or ()), 2)
-    # Stored as [out, in]: a product reads it the other way round.
+    # Stored as [out, in]: matmul reads it transposed.
     right = reader.constant(array.T.copy().reshape([1] * (rank - 2) + [array.shape[1], array.shape[0]]), w.name)
     y = reader.graph.matmul(left, right, name=node.name)
     return _biased(reader, node, y, bias, [1] * (rank - 1) + [-1])
@@ -162,7 +162,7 @@ def _pooled(reader: _Reader, node: Any, x: Any, size: Any) -> Tensor | _Flat:
     return _mean(reader, node, x, (-2, -1), True)
 
 
-#: What each operation of PyTorch's becomes.
+#: How each PyTorch operation is translated.
 _CALLS: dict[str, Callable[..., Union[Tensor, _Flat]]] = {  # noqa: UP007
     "conv2d.default": _conv2d,
     "linear.default": _linear,
@@ -189,7 +189,7 @@ _CALLS: dict[str, Callable[..., Union[Tensor, _Flat]]] = {  # noqa: UP007
 def graph_of_module(
     module: Any, samples: Sequence[Any]
 ) -> tuple[Graph, Mapping[Tensor, Any], list[Any], dict[Tensor, tuple[int, ...]]]:
-    """A module as a graph, the arrays of its weights, the samples as NumPy has them, and the shapes of the results."""
+    """A module as a graph, its weights as arrays, the samples as NumPy arrays, and the shapes of the results."""
     try:
         torch = importlib.import_module("torch")
     except ImportError:

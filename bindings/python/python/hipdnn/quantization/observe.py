@@ -1,4 +1,4 @@
-"""Ranges of tensors, found in samples."""
+"""Ranges of tensors, estimated from samples."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from ..types import data_type
 from .recipe import LARGEST, Recipe
 
-#: How many ranges the observer "mse" tries, from the largest magnitude down to a fifth of it.
+#: The number of ranges that the observer "mse" tries, from the largest magnitude down to a fifth of it.
 _TRIES = 40
 
 
 def scales(numpy: Any, values: Any, kind: data_type, recipe: Recipe, axes: Sequence[int]) -> Any:
-    """The scale of each part of an array, found over these axes, which stay with one element each."""
+    """The scales of an array, reduced over these axes, which keep size one."""
     largest = LARGEST[kind]
     magnitudes = numpy.abs(values)
     whole = magnitudes.max(axis=tuple(axes), keepdims=True)
-    # What is zero everywhere has any scale.
+    # If all elements are zero, any scale will do.
     whole = numpy.where(whole > 0, whole, largest).astype(numpy.float32)
     if recipe.observer == "percentile":
         part = numpy.quantile(magnitudes, recipe.percentile, axis=tuple(axes), keepdims=True).astype(numpy.float32)
@@ -35,17 +35,17 @@ def scales(numpy: Any, values: Any, kind: data_type, recipe: Recipe, axes: Seque
 
 
 def _error(numpy: Any, values: Any, scale: Any, kind: data_type, axes: Sequence[int]) -> Any:
-    """The mean squared error of values that were rounded with a scale."""
+    """The mean squared error of values rounded with a scale."""
     difference = rounded(numpy, values, scale, kind) * scale - values
     return (difference * difference).mean(axis=tuple(axes), keepdims=True)
 
 
 def rounded(numpy: Any, values: Any, scale: Any, kind: data_type) -> Any:
-    """values / scale as the type has them, in single precision."""
+    """values / scale rounded to the type, in single precision."""
     largest = LARGEST[kind]
     part = (values / scale).astype(numpy.float32)
     if kind in (data_type.INT8, data_type.INT4):
-        # As graphs round: halves upwards.
+        # Graphs round halves up.
         return numpy.clip(numpy.floor(part + numpy.float32(0.5)), -largest, largest)
     digits, least = (3, -6) if kind is data_type.FP8_E4M3 else (2, -14)
     exponent = numpy.floor(numpy.log2(numpy.maximum(numpy.abs(part), numpy.float32(2.0**least))))
@@ -54,9 +54,9 @@ def rounded(numpy: Any, values: Any, scale: Any, kind: data_type) -> Any:
 
 
 class Range:
-    """The values of a tensor in all samples, or as many of them as tell the range."""
+    """The values of a tensor in all samples, or a subset that represents their range."""
 
-    #: More values of a tensor are not kept; those of each sample are thinned out evenly.
+    #: The most values kept of a tensor; each sample is subsampled evenly.
     MOST = 1 << 20
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Range:
         self.amax = 0.0
 
     def add(self, numpy: Any, values: Any, samples: int) -> None:
-        """Notes the values of a sample, of so many."""
+        """Adds the values of one sample of several."""
         flat = numpy.asarray(values, numpy.float32).reshape(-1)
         if not flat.size:
             return
@@ -72,7 +72,7 @@ class Range:
         self.amax = max(self.amax, float(largest.max()))
         step = max(1, flat.size * samples // self.MOST)
         self.parts.append(flat[::step].copy())
-        # Thinned out or not, the largest counts.
+        # The largest value is always kept.
         self.parts.append(flat[[int(largest.argmax())]])
 
     def scale(self, numpy: Any, kind: data_type, recipe: Recipe) -> float:

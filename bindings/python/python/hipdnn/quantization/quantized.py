@@ -1,4 +1,4 @@
-"""Networks in few bits, calibrated with samples."""
+"""Quantized networks, calibrated with samples."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .observe import Range
 from .recipe import Recipe, to_recipe
 from .rewrite import LAYERS, Copy, Rewriter, layers_of
 
-#: How many samples the errors of layers are found with.
+#: The number of samples used to measure the errors of layers.
 _COMPARED = 4
 
 _KINDS = {data_type.DOUBLE: "float64", data_type.INT8: "int8", data_type.INT32: "int32", data_type.INT64: "int64"}
 
 
 class Quantized:
-    """A quantized network: called with what the graph in floating point is called with, it answers what that answers."""
+    """A quantized network, called with the inputs of the original graph; it returns the same results."""
 
     def __init__(
         self,
@@ -35,11 +35,11 @@ class Quantized:
     ) -> None:
         #: The graph of the network.
         self.graph = graph
-        #: The arrays of its tensors that stay the same: weights and scales. Weights of 4 bits are bytes with two each.
+        #: The arrays of its constant tensors: weights and scales. 4-bit weights are packed two to a byte.
         self.constants = dict(constants)
-        #: What each call gives.
+        #: The inputs of each call.
         self.inputs = list(inputs)
-        #: What quantization costs.
+        #: The error of each layer.
         self.layers = layers
         self._shapes = dict(shapes)
 
@@ -61,7 +61,7 @@ class Quantized:
         return report.svg(self.graph.name, self.layers)
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows."""
+        """The picture shown by a notebook."""
         return self.svg()
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ def _numpy() -> Any:
 
 
 def _room(numpy: Any, tensor: Tensor) -> Any:
-    """An array for a tensor, laid out as that is."""
+    """An array with a tensor's layout."""
     dim, stride = tensor.dim or (), tensor.stride or ()
     order = sorted(range(len(dim)), key=lambda axis: (-stride[axis], axis))
     back = sorted(range(len(dim)), key=order.__getitem__)
@@ -87,7 +87,7 @@ def _room(numpy: Any, tensor: Tensor) -> Any:
 def _watched(
     graph: Graph, tensors: Sequence[Tensor], rewriter: Copy | None = None
 ) -> tuple[Graph, dict[Tensor, Tensor]]:
-    """A copy of a graph, or the one that a rewriter made of it, which hands out these tensors besides its results."""
+    """A copy of a graph, or a rewriter's version of it, that also outputs these tensors."""
     if rewriter is None:
         rewriter = Copy(graph, graph.name)
         for node in graph._nodes:
@@ -137,7 +137,7 @@ def quantize_graph(
     layers: Callable[[str], bool] | Sequence[str] | None,
     shapes: Mapping[Tensor, tuple[int, ...]] | None = None,
 ) -> Quantized:
-    """The quantized form of a graph, whose weights are given and whose other inputs are the samples."""
+    """The quantized form of a graph with these weights; samples are its other inputs."""
     numpy, recipe = _numpy(), to_recipe(recipe)
     graph.validate()
     unknown = [tensor for tensor in weights if tensor not in graph._inputs]
@@ -195,7 +195,7 @@ def quantize_graph(
 
 
 def _feed(sample: Any, inputs: Sequence[Tensor]) -> dict[Tensor, Any]:
-    """The arrays of a sample by their tensors."""
+    """The arrays of a sample, by tensor."""
     if isinstance(sample, Mapping):
         if set(sample) != set(inputs):
             raise ArgumentError(
@@ -216,7 +216,7 @@ def _errors(
     feeds: Sequence[Mapping[Tensor, Any]],
     right: Sequence[Mapping[Tensor, Any]],
 ) -> dict[str, tuple[float, float]]:
-    """Of each layer the decibels between its result and its error, and the largest error."""
+    """The signal-to-error ratio in decibels of each layer's result, and its largest error."""
     written = {node.name: node.outputs[LAYERS[node.kind][2]] for node in nodes}
     made, of = _watched(graph, list(written.values()), rewriter)
     pairs: dict[str, list[tuple[Any, Any]]] = {name: [] for name in written}

@@ -1,4 +1,4 @@
-"""How a network is quantized: which types, how fine, and how the ranges are found."""
+"""How to quantize a network: which types, which granularity, and how to find ranges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import ArgumentError
 from ..types import data_type
 
-#: The largest magnitude that each type is used to. Integers are used symmetrically, with zero point 0, as torchao and ONNX Runtime's
+#: The largest magnitude used of each type. Integers are symmetric, with zero point 0, as torchao and ONNX Runtime's
 #: quantizer do for weights.
 LARGEST = {data_type.INT8: 127.0, data_type.INT4: 7.0, data_type.FP8_E4M3: 448.0, data_type.FP8_E5M2: 57344.0}
 
@@ -19,21 +19,21 @@ OBSERVERS = ("min-max", "percentile", "mse")
 class Recipe:
     """How weights and activations are quantized.
 
-    A number x becomes q = x / scale in the type, and stands for q · scale; scales are of single precision, and zero is exact.
+    A number x becomes q = x / scale, rounded to the type, and represents q · scale; scales are single precision, and zero is exact.
     """
 
     name: str
     #: The type of weights.
     weights: data_type
-    #: The type of what convolutions and products read besides; None leaves it as it is.
+    #: The type of the other operand of convolutions and matmuls; None leaves it unquantized.
     activations: data_type | None
-    #: How the range of a tensor is found: its largest magnitude, a percentile of the magnitudes, or the range of the least squared error.
+    #: How to find a tensor's range: its largest magnitude, a percentile of magnitudes, or the range with the least squared error.
     observer: str = "min-max"
-    #: The part of all magnitudes that is within the range, for the observer "percentile".
+    #: The fraction of magnitudes within the range, for the observer "percentile".
     percentile: float = 0.9999
-    #: Whether each output channel has a scale of its own.
+    #: Whether each output channel has its own scale.
     is_per_channel: bool = True
-    #: How many weights along the reduced dimension share a scale; None: all.
+    #: How many weights along the reduced dimension share a scale; None means all.
     group: int | None = None
 
     def __post_init__(self) -> None:
@@ -54,11 +54,11 @@ class Recipe:
             raise ArgumentError(f"recipe {self.name!r}: the group is {self.group}, expected at least 1")
 
     def replace(self, **changes: Any) -> Recipe:
-        """The same recipe but for these fields."""
+        """This recipe with some fields changed."""
         return dataclasses.replace(self, **changes)
 
 
-#: The recipes that have names.
+#: The named recipes.
 RECIPES = {
     recipe.name: recipe
     for recipe in (
@@ -73,7 +73,7 @@ RECIPES = {
 
 
 def to_recipe(recipe: str | Recipe) -> Recipe:
-    """The recipe of a name, or the recipe itself."""
+    """The recipe with a name, or the recipe itself."""
     found = RECIPES.get(recipe) if isinstance(recipe, str) else recipe
     if not isinstance(found, Recipe):
         raise ArgumentError(f"the recipe is {recipe!r}, expected a Recipe or one of {', '.join(RECIPES)}")

@@ -1,4 +1,4 @@
-"""What quantization costs, layer by layer."""
+"""The cost of quantization, layer by layer."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any, NamedTuple
 
 
 class Layer(NamedTuple):
-    """A layer of the quantized network beside the one in floating point."""
+    """A layer of the quantized network compared with the one in floating point."""
 
     name: str
     kind: str
-    #: The scale of what it reads; None where that is not quantized.
+    #: The scale of its input; None if that is not quantized.
     scale: float | None
-    #: The largest magnitude of what it reads, in all samples.
+    #: The largest magnitude of its input, over all samples.
     amax: float
-    #: The ratio of its result to the error of it, in decibels: 20 for an error of a tenth.
+    #: The ratio of its result to its error, in decibels: 20 for an error of a tenth.
     sqnr: float
-    #: The largest error of an element, as a part of the largest magnitude of the result.
+    #: The largest error of an element, relative to the largest magnitude of the result.
     worst: float
-    #: The same ratio where this layer alone is quantized.
+    #: The same ratio if only this layer is quantized.
     alone: float
 
 
 def ratio(numpy: Any, right: Any, found: Any) -> tuple[float, float]:
-    """Decibels between a result and its error, and the largest error as a part of the largest magnitude."""
+    """The signal-to-error ratio in decibels, and the largest error relative to the largest magnitude."""
     right, found = numpy.asarray(right, numpy.float64), numpy.asarray(found, numpy.float64)
     error = found - right
     power, noise = float((right * right).sum()), float((error * error).sum())
@@ -37,7 +37,7 @@ def ratio(numpy: Any, right: Any, found: Any) -> tuple[float, float]:
 
 
 def text(layers: Sequence[Layer]) -> str:
-    """A table, a line for each layer."""
+    """A table with a line per layer."""
     head = ("LAYER", "OPERATION", "AMAX", "SCALE", "DB", "ALONE", "WORST")
     rows = [head]
     for layer in layers:
@@ -59,7 +59,7 @@ def text(layers: Sequence[Layer]) -> str:
 
 
 def svg(title: str, layers: Sequence[Layer]) -> str:
-    """Bars of decibels: dark with everything quantized, light with the layer alone."""
+    """Bars of decibels: dark with everything quantized, light with only the layer quantized."""
     most = max((min(layer.alone, 90.0) for layer in layers), default=1.0)
     most = max(most, max((min(layer.sqnr, 90.0) for layer in layers), default=1.0), 1.0)
     left, wide, row, top = 200, 480, 30, 64

@@ -1,4 +1,4 @@
-"""A graph again, with convolutions and products in few bits."""
+"""A copy of a graph with quantized convolutions and matmuls."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..types import data_type
 from .observe import rounded, scales
 from .recipe import Recipe
 
-#: The operations that are quantized: what they read and write, the one that has weights, and the axis of these that is the result's channels.
+#: The quantized operations: input, weights, output, and the axis of the weights that is the output channels.
 LAYERS = {"ConvolutionFwdAttributes": ("x", "w", "y", 0), "MatmulAttributes": ("a", "b", "c", -1)}
 
-#: As NumPy and PyTorch have the types that NumPy lacks.
+#: The names in ml_dtypes of types that NumPy lacks.
 _EXTENDED = {data_type.FP8_E4M3: "float8_e4m3fn", data_type.FP8_E5M2: "float8_e5m2"}
 
 
 def layers_of(graph: Graph, weights: Mapping[Tensor, Any], chosen: Callable[[str], bool]) -> list[Node]:
-    """The nodes that are quantized: those with constant weights, of the names that are wanted."""
+    """The nodes to quantize: those with constant weights and a selected name."""
     found = []
     for node in graph._nodes:
         if node.kind in LAYERS and node.inputs[LAYERS[node.kind][1]] in weights and chosen(node.name):
@@ -39,12 +39,12 @@ class Copy:
             name, compute_data_type=graph.compute_data_type, intermediate_data_type=graph.intermediate_data_type
         )
         self.new.io_data_type = graph._types()["io"]
-        #: The new tensor of each old one.
+        #: The new tensor for each old one.
         self.of: dict[Tensor, Tensor] = {}
         self.outputs = list(graph._outputs)
 
     def tensor(self, old: Tensor) -> Tensor:
-        """The new tensor of an old one, made at the first call."""
+        """The new tensor for an old one, made on first use."""
         if old not in self.of:
             new = self.new._new_tensor(
                 name=old.name, dim=old.dim, stride=old.stride, data_type=old.data_type,
@@ -55,7 +55,7 @@ class Copy:
         return self.of[old]
 
     def node(self, node: Node) -> None:
-        """Adds a node as it is."""
+        """Copies a node unchanged."""
         again = copy.copy(node)
         again.inputs = {key: None if of is None else self.tensor(of) for key, of in node.inputs.items()}
         again.outputs = {key: self.tensor(of) for key, of in node.outputs.items()}
@@ -70,7 +70,7 @@ class Copy:
         return self.tensor(value) if isinstance(value, Tensor) else value
 
     def finish(self) -> Graph:
-        """The graph, whose results are those of the old one."""
+        """The new graph, with the old one's results."""
         for old in self.outputs:
             self.of[old].set_output(True)
         self.new._finish()
@@ -90,12 +90,12 @@ class Rewriter(Copy):
     ) -> None:
         super().__init__(graph, f"{graph.name or 'graph'} ({recipe.name})")
         self.numpy, self.recipe, self.weights, self.activations = numpy, recipe, weights, activations
-        #: The arrays of tensors of the new graph that stay the same.
+        #: The arrays of constant tensors of the new graph.
         self.constants: dict[Tensor, Any] = {}
         self._quantized: dict[Tensor, Tensor] = {}
 
     def _weight(self, values: Any, name: str, like: Tensor) -> Tensor:
-        """A tensor of weights, laid out as they were; those of 4 bits without gaps."""
+        """A tensor of weights with their old layout; 4-bit weights are packed."""
         if self.recipe.weights is not data_type.INT4:
             return self._constant(self._typed(values, self.recipe.weights), name, self.recipe.weights, like)
         tensor = self.new.tensor(list(values.shape), data_type=data_type.INT4, name=name)
@@ -105,7 +105,7 @@ class Rewriter(Copy):
     def _constant(self, array: Any, name: str, kind: data_type, like: Tensor | None = None) -> Tensor:
         tensor = self.new.tensor(list(array.shape), like.stride if like is not None else None, kind, name=name)
         if like is not None:
-            # Laid out as the weights were.
+            # The layout of the old weights.
             order = sorted(range(array.ndim), key=lambda axis: (-(like.stride or ())[axis], axis))
             back = sorted(range(array.ndim), key=order.__getitem__)
             array = self.numpy.ascontiguousarray(array.transpose(order)).transpose(back)
@@ -124,19 +124,19 @@ class Rewriter(Copy):
         return values.astype(getattr(ml_dtypes, _EXTENDED[kind]))
 
     def _nibbles(self, values: Any) -> Any:
-        """Whole numbers of 4 bits, two in a byte, the first in the lower half."""
+        """4-bit integers, two to a byte, the first in the lower half."""
         flat = values.astype(self.numpy.int8).reshape(-1).view(self.numpy.uint8) & 15
         flat = self.numpy.append(flat, self.numpy.zeros(flat.size % 2, self.numpy.uint8))
         return flat[0::2] | flat[1::2] << 4
 
     def _activation(self, old: Tensor) -> Tensor:
-        """The quantized form of what a layer reads, made once for all that read it."""
+        """A layer's quantized input, made once for all its readers."""
         if old not in self._quantized:
             kind, scale, name = self.recipe.activations, self.activations[old], f"{old.name or f't{old.uid}'} quantized"
             assert kind is not None
             part = self.new.mul(self.tensor(old), 1 / scale, name=f"{name}, scaled")
             if kind is data_type.INT8:
-                # Rounded, and cut off where it is written.
+                # Rounded here, and clipped when stored.
                 half = self.new.add(part, 0.5, name=f"{name}, half up")
                 found = self.new.floor(half, name=name).set_data_type(kind)
             else:
@@ -145,7 +145,7 @@ class Rewriter(Copy):
         return self._quantized[old]
 
     def layer(self, node: Node) -> None:
-        """Adds a convolution or product in few bits, whose result is what the old one's is."""
+        """Adds a quantized convolution or matmul that replaces the old node's result."""
         x_key, w_key, y_key, axis = LAYERS[node.kind]
         x, w, y = node.inputs[x_key], node.inputs[w_key], node.outputs[y_key]
         assert x is not None and w is not None
@@ -160,7 +160,7 @@ class Rewriter(Copy):
         name = w.name or f"{node.name} weights"
         weight = self._weight(quantized, f"{name} quantized", w)
         again = copy.copy(node)
-        # With activations as they are, the weights are made whole again first.
+        # If activations are not quantized, the weights are dequantized first.
         if self.recipe.activations is None:
             factor = self._constant(scale, f"{name} scale", data_type.FLOAT)
             whole = self.new.mul(weight, factor, name=f"{name} whole")
@@ -193,16 +193,16 @@ class Rewriter(Copy):
         self._stand_for(whole, y)
 
     def _stand_for(self, made: Tensor, old: Tensor) -> None:
-        """Has a tensor of the new graph stand for one of the old."""
+        """Replaces a tensor of the old graph by one of the new graph."""
         made.name, made.data_type = old.name, old.data_type
         self.of[old] = made
 
     def _in_groups(self, node: Node, values: Any) -> None:
-        """Adds a product whose weights have a scale for each group along the reduced dimension."""
+        """Adds a matmul whose weights have a scale for each group along the reduced dimension."""
         x_key, w_key, y_key, axis = LAYERS[node.kind]
         group = self.recipe.group or 1
         if node.kind != "MatmulAttributes" or values.shape[-2] % group:
-            # Convolutions and sizes that groups do not divide stay as they are.
+            # Convolutions, and sizes that groups do not divide, stay unquantized.
             self.node(node)
             return
         x, w, y = node.inputs[x_key], node.inputs[w_key], node.outputs[y_key]

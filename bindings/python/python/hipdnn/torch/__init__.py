@@ -1,4 +1,4 @@
-"""PyTorch's operations computed by hipDNN, training included.
+"""Runs PyTorch's operations on hipDNN, including training.
 
 >>> import torch, hipdnn.torch
 >>> layer = torch.nn.Conv2d(4, 2, 3)
@@ -7,8 +7,8 @@
 >>> [(row.function, row.routed) for row in hipdnn.torch.report()][:1]
 [('convolution', 1)]
 
-Kernels are registered with PyTorch's dispatcher, below its autograd: whatever PyTorch does with operations it does with these. What is
-not computed here is computed by PyTorch's own kernels, and is counted with its reason.
+Kernels are registered with PyTorch's dispatcher, below autograd, so everything that PyTorch does with operations works with them.
+Operations that are unsupported here run on PyTorch's own kernels, and are counted with the reason.
 """
 
 from __future__ import annotations

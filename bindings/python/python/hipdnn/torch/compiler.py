@@ -13,15 +13,15 @@ from . import graphs
 
 
 def is_on_host(value: Any) -> bool:
-    """Whether an input is a tensor in memory of the host with elements to compute with: numbers of a graph may be tensors there as well."""
+    """Whether an input is a tensor in host memory with at least one dimension: a graph's numbers may be host tensors, too."""
     return isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() > 0
 
 
 def _compile(traced: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
-    """One graph, forward or backward, as inductor compiles it."""
+    """Compiles one graph, forward or backward, with inductor."""
     from torch._inductor.compile_fx import compile_fx_inner
 
-    # Inductor changes the graph that it is given.
+    # Inductor changes its graph.
     name = graphs.describe(traced, inputs)
     compiled: Any = compile_fx_inner(traced, inputs, **options)
     if any(is_on_host(of) for of in inputs) and callable(getattr(compiled, "current_callable", None)):
@@ -31,7 +31,7 @@ def _compile(traced: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> A
 
 
 def _patches(mode: str | None, options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Inductor's settings for what ``torch.compile`` was asked for."""
+    """Inductor's settings for the arguments of ``torch.compile``."""
     config: dict[str, Any] = torch._TorchCompileInductorWrapper(mode, options, None).config
     return config or None
 
@@ -44,10 +44,10 @@ def backend(traced: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Ca
     patches = _patches(options.get("mode"), options.get("options"))
     tensors: Iterable[Any] = (*inputs, *traced.parameters(), *traced.buffers())
     if not any(is_on_host(of) for of in tensors):
-        # What inductor leaves to libraries on a GPU, PyTorch computes as fast: the graph is inductor's own.
+        # On a GPU, PyTorch is as fast for the operations that inductor leaves to libraries: inductor gets the whole graph.
         alone: Any = compile_fx(traced, inputs, config_patches=patches)
         return alone
-    # What comes out of this cache was never given to `_compile`. Inductor's own cache of graphs stays.
+    # Graphs from this cache would bypass `_compile`. Inductor's own graph cache stays.
     name = "enable_autograd_cache"
     with config.patch({name: False}) if hasattr(config, name) else contextlib.nullcontext():
         compiled: Any = compile_fx(traced, inputs, inner_compile=_compile, config_patches=patches)

@@ -1,4 +1,4 @@
-"""What was computed here and what by PyTorch's kernels, for each kind of call."""
+"""Counts what hipDNN and what PyTorch's kernels computed, for each kind of call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEAD = ("function", "call", "hipDNN", "PyTorch", "planned in", "by, or why not"
 
 
 class Ran(NamedTuple):
-    """What computed: an engine, on a device, by algorithms (none where its plugin does not tell)."""
+    """What computed: an engine, on a device, with its algorithms (empty if its plugin does not tell)."""
 
     engine: str
     device: str
@@ -26,27 +26,27 @@ class Ran(NamedTuple):
 
 
 class Routed(NamedTuple):
-    """How often calls of a function with such tensors and settings were computed here and by PyTorch."""
+    """How often hipDNN and PyTorch computed calls of a function with these tensors and settings."""
 
     function: str
     #: The tensors and settings.
     call: str
     routed: int
     passed_on: int
-    #: Why PyTorch computed, where it did.
+    #: Why PyTorch computed, if it did.
     reasons: tuple[str, ...]
     #: What computed it here.
     ran: tuple[Ran, ...] = ()
-    #: Milliseconds that planning took.
+    #: Milliseconds spent on planning.
     planning: float = 0.0
-    #: Whether PyTorch computed meanwhile; else the first call waited.
+    #: Whether PyTorch computed during planning; otherwise the first call waited.
     aside: bool = False
-    #: Whether an earlier process timed both, and so chose who computes.
+    #: Whether the choice comes from timings of an earlier process.
     stored: bool = False
 
 
 class Report(list[Routed]):
-    """One entry for each kind of call; as text, or in a notebook, a table."""
+    """One entry for each kind of call; a table when printed or shown in a notebook."""
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
@@ -86,11 +86,11 @@ def _ran(engine: str | None, description: str | None, device: tuple[int, int]) -
 
 
 def report() -> Report:
-    """What was computed where, one entry for each kind of call, in the order of their first calls; printed, it is a table.
+    """What computed each kind of call, in the order of their first calls; prints as a table.
 
-    First calls cost what planning takes (``planning``), unless PyTorch computes meanwhile (``aside``), and as long as both are timed in turns
-    every other call costs what the slower one takes. What an earlier process has timed is not timed again (``stored``). Compiled graphs that
-    were timed as a whole are at the end.
+    First calls include planning (``planning``), unless PyTorch computes meanwhile (``aside``). While both are timed in turns,
+    every other call takes as long as the slower one. Timings of an earlier process are reused (``stored``). Compiled graphs that
+    were timed as a whole come last.
     """
     calls = [
         Routed(
@@ -109,6 +109,6 @@ def report() -> Report:
 
 
 def reset() -> None:
-    """Frees all plans and workspaces, and begins the report anew."""
+    """Frees all plans and workspaces, and restarts the report."""
     _native.torch_clear()
     graphs.reset()

@@ -1,8 +1,8 @@
-"""Has PyTorch's dispatcher call hipDNN's kernels, for the threads that want it.
+"""Makes PyTorch's dispatcher call hipDNN's kernels in the threads that enabled them.
 
 The kernels are in Rust (``src/torch``). They are registered under a dispatch key that no backend uses and that lies right above the
-backends: below autograd, autocast, tracing, ``torch.func`` and every mode in Python, which all stay PyTorch's. Including the key in a
-thread's set switches them on there, so other threads pay nothing, and PyTorch's threads for gradients follow the one that asks for them.
+backends: below autograd, autocast, tracing, ``torch.func`` and every Python mode, which all stay PyTorch's. Adding the key to a
+thread's included set enables them there, so other threads pay nothing, and autograd threads follow the thread that calls backward.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from .. import __version__, _native
 from ..library import library
 from . import stored
 
-#: No backend of PyTorch has them; the dispatcher looks at them before CPU and CUDA and after all that is not a backend. The first has every
-#: operation. The second has those that engines compute faster on GPUs: a thread changes to it when it meets a tensor there.
+#: Keys without a backend in PyTorch, which the dispatcher tries before CPU and CUDA and after everything that is not a backend. The first
+#: has every operation, the second those that engines compute faster on GPUs: a thread switches to it when it meets a GPU tensor.
 KEYS = ("CustomRNGKeyId", "FPGA")
 
 _C: Any = torch._C
 
-#: Kernels for several keys, which the dispatcher would take for this one as well.
+#: Kernels for several keys, which the dispatcher would use for these keys as well.
 _EXPLICIT = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
-#: The parts of an operation, which autograd looks at one by one.
+#: Decompositions, whose parts autograd handles one by one.
 _IMPLICIT = "CompositeImplicitAutograd"
 _BACKENDS = ("CPU", "CUDA", "Meta")
 
-#: Operations that may be new are looked for again after so many seconds.
+#: Seconds between searches for new operations.
 _AGAIN = 1.0
 
 
 class _Registration:
-    """The kernels of this process, registered when they are first wanted."""
+    """The kernels of this process, registered on first use."""
 
     def __init__(self) -> None:
         self._renew()
@@ -50,11 +50,11 @@ class _Registration:
         self._ours: dict[str, set[str]] = {}
         self._looked = float("-inf")
         self._has_named = False
-        #: Why there are none.
+        #: Why there are no kernels.
         self.missing: str | None = None
 
     def ready(self) -> bool:
-        """Whether kernels are there; registers them once."""
+        """Whether kernels are available; registers them once."""
         with self._lock:
             if self.missing is None and time.monotonic() - self._looked > _AGAIN:
                 try:
@@ -65,18 +65,18 @@ class _Registration:
             return self.missing is None
 
     def _renew(self) -> None:
-        """Opens the lock in a forked child, whichever thread of its parent had it."""
+        """Replaces the lock in a forked child: a thread of the parent may have held it."""
         self._lock = threading.Lock()
 
     def _look(self) -> None:
         if not self._known:
             numbers = [int(_C._dispatch_key_parse(key)) for key in (*KEYS, "Tracer")]
             for key in KEYS:
-                # Where there is no kernel for the key, the next one is taken.
+                # Without a kernel for this key, the dispatcher falls through to the next one.
                 self._of("_").fallback(key, torch.library.fallthrough_kernel, False)
             major, minor = (int(part) for part in torch.__version__.split(".")[:2])
             keys = [*zip(KEYS, numbers)]
-            # The library reads where to store plans when it loads its plugins. Those of the host are planned as fast as read.
+            # The library reads the cache folder when it loads its plugins. Host plans are not stored: making them is as fast as reading.
             if torch.cuda.is_available() and (folder := stored.choose(os.environ)):
                 stored.trim(folder)
             _native.torch_register(
@@ -86,17 +86,17 @@ class _Registration:
                 _native.torch_choices(str(stored.choices(folder, (torch.__version__, __version__))))
             self._ours = {key: set(_native.torch_operations(key == KEYS[1])) for key in KEYS}
         if not self._has_named and torch.cuda.is_initialized():
-            # Asked earlier, it would open the GPUs, which a forked child cannot use then.
+            # Asking earlier would initialize the GPUs, which a forked child could not use then.
             _native.torch_name_gpus([torch.cuda.get_device_name(at) for at in range(torch.cuda.device_count())])
             self._has_named = True
         names = {name for name in {*_C._dispatch_get_all_op_names()} - self._known if _C._dispatch_has_kernel(name)}
         if not names:
-            # Steps begin often, and what is asked below takes longer than many of them.
+            # Training steps begin often, and the queries below take longer than many of them.
             self._looked = time.monotonic()
             return
         having = lambda *keys: {name for key in keys for name in _C._dispatch_get_registrations_for_dispatch_key(key)}  # noqa: E731
         explicit, implicit, chosen = having(*_EXPLICIT), having(_IMPLICIT), having("BackendSelect")
-        # Of these the kernel for several keys would be taken before that of the backend.
+        # For these, the kernel for several keys would win over the backend's.
         mixed = explicit | implicit & having(*_BACKENDS)
         for name in names & (mixed | chosen):
             namespace, _, operation = name.partition("::")
@@ -106,7 +106,7 @@ class _Registration:
                 if name not in chosen:
                     self._of(namespace).impl(operation, key, torch.library.fallthrough_kernel, False)
                 elif name not in explicit and name not in implicit:
-                    # It calls the next kernel by itself, without asking which keys are passed over.
+                    # BackendSelect calls the next kernel itself and ignores excluded keys.
                     self._of(namespace).impl(operation, key, _without_keys(name), False)
         for name in names & implicit & (mixed - chosen | self._ours[KEYS[0]]):
             self._keep_implicit(name)
@@ -114,7 +114,7 @@ class _Registration:
         self._looked = time.monotonic()
 
     def _keep_implicit(self, name: str) -> None:
-        """Has tensors of other backends find an operation's parts, which a kernel of one of them makes ambiguous."""
+        """Lets other backends use an operation's decomposition, which a backend's kernel makes ambiguous."""
         if name not in self._kept and not _C._dispatch_has_kernel_for_dispatch_key(name, "AutogradOther"):
             namespace, _, operation = name.partition("::")
             self._of(namespace).impl(operation, "AutogradOther", _function(name).decompose, False)
@@ -123,21 +123,21 @@ class _Registration:
     def _of(self, namespace: str) -> Any:
         if namespace not in self._libraries:
             made = _C._dispatch_library("IMPL", namespace, "", __file__, 0)
-            # Threads may compute until the process has ended, so the registrations never do.
+            # Threads may compute until the process exits, so registrations are never freed.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
             self._libraries[namespace] = made
         return self._libraries[namespace]
 
 
 def _function(name: str) -> Any:
-    """An operation, by its name."""
+    """An operation by its name."""
     namespace, _, operation = name.partition("::")
     operation, _, overload = operation.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), operation), overload or "default")
 
 
 def _without_keys(name: str) -> Any:
-    """The operation as PyTorch has it."""
+    """PyTorch's own operation."""
     function = _function(name)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -157,24 +157,24 @@ _local = threading.local()
 
 
 def _active() -> list[enable]:
-    """What is on in this thread, the last one last."""
+    """The enabled contexts of this thread, the latest last."""
     if not hasattr(_local, "active"):
         _local.active = []
     active: list[enable] = _local.active
     return active
 
 
-#: What is on for the process, the last one last.
+#: The enabled contexts of the process, the latest last.
 _of_process: list[enable] = []
 
 
 def is_enabled() -> bool:
-    """Whether this thread or the process wants hipDNN's kernels."""
+    """Whether this thread or the process enabled hipDNN's kernels."""
     return bool(_active() or _of_process)
 
 
 def _switch() -> None:
-    """Switches kernels on in this thread if the thread or the process wants them."""
+    """Enables kernels in this thread if the thread or the process wants them, and disables them otherwise."""
     if _registration.missing is not None:
         return
     active = _active() or _of_process
@@ -183,7 +183,7 @@ def _switch() -> None:
 
 
 class _Threads:
-    """Switches kernels on in other threads, for the process: Python calls a profiler's function in each of them, which takes itself away."""
+    """Enables kernels in other threads, for the process: Python calls a profile function in each thread, which then removes itself."""
 
     def __init__(self) -> None:
         self._before: Any = None
@@ -193,7 +193,7 @@ class _Threads:
         if not self._is_set:
             self._before, self._is_set = getattr(threading, "_profile_hook", None), True
             of_this_thread = sys.getprofile()
-            # Threads that run by now, from Python 3.12 on; and those to come.
+            # Running threads, from Python 3.12 on, and future ones.
             getattr(threading, "setprofile_all_threads", threading.setprofile)(self._follow)
             sys.setprofile(of_this_thread)
 
@@ -214,11 +214,11 @@ _threads = _Threads()
 
 
 class enable:
-    """Has hipDNN compute PyTorch's operations in this thread where it is faster: until ``disable()``, or as a context manager.
+    """Lets hipDNN compute PyTorch's operations in this thread where it is faster: until ``disable()``, or as a context manager.
 
-    On CPUs the first calls with new shapes go to both in turns, and the faster one computes from then on. With ``timed=False`` hipDNN
-    computes all that its engines can. With ``process=True`` it does so in every thread of Python's, also those to come; before Python 3.12
-    other threads that run already are left out.
+    On CPUs, the first calls with new shapes alternate between both, and the faster one computes from then on. With ``timed=False``,
+    hipDNN computes everything that its engines support. With ``process=True``, this applies to all Python threads, including future
+    ones; before Python 3.12, other threads that already run are left out.
     """
 
     def __init__(self, *, timed: bool = True, process: bool = False) -> None:
@@ -232,7 +232,7 @@ class enable:
         _switch()
 
     def __enter__(self) -> enable:
-        # It is on already; the end of the context switches it off.
+        # Enabled by the constructor; leaving the context disables it.
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -241,7 +241,7 @@ class enable:
         self._list.remove(self)
         if self._list is _of_process and not _of_process:
             _threads.end()
-            # Threads that follow find it out at their next call.
+            # Other threads notice at their next call.
             _native.torch_switch_process(False)
         _switch()
 
@@ -253,10 +253,10 @@ def disable(*, process: bool = False) -> None:
         of[-1].__exit__(None, None, None)
 
 
-# A plan that is being made when the process ends would use libraries that end before it.
+# A plan still being made at exit would use libraries that are unloaded before it.
 atexit.register(_native.torch_end)
 
 if os.environ.setdefault("HIPDNN_CPU_THREAD_POOL", "openmp") == "openmp":
-    # PyTorch's OpenMP threads poll for a while after each of its functions: CPU_ENGINE computes on them instead of taking their processors.
-    # In a child by fork these threads are missing, and OpenMP would wait for them.
+    # PyTorch's OpenMP threads spin for a while after each of its functions: CPU_ENGINE runs on them rather than compete for processors.
+    # A forked child lacks these threads, and OpenMP would wait for them.
     os.register_at_fork(after_in_child=lambda: os.environ.update(HIPDNN_CPU_THREAD_POOL="own"))

@@ -1,4 +1,4 @@
-"""Compiled graphs with hipDNN's kernels or without, whichever was faster: timed once, and kept on disk for the next process."""
+"""Compiled graphs with or without hipDNN's kernels, whichever was faster: timed once, and stored on disk for later processes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .. import __version__, _native
 from . import stored
 from .dispatch import enable, is_enabled
 
-#: The most calls before a graph is timed, in which it is found out who computes which operation.
+#: The most calls before a graph is timed, while its operations are still being timed.
 _SETTLES = 64
-#: Calls of each that are timed, in turns.
+#: Timed calls of each variant, in turns.
 _TURNS = 7
-#: What hipDNN has to gain: less is within the noise of so few calls.
+#: The least gain that counts for hipDNN: less is within the noise of so few calls.
 _GAIN = 0.02
-#: The most bytes of the file.
+#: The largest file size in bytes.
 _MOST = 1 << 20
 
 _graphs: weakref.WeakSet[Chosen] = weakref.WeakSet()
 
 
 def describe(traced: fx.GraphModule, inputs: Sequence[Any]) -> str:
-    """A name for a graph with such inputs on so many threads."""
+    """A name for a graph with these inputs and this number of threads."""
     tensors = [
         f"{tuple(of.shape)} {of.stride()} {of.dtype} {of.device}" if isinstance(of, torch.Tensor) else str(of)
         for of in inputs
@@ -48,7 +48,7 @@ def _path() -> Path | None:
 
 @functools.lru_cache(maxsize=1)
 def _read(path: Path) -> dict[str, tuple[int, int]]:
-    """The nanoseconds with hipDNN and without, by graph. A line that cannot be read is passed over."""
+    """The nanoseconds with and without hipDNN, by graph. Skips malformed lines."""
     known = {}
     with contextlib.suppress(OSError):
         if path.stat().st_size > _MOST:
@@ -61,14 +61,14 @@ def _read(path: Path) -> dict[str, tuple[int, int]]:
 
 
 class Chosen:
-    """A compiled graph, with hipDNN's kernels where that is faster."""
+    """A compiled graph, with hipDNN's kernels if that is faster."""
 
     def __init__(self, function: Callable[..., Any], way: str, name: str) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function, self.way, self.name = function, way, name
         self._calls = 0
         self._times: dict[bool, list[int]] = {True: [], False: []}
-        #: Calls with hipDNN's kernels and without.
+        #: Calls with and without hipDNN's kernels.
         self.counts = {True: 0, False: 0}
         path = _path()
         self.times = _read(path).get(name) if path else None
@@ -77,12 +77,12 @@ class Chosen:
 
     @property
     def is_ours(self) -> bool | None:
-        """Whether hipDNN's kernels are used; None while that is open."""
+        """Whether hipDNN's kernels are used; None while undecided."""
         return None if self.times is None else self.times[0] * (1 + _GAIN) < self.times[1]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_enabled():
-            # The program says it itself.
+            # The program has decided already.
             return self.function(*args, **kwargs)
         is_ours, is_timed = self.is_ours, False
         if torch.are_deterministic_algorithms_enabled():
@@ -98,7 +98,7 @@ class Chosen:
         return result
 
     def _turn(self) -> tuple[bool, bool]:
-        """Whether hipDNN's kernels have their turn, and whether it is timed."""
+        """Whether hipDNN's kernels are used for this call, and whether it is timed."""
         self._calls += 1
         taken = len(self._times[True]) + len(self._times[False])
         if not taken and self._calls <= _SETTLES and (self._calls == 1 or _native.torch_is_open()):
@@ -121,11 +121,11 @@ class Chosen:
 
 
 def decided() -> list[Chosen]:
-    """The graphs of which it is known."""
+    """The graphs that are decided."""
     return [graph for graph in _graphs if graph.times is not None]
 
 
 def reset() -> None:
-    """Begins the counts anew."""
+    """Restarts the counts."""
     for graph in _graphs:
         graph.counts = {True: 0, False: 0}

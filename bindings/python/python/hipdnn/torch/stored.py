@@ -1,4 +1,4 @@
-"""Where the next process finds plans for GPUs and who was faster in which calls, unless the program says it."""
+"""Where later processes find GPU plans and timings, unless the program chooses a folder."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 MOST = 256 << 20
 
 
-#: Values of HIPDNN_DISABLE_CACHE that switch files off.
+#: Values of HIPDNN_DISABLE_CACHE that disable files.
 _ON = ("1", "true", "on", "yes", "enable", "enabled")
 
 
 def choose(variables: MutableMapping[str, str]) -> Path | None:
-    """Has the library store plans in the user's cache folder, and answers which; None where the program chose a folder or none."""
+    """Sets and returns the user's cache folder for the library's plans; None if the program chose a folder or disabled files."""
     if "HIPDNN_PLAN_CACHE_DIR" in variables:
         return None
     folder = find(variables)
@@ -28,14 +28,14 @@ def choose(variables: MutableMapping[str, str]) -> Path | None:
 
 
 def find(variables: Mapping[str, str]) -> Path | None:
-    """The folder, made where it is missing; None where there is to be none, or others can write there."""
+    """The folder, created if missing; None if files are disabled or others can write there."""
     chosen = variables.get("HIPDNN_PLAN_CACHE_DIR")
     if chosen == "" or variables.get("HIPDNN_DISABLE_CACHE", "").lower() in _ON:
         return None
     cache = variables.get("HIPDNN_CACHE_DIR") or "~/.cache/hipdnn"
     try:
         folder = Path(chosen) if chosen else Path(cache).expanduser() / "plans"
-        # Whoever can write there could have this process run code.
+        # Anyone who can write there could make this process run code.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.stat().st_uid != os.getuid() or folder.stat().st_mode & 0o022:
             return None
@@ -45,7 +45,7 @@ def find(variables: Mapping[str, str]) -> Path | None:
 
 
 def choices(folder: Path, versions: Sequence[str]) -> Path:
-    """The file in a folder that says who was faster, for these versions on this machine."""
+    """The file in a folder with timings, for these versions on this machine."""
     about = [*versions, platform.machine(), _processor(), str(len(os.sched_getaffinity(0)))]
     return folder / f"torch-choices-{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}"
 
@@ -59,7 +59,7 @@ def _processor() -> str:
 
 
 def trim(folder: Path, most: int = MOST) -> None:
-    """Deletes the oldest files until the others have at most so many bytes. Other processes may do the same at the same time."""
+    """Deletes the oldest files until the others fit into this many bytes. Other processes may do the same concurrently."""
     found = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

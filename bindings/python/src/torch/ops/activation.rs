@@ -7,7 +7,7 @@ use super::{require, same_type, tensor, text};
 use crate::torch::arguments::{TensorValue, Value};
 use crate::torch::recipe::{Made, Reason, Recipe, channels_last, lies_as, packed};
 
-/// How a tensor without gaps lies: by its elements, or with its channels last.
+/// The layout of a packed tensor: flat, or channels last.
 fn dense(of: &TensorValue) -> Result<Vec<i64>, Reason> {
     if of.is_packed() {
         return Ok(packed(&of.dims));
@@ -17,7 +17,7 @@ fn dense(of: &TensorValue) -> Result<Vec<i64>, Reason> {
     Ok(last)
 }
 
-/// Elements in the order in which they lie.
+/// The elements in memory order.
 fn flat(of: &TensorValue) -> ([i64; 2], [i64; 2]) {
     let count = of.count();
     ([1, count], [count, 1])

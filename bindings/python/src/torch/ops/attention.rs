@@ -1,4 +1,4 @@
-//! Attention as PyTorch computes it on CPUs, and its gradient; that on GPUs as well.
+//! Attention on CPUs as PyTorch defines it, and its gradient, which also runs on GPUs.
 
 use hipdnn::graph::DiagonalAlignment;
 use hipdnn::graph::operation::{Sdpa, SdpaBackward};
@@ -7,14 +7,14 @@ use super::{float, int, optional, require, same_type, tensor};
 use crate::torch::arguments::{TensorValue, Value, dtype};
 use crate::torch::recipe::{Made, Reason, Recipe, lies_as, packed};
 
-/// Strides of [B, H, S, D] that lies as [B, S, H, D].
+/// Strides of [B, H, S, D] stored as [B, S, H, D].
 fn by_row(dims: &[i64; 4]) -> [i64; 4] {
     let [_, heads, length, size] = *dims;
     [length * heads * size, size, heads * size, 1]
 }
 
-/// Whether a tensor lies so, or as a part of one that does, as the queries of one product for queries, keys and values: PyTorch leaves no
-/// gaps in the result and keeps the order.
+/// Whether a tensor has this layout, or is part of one that has, such as the queries of a fused QKV projection: PyTorch then
+/// packs the result in the same order.
 fn is_by_row(of: &TensorValue) -> bool {
     let ([_, heads, length, _], &[batch, head, row, _]) = (&of.dims[..], &of.strides[..]) else {
         return false;
@@ -24,21 +24,21 @@ fn is_by_row(of: &TensorValue) -> bool {
         || <[i64; 4]>::try_from(&of.dims[..]).is_ok_and(|dims| lies_as(&of.dims, &of.strides, &by_row(&dims)))
 }
 
-/// Batch, heads, length and size.
+/// Batch, heads, sequence length and head size.
 fn heads(of: &TensorValue) -> Result<[i64; 4], Reason> {
     let dims = <[i64; 4]>::try_from(of.dims.as_slice()).map_err(|_| "another rank".to_owned())?;
     require(of.strides.last() == Some(&1) || of.dims.last() == Some(&1), "a tensor with gaps")?;
     Ok(dims)
 }
 
-/// What both directions have in common.
+/// What both directions share.
 struct Settings {
     is_causal: bool,
     scale: f64,
 }
 
 impl Settings {
-    /// The dropout is the first of the arguments in question, whether it is causal the next one.
+    /// Expects the dropout at this argument, and whether it is causal at the next one.
     fn read(values: &[Value], first: usize, scale: usize, size: i64) -> Result<Self, Reason> {
         require(float(values, first)? == 0.0, "dropout")?;
         let scale = float(values, scale).unwrap_or(1.0 / (size as f64).sqrt());
@@ -46,11 +46,11 @@ impl Settings {
     }
 }
 
-/// A mask that is added to the scores: as it is, or of one element where it is the same along a dimension.
+/// A mask added to the scores, with size one where it is the same along a dimension.
 fn mask(recipe: &mut Recipe, of: &TensorValue, q: &TensorValue) -> Result<i64, Reason> {
     require(of.dtype == q.dtype || of.dtype == dtype::FLOAT, "a mask of another type")?;
     require(matches!(of.dims.len(), 2 | 4), "a mask of another rank")?;
-    // PyTorch may have made it larger without copies.
+    // PyTorch may have expanded it without copying.
     let size = |(size, stride): (&i64, &i64)| if *stride == 0 { 1 } else { *size };
     let mut dims: Vec<i64> = of.dims.iter().zip(&of.strides).map(size).collect();
     let mut strides: Vec<i64> = of.strides.iter().map(|stride| (*stride).max(1)).collect();
@@ -82,7 +82,7 @@ pub fn forward(values: &[Value]) -> Result<Recipe, Reason> {
     let (uid_q, uid_k, uid_v) = (recipe.input(q)?, recipe.input(k)?, recipe.input(v)?);
     let bias = optional(values, 5).map(|of| mask(&mut recipe, of, q)).transpose()?;
     let o = recipe.output(q.dtype, &dims, &strides)?;
-    // PyTorch keeps statistics by row.
+    // PyTorch stores statistics by row.
     let made = Made {
         dtype: dtype::FLOAT,
         dims: vec![batch, heads, length],
@@ -110,13 +110,13 @@ pub fn backward(values: &[Value]) -> Result<Recipe, Reason> {
     gradients(values, 6, 9, optional(values, 8))
 }
 
-/// The gradients of attention by PyTorch's kernels on GPUs, which keep the same statistics as cuDNN: the logarithm of each row's sum.
+/// The gradients of PyTorch's attention kernels on GPUs, which store the same statistics as cuDNN: the log-sum-exp of each row.
 pub fn flash_backward(values: &[Value]) -> Result<Recipe, Reason> {
     require(optional(values, 6).is_none() && optional(values, 7).is_none(), "sequences of several lengths")?;
     gradients(values, 10, 14, None)
 }
 
-/// The gradients, given where the dropout and the scale are.
+/// The gradients, given the positions of dropout and scale.
 fn gradients(
     values: &[Value],
     dropout: usize,

@@ -9,7 +9,7 @@ use super::{int, ints, optional, require, same_type, tensor};
 use crate::torch::arguments::{TensorValue, Value};
 use crate::torch::recipe::{Answer, Made, Reason, Recipe, channels_last, lies_as, packed};
 
-/// What a convolution does besides its tensors.
+/// A convolution's parameters.
 struct Window {
     stride: Vec<i64>,
     padding: Vec<i64>,
@@ -40,11 +40,11 @@ impl Window {
         let positive = |of: &[i64]| of.iter().all(|number| (1..1 << 31).contains(number));
         let small = |of: &[i64]| of.iter().all(|number| (0..1 << 31).contains(number));
         let is_fit = positive(&window.stride) && positive(&window.dilation) && small(&window.padding);
-        require(is_fit && small(&window.output_padding) && window.groups > 0, "a window that is no window")?;
+        require(is_fit && small(&window.output_padding) && window.groups > 0, "an invalid window")?;
         Ok(window)
     }
 
-    /// The shape of what the convolution answers.
+    /// The shape of the result.
     fn answer(&self, x: &TensorValue, w: &TensorValue) -> Result<Vec<i64>, Reason> {
         let other = || "shapes that do not fit".to_owned();
         let (Some((n, [c, image @ ..])), Some((k, [per_group, filter @ ..]))) =
@@ -133,12 +133,12 @@ impl Window {
     }
 }
 
-/// The layout that PyTorch gives results: channels last where the image or the filter has them last.
+/// The layout of PyTorch's result: channels last if the image or the filter is.
 fn layout(x: &TensorValue, w: &TensorValue, dims: &[i64]) -> Vec<i64> {
     if x.suggests_channels_last() || w.suggests_channels_last() { channels_last(dims) } else { packed(dims) }
 }
 
-/// Leaves images with gaps, and ranks without engines, to PyTorch.
+/// Leaves images with gaps, and ranks that engines lack, to PyTorch.
 fn check(tensors: &[&TensorValue]) -> Result<usize, Reason> {
     same_type(tensors)?;
     let rank = tensors.first().map_or(0, |of| of.dims.len());
@@ -149,7 +149,7 @@ fn check(tensors: &[&TensorValue]) -> Result<usize, Reason> {
     Ok(rank - 2)
 }
 
-/// A vector of channels, as it stands beside images.
+/// A vector of channels, broadcast over images.
 fn beside(channels: i64, rank: usize) -> (Vec<i64>, Vec<i64>) {
     let (mut dims, mut strides) = (vec![1; rank], vec![1; rank]);
     if let (Some(dim), Some(stride)) = (dims.get_mut(1), strides.first_mut()) {

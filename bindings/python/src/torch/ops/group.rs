@@ -1,5 +1,5 @@
-//! Group normalization and its gradient. The graph has no node for it: an image is seen as [images, groups, channels of a group, places], where
-//! reductions and pointwise nodes compute it, which engines join to few kernels.
+//! Group normalization and its gradient. Graphs have no node for it: an image is viewed as [images, groups, channels of a group, places],
+//! and computed with reductions and pointwise nodes, which engines fuse into few kernels.
 
 use hipdnn::graph::operation::{Pointwise, Reduction};
 use hipdnn::graph::{PointwiseMode as Mode, ReductionMode};
@@ -8,14 +8,14 @@ use super::{float, int, ints, optional, product, require, same_type, tensor};
 use crate::torch::arguments::{CPU, TensorValue, Value};
 use crate::torch::recipe::{Answer, Made, Reason, Recipe, channels_last, lies_as, packed, size_of};
 
-/// The bytes, and elements, of a group that the threads of a workgroup keep. A longer one is read twice rather than three times when each channel
-/// has statistics of its own first.
+/// The bytes, and elements, of a group that fit into a workgroup. A larger one is read twice rather than three times if channels get
+/// their statistics first.
 const KEPT: (i64, i64) = (160 << 10, 1 << 16);
-/// The bytes of an image from which the gradients of channels are summed first, by kernels more. With fewer places they are short rows.
+/// The bytes of an image from which gradients are first summed per channel, in additional kernels. With fewer places, rows are short.
 const LARGE: i64 = 8 << 20;
 const FEW: i64 = 32;
 
-/// The axes of an image as the graph sees it.
+/// The axes of an image in the graph.
 const IMAGES: usize = 0;
 const CHANNELS: usize = 2;
 const PLACES: usize = 3;
@@ -31,7 +31,7 @@ struct Image {
 }
 
 impl Image {
-    /// The image of a call, whose numbers begin at a place of its arguments; `factors` are those there are.
+    /// The image of a call, whose sizes begin at an argument; `factors` are scale and bias, if present.
     fn read(
         x: &TensorValue,
         values: &[Value],
@@ -57,20 +57,20 @@ impl Image {
             statistics = factor.dtype;
         }
         same_type(&factors.into_iter().flatten().collect::<Vec<_>>())?;
-        // On GPUs PyTorch takes factors of the image's type alone.
+        // On GPUs PyTorch takes only factors of the image's type.
         let is_mixed = statistics != x.dtype;
         let fits = !is_mixed || x.device.0 == CPU && statistics == Recipe::statistics(x.dtype);
         require(fits, "factors of another type")?;
         Ok(Self { dims: vec![images, groups, depth, places], strides, made, statistics })
     }
 
-    /// The dims of what there is one of along all axes but these.
+    /// Dims with size one along all axes but these.
     fn without(&self, axes: &[usize]) -> Vec<i64> {
         let of = |(axis, dim): (usize, &i64)| if axes.contains(&axis) { 1 } else { *dim };
         self.dims.iter().enumerate().map(of).collect()
     }
 
-    /// The dims of what each group has one of.
+    /// Dims with one element per group.
     fn rows(&self) -> Vec<i64> {
         self.without(&[CHANNELS, PLACES])
     }
@@ -84,7 +84,7 @@ impl Image {
         recipe.output_as(made, &self.dims, &self.strides)
     }
 
-    /// The shape of a number for each channel.
+    /// The shape with one number per channel.
     fn channel(&self) -> Vec<i64> {
         self.without(&[IMAGES, PLACES])
     }
@@ -93,13 +93,13 @@ impl Image {
         recipe.input_as(of, &self.channel(), &packed(&self.channel()))
     }
 
-    /// A new tensor with a number for each group, or the gradient of a factor.
+    /// A new tensor with one number per group, or the gradient of a factor.
     fn numbers(&self, recipe: &mut Recipe, dims: &[i64], shape: Vec<i64>) -> Result<i64, Reason> {
         let made = Made { dtype: self.statistics, strides: packed(&shape), dims: shape };
         recipe.output_as(made, dims, &packed(dims))
     }
 
-    /// The node of two operands or one, which has these dims.
+    /// Adds a node with one or two operands and these dims.
     fn pointwise(&self, recipe: &mut Recipe, dims: &[i64], mode: Mode, a: i64, b: Option<i64>) -> i64 {
         let strides = if dims == self.dims { self.strides.clone() } else { packed(dims) };
         let out = recipe.between(dims, &strides);
@@ -113,7 +113,7 @@ impl Image {
         out
     }
 
-    /// The average and the average of squared differences from it.
+    /// The mean, and the mean of squared differences from it.
     fn moments(&self, recipe: &mut Recipe, from: &[i64], to: &[i64], x: i64) -> [i64; 2] {
         let mean = self.reduce(recipe, [from, to], ReductionMode::Avg, x);
         let less = self.pointwise(recipe, from, Mode::Sub, x, Some(mean));
@@ -127,7 +127,7 @@ impl Image {
         if !is_long {
             return self.moments(recipe, &self.dims, &rows, x);
         }
-        // Channels have as many elements each, so that the variance of a group is what they have within and among them (Chan, Golub, LeVeque).
+        // All channels have equally many elements, so a group's variance is that within plus that among channels (Chan, Golub, LeVeque).
         let parts = self.without(&[PLACES]);
         let [means, variances] = self.moments(recipe, &self.dims, &parts, x);
         let within = self.reduce(recipe, [&parts, &rows], ReductionMode::Avg, variances);
@@ -135,13 +135,13 @@ impl Image {
         [mean, self.pointwise(recipe, &rows, Mode::Add, within, Some(among))]
     }
 
-    /// Each element less its group's mean, times the inverse.
+    /// Each element minus its group's mean, times the inverse.
     fn normalized(&self, recipe: &mut Recipe, x: i64, mean: i64, inverse: i64) -> i64 {
         let less = self.pointwise(recipe, &self.dims, Mode::Sub, x, Some(mean));
         self.pointwise(recipe, &self.dims, Mode::Mul, less, Some(inverse))
     }
 
-    /// Whether a group is more than a workgroup keeps, so that its channels have statistics first.
+    /// Whether a group does not fit into a workgroup, so that channels get statistics first.
     fn is_long(&self, x: &TensorValue) -> bool {
         let [.., depth, places] = self.dims.as_slice() else { return false };
         let elements = depth * places;
@@ -149,7 +149,7 @@ impl Image {
         x.device.0 != CPU && *depth > 1 && !is_kept
     }
 
-    /// Whether channels have their sums first.
+    /// Whether to sum per channel first.
     fn is_large(&self, x: &TensorValue) -> bool {
         let places = self.dims.last().copied().unwrap_or_default();
         x.device.0 != CPU && x.count() * size_of(x.dtype) as i64 > LARGE && places >= FEW
@@ -236,7 +236,7 @@ struct Tensors {
     dx: i64,
 }
 
-/// The gradients where the elements of a group are read once, and once more for the gradients of scale and bias.
+/// The gradients that read a group's elements once, and once more for the gradients of scale and bias.
 fn by_groups(recipe: &mut Recipe, image: &Image, of: &Tensors, factors: Option<[i64; 2]>) {
     let rows = image.rows();
     let normalized = image.normalized(recipe, of.x, of.mean, of.inverse);
@@ -246,7 +246,7 @@ fn by_groups(recipe: &mut Recipe, image: &Image, of: &Tensors, factors: Option<[
     let [along, sum] = [along, scaled].map(|of| image.reduce(recipe, averages, ReductionMode::Avg, of));
     gradient(recipe, image, of, [scaled, normalized, along, sum]);
     let Some([dscale, dbias]) = factors else { return };
-    // As nodes of their own: other kernels walk along other axes.
+    // Separate nodes: other kernels reduce along other axes.
     let normalized = image.normalized(recipe, of.x, of.mean, of.inverse);
     let weighted = image.pointwise(recipe, &image.dims, Mode::Mul, of.dy, Some(normalized));
     for (in_, out) in [(weighted, dscale), (of.dy, dbias)] {
@@ -254,7 +254,7 @@ fn by_groups(recipe: &mut Recipe, image: &Image, of: &Tensors, factors: Option<[
     }
 }
 
-/// The gradients where each channel of an image is summed first, of which all others are made.
+/// The gradients computed from sums per channel.
 fn by_channels(recipe: &mut Recipe, image: &Image, of: &Tensors, factors: Option<[i64; 2]>) {
     let (rows, parts) = (image.rows(), image.without(&[PLACES]));
     let normalized = image.normalized(recipe, of.x, of.mean, of.inverse);
@@ -276,7 +276,7 @@ fn by_channels(recipe: &mut Recipe, image: &Image, of: &Tensors, factors: Option
     gradient(recipe, image, of, [scaled, normalized, along, sum]);
 }
 
-/// The node that reduces one tensor to another; engines refuse one that has nothing to reduce.
+/// A node that reduces one tensor to another; engines refuse reductions without an axis.
 fn reduce_into(recipe: &mut Recipe, [from, to]: [&[i64]; 2], mode: ReductionMode, in_: i64, out: i64) {
     if from == to {
         recipe.node("group_norm", Pointwise::new(Mode::Identity, in_, None, out));
@@ -285,12 +285,12 @@ fn reduce_into(recipe: &mut Recipe, [from, to]: [&[i64]; 2], mode: ReductionMode
     }
 }
 
-/// Elements times the scale, where there is one.
+/// Elements times the scale, if present.
 fn scaled(recipe: &mut Recipe, image: &Image, dims: &[i64], of: i64, scale: Option<i64>) -> i64 {
     scale.map_or(of, |scale| image.pointwise(recipe, dims, Mode::Mul, of, Some(scale)))
 }
 
-/// The gradient of the image: that of the normalized one, less its average and its part along it, times the inverse.
+/// The gradient of the image: that of the normalized image, minus its mean and its projection, times the inverse.
 fn gradient(recipe: &mut Recipe, image: &Image, of: &Tensors, [scaled, normalized, along, sum]: [i64; 4]) {
     let part = image.pointwise(recipe, &image.dims, Mode::Mul, normalized, Some(along));
     let less = image.pointwise(recipe, &image.dims, Mode::Sub, scaled, Some(part));

@@ -1,4 +1,4 @@
-//! PyTorch's operations that kernels are registered for: what their arguments are, and which graph a call becomes.
+//! PyTorch's operations with kernels: their arguments, and the graphs that calls become.
 
 mod activation;
 mod attention;
@@ -17,13 +17,13 @@ use super::kernels::enter;
 use super::planning::{Class, Op};
 use super::recipe::Reason;
 
-/// Declares operations: name, arguments, number of results, class, and what makes the recipe.
+/// Declares operations: name, arguments, number of results, class, and the function that makes the recipe.
 macro_rules! operations {
     ($($name:literal: [$($kind:ident),*] -> $answers:literal, $class:ident, $recipe:path;)*) => {
         /// Every operation, with its kernel.
         pub static OPERATIONS: &[(&Op, Kernel)] = &[$({
             unsafe extern "C-unwind" fn kernel(stack: *mut u64, _: u64, _: u64) {
-                // SAFETY: PyTorch calls it with a value of each argument in the schema, and room for the results.
+                // SAFETY: PyTorch calls it with a value for each argument in the schema, and room for the results.
                 unsafe { enter(&OP, stack) };
             }
             static OP: Op = Op {
@@ -94,7 +94,7 @@ operations! {
         -> 3, FasterProduct, attention::flash_backward;
 }
 
-/// The argument at a place, which has to be a tensor.
+/// The argument at an index, which must be a tensor.
 fn tensor(values: &[Value], at: usize) -> Result<&TensorValue, Reason> {
     match values.get(at) {
         Some(Value::Tensor(of)) => Ok(of),
@@ -103,7 +103,7 @@ fn tensor(values: &[Value], at: usize) -> Result<&TensorValue, Reason> {
     }
 }
 
-/// The argument at a place, where it is a tensor.
+/// The argument at an index, if it is a tensor.
 fn optional(values: &[Value], at: usize) -> Option<&TensorValue> {
     tensor(values, at).ok()
 }
@@ -136,18 +136,18 @@ fn text(values: &[Value], at: usize) -> Result<&str, Reason> {
     }
 }
 
-/// Leaves a call to PyTorch unless something holds.
+/// Leaves a call to PyTorch unless a condition holds.
 fn require(holds: bool, reason: &str) -> Result<(), Reason> {
     if holds { Ok(()) } else { Err(reason.to_owned()) }
 }
 
-/// Leaves a call to PyTorch unless tensors have the type of the first.
+/// Leaves a call to PyTorch unless all tensors have the same type.
 fn same_type(tensors: &[&TensorValue]) -> Result<(), Reason> {
     let Some(first) = tensors.first() else { return Ok(()) };
     require(tensors.iter().all(|of| of.dtype == first.dtype), "tensors of several types")
 }
 
-/// How many elements there are; more than any tensor has where that is too many to count.
+/// The number of elements; larger than any tensor on overflow.
 fn product(dims: &[i64]) -> i64 {
     dims.iter().fold(1, |product: i64, size| product.saturating_mul(*size))
 }

@@ -10,9 +10,9 @@ use super::{float, int, ints, optional, product, require, same_type, tensor};
 use crate::torch::arguments::{CPU, TensorValue, Value, dtype};
 use crate::torch::recipe::{Answer, Made, Reason, Recipe, Target, channels_last, lies_as, packed};
 
-/// Rows and the elements of each.
+/// Rows and their size.
 struct Rows {
-    /// The shape that the graph sees: a matrix where rows lie one after the other, else that of the tensors with rows of one dimension.
+    /// The shape in the graph: a matrix if rows are contiguous, else that of the tensors, with rows of one dimension.
     dims: Vec<i64>,
     size: i64,
     /// The shape of statistics.
@@ -20,7 +20,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// The rows of tensors of one shape, which lie without gaps, or in any order of rows.
+    /// The rows of tensors of one shape, which are packed, or have packed rows in any order.
     fn read(tensors: &[&TensorValue], shape: &[i64]) -> Result<Self, Reason> {
         let x = tensors.first().ok_or("a tensor is left out")?;
         let outer = x.dims.len().checked_sub(shape.len()).ok_or("shapes that do not fit")?;
@@ -48,13 +48,13 @@ impl Rows {
         recipe.input_as(of, &self.dims, strides)
     }
 
-    /// A new tensor of rows, which lie one after the other.
+    /// A new tensor of contiguous rows.
     fn output(&self, recipe: &mut Recipe, like: &TensorValue) -> Result<i64, Reason> {
         let made = Made { dtype: like.dtype, dims: like.dims.clone(), strides: packed(&like.dims) };
         recipe.output_as(made, &self.dims, &packed(&self.dims))
     }
 
-    /// The shape of a number for each row.
+    /// The shape with one number per row.
     fn of_rows(&self) -> Vec<i64> {
         let mut dims = self.dims.clone();
         if let Some(last) = dims.last_mut() {
@@ -85,7 +85,7 @@ impl Rows {
     }
 }
 
-/// Leaves factors of types that PyTorch gives other statistics to PyTorch.
+/// Leaves factors to PyTorch whose types change its statistics.
 fn check_factors(x: &TensorValue, factors: &[&TensorValue]) -> Result<(), Reason> {
     let expected = Recipe::statistics(x.dtype);
     require(factors.iter().all(|of| of.dtype == expected), "factors of another type")
@@ -157,7 +157,7 @@ pub fn layer_norm_backward(values: &[Value]) -> Result<Recipe, Reason> {
     Ok(recipe)
 }
 
-/// Leaves a factor of RMS normalization to PyTorch that has neither the type of the rows nor that of statistics.
+/// Leaves a factor of RMS normalization to PyTorch unless it has the type of the rows or of statistics.
 fn check_rms(x: &TensorValue, scale: &TensorValue, shape: &[i64]) -> Result<(), Reason> {
     let fits = scale.dtype == x.dtype || scale.dtype == Recipe::statistics(x.dtype);
     require(fits, "factors of another type")?;
@@ -168,7 +168,7 @@ pub fn rms_norm(values: &[Value]) -> Result<Recipe, Reason> {
     let (x, shape, scale) = (tensor(values, 0)?, ints(values, 1)?, tensor(values, 2)?);
     let rows = Rows::read(&[x], shape)?;
     check_rms(x, scale, shape)?;
-    // Without a number PyTorch takes that of the type it computes in.
+    // Without an epsilon, PyTorch takes that of the compute type.
     let least = if x.dtype == dtype::DOUBLE { f64::EPSILON } else { f64::from(f32::EPSILON) };
     let mut recipe = Recipe::new("rms_norm", x)?;
     let (of_x, of_scale) = (rows.input(&mut recipe, x)?, rows.factor(&mut recipe, scale)?);
@@ -243,7 +243,7 @@ impl Image {
         Ok(Self { dims, strides, channels })
     }
 
-    /// A number for each channel.
+    /// One number per channel.
     fn channel(&self) -> (Vec<i64>, Vec<i64>) {
         let (mut dims, mut strides) = (vec![1; self.dims.len()], vec![1; self.dims.len()]);
         if let (Some(dim), Some(stride)) = (dims.get_mut(1), strides.first_mut()) {
@@ -368,7 +368,7 @@ pub fn batch_norm_backward(values: &[Value]) -> Result<Recipe, Reason> {
     Ok(recipe)
 }
 
-/// The strides of an image, of PyTorch's rank.
+/// The strides of an image, at PyTorch's rank.
 fn image_strides(of: &TensorValue) -> Result<Vec<i64>, Reason> {
     Ok(Image::read(of)?.made(of).strides)
 }

@@ -12,14 +12,14 @@ struct Windows {
     window: Vec<i64>,
     stride: Vec<i64>,
     padding: Vec<i64>,
-    /// What lies behind the image: `padding`, and what the last window has beyond it.
+    /// The padding behind the image: `padding`, and what the last window needs beyond it.
     post: Vec<i64>,
     /// The shape of the result.
     dims: Vec<i64>,
 }
 
 impl Windows {
-    /// The windows of an image, by the arguments from a place on: size, stride, padding; and whether the last window may reach out.
+    /// The windows of an image, from an argument on: size, stride, padding; and whether the last window may reach beyond the padding.
     fn read(values: &[Value], first: usize, ceil: bool, x: &TensorValue) -> Result<Self, Reason> {
         let [images, channels, image @ ..] = x.dims.as_slice() else { return Err("another rank".to_owned()) };
         require(image.len() == 2, "another rank")?;
@@ -31,11 +31,11 @@ impl Windows {
         let sizes = image.iter().zip(&window).zip(&stride).zip(&padding);
         for (((size, window), stride), padding) in sizes {
             let is_fit = *window > 0 && *stride > 0 && *padding >= 0 && 2 * padding <= *window;
-            require(is_fit && *size > 0, "a window that is no window")?;
+            require(is_fit && *size > 0, "an invalid window")?;
             let left = size + 2 * padding - window;
             require(left >= 0, "shapes that do not fit")?;
             let mut count = left / stride + 1;
-            // It does not begin behind the image and what is padded before it.
+            // The last window must begin within the image or the padding before it.
             if ceil && left % stride != 0 && count * stride < size + padding {
                 count += 1;
             }
@@ -50,25 +50,25 @@ impl Windows {
     }
 }
 
-/// A number for height and width, or one for both.
+/// One number each for height and width, or one for both.
 fn pair(numbers: &[i64]) -> Result<Vec<i64>, Reason> {
     let numbers = match numbers {
         [one] => vec![*one; 2],
         _ => numbers.to_vec(),
     };
     let is_fit = numbers.len() == 2 && numbers.iter().all(|number| (0..1 << 31).contains(number));
-    require(is_fit, "a window that is no window")?;
+    require(is_fit, "an invalid window")?;
     Ok(numbers)
 }
 
-/// The layout of an image without gaps, which that of the result is like.
+/// The layout of a packed image, which the result shares.
 fn layout(of: &TensorValue, dims: &[i64]) -> Result<Vec<i64>, Reason> {
     let strides = if of.suggests_channels_last() { channels_last } else { packed };
     require(lies_as(&of.dims, &of.strides, &strides(&of.dims)), "a tensor with gaps")?;
     Ok(strides(dims))
 }
 
-/// Maxima, and where each was in its plane.
+/// Maxima, and their index within the plane.
 pub fn maximum(values: &[Value]) -> Result<Recipe, Reason> {
     let x = tensor(values, 0)?;
     require(ints(values, 4)?.iter().all(|step| *step == 1), "a window with gaps")?;
@@ -79,7 +79,7 @@ pub fn maximum(values: &[Value]) -> Result<Recipe, Reason> {
     let mut recipe = Recipe::new("max_pool", x)?;
     let of_x = recipe.input(x)?;
     let y = recipe.output(x.dtype, &windows.dims, &strides)?;
-    // Engines are fast with places of 32 bits.
+    // Engines are fast with 32-bit indices.
     let made = Made { dtype: dtype::INT64, dims: windows.dims.clone(), strides };
     let index = recipe.converted(made, dtype::INT32)?;
     let Windows { window, stride, padding, post, .. } = windows;
@@ -99,11 +99,11 @@ pub fn maximum(values: &[Value]) -> Result<Recipe, Reason> {
     Ok(recipe)
 }
 
-/// How averages count what lies outside of the image.
+/// How averages count padding.
 fn mode(values: &[Value], include: usize, windows: &Windows) -> Result<ResampleMode, Reason> {
     require(matches!(values.get(include + 1), Some(Value::None)), "a divisor of the program's")?;
     let includes = int(values, include)? != 0;
-    // PyTorch counts the padding of such a window, and not what lies beyond.
+    // PyTorch counts the padding in such a window, but nothing beyond it.
     require(!includes || !windows.reach_out(), "a window that reaches out")?;
     Ok(if includes { ResampleMode::AvgpoolIncludePadding } else { ResampleMode::AvgpoolExcludePadding })
 }

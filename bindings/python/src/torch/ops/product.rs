@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use hipdnn::graph::operation::Matmul;
 
@@ -11,13 +11,13 @@ fn batched(recipe: &mut Recipe, of: &TensorValue) -> Result<i64, Reason> {
     let (mut dims, mut strides) = (vec![1], vec![of.dims.iter().product::<i64>().max(1)]);
     dims.extend_from_slice(&of.dims);
     strides.extend_from_slice(&of.strides);
-    // Engines read rows or columns that have no gaps.
+    // Engines read packed rows or packed columns.
     let has_unit = of.dims.iter().zip(&of.strides).any(|(size, stride)| *size == 1 || *stride == 1);
     require(has_unit, "a matrix that is broadcast, or whose rows and columns have gaps")?;
     recipe.input_as(of, &dims, &strides)
 }
 
-/// The result: a new tensor, or one that came with the call.
+/// The result: a new tensor, or one passed to the call.
 fn result(
     recipe: &mut Recipe,
     like: &TensorValue,

@@ -10,15 +10,15 @@ use crate::torch::recipe::{Made, Reason, Recipe, packed};
 /// The longest row that engines compute in one pass over memory.
 const LONGEST: i64 = 1 << 15;
 
-/// A tensor without gaps as matrices, which rows or columns of are normalized.
+/// A packed tensor as matrices whose rows or columns are normalized.
 struct Rows {
     dims: Vec<i64>,
-    /// The same, of one element where elements are summed.
+    /// The same, with size one along the reduced dimension.
     sums: Vec<i64>,
 }
 
 impl Rows {
-    /// The rows of tensors of one shape; columns as well where `any` dimension will do.
+    /// The rows of tensors of one shape; columns as well if `any` dimension is supported.
     fn read(tensors: &[&TensorValue], dim: i64, any: bool) -> Result<Self, Reason> {
         let x = tensors.first().ok_or("a tensor is left out")?;
         same_type(tensors)?;
@@ -47,7 +47,7 @@ impl Rows {
         recipe.output_as(made, &self.dims, &packed(&self.dims))
     }
 
-    /// A node between others, of two operands or one.
+    /// A pointwise node with one or two operands, whose result is virtual.
     fn pointwise(&self, recipe: &mut Recipe, mode: PointwiseMode, a: i64, b: Option<i64>) -> i64 {
         let out = recipe.between(&self.dims, &packed(&self.dims));
         recipe.node("softmax", Pointwise::new(mode, a, b, out));
@@ -61,7 +61,7 @@ impl Rows {
     }
 }
 
-/// A call's tensor and rows, and the graph's tensor less the largest element of its row.
+/// A call's tensor and rows, and the graph's tensor minus the largest element of its row.
 fn shifted(values: &[Value], any: bool) -> Result<(Recipe, Rows, i64), Reason> {
     let x = tensor(values, 0)?;
     require(int(values, 2)? == 0, "half precision that becomes single")?;
@@ -93,7 +93,7 @@ pub fn log_forward(values: &[Value]) -> Result<Recipe, Reason> {
     Ok(recipe)
 }
 
-/// The gradient of a result and the result, as tensors of the graph.
+/// The gradient of a result, and the result, as tensors of the graph.
 fn gradient(values: &[Value]) -> Result<(Recipe, Rows, [i64; 2]), Reason> {
     let (dy, y) = (tensor(values, 0)?, tensor(values, 1)?);
     let rows = Rows::read(&[dy, y], int(values, 2)?, false)?;

@@ -4,7 +4,7 @@ use super::*;
 use crate::tuning::{Candidate, Exhaustive, Halving, Tunable};
 use crate::{Knob, KnobRange, KnobSetting, KnobValue};
 
-/// An engine that takes as long as a function of its knobs says, on a clock of its own.
+/// An engine whose time is a function of its knobs, on a simulated clock.
 struct Clocked<F> {
     time: F,
     executed: Cell<u32>,
@@ -49,7 +49,7 @@ fn candidate(engine: i64, knobs: Vec<Tunable>) -> Candidate {
     Candidate { engine, name: format!("ENGINE_{engine}"), knobs }
 }
 
-/// The value of a knob; 0 is the default of all of them.
+/// The value of a knob; all default to 0.
 fn of(configuration: &Configuration, id: &str) -> i64 {
     let found = configuration.knobs.iter().find(|setting| setting.id == id);
     match found.map(|setting| &setting.value) {
@@ -66,7 +66,7 @@ fn search<F: Fn(&Configuration, u32) -> Result<u64, String>>(
     tune(target, problem, strategy, &mut |_, _| {}).unwrap()
 }
 
-/// Three knobs of six values, which matter together; the least is at 4, 2, 5.
+/// Three interacting knobs of six values; the fastest is at 4, 2, 5.
 fn valley(configuration: &Configuration, _: u32) -> Result<u64, String> {
     let far = |id, at: i64| (of(configuration, id) - at).unsigned_abs();
     let engine = if configuration.engine == 1 { 0 } else { 4_000 };
@@ -102,14 +102,14 @@ fn halving_begins_where_similar_graphs_ended() {
     wide.similar = vec![known.clone()];
     let mut target = clocked(valley);
     let tuned = search(&Halving, &mut target, &wide);
-    // The engines as they are come first.
+    // The engines with default knobs come first.
     assert!(tuned.trials[..3].iter().any(|trial| trial.configuration == known));
     assert_eq!(tuned.best().unwrap().configuration, known);
 }
 
 #[test]
 fn the_default_choice_stays_where_nothing_is_clearly_faster() {
-    // What other settings gain is less than what an execution varies by.
+    // Other settings gain less than an execution varies.
     let noisy = |configuration: &Configuration, run: u32| {
         let gain = if configuration.knobs.is_empty() { 0 } else { 3 };
         let mixed = (u64::from(run) ^ 0x5bd1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -123,8 +123,8 @@ fn the_default_choice_stays_where_nothing_is_clearly_faster() {
 }
 
 #[test]
-fn a_slower_machine_meanwhile_is_no_slower_configuration() {
-    // From the hundredth execution on everything takes twice as long.
+fn a_slower_machine_does_not_make_a_configuration_slower() {
+    // From the hundredth execution on, everything takes twice as long.
     let drifting = |configuration: &Configuration, run: u32| {
         let own = 1000 - 100 * of(configuration, "a").unsigned_abs();
         Ok(if run > 100 { 2 * own } else { own })

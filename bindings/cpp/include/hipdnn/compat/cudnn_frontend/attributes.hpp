@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Types, errors, tensors and attributes by the names of NVIDIA's frontend.
+ * Types, errors, tensors and attributes under the names of NVIDIA's frontend.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ using TensorReordering_t = ::hipdnn::TensorReordering;
 using ScalarType = ::hipdnn::ScalarType;
 using ::hipdnn::to_string;
 
-/** Facts about an engine. Engines here tell of the compilation at run time, and of other libraries that they call. */
+/** Properties of an engine. Engines here report compilation at run time, and other libraries that they call. */
 enum class BehaviorNote_t {
     NOT_SET,
     RUNTIME_COMPILATION,
@@ -47,7 +47,7 @@ enum class RngDistribution_t { NOT_SET, BERNOULLI, UNIFORM, NORMAL };
 enum class ReshapeMode_t { NOT_SET, VIEW_ONLY, LOGICAL };
 enum class NormMode_t { NOT_SET, LAYER_NORM, INSTANCE_NORM, BATCH_NORM, GROUP_NORM, RMS_NORM, ADA_LAYER_NORM };
 
-/** What programs keep compiled kernels in. Equal graphs share their plans here, with it and without. */
+/** A cache of compiled kernels. Equal graphs share their plans here anyway. */
 class KernelCache
 {
 public:
@@ -55,7 +55,7 @@ public:
     error_t status() const { return {}; }
 };
 
-/** A device of another machine. Plans are made on the device that they are for, so that building one is refused. */
+/** A device of another machine. Plans are made on the device that they are for, so building one is refused. */
 class DeviceProperties
 {
 public:
@@ -70,7 +70,7 @@ public:
         "plans are made on the device that they are for, expected no properties of a device";
 };
 
-/** Facts about how an engine computes, which engines here do not tell. */
+/** Properties of how an engine computes, which engines here do not report. */
 enum class NumericalNote_t {
     TENSOR_CORE,
     DOWN_CONVERT_INPUTS,
@@ -89,7 +89,7 @@ namespace detail
 {
 
 inline size_t get_backend_version() { return CUDNN_VERSION; }
-/** The bits of an element. */
+/** The size of an element in bits. */
 inline size_t get_element_size_in_bits(DataType_t type)
 {
     const bool small = type == DataType_t::FP4_E2M1 || type == DataType_t::INT4;
@@ -122,7 +122,7 @@ using Reduction_attributes = ::hipdnn::ReductionAttributes;
 using Resample_attributes = ::hipdnn::ResampleFwdAttributes;
 using Rmsnorm_attributes = ::hipdnn::RMSNormAttributes;
 
-/** Gradient of RMSnorm, which has a gradient of the bias unless the program says otherwise. */
+/** Gradient of RMSnorm, which includes the gradient of the bias by default. */
 class Rmsnorm_backward_attributes : public ::hipdnn::RMSNormBackwardAttributes
 {
 public:
@@ -134,14 +134,14 @@ public:
 
 class Graph;
 
-/** Changes the products of q and k, which are added to the graph that is given. */
+/** Modifies the scores q k, by adding operations to the given graph. */
 using AttentionScoreModifier_t = std::function<Tensor(std::shared_ptr<Graph>, Tensor)>;
 
 namespace detail
 {
 
-/* Setters that say how an engine is to compute, or that bound what the tensors' own shapes bound here; and the left bound, which
- * counts a query's own key in cuDNN, and the keys before it in hipDNN. */
+/* Setters that choose how an engine computes, or bounds that the tensors' shapes give here; and the left bound, which
+* counts the query's own key in cuDNN, but only the keys before it in hipDNN. */
 #define HIPDNN_COMPAT_ATTENTION_SETTERS(Self)                                                                          \
     Self &set_max_total_seq_len_q(int64_t) { return *this; }                                                           \
     Self &set_max_total_seq_len_kv(int64_t) { return *this; }                                                          \
@@ -155,7 +155,7 @@ namespace detail
 
 } // namespace detail
 
-/** Attention. With a function that changes scores it is products, the function and a softmax. */
+/** Attention. With a score function it is composed of matmuls, the function and a softmax. */
 class SDPA_attributes : public ::hipdnn::detail::SdpaForward<SDPA_attributes>
 {
 public:
@@ -189,7 +189,7 @@ public:
     HIPDNN_COMPAT_ATTENTION_SETTERS(SDPA_backward_attributes)
     SDPA_backward_attributes& set_score_mod(const AttentionScoreModifier_t&) { return refuse_function(); }
     SDPA_backward_attributes& set_score_mod_bprop(const AttentionScoreModifier_t&) { return refuse_function(); }
-    /** A score that each row of a head has beside those of keys, [1, H, 1, 1]; the statistics count it already. */
+    /** An additional score in each row of a head, [1, H, 1, 1]; the statistics include it. */
     SDPA_backward_attributes& set_sink_token(const Tensor& value) { return sink_token = value, *this; }
     /** The gradient of the sink, of its shape, to be written. */
     SDPA_backward_attributes& set_dsink_token(const Tensor& value) { return dsink_token = value, *this; }
@@ -213,7 +213,7 @@ using Scaled_dot_product_flash_attention_backward_attributes = SDPA_backward_att
 namespace detail
 {
 
-/** The name of an operation that is several here, and the type that these compute with. */
+/** The name of a composed operation, and its compute type. */
 template <typename Self>
 class Composed
 {
@@ -228,7 +228,7 @@ protected:
     Self& self() { return static_cast<Self&>(*this); }
 };
 
-/** A normalization whose statistics come out in training. */
+/** A normalization that returns its statistics in training. */
 template <typename Self>
 class ComposedNorm : public Composed<Self>
 {
@@ -240,7 +240,7 @@ public:
     Self& set_epsilon(Tensor value) { return epsilon = std::move(value), this->self(); }
 };
 
-/** A gradient of such a normalization, which needs its statistics. */
+/** The gradient of such a normalization, which needs its statistics. */
 template <typename Self>
 class ComposedNormBackward : public Composed<Self>
 {
@@ -261,7 +261,7 @@ public:
 class Genstats_attributes : public detail::Composed<Genstats_attributes>
 {
 };
-/** Normalization over the last dimensions, with a scale and a bias for each of a batch. */
+/** Normalization over the last dimensions, with scale and bias for each batch entry. */
 class AdaLayernorm_attributes : public detail::ComposedNorm<AdaLayernorm_attributes>
 {
 };
@@ -275,7 +275,7 @@ class Instancenorm_attributes : public detail::ComposedNorm<Instancenorm_attribu
 class Instancenorm_backward_attributes : public detail::ComposedNormBackward<Instancenorm_backward_attributes>
 {
 };
-/** A product of numbers of eight bits with their scales. */
+/** A matmul of 8-bit operands with scales. */
 class Matmul_fp8_attributes : public detail::Composed<Matmul_fp8_attributes>
 {
 };
@@ -294,12 +294,12 @@ public:
         return *this;
     }
 };
-/** Gradients of a batch normalization's scale and bias, and what its own gradient is computed by. */
+/** Gradients of a batch normalization's scale and bias, and the coefficients of the input's gradient. */
 class DBN_weight_attributes : public detail::Composed<DBN_weight_attributes>
 {
 };
 
-/** Another order of dimensions. */
+/** A permutation of dimensions. */
 class Transpose_attributes : public detail::Composed<Transpose_attributes>
 {
 public:
@@ -309,7 +309,7 @@ public:
     const ::hipdnn::Dims& get_permutation() const { return permutation; }
 };
 
-/** Another shape of the same elements. */
+/** A reshape. */
 class Reshape_attributes : public detail::Composed<Reshape_attributes>
 {
 public:
@@ -322,7 +322,7 @@ public:
     const ::hipdnn::Dims& get_stride() const { return stride; }
 };
 
-/** A part of each dimension, from one index to below another, in steps. */
+/** A slice: in each dimension from a start index to below an end index, with a step. */
 class Slice_attributes : public detail::Composed<Slice_attributes>
 {
 public:
@@ -339,7 +339,7 @@ public:
 namespace detail
 {
 
-/** The attributes of an operation that hipDNN does not have: the graph is refused, so what programs set is passed over. */
+/** The attributes of an operation that hipDNN lacks: ignored, as the graph is rejected. */
 template <typename Tag>
 class Refused : public Composed<Refused<Tag>>
 {

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Operations of NVIDIA's frontend that are several here, and those that hipDNN does not have.
+ * Operations of NVIDIA's frontend that are composed of several here, and those that hipDNN lacks.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ namespace cudnn_frontend
 namespace graph
 {
 
-/** Makes operations of others. */
+/** Composes operations. */
 template <typename Self>
 class Compositions : public ::hipdnn::detail::GraphSettings<Self>
 {
@@ -78,7 +78,7 @@ public:
 
     /**
      * From sums and sums of squares of each channel over `count` elements: eq_scale and eq_bias, by which y = eq_scale x + eq_bias,
-     * mean, inv_variance, and the running mean and variance after (null without those before).
+     * mean, inv_variance, and the new running mean and variance (null if no running ones are given).
      */
     List<6> bn_finalize(Tensor sum, Tensor sq_sum, Tensor scale, Tensor bias, Tensor epsilon, Tensor count,
                         const BN_finalize_attributes& attributes)
@@ -131,12 +131,12 @@ public:
         return {dscale, dbias, of_dy, of_x, combine(part, "EQ_BIAS", PointwiseMode_t::SUB, level, moved)};
     }
 
-    /* Operations that hipDNN does not have: their tensors can be used, and the graph is refused. */
+    /* Operations that hipDNN lacks: their tensors can be used, but the graph is rejected. */
     Tensor concatenate(std::vector<Tensor>, Concatenate_attributes) { return refuse<1>("concatenate")[0]; }
     Tensor rng(Tensor, Tensor, Rng_attributes) { return refuse<1>("rng")[0]; }
     Tensor rope(Tensor, Tensor, RoPE_attributes) { return refuse<1>("rope")[0]; }
     Tensor rope_backward(Tensor, Tensor, RoPE_backward_attributes) { return refuse<1>("rope_backward")[0]; }
-    /** Attention with scales of blocks. */
+    /** Attention with block scales. */
     List<3> sdpa_fp8(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, SDPA_fp8_attributes)
     {
         return refuse<3>("sdpa_fp8 with scales of blocks");
@@ -147,14 +147,14 @@ public:
     {
         return refuse<7>("sdpa_fp8_backward");
     }
-    /** The same with scales of blocks. */
+    /** The same with block scales. */
     List<6> sdpa_fp8_backward(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
                               Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, SDPA_fp8_backward_attributes)
     {
         return refuse<6>("sdpa_fp8_backward with scales of blocks");
     }
 
-    /** Minus each row's share of the sink times the sum of do o, summed over rows; those beyond the lengths are left out. */
+    /** Minus each row's share of the sink times the sum of do o, summed over rows; rows beyond the lengths are skipped. */
     void sink_gradient(const Tensor& o, const Tensor& d_o, const Tensor& stats, const SDPA_backward_attributes& of)
     {
         const Part part{of.name.empty() ? "sdpa_backward" : of.name, of.compute_data_type};
@@ -187,7 +187,7 @@ public:
 protected:
     std::string _refused;
 
-    /** The operation that is composed: its name, which those that it is made of begin with, and their type. */
+    /** A composed operation: its name, which prefixes the names of its parts, and their compute type. */
     struct Part
     {
         std::string name;
@@ -221,7 +221,7 @@ protected:
         return combine(part, word, PointwiseMode_t::ADD, before, part_of);
     }
 
-    /** cuDNN's type of a comparison is its result's; here it is the one that is compared in, the graph's where it is not set. */
+    /** cuDNN's compute type of a comparison is its result's; here it is the compared type, by default the graph's. */
     static Pointwise_attributes compared(Pointwise_attributes attributes)
     {
         switch (attributes.get_mode())
@@ -262,7 +262,7 @@ private:
         return made;
     }
 
-    /** The shape of a tensor, which follows from the operations before it where it is a result without one. */
+    /** The shape of a tensor, inferred from the operations before it if it is a result without one. */
     const Dims& shape_of(const Tensor_attributes& x)
     {
         if (x.get_dim().empty() && Base::validate().is_bad() && x.get_dim().empty())
@@ -272,14 +272,14 @@ private:
         }
         return x.get_dim();
     }
-    /** The shape of statistics of each channel of each image. */
+    /** The shape of per-channel, per-image statistics. */
     Dims of_instances(const Tensor_attributes& x)
     {
         Dims dims = shape_of(x);
         std::fill(dims.begin() + std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(dims.size())), dims.end(), 1);
         return dims;
     }
-    /** The shape of statistics over the dimensions that the scale has behind the batch. */
+    /** The shape of statistics over the scale's dimensions other than the batch. */
     Dims of_last(const Tensor_attributes& x, const Tensor_attributes& scale)
     {
         Dims dims = shape_of(x);

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * The graph of NVIDIA's frontend: its operations, its order of calls, its saved graphs, which have their plan with them.
+ * The graph of NVIDIA's frontend: its operations, its order of calls, and its saved graphs, which include their plan.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ namespace cudnn_frontend
 namespace graph
 {
 
-/** A graph. Calls that NVIDIA's frontend answers with a value answer a value, the others an error_t. */
+/** A graph. Calls that return a value in NVIDIA's frontend return a value here, the others an error_t. */
 class Graph : public Views<Graph>
 {
     using Base = Views<Graph>;
@@ -31,7 +31,7 @@ public:
     using Base::sdpa_fp8;
     using Base::tensor;
 
-    /** A scalar, part of the graph or given by value at each execution. */
+    /** A scalar, part of the graph or passed by value at each execution. */
     template <typename Scalar, typename = std::enable_if_t<!std::is_same_v<std::decay_t<Scalar>, Tensor_attributes>>>
     Tensor tensor(const Scalar& scalar, ScalarType type)
     {
@@ -40,7 +40,7 @@ public:
         return made;
     }
 
-    /* Settings without a meaning here: plans are for the device that the handle has, and are compiled when they are built. */
+    /* Settings without effect here: plans are for the handle's device, and are compiled when they are built. */
     Graph& set_dynamic_shape_enabled(bool) { return *this; }
     Graph& set_sm_count(int32_t) { return *this; }
     Graph& set_sm_version(int32_t) { return *this; }
@@ -64,7 +64,7 @@ public:
     {
         return Base::pointwise(std::move(a), Base::compared(std::move(attributes)));
     }
-    /** Of a function of one tensor the second is passed over. */
+    /** Functions of one tensor ignore the second. */
     Tensor pointwise(Tensor a, Tensor b, Pointwise_attributes attributes)
     {
         return attributes.get_mode() == PointwiseMode_t::IDENTITY
@@ -134,7 +134,7 @@ public:
         const List<2> made = attention(std::move(q), std::move(k), std::move(v), std::move(attributes));
         return {made[0], made[1], amax[0], amax[1]};
     }
-    /* The order of calls. A handle that is given once need not be given again. */
+    /* The order of calls. A handle that was given once need not be given again. */
     error_t validate()
     {
         if (!_refused.empty())
@@ -151,7 +151,7 @@ public:
         return Base::build_operation_graph(handle);
     }
     error_t build_operation_graph() { return build_operation_graph(_handle); }
-    /** Plans of what computes on the GPU, where there is one: programs for cuDNN keep their tensors there. */
+    /** Plans of GPU engines if there is a GPU: programs for cuDNN keep their tensors there. */
     error_t create_execution_plans(const std::vector<HeurMode_t>& modes = {HeurMode_t::FALLBACK})
     {
         HIPDNN_CPP_TRY(Base::create_execution_plans(modes));
@@ -192,7 +192,7 @@ public:
     error_t warmup(Handle) const { return Base::check_support(); }
 
     error_t get_workspace_size(int64_t& bytes) const { return Base::get_workspace_size(bytes); }
-    /** The bytes of the chosen plan, 0 without one. */
+    /** The workspace size of the chosen plan, 0 without one. */
     int64_t get_workspace_size() const
     {
         int64_t bytes = 0;
@@ -207,7 +207,7 @@ public:
         return Base::get_workspace_size_plan_at_index(index, bytes);
     }
 
-    /* Engines by their rank: 0 is the best one of the graph. */
+    /* Engines by their rank: 0 is the best for the graph. */
 
     /** The number of engines that compute the graph. */
     error_t get_engine_count(int64_t& count) const
@@ -217,7 +217,7 @@ public:
         count = static_cast<int64_t>(ids.size());
         return {};
     }
-    /** The knobs of an engine that cuDNN's interface can express: integers, of a kind that it has. */
+    /** The knobs of an engine that cuDNN's interface can express: integers, of a known kind. */
     error_t get_knobs_for_engine(int64_t index, std::vector<Knob>& knobs) const
     {
         std::vector<::hipdnn::Knob> native;
@@ -225,7 +225,7 @@ public:
         knobs = ::cudnn_frontend::detail::knobs_of(native);
         return {};
     }
-    /** Adds a plan of an engine with knobs set to the plans. */
+    /** Adds a plan of an engine with knobs set. */
     error_t create_execution_plan(int64_t index, const std::unordered_map<KnobType_t, int64_t>& values)
     {
         std::vector<::hipdnn::Knob> native;
@@ -239,7 +239,7 @@ public:
         _plans.push_back(std::move(plan));
         return {};
     }
-    /** The engine of a plan by its rank, and its knobs that are set. */
+    /** The engine of a plan by its rank, and its knob settings. */
     error_t get_engine_and_knobs_at_index(int64_t plan, int64_t& engine,
                                           std::unordered_map<KnobType_t, int64_t>& values) const
     {
@@ -280,12 +280,12 @@ public:
         return {};
     }
 
-    /** A number that graphs of the same operations, shapes and settings have in common, whatever their uids and names. */
+    /** A hash of operations, shapes and settings, independent of uids and names. */
     size_t key(bool without_shapes = false) const
     {
         return static_cast<size_t>(::cudnn_frontend::detail::key_of(*this, without_shapes));
     }
-    /** The graph as JSON once it was built, its operations before. */
+    /** The graph as JSON if it was built, else its operations. */
     std::string print() const
     {
         std::string text;
@@ -349,7 +349,7 @@ public:
         return execute_plan_at_index(handle, pack, workspace, index);
     }
 
-    /* CUDA graphs that are filled by hand are refused; executions on a stream that is captured become part of one. */
+    /* Filling CUDA graphs by hand is not supported; instead execute on a stream that is being captured. */
     // clang-format off
     template <typename... Any> error_t populate_cuda_graph(const Any&...) const { return refuse_cuda_graph("populate_cuda_graph"); }
     template <typename... Any> error_t update_cuda_graph(const Any&...) const { return refuse_cuda_graph("update_cuda_graph"); }
@@ -358,7 +358,7 @@ public:
     // clang-format on
     bool cuda_graph_direct_population_eligible() const { return false; }
 
-    /** Executes each plan and chooses the fastest one, for all of which the workspace has to do. */
+    /** Executes each plan and chooses the fastest one; the workspace must suffice for all. */
     error_t autotune(Handle handle, const Pack& pack, void* workspace, void* implementation = nullptr)
     {
         static_cast<void>(implementation);
@@ -389,7 +389,7 @@ public:
         saved.write(bytes);
         return {};
     }
-    /** A graph that executes at once. */
+    /** Loads a graph that can be executed at once. */
     error_t deserialize(Handle handle, const std::vector<uint8_t>& bytes)
     {
         ::cudnn_frontend::detail::Saved saved;
@@ -443,7 +443,7 @@ private:
         }
     }
 
-    /** Attention whose products a function of the program changes: matmul, the function, a softmax, matmul. */
+    /** Attention with a score function of the program's: matmul, the function, a softmax, matmul. */
     List<2> attention_with_function(Tensor q, Tensor k, Tensor v, SDPA_attributes attributes)
     {
         const bool plain = !attributes.padding_mask && !attributes.causal_mask &&
@@ -474,7 +474,7 @@ private:
         {
             scores = combine(part, "SCALED", PointwiseMode_t::MUL, scores, attributes.get_scale());
         }
-        /* The function adds to this graph, which it does not own. */
+        /* The function adds to this graph, so the pointer does not own it. */
         scores = attributes.score_mod(std::shared_ptr<Graph>(this, [](Graph*) {}), scores);
         const Tensor most = reduce(part, "MAX", ReductionMode_t::MAX, scores, rows);
         const Tensor powers =

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Knobs by the names of NVIDIA's frontend: numbers for what engines here call by texts.
+ * Knobs under the names of NVIDIA's frontend: it numbers what engines here name.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace cudnn_frontend
 {
 
-/** A kind of knob. Programs keep the numbers in files, so they are NVIDIA's. */
+/** A kind of knob. Programs store the numbers in files, so they are NVIDIA's. */
 enum class KnobType_t : int64_t {
     NOT_SET = 0,
     SWIZZLE,
@@ -51,7 +51,7 @@ enum class KnobType_t : int64_t {
     TILE_CGA
 };
 
-/** A knob of an engine, with the integers that it takes: from the least one to the most one in steps. */
+/** A knob of an engine, with its range of integers: the least, the greatest and the step. */
 class Knob
 {
 public:
@@ -67,7 +67,7 @@ public:
 namespace detail
 {
 
-/** The names of kinds, by their numbers from 1 on. */
+/** The names of kinds, numbered from 1. */
 inline const std::vector<std::string>& knob_words()
 {
     static const std::vector<std::string> words = {"swizzle",
@@ -105,7 +105,7 @@ inline const std::vector<std::string>& knob_words()
     return words;
 }
 
-/** The kind of a knob of hipDNN: what its name says behind the last point. NOT_SET where cuDNN has no such kind. */
+/** The kind of a hipDNN knob, by its name after the last dot. NOT_SET if cuDNN has no such kind. */
 inline KnobType_t knob_type(const std::string& name)
 {
     std::string word = name.substr(name.rfind('.') + 1);
@@ -133,7 +133,7 @@ inline std::string knob_word(KnobType_t type)
                : "number " + std::to_string(number);
 }
 
-/** The knobs that cuDNN's interface can express: of a kind that it has, with integers in steps. */
+/** The knobs that cuDNN's interface can express: of a known kind, with integers in steps. */
 inline std::vector<Knob> knobs_of(const std::vector<::hipdnn::Knob>& native)
 {
     std::vector<Knob> made;
@@ -176,7 +176,7 @@ error_t settings_of(const Values& values, const std::vector<::hipdnn::Knob>& nat
     return {};
 }
 
-/** Drops plans of the host's engines, by their names, and moves the chosen one. @return GRAPH_NOT_SUPPORTED where none is left */
+/** Drops plans of host engines, by name, and moves the chosen one. @return GRAPH_NOT_SUPPORTED if none is left */
 template <typename Plans, typename Name>
 error_t drop_host_plans(Plans& plans, size_t& active, const Name& name)
 {

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Graphs with their plan as bytes, and the number that equal graphs have.
+ * Graphs with their plan as bytes, and the hash of equal graphs.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ namespace cudnn_frontend
 namespace detail
 {
 
-/** What a saved graph consists of. */
+/** The parts of a saved graph. */
 struct Saved
 {
     std::vector<uint8_t> graph, plan;
@@ -35,7 +35,7 @@ struct Saved
     error_t read(const std::vector<uint8_t>& bytes)
     {
         const error_t wrong(error_code_t::INVALID_VALUE,
-                            "the bytes are no graph with a plan, expected what serialize() wrote");
+                            "the bytes are not a graph with a plan, expected what serialize() wrote");
         if (bytes.size() < BEGIN || std::memcmp(bytes.data(), MARK, sizeof MARK) != 0)
         {
             return wrong;
@@ -79,7 +79,7 @@ private:
     }
 };
 
-/** Hashes what operations consist of; tensors by the order in which they are named. */
+/** Hashes operations; tensors by the order in which they are first used. */
 class KeyVisitor : public ::hipdnn::detail::Visitor
 {
 public:

@@ -29,7 +29,7 @@ inline Tensor combine(Graph& graph, PointwiseMode_t mode, const Tensor& a, const
     return made;
 }
 
-/** The numbers of rows (axis 2) or columns (axis 3). Of floats, which hold those of every sequence exactly. */
+/** The indices of rows (axis 2) or columns (axis 3), as floats, which are exact for every sequence length. */
 inline Tensor index(Graph& graph, const Tensor& scores, int64_t axis)
 {
     Tensor made = graph.pointwise(scores, Pointwise_attributes().set_mode(PointwiseMode_t::GEN_INDEX).set_axis(axis));
@@ -46,7 +46,7 @@ inline Tensor keep(Graph& graph, const Tensor& scores, const Tensor& mask)
 
 } // namespace detail
 
-/** A query sees keys from left_bound - 1 before the diagonal up to right_bound behind it; the diagonal ends in the corner of s_q and s_kv, or of lengths. */
+/** A query sees keys from left_bound - 1 before the diagonal to right_bound behind it; the diagonal ends in the corner of s_q and s_kv, or of lengths. */
 inline Tensor sliding_window_mask(std::shared_ptr<Graph> graph, Tensor scores, DiagonalAlignment_t alignment,
                                   std::optional<int64_t> left_bound, std::optional<int64_t> right_bound, int64_t s_q,
                                   int64_t s_kv, Tensor length_q, Tensor length_kv)
@@ -77,14 +77,14 @@ inline Tensor sliding_window_mask(std::shared_ptr<Graph> graph, Tensor scores, D
     return scores;
 }
 
-/** A query sees keys up to its own place. */
+/** A query sees keys up to its own position. */
 inline Tensor causal_mask(std::shared_ptr<Graph> graph, Tensor scores)
 {
     return sliding_window_mask(std::move(graph), std::move(scores), DiagonalAlignment_t::TOP_LEFT, {}, 0, 0, 0, nullptr,
                                nullptr);
 }
 
-/** The last query sees all keys, those before it one fewer each. */
+/** The last query sees all keys, each one before it one key less. */
 inline Tensor causal_mask_bottom_right(std::shared_ptr<Graph> graph, Tensor scores, int64_t s_q, int64_t s_kv,
                                        Tensor length_q, Tensor length_kv)
 {
@@ -103,13 +103,13 @@ inline Tensor padding_mask(std::shared_ptr<Graph> graph, Tensor scores, Tensor l
                         detail::combine(*graph, PointwiseMode_t::LOGICAL_AND, rows, columns, DataType_t::BOOLEAN));
 }
 
-/** The scores and a bias. */
+/** Adds a bias to the scores. */
 inline Tensor bias(std::shared_ptr<Graph> graph, Tensor scores, Tensor added)
 {
     return graph->pointwise(std::move(scores), std::move(added), Pointwise_attributes().set_mode(PointwiseMode_t::ADD));
 }
 
-/** Keeps scores between -cap and cap: cap tanh(score / cap). */
+/** Caps scores between -cap and cap: cap tanh(score / cap). */
 class Softcap
 {
 public:
@@ -119,7 +119,7 @@ public:
         const Tensor bent = graph->pointwise(_scaled, Pointwise_attributes().set_mode(PointwiseMode_t::TANH_FWD));
         return graph->pointwise(bent, std::move(cap), Pointwise_attributes().set_mode(PointwiseMode_t::MUL));
     }
-    /** The gradient of the scores that forward() was given. */
+    /** The gradient with respect to the scores given to forward(). */
     Tensor backward(std::shared_ptr<Graph> graph, Tensor gradient, Tensor cap)
     {
         const Tensor wide =

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Other shapes of memory that a program gives: NVIDIA's transpose, reshape and slice.
+ * Views of a program's memory: NVIDIA's transpose, reshape and slice.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ namespace cudnn_frontend
 namespace graph
 {
 
-/** Tensors that have the memory of others; executions bind the others alone. */
+/** Tensors that are views of others; executions bind only the others. */
 template <typename Self>
 class Views : public Compositions<Self>
 {
@@ -22,7 +22,7 @@ class Views : public Compositions<Self>
     using Pack = ::hipdnn::VariantPack;
 
 public:
-    /** The tensor with its dimensions in another order, as they lie in memory unless the result gets strides. */
+    /** The tensor with its dimensions permuted, with permuted strides unless the result gets its own. */
     Tensor transpose(Tensor x, const Transpose_attributes& attributes)
     {
         const Dims& order = attributes.permutation;
@@ -41,7 +41,7 @@ public:
         return view("transpose", attributes, std::move(x), dims, strides, 0);
     }
 
-    /** The elements in the shape that the attributes or the result get, in the order that they lie in; channels last without strides. */
+    /** The elements, in memory order, in the shape of the attributes or the result; channels last without strides. */
     Tensor reshape(Tensor x, const Reshape_attributes& attributes)
     {
         if (x->get_stride() != ::hipdnn::packed_strides(x->get_dim()))
@@ -85,7 +85,7 @@ public:
     }
 
 protected:
-    /** A tensor, what it is a part of, and where it begins in that, in elements. */
+    /** A tensor, its base, and its offset in the base, in elements. */
     struct View
     {
         Tensor base, part, result;
@@ -94,7 +94,7 @@ protected:
     };
     std::vector<View> _views;
 
-    /** Gives views what they take from their tensors: the type, a uid to be bound by, and the shape of a result that was reshaped. */
+    /** Sets what views inherit from their base: the type, a uid to bind, and the shape of a reshaped result. */
     error_t settle_views()
     {
         int64_t next = int64_t{1} << 48;
@@ -127,7 +127,7 @@ protected:
         return {};
     }
 
-    /** Views of a graph that was loaded, by uids. */
+    /** Views of a loaded graph, by uids. */
     error_t load_views(const std::vector<int64_t>& numbers)
     {
         const auto known = this->tensors_by_uid();
@@ -150,7 +150,7 @@ protected:
         return {};
     }
 
-    /** The memory of an execution with that of views, and without what only views read. */
+    /** Adds the memory of views to that of an execution. */
     error_t with_views(const Pack& given, Pack& all) const
     {
         all = given;

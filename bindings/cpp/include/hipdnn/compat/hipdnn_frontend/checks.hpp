@@ -2,7 +2,7 @@
 
 /**
  * @file
- * The macros of AMD's frontend that return an error from the calling function.
+ * The macros of AMD's frontend that return errors from the calling function.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #define HIPDNN_CHECK_ERROR(call) HIPDNN_CPP_TRY(call)
 #define HIPDNN_FE_TRY(call) HIPDNN_CPP_TRY(call)
 
-/* Return an error with this code and message where the condition holds. */
+/* Return an error with this code and message if the condition holds. */
 #define HIPDNN_RETURN_IF_TRUE(condition, error_code, message)       \
     do                                                              \
     {                                                               \

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Lines that a program puts into the library's log. Errors of calls are values and are not logged.
+ * Lines that a program adds to the library's log. Errors of calls are returned and not logged.
  */
 #pragma once
 
@@ -42,7 +42,7 @@ inline void log_to_library(hipdnnSeverity_t severity, const char* line)
 } // namespace detail
 
 /**
- * Says where lines of HIPDNN_FE_LOG_INFO() and its like go, by default into the library's log. Call it before threads log.
+ * Sets the destination of HIPDNN_FE_LOG_INFO() and its like, by default the library's log. Call it before threads log.
  * @return 0, or -1 for a null function
  */
 inline int32_t initializeFrontendLogging(LoggingCallback callback = &detail::log_to_library)
@@ -57,7 +57,7 @@ inline int32_t initializeFrontendLogging(LoggingCallback callback = &detail::log
 
 } // namespace hipdnn_frontend
 
-/* Log what is streamed: HIPDNN_FE_LOG_INFO("built " << count << " plans"). */
+/* Logs what is streamed: HIPDNN_FE_LOG_INFO("built " << count << " plans"). */
 #define HIPDNN_COMPAT_LOG(severity, streamed)                                  \
     do                                                                         \
     {                                                                          \

@@ -2,7 +2,7 @@
 
 /**
  * @file
- * FlatBuffers bytes: read so that nothing outside of them is touched, whatever they are, and written front to back.
+ * FlatBuffers bytes: read without accessing anything outside of them, whatever they are, and written front to back.
  */
 #pragma once
 
@@ -17,9 +17,9 @@ namespace hipdnn_plugin
 namespace detail
 {
 
-/* Templates, here and below, so that a program that reads and writes no tables need not compile what they consist of. */
+/* Templates, here and below, so that a program without tables need not compile their parts. */
 
-/** Bytes that somebody else owns. */
+/** Bytes owned by the caller. */
 template <typename>
 struct BytesOf
 {
@@ -38,7 +38,7 @@ struct BytesOf
         return number;
     }
 
-    /** Where an offset at a place leads to. */
+    /** The target of an offset. */
     size_t follow(size_t at) const
     {
         const size_t target = at + read<uint32_t>(at);
@@ -69,7 +69,7 @@ public:
     }
     static TableOf root(Bytes bytes) { return {bytes, bytes.follow(0)}; }
 
-    /** Where a field lies, or 0 for an absent one. */
+    /** The position of a field, or 0 for an absent one. */
     size_t place(size_t field) const
     {
         const size_t slot = 4 + 2 * field;
@@ -126,7 +126,7 @@ public:
         }
         return list;
     }
-    /** The number in a struct that a union's field leads to. */
+    /** The number in a struct that a union's field refers to. */
     template <typename Number>
     Number in_struct(size_t field) const
     {
@@ -160,19 +160,19 @@ private:
 
 using Table = TableOf<void>;
 
-/** Writes tables whose fields have eight bytes each; what a table refers to comes behind it. */
+/** Writes tables of eight-byte fields; what a table refers to follows it. */
 template <typename>
 class WriterOf
 {
 public:
     std::vector<uint8_t> bytes = std::vector<uint8_t>(4);
 
-    /** Begins a table that has some of its fields, as bits; answers where its first field of eight bytes is. */
+    /** Begins a table with the fields of this bit mask; returns the position of its first eight-byte field. */
     size_t table(size_t fields, uint32_t present)
     {
         align(8);
         size_t slots = bytes.size();
-        /* The fields are to begin at a multiple of eight, four bytes behind the table. */
+        /* Fields must begin at a multiple of eight, four bytes behind the table. */
         if ((slots + 4 + 2 * fields + 4) % 8 != 0)
         {
             bytes.resize(slots + (8 - (2 * fields) % 8), 0);
@@ -194,7 +194,7 @@ public:
     {
         std::memcpy(bytes.data() + at, &number, sizeof number);
     }
-    /** Has an offset lead to a table, given by its first field. */
+    /** Points an offset to a table, given by its first field. */
     void link_table(size_t from, size_t first_field) { put(from, static_cast<uint32_t>(first_field - 4 - from)); }
     void text(size_t from, const std::string& value)
     {
@@ -215,7 +215,7 @@ private:
         bytes.resize(bytes.size() + sizeof number);
         put(bytes.size() - sizeof number, number);
     }
-    /** A list behind all else, that an offset leads to; answers where its elements are. */
+    /** Appends a list and points an offset to it; returns the position of its elements. */
     size_t list(size_t from, const void* values, size_t count, size_t width)
     {
         align(8);

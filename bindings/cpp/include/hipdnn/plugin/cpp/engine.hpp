@@ -2,7 +2,7 @@
 
 /**
  * @file
- * What a plugin's author derives from: plans, engines and the manager that has them; knobs and their settings.
+ * The classes that a plugin derives from: plans, engines and their manager; knobs and their settings.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 namespace hipdnn_plugin
 {
 
-/** A failure with a status and the words that the user reads. Other exceptions become INTERNAL_ERROR with their words. */
+/** A failure with a status and a message for the user. Other exceptions become INTERNAL_ERROR with their message. */
 class Error : public std::runtime_error
 {
 public:
@@ -29,14 +29,14 @@ private:
     hipdnnPluginStatus_t _status;
 };
 
-/** What an engine says of a graph that it does not compute. */
+/** An engine's reason not to compute a graph. */
 class Refusal : public Error
 {
 public:
     explicit Refusal(const std::string& words) : Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, words) {}
 };
 
-/** Refuses the graph where a condition does not hold. */
+/** Refuses the graph unless a condition holds. */
 inline void support(bool condition, const char* words)
 {
     if (!condition)
@@ -47,18 +47,18 @@ inline void support(bool condition, const char* words)
 
 using KnobValue = std::variant<int64_t, double, std::string>;
 
-/** Something about an engine that its user chooses. The value's type is the default's. */
+/** A setting of an engine. The default determines the type. */
 struct Knob
 {
     std::string name;
     std::string description;
     KnobValue default_value = int64_t{0};
-    double least = 0, most = 0; ///< Of numbers; without a range where both are 0.
+    double least = 0, most = 0; ///< For numbers; unlimited if both are 0.
     int64_t step = 1;
-    std::vector<std::string> texts; ///< The texts to choose from; any where it is empty.
+    std::vector<std::string> texts; ///< The texts to choose from; any if empty.
 };
 
-/** Values of an engine's knobs: those that the user set, and the defaults. */
+/** Values of an engine's knobs: set by the user, or defaults. */
 class Settings
 {
 public:
@@ -78,7 +78,7 @@ public:
     int64_t integer(const std::string& knob) const { return get<int64_t>(knob); }
     double real(const std::string& knob) const { return get<double>(knob); }
     const std::string& text(const std::string& knob) const { return get<std::string>(knob); }
-    /** Gives the knobs that have no value their default. */
+    /** Gives knobs without a value their default. */
     void complete(const std::vector<Knob>& knobs)
     {
         for (const Knob& knob : knobs)
@@ -103,7 +103,7 @@ struct Execution
     const hipdnnPluginDeviceBuffer_t* buffers = nullptr;
     uint32_t count = 0;
 
-    /** The memory of a tensor. @throws Error where the caller gave none */
+    /** The memory of a tensor. @throws Error if the caller gave none */
     template <typename Element>
     Element* memory(int64_t uid) const
     {
@@ -124,15 +124,15 @@ struct Execution
     }
 };
 
-/** A graph made ready. Several threads may execute it at once. */
+/** A planned graph. Several threads may execute it at once. */
 class Plan
 {
 public:
     virtual ~Plan() = default;
-    /** Bytes that an execution needs besides its tensors. */
+    /** The workspace size of an execution in bytes. */
     virtual size_t workspace_size() const { return 0; }
     virtual void execute(const Execution& execution) const = 0;
-    /** The same with other shapes; called for graphs of engines with takes_overrides() only. */
+    /** The same with other shapes; only called if the engine has takes_overrides(). */
     virtual void execute_with_overrides(const Execution&, const std::vector<ShapeOverride>&) const
     {
         throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, "the plan takes no other shapes");
@@ -149,25 +149,25 @@ class Engine
 {
 public:
     virtual ~Engine() = default;
-    /** A name of its own, which never changes: the engine's id is made of it. */
+    /** A unique name, which must never change: it determines the engine's id. */
     virtual const char* name() const = 0;
-    /** Empty where the engine computes the graph, or else the first thing that it does not support. */
+    /** Empty if the engine computes the graph, else the first unsupported thing. */
     virtual std::string refusal(const Graph& graph) const = 0;
     virtual std::vector<Knob> knobs(const Graph&) const { return {}; }
     /** Numbers of hipdnnBackendBehaviorNote_t. */
     virtual std::vector<int32_t> behavior_notes(const Graph&) const { return {}; }
     /** Makes a plan of a graph that the engine supports, with checked settings. */
     virtual std::unique_ptr<Plan> plan(const Graph& graph, const Settings& settings) const = 0;
-    /** Makes a plan of bytes, which may come from anywhere. */
+    /** Loads a plan from bytes, which may come from anywhere. */
     virtual std::unique_ptr<Plan> load(const std::vector<uint8_t>&) const
     {
         throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, "the engine loads no plans");
     }
-    /** Whether plans take other shapes at execution. */
+    /** Whether executions may override shapes. */
     virtual bool takes_overrides() const { return false; }
 };
 
-/** A plan that consists of plain data, which are its bytes, too. They may come from anywhere: `Data::fits()` says which are right. */
+/** A plan of plain data, saved as its bytes. Loaded bytes may come from anywhere: `Data::fits()` tells which are valid. */
 template <typename PlainData>
 class DataPlan : public Plan
 {
@@ -185,7 +185,7 @@ public:
     }
 };
 
-/** An engine whose plans are a DataPlan: it says which data a graph has, if it computes it, and its plans can be saved. */
+/** An engine whose plans are a DataPlan: it makes the data for a graph that it computes, and its plans can be saved. */
 template <typename PlanOfData>
 class DataEngine : public Engine
 {
@@ -234,7 +234,7 @@ private:
     static constexpr int32_t SAVES_PLANS = 4;
 };
 
-/** What a plugin consists of; one is made when it is first called. */
+/** A plugin; one is made at its first call. */
 class EngineManager
 {
 public:
@@ -245,7 +245,7 @@ public:
     virtual const std::vector<std::unique_ptr<Engine>>& engines() const = 0;
 };
 
-/** A manager of engines that are made without arguments, best first. HIPDNN_EXPORT_ENGINES names the plugin. */
+/** A manager of default-constructed engines, best first. HIPDNN_EXPORT_ENGINES names the plugin. */
 template <typename... Engines>
 class ManagerOf : public EngineManager
 {
@@ -260,7 +260,7 @@ private:
 namespace detail
 {
 
-/** The id of an engine or a policy of this name. */
+/** The id of an engine or a policy with this name. */
 inline int64_t id_of(const char* name)
 {
     uint64_t hash = 0xcbf29ce484222325U;
@@ -289,7 +289,7 @@ inline std::string& last_error()
     return text;
 }
 
-/** Runs a call of the interface: exceptions end here, as a status and a text. */
+/** Runs a call of the interface: turns exceptions into a status and a text. */
 template <typename Call>
 hipdnnPluginStatus_t guarded(const Call& call)
 {
@@ -330,7 +330,7 @@ inline void require(const void* pointer, const char* argument)
 
 } // namespace detail
 
-/** Writes a line to the host's log, where it has that level. */
+/** Writes a line to the host's log, if the host logs this level. */
 inline void log(hipdnnSeverity_t severity, const std::string& line)
 {
     if (detail::log_callback() != nullptr && severity >= detail::log_level())

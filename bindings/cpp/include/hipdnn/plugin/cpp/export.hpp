@@ -6,14 +6,14 @@
  */
 #pragma once
 
-/** A function of the interface, whose exceptions become a status. */
+/** A function of the interface that turns exceptions into a status. */
 #define HIPDNN_PLUGIN_CALL(name, parameters, ...)                                                        \
     extern "C" hipdnnPluginStatus_t name parameters                                                      \
     {                                                                                                    \
         return ::hipdnn_plugin::detail::guarded([&]() { __VA_ARGS__; });                                 \
     }
 
-/** What every plugin has. */
+/* The functions of every plugin. */
 #define HIPDNN_PLUGIN_COMMON(kind, plugin_name, plugin_version, plugin_api_version)                      \
     HIPDNN_PLUGIN_CALL(hipdnnPluginGetName, (const char **name), *name = plugin_name)                    \
     HIPDNN_PLUGIN_CALL(hipdnnPluginGetVersion, (const char **version), *version = plugin_version)        \
@@ -31,7 +31,7 @@
         }                                                                                                \
     }
 
-/** Exports a plugin's functions; once, in one source file, outside of namespaces. */
+/** Exports a plugin's functions; use it once, in one source file, outside of namespaces. */
 #define HIPDNN_EXPORT_ENGINE_PLUGIN(Manager)                                                                               \
     using HipdnnPluginExports = ::hipdnn_plugin::detail::Exports<Manager>;                                                 \
     HIPDNN_PLUGIN_COMMON(HIPDNN_PLUGIN_TYPE_ENGINE, HipdnnPluginExports::manager().name(),                                 \
@@ -104,7 +104,7 @@
                        HipdnnPluginExports::load(data, context))                                                           \
     static_assert(true, "a semicolon follows")
 
-/** Exports a plugin of engines: its name, its version and the classes of the engines, best first. Instead of HIPDNN_EXPORT_ENGINE_PLUGIN. */
+/** Exports an engine plugin: its name, its version and the classes of the engines, best first. Instead of HIPDNN_EXPORT_ENGINE_PLUGIN. */
 #define HIPDNN_EXPORT_ENGINES(plugin_name, plugin_version, ...)                    \
     struct HipdnnPluginManager : ::hipdnn_plugin::ManagerOf<__VA_ARGS__>           \
     {                                                                              \

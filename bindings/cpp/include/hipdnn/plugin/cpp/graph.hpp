@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Graphs as plugins get them: plain structs, read from the bytes of both generations of the interface.
+ * Graphs as plugins get them: plain structs, read from the bytes of both interface generations.
  */
 #pragma once
 
@@ -65,7 +65,7 @@ enum class Kind : uint8_t {
     MoeGroupedMatmulBwd
 };
 
-/* Numbers of modes that an operation has on the wire: `operation` of Pointwise and `conv_mode` of convolutions. Others are in hipdnn.fbs. */
+/* Numbers of modes on the wire: `operation` of Pointwise and `conv_mode` of convolutions. Others are in hipdnn.fbs. */
 enum PointwiseMode : int64_t { POINTWISE_ADD = 2, POINTWISE_MUL = 30, POINTWISE_RELU_FWD = 34, POINTWISE_SUB = 42 };
 enum ConvMode : int64_t { CONV_UNSET = 0, CONV_CONVOLUTION = 1, CONV_CROSS_CORRELATION = 2 };
 
@@ -78,8 +78,8 @@ struct Tensor
     std::vector<int64_t> strides; ///< In elements, one for each dimension.
     std::vector<int64_t> dims;
     bool is_virtual = false;
-    std::optional<double> value;           ///< Of a scalar: its constant, or its value where an execution gives none.
-    bool is_runtime_pass_by_value = false; ///< The memory at execution is the host's.
+    std::optional<double> value;           ///< Of a scalar: its constant, or its default if an execution gives none.
+    bool is_runtime_pass_by_value = false; ///< Memory is on the host at execution.
     std::optional<int64_t> ragged_offset_uid;
     int64_t alignment = 16; ///< Bytes.
     int64_t ragged_offset_multiplier = 1;
@@ -93,12 +93,12 @@ struct Tensor
         }
         return product;
     }
-    /** Whether it is memory of a program's, of this type and rank and without gaps. */
+    /** Whether it is a program's memory, of this type and rank and packed. */
     bool is_plain(DataType of, size_t rank) const
     {
         return type == of && dims.size() == rank && is_packed() && !is_virtual && !value;
     }
-    /** Whether elements lie one after the other in the order of the dimensions. */
+    /** Whether it is packed in the order of the dimensions. */
     bool is_packed() const
     {
         int64_t next = 1;
@@ -114,7 +114,7 @@ struct Tensor
     }
 };
 
-/** An operation: its fields by the names that hipdnn.fbs has; an optional field that is not set is absent. */
+/** An operation: its fields by their names in hipdnn.fbs; an optional field that is not set is absent. */
 struct Node
 {
     std::string name;
@@ -125,7 +125,7 @@ struct Node
     std::map<std::string, std::vector<int64_t>> lists;
     std::map<std::string, std::string> texts;
 
-    /** The uid of a tensor by the name of its field without `_tensor_uid`; absent where the operation has none. */
+    /** The uid of a tensor by the name of its field without `_tensor_uid`; absent if the operation has none. */
     std::optional<int64_t> uid(const std::string& field) const { return integer(field + "_tensor_uid"); }
     std::optional<int64_t> integer(const std::string& field) const
     {
@@ -154,7 +154,7 @@ struct Node
     {
         return field.size() > 11 && field.compare(field.size() - 11, 11, "_tensor_uid") == 0;
     }
-    /** A list, empty where it is absent. */
+    /** A list, empty if it is absent. */
     std::vector<int64_t> list(const std::string& field) const
     {
         const auto found = lists.find(field);
@@ -291,9 +291,9 @@ struct Graph
     std::vector<Node> nodes; ///< Tensors are written before they are read.
     bool is_override_shape_enabled = false;
 
-    /** The tensor that an operation has by the name of its field without `_tensor_uid`; null where it has none. */
+    /** An operation's tensor by the name of its field without `_tensor_uid`; null if it has none. */
     const Tensor* tensor(const Node& node, const std::string& field) const { return tensor(node.uid(field)); }
-    /** The tensor with a uid; null where the graph has none. */
+    /** The tensor with a uid; null if the graph has none. */
     const Tensor* tensor(std::optional<int64_t> uid) const
     {
         for (const Tensor& one : tensors)
@@ -306,7 +306,7 @@ struct Graph
         return nullptr;
     }
 
-    /** Whether two operations share tensors, and virtual ones only: the first writes them for the second. */
+    /** Whether two operations share only virtual tensors, which the first writes for the second, and at least one. */
     bool is_passed_on(const Node& from, const Node& to) const
     {
         size_t shared = 0, passed = 0;
@@ -322,8 +322,8 @@ struct Graph
     }
 
     /**
-     * Reads a graph. What comes out is whole: every uid of an operation is one of a tensor, and sizes are positive.
-     * @throws std::invalid_argument where the bytes are no graph
+     * Reads a graph and checks it: every uid of an operation belongs to a tensor, and sizes are positive.
+     * @throws std::invalid_argument if the bytes are not a graph
      */
     static Graph read(const void* data, size_t size)
     {
@@ -386,7 +386,7 @@ private:
         return made;
     }
 
-    /** A node of 2025 has its operation one place before one of 2026, whose operation is in the fourth place. */
+    /** The operation of a node: in 2025 one field earlier than in 2026, where it is the fourth. */
     static Node read_node(const detail::Table& table)
     {
         const size_t kind = table.has(3) ? 2 : 1;

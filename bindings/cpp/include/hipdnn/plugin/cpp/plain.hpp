@@ -2,7 +2,7 @@
 
 /**
  * @file
- * What plans of plain data consist of: packed tensors and windows of convolutions, read from a graph and checked.
+ * Parts of plans of plain data: packed tensors and convolution windows, read from a graph and checked.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 namespace hipdnn_plugin
 {
 
-/** The type of elements that a type of C++ has; UNSET for others. */
+/** The element type of a C++ type; UNSET for others. */
 template <typename Element>
 constexpr DataType type_of()
 {
@@ -28,7 +28,7 @@ constexpr DataType type_of()
                                               : DataType::UNSET;
 }
 
-/** A tensor of a program's memory without gaps, the last dimension fastest. */
+/** A packed tensor in a program's memory, the last dimension fastest. */
 template <typename ElementType, size_t Rank>
 struct Packed
 {
@@ -38,7 +38,7 @@ struct Packed
     int64_t uid;
     Index dims;
 
-    /** The tensor that an operation has by the name of its field without `_tensor_uid`. @throws Refusal for others */
+    /** An operation's tensor by the name of its field without `_tensor_uid`. @throws Refusal for others */
     static Packed of(const Graph& graph, const Node& node, const std::string& field)
     {
         const Tensor* tensor = graph.tensor(node, field);
@@ -80,7 +80,7 @@ struct Packed
         }
         return inside;
     }
-    /** Where the element of an index lies, counted in elements. */
+    /** The offset of the element with an index, in elements. */
     int64_t at(const Index& index) const
     {
         int64_t place = 0;
@@ -90,7 +90,7 @@ struct Packed
         }
         return place;
     }
-    /** The index of the element that lies at a place. */
+    /** The index of the element at an offset. */
     Index index(int64_t place) const
     {
         Index made{};
@@ -102,25 +102,25 @@ struct Packed
     }
 };
 
-/** How a filter moves over an image, for each dimension behind the first two. */
+/** The window of a filter on an image, for each dimension after the first two. */
 template <size_t Spatial>
 struct Window
 {
     std::array<int64_t, Spatial> padding, step, hole;
 
-    /** That of a convolution. @throws Refusal where it flips filters, or pads one side other than the other */
+    /** A convolution's window. @throws Refusal if it flips filters, or its padding differs between sides */
     static Window of(const Node& node)
     {
         support(node.integer("conv_mode") != CONV_CONVOLUTION && node.list("pre_padding") == node.list("post_padding"),
                 "filters are flipped, or the padding differs from side to side");
         return {numbers(node.list("pre_padding")), numbers(node.list("stride")), numbers(node.list("dilation"))};
     }
-    /** Where in the image an element of the filter is for an element of the result; outside of it there is padding. */
+    /** The position in the image for an element of the filter and of the result; outside of the image it is padding. */
     int64_t at(size_t dimension, int64_t result, int64_t filter) const
     {
         return result * step[dimension] + filter * hole[dimension] - padding[dimension];
     }
-    /** Whether the sizes of a convolution without groups fit each other, and no index overflows. */
+    /** Whether the sizes of a convolution without groups match, and no index overflows. */
     template <typename X, typename W, typename Y>
     bool fits(const Packed<X, Spatial + 2>& x, const Packed<W, Spatial + 2>& w, const Packed<Y, Spatial + 2>& y) const
     {
@@ -160,7 +160,7 @@ std::tuple<NodeOf<Kinds>...> first_nodes(const Graph& graph, std::index_sequence
 } // namespace detail
 
 /**
- * The operations of a graph that is a chain of these kinds: each reads a virtual tensor that the one before it writes.
+ * The operations of a graph that is a chain of these kinds: each reads a virtual tensor that the previous one writes.
  * @throws Refusal for other graphs
  */
 template <Kind... Kinds>

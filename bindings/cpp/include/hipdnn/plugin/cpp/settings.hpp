@@ -2,7 +2,7 @@
 
 /**
  * @file
- * What goes between host and engine about knobs: the engine's details, written, and an engine's configuration, read and checked.
+ * Knobs between host and engine: writes the engine's details, and reads and checks an engine's configuration.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ inline std::string in_words(const KnobValue& value)
     return real != nullptr ? std::to_string(*real) : "\"" + *std::get_if<std::string>(&value) + "\"";
 }
 
-/** Fills in a union of a value: its kind, and the table. */
+/** Fills in a union of a value: its type, and the table. */
 inline void write_value(Writer& writer, size_t kind_at, size_t table_at, const KnobValue& value)
 {
     writer.put(kind_at, static_cast<uint8_t>(value.index() + 1));
@@ -70,7 +70,7 @@ inline void write_constraint(Writer& writer, size_t at, const Knob& knob)
     }
 }
 
-/** The bytes of an EngineDetails. */
+/** The bytes of an EngineDetails table. */
 inline std::vector<uint8_t> write_details(const Engine& engine, const Graph& graph)
 {
     Writer writer;
@@ -83,7 +83,7 @@ inline std::vector<uint8_t> write_details(const Engine& engine, const Graph& gra
     const size_t list = writer.numbers(root + 8, std::vector<uint32_t>(knobs.size()));
     for (size_t i = 0; i < knobs.size(); i++)
     {
-        /* Name, description, kind and table of the default, kind and table of the constraint. */
+        /* Name, description, type and table of the default, type and table of the constraint. */
         const size_t knob = writer.table(7, 63);
         writer.link_table(list + 4 * i, knob);
         writer.text(knob, knobs[i].name);
@@ -95,7 +95,7 @@ inline std::vector<uint8_t> write_details(const Engine& engine, const Graph& gra
     return writer.bytes;
 }
 
-/** Whether a knob takes a value. */
+/** Whether a knob accepts a value. */
 inline bool takes(const Knob& knob, const KnobValue& value)
 {
     if (knob.default_value.index() != value.index())
@@ -139,7 +139,7 @@ inline KnobValue read_value_of(const Table& setting, const std::string& name)
     }
 }
 
-/** The settings of an EngineConfig with the defaults of the rest. A knob that the engine does not have is passed over. */
+/** The settings of an EngineConfig with defaults for the rest. Knobs that the engine lacks are ignored. */
 inline Settings read_settings(const hipdnnPluginConstData_t* config, const std::vector<Knob>& knobs)
 {
     Settings settings;
