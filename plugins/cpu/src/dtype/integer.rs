@@ -1,4 +1,4 @@
-//! The compute types of integers and of truth values, in which the reference computes exactly.
+//! The compute types for integers and booleans, in which the reference computes exactly.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -6,12 +6,11 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::{ComputeType, Element};
 
-/// A 64-bit integer: what compute type `int32` computes in, and what sums of integers are taken in. What leaves its range becomes
-/// the nearest end of it.
+/// A 64-bit integer, for compute type `int32` and for sums of integers. Overflow saturates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Integer(pub i64);
 
-/// A truth value: what compute type `boolean` computes in. The sum of two is `or`, the product `and`.
+/// A boolean, for compute type `boolean`. Addition is `or`, multiplication `and`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Truth(pub bool);
 
@@ -36,7 +35,7 @@ impl Mul for Integer {
     }
 }
 
-/// The quotient cut toward zero; by zero, the end of the range on the numerator's side, and 0 / 0 = 0.
+/// The quotient, truncated; x / 0 saturates to the end of the range on x's side, and 0 / 0 = 0.
 impl Div for Integer {
     type Output = Self;
     fn div(self, other: Self) -> Self {
@@ -97,7 +96,8 @@ impl Neg for Truth {
     }
 }
 
-/// Functions by way of double precision. No engine uses them: [`crate::reference::pointwise`] refuses modes that are not of integers.
+/// Computes functions in double precision. No engine uses them: [`crate::reference::pointwise`] refuses modes
+/// not defined for integers.
 macro_rules! by_double {
     ($($name:ident)*) => {$(
         fn $name(self) -> Self {
@@ -106,7 +106,7 @@ macro_rules! by_double {
     )*};
 }
 
-/// An element that is read and written as a double.
+/// An element read and written as a double.
 macro_rules! as_double {
     ($data_type:expr) => {
         Element::new(
@@ -134,7 +134,7 @@ macro_rules! elements_as_double {
     };
 }
 
-/// An element of at least a byte that is an integer, or rounds one once.
+/// An element of at least a byte that is an integer, or is rounded once to one.
 macro_rules! whole {
     ($stored:ty, |$value:ident| $store:expr) => {
         Element::new(

@@ -1,4 +1,4 @@
-//! Graphs in which an operation is computed with the one that needs its result.
+//! Graphs in which a node is fused with the only one that reads its result.
 
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor};
@@ -28,7 +28,7 @@ fn virtuals() -> Vec<Tensor> {
     [FIRST, SECOND, THIRD].map(|uid| Tensor { is_virtual: true, ..array(uid).tensor }).to_vec()
 }
 
-/// a · b, which waits for c² + b.
+/// a · b, which has to wait for c² + b.
 fn operations() -> Vec<Operation> {
     let binary = |mode, x, y, to| Pointwise::new(mode, x, Some(y), to).into();
     vec![
@@ -86,6 +86,6 @@ fn what_follows_a_convolution_stays_with_it() {
         conv_mode: ConvMode::CrossCorrelation,
     }
     .into();
-    // The product, then the convolution with the sum, then the difference, which goes with the product.
+    // The product, the convolution with the sum, then the difference, which is fused with the product.
     assert_eq!(parts_of(operations, vec![filter]), 2);
 }

@@ -1,4 +1,4 @@
-//! From a graph to the kernels that compute it.
+//! Turns a graph into the kernels that compute it.
 
 #![expect(
     clippy::indexing_slicing,

@@ -6,14 +6,14 @@ use crate::layout::MAX_RANK;
 #[derive(Clone, Debug)]
 pub(crate) struct Axes<const N: usize> {
     rank: usize,
-    /// For each dimension its index in the shape, its size, and its strides.
+    /// The index in the shape, size and strides of each dimension.
     axes: [(usize, usize, [usize; N]); MAX_RANK],
 }
 
 impl<const N: usize> Axes<N> {
     /// The dimensions `dims`, at most [`MAX_RANK`] of them, sorted by the strides of tensor `by`.
     pub(crate) fn new(dims: &[usize], strides: [&[usize]; N], by: usize) -> Self {
-        // The numbers are sorted, and not what belongs to them: that is large where there are many tensors.
+        // Sorts indices instead of dimensions, which are large if there are many tensors.
         let mut order: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
         order[..dims.len()].sort_by_key(|axis| std::cmp::Reverse(strides[by][*axis]));
         let mut axes = [(0, 1, [0; N]); MAX_RANK];
@@ -105,7 +105,7 @@ impl<const N: usize> LoopNest<N> {
         self.dims[..self.rank].iter().product()
     }
 
-    /// Whether one of the tensors has the elements without gaps, in the order of the loops.
+    /// Whether a tensor has its elements without gaps, in the order of the loops.
     pub(crate) fn is_contiguous(&self, tensor: usize) -> bool {
         let mut inner = self.len;
         let loops = self.dims[..self.rank].iter().zip(&self.strides[..self.rank]).rev();
@@ -154,7 +154,7 @@ impl<const N: usize> LoopNest<N> {
         }
     }
 
-    /// The same where the innermost of the outer loops is at its end. Compiled once, as it is needed seldom.
+    /// [`LoopNest::advance`] at the end of the innermost outer loop. Not inlined, since it is rare.
     #[inline(never)]
     fn carry(&self, position: &mut Position<N>) {
         for axis in (0..self.rank).rev() {
