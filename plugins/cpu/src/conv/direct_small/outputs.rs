@@ -1,11 +1,11 @@
-//! The outputs of an image: the taps that each of them meets, and their offsets.
+//! The outputs of an image: the taps that each meets, and their offsets.
 
 use std::collections::BTreeMap;
 
 use crate::conv::geometry::{Geometry, Strides, Windows};
 use crate::conv::operands::SubProblem;
 
-/// Outputs of an image from which on few of them are at the border.
+/// With more outputs per image, only few are at the border.
 const MAX_OUTPUTS: usize = 4096;
 
 /// Indices of taps of a sub-problem.
@@ -14,8 +14,8 @@ type Taps = Vec<usize>;
 /// Indices of outputs of an image.
 type Indices = Vec<usize>;
 
-/// The outputs of an image, grouped by the taps that they meet inside the input; one group with all taps if
-/// grouping does not save work.
+/// The outputs of an image, grouped by the taps that they meet inside the input; a single group with all taps
+/// if grouping saves no work.
 pub(crate) fn classes(
     windows: &Windows,
     part: &SubProblem,
@@ -70,7 +70,7 @@ pub(crate) fn in_plane(part: &SubProblem, strides: &Strides) -> impl Iterator<It
     })
 }
 
-/// Number of outputs of an image, if those of all sub-problems together are contiguous.
+/// The number of outputs of an image, if those of all sub-problems together are contiguous.
 pub(crate) fn whole_plane(parts: &[SubProblem], strides: &Strides) -> Option<usize> {
     let all: usize = parts.iter().map(|part| part.size.iter().product::<usize>()).sum();
     let mut met = vec![false; all];
@@ -91,10 +91,10 @@ pub(crate) struct Met {
     pub(crate) indices: Vec<usize>,
 }
 
-/// Taps of a filter above which no outputs are skipped.
+/// The most taps of a filter for which outputs are skipped.
 pub(crate) const MAX_TAPS: usize = 49;
 
-/// The outputs of a block of images that meet each tap inside the input, and those that meet it or the next one;
+/// The outputs of a block of images that meet each tap inside the input, and those that meet it or the next;
 /// empty if skipping saves no work.
 pub(crate) fn met(blocks: &Geometry, outputs: &[usize]) -> Vec<[Met; 2]> {
     let whole = blocks.block(0);

@@ -27,14 +27,14 @@ fn blocks_are_neither_more_than_there_is_nor_larger_than_what_is_near() {
             }
         }
     }
-    // By tiles where there are many, else by rows, too, so that no lane waits.
+    // By tiles if there are many, else also by rows, so that no worker idles.
     let (block, chunks) = division([1045, 64, 1], 16, 2, [1.0, 0.125]);
     assert!(block > 8 && chunks < 8, "{block} {chunks}");
     for tiles in [1, 2, 3] {
         let (block, chunks) = division([tiles, 64, 1], 16, 2, [1.0, 0.125]);
         assert!(tiles.div_ceil(block) * chunks >= 4, "{tiles}: {block} {chunks}");
     }
-    // Larger blocks where weights come from far away.
+    // Larger blocks if reading weights is expensive.
     let of = |read: f64| division([17, 64, 1], 16, 2, [1.0, read]).0;
     assert!(of(2.0) > of(0.0), "{} {}", of(0.0), of(2.0));
 }
