@@ -1,7 +1,7 @@
-//! Convolution and its gradients: which algorithm computes them, and the algorithms.
+//! Convolution and its gradients: the choice of algorithm, and the algorithms.
 //!
-//! [`list`] chooses. [`spatial`] makes the [`operands`] that most algorithms share; they also share the tiling of
-//! images in [`geometry`], and the epilogues in [`epilogue`].
+//! [`list`] chooses. [`spatial`] makes the [`operands`] that most algorithms share, as they do the tiling of
+//! images in [`geometry`] and the epilogues in [`epilogue`].
 
 #![expect(
     clippy::indexing_slicing,

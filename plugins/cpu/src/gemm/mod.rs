@@ -1,7 +1,8 @@
-//! The parts of a GEMM: micro-kernels that compute one tile of the result in registers, and the packing of operands for them.
+//! The parts of a GEMM: micro-kernels that compute one tile of the result in registers, and packing of their
+//! operands.
 //!
-//! Nothing here knows of tensors, convolutions or the operations of a graph; the loops around a tile are those of the
-//! operation.
+//! Nothing here knows of tensors, convolutions or operations of a graph; these have their own loops around a
+//! tile.
 
 #![expect(
     clippy::indexing_slicing,

@@ -1,8 +1,8 @@
-//! SIMD vectors: the instruction set of the processor, and loads, stores, conversions and arithmetic of whole
+//! SIMD vectors: the processor's instruction set, and loads, stores, conversions and arithmetic of whole
 //! registers.
 //!
-//! [`vector`] has the traits that kernels are written with, the other files implement them. Nothing here knows of
-//! tensors, threads or graphs.
+//! [`vector`] has the traits that kernels use; the other files implement them. Nothing here knows of tensors,
+//! threads or graphs.
 
 #![expect(
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! Loads and stores of some lanes, and permutations, agree on every instruction set.
+//! Partial loads and stores, and permutations, agree on every instruction set.
 
 use crate::simd::isa::Isa;
 use crate::simd::vector::{VectorTask, *};
