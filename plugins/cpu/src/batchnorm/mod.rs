@@ -1,11 +1,13 @@
 //! Batch normalization: inference, training and gradients.
 //!
-//! Channels first: an inference goes through memory in order ([`planes`]); for the other forms each worker has channels of its
-//! own ([`runs`] for short runs with one stride, else [`channels_first`]). Channels last: each worker has rows of its own and sums by
-//! channel ([`rows`]). Any other order of the dimensions is read through a buffer, channel by channel.
+//! Channels first: an inference goes through memory in order ([`planes`]); otherwise each worker has its own
+//! channels ([`runs`] for short runs with one stride, else [`channels_first`]). Channels last: each worker
+//! has its own rows and sums per channel ([`rows`]). Any other order of dimensions is read through a buffer,
+//! channel by channel.
 //!
-//! Sums of up to some hundred values are in the compute type, sums of these in double precision. Mean and variance
-//! are computed from deviations from a shift close to the mean: in rows the mean of a pass before, in a channel the
+//! Sums of up to some hundred values use the compute type, sums of these double precision. Mean and variance
+//! come from deviations from a shift close to the mean: for rows the mean of an earlier pass, for a channel
+//! the mean of its first values, unless these are far off.
 //! mean of its first values, unless these are far off.
 
 #![expect(
@@ -53,8 +55,8 @@ pub(crate) fn plan(
     plan_with(batchnorm, compute, isa, threads, after, None)
 }
 
-/// Plans the gradients of a batch normalization with RELU behind it: dy is that of RELU's result, and passes where
-/// the value of `gate` is above 0.
+/// Plans the gradients of a batch normalization followed by a RELU: dy is the gradient of RELU's result, and
+/// passes where the value of `gate` is above 0.
 pub(crate) fn plan_gated(
     batchnorm: &Backward,
     gate: &Operand,
@@ -88,7 +90,7 @@ fn plan_with(
     with_compute!(compute, T => plan_in::<T>(batchnorm, isa, threads, after, gate))
 }
 
-/// In a frame of its own for each type.
+/// In a separate stack frame for each type.
 #[inline(never)]
 fn plan_in<T: Float>(
     batchnorm: &Batchnorm,
@@ -103,7 +105,8 @@ fn plan_in<T: Float>(
     {
         return boxed(|| planes::Planes::plan(problem, parameters, isa, threads, after));
     }
-    // Three operands in each form, so that one kernel serves all: x stands for dy if there is none and nothing is added.
+    // Every variant has three operands, so that one kernel serves all: x replaces dy if there is none and
+    // nothing is added.
     let operands = match batchnorm {
         Batchnorm::Inference(p) => [p.x, p.x, p.y],
         Batchnorm::Training(p) => [p.x, p.x, p.y],

@@ -11,7 +11,7 @@ use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, convolution_of, run_planned, strides};
 use crate::threading::partition::Threads;
 
-/// A convolution with its own filters for each channel, often with one of the usual windows, and rows of several vectors.
+/// A convolution with separate filters per channel, often with a usual window, and rows of several vectors.
 fn depthwise(random: &mut Random) -> Case {
     let spatial = random.of(&[1, 2, 2, 2]);
     let window = random.of(&[None, Some((3, 1)), Some((3, 2)), Some((5, 1)), Some((5, 2))]);
@@ -67,7 +67,7 @@ fn wide_windows() {
 
 #[test]
 fn equals_plain_sums() {
-    // Small integers: every sum is exact, in whatever order it is computed.
+    // Small integers: every sum is exact in any order.
     let mut random = Random::new(11);
     for _ in 0..250 {
         let case = depthwise(&mut random);
@@ -102,7 +102,7 @@ fn work_for_several_lanes() {
     }
 }
 
-/// Sixteen channels at a time give the bytes that channel by channel gives.
+/// Sixteen channels at a time give the same bytes as channel by channel.
 #[test]
 fn bytes_with_channels_last_are_those_of_other_layouts() {
     for seed in 0..150 {
