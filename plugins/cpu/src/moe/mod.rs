@@ -1,8 +1,8 @@
-//! Mixture of experts: groups of rows times the matrix of their expert, and the gradient of the matrices, on the micro-kernels of
-//! [`crate::gemm`].
+//! Mixture of experts: groups of rows times the matrix of their expert, and the gradient of the matrices,
+//! with the micro-kernels of [`crate::gemm`].
 //!
-//! Tensors say at execution which rows are whose, so blocks and panels are those of all rows, and a block is divided where
-//! another expert begins. What the tensors say is copied and bounded before anything is written.
+//! Tensors assign rows to experts at execution, so blocks and panels cover all rows, and a block is split
+//! where another expert begins. The assignments are copied and clamped before anything is written.
 
 #![expect(
     clippy::indexing_slicing,

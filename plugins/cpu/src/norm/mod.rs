@@ -1,9 +1,9 @@
 //! Layer normalization, RMS normalization, and their gradients.
 //!
-//! A row is read in place if it is contiguous in the compute type, else copied, whatever its strides and dtype.
-//! Later passes find it in the L1 cache. Each worker has rows of its own.
+//! A row is read in place if it is contiguous in the compute type, else copied from any strides and dtype.
+//! Later passes find it in the L1 cache. Each worker has its own rows.
 //!
-//! Sums of up to some thousand values are in the compute type, sums of these in double precision. If a sum
+//! Sums of up to some thousand values use the compute type, sums of these double precision. If a sum
 //! overflows the compute type, the row is summed again in double precision.
 
 #![expect(
@@ -28,7 +28,8 @@ use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
 use crate::threading::partition::Threads;
 
-/// Plans a normalization with prologue and epilogue for an instruction set; with a prologue, its `x` and `y` are one tensor.
+/// Plans a normalization with prologue and epilogue for an instruction set; with a prologue, `x` and `y` are
+/// one tensor.
 pub(crate) fn plan(
     normalization: &Normalization,
     compute: Compute,

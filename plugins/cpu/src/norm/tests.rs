@@ -57,7 +57,7 @@ impl Case {
         data_type: DataType,
         gap: i64,
     ) -> Self {
-        // Normalization by the root of the mean square never takes the first dimension.
+        // RMS normalization never includes the first dimension.
         let count = if centered { count } else { count.min(dims.len() - 1).max(1) };
         let leading = dims.len() - count;
         let whole = |random: &mut Random, uid, which| {
@@ -152,7 +152,7 @@ impl Case {
         }
     }
 
-    /// Compares all tensors after a run with what the reference makes of them.
+    /// Compares all tensors after a run with the reference's.
     fn check(&self, operation: &Operation, isa: Isa) {
         let tolerance = match self.data_type {
             DataType::Double => 1e-12,
@@ -210,7 +210,7 @@ fn work_for_several_lanes() {
 #[test]
 fn values_that_are_nan_infinite_or_large() {
     let mut random = Random::new(23);
-    // Squares of 5e37 are beyond single precision, its products with scale are not.
+    // Squares of 5e37 exceed single precision, its products with scale do not.
     for special in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30, 5e37, 0.0] {
         for centered in [true, false] {
             let mut case = Case::new(&mut random, (&[3, 70], 1), centered, 0, DataType::Float, 0);
