@@ -24,7 +24,7 @@ struct Case {
     dims: [Vec<i64>; 2],
 }
 
-/// Channels, few or so many that several vectors of them are computed together.
+/// Few channels, or enough for several vectors at a time.
 const CHANNELS: [[usize; 2]; 2] = [[1, 37], [60, 150]];
 
 impl Case {
@@ -107,7 +107,8 @@ impl Case {
         for isa in Isa::available() {
             check_with_reference(operation, compute, *isa, arrays, results, |array| {
                 let of = array.clone();
-                // Means are divided in another precision: a unit of bfloat16 if that is how they are stored.
+                // Means are divided in another precision, with a tolerance of one bfloat16 unit if stored as
+                // such.
                 move |a, b| {
                     self.mode != ResampleMode::Maxpool
                         && (a - b).abs()
@@ -174,7 +175,7 @@ fn gradients_are_those_of_the_reference() {
         let mut arrays = vec![dx, dy];
         if case.mode == ResampleMode::Maxpool {
             let plane: i64 = case.dims[0][2..].iter().product();
-            // Also places that are none.
+            // Also indices out of range.
             let index = case.array(random, INDEX, DataType::Int32, which);
             arrays.push(index.filled(|| random.within(0, plane as usize + 1) as f64 - 1.0));
         }

@@ -67,7 +67,7 @@ fn every_mode_along_any_dimensions() {
         &[37, 49],
         &[1, 6, 1, 50],
     ] {
-        // Masks that reduce some dimension, not only ones of 1.
+        // Masks that reduce more than dimensions of size 1.
         let reduces =
             |mask: &usize| dims.iter().enumerate().any(|(axis, dim)| mask >> axis & 1 == 1 && *dim > 1);
         for fold_row in (1..1_usize << dims.len()).filter(reduces) {

@@ -1,4 +1,4 @@
-//! The reference product of matrices against sums over plain arrays, and its refusals.
+//! The reference matmul against sums over plain arrays, and its refusals.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::DataType;

@@ -1,4 +1,4 @@
-//! The reference layer normalization and that by the root of the mean square against results by hand.
+//! The reference layer and RMS normalization against hand-computed results.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{Layernorm, LayernormBackward, RmsNorm, RmsNormBackward};
@@ -11,7 +11,7 @@ const DOUBLE: DataType = DataType::Double;
 /// A normalization of one kind in double precision.
 #[derive(Clone, Debug)]
 struct Norm {
-    /// Layer normalization of so many dimensions; without, normalization by the root of the mean square.
+    /// The number of dimensions of a layer normalization; `None` for RMS normalization.
     layer: Option<i64>,
     x: Vec<i64>,
     scale: Vec<i64>,

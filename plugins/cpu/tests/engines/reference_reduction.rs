@@ -1,4 +1,4 @@
-//! The reference reductions against results by hand and sums over plain arrays, and their refusals.
+//! The reference reductions against hand-computed results and sums over plain arrays, and their refusals.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::Reduction;
