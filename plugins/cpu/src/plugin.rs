@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_check_refuses_what_no_engine_plans() {
+    fn the_check_refuses_unsupported_graphs() {
         // Two virtual tensors, each of which alone would fit.
         let mut large = sum();
         for uid in [4, 5] {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_named() {
+    fn unsupported_operations_are_named() {
         let custom = CustomOp {
             input_tensor_uids: vec![1],
             output_tensor_uids: vec![3],
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn knobs_are_the_fast_engines_and_make_sense() {
+    fn only_the_fast_engine_has_knobs() {
         let knobs = CpuPlugin::details(&Handle::default(), 0, &sum()).unwrap().knobs;
         let ids: Vec<&str> = knobs.iter().map(|knob| knob.knob_id.as_str()).collect();
         assert_eq!(ids, ["threads", "deterministic", "constant_weights", "convolution"]);

@@ -72,24 +72,24 @@ algorithms! {
         "the input is copied tile by tile; one or two spatial dimensions, elements of the compute type; else as \
          implicit-gemm or unrolled";
     /// Matrix multiplication, for filters that cover the image.
-    Matmul = "matmul", "a filter that covers its image; this and all below: else as automatic";
+    Matmul = "matmul", "filters that cover their image; this and all below: else as automatic";
     /// Converts whole operands, then consults the list again.
     Converted = "converted",
-        "whole operands of types that no other reads are converted first, as with any value";
+        "whole operands of types that no other algorithm reads are converted first, as with any value";
     /// Depthwise convolution and its gradients.
-    Depthwise = "depthwise", "one input channel in a group, with the values up to 6 too";
+    Depthwise = "depthwise", "one input channel in a group; also with the values up to 6";
     /// Backward weights with vectors of output channels.
     BackwardWeightsByChannel = "backward-weights-by-channel", "vectors of output channels";
     /// Backward weights as dot products.
-    BackwardWeights = "backward-weights", "scalar products, with the values up to 6 too";
+    BackwardWeights = "backward-weights", "dot products; also with the values up to 6";
     /// Direct convolution on pairs of `bfloat16` values.
     DirectBfloat16 = "direct-bfloat16", "pairs of bfloat16 with AVX512_BF16";
     /// Direct convolution, two tiles at a time.
-    DirectTwoTiles = "direct-two-tiles", "direct where most tiles are computed two at a time";
+    DirectTwoTiles = "direct-two-tiles", "direct, if most tiles are computed two at a time";
     /// Direct convolution of small images.
     DirectSmall = "direct-small", "rows of outputs that are shorter than a vector";
     /// Bytes, summed in 32-bit integers.
-    DirectInt8 = "direct-int8", "bytes, summed as integers of 32 bits";
+    DirectInt8 = "direct-int8", "bytes, summed as 32-bit integers";
 }
 
 impl From<Threads> for Settings {

@@ -12,7 +12,7 @@
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod channel;
@@ -50,7 +50,7 @@ pub(crate) fn plan(
     after: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if after.is_some() && matches!(batchnorm, Batchnorm::Backward(_)) {
-        return Err("a gradient, which nothing is computed with".to_owned());
+        return Err("gradients have no epilogue".to_owned());
     }
     plan_with(batchnorm, compute, isa, threads, after, None)
 }
@@ -65,7 +65,7 @@ pub(crate) fn plan_gated(
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if gate.data_type != batchnorm.dy.data_type || gate.layout != batchnorm.dy.layout {
-        return Err("a RELU whose input lies in another order than its gradient".to_owned());
+        return Err("the RELU's input and gradient have different layouts".to_owned());
     }
     let gate = ReluInput { slot: gate.slot };
     plan_with(&Batchnorm::Backward(*batchnorm), compute, isa, threads, None, Some(gate))
@@ -123,7 +123,7 @@ fn plan_in<T: Float>(
     let (mut nest, mut channel_strides) = walk(operands[0].layout.strides());
     let by_rows = channels > 1 && channel_strides == [1; 3] && nest.inner_strides != [1; 3];
     if by_rows && after.is_some() && !same_rows(&operands[1], &operands[2]) {
-        return Err("rows of another order than those of x".to_owned());
+        return Err("rows in another order than those of x".to_owned());
     }
     let mut first = (operands[0].slot, operands[0].data_type);
     let mut epilogue = PlaneEpilogue::default();

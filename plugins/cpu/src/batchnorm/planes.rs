@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_streamed_is_what_is_stored() {
+    fn streaming_stores_the_same_values() {
         streamed_is_stored::<f32>();
         streamed_is_stored::<f64>();
     }

@@ -281,7 +281,7 @@ impl Case {
 }
 
 #[test]
-fn every_form_in_every_order() {
+fn every_variant_in_every_layout() {
     let mut random = Random::new(8);
     for dims in DIMS {
         for which in 0..3 {
@@ -298,7 +298,7 @@ fn every_form_in_every_order() {
 }
 
 #[test]
-fn a_relu_behind_has_its_gradient_in_every_order() {
+fn the_gradient_of_a_relu_after_it_in_every_layout() {
     let mut random = Random::new(13);
     for dims in DIMS {
         for (which, other_order) in [(0, 0), (0, 1), (1, 1), (2, 2)] {
@@ -319,7 +319,7 @@ fn a_relu_behind_has_its_gradient_in_every_order() {
 }
 
 #[test]
-fn work_for_several_lanes() {
+fn work_for_several_threads() {
     let mut random = Random::new(9);
     for which in 0..2 {
         for dims in [[9, 24, 40, 41], [400, 24, 5, 6]] {
@@ -332,7 +332,7 @@ fn work_for_several_lanes() {
 }
 
 #[test]
-fn a_large_mean_does_not_swallow_the_variance() {
+fn a_large_mean_does_not_cancel_the_variance() {
     let mut random = Random::new(10);
     for which in 0..2 {
         let mut case = Case::new(&mut random, &[64, 3, 6, 6], which, DataType::Float, 0);
@@ -448,7 +448,7 @@ impl Case {
 }
 
 #[test]
-fn what_follows_a_result() {
+fn epilogues_of_every_variant() {
     let mut random = Random::new(11);
     let dims: [&[i64]; 6] =
         [&[3, 5, 7, 7], &[2, 17, 5, 6], &[1, 3, 40, 41], &[5, 1, 9], &[2, 3, 3, 2, 4], &[7, 6]];

@@ -324,7 +324,7 @@ fn elements<T: Float>(p: &Problem<'_>) -> Result<Scheme<T>, Refusal> {
 #[cfg(target_arch = "x86_64")]
 fn pairs_of_bfloat16(p: &Problem<'_>) -> Result<Scheme<f32>, Refusal> {
     if p.compute != Compute::Single || !Pairs::of(p.isa).bfloat16 {
-        return Err("it needs AVX-512 BF16, and single precision".to_owned());
+        return Err("it needs AVX-512 BF16 and single precision".to_owned());
     }
     Scheme::bfloat16(p.operands()?, p.isa, p.convolution.spatial, p.epilogue)
         .ok_or("operands are not bfloat16")?
@@ -361,7 +361,7 @@ fn supports_two_tiles<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
     let operands = p.operands()?;
     let pays = p.settings.constant_weights && choice::wastes::<T>(operands, p.isa);
     if !pays && !p.asks_for(A::DirectTwoTiles) {
-        return Err("weights may change, or im2col computes few columns for nothing".to_owned());
+        return Err("weights may change, or im2col wastes few columns".to_owned());
     }
     let are_two = in_own_frame(|| plan_direct(p, elements::<T>(p)?).map(|direct| direct.are_two()))?;
     if are_two { Ok(()) } else { Err("most tiles are computed one by one".to_owned()) }
@@ -372,11 +372,11 @@ fn supports_two_tiles<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
 fn supports_winograd<T: Float, const OUTPUTS: usize>(p: &Problem<'_>) -> Result<(), Refusal> {
     let operands = p.operands()?;
     if p.is_whole {
-        return Err("sums of integers have to be exact".to_owned());
+        return Err("sums of integers must be exact".to_owned());
     }
     if !p.asks_for(if OUTPUTS == 4 { A::Winograd4 } else { A::Winograd }) {
         if p.compute != Compute::Single {
-            return Err("double precision has it only where the knob asks for it".to_owned());
+            return Err("double precision uses it only if the knob selects it".to_owned());
         }
         // The transforms take too long compared with full 512-bit multiplications.
         if p.isa.has_whole_vectors() && operands.windows.stride[1] > 1 {

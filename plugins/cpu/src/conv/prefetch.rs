@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tiles_before_a_block_ask_for_all_that_it_reads() {
+    fn tiles_prefetch_everything_that_the_next_block_reads() {
         for (window, stride, size) in [(1, 1, 14), (1, 2, 28), (3, 1, 14), (3, 2, 14), (7, 2, 20)] {
             for (images, rows) in [(2, usize::MAX), (1, 3)] {
                 let windows = windows(window, stride, size);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_that_lie_side_by_side_are_not_asked_for() {
+    fn contiguous_channels_are_not_prefetched() {
         let windows = windows(3, 1, 8);
         let geometry = Geometry::new(&windows, false, 1, windows.output, 1);
         let strides = Strides { batch: 512, channel: 1, spatial: [0, 64, 8] };

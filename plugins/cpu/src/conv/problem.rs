@@ -110,5 +110,5 @@ fn is_integer(data_type: DataType) -> bool {
 }
 
 fn alone() -> Refusal {
-    "a gradient is computed alone".to_owned()
+    "gradients have no epilogue".to_owned()
 }

@@ -78,7 +78,7 @@ impl ChannelsLast {
         let shape = shape_of(c)?;
         let (x, y) = (Planes::of(&c.x, c.spatial), Planes::of(&c.y, c.spatial));
         if x.channel != 1 || y.channel != 1 || shape.multiplier != 1 {
-            return Err("channels are not side by side".to_owned());
+            return Err("channels are not contiguous".to_owned());
         }
         let reach = |i: usize| (shape.window[i] - 1) * shape.dilation[i] + 1;
         let columns = (shape.output[1] - 1) * shape.stride[1] + reach(1);

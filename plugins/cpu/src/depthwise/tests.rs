@@ -76,7 +76,7 @@ fn equals_plain_sums() {
 }
 
 #[test]
-fn nan_and_infinity_stay_where_they_belong() {
+fn nan_and_infinity_do_not_spread() {
     let mut random = Random::new(12);
     for round in 0..120 {
         let mut case = depthwise(&mut random);
@@ -86,7 +86,7 @@ fn nan_and_infinity_stay_where_they_belong() {
 }
 
 #[test]
-fn work_for_several_lanes() {
+fn work_for_several_threads() {
     let correlation = ConvMode::CrossCorrelation;
     for case in [
         plain([2, 40, 60, 61], [40, 1, 3, 3], 1, 1, correlation),
@@ -104,7 +104,7 @@ fn work_for_several_lanes() {
 
 /// Sixteen channels at a time give the same bytes as channel by channel.
 #[test]
-fn bytes_with_channels_last_are_those_of_other_layouts() {
+fn channels_last_bytes_match_other_layouts() {
     for seed in 0..150 {
         let random = &mut Random::new(seed + 500);
         let [batch, channels] = [random.within(1, 2), random.of(&[1, 5, 16, 17, 32, 40, 70])];

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_saturate_and_cut() {
+    fn integers_saturate_and_truncate() {
         assert_eq!(stored(DataType::Int8, -1.9_f32), -1.0);
         assert_eq!(stored(DataType::Int8, 1e9_f32), 127.0);
         assert_eq!(stored(DataType::Uint8, -3.0_f64), 0.0);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_hold_no_number_are_refused() {
+    fn unsupported_types_are_refused() {
         assert!(Element::<f32>::of(DataType::Unset).is_err());
         for data_type in [DataType::Unset, DataType::Fp8E4m3, DataType::Int4] {
             assert!(Compute::of(data_type).is_err());

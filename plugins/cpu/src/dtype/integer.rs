@@ -55,7 +55,7 @@ impl Neg for Integer {
     }
 }
 
-#[expect(clippy::suspicious_arithmetic_impl, reason = "the sum of truth values is or")]
+#[expect(clippy::suspicious_arithmetic_impl, reason = "the sum of booleans is or")]
 impl Add for Truth {
     type Output = Self;
     fn add(self, other: Self) -> Self {
@@ -63,10 +63,7 @@ impl Add for Truth {
     }
 }
 
-#[expect(
-    clippy::suspicious_arithmetic_impl,
-    reason = "a difference of truth values is 0 where they are equal"
-)]
+#[expect(clippy::suspicious_arithmetic_impl, reason = "the difference of booleans is 0 if they are equal")]
 impl Sub for Truth {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
@@ -74,7 +71,7 @@ impl Sub for Truth {
     }
 }
 
-#[expect(clippy::suspicious_arithmetic_impl, reason = "the product of truth values is and")]
+#[expect(clippy::suspicious_arithmetic_impl, reason = "the product of booleans is and")]
 impl Mul for Truth {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
@@ -271,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn quotients_are_cut_and_have_a_value_by_zero() {
+    fn quotients_truncate_and_division_by_zero_is_defined() {
         let of = |a, b| (Integer(a) / Integer(b)).0;
         assert_eq!([of(7, 2), of(-7, 2), of(7, -2)], [3, -3, -3]);
         assert_eq!([of(0, 0), of(3, 0), of(-3, 0), of(i64::MIN, -1)], [0, i64::MAX, i64::MIN, i64::MAX]);
@@ -286,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn truth_values_have_or_and_and() {
+    fn booleans_have_or_and_and() {
         let [no, yes] = [Truth(false), Truth(true)];
         assert_eq!([yes + yes, yes * no, yes - yes, no + yes], [yes, no, no, yes]);
         assert_eq!(Truth::from_f64(0.25), yes);

@@ -177,7 +177,7 @@ pub(crate) struct DecodeTable([f32; 256]);
 impl DecodeTable {
     /// The value of a code.
     #[inline(always)]
-    #[expect(clippy::indexing_slicing, reason = "there is one for every code")]
+    #[expect(clippy::indexing_slicing, reason = "there is an entry for every code")]
     pub(crate) const fn of(&self, code: u8) -> f32 {
         self.0[code as usize]
     }
@@ -350,7 +350,7 @@ mod tests {
 
     /// Values between two neighbours round to the nearer one, and the midpoint to the even one.
     #[test]
-    fn what_lies_between_goes_to_the_nearest_and_ties_to_even() {
+    fn values_round_to_nearest_with_ties_to_even() {
         for (format, ..) in ALL {
             for code in 0..format.largest_code() {
                 let (lower, upper) = (format.decode(code), format.decode(code + 1));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_becomes_the_largest() {
+    fn large_values_saturate() {
         for (format, largest, ..) in ALL {
             for value in [largest.next_up(), largest * 1.5, 1e300, f64::INFINITY] {
                 assert_eq!(format.decode(format.encode(value)), largest);
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_a_few_bits_lie_one_after_the_other() {
+    fn small_elements_are_packed() {
         let mut bytes = [0xFF_u8; 5];
         // SAFETY: six elements of 6 bits are 36 bits.
         unsafe {

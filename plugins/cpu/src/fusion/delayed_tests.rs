@@ -47,7 +47,7 @@ fn rotation() -> Graph {
 }
 
 #[test]
-fn operands_are_read_before_results_take_their_place() {
+fn operands_are_read_before_results_overwrite_them() {
     let graph = rotation();
     for isa in Isa::available() {
         let mut random = Random::new(5);

@@ -76,7 +76,7 @@ pub(crate) fn is_of_integers(node: &CheckedNode<'_>) -> bool {
 }
 
 fn only_reference(compute: DataType) -> Refusal {
-    format!("compute type is {}, which the reference alone computes for this operation", compute.name())
+    format!("compute type is {}, which only the reference supports for this operation", compute.name())
 }
 
 /// The number of products per sum.

@@ -49,7 +49,7 @@ fn parts_of(operations: Vec<Operation>, more: Vec<Tensor>) -> usize {
 }
 
 #[test]
-fn what_one_member_needs_is_computed_with_it() {
+fn nodes_that_one_member_reads_are_fused() {
     assert_eq!(parts_of(operations(), Vec::new()), 1);
     let mut random = Random::new(14);
     let mut arrays = [A, B, C, RESULT].map(|uid| array(uid).filled(|| random.whole())).to_vec();
@@ -63,7 +63,7 @@ fn what_one_member_needs_is_computed_with_it() {
 }
 
 #[test]
-fn what_others_need_too_is_not() {
+fn nodes_that_others_read_are_not_fused() {
     let mut operations = operations();
     let other = packed(20, DataType::Float, &DIMS);
     operations.push(Pointwise::new(PointwiseMode::Neg, THIRD, None, 20).into());
@@ -71,7 +71,7 @@ fn what_others_need_too_is_not() {
 }
 
 #[test]
-fn what_follows_a_convolution_stays_with_it() {
+fn the_epilogue_of_a_convolution_stays_with_it() {
     let filter = [3, 3, 1, 1];
     let filter = packed(20, DataType::Float, &filter);
     let mut operations = operations();

@@ -460,7 +460,7 @@ fn plan_producer(
         | Problem::Reduction(_)
         | Problem::Resample(_)
         | Problem::BlockScale(_) => {
-            Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
+            Err(format!("operation is {}, which has no epilogue", operation.spec().name))
         }
     }
 }

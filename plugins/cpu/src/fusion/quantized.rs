@@ -193,7 +193,7 @@ fn planned(
             let problem = problem::Problem::of_matmul(&matmul)?;
             int8::with_stages(int8::MATMUL, problem, stages, (isa, None), settings)
         }
-        _ => Err("it is no product".to_owned()),
+        _ => Err("the node is not a matmul or convolution".to_owned()),
     }
 }
 

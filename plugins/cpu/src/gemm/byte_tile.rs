@@ -9,7 +9,7 @@ pub(crate) struct ByteTile {
     pub(crate) a: *const u8,
     pub(crate) a_stride: usize,
     /// Whether the bytes of operand A are signed, for kernels that support it.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "other forms take none"))]
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only x86-64 forms read it"))]
     pub(crate) is_signed: bool,
     /// The panel of operand B: for each word of terms, one word per column.
     pub(crate) b: *const u8,

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_asked_for_at_intervals_one_after_the_other() {
+    fn lines_are_prefetched_in_order_at_intervals() {
         let lines = |number: usize, channels: usize| {
             CacheLines::single(std::ptr::without_provenance(number * 4096), channels, 64)
         };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lines_of_a_channel_are_asked_for_before_the_next_one() {
+    fn channels_are_prefetched_one_by_one() {
         let first = std::ptr::without_provenance(4096);
         let lines = CacheLines { first, together: 2, runs: (3, 256), channels: 2, channel_stride: 8192 };
         let mut tile_prefetch = TilePrefetch::of([lines, CacheLines::NONE, CacheLines::NONE], 32, [16, 1]);

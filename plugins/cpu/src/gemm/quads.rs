@@ -38,7 +38,7 @@ pub(crate) enum Form {
 impl Form {
     /// The forms that this processor supports with an instruction set, the fastest last.
     pub(crate) fn available(isa: Isa) -> Vec<Self> {
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "no other form there"))]
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "the target has no other form"))]
         let mut forms = vec![Self::Portable];
         #[cfg(target_arch = "x86_64")]
         if isa != Isa::Portable {

@@ -50,7 +50,7 @@ pub(crate) fn kind_of(stages: &Stages, output: DataType) -> Result<Kind, Refusal
     };
     let count = stages.later.len();
     if count > MOST_LATER || (count > 0 && !matches!(kind, Kind::Quantized { .. })) {
-        return Err(format!("{count} stages behind bytes, expected at most {MOST_LATER}, behind a scale"));
+        return Err(format!("{count} stages after bytes, expected at most {MOST_LATER}, after a scale"));
     }
     Ok(kind)
 }

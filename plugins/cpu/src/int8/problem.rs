@@ -115,7 +115,7 @@ impl Problem {
                 continue;
             }
             if (a_share != 1 && a_share != size) || (b_share != 1 && b_share != size) {
-                return Err("neighbours share a matrix along a part of a batch dimension".to_owned());
+                return Err("matrices are shared along a part of a batch dimension".to_owned());
             }
             let stride = |share: usize, stride: usize| if share == 1 { stride } else { 0 };
             groups.push(Axis {

@@ -136,7 +136,7 @@ pub(crate) unsafe fn quotient<S: Sixteen>(a: S::Floats, divisor: f32, inverse: f
 macro_rules! functions {
     ($(fn $name:ident $(<$generic:ident: $bound:ident>)? ($($argument:ident: $type:ty),*) $(-> $result:ty)? { $($body:tt)* })*) => { $(
         #[inline(always)]
-        #[allow(unused_unsafe, reason = "some need no more than the instructions")]
+        #[allow(unused_unsafe, reason = "some bodies contain no unsafe operation")]
         unsafe fn $name $(<$generic: $bound>)? ($($argument: $type),*) $(-> $result)? {
             // SAFETY: the processor has the instructions and memory is valid, as the trait requires of callers.
             unsafe { $($body)* }

@@ -58,7 +58,7 @@ const RESULTS: [DataType; 4] = [DataType::Int32, DataType::Int32, DataType::Floa
 
 /// Every form: matrices of any size and layout, with or without a batch that shares operand B.
 #[test]
-fn matrices_of_bytes_are_multiplied_exactly_by_every_form() {
+fn every_form_multiplies_int8_matrices_exactly() {
     for form in Form::available(Isa::detect()) {
         for seed in 0..60 {
             let random = &mut Random::new(seed + 900);
@@ -100,7 +100,7 @@ fn matrices_of_bytes_are_multiplied_exactly_by_every_form() {
 
 /// Every form: convolutions of any size and layout against the definition.
 #[test]
-fn convolutions_of_bytes_are_exact_in_every_form() {
+fn every_form_computes_int8_convolutions_exactly() {
     for form in Form::available(Isa::detect()) {
         for seed in 0..80 {
             let random = &mut Random::new(seed + 7000);

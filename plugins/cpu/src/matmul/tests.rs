@@ -81,7 +81,7 @@ fn check(case: &str, compute: DataType, arrays: &[Array; 3]) {
 
 /// Sums of integers are exact in any order.
 #[test]
-fn whole_numbers_in_any_shape_and_layout() {
+fn integers_in_any_shape_and_layout() {
     for seed in 0..400 {
         let random = &mut Random::new(seed);
         let most = random.of(&[1, 9, 40, 100]);
@@ -147,7 +147,7 @@ fn long_dimensions() {
 
 /// Blocks of fewer rows, and panels in large pages.
 #[test]
-fn many_rows_and_weights_that_stay_the_same() {
+fn many_rows_with_constant_weights() {
     for [m, n, k] in [[700, 100, 30], [300, 1100, 600]] {
         let mut i = 0;
         let mut array = |uid, dims: [usize; 2]| {
@@ -210,7 +210,7 @@ fn bytes_have_exact_sums() {
 
 /// The epilogue of a matmul: adding a row, a column or a whole matrix, then other operations.
 #[test]
-fn what_follows_a_product() {
+fn epilogues_of_a_product() {
     for seed in 0..300 {
         let random = &mut Random::new(seed + 4000);
         let few = [random.within(1, 60), random.within(1, 200)];

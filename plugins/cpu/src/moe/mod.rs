@@ -6,7 +6,7 @@
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned, and from copies that are bounded when they are made"
+    reason = "indices come from shapes that planning checks, and from copies that are clamped"
 )]
 
 pub(crate) mod gemm;

@@ -8,7 +8,7 @@
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod backward;
@@ -51,7 +51,7 @@ fn plan_in<T: Float + Stored>(
             boxed(|| forward::Forward::<T>::plan(problem, isa, threads, fused))
         }
         Normalization::Backward(_) if fused.prologue.is_some() || fused.epilogue.is_some() => {
-            Err("a gradient, which nothing is computed with".to_owned())
+            Err("gradients have no epilogue".to_owned())
         }
         Normalization::Backward(problem) => boxed(|| backward::Backward::<T>::plan(problem, isa, threads)),
     }

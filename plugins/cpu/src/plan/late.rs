@@ -48,7 +48,7 @@ pub(super) fn of(part: &Part, result: i64, tensors: &HashMap<i64, &Tensor>) -> R
 /// Bytes for the copies of all late operands of a step.
 pub(super) fn bytes(late: &[Late]) -> Result<usize, Refusal> {
     let sum = late.iter().try_fold(ALIGNMENT, |sum, late| sum.checked_add(late.bytes));
-    sum.ok_or_else(|| "copies of its operands have too many bytes".to_owned())
+    sum.ok_or_else(|| "copies of its operands are too large".to_owned())
 }
 
 impl Late {

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_is_used_again_and_by_one_at_a_time() {
+    fn buffers_are_reused_by_one_execution_at_a_time() {
         let own = OwnMemory::default();
         let first = own.take(100).unwrap();
         let second = own.take(100).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_are_kept_are_had_at_a_time() {
+    fn more_buffers_than_are_kept_can_be_in_use() {
         let own = OwnMemory::default();
         let all: Vec<Taken<'_>> = (0..KEPT + 3).map(|_| own.take(64).unwrap()).collect();
         let addresses: HashSet<*mut u8> = all.iter().map(Taken::memory).collect();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_takes_no_slot() {
+    fn failed_allocations_leave_slots_free() {
         let own = OwnMemory::default();
         for _ in 0..2 * KEPT {
             assert!(own.take(isize::MAX as usize - 4096).is_none());

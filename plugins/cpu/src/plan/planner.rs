@@ -105,8 +105,8 @@ pub(crate) fn fast_knobs() -> Vec<Knob> {
         ),
         Knob::flag(
             CONSTANT_WEIGHTS,
-            "1: a promise that weights of convolutions, and operand B of matrix multiplications, stay the same as long as the plan lives. \
-             They are packed once, by the first execution. 0: they may change.",
+            "1: a promise that weights of convolutions, and operand B of matrix multiplications, never change while \
+             the plan lives. The first execution packs them once. 0: they may change.",
             false,
         ),
         Knob::int(CONVOLUTION, &algorithms(), 0, 0, Algorithm::VALUES.len() as i64 - 1),

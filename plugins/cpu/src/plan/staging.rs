@@ -164,7 +164,7 @@ fn no_memory(size: usize) -> PluginError {
 fn size_of_tensor(tensor: &Tensor) -> Result<usize, Refusal> {
     if tensor.ragged_offset_uid.is_some() {
         return Err(format!(
-            "tensor {} is ragged and in device memory, of which {VARIABLE} does not know the size; expected host memory",
+            "tensor {} is ragged and in device memory, whose size {VARIABLE} cannot determine; expected host memory",
             tensor.uid
         ));
     }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_reach_to_the_last_element_and_ragged_tensors_have_none() {
+    fn sizes_end_with_the_last_element_and_ragged_tensors_are_refused() {
         let mut tensor = Tensor::new(1, DataType::Half, &[2, 3], &[8, 2]);
         assert_eq!(size_of_tensor(&tensor), Ok(2 * (8 + 4 + 1)));
         tensor.ragged_offset_uid = Some(2);

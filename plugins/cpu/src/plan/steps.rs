@@ -78,7 +78,7 @@ impl Step {
                 format!("tensor {}, which is written", met.uid)
             };
             return Err(ExecuteError::Invalid(format!(
-                "node {}: tensor {} of {} bytes overlaps {text}, expected lengths, offsets and indices in memory of their own",
+                "node {}: tensor {} of {} bytes overlaps {text}, expected lengths, offsets and indices in separate memory",
                 self.node, index.uid, index.size
             )));
         }
@@ -403,7 +403,7 @@ fn word(tensor: &Tensor, value: &TensorValue) -> Result<u64, Refusal> {
         return Ok(value.cast_unsigned());
     }
     let refuse = |text: String| format!("tensor {} \"{}\": value: {text}", tensor.uid, tensor.name);
-    let number = value.as_f64().ok_or_else(|| refuse("is no number that can be read".to_owned()))?;
+    let number = value.as_f64().ok_or_else(|| refuse("cannot be read as a number".to_owned()))?;
     let element = Element::<f64>::of(tensor.data_type).map_err(refuse)?;
     let mut word = 0_u64;
     // SAFETY: no element is larger than the word.

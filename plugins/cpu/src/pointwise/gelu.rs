@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_near() {
+    fn results_are_accurate() {
         let dense = (-400_000..=400_000).map(|step| step as f32 * 2e-5);
         // Every exponent, some mantissas, both signs.
         let all = (0..0x7f80_0000_u32).step_by(0x3_1415).map(f32::from_bits);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_special_stays_special() {
+    fn special_values_are_exact() {
         for isa in Isa::available() {
             let y = each(
                 *isa,

@@ -52,7 +52,7 @@ impl Lookup {
         let are_alike = pairs().zip(to.layout.strides()).all(|((dim, own), other)| *dim == 1 || own == other);
         // If the elements fill their memory, no two share an address, since the result's do not.
         if !are_alike || from.layout.dims() != to.layout.dims() || reach + 1 != elements {
-            return Err("the bytes have gaps, or another layout than the results".to_owned());
+            return Err("the bytes have gaps, or a different layout than the results".to_owned());
         }
         let workers = threads.workers(elements as f64 * TIME, elements.div_ceil(1 << 12));
         Ok(Self { table, elements, workers })

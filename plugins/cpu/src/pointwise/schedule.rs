@@ -91,7 +91,7 @@ impl<T: Functions> Schedule<T> {
                     return Ok(());
                 }
                 let mode = Mode::of(*mode, ActivationParameters::of(activation), isa)
-                    .ok_or_else(|| format!("{} is no function of its operands", mode.name()))?;
+                    .ok_or_else(|| format!("{} is not a function of its operands", mode.name()))?;
                 if spec.one {
                     // It reads nothing of the line, so it comes before it.
                     self.items.push(Draft::One(index, mode));

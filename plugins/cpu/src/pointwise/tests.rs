@@ -97,7 +97,7 @@ fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, isa: Isa) {
 }
 
 #[test]
-fn every_mode_gives_what_its_function_gives() {
+fn every_mode_matches_its_function() {
     let mut random = Random::new(5);
     for mode in PointwiseMode::ALL {
         if function::<f64>(*mode).is_none() {
@@ -154,7 +154,7 @@ fn single_precision_is_close_to_the_functions() {
 }
 
 #[test]
-fn work_for_several_lanes() {
+fn work_for_several_threads() {
     let mut random = Random::new(6);
     for mode in [PointwiseMode::Add, PointwiseMode::ReluBwd, PointwiseMode::TanhFwd] {
         for dims in [[3, 5, 70, 90], [1, 1, 300, 400], [40, 60, 8, 8]] {
@@ -164,7 +164,7 @@ fn work_for_several_lanes() {
 }
 
 #[test]
-fn the_index_is_the_references() {
+fn the_index_matches_the_reference() {
     let mut random = Random::new(7);
     let operation = Pointwise { axis: Some(0), ..operation(PointwiseMode::GenIndex, 1, &mut random) };
     let mut arrays = [1, 9].map(|uid| Array::new(uid, DataType::Float, &[4], &[1]));
@@ -261,7 +261,7 @@ fn check_chain(random: &mut Random, isa: Isa, len: usize) {
 }
 
 #[test]
-fn chains_give_what_their_operations_give() {
+fn chains_match_their_operations() {
     let mut random = Random::new(21);
     for isa in Isa::available() {
         for _ in 0..400 {
@@ -290,7 +290,7 @@ fn reduced(mode: ReductionMode, values: &[f64]) -> f64 {
 }
 
 #[test]
-fn rows_are_reduced_at_every_isa() {
+fn rows_are_reduced_on_every_isa() {
     let mut random = Random::new(31);
     let modes = [
         ReductionMode::Add,
@@ -354,7 +354,7 @@ fn rows_are_reduced_at_every_isa() {
 }
 
 #[test]
-fn softmax_is_that_of_its_operations_at_every_isa() {
+fn softmax_matches_its_operations_on_every_isa() {
     let mut random = Random::new(41);
     for isa in Isa::available() {
         for len in (2..70).chain([127, 128, 129, 200, 512, 1000]) {
@@ -438,7 +438,7 @@ fn softmax_is_that_of_its_operations_at_every_isa() {
 }
 
 #[test]
-fn elements_that_repeat_side_by_side_are_copied() {
+fn repeated_elements_are_copied() {
     let mut random = Random::new(31);
     for data_type in [DataType::Float, DataType::Double, DataType::Half] {
         for times in [1, 2, 3, 17] {

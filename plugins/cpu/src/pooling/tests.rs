@@ -144,7 +144,7 @@ fn forward(random: &mut Random, channels: [usize; 2], mut number: impl FnMut(&mu
 }
 
 #[test]
-fn windows_become_what_the_reference_makes_of_them() {
+fn windows_match_the_reference() {
     let mut random = Random::new(21);
     for round in 0..420 {
         // Few different values, so that many are equal.
@@ -153,7 +153,7 @@ fn windows_become_what_the_reference_makes_of_them() {
 }
 
 #[test]
-fn nan_and_infinity_stay_where_they_belong() {
+fn nan_and_infinity_do_not_spread() {
     let mut random = Random::new(22);
     for _ in 0..300 {
         forward(&mut random, CHANNELS[0], |random| {
@@ -164,7 +164,7 @@ fn nan_and_infinity_stay_where_they_belong() {
 }
 
 #[test]
-fn gradients_are_those_of_the_reference() {
+fn gradients_match_the_reference() {
     let mut random = Random::new(23);
     for round in 0..420 {
         let random = &mut random;
@@ -185,7 +185,7 @@ fn gradients_are_those_of_the_reference() {
 }
 
 #[test]
-fn work_for_several_lanes() {
+fn work_for_several_threads() {
     let mut random = Random::new(24);
     for (dims, which, mode) in [
         ([4, 64, 56, 56], 0, ResampleMode::Maxpool),

@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_stored_as_one_by_one() {
+    fn vectors_are_stored_like_single_elements() {
         vectors_are_stored_as::<f16>();
         vectors_are_stored_as::<bf16>();
         vectors_are_stored_as::<f32>();

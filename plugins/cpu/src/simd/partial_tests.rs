@@ -80,7 +80,7 @@ impl Check {
 }
 
 #[test]
-fn parts_of_vectors_are_those_named() {
+fn partial_loads_and_stores_touch_only_their_lanes() {
     for isa in Isa::available() {
         // SAFETY: the processor supports the instruction set.
         unsafe {

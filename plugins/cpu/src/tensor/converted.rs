@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn broadcasts_stay_what_they_are_and_copies_have_a_size_that_can_be() {
+    fn broadcasts_are_kept_and_too_large_copies_are_refused() {
         let mut copies = Copies::new(Compute::Single, Threads::default());
         let mut shared = operand(&[64, 8, 4], &[0, 4, 1]);
         copies.convert(&mut shared).unwrap();

@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dense_dimensions_become_one() {
+    fn dense_dimensions_are_merged() {
         let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[60, 20, 5, 1]], 0);
         assert_eq!((nest.runs(), nest.len, nest.inner_strides), (1, 120, [1, 1]));
         let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 1, 15, 3], &[60, 1, 15, 3]], 1);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_box_has_loops_of_its_own() {
+    fn a_box_has_its_own_loops() {
         let axes = Axes::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
         let (nest, base) = axes.nest_of_box(&[1, 1, 0, 0], &[1, 2, 4, 5]);
         assert_eq!((base, nest.runs(), nest.len, nest.inner_strides), ([80, 1], 2, 20, [1, 0]));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn places_follow_each_other() {
+    fn positions_advance_in_order() {
         let nest = LoopNest::new(&[2, 3, 4], [&[100, 20, 2], &[12, 1, 3]], 0);
         let mut position = nest.position(0);
         for run in 0..nest.runs() {

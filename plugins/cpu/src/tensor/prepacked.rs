@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::os::memory::advise_large_pages;
 
 /// The alignment of the memory: that of a cache line.
 #[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "it is there for its size")] [u8; 64]);
+struct Line(#[expect(dead_code, reason = "only its size and alignment matter")] [u8; 64]);
 
 /// The size of large pages. With pages of 4 KiB, the addresses of large weights exceed the TLB.
 const LARGE_PAGE: usize = 2 << 20;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_elsewhere_are_not_those_that_are_kept() {
+    fn weights_at_another_address_are_not_prepacked() {
         let (prepacked, fills) = (Prepacked::new(2, true), AtomicUsize::new(0));
         let (mut first, mut second) = ([1, 2], [3, 7]);
         for _ in 0..2 {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_promise_nothing_is_kept() {
+    fn without_the_promise_nothing_is_prepacked() {
         let (prepacked, fills) = (Prepacked::new(1, false), AtomicUsize::new(0));
         let mut weights = [1];
         assert_eq!(doubled(&prepacked, &mut weights, &fills), (vec![2], false, true));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_was_not_filled_to_its_end_is_not_used() {
+    fn incompletely_filled_memory_is_not_used() {
         let (prepacked, fills) = (Prepacked::new(1, true), AtomicUsize::new(0));
         let mut weights = [1];
         let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

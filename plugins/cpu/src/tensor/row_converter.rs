@@ -286,13 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_converted_as_one_by_one() {
+    fn halves_are_converted_like_single_elements() {
         convert(f16::from_bits, f16::to_bits);
         convert(bf16::from_bits, bf16::to_bits);
     }
 
     #[test]
-    fn codes_are_converted_as_one_by_one() {
+    fn codes_are_converted_like_single_elements() {
         convert(|bits| E4m3(bits as u8), |code| code.0.into());
         convert(|bits| E5m2(bits as u8), |code| code.0.into());
         convert(|bits| E4m3Fnuz(bits as u8), |code| code.0.into());

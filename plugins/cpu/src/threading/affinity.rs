@@ -87,7 +87,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn a_thread_is_kept_off_the_callers_processor_where_there_is_another() {
+    fn threads_avoid_the_callers_processor() {
         let processors = Processors::default();
         let (joined, moved) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {

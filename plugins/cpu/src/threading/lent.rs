@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn short_work_and_work_inside_of_work_are_done_in_place() {
+    fn short_and_nested_work_stay_on_the_calling_thread() {
         let (program, count) = (Program::default(), AtomicUsize::new(0));
         let one = |_: usize| {
             count.fetch_add(1, Ordering::Relaxed);

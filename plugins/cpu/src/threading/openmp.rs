@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn work_inside_of_work_is_done_in_place() {
+    fn nested_work_stays_on_the_calling_thread() {
         let (runtime, set_threads) = runtime();
         set_threads(2);
         let count = AtomicUsize::new(0);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_by_fork_works_alone() {
+    fn a_forked_child_works_alone() {
         let (runtime, set_threads) = runtime();
         set_threads(2);
         runtime.run(2, &|_| {});

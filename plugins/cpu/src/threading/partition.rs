@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn short_work_wakes_nobody() {
+    fn short_work_does_not_wake_threads() {
         let two = Workers { count: 2, threads: processors().min(2), wakes: false };
         assert_eq!(threads(8, false).workers(9_900.0, 1000), two);
         assert_eq!(threads(8, false).workers(10_000.0, 1000), Workers { wakes: true, ..two });
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_work_is_for_more_workers() {
+    fn larger_work_gets_more_workers() {
         assert_eq!([10_000.0, 40_000.0, 90_000.0, 1_000_000.0].map(worth), [2, 4, 6, 40]);
     }
 
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_threads_are_at_work_than_may_be() {
+    fn the_thread_limit_holds() {
         for most in 1..5 {
             for workers in [
                 threads(most, false).workers(1e9, 1000),
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_begins_with_its_own_parts_and_steals_the_last_ones_of_others() {
+    fn workers_take_their_own_parts_first_and_steal_from_the_end() {
         let run = PartQueue::new();
         let taken = [run.first(5), run.last(5), run.first(5), run.last(5), run.first(5)];
         assert_eq!(taken, [Some(0), Some(4), Some(1), Some(3), Some(2)]);

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_at_the_same_time_all_get_their_work_done() {
+    fn concurrent_callers_all_finish() {
         let pool = Pool::start(2);
         thread::scope(|scope| {
             for _ in 0..4 {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn work_inside_of_work_is_done_in_place() {
+    fn nested_work_stays_on_the_calling_thread() {
         let pool = Pool::start(1);
         let count = AtomicUsize::new(0);
         pool.run(2, true, &|_| {
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_sleep_are_left_alone_by_short_work() {
+    fn short_work_does_not_wake_sleeping_threads() {
         let pool = Pool::start(2);
         while pool.asleep.load(Ordering::SeqCst) < 2 {
             thread::yield_now();

@@ -179,7 +179,7 @@ fn random_graph(random: &mut Random) -> Case {
 }
 
 #[test]
-fn results_in_the_places_of_operands() {
+fn results_in_the_memory_of_operands() {
     let (mut shared, mut fused) = (0, 0);
     for seed in 0..400 {
         let random = &mut Random(70_000 + seed);

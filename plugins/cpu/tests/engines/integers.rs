@@ -139,7 +139,7 @@ fn products_of_bytes_in_compute_type_int32() {
 }
 
 #[test]
-fn sums_beyond_int32_become_the_end_of_its_range() {
+fn sums_beyond_int32_saturate() {
     let mut case = Case::new();
     let a = case.tensor(DataType::Uint8, &[1, 40_000]);
     let b = case.tensor(DataType::Uint8, &[40_000, 1]);
@@ -442,7 +442,7 @@ fn pooling(index_type: DataType, padding: PaddingMode) -> (Case, [i64; 4]) {
 }
 
 #[test]
-fn an_index_of_a_byte_counts_the_positions_of_its_window() {
+fn byte_indices_count_positions_of_the_window() {
     let values: Vec<f64> = (0..20).map(|at| f64::from(at * 7 % 20) - 10.0).collect();
     for (padding, none) in [(PaddingMode::NegInfPad, None), (PaddingMode::ZeroPad, Some(()))] {
         let run = |index_type, engine| {
@@ -477,7 +477,7 @@ fn an_index_of_a_byte_counts_the_positions_of_its_window() {
 }
 
 #[test]
-fn windows_that_a_byte_cannot_count_are_refused() {
+fn windows_too_large_for_byte_indices_are_refused() {
     let (mut case, _) = pooling(DataType::Int8, PaddingMode::NegInfPad);
     for node in &mut case.graph.nodes {
         if let Operation::ResampleForward(forward) = &mut node.operation {

@@ -179,7 +179,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
 }
 
 #[test]
-fn deterministic_results_do_not_show_the_number_of_threads() {
+fn deterministic_results_do_not_depend_on_the_number_of_threads() {
     for work in all() {
         let one = work.run(1, true);
         for threads in [2, 3, 5, 0] {
@@ -200,7 +200,7 @@ fn deterministic_results_do_not_show_the_number_of_threads() {
 
 /// As documented for the knob at 0: these sums depend on the number of threads, and nothing else does.
 #[test]
-fn other_results_show_it_where_sums_are_divided_among_the_threads() {
+fn divided_sums_depend_on_the_number_of_threads() {
     for work in all() {
         let one = work.run(1, false);
         let same = [2, 3, 5].map(|threads| bits(&one) == bits(&work.run(threads, false)));
@@ -368,7 +368,7 @@ fn weights_that_the_graph_computes_are_not_constant() {
 }
 
 #[test]
-fn threads_may_begin_with_a_plan_of_constant_weights_at_the_same_time() {
+fn threads_may_concurrently_start_a_plan_with_constant_weights() {
     for name in ["convolution", "convolution of 8 bits"].into_iter().flat_map(|name| [name; 5]) {
         let Work { mut case, result, .. } = convolution(name, packed, false);
         case.execute(plan_with_constant_weights(&case.graph, false).plan());

@@ -41,7 +41,7 @@ fn set(kind: FieldKind, number: f64) -> Value {
         FieldKind::Int { .. } => Value::Int(Some(number as i64)),
         FieldKind::Int32 { .. } => Value::Int32(Some(number as i32)),
         FieldKind::Enum(_) => Value::Enum(number as u8),
-        other => panic!("{other:?} is no number"),
+        other => panic!("{other:?} is not a number"),
     }
 }
 

@@ -37,7 +37,7 @@ fn function(case: &mut Case, random: &mut Random, value: i64, dims: &[i64]) -> i
 
 /// A product, its bytes, and up to three more rounds or functions of bytes, in one part.
 #[test]
-fn rounds_behind_a_product_are_one_part() {
+fn rounds_after_a_product_are_one_part() {
     let mut counts = [0, 0];
     for round in 0..80 {
         let random = &mut Random(12_000 + round);
@@ -129,7 +129,7 @@ fn functions_of_bytes_are_one_part() {
 
 /// If an operand is in memory, or something else reads an intermediate result, nodes are computed one by one.
 #[test]
-fn what_is_no_function_of_a_byte_is_computed_all_the_same() {
+fn other_functions_are_computed_one_by_one() {
     for round in 0..20 {
         let random = &mut Random(16_000 + round);
         let mut case = Case::new();

@@ -102,7 +102,7 @@ fn training_keeps_its_statistics() {
 }
 
 #[test]
-fn momentum_is_a_tenth_where_none_is_given() {
+fn momentum_defaults_to_a_tenth() {
     let t = training(&[1.0, 2.0, 3.0, 4.0], 1.0, None, [10.0, 20.0]);
     assert_close(&t.case.values(t.next_mean), &[9.0 + 0.25], 1e-14);
     assert_close(&t.case.values(t.next_variance), &[18.0 + 0.5 / 3.0], 1e-14);
@@ -118,7 +118,7 @@ fn a_single_element_keeps_its_variance() {
 }
 
 #[test]
-fn a_large_mean_does_not_swallow_the_variance() {
+fn a_large_mean_does_not_cancel_the_variance() {
     // A sum of squares would lose the variance in single precision, and nearly in double precision.
     let mut case = Case::new();
     let (x, y) = (case.tensor(DataType::Float, &[2, 1]), case.tensor(DataType::Float, &[2, 1]));

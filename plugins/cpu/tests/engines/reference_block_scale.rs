@@ -57,7 +57,7 @@ fn scales_that_have_a_zero_give_zeros() {
 
 /// Scales that their type cannot hold saturate, and so do the results.
 #[test]
-fn what_no_scale_brings_into_range_is_cut() {
+fn values_beyond_every_scale_saturate() {
     let mut case = quantize(&[2], (DataType::Fp8E4m3, &[2]), (DataType::Fp8E4m3, &[1]), 2);
     case.fill(1, &[3e38, -448.0]);
     case.run(planner(1));
@@ -174,7 +174,7 @@ fn quantized_numbers_come_back() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_arguments_are_refused() {
     type Change = fn(&mut BlockScaleQuantize);
     let (fp8, e8m0, float) = (DataType::Fp8E4m3, DataType::Fp8E8m0, DataType::Float);
     let none: Change = |_| {};

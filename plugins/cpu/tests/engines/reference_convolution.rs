@@ -186,7 +186,7 @@ fn written_out(s: &Shape, x: &[f64], w: &[f64]) -> Vec<f64> {
 }
 
 #[test]
-fn forward_is_the_written_out_sum() {
+fn forward_matches_the_explicit_sum() {
     let mut random = Random(1);
     for _ in 0..60 {
         let shape = Shape::random(&mut random, 2);
@@ -320,7 +320,7 @@ fn a_double_sum_keeps_what_a_single_one_loses() {
 }
 
 #[test]
-fn products_of_bytes_are_whole_numbers() {
+fn products_of_bytes_are_integers() {
     for planner in [Planner::Reference, Planner::new(0, &[]).unwrap()] {
         let mut case = Case::new();
         let x = case.tensor(DataType::Int8, &[1, 2, 3]);

@@ -133,7 +133,7 @@ fn indices_out_of_range_stop_the_execution() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn mismatched_arguments_are_named() {
     let none = MoeGroupedMatmulMode::None;
     setup(&THREE, 4, &[0.0, 1.0], none).refused("output: has [4, 2] rows and columns, expected [3, 2]");
     setup(&THREE, 3, &[0.0, 1.0, 2.0], none)

@@ -98,7 +98,7 @@ fn any_dimensions_in_any_layout() {
 }
 
 #[test]
-fn what_is_no_reduction_is_refused() {
+fn invalid_reductions_are_refused() {
     for (mode, x, y, parts) in [
         (ReductionMode::NotSet, vec![2], vec![1], ["mode:", "not_set"]),
         (ReductionMode::Add, vec![2, 3], vec![1], ["out:", "has 1 entries, expected 2"]),

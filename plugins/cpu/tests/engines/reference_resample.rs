@@ -132,7 +132,7 @@ fn line(x: i64, y: i64, pre: i64, post: i64, stride: i64, window: i64) -> Poolin
 }
 
 #[test]
-fn maxima_and_their_places() {
+fn maxima_and_their_indices() {
     let pool = line(4, 3, 1, 1, 2, 2);
     let x = [-3.0, -1.0, -1.0, -5.0];
     // Windows: outside, -3 | -1, -1 | -5, outside.
@@ -168,7 +168,7 @@ fn means_count_the_padding_or_not() {
 }
 
 #[test]
-fn gradients_of_maxima_go_where_the_index_says() {
+fn gradients_of_maxima_follow_the_index() {
     let pool = line(4, 3, 1, 1, 2, 2);
     let dx = pool.backward(packed, &[1.0, 2.0, 4.0], Some(&[1.0, 1.0, 3.0]));
     assert_eq!(dx, [0.0, 3.0, 0.0, 4.0]);
@@ -180,7 +180,7 @@ fn gradients_of_maxima_go_where_the_index_says() {
 
 /// A window larger than memory is clipped, not walked.
 #[test]
-fn a_huge_window_takes_no_longer_than_its_elements() {
+fn a_huge_window_costs_only_its_elements() {
     let huge = 1_i64 << 60;
     let include = Pooling { mode: ResampleMode::AvgpoolIncludePadding, ..line(4, 1, huge, huge, 1, huge) };
     let mut pool = Pooling { y: vec![1, 1, 5], ..include };
@@ -254,7 +254,7 @@ fn random_poolings_and_their_gradients() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_arguments_are_refused() {
     let good = line(4, 3, 1, 1, 2, 2);
     type Change = fn(&mut Pooling);
     let changes: [(Change, [&str; 2]); 9] = [

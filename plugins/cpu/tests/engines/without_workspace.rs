@@ -61,7 +61,7 @@ fn assert_same(case: &Case, expected: &Case, of: &str) {
 }
 
 #[test]
-fn every_example_gives_the_same_with_and_without() {
+fn examples_give_the_same_with_and_without_a_workspace() {
     let examples = examples();
     assert!(examples.len() >= 10, "{examples:?}");
     let mut asked = 0;
@@ -85,7 +85,7 @@ fn every_example_gives_the_same_with_and_without() {
 }
 
 #[test]
-fn threads_share_a_plan_without_one() {
+fn threads_share_a_plan_without_a_workspace() {
     let named = |name: &str| examples().into_iter().find(|path| path.ends_with(name)).unwrap();
     for mut case in [case_of(&named("residual_block.json")), training_step(DataType::Half)] {
         let plan = plan_of(&case, 0);
@@ -109,7 +109,7 @@ fn threads_share_a_plan_without_one() {
 
 /// Results that a frontend left virtual: bound or not, all results stay the same.
 #[test]
-fn outputs_that_nobody_marked_are_written() {
+fn unmarked_outputs_are_written() {
     for storage in [DataType::Float, DataType::Half] {
         let marked = training_step(storage);
         let outputs = |case: &Case| -> Vec<i64> {

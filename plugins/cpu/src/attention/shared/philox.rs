@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_from_words_in_order() {
+    fn values_follow_the_order_of_words() {
         let words = [0x6627_e8d5_u32, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8];
         for (index, word) in words.into_iter().enumerate() {
             assert_eq!(uniform(0, 0, index as u64), f64::from(word) / 4_294_967_296.0);

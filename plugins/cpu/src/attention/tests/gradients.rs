@@ -120,7 +120,7 @@ fn gradients_of_nan() {
 }
 
 #[test]
-fn threads_do_not_show_in_gradients() {
+fn gradients_do_not_depend_on_the_number_of_threads() {
     for seed in 0..5 {
         let (case, operation) = backward(&mut Random::new(seed + 13_000), 200);
         if is_left_to_the_reference(&case) {

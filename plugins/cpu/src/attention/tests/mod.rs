@@ -256,7 +256,7 @@ impl Case {
 }
 
 #[test]
-fn floats_of_eight_bits_and_their_factors() {
+fn floats_of_8_bits_and_their_factors() {
     for seed in 0..400 {
         Case::of_eight_bits(&mut Random::new(seed + 20_000), 40).compare(&format!("seed {}", seed + 20_000));
     }
@@ -266,7 +266,7 @@ fn floats_of_eight_bits_and_their_factors() {
 }
 
 #[test]
-fn floats_of_eight_bits_that_are_no_numbers() {
+fn nan_and_infinity_in_8_bit_floats() {
     for seed in 22_000..22_300 {
         let random = &mut Random::new(seed);
         let mut case = Case::of_eight_bits(random, 30);
@@ -318,7 +318,7 @@ fn infinities_and_nan() {
 }
 
 #[test]
-fn threads_do_not_show() {
+fn results_do_not_depend_on_the_number_of_threads() {
     for seed in 0..8 {
         let random = &mut Random::new(seed + 5000);
         let case = if seed < 5 { Case::random(random, 300) } else { Case::of_eight_bits(random, 300) };
@@ -352,7 +352,7 @@ fn refusal(change: impl FnOnce(&mut Sdpa, &mut Vec<Array>)) -> Refusal {
 }
 
 #[test]
-fn what_the_reference_alone_computes_is_refused() {
+fn unsupported_options_are_refused() {
     let one = |uid| Array::new(uid, DataType::Float, &[1], &[1]);
     let amax = refusal(|operation, arrays| {
         (operation.amax_s, operation.sink_token) = (Some(5), Some(6));

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_at_the_sides_are_sums_of_fewer_taps() {
+    fn outputs_at_the_border_have_fewer_taps() {
         let (windows, part) = windows(8, 2);
         let classes = classes(&windows, &part, 8, 8);
         let sizes: Vec<_> = classes.iter().map(|(taps, outputs)| (taps.len(), outputs.len())).collect();
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_together_where_tiles_of_classes_would_not_be_full() {
+    fn outputs_form_one_class_if_tiles_would_not_be_full() {
         let (windows, part) = windows(8, 2);
         assert_eq!(classes(&windows, &part, 2, 8).len(), 1);
     }
 
     #[test]
-    fn taps_at_the_sides_are_met_by_fewer_outputs() {
+    fn taps_at_the_border_meet_fewer_outputs() {
         let (windows, _) = windows(8, 2);
         let starts: Vec<usize> = (100..132).collect();
         let met = met(&Geometry::new(&windows, false, 2, windows.output, 1), &starts);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plane_is_whole_where_its_outputs_have_no_gap() {
+    fn a_plane_is_whole_if_its_outputs_have_no_gaps() {
         let part = |first: usize| SubProblem { taps: Vec::new(), first, size: [1, 4, 4] };
         let parts = [part(0), part(1), part(8), part(9)];
         let strides = |line: usize| Strides { batch: 0, channel: 64, spatial: [0, line, 2] };

@@ -44,7 +44,7 @@ pub(crate) fn form<T: Float>(
     epilogue: Option<&Epilogue>,
 ) -> Result<ChannelEpilogue, Refusal> {
     if !has_form::<T>(operands) {
-        return Err("a stride of backward data, a dtype or a layout that it does not have".to_owned());
+        return Err("a stride in backward data, or an unsupported dtype or layout".to_owned());
     }
     let channel_epilogue = epilogue.map_or_else(
         || Some(ChannelEpilogue::default()),

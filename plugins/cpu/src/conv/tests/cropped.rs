@@ -8,7 +8,7 @@ use crate::simd::isa::Isa;
 use crate::testing::{Random, convolution_of};
 
 #[test]
-fn what_never_meets_the_image_is_left_out() {
+fn filters_are_cropped_to_the_image() {
     let mut random = Random::new(61);
     for mode in [ConvMode::CrossCorrelation, ConvMode::Convolution] {
         for (side, padding, window, stride, left) in [

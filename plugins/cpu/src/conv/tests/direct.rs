@@ -44,7 +44,7 @@ fn check(case: &Case, two: bool, wastes: bool, algorithm: Algorithm) {
 }
 
 #[test]
-fn two_tiles_are_computed_at_once_where_outputs_follow_each_other() {
+fn two_tiles_are_computed_at_once_if_outputs_are_contiguous() {
     let mut random = Random::new(91);
     for batch in [1, 3] {
         for channels in [[1, 32], [5, 40], [19, 7]] {
@@ -72,7 +72,7 @@ fn two_tiles_are_computed_at_once_where_outputs_follow_each_other() {
 }
 
 #[test]
-fn columns_that_would_be_computed_in_vain_are_not() {
+fn wasted_columns_are_avoided() {
     // One image of 7 × 7 wastes 15 of 64 columns, one of 14 × 14 wastes 12 of 208, and 16 images waste none.
     check(&images(1, [512, 64], [7, 7], [1, 1]), true, true, Algorithm::Automatic);
     check(&images(1, [512, 64], [14, 14], [1, 1]), true, true, Algorithm::Automatic);

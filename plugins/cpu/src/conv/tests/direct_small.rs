@@ -43,7 +43,7 @@ fn filter_gradient(case: &Case, most: usize) -> Vec<u64> {
 
 /// Workers share blocks of images if there are few weights, and otherwise weights.
 #[test]
-fn filters_do_not_show_the_number_of_threads() {
+fn weights_do_not_depend_on_the_number_of_threads() {
     let mut random = Random::new(8);
     for (images, channels, rows, stride) in
         [(70, 1, 24, 1), (70, 3, 24, 1), (75, 2, 57, 2), (40, 24, 48, 2), (33, 13, 40, 2)]

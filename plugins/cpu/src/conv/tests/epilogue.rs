@@ -9,7 +9,7 @@ use crate::testing::{Array, Random, order, run_together_for, same, strides};
 
 /// The epilogue of a convolution: optional bias, residual and RELU.
 #[test]
-fn what_follows_a_convolution() {
+fn bias_residual_and_relu() {
     for seed in 0..240 {
         let mut random = Random::new(5000 + seed);
         let mut case = if seed % 8 == 7 {

@@ -257,7 +257,7 @@ fn the_order_decides_and_then_the_estimates() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn the_knob_asks_for_entries() {
+fn the_knob_selects_entries() {
     for entry in List::<f32>::ENTRIES {
         let mut times = 0;
         for_each_choice(settings(entry.algorithm, true), |problem, chosen| {
@@ -281,7 +281,7 @@ fn the_knob_asks_for_entries() {
 }
 
 #[test]
-fn a_choice_names_what_was_passed_over() {
+fn a_choice_names_the_entries_passed_over() {
     let case = layer([DataType::Float; 3], 1, [64, 64, 56, 3, 1]);
     let choice = |algorithm, isa| {
         let kernel = kernel(&case, Direction::Forward, isa, settings(algorithm, true));

@@ -317,7 +317,7 @@ fn equals_plain_sums() {
 }
 
 #[test]
-fn nan_and_infinity_stay_where_they_belong() {
+fn nan_and_infinity_do_not_spread() {
     let mut random = Random::new(2);
     for round in 0..60 {
         let mut case = Case::random(&mut random);
@@ -328,7 +328,7 @@ fn nan_and_infinity_stay_where_they_belong() {
 
 /// Windows with strides over rows and columns, whose images' gradients contain zeros.
 #[test]
-fn zeros_between_elements() {
+fn strides_leave_zeros_in_gradients() {
     let mut random = Random::new(8);
     for round in 0..60 {
         let spatial = random.within(1, 3);
@@ -351,7 +351,7 @@ fn zeros_between_elements() {
 
 /// The same with dilations equal to the strides, for every algorithm.
 #[test]
-fn zeros_between_elements_of_windows_with_gaps() {
+fn strides_leave_zeros_with_dilated_windows() {
     let mut case = plain([2, 24, 21, 20], [24, 24, 5, 5], 2, 2, ConvMode::CrossCorrelation);
     let (mut random, dims) = (Random::new(9), [24, 24, 3, 3]);
     case.w = Array::packed(2, DataType::Float, &dims).filled(|| random.whole());
@@ -392,7 +392,7 @@ pub(crate) fn plain(x: [i64; 4], w: [i64; 4], stride: i64, padding: i64, mode: C
 }
 
 #[test]
-fn work_for_several_lanes() {
+fn work_for_several_threads() {
     let correlation = ConvMode::CrossCorrelation;
     for case in [
         plain([24, 16, 8, 8], [32, 16, 3, 3], 1, 1, correlation),
@@ -466,7 +466,7 @@ fn windows_as_large_as_their_image() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn too_large_convolutions_are_refused() {
     let mut case = plain([1, 1, 4, 4], [1, 1, 1, 1], 1, 0, ConvMode::CrossCorrelation);
     let far = 1 << 40;
     for (array, dims) in

@@ -25,7 +25,7 @@ const FORMS: [Algorithm; 2] = [Algorithm::Winograd, Algorithm::Winograd4];
 
 /// Halves and quarters of small integers are exact, so F(2 × 2) rounds nothing.
 #[test]
-fn whole_numbers_have_exact_sums_and_nan_and_infinity_stay_where_they_belong() {
+fn integers_have_exact_sums_and_nan_and_infinity_do_not_spread() {
     let mut random = Random::new(31);
     for round in 0..90 {
         let mut case = case(&mut random, [5, 14, 60][round % 3]);
@@ -43,7 +43,7 @@ fn whole_numbers_have_exact_sums_and_nan_and_infinity_stay_where_they_belong() {
 
 /// The bound of docs/numerics.md. Magnitudes vary widely, so that wrong dependences show.
 #[test]
-fn results_are_as_near_as_they_are_said_to_be() {
+fn errors_stay_within_the_documented_bound() {
     let mut random = Random::new(32);
     let mut most = [0.0_f64; 2];
     for round in 0..40 {
@@ -130,7 +130,7 @@ fn real(x: [i64; 4], w: [i64; 4]) -> Case {
 }
 
 #[test]
-fn it_is_chosen_where_it_pays() {
+fn winograd_is_chosen_if_it_pays() {
     let settings = |convolution| Settings { convolution, constant_weights: true, ..Settings::default() };
     let chosen = |case: &Case| {
         let [chosen, two, four, implicit] =
@@ -165,7 +165,7 @@ fn it_is_chosen_where_it_pays() {
 
 /// Recomputed NaN and infinity do not affect their neighbours in a vector.
 #[test]
-fn results_do_not_show_the_number_of_threads() {
+fn results_do_not_depend_on_the_number_of_threads() {
     let case = real([3, 40, 30, 31], [40, 40, 3, 3]);
     for (convolution, number) in
         FORMS.into_iter().flat_map(|form| [0.0, f64::NAN, f64::INFINITY].map(|number| (form, number)))

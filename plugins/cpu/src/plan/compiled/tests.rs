@@ -81,7 +81,7 @@ fn other_shapes_are_planned_and_kept() {
 }
 
 #[test]
-fn the_shape_used_last_is_in_front() {
+fn the_last_shape_is_found_first() {
     let compiled = compiled(1, &[2, 3], &[3, 1]);
     let run = |rows| check(&compiled, &[1, 2, 3], &[rows, 3], &[3, 1]).unwrap();
     (4..7).for_each(run);
@@ -93,7 +93,7 @@ fn the_shape_used_last_is_in_front() {
 }
 
 #[test]
-fn order_and_strides_of_overrides_count() {
+fn overrides_differ_by_order_and_strides() {
     let compiled = compiled(1, &[2, 3], &[3, 1]);
     check(&compiled, &[1, 2, 3], &[4, 3], &[3, 1]).unwrap();
     check(&compiled, &[3, 2, 1], &[4, 3], &[3, 1]).unwrap();
@@ -102,7 +102,7 @@ fn order_and_strides_of_overrides_count() {
 }
 
 #[test]
-fn shapes_that_make_no_sense_are_refused_and_not_kept() {
+fn invalid_shapes_are_refused_and_not_kept() {
     let compiled = compiled(0, &[2, 3], &[3, 1]);
     let error = check(&compiled, &[1, 2, 9], &[4, 3], &[3, 1]).unwrap_err();
     assert!(error.message().contains("tensor 9 has another shape"), "{error}");
@@ -122,7 +122,7 @@ fn a_saved_plan_is_the_graph_and_its_configuration() {
 }
 
 #[test]
-fn parts_that_are_whole_do_not_make_a_plan() {
+fn damaged_plans_are_refused() {
     for parts in [&[b"".as_slice(), b""], &[&[0; 4], &[1; 9]], &[&[255; 40], b""]] {
         assert!(Compiled::read(&PAYLOAD.write(parts).unwrap()).is_err(), "{parts:?}");
     }

@@ -59,7 +59,7 @@ fn run(graph: &Graph, uid: i64, values: impl Fn(i64, usize) -> f32) -> Vec<f32> 
 }
 
 #[test]
-fn sums_without_a_term_are_written() {
+fn empty_sums_are_written() {
     let product = graph(
         vec![float(1, &[2, 3, 0]), float(2, &[2, 0, 4]), float(3, &[2, 3, 4])],
         vec![Matmul { a: 1, b: 2, c: 3 }.into()],
@@ -90,7 +90,7 @@ fn sums_without_a_term_are_written() {
 }
 
 #[test]
-fn minimum_maximum_and_mean_of_nothing_are_refused() {
+fn minimum_maximum_and_mean_of_empty_tensors_are_refused() {
     for (mode, name) in
         [(ReductionMode::Min, "min"), (ReductionMode::Max, "max"), (ReductionMode::Avg, "avg")]
     {
@@ -106,7 +106,7 @@ fn minimum_maximum_and_mean_of_nothing_are_refused() {
 }
 
 #[test]
-fn a_product_of_any_sizes_and_what_follows_it_are_right() {
+fn products_of_any_size_with_an_epilogue() {
     let mut random = Random::new(1);
     let mut empty = 0;
     for _ in 0..60 {
@@ -146,7 +146,7 @@ fn a_product_of_any_sizes_and_what_follows_it_are_right() {
 }
 
 #[test]
-fn attention_to_nothing_is_zero_and_of_no_size_is_refused() {
+fn attention_without_keys_is_zero_and_with_empty_heads_is_refused() {
     let attention = |keys, size| {
         let operation = Sdpa { stats: Some(5), generate_stats: Some(true), ..Sdpa::new(1, 2, 3, 4) };
         let tensors = vec![
@@ -173,7 +173,7 @@ fn attention_to_nothing_is_zero_and_of_no_size_is_refused() {
 }
 
 #[test]
-fn shapes_are_checked_without_elements_too() {
+fn shapes_of_empty_tensors_are_checked() {
     let product = |a: &[i64], b: &[i64], c: &[i64]| {
         prepare(&graph(vec![float(1, a), float(2, b), float(3, c)], vec![Matmul { a: 1, b: 2, c: 3 }.into()]))
     };
@@ -196,7 +196,7 @@ fn shapes_are_checked_without_elements_too() {
 }
 
 #[test]
-fn steps_name_the_places_of_the_graph() {
+fn steps_name_the_nodes_of_the_original_graph() {
     // The first node has no output elements, the second sums nothing.
     let tensors = vec![float(1, &[0, 3]), float(2, &[0, 3]), float(3, &[1, 3]), float(4, &[1, 3])];
     let operations = vec![

@@ -41,7 +41,7 @@ fn reference(graph: &Graph) -> Result<Plan, Refusal> {
 }
 
 #[test]
-fn dead_tensors_give_their_memory_back() {
+fn memory_of_dead_tensors_is_reused() {
     let plan = reference(&chain()).unwrap();
     // 400 bytes are 448 with alignment; only neighbours live at the same time.
     assert_eq!(plan.workspace_size(), 2 * 448 + 63);
@@ -56,7 +56,7 @@ fn dead_tensors_give_their_memory_back() {
 }
 
 #[test]
-fn without_a_workspace_the_plan_has_one() {
+fn without_a_workspace_the_plan_allocates_one() {
     let plan = reference(&chain()).unwrap();
     for round in 0..3 {
         let mut x: Vec<f32> = (0..100).map(|i| (i * round) as f32).collect();
@@ -111,7 +111,7 @@ fn check_unmarked(plan: &Plan, bound: &[i64]) {
 }
 
 #[test]
-fn virtual_tensors_that_nobody_reads_are_written_where_they_are_bound() {
+fn unread_virtual_tensors_are_written_if_bound() {
     for engine in 0..2 {
         let plan = crate::plan::planner::planner(engine).plan(&unmarked()).unwrap();
         assert_eq!(plan.bound(), [1, 3]);
@@ -124,7 +124,7 @@ fn virtual_tensors_that_nobody_reads_are_written_where_they_are_bound() {
 }
 
 #[test]
-fn places_of_live_tensors_do_not_overlap() {
+fn live_tensors_do_not_overlap() {
     // Each node reads two virtual tensors of different lifetimes, whose sizes leave gaps of all kinds.
     let lengths: Vec<(i64, i64)> = (0..40).map(|uid| (uid, 1)).collect();
     for seed in 0..50_u64 {
@@ -200,7 +200,7 @@ fn a_long_integer_is_kept_exactly() {
 }
 
 #[test]
-fn a_long_graph_is_planned_at_once() {
+fn a_long_graph_is_planned_quickly() {
     let length = 5_000;
     let mut graph = Graph {
         tensors: tensors(
@@ -223,7 +223,7 @@ fn a_long_graph_is_planned_at_once() {
 }
 
 #[test]
-fn what_is_not_bound_is_named() {
+fn unbound_tensors_are_named() {
     let plan = reference(&chain()).unwrap();
     let (mut x, mut y) = (vec![1.0; 100], vec![7.0; 100]);
     let null = hipdnnPluginDeviceBuffer_t { uid: 5, ptr: std::ptr::null_mut() };
@@ -288,7 +288,7 @@ fn mixture() -> Graph {
 }
 
 #[test]
-fn indices_do_not_lie_where_the_step_writes() {
+fn indices_may_not_overlap_outputs() {
     for engine in 0..2 {
         let plan = crate::plan::planner::planner(engine).plan(&mixture()).unwrap();
         let (mut token, mut weight) = ([1.0; 6], [1.0; 24]);
@@ -317,7 +317,7 @@ fn indices_do_not_lie_where_the_step_writes() {
 }
 
 #[test]
-fn indices_do_not_lie_in_the_workspace() {
+fn indices_may_not_overlap_the_workspace() {
     let mut graph = mixture();
     // A virtual tensor follows, so that there is a workspace.
     graph.tensors[3].is_virtual = true;
@@ -383,7 +383,7 @@ fn ragged_attention() -> Graph {
 }
 
 #[test]
-fn indices_may_lie_right_behind_the_sequences_of_a_ragged_output() {
+fn indices_may_directly_follow_the_sequences_of_a_ragged_output() {
     let plan = reference(&ragged_attention()).unwrap();
     let mut workspace = vec![0_u8; plan.workspace_size()];
     // Two rows are four words. The query length is the last of these, just after them, or at the end of the

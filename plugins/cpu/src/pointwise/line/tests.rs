@@ -59,7 +59,7 @@ fn run(isa: Isa, [x, y]: [&[f32]; 2], first: usize, is_streamed: bool) -> (Vec<f
 }
 
 #[test]
-fn what_is_streamed_is_what_is_stored() {
+fn streaming_stores_the_same_values() {
     let mut random = Random::new(31);
     for isa in Isa::available() {
         for len in (1..40).chain([127, 128, 129, 300, 1000]) {

@@ -256,7 +256,7 @@ fn backward_filter() {
 }
 
 #[test]
-fn gradients_of_depthwise_ones() {
+fn gradients_of_depthwise_convolutions() {
     for seed in 0..120 {
         convolution(8000 + seed, Direction::Data, ConvolutionShape::depthwise);
         convolution(9000 + seed, Direction::Filter, ConvolutionShape::depthwise);
@@ -265,7 +265,7 @@ fn gradients_of_depthwise_ones() {
 
 /// Convolution, bias and activation with virtual intermediate tensors of one storage type.
 #[test]
-fn bias_and_activation_after_it() {
+fn bias_and_activation_epilogue() {
     for seed in 12_000..12_080 {
         let random = &mut Random(seed);
         let mut case = Case::new();
@@ -304,7 +304,7 @@ fn bias_and_activation_after_it() {
 /// A depthwise convolution with a usual epilogue: a bias or batch normalization, and an activation with or
 /// without an upper bound; sometimes with NaN and infinities.
 #[test]
-fn depthwise_with_what_follows_it() {
+fn depthwise_with_epilogues() {
     for seed in 13_000..13_120 {
         let random = &mut Random(seed);
         let mut case = Case::new();

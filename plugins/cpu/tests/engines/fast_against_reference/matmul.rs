@@ -89,7 +89,7 @@ fn products() {
 }
 
 #[test]
-fn products_of_floats_of_eight_bits() {
+fn products_of_8_bit_floats() {
     check(22_000..22_100, |random, case| {
         case.graph.compute_type = random.one_of(&[DataType::Float, DataType::Float, DataType::Double]);
         let of_result = random.one_of(&EIGHT_BITS);
@@ -99,7 +99,7 @@ fn products_of_floats_of_eight_bits() {
 
 /// A product's epilogue is computed with it: intermediate tensors need no workspace.
 #[test]
-fn tensors_between_are_never_stored() {
+fn intermediate_tensors_are_never_stored() {
     let mut case = Case::new();
     let float = DataType::Float;
     let whole = [512, 512];
@@ -115,7 +115,7 @@ fn tensors_between_are_never_stored() {
 
 /// A column bias and an activation, with virtual intermediate tensors.
 #[test]
-fn bias_and_activation_after_it() {
+fn bias_and_activation_epilogue() {
     for seed in 21_000..21_150 {
         let random = &mut Random(seed);
         let mut case = Case::new();

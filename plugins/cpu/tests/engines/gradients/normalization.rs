@@ -123,7 +123,7 @@ fn rms_norm(seed: u64, dims: &[i64], count: usize, with_bias: bool) {
 }
 
 #[test]
-fn of_the_root_of_the_mean_square() {
+fn of_rms_norm() {
     let shapes: [(&[i64], usize); 5] =
         [(&[3, 4], 1), (&[2, 3, 4], 1), (&[2, 3, 2, 2], 3), (&[3, 2, 5], 2), (&[3, 37], 1)];
     for (number, (dims, count)) in (0..).zip(shapes) {

@@ -9,7 +9,7 @@ use crate::tests::engines::common::{Case, EIGHT_BITS, Random};
 
 /// The same result as with the elements' values times their factors.
 #[test]
-fn elements_are_read_as_their_numbers() {
+fn elements_are_read_as_their_values() {
     let mut random = Random(31);
     for data_type in EIGHT_BITS {
         for engine in 0..2 {

@@ -115,7 +115,7 @@ fn a_scale_tensor_comes_before_a_scale_value() {
 }
 
 #[test]
-fn masks_are_added_wherever_they_repeat() {
+fn masks_are_broadcast() {
     for dims in [vec![2, 2, 3, 4], vec![1, 1, 3, 4], vec![2, 1, 1, 4], vec![3, 4], vec![4], vec![1, 2, 1, 1]]
     {
         let (mut case, mut node) = random_case(&SMALL, &mut Random(3));
@@ -137,7 +137,7 @@ fn masks_are_added_wherever_they_repeat() {
 }
 
 #[test]
-fn boolean_masks_say_what_counts() {
+fn boolean_masks_select_scores() {
     let (mut case, mut node) = random_case(&SMALL, &mut Random(5));
     let mask = filled(&mut case, DataType::Boolean, &[1, 1, 1, 4], &[1.0, 0.0, 1.0, 0.0]);
     node.attn_mask = Some(mask);
@@ -215,7 +215,7 @@ fn scores_fall_with_the_distance() {
 }
 
 #[test]
-fn a_sink_takes_its_share() {
+fn a_sink_adds_to_the_sum() {
     let (mut case, mut node) = random_case(&SMALL, &mut Random(9));
     let sink = filled(&mut case, DataType::Float, &[1, 2, 1, 1], &[0.5, 3.0]);
     let stats = case.tensor(DataType::Double, &SMALL.rows());
@@ -317,7 +317,7 @@ fn dropout_keeps_its_share_and_follows_seed_and_offset() {
 }
 
 #[test]
-fn factors_multiply_where_they_say() {
+fn every_factor_is_applied() {
     let (mut case, mut node) = random_case(&SMALL, &mut Random(14));
     let [amax_o, amax_s] = [0; 2].map(|_| case.tensor(DataType::Float, &[1]));
     node.amax_o = Some(amax_o);

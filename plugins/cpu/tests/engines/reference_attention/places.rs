@@ -28,7 +28,7 @@ fn padded_case(random: &mut Random) -> (Case, Sdpa) {
 
 /// Graphs of 2026 give lengths, with or without page tables, without the flag.
 #[test]
-fn lengths_count_without_the_flag() {
+fn lengths_apply_without_the_flag() {
     let (mut case, mut node) = padded_case(&mut Random(2));
     let results = [node.o, node.stats.unwrap()];
     node.padding_mask = false;
@@ -46,7 +46,7 @@ fn lengths_count_without_the_flag() {
 }
 
 #[test]
-fn padding_is_as_if_it_were_not_there() {
+fn padding_has_no_effect() {
     let (mut case, node) = padded_case(&mut Random(1));
     case.node(node.clone());
     for engine in 0..2 {
@@ -138,7 +138,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
 }
 
 #[test]
-fn ragged_is_padded_without_the_padding() {
+fn ragged_tensors_match_padded_ones() {
     let (mut case, node) = padded_case(&mut Random(2));
     let stats = node.stats.unwrap();
     let mut packed = case.clone();
@@ -242,7 +242,7 @@ fn paged(padded: &Case, of: &Sdpa, packed: bool, rank: usize) -> Paged {
 }
 
 #[test]
-fn blocks_lie_where_the_table_says() {
+fn blocks_are_found_by_the_table() {
     let (mut case, node) = padded_case(&mut Random(4));
     case.node(node.clone());
     case.run(Planner::Reference);

@@ -136,7 +136,7 @@ fn random_graph(seed: u64) -> (Case, Vec<i64>) {
 }
 
 #[test]
-fn nodes_that_are_computed_together() {
+fn fused_nodes() {
     let mut smaller = 0;
     for seed in 0..600 {
         let (case, written) = random_graph(seed);
@@ -248,7 +248,7 @@ const REDUCTIONS: [ReductionMode; 9] = [
 /// Element-wise operations and their reductions in any valid order, with NaN and infinities among the
 /// elements.
 #[test]
-fn reductions_among_operations_on_each_element() {
+fn reductions_among_elementwise_operations() {
     let mut smaller = 0;
     for seed in 0..200 {
         let random = &mut Random(seed);

@@ -26,7 +26,7 @@ fn around_a_normalization(
 /// A normalization of any kind and its epilogue: element-wise operations, with residuals and values per
 /// channel.
 #[test]
-fn what_follows_a_normalization() {
+fn epilogues_of_a_normalization() {
     let mut smaller = 0;
     for seed in 0..240 {
         let random = &mut Random(seed);
@@ -108,7 +108,7 @@ fn what_follows_a_normalization() {
 
 /// Element-wise operations whose result only a layernorm or RMSNorm reads, and possibly one after it.
 #[test]
-fn what_comes_before_a_normalization() {
+fn prologues_of_a_normalization() {
     let (mut without, mut candidates) = (0, 0);
     for seed in 0..160 {
         let random = &mut Random(seed);

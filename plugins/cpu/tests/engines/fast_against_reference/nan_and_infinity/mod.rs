@@ -110,7 +110,7 @@ fn difference(what: &str, case: &Case, (of, mixed): (DataType, bool), plans: &[P
 }
 
 #[test]
-fn nan_and_infinity_go_where_they_go_in_the_reference() {
+fn nan_and_infinity_match_the_reference() {
     const STRANGE: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
     // One failure of each operation with each type, so that one cause does not hide another.
     let mut differences = Vec::new();
