@@ -1,5 +1,4 @@
-//! Writes the saved plans that `c_tests/api/golden_plans.c` loads: all formats ever written must stay
-//! readable.
+//! Writes the saved plans that `c_tests/api/golden_plans.c` loads; all formats must stay readable.
 //!
 //! `cargo run -p hipdnn-cpu-plugin --example golden_plans -- c_tests/golden` adds the files of the current
 //! format. Existing files are never overwritten.

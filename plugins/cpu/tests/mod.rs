@@ -1,5 +1,4 @@
-//! Tests of whole engines, in the harness of the unit tests, because compiling the kernels twice would take
-//! minutes.
+//! Tests of whole engines, in the harness of the unit tests, because compiling the kernels takes minutes.
 
 pub mod engines;
 mod no_allocation;

@@ -1,5 +1,4 @@
-//! Backward attention: recomputes scores block by block, and turns them into probabilities with the saved
-//! statistics.
+//! Backward attention: recomputes scores block by block; saved statistics turn them into probabilities.
 //!
 //! P are the probabilities and dP = dO · Vᵀ, both with a row per key and a column per query. dS = P (dP - Σ
 //! dO · O), dV = P · dO, dK = dS · Q, dQ = dSᵀ · K. One worker computes a key head with all query heads that

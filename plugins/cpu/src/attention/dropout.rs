@@ -129,8 +129,7 @@ impl<T: Functions> IsaTask for RandomFactors<T> {
         let mut row = 0;
         while row < self.rows {
             let index = first + row as u64;
-            // Four neighbours share a counter: the same four rows in all columns, if the stride of columns
-            // permits.
+            // Four neighbours share a counter: the same four rows in all columns, if the stride permits.
             let (at, count) = match column % 4 {
                 0 => ((index % 4) as usize, (4 - (index % 4) as usize).min(self.rows - row)),
                 _ => (0, 1),

@@ -29,7 +29,7 @@ use crate::threading::partition::{Threads, Workers, part};
 /// instruction set's tile height.
 pub(crate) const KEYS: usize = 128;
 
-/// The most panels for which a block of keys is packed together: the more panels, the less packing costs.
+/// The most panels that share a packed block of keys: the more panels, the less packing costs.
 pub(crate) const PANELS: usize = 5;
 
 /// With this many parts, packing keys more often pays.

@@ -1,5 +1,5 @@
-//! The GEMMs of attention: queries of a panel times a block of keys, skipping masked tiles, and weighted sums
-//! of rows.
+//! The GEMMs of attention: queries of a panel times a block of keys without masked tiles, and weighted row
+//! sums.
 
 use std::ops::Range;
 
@@ -44,8 +44,7 @@ impl<T: Float> PanelGemm<'_, T> {
             while begin < end && !touches(end - 1) {
                 end -= 1;
             }
-            // SAFETY: the caller guarantees the instruction set, and operands and results that cover the
-            // tile.
+            // SAFETY: the caller guarantees the instruction set; operands and results cover the tile.
             unsafe {
                 let to = to.add(first * columns);
                 if end - begin < vectors {
@@ -96,8 +95,8 @@ impl<T: Float> WeightedRows<T> {
         for first in (0..rows).step_by(most_rows) {
             for index in 0..parts {
                 let vectors = part(all, parts, index);
-                // SAFETY: the caller guarantees the instruction set, and operands and accumulators that cover
-                // the tile.
+                // SAFETY: the caller guarantees the instruction set; operands and accumulators cover the
+                // tile.
                 unsafe {
                     let to = to.add(first * width + vectors.start * kernel.lanes);
                     let mut tile = Tile {
@@ -119,7 +118,7 @@ impl<T: Float> WeightedRows<T> {
         }
     }
 
-    /// The same if elements of B may be infinite or NaN: skips terms whose weight is `skipped`, whatever B
+    /// The same if elements of B may be infinite or NaN: skips terms with weight `skipped`, whatever B
     /// contains.
     ///
     /// # Safety

@@ -166,8 +166,8 @@ impl<T: Functions> Rows<T> {
         Matrix { first: to.cast_const(), row_stride: width }
     }
 
-    /// Packs `count` unpaged rows as columns, padded with zeros to `width` columns; `row_stride` is that of
-    /// the copy.
+    /// Packs `count` unpaged rows as columns, zero-padded to `width` columns; `row_stride` is that of the
+    /// copy.
     ///
     /// # Safety
     /// As [`Rows::copy`].

@@ -151,8 +151,8 @@ impl<T: Float> Task<'_, T> {
         }
     }
 
-    /// The sums of a channel's deviations from its mean in double precision, for values beyond the compute
-    /// type's range.
+    /// The sums of a channel's deviations from its mean in double precision, if the compute type would
+    /// overflow.
     ///
     /// # Safety
     /// As [`Task::moments`].
@@ -224,8 +224,7 @@ impl<T: Float> Task<'_, T> {
         let [added, x, y] = &shape.memory;
         let [added_at, x_at, y_at] = [added.slot, x.slot, y.slot].map(|slot| self.tensors[slot]);
         let [added_buffer, x_buffer, y_buffer] = buffers;
-        // SAFETY: this function requires the instructions and tensors; chunks fit in the buffers that are
-        // used.
+        // SAFETY: this function requires the instructions and tensors; chunks fit in the buffers in use.
         unsafe {
             let affine = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk());

@@ -199,7 +199,7 @@ impl<R: ComputeType> Parameters<R> {
     }
 }
 
-/// 1/√(variance + ε), rounded once: the variance of values above 10¹⁹ exceeds single precision, its root does
+/// 1/√(variance + ε), rounded once: for values above 10¹⁹ the variance exceeds single precision, its root
 /// not.
 fn inverse<R: ComputeType>(variance: f64, epsilon: R) -> R {
     R::from_f64(1.0 / (variance + epsilon.to_f64()).sqrt())

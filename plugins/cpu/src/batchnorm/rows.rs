@@ -156,8 +156,8 @@ impl<T: Float> Kernel for ChannelsLast<T> {
             squares,
         };
         if parameters.wants_moments() {
-            // SAFETY: this function requires the tensors and the memory; each pass reads what the previous
-            // one wrote.
+            // SAFETY: this function requires the tensors and the memory; each pass reads the previous one's
+            // results.
             unsafe {
                 self.pass(Pass::Sum, tensors, scratch);
                 self.finish(scratch, |_, [sum, _]| [T::from_f64(sum / n)]);
@@ -207,8 +207,8 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                         values.add(channels + channel).write(inv);
                     }
                 }
-                // SAFETY: the statistics of all channels are written; each pass reads what the previous one
-                // wrote.
+                // SAFETY: the statistics of all channels are written; each pass reads the previous one's
+                // results.
                 unsafe {
                     self.pass(Pass::Gradients, tensors, scratch);
                     let are_finite = |channel| self.sums(scratch, channel).iter().all(|sum| sum.is_finite());

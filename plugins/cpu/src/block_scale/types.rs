@@ -28,8 +28,7 @@ pub(crate) fn largest_of(data_type: DataType) -> Result<f64, Refusal> {
     })
 }
 
-/// A dtype of scales: its largest value, and conversions to codes, which are ordered like the values, and
-/// back.
+/// A dtype of scales: its largest value, and conversions to codes, ordered like the values, and back.
 #[derive(Clone, Copy)]
 pub(crate) struct ScaleType {
     pub(crate) largest: f64,

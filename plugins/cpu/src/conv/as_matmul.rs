@@ -64,8 +64,7 @@ pub(crate) fn matmul(c: &Convolution) -> Option<AsMatmul> {
     Some(AsMatmul { matmul, axes: [sliding.map_or(0, |axis| 2 + axis), 1] })
 }
 
-/// Whether all windows along this axis are inside a single image, and wide enough that rows of outputs are
-/// slower.
+/// Whether all windows along this axis are inside a single image, and too wide for rows of outputs.
 fn slides(c: &Convolution, axis: usize) -> bool {
     let last = (c.output[axis] - 1).checked_mul(c.stride[axis]);
     let reach = (c.window[axis] - 1).checked_mul(c.dilation[axis]);

@@ -1,5 +1,4 @@
-//! Crops filters that only partly meet the image: drops the elements that lie in the padding for every
-//! output.
+//! Crops filters that only partly meet the image: drops elements that lie in the padding for every output.
 
 use hipdnn_plugin_sdk::graph::Tensor;
 

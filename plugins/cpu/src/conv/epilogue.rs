@@ -96,7 +96,7 @@ impl ChannelEpilogue {
         is_compute_type::<T>(epilogue.output.data_type).then_some(channel_epilogue)
     }
 
-    /// The epilogue of a tile that starts at this output channel, with the tile's residual and its row
+    /// The epilogue of a tile that starts at this output channel; the residual is the tile's, with its row
     /// stride.
     ///
     /// # Safety

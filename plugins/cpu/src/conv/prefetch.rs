@@ -1,7 +1,7 @@
 //! Prefetches a convolution's next operands.
 //!
-//! A block's input consists of short runs, one per channel and often one per page, which hardware prefetchers
-//! do not follow.
+//! A block's input is short runs, one per channel and often per page, which hardware prefetchers do not
+//! follow.
 
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::{OperandView, Operands};

@@ -154,9 +154,9 @@ impl<'a> Spatial<'a> {
         }
     }
 
-    /// Backward data: one sub-problem per remainder of x's indices modulo the stride. Element `remainder + i
-    /// * stride` of dx meets tap `t` of dy at `i + (remainder - position of t) / stride` where that is an
-    /// integer.
+    /// Backward data: one sub-problem per remainder of x's indices modulo the stride. Element
+    /// `remainder + i * stride` of dx meets tap `t` of dy at `i + (remainder - position of t) / stride` where
+    /// that is an integer.
     pub(crate) fn backward_data(&self) -> Result<Operands, Refusal> {
         let c = self.convolution;
         let remainders = [0, 1, 2].map(|i| self.stride[i].min(self.input[i]));

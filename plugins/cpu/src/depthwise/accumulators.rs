@@ -1,7 +1,6 @@
 //! The accumulators of backward weights: one per element of a filter, in registers.
 //!
-//! Loops over registers use indices: iterators and closures may be compiled without the caller's
-//! instructions.
+//! Loops over registers use indices: iterators and closures may be compiled without these instructions.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -97,8 +96,7 @@ impl<T: Float> Rows<'_, T> {
         for vector in (0..inner.start).chain(inner.end..output[1].div_ceil(V::LANES)) {
             let column = vector * V::LANES;
             let columns = (output[1] - column).min(V::LANES);
-            // For each element of the filter: the first and the end position in a row, and the lanes in
-            // between.
+            // For each element of the filter: the first and the end position in a row, and the lanes between.
             let mut met = [(0, 0, none); K];
             for j in 0..count {
                 let first = (column * column_stride + j * dilation[1]) as isize + left;
@@ -244,8 +242,7 @@ impl<T: Float> Pixels<'_, T> {
                 accumulators[i][j] = unsafe { V::load(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER)) };
             }
         }
-        // All elements of the filter together where all are inside the image, separately in the other
-        // columns.
+        // All elements of the filter at once where all are inside the image, separately in other columns.
         let inner = if count == K { meets(0).start..meets(K - 1).end } else { 0..0 };
         for column in inner.clone() {
             // SAFETY: the row of dy has the column, with a vector of channels.

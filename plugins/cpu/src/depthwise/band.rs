@@ -44,8 +44,7 @@ pub(crate) enum Form {
     Any,
     /// Dilated input.
     Dilated,
-    /// Input dilated by 2 in both directions, and 3 × 3 filters whose first element is on a gap in both
-    /// directions.
+    /// Input dilated by 2 in both directions, and 3 × 3 filters that begin on a gap in both directions.
     ThreeDilated,
 }
 

@@ -220,8 +220,7 @@ impl Kernel for Depthwise {
         let shape = &self.shape;
         let between = Scratch::padded::<i32>(shape.channels);
         let all = Columns::of_area(scratch.wrapping_add(numbers).cast(), between);
-        // SAFETY: the tensors are those of the operation, and the area has room for the parameters of all
-        // channels.
+        // SAFETY: the tensors are those of the operation; the area has room for all channels' parameters.
         let (first, again, zero) = unsafe {
             all.write_numbers(&self.stages, tensors, 0..shape.channels);
             let (mut first, mut again) = self.stages.numbers(self.output, tensors);
@@ -243,8 +242,8 @@ impl Kernel for Depthwise {
                 sums: Scratch::of_worker(base.get(0), sums, worker, self.sums()),
             };
             let mut own = [[0; GROUP]; NUMBERS];
-            // SAFETY: the channel's parameters are written; image and sums are the worker's, and no two parts
-            // share results.
+            // SAFETY: the channel's parameters are written; image and sums are the worker's, results the
+            // part's.
             unsafe {
                 all.from(channel).spread(self.stages.rounds().count(), &mut own);
                 let columns = Columns::of_area(own.as_mut_ptr().cast(), GROUP);
@@ -307,7 +306,7 @@ impl Depthwise {
                 added,
                 kind: self.kind,
             };
-            // SAFETY: the processor has the instructions; sums, results and residual have the rows with their
+            // SAFETY: the processor has the instructions; sums, results and residual have the rows and
             // columns.
             unsafe { tile.run(self.isa) };
             for (row, from) in to.iter().enumerate().take(if is_straight { 0 } else { count }) {

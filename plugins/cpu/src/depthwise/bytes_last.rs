@@ -126,8 +126,7 @@ impl ChannelsLast {
         (self.rows - 1) * self.shape.stride[0] + (self.shape.window[0] - 1) * self.shape.dilation[0] + 1
     }
 
-    /// Areas of the scratch memory: parameters of channels, filters, and for each worker a band of the image
-    /// and sums.
+    /// Areas of the scratch memory: parameters, filters, and for each worker a band of the image and sums.
     fn areas(&self, scratch: &mut Scratch) -> [usize; 4] {
         let workers = self.workers.count();
         [
@@ -199,8 +198,7 @@ impl Kernel for ChannelsLast {
         let (channels, rounds) = (self.channels(), self.stages.rounds().count());
         let columns =
             Columns::of_area(scratch.wrapping_add(numbers).cast(), Scratch::padded::<i32>(channels));
-        // SAFETY: the tensors are those of the operation; the areas have room for all channels' parameters
-        // and filters.
+        // SAFETY: the tensors are those of the operation; all channels' parameters and filters have room.
         let (first, again, zero, filters) = unsafe {
             columns.write_numbers(&self.stages, tensors, 0..shape.channels);
             columns.clear(rounds, shape.channels, channels);
@@ -233,8 +231,8 @@ impl Kernel for ChannelsLast {
                 ),
                 sums: Scratch::of_worker(base.get(0), sums, worker, OUTPUTS * BLOCK),
             };
-            // SAFETY: the processor has the instructions; image and sums are the worker's, and no two parts
-            // share results.
+            // SAFETY: the processor has the instructions; image and sums are the worker's, results the
+            // part's.
             unsafe { sixteen::run_at(self.isa, task) };
         });
     }
@@ -333,8 +331,8 @@ impl Band<'_, '_> {
         for group in (0..self.width()).step_by(GROUP) {
             let mut at = 0;
             while at < outputs {
-                // SAFETY: the outputs are in the row. Some of the last ones are computed twice, rather than
-                // one by one.
+                // SAFETY: the outputs are in the row. The last ones may be computed twice, rather than one by
+                // one.
                 unsafe {
                     if outputs < TOGETHER {
                         self.outputs::<S, 1>(row, first, at, group);

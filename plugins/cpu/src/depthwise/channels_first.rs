@@ -14,8 +14,7 @@ use crate::threading::partition::Threads;
 /// How many elements of the output are computed before the epilogue.
 const NEAR: usize = 8 << 10;
 
-/// The most channels that are computed together, and the most elements of their images: they stay in the L1
-/// cache.
+/// The most channels that are computed together, and the most elements of their images: these stay in L1.
 const TOGETHER: usize = 16;
 
 const NEAR_ELEMENTS: usize = 4 << 10;

@@ -26,8 +26,7 @@ const CHANNELS: usize = 64;
 /// Planes are transposed in blocks of this many channels.
 const BLOCK: usize = 16;
 
-/// The most elements of an image and its result for which planes are transposed: a block of them stays in the
-/// L2 cache.
+/// The most elements of an image and its result to transpose planes: a block of them stays in the L2 cache.
 const MAX_ELEMENTS: usize = 8 << 10;
 
 /// A planned convolution.
@@ -145,7 +144,7 @@ impl<T: Float> ChannelsLast<T> {
         Self { shape, form, x, w, y, offsets, padded, channel_epilogue, transposition, parts }
     }
 
-    /// Copies the filters of some channels in image order: for each element a row of channels, with stride
+    /// Copies some channels' filters in image order: for each element a row of channels, with stride
     /// `row_stride`.
     ///
     /// # Safety

@@ -6,8 +6,8 @@ use crate::dtype::element::ComputeType;
 use crate::simd::row::inside;
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 
-/// Values of the buffer for an output row sorted by phase; 0 without dilation. Columns of a phase use the
-/// same taps.
+/// Values of the buffer for an output row sorted by phase; 0 if undilated. Columns of a phase use the same
+/// taps.
 pub(crate) fn room(shape: &Shape) -> usize {
     let [rows, columns] = shape.input_dilation;
     if [rows, columns] == [1, 1] {
@@ -22,7 +22,7 @@ fn run_of(columns: usize, input_dilation: usize) -> usize {
     columns.div_ceil(input_dilation).next_multiple_of(MAX_LANES)
 }
 
-/// Adds the products of a tap with a vector of a row of `width` elements, from this one on. `EXACT` skips the
+/// Adds the products of a tap with a vector of a row of `width` elements, from here on. `EXACT` skips
 /// padding.
 ///
 /// # Safety
@@ -185,8 +185,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Two vectors of a row, the second one element later; zeros if the row is outside. `from` is the element
-    /// of row 0.
+    /// Two vectors of a row, the second one element later; zeros if the row is outside. `from` is at row 0.
     #[inline(always)]
     unsafe fn neighbours<V: Vector<Scalar = T>>(
         &self,

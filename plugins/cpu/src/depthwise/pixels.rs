@@ -1,7 +1,6 @@
 //! Channels last: a vector is a run of channels of one element of the output.
 //!
-//! Loops over registers use indices: iterators and closures may be compiled without the caller's
-//! instructions.
+//! Loops over registers use indices: iterators and closures may be compiled without these instructions.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -39,8 +38,8 @@ pub(crate) struct Band<T> {
     pub(crate) rows: Range<usize>,
     /// Number of channels.
     pub(crate) channels: usize,
-    /// For each element of the filter, row by row, one value per channel; then the factors and summands of
-    /// the channels.
+    /// For each element of the filter, row by row, one value per channel; then the channels' factors and
+    /// summands.
     pub(crate) taps: *const T,
     /// A zero per channel.
     pub(crate) zeros: *const T,

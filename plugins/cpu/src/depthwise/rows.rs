@@ -1,8 +1,7 @@
-//! Channels first: a vector is a run of an output row. Each element of the filter multiplies a shifted run of
-//! the input.
+//! Channels first: a vector is a run of an output row. Each filter element multiplies a shifted run of the
+//! input.
 //!
-//! Loops over registers use indices: iterators and closures may be compiled without the caller's
-//! instructions.
+//! Loops over registers use indices: iterators and closures may be compiled without these instructions.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -101,8 +100,7 @@ impl<T: Float> Band<T> {
             let row = row.min(self.rows.end.saturating_sub(TOGETHER)).max(self.rows.start);
             let rows = row..self.rows.end.min(row + TOGETHER);
             for column in (0..self.shape.output[1]).step_by(V::LANES) {
-                // SAFETY: rows and column are in the output, and the operands are those that this function
-                // requires.
+                // SAFETY: rows and column are in the output; this function requires the operands.
                 unsafe {
                     let sums = match self.shape.stride[1] {
                         1 => self.sums::<V, EXACT, 1>(&rows, column),

@@ -1,7 +1,6 @@
 //! Small filters, tile by tile: some rows of one vector of columns.
 //!
-//! Loops over registers use indices: iterators and closures may be compiled without the caller's
-//! instructions.
+//! Loops over registers use indices: iterators and closures may be compiled without these instructions.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -63,8 +62,8 @@ unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
 }
 
 impl<T: Float> Band<T> {
-    /// Filters of `K` × `K` with stride `S`, in tiles of `R` rows and one vector of columns, or half a vector
-    /// at the end.
+    /// Filters of `K` × `K` with stride `S`, in tiles of `R` rows and one vector of columns, or half one at
+    /// the end.
     #[inline(always)]
     pub(crate) unsafe fn strips<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(
         &self,
@@ -79,8 +78,7 @@ impl<T: Float> Band<T> {
         }
         let has_half = V::Half::LANES < V::LANES;
         let of_half = if has_half { columns_of::<V::Half, K, S>() } else { 0 };
-        // SAFETY: the output's columns fit the chosen tile; the band has the rows and taps that this function
-        // requires.
+        // SAFETY: the output's columns fit the chosen tile; this function requires the rows and taps.
         unsafe {
             if self.shape.output[1] <= of_half {
                 return self.narrow::<V::Half, K, S, R>();
@@ -220,8 +218,7 @@ impl<T: Float> Band<T> {
     {
         let first = (column * S) as isize - self.shape.padding[1];
         let offset = lines.top * self.input_row as isize + first;
-        // Opaque, here and below: otherwise the optimizer spills the address of every row to memory in the
-        // outer loops.
+        // Opaque, here and below: else the optimizer spills every row's address to memory in the outer loops.
         let mut from =
             black_box(self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(offset));
         // SAFETY: this function requires the instructions.

@@ -7,8 +7,7 @@
 use crate::fusion::uses::Uses;
 use crate::prepare::Prepared;
 
-/// Whether a member reads what a node outside the part, between that member and the last one, may overwrite
-/// in place.
+/// Whether a member reads what a node outside the part, between it and the last member, may overwrite.
 pub(crate) fn reads(prepared: &Prepared, uses: &Uses<'_>, members: &[usize]) -> bool {
     let Some(last) = members.iter().max() else { return false };
     let nodes = &prepared.graph.nodes;

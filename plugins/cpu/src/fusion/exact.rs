@@ -1,5 +1,4 @@
-//! Picks the floating-point type in which fast kernels compute nodes of compute type `int32` or `boolean`
-//! exactly.
+//! Picks the floating-point type in which fast kernels compute `int32` and `boolean` nodes exactly.
 //!
 //! Double precision holds every 32-bit integer and all sums and differences of two. A product that it rounds
 //! exceeds 2⁵³, where a 32-bit result saturates anyway. Booleans are ordinary values.
@@ -42,8 +41,8 @@ pub(crate) fn compute_of(node: &CheckedNode<'_>) -> Result<Compute, Refusal> {
 }
 
 impl Fusion<'_> {
-    /// Whether a node that joins a chain of double precision computes in single precision; `None` if it
-    /// cannot join.
+    /// Whether a node that joins a double-precision chain computes in single precision; `None` if it cannot
+    /// join.
     pub(crate) fn is_rounded(&self, node: &CheckedNode<'_>) -> Option<bool> {
         let own = compute_of(node).ok()?;
         match Arithmetic::of(node.node.compute_type).ok()? {

@@ -473,8 +473,8 @@ fn dtype_of(compute: Compute) -> DataType {
     }
 }
 
-/// An operand of the chain's own shape. Dimensions of 1 get stride 0 as elsewhere, so that equal operands are
-/// one input.
+/// An operand of the chain's own shape. Dimensions of 1 get stride 0 as elsewhere: equal operands are one
+/// input.
 fn of_own_shape(operand: &Operand) -> Broadcast {
     let mut strides = [0; MAX_RANK];
     for ((to, stride), dim) in strides.iter_mut().zip(operand.layout.strides()).zip(operand.layout.dims()) {

@@ -1,7 +1,6 @@
 //! A normalization with an element-wise prologue.
 //!
-//! The prologue computes a few rows at a time into the result's memory, which the normalization then
-//! overwrites.
+//! The prologue writes a few rows at a time to the result's memory, which the normalization overwrites.
 
 use hipdnn_plugin_sdk::graph::Operation;
 

@@ -1,5 +1,4 @@
-//! Fuses int8 convolutions and matrix multiplications with the nodes around them, from stored bytes to stored
-//! bytes.
+//! Fuses int8 convolutions and matmuls with the nodes around them, from stored bytes to stored bytes.
 //!
 //! Before: nodes that dequantize ([`crate::fusion::dequantized`]). After: a bias, a scale, a residual, clips,
 //! and nodes that quantize, in the order of [`crate::int8::epilogue`].
@@ -108,8 +107,7 @@ fn axes(operation: &Operation, rank: usize) -> [usize; 2] {
     }
 }
 
-/// The part of a product with its epilogue, if there is one: with stages after bytes unless these read too
-/// much.
+/// The part of a product with an epilogue, if it has one: stages after bytes only if they read little.
 fn part(
     prepared: &Prepared,
     uses: &Uses<'_>,

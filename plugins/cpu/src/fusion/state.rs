@@ -15,8 +15,7 @@ pub(crate) struct Fusion<'a> {
     pub(crate) prepared: &'a Prepared,
     pub(crate) uses: &'a Uses<'a>,
     pub(crate) compute: Compute,
-    /// Whether it uses double precision for integers; single-precision nodes then round their operands and
-    /// results.
+    /// Whether integers use double precision; single-precision nodes then round their operands and results.
     pub(crate) integers: bool,
     /// The shape of all results except those with one value per row.
     pub(crate) dims: Vec<i64>,

@@ -5,8 +5,7 @@ use crate::simd::vector::{Float, Vector};
 
 /// Columns from one row of the image, in each channel.
 pub(crate) struct Strip<T> {
-    /// The row in the first channel, its length, and the stride of columns. Rows outside the image have
-    /// length 0.
+    /// The row in the first channel, its length (0 outside the image), and the stride of columns.
     pub(crate) line: *const T,
     pub(crate) len: usize,
     pub(crate) stride: usize,
@@ -88,8 +87,7 @@ impl<T: Float> Strip<T> {
         let read = STRIDE * V::LANES;
         let fits = self.first >= 0 && self.first as usize + read * VECTORS <= len;
         let from = self.line.wrapping_offset(self.first);
-        // SAFETY: this function requires the rows, and the lines, of which elements before and behind them are not
-        // read.
+        // SAFETY: this function requires the rows and the lines; no elements outside of them are read.
         unsafe {
             if fits {
                 self.copy_each::<V, VECTORS>(from, |from, vector| {

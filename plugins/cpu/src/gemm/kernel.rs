@@ -74,8 +74,7 @@ pub(crate) unsafe trait MicroKernel: Register {
     /// One row of up to [`MAX_LINE`] vectors.
     const RUN_LINE: RunLine<Self::Word> = run_line::<Self>;
 
-    /// The routine that packs operand A, called `name` in a refusal. Rows of the copy are rows of the
-    /// operand.
+    /// The routine that packs operand A, called `name` in a refusal. The copy has the operand's rows.
     fn pack_lhs(name: &str, data_type: DataType) -> Result<Pack<Self::Word>, Refusal>;
 
     /// The routine that packs operand B. Rows of the copy are words of terms.

@@ -1,8 +1,6 @@
-//! The parts of a GEMM: micro-kernels that compute one tile of the result in registers, and packing of their
-//! operands.
+//! The parts of a GEMM: micro-kernels that compute one tile in registers, and packing of their operands.
 //!
-//! Nothing here knows of tensors, convolutions or operations of a graph; these have their own loops around a
-//! tile.
+//! Nothing here knows of tensors, convolutions or graphs: operations have their own loops around a tile.
 
 #![expect(
     clippy::indexing_slicing,

@@ -203,8 +203,8 @@ impl<R: Register> IsaTask for LineTask<'_, '_, R> {
         let Self(Tile { a, b, b_stride, depth, from, epilogue, to, .. }, vectors) = self;
         let whole = depth - depth % LINE_TERMS;
         for v in (0..vectors).map(|v| v * R::LANES) {
-            // SAFETY: `run_line` is called with room for as many vectors in the result, and in `from` if it
-            // is given.
+            // SAFETY: `run_line` is called with room for as many vectors in the result, and in `from` if
+            // given.
             unsafe {
                 let acc = if from.is_null() { R::zero() } else { R::load(from.add(v)) };
                 acc.store(to.add(v));

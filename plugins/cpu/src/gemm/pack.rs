@@ -1,5 +1,5 @@
-//! Packing: copies of operands in the order in which micro-kernels read them, and stores of accumulators to
-//! the result.
+//! Packing: copies operands in the order in which micro-kernels read them, and stores accumulators as
+//! results.
 
 use std::any::TypeId;
 

@@ -1,7 +1,7 @@
 //! Operands of 16 bits, multiplied two terms at a time.
 //!
-//! A word holds the terms 2l and 2l + 1 of a row of operand A or a column of operand B, the first in the
-//! lower half.
+//! A word holds terms 2l and 2l + 1 of a row of operand A or a column of operand B, the first in the lower
+//! half.
 
 #![cfg_attr(
     not(target_arch = "x86_64"),
@@ -192,8 +192,7 @@ impl<S: PairElement> Right<'_, S> {
         }
     }
 
-    /// Transposes columns whose pairs are already contiguous, as words in blocks. Returns how many pairs are
-    /// done.
+    /// Transposes columns whose pairs are contiguous, as words in blocks. Returns how many pairs are done.
     ///
     /// # Safety
     /// The matrix has `present` columns from `first` on, and the copy room for them.

@@ -415,8 +415,7 @@ mod x86 {
     );
 
     words_of_256_bits!(
-        /// Even and odd bytes as 16 bits, whose products are added in pairs: adding in 16 bits would
-        /// saturate.
+        /// Even and odd bytes as 16 bits, whose products are added in pairs: 16-bit sums would saturate.
         Avx2,
         |acc, a, b| {
             let even = _mm256_and_si256(a, _mm256_set1_epi16(0xff));

@@ -8,7 +8,7 @@ use crate::gemm::register::{Register, load};
 pub(crate) enum Order {
     /// The terms of a row are contiguous, and `a_stride` is the stride of rows.
     Rows,
-    /// A packed panel, or a transposed matrix: the rows of a term are contiguous, and `a_stride` is the stride of
+    /// A packed panel, or a transposed matrix: a term's rows are contiguous, and `a_stride` is the stride of
     /// terms.
     Panel,
 }

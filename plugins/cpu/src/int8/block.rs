@@ -83,8 +83,7 @@ impl Product {
         }
     }
 
-    /// Packs the rows of a block unless they are read in place, sums them if needed, and locates their
-    /// results.
+    /// Packs a block's rows unless they are read in place, sums them if needed, and locates their results.
     ///
     /// # Safety
     /// As [`Product::block`].

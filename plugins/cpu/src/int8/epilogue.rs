@@ -170,8 +170,7 @@ impl Stages {
     }
 }
 
-/// Calls `f` with the product of some parameters for each column, from 0 on. Products are rounded to single
-/// precision.
+/// Calls `f` with the product of some parameters for each column from 0 on, rounded to single precision.
 ///
 /// # Safety
 /// The tensors are those of the operation, which has the columns.

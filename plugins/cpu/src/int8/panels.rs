@@ -67,8 +67,8 @@ impl Panels {
         if problem.w.column == 1 && (taps == 1 || channels.is_multiple_of(WORD)) {
             let words = self.words;
             let task = Neighbours { problem, columns, flip, from, words, panel, sums };
-            // SAFETY: the processor has the instructions; the weights have the columns, and there is room for
-            // the panel.
+            // SAFETY: the processor has the instructions, the weights have the columns, and the panel has
+            // room.
             return unsafe { isa.run(task) };
         }
         for (j, column) in columns.enumerate() {

@@ -1,5 +1,4 @@
-//! Rounds values with one multiplication and one addition, if the result provably equals that of the graph's
-//! operations.
+//! Rounds values with one multiplication and addition, if the result provably equals that of the graph.
 //!
 //! A node turns x into `round(((x · s) + t + r) / f)`, each operation rounded. With `a = s / f`, `b = t / f`
 //! and `c = rₛ / f`, `q = x · a + b + (r · c)` differs from the value to round by less than 16 units of 2⁻²⁴

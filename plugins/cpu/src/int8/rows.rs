@@ -106,8 +106,8 @@ impl Rows<'_> {
             let first = self.from.wrapping_add(counter.offset(|axis| axis.x));
             for at in 0..run {
                 let to = self.to.wrapping_add((row + at) * self.stride);
-                // SAFETY: the row lies in x, and there is room for it; with padding, for a block after the
-                // last one.
+                // SAFETY: the row lies in x and has room; with padding, there is room for a block after the
+                // last.
                 unsafe {
                     copy(first.add(at * next), to, self.channels, self.flip);
                     match rest {

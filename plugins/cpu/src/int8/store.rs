@@ -265,7 +265,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         at: usize,
     ) -> Option<S::Ints> {
         let own = at & self.mask;
-        // SAFETY: parameters have the group, the residual the row's columns, and the processor the
+        // SAFETY: parameters have the group, the residual has the row, and the processor has the
         // instructions.
         unsafe {
             let mut values =

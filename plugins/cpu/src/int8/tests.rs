@@ -235,8 +235,7 @@ fn round(random: &mut Random, residual: Option<Residual>) -> Scaled {
     }
 }
 
-/// Instruction sets that round with one multiplication give the same bits as those that compute every
-/// operation.
+/// Instruction sets that round with one multiplication give the bits of those that compute every operation.
 #[test]
 fn rounding_the_quick_way_gives_the_same_bytes() {
     for seed in 0..400 {

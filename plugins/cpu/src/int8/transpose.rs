@@ -13,8 +13,7 @@ pub(crate) struct Matrix {
     pub(crate) columns: usize,
 }
 
-/// Transposes a matrix: its column c becomes row c of `to`. Each byte is combined with `flip` by exclusive
-/// or.
+/// Transposes a matrix: column c becomes row c of `to`. Each byte is combined with `flip` by exclusive or.
 ///
 /// # Safety
 /// The matrix is readable, and `to` is writable for as many rows as the matrix has columns, with the stride.

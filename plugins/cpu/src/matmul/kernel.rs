@@ -70,7 +70,7 @@ pub(crate) struct ScratchLayout {
     row: usize,
 }
 
-/// Estimated nanoseconds to pack a byte of operand B or an element of operand A, and to read a byte of operand B in
+/// Estimated nanoseconds to pack a byte of operand B or an element of operand A, and to read a byte of B in
 /// place.
 const COPY: f64 = 0.3;
 
@@ -169,8 +169,8 @@ impl<T: Accumulator> Gemm<T> {
         })
     }
 
-    /// The layout of the scratch memory: packed rows, and for each worker a panel, accumulators, and part of
-    /// the added row.
+    /// The layout of the scratch memory: packed rows, and each worker's panel, accumulators, and part of the
+    /// added row.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 4] {
         let workers = self.workers.count();
         [

@@ -93,8 +93,7 @@ impl Problem {
             own_rows: p.m,
             transposed: false,
         };
-        // Vectors run along the rows of c; if columns have the smaller stride, the transposed product is
-        // computed.
+        // Vectors run along the rows of c; if columns have the smaller stride, the product is transposed.
         let (row, column) = (problem.c.row, problem.c.column);
         if p.n == 1 && p.m > 1 || (p.m > 1 && p.n > 1 && row < column) {
             problem.transpose();

@@ -29,8 +29,8 @@ pub(crate) struct Small<T> {
 }
 
 impl<T: Float> Small<T> {
-    /// Plans products without an epilogue; `None` if they are few, large, wide, or not contiguous rows of the
-    /// compute type.
+    /// Plans products without an epilogue; `None` if they are few, large, wide, or not contiguous
+    /// compute-type rows.
     pub(crate) fn plan(problem: &Problem, isa: Isa, threads: Threads) -> Option<Self> {
         let Problem { a, b, c, m, n, k, matrices, .. } = problem;
         let lanes = Context::<T>::of(isa).lanes;

@@ -178,7 +178,7 @@ impl<T: Float + Stored> Kernel for Backward<T> {
                 x: area(x_at, row).cast(),
                 dy: area(dy_at, row).cast(),
             };
-            // SAFETY: the processor supports the instruction set, and each worker has its own rows, sums and
+            // SAFETY: the processor supports the instruction set, and workers have their own rows, sums and
             // buffers.
             unsafe { self.isa.run_vectors(task) };
         });
@@ -211,8 +211,7 @@ impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let len = self.by.len;
-        // SAFETY: this function requires the instructions; there are two totals and two sums for each element
-        // of a row.
+        // SAFETY: this function requires the instructions; each element of a row has two totals and two sums.
         unsafe {
             for i in 0..2 * len {
                 self.totals.add(i).write(0.0);
@@ -290,8 +289,7 @@ impl<T: Float + Stored> Task<'_, T> {
                 bias: T::from_f64(if centered { sum / n } else { 0.0 }),
                 slope: T::from_f64(inverse * inverse * product / n),
             };
-            // SAFETY: dx has the row, with a buffer if it is copied; there are two sums for each element of a
-            // row.
+            // SAFETY: dx has the row, with a buffer if it is copied; each element of a row has two sums.
             unsafe {
                 let sums = [self.sums, self.sums.add(len)];
                 let dx = self.by.dx.target(self.tensors, dx_at, self.x);

@@ -188,8 +188,8 @@ impl<T: Float + Stored> Kernel for Forward<T> {
                 bias: self.bias.is_some().then_some(bias.cast_const()),
                 buffer: buffers.wrapping_add(worker * Scratch::padded::<T>(self.buffer())),
             };
-            // SAFETY: the processor supports the instruction set, and each worker has its own rows and
-            // buffer.
+            // SAFETY: the processor supports the instruction set, and workers have their own rows and
+            // buffers.
             unsafe { self.isa.run_vectors(task) };
         });
     }

@@ -28,8 +28,8 @@ use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
 use crate::threading::partition::Threads;
 
-/// Plans a normalization with prologue and epilogue for an instruction set; with a prologue, `x` and `y` are
-/// one tensor.
+/// Plans a normalization with prologue and epilogue for an instruction set; a prologue has `x` and `y` in one
+/// tensor.
 pub(crate) fn plan(
     normalization: &Normalization,
     compute: Compute,

@@ -71,8 +71,7 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
 #[inline(always)]
 unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Scalar {
     let mut first = [V::Scalar::ZERO; MAX_LANES];
-    // SAFETY: this function requires the instructions and elements; no vector has more lanes than there is
-    // room for.
+    // SAFETY: this function requires the instructions and elements; the buffer has room for any vector.
     unsafe {
         if len < V::LANES {
             first[0] = x.read_unaligned().value();

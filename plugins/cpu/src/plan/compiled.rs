@@ -59,14 +59,14 @@ impl Compiled {
         &self.plan
     }
 
-    /// Whether it can be shared: it keeps no tensor's content, and copies from devices exactly if a new plan
+    /// Whether it can be shared: it keeps no tensor's content, and copies from devices only if a new plan
     /// would.
     pub fn is_shareable(&self) -> bool {
         !self.planner.keeps_weights() && self.copies.is_some() == staging::is_asked_for()
     }
 
-    /// The steps of an execution. Prepares the graph again, since this is rarely needed and plans need not
-    /// keep it.
+    /// The steps of an execution. Prepares the graph again: this is rarely needed, and plans need not keep
+    /// it.
     pub fn steps(&self) -> Option<Vec<Step>> {
         let graph = &self.request.graph;
         let mut steps = description::steps(&prepare(graph).ok()?, &self.plan);

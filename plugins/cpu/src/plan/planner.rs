@@ -38,8 +38,7 @@ pub enum Planner {
 }
 
 impl Planner {
-    /// The engine with this index in `EnginePlugin::ENGINES`, with settings already checked against its
-    /// knobs.
+    /// The engine with this index in `EnginePlugin::ENGINES`, with settings that its knobs allow.
     ///
     /// # Errors
     /// When the number of threads is negative.

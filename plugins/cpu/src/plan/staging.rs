@@ -1,5 +1,4 @@
-//! Executions on device memory, if enabled: copies operands to the host, computes there, and copies results
-//! back.
+//! Executions on device memory, if enabled: copies operands to the host, computes, and copies results back.
 //!
 //! This is slow and waits for the device twice, but runs graphs that no engine of the device supports.
 

@@ -41,8 +41,7 @@ pub struct Plan {
     workspace: usize,
     /// For executions without a workspace.
     own: OwnMemory,
-    /// For copies of operands that share memory with a result, and the most bytes that one step's copies
-    /// take.
+    /// For copies of operands that share memory with a result, and the most bytes that a step's copies take.
     copies: OwnMemory,
     copied: usize,
     /// The name of each step in a trace, made on first use.
@@ -56,8 +55,7 @@ struct Step {
     members: Vec<usize>,
     kernel: Box<dyn Kernel>,
     slots: Box<[Slot]>,
-    /// Tensors of lengths, offsets and indices, which kernels read again after the check, and tensors that
-    /// are written.
+    /// Tensors of lengths, offsets and indices, which kernels read again after the check, and the outputs.
     indices: Box<[Extent]>,
     written: Box<[Extent]>,
     /// Operands that are copied if they share memory with the result.
@@ -65,8 +63,7 @@ struct Step {
 }
 
 impl Step {
-    /// Checks that neither the step's outputs nor the workspace overlap an index, which would change after
-    /// its check.
+    /// Checks that neither outputs nor the workspace overlap an index, which would change after its check.
     fn check_indices(&self, tensors: &[*mut u8], workspace: (*mut u8, usize)) -> Result<(), ExecuteError> {
         for index in &self.indices {
             let is_bound = matches!(self.slots.get(index.slot), Some(Slot::Bound { .. }));
@@ -93,8 +90,7 @@ enum Slot {
     Bound { uid: i64, place: usize },
     /// In the workspace, at this offset in bytes.
     Workspace(usize),
-    /// A virtual tensor that no node reads: in the caller's memory if bound, else at this offset in the
-    /// workspace.
+    /// A virtual tensor that no node reads: in the caller's memory if bound, else here in the workspace.
     Unmarked { uid: i64, offset: usize },
     /// In `Plan::constants`.
     Constant(usize),
@@ -103,8 +99,7 @@ enum Slot {
 /// Why a plan did not run to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExecuteError {
-    /// An invalid argument. Lengths, offsets or indices out of range stop a plan before the node that reads
-    /// them.
+    /// An invalid argument. Lengths, offsets or indices out of range stop a plan before a node reads them.
     Invalid(String),
     /// Out of memory: bytes in place of a workspace, or for copies of operands.
     NoMemory(usize),
@@ -143,8 +138,7 @@ impl Plan {
         })
     }
 
-    /// Plans the graph with `divide`, which returns parts that cover all nodes, in an order in which they can
-    /// run.
+    /// Plans the graph with `divide`, which returns parts that cover all nodes, in a valid order.
     pub fn in_parts(
         prepared: &Prepared,
         divide: impl FnOnce(&Prepared) -> Result<Vec<Part>, Refusal>,
@@ -375,8 +369,7 @@ fn check_count(count: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The pointer bound to `uid`. Tries index `place` first, where it is if the caller binds in the plan's
-/// order.
+/// The pointer bound to `uid`. Tries index `place` first, for callers that bind in the plan's order.
 fn find(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64, place: usize) -> Result<*mut u8, ExecuteError> {
     let buffer = buffers
         .get(place)

@@ -140,7 +140,7 @@ impl Chain {
         self.steps.iter().any(|step| matches!(step.operation, Operation::Reduce(_)))
     }
 
-    /// The residual that is added to input 0, and whether RELU follows, if the chain has only these, in this
+    /// The residual that is added to input 0, and whether RELU follows, if the chain is only that, in this
     /// dtype.
     pub(crate) fn sum_and_relu(&self, dtype: DataType) -> Option<(Option<Input>, bool)> {
         let (sum, relu) = match self.steps.as_slice() {

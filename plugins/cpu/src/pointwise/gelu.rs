@@ -168,8 +168,7 @@ mod tests {
             for (x, y) in x.iter().zip(each(*isa, Gelu, &x)) {
                 let (x, y) = (f64::from(*x), f64::from(y));
                 let exact = x * 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
-                // The error of the result, of h, which is taken as 0 after the table, and of values with
-                // fewer bits.
+                // The error of the result, of h, which is 0 after the table, and of values with fewer bits.
                 let h = if x < -5.0 { 2.0_f64.powi(-24) } else { x.abs().min(0.2) * 2.0_f64.powi(-25) };
                 let bound = exact.abs() * 2.0_f64.powi(-22) + h + 2.0_f64.powi(-148);
                 assert!((y - exact).abs() <= bound, "{y} of {x} at {isa:?}, expected {exact}");

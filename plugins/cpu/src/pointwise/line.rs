@@ -402,8 +402,7 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
         }
     };
     let from = if side == Side::Second { [others, own] } else { [own, others] };
-    // SAFETY: both operands have `K` vectors, or the same values for each, and the results overwrite the
-    // first.
+    // SAFETY: both operands have `K` vectors, or one value for all, and the results overwrite the first.
     unsafe {
         V::dispatch(FunctionTask::<'_, T, V>(&All { smooth, parameter, from, to, count: K }, PhantomData));
     }

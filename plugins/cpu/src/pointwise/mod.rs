@@ -116,8 +116,7 @@ pub(crate) fn plan_epilogue(
     Ok(with_compute!(compute, T => Box::new(Activated::<T>::new(chain, output, form, general))))
 }
 
-/// How many elements a kernel computes before its epilogue runs on them: few enough to stay in the L1 or L2
-/// cache.
+/// How many elements a kernel computes before its epilogue: few enough to stay in the L1 or L2 cache.
 pub(crate) const NEAR: usize = 4096;
 
 /// A chain as a kernel or as an epilogue.

@@ -28,8 +28,8 @@ struct Repeated {
     nest: LoopNest<2>,
 }
 
-/// Plans a copy whose elements, of the compute type, repeat along the result's fastest dimension; `None` for
-/// other chains.
+/// Plans a copy whose compute-type elements repeat along the result's fastest dimension; `None` for other
+/// chains.
 pub(crate) fn plan(
     chain: &Chain,
     output: &Operand,
@@ -100,8 +100,7 @@ impl<T: Float> VectorTask<T> for Rows<'_> {
         let mut position = nest.position(rows.start);
         for _ in rows {
             let [from_at, to_at] = position.offsets;
-            // SAFETY: the tensors have the row, whose elements are contiguous in the input and `times` apart
-            // in the result.
+            // SAFETY: the tensors have the row: contiguous in the input, and `times` apart in the result.
             unsafe {
                 let (from, to) = (from.cast::<T>().add(from_at), to.cast::<T>().add(to_at));
                 let mut at = 0;

@@ -165,8 +165,7 @@ impl<T: Functions> Rows<T> {
         (self.inputs.len() + self.program.registers + SPREADS + 1) * self.row_stride()
     }
 
-    /// Computes the softmax of rows: those with one stride together, but at most [`TOGETHER`] if they are
-    /// converted.
+    /// Computes the softmax of rows: those with one stride together, but at most [`TOGETHER`] if converted.
     ///
     /// # Safety
     /// As [`Kernel::run`]; rows of the input and the result are contiguous, and the buffer has room for

@@ -40,8 +40,7 @@ impl<R: ComputeType> ActivationParameters<R> {
 /// A mode as a function of in_0, in_1 and in_2; operands that the mode does not read are ignored.
 pub(crate) type Function<R> = fn([R; 3], &ActivationParameters<R>) -> R;
 
-/// The function of a mode; `None` for `Unset` and for `GenIndex`, which depends on the index instead of an
-/// operand.
+/// The function of a mode; `None` for `Unset` and for `GenIndex`, which depends on the index, not an operand.
 pub(crate) fn function<R: ComputeType>(mode: PointwiseMode) -> Option<Function<R>> {
     use PointwiseMode as M;
     Some(match mode {

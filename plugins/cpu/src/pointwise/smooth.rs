@@ -7,8 +7,7 @@ use crate::problem::pointwise::Activation;
 /// Declares the functions with their modes.
 macro_rules! smooth {
     ($($mode:ident),*) => {
-        /// A function. Gradients have two operands: the gradient of the result, and the operand of the
-        /// function.
+        /// A function. Gradients have two operands: the gradient of the result, and the function's operand.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Smooth {
             $(

@@ -46,8 +46,7 @@ pub(crate) fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
     for coefficient in COEFFICIENTS {
         power = power.mul_add(rest, x.broadcast(coefficient));
     }
-    // Underflow takes some processors a thousand times as long, including lanes after a row and masked
-    // values.
+    // Underflow takes some processors a thousand times as long, even in lanes after a row and if masked.
     below.where_above_0(x.broadcast(0.0), power).lanewise(Lanewise::Scale, whole)
 }
 
@@ -207,8 +206,7 @@ impl<L: Copy> Row<L> {
         (combined(largest, Lanewise::NotBelow), last)
     }
 
-    /// Writes the exponentials of whole vectors to y; returns their sum per lane, and the remaining
-    /// exponentials.
+    /// Writes the exponentials of whole vectors to y; returns their sum per lane, and the other exponentials.
     ///
     /// # Safety
     /// As [`Row::largest`]; y is writable for `len` values.

@@ -21,8 +21,7 @@ fn transpose<V: Vector>(square: &mut [V; MAX_LANES]) {
 }
 
 impl Softmax<f32> {
-    /// Whether rows are dense and of 2, 4, 8 or 16 values: a vector holds whole rows, whose lanes are
-    /// combined.
+    /// Whether rows are dense and of 2, 4, 8 or 16 values: a vector then holds several whole rows.
     #[inline(always)]
     pub(crate) fn are_packed<V: Vector<Scalar = f32>>(&self) -> bool {
         self.len.is_power_of_two() && self.len <= V::LANES && self.strides == [self.len; 2]

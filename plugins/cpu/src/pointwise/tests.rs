@@ -361,8 +361,7 @@ fn softmax_matches_its_operations_on_every_isa() {
             // Some rows are computed together, others alone; they need not be contiguous.
             let (rows, row_stride) = (random.within(3, 40), len + random.of(&[0, 0, 3]));
             let mut x: Vec<f32> = (0..rows * row_stride).map(|_| 8.0 * random.real() as f32).collect();
-            // The second row has minus infinities, as from a mask; the third has values that make all of it
-            // NaN.
+            // The second row has minus infinities, as from a mask; the third has values that make it NaN.
             for i in (row_stride..row_stride + len - 1).step_by(3) {
                 x[i] = f32::NEG_INFINITY;
             }

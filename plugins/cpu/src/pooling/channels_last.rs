@@ -73,7 +73,7 @@ impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
 }
 
 impl<T: Float> ChannelsLast<T> {
-    /// Computes a row: most channels in several vectors at a time, the last ones in several windows at a
+    /// Computes a row: most channels in several vectors at a time, the last ones for several windows at a
     /// time.
     ///
     /// # Safety
@@ -124,8 +124,8 @@ impl<T: Float> ChannelsLast<T> {
         while column < shape.output[COLUMNS] {
             let window = (lines, &shape.span(COLUMNS, column));
             let is_inner = self.inner.contains(&column) && column + TOGETHER <= self.inner.end;
-            // SAFETY: the channels exist, and so do the columns: the windows of inner ones have no padding at
-            // their sides.
+            // SAFETY: the channels and columns exist: the windows of inner columns have no padding at their
+            // sides.
             unsafe {
                 if is_inner {
                     let [values, indices] = windows.value::<V, TOGETHER>(shape, channel, window, &several);

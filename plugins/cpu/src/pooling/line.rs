@@ -192,8 +192,8 @@ impl<T: Float> Line<T> {
 /// vectors after them.
 #[inline(always)]
 unsafe fn merged<V: Vector, J: Combine>(from: *const V::Scalar, stride: usize, window: usize) -> V {
-    // SAFETY: a vector begins at one of the `window` elements, or a vector after it, and two are readable
-    // from each.
+    // SAFETY: a vector begins at one of the `window` elements or a vector later, and two are readable from
+    // each.
     unsafe {
         let mut total = V::splat(J::start());
         if stride == 1 {

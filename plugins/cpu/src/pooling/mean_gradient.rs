@@ -1,8 +1,6 @@
-//! The gradient of means: each element of dx sums the elements of dy whose windows contain it, over their
-//! divisors.
+//! The gradient of means: each element of dx sums the elements of dy whose windows contain it, each divided.
 //!
-//! So each element is written once. Channels first, rows of dy are combined into one, and then the columns of
-//! that.
+//! So each element is written once. Channels first, rows of dy are combined into one, and then its columns.
 
 use std::ops::Range;
 

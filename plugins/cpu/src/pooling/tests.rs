@@ -107,7 +107,7 @@ impl Case {
         for isa in Isa::available() {
             check_with_reference(operation, compute, *isa, arrays, results, |array| {
                 let of = array.clone();
-                // Means are divided in another precision, with a tolerance of one bfloat16 unit if stored as
+                // Means are divided in another precision, with a tolerance of a bfloat16 unit if stored as
                 // such.
                 move |a, b| {
                     self.mode != ResampleMode::Maxpool

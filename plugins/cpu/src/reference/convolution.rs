@@ -126,7 +126,7 @@ impl<R: ComputeType> Loops<R> {
     }
 
     /// The offset in y of the output element whose window element `window` meets input element `input`, if
-    /// there is one.
+    /// any.
     fn output_offset(&self, input: &[usize], window: &[usize], strides: &[usize]) -> Option<usize> {
         let p = &self.problem;
         let mut offset = 0;

@@ -1,4 +1,4 @@
-//! Half registers of AVX-512 with lane masks: without masks, writing some lanes takes many times as long as
+//! Half registers of AVX-512 with lane masks: without them, writing some lanes is many times as slow as
 //! writing all.
 
 use std::arch::x86_64::*;

@@ -1,5 +1,4 @@
-//! SIMD vectors: the processor's instruction set, and loads, stores, conversions and arithmetic of whole
-//! registers.
+//! SIMD vectors: the processor's instruction set, and loads, stores, conversions and arithmetic of registers.
 //!
 //! [`vector`] has the traits that kernels use; the other files implement them. Nothing here knows of tensors,
 //! threads or graphs.

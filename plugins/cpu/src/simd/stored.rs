@@ -204,7 +204,7 @@ impl Stored for Boolean {
     }
 }
 
-/// Evaluates an expression with `$t` as the type of the first matching pattern, or another expression if none
+/// Evaluates an expression with `$t` as the first matching pattern's type, or another expression if none
 /// matches.
 macro_rules! with_type {
     ($value:expr, $t:ident => $call:expr, { $($pattern:pat => $type:ty),+ $(,)? } $(, $other:ident => $rest:expr)?) => {

@@ -72,8 +72,7 @@ macro_rules! of_values {
     ($(fn $name:ident ($($argument:ident: $type:ty),*) -> $result:ty { $body:expr })*) => { $(
         #[inline(always)]
         fn $name ($($argument: $type),*) -> $result {
-            // SAFETY: a vector exists only on a processor with its instructions, and only the arguments are
-            // accessed.
+            // SAFETY: a vector exists only on a processor with its instructions; only arguments are accessed.
             unsafe { $body }
         }
     )* };

@@ -68,8 +68,8 @@ impl Copies {
         self.copy(operand, self.compute, false)
     }
 
-    /// Does so for the result, in a type that holds its sums. An epilogue, which would read unrounded values,
-    /// is refused.
+    /// Does so for the result, in a type that holds its sums. Refuses an epilogue, which would read unrounded
+    /// values.
     pub(crate) fn convert_result(
         &mut self,
         operand: &mut Operand,

@@ -96,8 +96,7 @@ impl<T: Float, const N: usize, K: PartKernel<T, N>> VectorTask<T> for Task<'_, T
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        // SAFETY: made for a part that no other thread has, and runs on a processor with the vector's
-        // instructions.
+        // SAFETY: made for a part that no other thread has; the processor has the vector's instructions.
         unsafe { self.0.run_part::<V>(&self.1) }
     }
 }

@@ -113,7 +113,7 @@ impl<T: Float> Recode<T> {
         self.rows.iter().map(|axis| axis.dim).product()
     }
 
-    /// Converts elements of a row, given the offsets of its first element in both tensors and of its first
+    /// Converts elements of a row, given the offsets of its first elements in both tensors and of its first
     /// scale.
     ///
     /// # Safety
@@ -202,7 +202,7 @@ impl<T: Float> Kernel for Recode<T> {
                     let of_axis = [index * axis.from, index * axis.to, index / axis.block * axis.scale];
                     offsets.iter_mut().zip(of_axis).for_each(|(offset, of_axis)| *offset += of_axis);
                 }
-                // SAFETY: this function requires the tensors, which have the row; no other thread writes its
+                // SAFETY: this function requires the tensors, which have the row; only this worker writes its
                 // elements.
                 unsafe { self.convert(all.all(), offsets, elements.clone()) };
             }

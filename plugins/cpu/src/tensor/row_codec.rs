@@ -69,7 +69,7 @@ impl<T: Float> RowCodec<T> {
         }
     }
 
-    /// Writes `len` elements with this stride from element `index` on; other bits in their bytes are
+    /// Writes `len` elements with this stride from element `index` on; other bits in their bytes stay
     /// unchanged.
     ///
     /// # Safety

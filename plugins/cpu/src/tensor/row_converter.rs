@@ -254,8 +254,8 @@ pub(crate) unsafe fn all_finite<T: Float>(values: *const T, len: usize) -> bool 
 mod tests {
     use super::*;
 
-    /// Compares rows with element-by-element conversion: `of` makes an element from its bits, and `bits`
-    /// returns them.
+    /// Compares rows with element-by-element conversion: `of` makes an element from bits, `bits` is its
+    /// inverse.
     fn convert<S: Stored>(of: fn(u16) -> S, bits: fn(S) -> u16) {
         let elements: Vec<S> = (0..=u16::MAX).map(of).collect();
         let read: Vec<f32> = elements.iter().map(|element| element.value()).collect();

@@ -33,8 +33,7 @@ fn key() -> Option<Key> {
     *POOL.get_or_init(|| Key::new(None))
 }
 
-/// Makes executions of this thread use a pool, or the engine's own threads if it is null. Returns the former
-/// pool.
+/// Makes executions of this thread use a pool, or the engine's own threads if null. Returns the former pool.
 ///
 /// # Safety
 /// The pool is null, or stays valid until another is set. Its function behaves as [`Pool`] says, and this

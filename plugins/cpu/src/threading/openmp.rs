@@ -22,8 +22,7 @@ pub(crate) struct OpenMp {
 type Parallel = unsafe extern "C" fn(extern "C" fn(*const c_void), *const c_void, c_uint, c_uint);
 type Number = extern "C" fn() -> c_int;
 
-/// Whether this process is a forked child, where the runtime might wait for threads that only exist in the
-/// parent.
+/// Whether this process is a forked child, where the runtime might wait for threads of the parent.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// The data passed to the threads of a team.

@@ -62,8 +62,8 @@ impl Source {
         }
     }
 
-    /// See [`Pool::run`]. Whether a runtime's threads sleep is unknown, so work too short to wake them stays
-    /// here.
+    /// See [`Pool::run`]. Whether a runtime's threads sleep is unknown, so too short work stays on this
+    /// thread.
     fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
         match self {
             Self::Own(pool) => pool.run(workers, wakes, work),
@@ -125,8 +125,7 @@ impl Threads {
 
     fn divided(self, count: usize) -> Workers {
         let count = count.max(1);
-        // More threads than processors would take turns, and the caller would wait for one without a
-        // processor.
+        // More threads than processors would take turns, and the caller would wait for one that cannot run.
         let threads = count.min(self.count()).min(processors());
         if threads > 1 {
             THREADS.get_or_init(Source::choose).grow(threads - 1);

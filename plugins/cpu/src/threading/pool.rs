@@ -56,8 +56,7 @@ struct Job(*const (dyn Fn(usize) + Sync));
 // SAFETY: the pointee is `Sync`.
 unsafe impl Send for Job {}
 
-/// Workers on offer, in one word: the count of offers, the first worker not yet taken, and the number of
-/// workers.
+/// Workers on offer, in one word: the count of offers, the first worker not yet taken, and their number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Offer(u64);
 

@@ -13,16 +13,14 @@ pub const EIGHT_BITS: [DataType; 4] =
 
 /// Bytes around every tensor that kernels must not touch.
 const GUARD: usize = 64;
-/// A pattern that kernels never write, and that is NaN in every floating-point type, so that stray reads
-/// show.
+/// A pattern that kernels never write, and that is NaN in every floating-point type, to reveal stray reads.
 const PATTERN: u8 = 0xFF;
 
 /// Pseudo-random numbers, the same in every run with the same seed (SplitMix64).
 #[derive(Clone)]
 pub struct Random(pub u64);
 
-/// The number of random cases in a long test: a tenth unless `HIPDNN_TEST_LONG` is set, as in `cargo xtask
-/// nightly`.
+/// The number of random cases in a long test: a tenth unless `HIPDNN_TEST_LONG` is set, as every night.
 pub fn cases(all: u64) -> u64 {
     if std::env::var_os("HIPDNN_TEST_LONG").is_some() { all } else { all / 10 }
 }

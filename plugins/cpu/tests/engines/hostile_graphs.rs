@@ -324,8 +324,7 @@ fn damage_is_refused_or_harmless() {
     assert!(refused > count * 2 / 3 && ran > count * 5 / 6, "{refused} refused, {ran} ran");
 }
 
-/// An operation that uses one tensor for all operands is refused by name, as is one that no engine here
-/// supports.
+/// An operation with one tensor for all operands is refused by name, as is one that no engine here supports.
 #[test]
 fn operations_are_refused_by_name() {
     let mut refused = 0;

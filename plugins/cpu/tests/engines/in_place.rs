@@ -15,8 +15,7 @@ use crate::prepare::prepare;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
-/// Whether an operation computes each element from the same element of an operand, which it does not read
-/// later.
+/// Whether an operation computes each element from the same element of an operand, which is not read later.
 fn is_by_element(operation: &Operation, input: i64, output: i64) -> bool {
     match operation {
         Operation::Pointwise(_) | Operation::Reduction(_) | Operation::BatchnormInference(_) => true,
@@ -128,8 +127,7 @@ fn numbers(case: &mut Case, random: &mut Random, dims: &[i64]) -> i64 {
     uid
 }
 
-/// Products, normalizations, row sums and element-wise operations on square matrices, several of which are
-/// not virtual.
+/// Products, normalizations, row sums and element-wise operations on square matrices, several not virtual.
 fn random_graph(random: &mut Random) -> Case {
     let mut case = Case::new();
     let dims = [random.int(1, 3), random.one_of(&[5, 16, 33])];

@@ -28,8 +28,7 @@ pub fn parts(case: &Case) -> usize {
     parts_at(&prepared, Isa::detect(), Settings::default()).unwrap().len()
 }
 
-/// Runs a case on the reference and on every instruction set, which must agree, also if results share memory
-/// with operands.
+/// Runs a case on the reference and on every instruction set, also in place; all must agree.
 pub fn run_everywhere(case: &Case, results: &[i64], what: &str) -> Case {
     in_place::check(case, &mut Random(results.len() as u64), what);
     let mut reference = case.clone();

@@ -235,8 +235,7 @@ pub fn stored(case: &mut Case, random: &mut Random, dims: &[i64], of_scale: &[i6
     (bytes, out)
 }
 
-/// Runs a case on the reference and on every instruction set: results are equal, or occasionally one step
-/// apart.
+/// Runs a case on the reference and on every instruction set: results are equal, or rarely one step apart.
 pub fn run_nearly(case: &Case, out: i64, what: &str) -> [usize; 2] {
     in_place::check(case, &mut Random(out as u64), what);
     let mut reference = case.clone();

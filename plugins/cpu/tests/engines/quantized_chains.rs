@@ -1,5 +1,4 @@
-//! What comes between int8 products in quantized networks: rounds of scales, residuals and functions of a
-//! byte.
+//! What comes between int8 products in quantized networks: scales, residuals and functions of a byte.
 
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode as M};

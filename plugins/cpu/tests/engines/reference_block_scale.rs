@@ -121,8 +121,7 @@ fn block_sizes_belong_to_the_dimensions_that_differ_or_to_the_last() {
     }
 }
 
-/// Round trips in every small type, any axis and order of strides: the error is at most half a step of the
-/// type.
+/// Round trips in every small type, any axis and stride order: errors are at most half a step of the type.
 #[test]
 fn quantized_numbers_come_back() {
     use DataType as Type;

@@ -1,5 +1,4 @@
-//! The reference convolutions against sums over padded arrays, and their gradients against the linear map
-//! itself.
+//! The reference convolutions against sums over padded arrays, and their gradients against the linear map.
 
 use super::common::{Case, Random, Strides, channels_last, packed, strides};
 use crate::plan::planner::Planner;
@@ -128,8 +127,7 @@ fn integers(random: &mut Random, dims: &[i64]) -> Vec<f64> {
     (0..count(dims)).map(|_| random.int(-4, 4) as f64).collect()
 }
 
-/// The forward sum in two dimensions, over an actually padded input and an actually dilated and mirrored
-/// filter.
+/// The forward sum in two dimensions, over an explicitly padded input and dilated, mirrored filter.
 fn written_out(s: &Shape, x: &[f64], w: &[f64]) -> Vec<f64> {
     let n = |v: i64| v as usize;
     let (c, c_group, k) = (n(s.x[1]), n(s.w[1]), n(s.w[0]));

@@ -1,5 +1,4 @@
-//! Graphs of many nodes: with virtual tensors in a shared workspace they give the same as their nodes one by
-//! one.
+//! Graphs of many nodes: with virtual tensors in a shared workspace they match their nodes one by one.
 
 use crate::plan::planner::{Planner, planner};
 use hipdnn_plugin_sdk::graph::operation::{

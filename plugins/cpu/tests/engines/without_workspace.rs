@@ -1,5 +1,4 @@
-//! Plans without a workspace allocate their own: every example gives the same results, with any number of
-//! threads.
+//! Plans without a workspace allocate their own: examples give the same results with any number of threads.
 
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;

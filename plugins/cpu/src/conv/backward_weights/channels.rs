@@ -204,14 +204,14 @@ impl<T: Float> BackwardWeightsByChannel<T> {
     }
 
     /// Whether workers have blocks of outputs, each with its own sums.
-    fn has_block_lanes(&self) -> bool {
+    fn workers_have_blocks(&self) -> bool {
         self.division.by_blocks > 1
     }
 
     fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
         let [planes, gradients, sums] = self.sizes();
         let workers = self.workers.count();
-        let areas = if self.has_block_lanes() { self.division.blocks } else { workers };
+        let areas = if self.workers_have_blocks() { self.division.blocks } else { workers };
         ScratchLayout {
             planes: scratch.area::<T>(planes, workers),
             gradients: scratch.area::<T>(gradients, workers),
@@ -438,21 +438,21 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
                         if self.exact.is_some() && !all_finite(gradients, elements) {
                             finite.store(false, Ordering::Relaxed);
                         }
-                        let (add, sums) = match self.has_block_lanes() {
+                        let (add, sums) = match self.workers_have_blocks() {
                             true => (false, sums_of(number)),
                             false => (number > 0, sums_of(worker)),
                         };
                         self.add((outputs, add), &share, filled, gradients, sums);
                     }
                 }
-                if !self.has_block_lanes() {
+                if !self.workers_have_blocks() {
                     let to = base.get(2).wrapping_add(group * weights.group * weight_size);
                     // SAFETY: the sums of all blocks are there, and the weights of these channels are this worker's.
                     unsafe { self.store(&share, sums_of(worker), to) };
                 }
             }
         });
-        if self.has_block_lanes() {
+        if self.workers_have_blocks() {
             let share = Partition { by_blocks: 1, ..self.division }.share(0);
             let (rows, pairs) = (self.rows(*channels), channels * self.operands.taps.len());
             self.panels(&share, |channel_blocks, _| {

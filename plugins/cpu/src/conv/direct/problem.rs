@@ -19,8 +19,7 @@ pub(crate) type Write<T> = unsafe fn(from: *const T, to: *mut u8, stride: usize,
 /// the accumulators.
 pub(crate) type Correct<T> = unsafe fn(&Direct<T>, (&Block, Range<usize>), *const T, *const T, *mut T);
 
-/// How operands are packed and which micro-kernel runs: for values of the compute type, or for pairs of 16
-/// bits.
+/// How operands are packed and which micro-kernel runs: for values of the compute type or 16-bit pairs.
 pub(crate) struct Scheme<T: 'static> {
     pub(crate) kernel: TileKernel<T>,
     /// Input channels per packed word.

@@ -128,7 +128,7 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
 }
 
 impl<T> View<T> {
-    /// The element of a line's first output and the panel's first channel, in elements of `T` or of the given
+    /// The element of a line's first output and the panel's first channel, in elements of `T` or of this
     /// size.
     #[inline(always)]
     fn of(&self, line: &Line, size: usize) -> *mut T {

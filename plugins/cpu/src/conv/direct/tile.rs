@@ -27,8 +27,7 @@ pub(crate) struct TileKernel<T> {
     /// Output channels of a tile.
     pub(crate) width: usize,
     run: RunTile<T>,
-    /// Two tiles at once, by output stride minus 1; for processors where a single tile is bound by loading
-    /// weights.
+    /// Two tiles at once, by output stride minus 1; for processors on which loading weights limits one tile.
     two: Option<[RunTile<T>; MAX_STRIDE]>,
 }
 
@@ -91,8 +90,7 @@ impl<T> TileKernel<T> {
     }
 }
 
-/// The inputs of two tiles' outputs. With a constant stride between outputs, two registers hold all
-/// addresses.
+/// The inputs of two tiles' outputs. If outputs have a constant stride, two registers hold all addresses.
 #[derive(Clone, Copy)]
 #[cfg_attr(
     not(target_arch = "x86_64"),

@@ -75,7 +75,7 @@ impl<T: Float> Planes<T> {
     }
 
     /// Offsets of the outputs of some images, image by image: from the first output's first tap to each
-    /// output's.
+    /// one's.
     pub(crate) fn outputs(&self, images: usize, size: [usize; 3], stride: [usize; 3]) -> Vec<usize> {
         let [_, height, length] = size;
         let of_image: usize = size.iter().product();

@@ -124,8 +124,8 @@ impl<T: Float> AccumulatorTileKernel<T> {
         }
     }
 
-    /// The tile height that covers this many rows with the fewest tiles: [`AccumulatorTileKernel::rows`] or
-    /// one more.
+    /// The tile height that covers the rows with the fewest tiles: [`AccumulatorTileKernel::rows`] or one
+    /// more.
     pub(crate) fn height(&self, rows: usize, channel_blocks: usize) -> usize {
         let is_tall = channel_blocks <= self.tall.len() && rows.div_ceil(MAX_ROWS) < rows.div_ceil(self.rows);
         if is_tall { MAX_ROWS } else { self.rows }

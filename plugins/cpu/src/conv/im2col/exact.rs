@@ -8,8 +8,7 @@ use crate::gemm::tile::Tile;
 use crate::simd::vector::Float;
 
 impl<T: Float> Im2col<T> {
-    /// Recomputes the columns of a tile that meet the padding, skipping it, because zero times infinity is
-    /// NaN.
+    /// Recomputes a tile's columns that meet the padding, skipping it, because zero times infinity is NaN.
     ///
     /// # Safety
     /// As [`Context::run`](crate::gemm::context::Context::run).

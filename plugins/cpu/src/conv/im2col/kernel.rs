@@ -1,5 +1,5 @@
-//! Convolution as GEMM with im2col: operand B is copied tile by tile, one row of a few vectors per channel
-//! and tap.
+//! Convolution as GEMM with im2col: operand B is copied tile by tile, a row of a few vectors per channel and
+//! tap.
 //!
 //! The outputs of all images form one row of columns, so a tile may continue in the next row or image, and
 //! hardly any column is wasted. A copied tile is contiguous wherever it came from, and the input of later
@@ -66,8 +66,7 @@ const MAX_WEIGHTS: usize = 1 << 20;
 /// Cost of beginning a block or a chunk, in the same unit.
 const UNIT: f64 = 1.0;
 
-/// Cost of copying a tile, in the same unit: by the first panel if columns are contiguous in memory, and
-/// otherwise.
+/// Cost of copying a tile, in the same unit: by the first panel if columns are contiguous, and otherwise.
 const COPY: [f64; 2] = [0.25, 2.0];
 
 /// A tile's position among the outputs.

@@ -470,8 +470,7 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
                     planes.cast_const()
                 }
             };
-            // Outputs of several GEMMs are interleaved: those of one panel are written while they are in
-            // cache.
+            // Outputs of several GEMMs are interleaved: a panel's are written while they are in cache.
             let together = if self.parts.len() > 1 { 1 } else { panels.len().max(1) };
             let work = panels
                 .step_by(together)

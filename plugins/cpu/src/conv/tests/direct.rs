@@ -20,8 +20,7 @@ fn images(batch: i64, [channels, rows]: [i64; 2], size: [i64; 2], [window, strid
     )
 }
 
-/// Checks the forward convolution, and, on processors where that is faster, whether most tiles are computed
-/// in pairs.
+/// Checks the forward convolution, and, if that is faster here, whether most tiles are computed in pairs.
 fn check(case: &Case, two: bool, wastes: bool, algorithm: Algorithm) {
     let isa = Isa::detect();
     let settings = Settings { convolution: algorithm, constant_weights: true, ..Settings::default() };

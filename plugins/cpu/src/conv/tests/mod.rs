@@ -166,8 +166,7 @@ impl Case {
         }
     }
 
-    /// Calls `each` with the packed offsets in x, w and y of every multiplication, the last dimension
-    /// fastest.
+    /// Calls `each` with the packed offsets in x, w and y of all multiplications, the last dimension fastest.
     fn for_each_multiplication(&self, mut each: impl FnMut(usize, usize, usize)) {
         let [x, w, y] = [&self.x, &self.w, &self.y].map(|array| {
             let dims: Vec<usize> = array.tensor.dims.iter().map(|d| *d as usize).collect();

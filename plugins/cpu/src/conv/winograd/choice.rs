@@ -39,8 +39,8 @@ const FIRST: f64 = 400.0;
 
 const LONG: f64 = 3e8;
 
-/// The largest acceptable part of other algorithms' time, and for F(4 × 4) of F(2 × 2)'s, because results are
-/// less exact.
+/// The largest acceptable part of other algorithms' time, and for F(4 × 4) of F(2 × 2)'s, as it is less
+/// exact.
 const SHARE: f64 = 0.9;
 
 /// Elements of the transformed weights.

@@ -31,7 +31,7 @@ impl<T: Float> Winograd<T> {
         }
     }
 
-    /// Transforms the accumulators of a panel back and applies the epilogue; returns whether all results are
+    /// Transforms a panel's accumulators back and applies the epilogue; returns whether all results are
     /// finite.
     ///
     /// # Safety

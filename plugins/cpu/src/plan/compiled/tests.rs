@@ -45,8 +45,7 @@ fn check(compiled: &Compiled, uids: &[i64], dims: &[i64], strides: &[i64]) -> Re
     let mut workspace = vec![0_u8; compiled.workspace_size()];
     let lengths = vec![dims.len() as u32; uids.len()];
     let (all_dims, all_strides) = (vec![dims.as_ptr(); uids.len()], vec![strides.as_ptr(); uids.len()]);
-    // SAFETY: every array has one element per uid, every tensor its extent, and the workspace the requested
-    // size.
+    // SAFETY: every array has an element per uid, every tensor its extent, and the workspace its size.
     unsafe {
         let overrides = Overrides::from_raw(
             uids.len() as u32,

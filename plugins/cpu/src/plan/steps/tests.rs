@@ -386,8 +386,8 @@ fn ragged_attention() -> Graph {
 fn indices_may_directly_follow_the_sequences_of_a_ragged_output() {
     let plan = reference(&ragged_attention()).unwrap();
     let mut workspace = vec![0_u8; plan.workspace_size()];
-    // Two rows are four words. The query length is the last of these, just after them, or at the end of the
-    // full extent.
+    // Two rows are four words. The query length is the last of these, just after them, or at the extent's
+    // end.
     for (place, overlaps) in [(3, true), (4, false), (7, false)] {
         let (mut rows, mut offsets, mut length) = ([1.0_f32; 8], [0_i32, 4], [2_i32]);
         let mut result = [0_u32; 8];

@@ -127,8 +127,7 @@ impl Run<'_> {
         self.d_o.row(sequence, head, query).dot(&self.o.row(sequence, head, query))
     }
 
-    /// The probability of a key that the query sees, and its factor from dropout; `None` if the key is
-    /// masked.
+    /// The probability of a key that the query sees, and its dropout factor; `None` if the key is masked.
     fn probability(&self, sequence: &Sequence, head: usize, query: usize, key: usize) -> Option<(f64, f64)> {
         let score = self.scores.score(sequence, head, query, key);
         let stats = self.stats.row(sequence, head, query).get(0);
@@ -138,8 +137,7 @@ impl Run<'_> {
         Some(((score - stats).exp(), self.scores.kept(sequence, head, query, key)))
     }
 
-    /// The gradient of the score of a key that the query sees, from the query's `delta`; `None` if the key is
-    /// masked.
+    /// The gradient of the score of a key that the query sees, from its `delta`; `None` if the key is masked.
     fn slope(&self, sequence: &Sequence, head: usize, query: usize, key: usize, delta: f64) -> Option<f64> {
         let heads = self.backward.shape.heads;
         let (probability, kept) = self.probability(sequence, head, query, key)?;

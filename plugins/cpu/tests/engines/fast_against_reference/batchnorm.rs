@@ -189,8 +189,7 @@ fn backward() {
         let [dy_type, x_type, dx_type] = types(random, &mut case);
         let parameter = parameter_type(random, x_type);
         let mut channels = Channels::random(random);
-        // Channels of one or two elements may have no variance, and then 1/√(variance + 1e-5) amplifies any
-        // rounding.
+        // Channels of one or two elements may have no variance; 1/√(variance + 1e-5) then amplifies rounding.
         channels.dims[0] = channels.dims[0].max(8);
         let n = (channels.dims.iter().product::<i64>() / channels.dims[1]) as f64;
         let dy = tensor(random, &mut case, dy_type, &channels.dims);

@@ -53,8 +53,8 @@ impl ConvolutionShape {
         }
     }
 
-    /// A shape with these groups and channels per group, and images of at most this size; `None` if it is too
-    /// much work.
+    /// A shape with these groups and channels per group, and images up to this size; `None` if it is too much
+    /// work.
     fn of(
         random: &mut Random,
         spatial: usize,
@@ -291,7 +291,7 @@ fn bias_and_activation_epilogue() {
             random.one_of(&[PointwiseMode::ReluFwd, PointwiseMode::SigmoidFwd, PointwiseMode::TanhFwd]);
         case.node(Pointwise::new(mode, summed, None, out));
         let (fast, reference) = both(&case);
-        // The convolution's bound with Σ|t| at most k, which no activation here increases, plus the later
+        // The convolution's bound with Σ|t| at most k, which no activation increases, plus the later
         // roundings.
         let eps = roundoff(DataType::Float).0;
         // With Winograd, where Σ m · Σ|w| is at most k for k / 9 channels.

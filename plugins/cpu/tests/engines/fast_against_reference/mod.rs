@@ -54,8 +54,7 @@ fn roundoff(data_type: DataType) -> (f64, f64) {
     }
 }
 
-/// Compares one element; `bound` is the largest difference between the engines before the result is rounded
-/// to `storage`.
+/// Compares one element; `bound` is the largest difference of the engines before rounding to `storage`.
 fn close(fast: f64, reference: f64, storage: DataType, bound: f64) -> bool {
     if fast.is_nan() || reference.is_nan() {
         return fast.is_nan() && reference.is_nan();

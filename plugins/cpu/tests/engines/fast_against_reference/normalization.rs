@@ -25,8 +25,7 @@ impl Shape {
         let (mut places, mut rows) = (dims.clone(), dims.clone());
         places[..rank - count].fill(1);
         rows[rank - count..].fill(1);
-        // If the last dimension that is not normalized is 1, so is that of scale, and RMSNorm would include
-        // it.
+        // If the last dimension that is not normalized is 1, so is scale's, and RMSNorm would include it.
         Self { dims, count, places, rows }
     }
 

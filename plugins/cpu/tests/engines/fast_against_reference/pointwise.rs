@@ -25,8 +25,7 @@ fn pointwise_bound(mode: PointwiseMode, eps: f64, operands: [f64; 3], result: f6
         mode if mode.name().starts_with("cmp") || mode.name().starts_with("logical") => 0.0,
         M::ReluFwd | M::ReluBwd => 4.0 * eps * parameters * (1.0 + x),
         M::Rsqrt => 4.0 * eps * result.abs(),
-        // The functions are accurate to some units in the last place, or of 1 where they end in a difference
-        // from 1.
+        // The functions are accurate to some units in the last place, or of 1 if they are differences from 1.
         mode if mode.is_backward() => 32.0 * eps * x * (1.0 + y * y) * parameters,
         _ => 32.0 * eps * (result.abs() + 1.0) * (1.0 + x.min(30.0)) * parameters,
     }

@@ -1,5 +1,4 @@
-//! Every backward operation of both engines against finite differences of the forward one, in double
-//! precision.
+//! Every backward operation of both engines against finite differences, in double precision.
 //!
 //! A [`Check`] holds the tensors of two graphs: one computes results, the other computes how Σ result ·
 //! weight changes with each operand. The first is run with each element of an operand moved by a small step
@@ -32,8 +31,7 @@ struct Gradient {
     written_to: i64,
 }
 
-/// A result of the forward graph, and the weights of its elements: the incoming gradient of the backward
-/// graph.
+/// A result of the forward graph, and the weights of its elements: the backward graph's incoming gradient.
 struct Weighted {
     result: i64,
     weights: i64,

@@ -65,8 +65,7 @@ fn probabilities_of_wider_values_are_not_rounded() {
     }
 }
 
-/// Two equal scores give weights of 0.5; times 1.125 that is 0.5625, which 3 bits of mantissa hold and 2 do
-/// not.
+/// Two equal scores give weights of 0.5; times 1.125 that is 0.5625, which needs 3 bits of mantissa.
 #[test]
 fn scaled_probabilities_are_rounded_to_the_type_of_v() {
     for (data_type, rounded) in EIGHT_BITS.into_iter().zip([0.5625, 0.5, 0.5625, 0.5]) {

@@ -245,8 +245,7 @@ const REDUCTIONS: [ReductionMode; 9] = [
     ReductionMode::MulNoZeros,
 ];
 
-/// Element-wise operations and their reductions in any valid order, with NaN and infinities among the
-/// elements.
+/// Element-wise operations and reductions of their results in any valid order, with NaN and infinities.
 #[test]
 fn reductions_among_elementwise_operations() {
     let mut smaller = 0;

@@ -23,8 +23,7 @@ fn around_a_normalization(
     case.node(pointwise(mode, &inputs, to));
 }
 
-/// A normalization of any kind and its epilogue: element-wise operations, with residuals and values per
-/// channel.
+/// A normalization of any kind and its element-wise epilogue, with residuals and values per channel.
 #[test]
 fn epilogues_of_a_normalization() {
     let mut smaller = 0;
