@@ -155,9 +155,9 @@ impl ConvolutionShape {
         }
     }
 
-    /// If Winograd may be chosen, its bound in units of eps, given the operands' magnitudes: 16 (c + 11) · Σ
-    /// m · Σ|w| over c channels, with m the largest element that the window meets; with stride 1, 176 (c +
-    /// 18) · Σ m · Σ|w|, with m the largest element that the windows of 4 × 4 outputs meet.
+    /// If Winograd may be chosen, its bound in units of eps, given the operands' magnitudes:
+    /// 16 (c + 11) · Σ m · Σ|w| over c channels, with m the largest element that the window meets; with stride 1
+    /// 176 (c + 18) · Σ m · Σ|w|, with m the largest element that the windows of 4 × 4 outputs meet.
     fn near(
         &self,
         sizes: &Case,
