@@ -77,7 +77,7 @@ impl<T: Functions> Memory<T> {
     }
 }
 
-/// A planned chain; it has at most `N` inputs and, last, its result.
+/// A planned chain of at most `N` tensors: its inputs and, last, its result.
 pub(crate) struct Elements<T, const N: usize> {
     program: Program<T>,
     /// The dimensions, and the strides of the inputs and, last, of the result along them.
