@@ -1,7 +1,7 @@
-//! Writes the saved plans that `c_tests/api/golden_plans.c` loads: what was written once must stay readable.
+//! Writes the saved plans that `c_tests/api/golden_plans.c` loads; all formats must stay readable.
 //!
-//! `cargo run -p hipdnn-cpu-plugin --example golden_plans -- c_tests/golden` adds the files of the present format. Those of
-//! earlier ones stay as they are: a file is never written over.
+//! `cargo run -p hipdnn-cpu-plugin --example golden_plans -- c_tests/golden` adds the files of the current
+//! format. Existing files are never overwritten.
 
 use std::path::Path;
 use std::process::ExitCode;

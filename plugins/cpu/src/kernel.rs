@@ -1,4 +1,4 @@
-//! The kernel of a node in both engines: planned once, run many times.
+//! The kernel of a node, in both engines: planned once, run many times.
 
 pub use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::in_own_frame;
@@ -9,12 +9,13 @@ use crate::problem::pointers;
 
 /// The planned computation of a node or a fused part.
 pub trait Kernel: Send + Sync {
-    /// Bytes of scratch memory of a run, aligned to 64 bytes.
+    /// Bytes of scratch memory that a run needs, aligned to 64 bytes.
     fn scratch_size(&self) -> usize {
         0
     }
 
-    /// Whether lengths, offsets and indices in tensors are in range. Called before each run; allocates nothing unless it fails.
+    /// Checks that lengths, offsets and indices in tensors are in range. Called before each run; allocates
+    /// only if it fails.
     ///
     /// # Safety
     /// As for [`Kernel::run`].
@@ -25,33 +26,34 @@ pub trait Kernel: Send + Sync {
     /// Computes the node. Allocates nothing and takes no lock.
     ///
     /// # Safety
-    /// `tensors` are the first elements of the operation's tensors in the order of [`pointers`], each valid for its extent, and
-    /// [`Kernel::check`] found no fault with them; what is written overlaps nothing else, except that the new running statistics
-    /// of a batch normalization may lie exactly where the old ones do. `scratch` is valid for [`Kernel::scratch_size`] bytes.
+    /// `tensors` point to the first elements of the operation's tensors, in the order of [`pointers`], each
+    /// valid for its extent, and [`Kernel::check`] accepted them. Outputs overlap nothing else, except that
+    /// the new running statistics of a batch normalization may be exactly the old ones. `scratch` is valid
+    /// for [`Kernel::scratch_size`] bytes.
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8);
 
-    /// What it is.
+    /// Describes the kernel.
     fn facts(&self) -> Facts;
 
-    /// What was chosen to compute the node, where there was a choice; after it what was chosen to compute its parts.
+    /// What was chosen to compute the node, if there was a choice, followed by the choices for its parts.
     fn choices(&self) -> Vec<&Choice> {
         Vec::new()
     }
 }
 
-/// The names of the algorithms of a kernel: those that were chosen, or its own where there was no choice.
+/// The names of a kernel's algorithms: the chosen ones, or its own if there was no choice.
 pub(crate) fn algorithms(kernel: &dyn Kernel) -> Vec<&'static str> {
     let chosen: Vec<_> = kernel.choices().iter().map(|choice| choice.name).collect();
     if chosen.is_empty() { vec![kernel.facts().algorithm] } else { chosen }
 }
 
-/// What a kernel is, for people.
+/// A description of a kernel, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The name of the algorithm.
     pub algorithm: &'static str,
-    /// The largest tile of its micro-kernel and the type of its accumulators, or which of its forms it is; empty where
-    /// there is no such thing.
+    /// The largest tile of its micro-kernel with the type of its accumulators, or the kernel's variant; empty
+    /// if neither exists.
     pub tile: String,
     /// The most threads that share the work.
     pub threads: usize,
@@ -61,18 +63,18 @@ pub struct Facts {
 pub const REFERENCE: &str = "reference";
 
 impl Facts {
-    /// Those of the reference.
+    /// The facts of the reference.
     pub(crate) const fn reference() -> Self {
         Self { algorithm: REFERENCE, tile: String::new(), threads: 1 }
     }
 
-    /// Those of a kernel without a micro-kernel.
+    /// The facts of a kernel without a micro-kernel.
     pub(crate) fn new(algorithm: &'static str, threads: usize) -> Self {
         Self { algorithm, tile: String::new(), threads }
     }
 
-    /// Those of a kernel around a micro-kernel with so many rows and columns of accumulators of a type, each of which takes up so
-    /// many terms at once.
+    /// The facts of a kernel whose micro-kernel has this many rows and columns of accumulators of type `T`,
+    /// each of which adds this many terms at once.
     pub(crate) fn tiled<T>(
         algorithm: &'static str,
         threads: usize,
@@ -91,7 +93,7 @@ impl Facts {
     }
 }
 
-/// What computes a node, and why nothing else does.
+/// The algorithm chosen for a node, and why others were not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// The name of the algorithm.
@@ -102,26 +104,26 @@ pub struct Choice {
     pub passed_over: Vec<(&'static str, Refusal)>,
 }
 
-/// Plans a kernel in a stack frame of its own.
+/// Plans a kernel in a separate stack frame.
 pub(crate) fn boxed<K: Kernel + 'static>(
     plan: impl FnOnce() -> Result<K, Refusal>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     in_own_frame(|| {
-        // On the heap first: moved from there into its box, the kernel is on the stack once and not twice.
+        // Planned directly on the heap, the kernel is on the stack once instead of twice.
         let mut planned = Box::new(Err(Refusal::new()));
         *planned = plan();
         Ok(Box::new((*planned)?) as Box<dyn Kernel>)
     })
 }
 
-/// A kernel that was chosen.
+/// A kernel and how it was chosen.
 pub(crate) struct Chosen {
     pub(crate) kernel: Box<dyn Kernel>,
     pub(crate) choice: Choice,
 }
 
 impl Chosen {
-    /// The reference, which computes what a fast kernel refused.
+    /// The reference, for what a fast kernel refused.
     pub(crate) fn reference(kernel: Box<dyn Kernel>, refusal: Refusal) -> Self {
         let passed_over = vec![("fast kernel", refusal)];
         Self { kernel, choice: Choice { name: REFERENCE, estimate: None, passed_over } }
@@ -154,11 +156,11 @@ impl Kernel for Chosen {
 
 /// A part of a graph that one kernel computes.
 pub struct Part {
-    /// The last of its nodes, at whose place in the graph it runs.
+    /// The last of its nodes, at whose position in the graph it runs.
     pub node: usize,
-    /// All of them.
+    /// All of its nodes.
     pub members: Vec<usize>,
-    /// The tensors that the kernel gets pointers to, in its order.
+    /// The tensors whose pointers the kernel gets, in this order.
     pub tensors: Vec<i64>,
     /// The kernel.
     pub kernel: Box<dyn Kernel>,

@@ -1,7 +1,7 @@
-//! Finds device memory, which the processor cannot read.
+//! Detects device memory, which the CPU cannot read.
 //!
-//! HIP and the CUDA driver are asked, if the process has loaded them. They are looked up when handles and plans are made and when a plan is
-//! executed first, and never loaded for this.
+//! HIP and the CUDA driver answer, if the process has loaded them; this module never loads them. It looks for
+//! them when handles and plans are made and when a plan first executes.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +14,13 @@ use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::hip::{Hip, MemoryKind};
 use hipdnn_plugin_sdk::lock::OnceLock;
 
-/// HIP, once it was found to be loaded; none without a device.
+/// HIP, once found loaded; `None` if it has no device.
 static HIP: OnceLock<Option<&Hip>> = OnceLock::new();
 
-/// The CUDA driver, once it was found to be loaded.
+/// The CUDA driver, once found loaded.
 static CUDA: OnceLock<&Cuda> = OnceLock::new();
 
-/// Looks HIP and the CUDA driver up, unless they were found.
+/// Looks for HIP and the CUDA driver, unless already found.
 pub fn look_for_devices() {
     if HIP.get().is_none()
         && let Some(hip) = Hip::loaded()
@@ -34,8 +34,8 @@ pub fn look_for_devices() {
     }
 }
 
-/// Looks once more, for the first plan of the process: a host has asked all plugins about a graph by then, and they have loaded what they
-/// work with.
+/// Looks again at the process's first plan: by then the host has asked all plugins about a graph, so they
+/// have loaded their libraries.
 pub fn look_for_devices_of_plugins() {
     static HAS_LOOKED: AtomicBool = AtomicBool::new(false);
     if !HAS_LOOKED.swap(true, Ordering::Relaxed) {
@@ -44,7 +44,7 @@ pub fn look_for_devices_of_plugins() {
     look_for_devices();
 }
 
-/// Looks once more for devices whose library the program may have loaded since: of a stream, or of memory that it allocated.
+/// Looks again for libraries that the program may have loaded since, for a stream or for memory.
 pub fn look_for_devices_of_programs() {
     look_again();
     look_for_devices();
@@ -53,7 +53,7 @@ pub fn look_for_devices_of_programs() {
 /// Checks that no tensor in `bound` and no workspace is device memory, if HIP or the CUDA driver was found.
 ///
 /// # Errors
-/// The first tensor that is in device memory, or the workspace.
+/// Names the first tensor in device memory, or the workspace.
 #[inline]
 pub fn check(
     bound: &[i64],
@@ -71,13 +71,13 @@ pub fn check(
     check_with(is_beyond_host, bound, buffers, workspace)
 }
 
-/// The GPU whose memory an address is in, if the host cannot read it; of CUDA it is the device of the stream.
+/// The GPU that owns an address, if the host cannot read it. For CUDA this is the device of the stream.
 ///
 /// # Errors
-/// CUDA's, if the stream has no context.
+/// An error of CUDA if the stream has no context.
 ///
 /// # Safety
-/// The stream is null, one of CUDA's sentinels or one that exists, if CUDA is loaded.
+/// The stream is null, a CUDA sentinel, or one that exists, if CUDA is loaded.
 pub unsafe fn device_of(pointer: *const c_void, stream: hipStream_t) -> Result<Option<Gpu>, PluginError> {
     if let Some(hip) = HIP.get().copied().flatten()
         && is_device(hip.memory_kind(pointer).ok())
@@ -85,17 +85,17 @@ pub unsafe fn device_of(pointer: *const c_void, stream: hipStream_t) -> Result<O
         return Ok(Some(Gpu::Hip(hip)));
     }
     let Some(cuda) = CUDA.get().filter(|cuda| cuda.is_beyond_host(pointer)) else { return Ok(None) };
-    // SAFETY: the stream is null, a sentinel or one that exists, which is this function's own condition.
+    // SAFETY: the stream is null, a sentinel or one that exists, as this function requires.
     let context = unsafe { context_of(cuda, stream) }?;
     Ok(Some(Gpu::Cuda(Device::of_context(cuda, context)?)))
 }
 
-/// Whether memory of a kind that HIP names is out of the host's reach.
+/// Whether the host cannot reach memory of this kind.
 fn is_device(kind: Option<MemoryKind>) -> bool {
     matches!(kind, Some(MemoryKind::Device | MemoryKind::Array))
 }
 
-/// The same with a function that says which addresses the host cannot read.
+/// [`check`] with a function that tells which addresses the host cannot read.
 fn check_with(
     is_beyond_host: impl Fn(*const c_void) -> bool,
     bound: &[i64],
@@ -144,7 +144,7 @@ mod tests {
         let check = |buffers: &[_], workspace: *mut c_void| check_with(kind, &[1, 2], buffers, workspace);
 
         for offset in 0..4 {
-            // Buffers of unknown tensors are ignored; missing ones are found elsewhere.
+            // Unknown tensors are ignored; missing ones are detected elsewhere.
             let buffers = [buffer(1, at(offset)), buffer(2, ptr::null_mut()), buffer(7, at(4))];
             assert_eq!(check(&buffers, ptr::null_mut()), Ok(()));
             assert_eq!(check(&buffers, at(offset)), Ok(()));

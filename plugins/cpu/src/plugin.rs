@@ -1,4 +1,4 @@
-//! The engine plugin: two engines over the same plans, which differ in how they choose kernels.
+//! The engine plugin: two engines that share plans and differ in how they choose kernels.
 
 use std::ffi::c_void;
 
@@ -19,26 +19,26 @@ use crate::threading::openmp;
 
 /// The engines of this library.
 ///
-/// Both compute in the caller's host memory and are done when an execution returns. The stream of a handle is accepted and
-/// has no effect: work that is queued on it is neither waited for nor ordered against an execution, so a caller whose
-/// tensors are filled on a stream synchronizes it first. Memory that only a device can reach must not be bound; where the
-/// process had HIP or CUDA loaded when the plan was made, an execution with such memory is refused, or copies it if
-/// `HIPDNN_CPU_FALLBACK` was 1.
+/// Both compute in the caller's host memory and are finished when an execution returns. They accept a
+/// handle's stream but neither wait for work queued on it nor order executions with it: if a stream fills
+/// tensors, synchronize it first. Do not bind memory that only a device can reach. If the process had loaded
+/// HIP or CUDA when the plan was made, executions refuse such memory, or copy it if `HIPDNN_CPU_FALLBACK` was
+/// 1.
 pub struct CpuPlugin;
 
-/// The name of the engine that is fast where it has a fast kernel, and plain elsewhere.
+/// The name of the engine that uses fast kernels where they exist, and the reference elsewhere.
 pub const CPU_ENGINE: &str = "CPU_ENGINE";
-/// The name of the engine that does what the formulas say.
+/// The name of the engine that computes the plain formulas.
 pub const CPU_REFERENCE_ENGINE: &str = "CPU_REFERENCE_ENGINE";
 
 impl EnginePlugin for CpuPlugin {
     const NAME: &'static str = "CPU";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const ENGINES: &'static [&'static str] = &[CPU_ENGINE, CPU_REFERENCE_ENGINE];
-    /// By its id it would come before the fast engine, and is hundreds of times slower.
+    /// Its id would put it before the fast engine, but it is hundreds of times slower.
     const KEPT_BACK: &'static [&'static str] = &[CPU_REFERENCE_ENGINE];
-    /// Any alignment will do, a scalar passed at execution is memory like any other, and other shapes are planned when they
-    /// come.
+    /// Any alignment is accepted, scalars passed at execution are ordinary memory, and new shapes are planned
+    /// when they first occur.
     const API_VERSION: &'static str = "1.3.0";
     type Handle = Handle;
     type Plan = Compiled;
@@ -59,14 +59,14 @@ impl EnginePlugin for CpuPlugin {
     }
 
     fn supports(handle: &Handle, _: usize, graph: &Graph) -> Result<(), Refusal> {
-        // The reference computes whatever either engine does.
+        // The reference computes everything that either engine does.
         handle.checked(graph)?;
         Ok(())
     }
 
     fn details(_: &Handle, engine: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
         let knobs = if engine == 0 { fast_knobs() } else { Vec::new() };
-        // Nothing is compiled at run time, captured or asked of another library.
+        // Nothing is compiled at run time, captured in a graph, or delegated to another library.
         Ok(EngineDetails { knobs, behavior_notes: vec![SUPPORTS_SERIALIZATION], ..EngineDetails::default() })
     }
 
@@ -192,7 +192,7 @@ mod tests {
             unsafe { CpuPlugin::execute(&Handle::default(), &plan, workspace.as_mut_ptr().cast(), &buffers) }
                 .unwrap();
             assert_eq!(c, [11.0, 12.0, 13.0, 14.0]);
-            // SAFETY: nothing is bound, so nothing is touched.
+            // SAFETY: nothing is bound, so nothing is accessed.
             let error =
                 unsafe { CpuPlugin::execute(&Handle::default(), &plan, workspace.as_mut_ptr().cast(), &[]) }
                     .unwrap_err();
@@ -214,7 +214,7 @@ mod tests {
         };
         ask(&sum());
         assert_eq!(checks(), 1);
-        // Another value, type or shape makes another graph.
+        // Another value, type or shape makes a different graph.
         let mut other = sum();
         other.tensors[1].value = Some(TensorValue::Float32(2.0));
         other.tensors[1].dims = vec![1, 1];
@@ -223,7 +223,7 @@ mod tests {
         other.tensors[1].value = Some(TensorValue::Float32(3.0));
         ask(&other);
         assert_eq!(checks(), 3);
-        // What is refused is asked about again, with the same answer.
+        // A refused graph is checked again, with the same answer.
         other.tensors[0].data_type = DataType::Unset;
         let refusal = CpuPlugin::supports(&handle, 0, &other).unwrap_err();
         assert_eq!(CpuPlugin::supports(&handle, 1, &other), Err(refusal));
@@ -231,8 +231,8 @@ mod tests {
     }
 
     #[test]
-    fn the_check_refuses_what_no_engine_plans() {
-        // Two tensors between nodes, of which each alone would fit.
+    fn the_check_refuses_unsupported_graphs() {
+        // Two virtual tensors, each of which alone would fit.
         let mut large = sum();
         for uid in [4, 5] {
             let operation = Pointwise::new(PointwiseMode::Neg, uid - 1, None, uid).into();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_named() {
+    fn unsupported_operations_are_named() {
         let custom = CustomOp {
             input_tensor_uids: vec![1],
             output_tensor_uids: vec![3],
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn knobs_are_the_fast_engines_and_make_sense() {
+    fn only_the_fast_engine_has_knobs() {
         let knobs = CpuPlugin::details(&Handle::default(), 0, &sum()).unwrap().knobs;
         let ids: Vec<&str> = knobs.iter().map(|knob| knob.knob_id.as_str()).collect();
         assert_eq!(ids, ["threads", "deterministic", "constant_weights", "convolution"]);

@@ -1,25 +1,26 @@
-//! What a user of CPU_ENGINE chooses with its knobs.
+//! What users choose with the knobs of CPU_ENGINE.
 
 use hipdnn_plugin_sdk::graph::{Graph, Operation};
 
 use crate::threading::partition::Threads;
 
-/// How the steps of a plan are to be computed.
+/// How to compute the steps of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The threads to use.
     pub threads: Threads,
-    /// Whether weights stay the same from one execution of the plan to the next: the weights of convolutions and of their data
-    /// gradients, and operand B of matrix multiplications. Kernels may then keep prepacked weights in the plan's memory.
+    /// Whether weights stay the same between executions of the plan: the filters of convolutions forward and
+    /// backward data, and operand B of matrix multiplications. Kernels may then keep prepacked weights in the
+    /// plan's memory.
     pub constant_weights: bool,
     /// The algorithm of convolutions.
     pub convolution: Algorithm,
 }
 
-/// Declares the algorithms: each with its name and with what it means, for the text of the knob.
+/// Declares the algorithms, each with its name and a description for the knob.
 macro_rules! algorithms {
     ($($(#[$meta:meta])+ $algorithm:ident = $name:literal, $about:expr;)+) => {
-        /// The algorithm of a convolution: an entry of the list of algorithms, and the value of the knob that asks for it.
+        /// The algorithm of a convolution: an entry of the list of algorithms, selected by the knob.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub enum Algorithm {
             $($(#[$meta])+ $algorithm,)+
@@ -29,14 +30,14 @@ macro_rules! algorithms {
             /// The values of the knob.
             pub(crate) const VALUES: [Self; [$($name),+].len()] = [$(Self::$algorithm),+];
 
-            /// The name of a value, which is that of its entry in the list of algorithms.
+            /// The name of the value and of its entry in the list of algorithms.
             pub(crate) const fn name(self) -> &'static str {
                 match self {
                     $(Self::$algorithm => $name,)+
                 }
             }
 
-            /// What a value means, for the text of the knob.
+            /// The description of the value for the knob.
             pub(crate) const fn about(self) -> &'static str {
                 match self {
                     $(Self::$algorithm => $about,)+
@@ -46,9 +47,9 @@ macro_rules! algorithms {
     };
 }
 
-// Saved plans contain places in this list, so a new algorithm comes last.
+// Saved plans contain indices into this list, so append new algorithms.
 algorithms! {
-    /// What the list of algorithms chooses.
+    /// Chosen by the list of algorithms.
     #[default]
     Automatic = "automatic",
         "the first that applies in an ordered list, or the least estimated time; winograd only in single precision";
@@ -66,29 +67,29 @@ algorithms! {
     /// Winograd F(4 × 4, 3 × 3).
     Winograd4 = "winograd-4x4",
         "filters of 3 x 3 with stride 1; larger rounding errors than winograd-2x2; else as automatic";
-    /// im2col tile by tile, just before a tile is multiplied.
+    /// im2col tile by tile, just before the tile is multiplied.
     Im2col = "im2col",
         "the input is copied tile by tile; one or two spatial dimensions, elements of the compute type; else as \
          implicit-gemm or unrolled";
-    /// Matrix multiplication, of a filter that covers its image.
-    Matmul = "matmul", "a filter that covers its image; this and all below: else as automatic";
-    /// Whole operands are converted first, then the list is asked again.
+    /// Matrix multiplication, for filters that cover the image.
+    Matmul = "matmul", "filters that cover their image; this and all below: else as automatic";
+    /// Converts whole operands, then consults the list again.
     Converted = "converted",
-        "whole operands of types that no other reads are converted first, as with any value";
+        "whole operands of types that no other algorithm reads are converted first, as with any value";
     /// Depthwise convolution and its gradients.
-    Depthwise = "depthwise", "one input channel in a group, with the values up to 6 too";
+    Depthwise = "depthwise", "one input channel in a group; also with the values up to 6";
     /// Backward weights with vectors of output channels.
     BackwardWeightsByChannel = "backward-weights-by-channel", "vectors of output channels";
-    /// Backward weights as scalar products.
-    BackwardWeights = "backward-weights", "scalar products, with the values up to 6 too";
-    /// Direct convolution on pairs of `bfloat16`.
+    /// Backward weights as dot products.
+    BackwardWeights = "backward-weights", "dot products; also with the values up to 6";
+    /// Direct convolution on pairs of `bfloat16` values.
     DirectBfloat16 = "direct-bfloat16", "pairs of bfloat16 with AVX512_BF16";
     /// Direct convolution, two tiles at a time.
-    DirectTwoTiles = "direct-two-tiles", "direct where most tiles are computed two at a time";
+    DirectTwoTiles = "direct-two-tiles", "direct, if most tiles are computed two at a time";
     /// Direct convolution of small images.
     DirectSmall = "direct-small", "rows of outputs that are shorter than a vector";
-    /// Bytes, summed as integers of 32 bits.
-    DirectInt8 = "direct-int8", "bytes, summed as integers of 32 bits";
+    /// Bytes, summed in 32-bit integers.
+    DirectInt8 = "direct-int8", "bytes, summed as 32-bit integers";
 }
 
 impl From<Threads> for Settings {
@@ -98,7 +99,7 @@ impl From<Threads> for Settings {
 }
 
 impl Settings {
-    /// The settings for a node: weights that the graph itself computes are not constant.
+    /// The settings for a node: weights computed by the graph itself are not constant.
     pub(crate) fn of(self, graph: &Graph, operation: &Operation) -> Self {
         let weights = match operation {
             Operation::ConvolutionForward(convolution) => Some(convolution.w),

@@ -1,4 +1,4 @@
-//! What the kernels' tests have in common.
+//! Helpers for the kernels' tests.
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor};
@@ -43,7 +43,7 @@ impl Random {
         items[self.within(0, items.len() - 1)]
     }
 
-    /// A small integer: sums of products are exact.
+    /// A small integer, so that sums of products are exact.
     pub(crate) fn whole(&mut self) -> f64 {
         self.within(0, 6) as f64 - 3.0
     }
@@ -58,7 +58,7 @@ impl Random {
 pub(crate) const EIGHT_BITS: [DataType; 4] =
     [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];
 
-/// Strides for an order of the dimensions, the slowest first, with `gap` elements between rows.
+/// Strides for dimensions in this order, slowest first, with `gap` elements between rows.
 pub(crate) fn strides(dims: &[i64], order: &[usize], gap: i64) -> Vec<i64> {
     let mut strides = vec![0; dims.len()];
     let mut next = 1;
@@ -81,7 +81,7 @@ pub(crate) fn order(rank: usize, which: usize) -> Vec<usize> {
     }
 }
 
-/// A tensor whose dimensions follow each other in memory, the first the slowest.
+/// A packed tensor, the first dimension slowest.
 pub(crate) fn packed(uid: i64, data_type: DataType, dims: &[i64]) -> Tensor {
     Tensor::new(uid, data_type, dims, &strides(dims, &order(dims.len(), 0), 0))
 }
@@ -110,15 +110,15 @@ impl<F: Function> VectorTask<f32> for Each<'_, F> {
     }
 }
 
-/// A function of each element, at an instruction set that the processor supports.
+/// Applies a function to each element with an instruction set that the processor supports.
 pub(crate) fn each(isa: Isa, function: impl Function, x: &[f32]) -> Vec<f32> {
     let mut y = x.to_vec();
-    // SAFETY: only instruction sets of the processor are tested.
+    // SAFETY: only instruction sets of this processor are tested.
     unsafe { isa.run_vectors(Each(function, &mut y)) };
     y
 }
 
-/// A tensor with memory.
+/// A tensor with its memory.
 #[derive(Clone)]
 pub(crate) struct Array {
     pub(crate) tensor: Tensor,
@@ -129,11 +129,11 @@ impl Array {
     pub(crate) fn new(uid: i64, data_type: DataType, dims: &[i64], strides: &[i64]) -> Self {
         let last: i64 = dims.iter().zip(strides).map(|(d, s)| (d - 1) * s).sum();
         let size = (last as usize + 1) * data_type.size().unwrap();
-        // An odd first byte, so that no kernel relies on alignment.
+        // An odd address, so that no kernel relies on alignment.
         Self { tensor: Tensor::new(uid, data_type, dims, strides), bytes: vec![0xAB; size + 1] }
     }
 
-    /// Of the same tensor as [`packed`].
+    /// An array for the tensor of [`packed`].
     pub(crate) fn packed(uid: i64, data_type: DataType, dims: &[i64]) -> Self {
         let tensor = packed(uid, data_type, dims);
         Self::new(uid, data_type, dims, &tensor.strides)
@@ -192,14 +192,14 @@ impl Array {
         self.set_at(self.offset(index), value);
     }
 
-    /// Writes an element of 8 bits as it is stored.
+    /// Stores the code of an 8-bit element.
     pub(crate) fn set_code(&mut self, index: &[usize], code: u8) {
         assert_eq!(self.tensor.data_type.size(), Some(1));
         let offset = self.offset(index);
         self.bytes[1 + offset] = code;
     }
 
-    /// The value as it is when it was stored.
+    /// The value after rounding to the dtype.
     pub(crate) fn rounded(&self, value: f64) -> f64 {
         let mut bytes = [0; 8];
         let element = self.element(0);
@@ -211,7 +211,7 @@ impl Array {
     }
 }
 
-/// Runs a kernel on tensors that it was planned for. The scratch memory is full of NaN before.
+/// Runs a kernel on the tensors that it was planned for, with scratch memory full of NaN.
 ///
 /// # Safety
 /// As for [`Kernel::run`].
@@ -224,8 +224,8 @@ pub(crate) unsafe fn run_kernel(kernel: &dyn Kernel, tensors: &[*mut u8]) {
     assert!(scratch[used..].iter().all(|byte| *byte == 0xFF), "wrote beyond the scratch memory");
 }
 
-/// Runs an operation at an instruction set and with the reference, and compares all elements of the tensors `results`: `agree` makes of
-/// an expected array the function that compares a result with what is expected.
+/// Runs an operation with an instruction set and with the reference, and compares all elements of `results`:
+/// given an expected array, `agree` returns the function that compares a value with the expected one.
 pub(crate) fn check_with_reference<F: Fn(f64, f64) -> bool>(
     operation: &Operation,
     compute: DataType,

@@ -1,4 +1,4 @@
-//! Tests of the engines as a whole, in the harness of the unit tests: the kernels take minutes to compile, and so once is enough.
+//! Tests of whole engines, in the harness of the unit tests, because compiling the kernels takes minutes.
 
 pub mod engines;
 mod no_allocation;

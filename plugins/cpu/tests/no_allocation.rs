@@ -1,4 +1,4 @@
-//! An execution allocates nothing, on no thread, however many its work is worth.
+//! Executions allocate nothing on any thread, however much work they have.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::Command;
@@ -23,7 +23,7 @@ use hipdnn_plugin_sdk::wire::EngineConfig;
 
 struct Counting;
 
-/// Of all threads.
+/// Of all threads together.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
 // SAFETY: everything is passed on to the system's allocator.
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The count is that of all threads, so these tests run in a process of their own, one after the other.
+/// The count covers all threads, so these tests run one after the other in a separate process.
 #[test]
 fn executions_allocate_nothing() {
     let program = std::env::current_exe().unwrap();
@@ -53,7 +53,7 @@ fn executions_allocate_nothing() {
     assert!(output.status.success() && text.contains("5 passed"), "{text}");
 }
 
-/// y = relu(batchnorm(convolution(x, w))) with images of the given size, and x and w of this type.
+/// y = relu(batchnorm(convolution(x, w))) with images of the given size and x and w of this dtype.
 fn graph(size: i64, of: DataType) -> Graph {
     let image = [2, 8, size, size];
     let packed = [8 * size * size, size * size, size, 1];
@@ -114,8 +114,8 @@ fn an_execution_allocates_nothing() {
                 }
                 ALLOCATIONS.load(Ordering::Relaxed) - before
             };
-            // The test harness and threads that were just started allocate now and then, and the first execution with a null
-            // workspace; a later one would every time.
+            // The test harness, new threads, and the first execution with a null workspace sometimes
+            // allocate; a faulty execution would every time.
             for place in places {
                 let is_null = place.is_null();
                 assert!(
@@ -127,7 +127,7 @@ fn an_execution_allocates_nothing() {
     }
 }
 
-/// Products whose factors are read in place, copied, and converted, of sizes for one thread and for several.
+/// Products whose operands are read in place, copied, and converted, of sizes for one thread and for several.
 #[test]
 #[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn products_of_matrices_allocate_nothing() {
@@ -160,7 +160,7 @@ fn products_of_matrices_allocate_nothing() {
     }
 }
 
-/// Attention with a mask, and with factors of 8 bits, of sizes for one thread and for several.
+/// Attention with a mask, and with 8-bit factors, of sizes for one thread and for several.
 #[test]
 #[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn attention_allocates_nothing() {
@@ -214,8 +214,8 @@ fn attention_allocates_nothing() {
     }
 }
 
-/// A product with integers of four bits, a layer normalization, there and back to a small type, pooling and a sum, one after the other;
-/// and a mixture of two experts with its gradient.
+/// A product with 4-bit integers, a layer normalization, a round trip to a small type, pooling and a sum, one
+/// after the other; and a mixture of two experts with its gradient.
 fn chain() -> Graph {
     let float = DataType::Float;
     let whole: &[i64] = &[2, 3, 4, 4];
@@ -322,7 +322,8 @@ fn kernels_of_a_chain_allocate_nothing() {
     }
 }
 
-/// The first execution with other shapes plans them; those after it only find the plan, and its memory where the workspace is not enough.
+/// The first execution with new shapes plans them; later ones only find the plan, and its memory if the
+/// workspace is too small.
 #[test]
 #[ignore = "run in a process of its own by `executions_allocate_nothing`"]
 fn an_execution_with_shapes_seen_before_allocates_nothing() {

@@ -1,4 +1,4 @@
-//! Convolutions, alone and with what follows them.
+//! Convolutions, alone and with epilogues.
 
 use crate::timing::*;
 use crate::*;
@@ -136,7 +136,7 @@ pub(crate) fn convolution(layer: &Layer, peak: f64) {
     }
 }
 
-/// A convolution, then a bias, a residual and RELU, beside the convolution alone.
+/// A convolution with bias, residual and RELU, compared with the convolution alone.
 pub(crate) fn fused_convolution(layer: &Layer) {
     let pad = layer.window / 2;
     let out = (layer.size + 2 * pad - layer.window) / layer.stride + 1;

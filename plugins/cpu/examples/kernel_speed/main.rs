@@ -1,8 +1,9 @@
-//! How fast the kernels of CPU_ENGINE are, beside what this machine's processor can do at most.
+//! Measures the kernels of CPU_ENGINE against the peak of this machine's processor.
 //!
-//! `cargo run --release -p hipdnn-cpu-plugin --example kernel_speed [part of a name]`. Each row is the best of many runs, on as many
-//! threads as the engine takes (`HIPDNN_CPU_THREADS` limits them). The peak is that of one thread's fused multiplications and additions,
-//! measured in the same run; a convolution on two threads can reach 200 % of it.
+//! `cargo run --release -p hipdnn-cpu-plugin --example kernel_speed [part of a name]`. Each row is the best
+//! of many runs, with as many threads as the engine uses (`HIPDNN_CPU_THREADS` limits them). The peak is that
+//! of one thread's fused multiply-adds, measured in the same run; a convolution on two threads can reach 200
+//! % of it.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops at the first failure")]
 

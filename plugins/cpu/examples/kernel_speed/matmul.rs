@@ -1,11 +1,11 @@
-//! Products of matrices.
+//! Matrix multiplications.
 
 use crate::timing::*;
 use crate::*;
 use hipdnn_plugin_sdk::graph::operation::Matmul;
 use hipdnn_plugin_sdk::graph::{DataType, Operation, PointwiseMode, Tensor};
 
-/// A product of matrices: how many, rows, columns and terms, and whether operand B has a large row stride.
+/// A matmul: how many matrices, rows, columns and terms, and whether operand B has a large row stride.
 pub(crate) struct Product {
     pub(crate) name: &'static str,
     pub(crate) size: [i64; 4],
@@ -55,7 +55,7 @@ pub(crate) fn matrix_product(product: &Product, peak: f64) {
     );
 }
 
-/// A product, a bias of its columns and GELU, beside the product alone.
+/// A matmul with a column bias and GELU, compared with the matmul alone.
 pub(crate) fn fused_product(product: &Product) {
     let [_, m, n, k] = product.size;
     let matrix = |uid, [rows, columns]: [i64; 2], is_virtual| {

@@ -1,4 +1,4 @@
-//! Operations that memory bounds, and attention.
+//! Memory-bound operations, and attention.
 
 use crate::rates::*;
 use crate::timing::*;
@@ -114,7 +114,7 @@ pub(crate) fn reductions(rows: i64, columns: i64, data_type: DataType) {
     }
 }
 
-/// Eight operations on each element of 16 MiB, beside a copy of as much.
+/// Eight operations on each element of 16 MiB, compared with a copy of the same size.
 pub(crate) fn chain() {
     const ELEMENTS: i64 = 4 << 20;
     let dims = [4, 64, 128, 128];
@@ -171,7 +171,7 @@ pub(crate) fn softmax(rows: i64, len: i64) {
     );
 }
 
-/// Functions of each number of 512 rows of 3072.
+/// Functions of each element of 512 rows of 3072.
 pub(crate) fn functions() {
     use PointwiseMode as M;
     let dims = [1, 1, 512, 3072];
@@ -204,7 +204,7 @@ pub(crate) fn functions() {
     }
 }
 
-/// Attention of 12 heads of 64 numbers.
+/// Attention with 12 heads of size 64.
 pub(crate) fn attention(queries: i64, causal: bool, data_type: DataType, peak: f64, wanted: &str) {
     const HEADS: i64 = 12;
     const DEPTH: i64 = 64;

@@ -1,10 +1,10 @@
-//! What the processor does at most: multiplications and copies.
+//! The peak rates of the processor: multiplications and copies.
 
 use crate::*;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// GB/s that a copy of 16 MiB reads and writes on as many threads as there are processors.
+/// GB/s that a copy of 16 MiB reads and writes with one thread per processor.
 pub(crate) fn copy_rate() -> f64 {
     const BYTES: usize = 16 << 20;
     let from = vec![1_u8; BYTES];
@@ -19,7 +19,7 @@ pub(crate) fn copy_rate() -> f64 {
     })
 }
 
-/// GFLOP/s of one thread that does nothing but fused multiplications and additions of vectors.
+/// GFLOP/s of one thread that only executes fused multiply-adds of vectors.
 pub(crate) fn peak() -> f64 {
     #[cfg(target_arch = "x86_64")]
     {
@@ -35,7 +35,7 @@ pub(crate) fn peak() -> f64 {
     best_rate(fused_plain)
 }
 
-/// The same of several threads together.
+/// The peak of several threads together.
 pub(crate) fn peak_of(threads: usize) -> f64 {
     let (mut best, begin) = (0.0_f64, Instant::now());
     while begin.elapsed() < PATIENCE {
@@ -48,7 +48,7 @@ pub(crate) fn peak_of(threads: usize) -> f64 {
     best
 }
 
-/// The best of many runs of a function that says how many operations it did.
+/// The best rate in many runs of a function that returns the number of its operations.
 pub(crate) fn best_rate(mut run: impl FnMut() -> f64) -> f64 {
     let mut best = 0.0_f64;
     let begin = Instant::now();

@@ -1,4 +1,4 @@
-//! Graphs and nodes with memory, and the time that they take.
+//! Graphs and nodes with memory, and their run times.
 
 use crate::*;
 use hipdnn_cpu_plugin::fusion::node::plan_node;
@@ -12,7 +12,7 @@ pub(crate) fn strides(dims: &[i64; 4], channels_last: bool) -> [i64; 4] {
     if channels_last { [c * h * w, 1, w * c, c] } else { [c * h * w, h * w, w, 1] }
 }
 
-/// Elements with numbers of either sign.
+/// Elements with values of both signs.
 pub(crate) fn bytes(data_type: DataType, elements: usize) -> Vec<u8> {
     let number = |i: usize| (i % 17) as f32 / 8.0 - 1.0;
     let numbers = (0..elements).map(number);
@@ -24,7 +24,7 @@ pub(crate) fn bytes(data_type: DataType, elements: usize) -> Vec<u8> {
     }
 }
 
-/// Seconds that the best run of an operation takes.
+/// Seconds of the best run of an operation.
 pub(crate) fn time(tensors: Vec<Tensor>, operation: Operation) -> f64 {
     let order = operation.tensors();
     let double = tensors.iter().any(|tensor| tensor.data_type == DataType::Double);
@@ -53,7 +53,7 @@ pub(crate) fn time(tensors: Vec<Tensor>, operation: Operation) -> f64 {
     best.as_secs_f64()
 }
 
-/// Seconds that the best run of a whole graph takes, whose tensors are bound unless they are virtual.
+/// Seconds of the best run of a whole graph, all of whose tensors but virtual ones are bound.
 pub(crate) fn time_graph(tensors: Vec<Tensor>, operations: Vec<Operation>, engine: usize) -> f64 {
     let mut memory: Vec<(i64, Vec<u8>)> = tensors
         .iter()

@@ -1,8 +1,8 @@
-//! Backward attention: scores are computed again, block by block, and become probabilities by the saved statistics.
+//! Backward attention: recomputes scores block by block; saved statistics turn them into probabilities.
 //!
-//! P are the probabilities and dP = dO · Vᵀ, both with a row for each key and a column for each query. dS = P (dP -
-//! Σ dO · O), dV = P · dO, dK = dS · Q, dQ = dSᵀ · K. One worker computes a key head with all query heads that read
-//! it, query after query, so results do not depend on the number of workers.
+//! P are the probabilities and dP = dO · Vᵀ, both with a row per key and a column per query. dS = P (dP - Σ
+//! dO · O), dV = P · dO, dK = dS · Q, dQ = dSᵀ · K. One worker computes a key head with all query heads that
+//! read it, query after query, so results do not depend on the number of workers.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::tensor::view::Pointers;
 use crate::threading::partition::{Threads, Workers, part};
 
-/// Backward attention with every decision made.
+/// A planned backward attention.
 pub(crate) struct Backward<T: 'static> {
     pub(crate) shape: Shape,
     pub(crate) lengths: Lengths,
@@ -52,7 +52,7 @@ pub(crate) struct Backward<T: 'static> {
     pub(crate) workers: Workers,
 }
 
-/// Keys above which the reference computes: each worker has room for the gradients of all keys.
+/// The most keys, whose gradients each worker has room for; beyond, the reference computes.
 pub(crate) const MAX_KEYS: usize = 1 << 20;
 
 /// Number of areas of a worker.
@@ -194,7 +194,7 @@ impl<T: Functions> Backward<T> {
         }
     }
 
-    /// Adds the part of a panel of queries, and writes their gradients; returns whether these are finite.
+    /// Processes a panel of queries, and writes their gradients; returns whether these are finite.
     ///
     /// # Safety
     /// As [`Backward::head`].
@@ -259,7 +259,7 @@ impl<T: Functions> Backward<T> {
         is_finite
     }
 
-    /// Continues with a block of keys.
+    /// Processes a block of keys.
     ///
     /// # Safety
     /// As [`Backward::head`]; the keys are of the sequence.

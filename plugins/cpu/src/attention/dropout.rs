@@ -11,9 +11,9 @@ use crate::problem::attention::shape::{Integers, Shape};
 use crate::simd::isa::{Isa, IsaTask};
 use crate::tensor::view::Pointers;
 
-/// What probabilities are multiplied by.
+/// The factors of probabilities.
 pub(crate) enum Dropout<T> {
-    /// By 0 or by a factor, as a generator says.
+    /// 0 or a constant factor, as a random generator decides.
     Random {
         /// Words of the generator below this drop a probability.
         least: u64,
@@ -24,7 +24,7 @@ pub(crate) enum Dropout<T> {
         queries: usize,
         keys: usize,
     },
-    /// By a mask and a scale.
+    /// A mask times a scale.
     Mask(Mask<T>, ScaleSource<T>),
 }
 
@@ -34,7 +34,7 @@ impl<T: Functions> Dropout<T> {
             Options::Random { probability, seed, offset } => {
                 let probability = f64::from(*probability);
                 Self::Random {
-                    // A word w drops where w / 2³² is below the probability; the product has no rounding.
+                    // A word w drops if w / 2³² is below the probability; the product is exact.
                     least: (probability * 2.0_f64.powi(32)).ceil() as u64,
                     factor: T::from_f64(1.0 / (1.0 - probability)),
                     seed: *seed,
@@ -50,7 +50,7 @@ impl<T: Functions> Dropout<T> {
         })
     }
 
-    /// Writes the factors of a block of scores to where its bias was.
+    /// Writes the factors of a block of scores over its bias.
     ///
     /// # Safety
     /// As [`Scores::apply`](crate::attention::scores::Scores::apply).
@@ -101,7 +101,7 @@ fn halves(bits: u64) -> [u32; 2] {
     [bits as u32, (bits >> 32) as u32]
 }
 
-/// Factors that the generator says. The score at row r and column c has the index first + r + c · column.
+/// The generator's factors. The score at row r and column c has the index first + r + c · column.
 struct RandomFactors<T> {
     to: *mut T,
     row_stride: usize,
@@ -129,7 +129,7 @@ impl<T: Functions> IsaTask for RandomFactors<T> {
         let mut row = 0;
         while row < self.rows {
             let index = first + row as u64;
-            // Four neighbours share a counter: in all columns the same four rows, where the stride of columns says so.
+            // Four neighbours share a counter: the same four rows in all columns, if the stride permits.
             let (at, count) = match column % 4 {
                 0 => ((index % 4) as usize, (4 - (index % 4) as usize).min(self.rows - row)),
                 _ => (0, 1),
@@ -137,7 +137,7 @@ impl<T: Functions> IsaTask for RandomFactors<T> {
             for query in 0..self.columns {
                 let index = index + query as u64 * column;
                 let words = words(index);
-                // SAFETY: whoever makes the task has room for these values.
+                // SAFETY: the creator of the task guarantees room for these values.
                 unsafe {
                     let to = self.to.add(row * self.row_stride + query);
                     if column % 4 == 0 {
@@ -154,7 +154,7 @@ impl<T: Functions> IsaTask for RandomFactors<T> {
     }
 }
 
-/// Factors of a mask, which lie there already: for each score, or for each row one after the other.
+/// Factors of a mask, already loaded: one per score, or one per row in consecutive elements.
 struct MaskFactors<T> {
     to: *mut T,
     row_stride: usize,
@@ -169,9 +169,9 @@ impl<T: Functions> IsaTask for MaskFactors<T> {
 
     #[inline(always)]
     fn run(self) {
-        // From the last row, so that none is written over before it was read.
+        // Starts at the last row, so that no factor is overwritten before it is read.
         for row in (0..self.rows).rev() {
-            // SAFETY: whoever makes the task has these values, and room for as many.
+            // SAFETY: the creator of the task guarantees these values, and room for as many.
             unsafe {
                 let of_row = self.to.add(row).read();
                 let to = std::slice::from_raw_parts_mut(self.to.add(row * self.row_stride), self.columns);
@@ -184,7 +184,7 @@ impl<T: Functions> IsaTask for MaskFactors<T> {
     }
 }
 
-/// Multiplies values by their factors. What is dropped becomes -0, as masked scores are, whatever it was; zeros stay as they are.
+/// Multiplies values by their factors. Dropped values become -0 like masked scores; zeros stay unchanged.
 pub(crate) struct Drop<T> {
     pub(crate) values: *mut T,
     pub(crate) factors: *const T,
@@ -196,7 +196,7 @@ impl<T: Functions> IsaTask for Drop<T> {
 
     #[inline(always)]
     fn run(self) {
-        // SAFETY: whoever makes the task has these values.
+        // SAFETY: the creator of the task guarantees these values.
         let (values, factors) = unsafe {
             let values = std::slice::from_raw_parts_mut(self.values, self.len);
             (values, std::slice::from_raw_parts(self.factors, self.len))

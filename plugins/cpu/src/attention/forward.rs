@@ -25,23 +25,23 @@ use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::tensor::view::Pointers;
 use crate::threading::partition::{Threads, Workers, part};
 
-/// Keys of a block: the scores of a panel stay in the L1 cache, with 64 scores per key. A multiple of the tile
-/// height of every instruction set.
+/// Keys per block: the scores of a panel stay in the L1 cache, with 64 scores per key. A multiple of every
+/// instruction set's tile height.
 pub(crate) const KEYS: usize = 128;
 
-/// Panels for which a block of keys is packed, if it has to be: the more panels, the less the packing costs.
+/// The most panels that share a packed block of keys: the more panels, the less packing costs.
 pub(crate) const PANELS: usize = 5;
 
 /// With this many parts, packing keys more often pays.
 pub(crate) const PARTS: usize = 8;
 
-/// Elements of a query, key or value above which the reference computes.
+/// The most elements of a query, key or value; beyond, the reference computes.
 pub(crate) const MAX_DEPTH: usize = 2048;
 
 /// Estimated nanoseconds for the exponential of a score.
 pub(crate) const WEIGHT: f64 = 0.2;
 
-/// Forward attention with every decision made.
+/// A planned forward attention.
 pub(crate) struct Forward<T: 'static> {
     pub(crate) shape: Shape,
     pub(crate) lengths: Lengths,
@@ -51,7 +51,7 @@ pub(crate) struct Forward<T: 'static> {
     pub(crate) factors: Scales<T>,
     pub(crate) scores: Scores<T>,
     pub(crate) dropout: Option<Dropout<T>>,
-    /// The sink, one more score of each head: its slot, conversion and stride.
+    /// The sink, an additional score of each head: its slot, conversion and stride.
     pub(crate) sink: Option<(usize, RowConverter<T>, usize)>,
     pub(crate) q: Rows<T>,
     pub(crate) k: Rows<T>,
@@ -95,14 +95,14 @@ pub(crate) struct Panel<T> {
     pub(crate) statistics: RowStatistics<T>,
 }
 
-/// What is done with a block of keys.
+/// What to do with a block of keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
-    /// Weights against the largest score so far are applied to the values (online softmax).
+    /// Applies weights relative to the largest score so far to the values (online softmax).
     All,
-    /// Weights are summed only.
+    /// Only sums weights.
     Statistics,
-    /// Rounded probabilities are applied to the values.
+    /// Applies rounded probabilities to the values.
     Rounded,
 }
 
@@ -142,7 +142,7 @@ impl<T: Weight> Forward<T> {
         let parts = panels.div_ceil(together);
         let scores = shape.scores().iter().map(|dim| *dim as f64).product::<f64>();
         let work = scores * ((shape.depth + shape.value_depth) as f64 * fused::<T>(isa) + WEIGHT);
-        // Each in a frame of its own, which is gone when the next one begins.
+        // Each in its own stack frame, which is gone when the next begins.
         let scores = in_own_frame(|| Scores::of(&attention.options, &shape))?;
         let dropout = attention.options.dropout.as_ref();
         let dropout = in_own_frame(|| dropout.map(|of| Dropout::of(of, &shape)).transpose())?;
@@ -240,7 +240,7 @@ impl<T: Weight> Forward<T> {
     }
 
     /// Computes a part of a head; returns whether all results are finite. If not, values are infinite or NaN,
-    /// and the part has to be computed again with `any`.
+    /// and the part must be computed again with `any`.
     ///
     /// # Safety
     /// The tensors and the lengths are those of the operation, and the areas are a worker's.
@@ -260,7 +260,7 @@ impl<T: Weight> Forward<T> {
             (begin, end) = (begin.min(seen.start), end.max(seen.end));
         }
         let rounds = self.factors.rounding.is_some();
-        // Probabilities are rounded, for which all sums have to be known.
+        // Rounding probabilities requires the final sums.
         for pass in if rounds { &[Pass::Statistics, Pass::Rounded][..] } else { &[Pass::All] } {
             for first in (begin..end).step_by(KEYS) {
                 let keys = first..(first + KEYS).min(end);
@@ -330,7 +330,7 @@ impl<T: Weight> Forward<T> {
         }
     }
 
-    /// Continues with a block of keys.
+    /// Processes a block of keys.
     ///
     /// # Safety
     /// As [`Forward::part`]; the keys are of the sequence, and they and their values are where the matrices
@@ -432,7 +432,7 @@ impl<T: Weight> Forward<T> {
     }
 }
 
-/// Whether a probability is -0, which stands for masked scores.
+/// Whether a probability is -0, which marks masked scores.
 pub(crate) fn is_hidden<T: Functions>(probability: T) -> bool {
     probability == T::ZERO && T::ONE / probability < T::ZERO
 }
@@ -472,7 +472,7 @@ impl<T: Weight> Kernel for Forward<T> {
         }
         self.workers.for_each_part(batch * heads * self.parts, |worker, index| {
             let areas = self.areas(scratch.get(0), worker);
-            // With a causal mask the last queries see the most keys: the longest parts come first.
+            // With a causal mask the last queries see the most keys: start with the longest parts.
             let (head, index) = (index / self.parts, self.parts - 1 - index % self.parts);
             let tensors = all.all();
             // SAFETY: the tensors are those of the operation; no two parts have a query in common, and

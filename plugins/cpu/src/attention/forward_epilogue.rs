@@ -1,4 +1,4 @@
-//! What remains when a panel of queries has seen all keys: sums, statistics and the results.
+//! The end of a panel of queries after all keys: sums, statistics and results.
 
 use crate::attention::forward::{Forward, Panel, Part, ScratchLayout, is_hidden};
 use crate::attention::shared::sequences::Sequence;
@@ -7,7 +7,7 @@ use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::combine::{Combine, LargestMagnitude, fold_row};
 use crate::threading::partition::part;
 
-/// The largest magnitude, NaN if there is one.
+/// The largest magnitude, or NaN if there is one.
 pub(crate) struct Largest<T> {
     pub(crate) values: *const T,
     pub(crate) len: usize,
@@ -18,13 +18,13 @@ impl<T: Float> VectorTask<T> for Largest<T> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) -> T {
-        // SAFETY: whoever makes the task has `len` values; tasks run with the instructions.
+        // SAFETY: the creator of the task guarantees `len` values; tasks run with the instructions.
         unsafe { fold_row::<V, LargestMagnitude>(self.values, self.len) }
     }
 }
 
 impl<T: Weight> Forward<T> {
-    /// Turns sums into the factors that make probabilities of weights, times their scale.
+    /// Turns sums into the factors that convert weights to probabilities, times their scale.
     ///
     /// # Safety
     /// As [`Forward::part`].
@@ -47,7 +47,7 @@ impl<T: Weight> Forward<T> {
     /// The probabilities are valid.
     pub(crate) unsafe fn round(&self, probabilities: *mut T, len: usize, any: bool) {
         let Some(run) = &self.factors.rounding else { return };
-        // SAFETY: the caller has the probabilities.
+        // SAFETY: the caller guarantees the probabilities.
         unsafe {
             if !any {
                 return run.round(probabilities, len);
@@ -87,7 +87,7 @@ impl<T: Weight> Forward<T> {
         let [probability, result] = unsafe { &mut *areas.largest };
         if self.factors.rounding.is_some() {
             for (factor, sum) in factor.iter_mut().zip(sum.iter()) {
-                // The sums were divided by before, but what they made NaN may have been dropped.
+                // Sums were already divided by, but values that they made NaN may have been dropped.
                 *factor = if sum.is_nan() { *sum } else { of_sums };
             }
         } else {
@@ -104,7 +104,7 @@ impl<T: Weight> Forward<T> {
         }
         let (factors, values, width) = (factor.as_ptr(), *results, self.width);
         let scaling = Scaling { factors, rows: count, values, width };
-        // What is NaN may have been dropped from the results, but not from the sums.
+        // Dropped results may hide NaN, but the sums do not.
         let of_sums_is_finite = self.dropout.is_none() || sum.iter().all(|sum| *sum < T::ONE / T::ZERO);
         // SAFETY: the processor supports the instruction set, and the task has its memory for itself.
         let is_finite = unsafe { self.isa.run(CheckedScaling(scaling)) } && of_sums_is_finite;
@@ -140,8 +140,8 @@ impl<T: Weight> Forward<T> {
         is_finite
     }
 
-    /// Writes the results of queries beyond the length of their sequence, where the tensors have room for them. Packed queries have room
-    /// behind those of the last sequence.
+    /// Writes the results of queries after the end of their sequence, if the tensors have room for them.
+    /// Packed queries have room after the last sequence.
     ///
     /// # Safety
     /// As [`Forward::part`].

@@ -1,5 +1,5 @@
-//! The GEMMs of attention: of a panel's queries with a block of keys, which skips masked tiles, and sums of rows
-//! weighted by scores.
+//! The GEMMs of attention: queries of a panel times a block of keys without masked tiles, and weighted row
+//! sums.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub(crate) struct PanelGemm<'a, T: 'static> {
 }
 
 impl<T: Float> PanelGemm<'_, T> {
-    /// Multiplies rows of keys by the columns, except for tiles that are masked entirely; these become -∞.
+    /// Multiplies rows of keys by the columns, except for fully masked tiles, which become -∞.
     ///
     /// # Safety
     /// The processor supports the instruction set, and operands and results are valid.
@@ -44,7 +44,7 @@ impl<T: Float> PanelGemm<'_, T> {
             while begin < end && !touches(end - 1) {
                 end -= 1;
             }
-            // SAFETY: the caller has checked the instruction set, and operands and results have the tile.
+            // SAFETY: the caller guarantees the instruction set; operands and results cover the tile.
             unsafe {
                 let to = to.add(first * columns);
                 if end - begin < vectors {
@@ -70,9 +70,9 @@ impl<T: Float> PanelGemm<'_, T> {
     }
 }
 
-/// Rows that are added, weighted, to other rows: `to[r][j] = to[r][j] + Σ a[r][l] · b[l][j]` over the depth l.
+/// Adds weighted rows: `to[r][j] = to[r][j] + Σ a[r][l] · b[l][j]` over the depth l.
 pub(crate) struct WeightedRows<T> {
-    /// The weights, and how they lie in memory.
+    /// The weights and their memory order.
     pub(crate) a: Matrix<T>,
     pub(crate) order: Order,
     pub(crate) b: Matrix<T>,
@@ -95,7 +95,8 @@ impl<T: Float> WeightedRows<T> {
         for first in (0..rows).step_by(most_rows) {
             for index in 0..parts {
                 let vectors = part(all, parts, index);
-                // SAFETY: the caller has checked the instruction set, and operands and accumulators have the tile.
+                // SAFETY: the caller guarantees the instruction set; operands and accumulators cover the
+                // tile.
                 unsafe {
                     let to = to.add(first * width + vectors.start * kernel.lanes);
                     let mut tile = Tile {
@@ -117,8 +118,8 @@ impl<T: Float> WeightedRows<T> {
         }
     }
 
-    /// The same if elements of B may be infinite or NaN: a term whose weight is `skipped` is left out, whatever its
-    /// B is.
+    /// The same if elements of B may be infinite or NaN: skips terms with weight `skipped`, whatever B
+    /// contains.
     ///
     /// # Safety
     /// Operands and accumulators are valid.

@@ -1,15 +1,15 @@
-//! Attention with online softmax: scores are never stored as a whole, but computed block by block of keys.
+//! Attention with online softmax: scores are computed block by block of keys and never stored as a whole.
 //!
-//! For each block of keys a GEMM computes the scores of a panel of queries ([`forward`]), with a row for each key
-//! and a column for each query: so keys are read in place, and maxima and sums need no reduction across a vector.
-//! Then come bias and mask ([`scores`]), the exponentials against the largest score so far, by which earlier
-//! results are rescaled ([`softmax`]), dropout ([`dropout`]), and a second GEMM that applies these weights to the values ([`gemm`]). If
-//! weights are rounded to 8 bits ([`scales`]), all blocks of keys are computed twice, first for the sums of their
-//! weights. The gradients compute the same scores again ([`backward`]).
+//! For each block of keys a GEMM computes the scores of a panel of queries ([`forward`]), with a row per key
+//! and a column per query: keys are read in place, and maxima and sums need no reduction across a vector.
+//! Then come bias and mask ([`scores`]), the exponentials relative to the largest score so far, which also
+//! rescale earlier results ([`softmax`]), dropout ([`dropout`]), and a second GEMM that applies these weights
+//! to the values ([`gemm`]). If weights are rounded to 8 bits ([`scales`]), all blocks of keys are computed
+//! twice, first for the sums of their weights. The gradients recompute the scores ([`backward`]).
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod backward;
@@ -60,7 +60,7 @@ fn refuse(attention: &Attention) -> Result<(), Refusal> {
     let asked = [
         (attention.block_mask.is_some(), "block_mask"),
         (attention.rng_dump.is_some(), "rng_dump"),
-        // The largest score of a row may be that of the sink, which is not a probability.
+        // The largest score of a row may be the sink's, which is not a probability.
         (attention.amax_s.is_some() && attention.sink.is_some(), "amax_s beside sink_token"),
     ];
     if let Some((_, name)) = asked.iter().find(|(asked, _)| *asked) {

@@ -28,7 +28,7 @@ pub(crate) struct Rows<T> {
     column: usize,
     /// Row stride.
     stride: usize,
-    /// Whether rows are contiguous values of the compute type, each as far from the one before as the stride says.
+    /// Whether rows are contiguous values of the compute type at the constant row stride.
     plain: bool,
 }
 
@@ -89,12 +89,12 @@ impl<T: Functions> Rows<T> {
         })
     }
 
-    /// Whether there is room for rows beyond the lengths of the sequences.
+    /// Whether the tensor has rows after the ends of sequences.
     pub(crate) fn has_padding(&self) -> bool {
         self.placement.has_padding()
     }
 
-    /// Whether every row of every sequence lies in the tensor, whose lengths were checked.
+    /// Checks that every row of every sequence, whose lengths were checked, lies in the tensor.
     pub(crate) fn check(
         &self,
         tensors: Pointers<'_>,
@@ -116,7 +116,7 @@ impl<T: Functions> Rows<T> {
     /// The tensor has the row.
     pub(crate) unsafe fn row(&self, tensors: &[*mut u8], at: At) -> *mut u8 {
         let head = at.head / (at.heads / self.placement.dims()[1]);
-        // SAFETY: the tensor has the row, as was checked where its place is read from other tensors.
+        // SAFETY: the tensor has the row; if other tensors define its position, they were checked.
         unsafe {
             let offset = self.placement.row(Pointers::new(tensors), &at.sequence, head, at.row);
             tensors[self.slot].add(offset * self.run.size)
@@ -166,7 +166,8 @@ impl<T: Functions> Rows<T> {
         Matrix { first: to.cast_const(), row_stride: width }
     }
 
-    /// Packs `count` rows, which are not paged, as columns, padded with zeros to `width` columns; `row_stride` is that of the copy.
+    /// Packs `count` unpaged rows as columns, zero-padded to `width` columns; `row_stride` is that of the
+    /// copy.
     ///
     /// # Safety
     /// As [`Rows::copy`].
@@ -192,7 +193,7 @@ impl<T: Functions> Rows<T> {
         unsafe { (self.pack)(isa, &copy, to) };
     }
 
-    /// Writes rows, which are not paged, and whose row stride in `from` is `row_stride`.
+    /// Writes unpaged rows, whose row stride in `from` is `row_stride`.
     ///
     /// # Safety
     /// The processor supports the instruction set, and the tensor and `from` have the rows.
@@ -204,7 +205,7 @@ impl<T: Functions> Rows<T> {
         from: *const T,
         row_stride: usize,
     ) {
-        // Memory for the sequences alone may be bound to a ragged tensor, so there is no row to point to.
+        // The memory of a ragged tensor may end with its sequences, leaving no row to point to.
         if count == 0 {
             return;
         }

@@ -1,4 +1,4 @@
-//! The scales of 8-bit tensors, and the largest values from which new scales are chosen.
+//! The scales of 8-bit tensors, and the largest values, from which callers choose new scales.
 
 use crate::attention::shared::sequences::Sequence;
 use crate::dtype::element::is_float_of_eight_bits;
@@ -9,7 +9,7 @@ use crate::problem::attention::options::{HeadFactor, Scale};
 use crate::problem::batchnorm::Scalar;
 use crate::tensor::row_converter::RowConverter;
 
-/// A scale that is known when the plan is made, or read when it runs.
+/// A scale that is known when planning, or read at execution.
 pub(crate) enum ScaleSource<T> {
     Value(T),
     Tensor(usize, RowConverter<T>),
@@ -23,7 +23,7 @@ impl<T: Functions> ScaleSource<T> {
         }
     }
 
-    /// The only element of a tensor, 1 if there is none.
+    /// The only element of a tensor, or 1 without a tensor.
     fn of_tensor(name: &str, scalar: Option<&Scalar>) -> Result<Self, Refusal> {
         let Some(scalar) = scalar else { return Ok(Self::Value(T::ONE)) };
         let run =
@@ -75,7 +75,7 @@ impl<T: Functions> PerHead<T> {
     /// The tensors, the sequence and the head are those of the operation.
     unsafe fn get(&self, tensors: &[*mut u8], sequence: &Sequence, head: usize) -> T {
         let at = sequence.index * self.strides[0] + head / self.sharing * self.strides[1];
-        // SAFETY: there is a factor for each of them.
+        // SAFETY: the tensor has a factor for the sequence and head.
         unsafe { read(&self.run, tensors[self.slot].add(at * self.run.size)) }
     }
 }
@@ -175,7 +175,7 @@ impl<T: Functions> Scales<T> {
     }
 }
 
-/// The scale of a head, 1 if there is none.
+/// The scale of a head, or 1 without one.
 ///
 /// # Safety
 /// As [`Scales::of_scores`].

@@ -25,15 +25,15 @@ pub(crate) struct Mask<T> {
     is_boolean: bool,
 }
 
-/// What is done to the scores.
+/// Bias and mask of the scores.
 pub(crate) struct Scores<T> {
     mask: Option<Mask<T>>,
     band: Band,
-    /// The ALiBi slope of each head: how much a score falls per key of distance; empty if there is none.
+    /// The ALiBi slope of each head: how much a score falls per key of distance; empty without ALiBi.
     slopes: Vec<T>,
 }
 
-/// Queries of a head that are computed together, at most.
+/// The most queries of a head that are computed together.
 pub(crate) const MAX_COLUMNS: usize = 48;
 
 /// The keys that each query of a panel may see.
@@ -43,7 +43,7 @@ pub(crate) struct VisibleKeys {
 }
 
 impl VisibleKeys {
-    /// The keys that any of these queries sees; empty if there are no such queries. Queries are counted from
+    /// The keys that any of these queries sees; empty if there are no such queries. Queries are numbered from
     /// the panel's first.
     pub(crate) fn by(&self, queries: Range<usize>) -> Range<usize> {
         let end = queries.end.min(self.count);
@@ -68,20 +68,20 @@ pub(crate) struct ScoreBlock<T> {
     pub(crate) scores: *mut T,
     /// Row stride.
     pub(crate) row_stride: usize,
-    /// Columns, of which the first belong to queries.
+    /// Columns, the first of which belong to queries.
     pub(crate) columns: usize,
     /// The queries.
     pub(crate) queries: Range<usize>,
     /// The keys.
     pub(crate) keys: Range<usize>,
-    /// Room for as many values, if there is a mask tensor or dropout.
+    /// Room for as many values, for a mask tensor or dropout.
     pub(crate) added: *mut T,
 }
 
 impl<T: Float> Mask<T> {
     pub(crate) fn of(name: &str, mask: &Spread) -> Result<Self, Refusal> {
         let is_boolean = mask.operand.data_type == DataType::Boolean;
-        // Any byte but 0 is true.
+        // Any nonzero byte is true.
         let stored = if is_boolean { DataType::Uint8 } else { mask.operand.data_type };
         let run = if is_boolean { RowConverter::of_number(stored) } else { RowConverter::of(stored) };
         let run = run.map_err(|refusal| format!("{name}: {refusal}"))?;
@@ -89,8 +89,8 @@ impl<T: Float> Mask<T> {
         Ok(Self { slot: mask.operand.slot, run, pack, strides: mask.strides, is_boolean })
     }
 
-    /// Puts the elements for a block of scores where its bias goes; answers whether there is one for each score, instead of one for each
-    /// key, one after the other.
+    /// Loads a block's mask elements to where its bias goes; returns whether there is one per score, rather
+    /// than one per key.
     ///
     /// # Safety
     /// As [`Scores::apply`].
@@ -109,7 +109,7 @@ impl<T: Float> Mask<T> {
         if keys.is_empty() {
             return each;
         }
-        // SAFETY: the queries and keys are those of the sequence, for which the mask has elements, and the block has room.
+        // SAFETY: the mask covers the sequence's queries and keys, and the block has room.
         unsafe {
             let from = tensors[self.slot].add(at * self.run.size);
             if each {
@@ -193,7 +193,7 @@ impl<T: Float> Scores<T> {
         if !seen.hides(keys) {
             return;
         }
-        // The queries that see a key: both ends only grow from key to key.
+        // The queries that see a key: both ends grow with the key.
         let (mut first, mut last) = (0, 0);
         for (row, key) in keys.clone().enumerate() {
             while first < seen.count && seen.keys[first].1 <= key {
@@ -233,7 +233,7 @@ impl<T: Float> IsaTask for MaskColumns<T> {
     fn run(self) {
         for row in 0..self.rows {
             for column in self.hidden.clone() {
-                // SAFETY: the scores are there.
+                // SAFETY: the block has the scores.
                 unsafe { self.scores.add(row * self.row_stride + column).write(-(T::ONE / T::ZERO)) };
             }
         }
@@ -247,7 +247,7 @@ struct AddBias<T> {
     row_stride: usize,
     rows: usize,
     columns: usize,
-    /// Whether columns have values of their own, instead of one for all.
+    /// Whether each column has its own values, instead of one for all.
     each: bool,
     is_boolean: bool,
 }
@@ -278,7 +278,7 @@ impl<T: Float> IsaTask for AddBias<T> {
             if is_boolean {
                 pairs.for_each(|(score, counts)| *score = if *counts == T::ZERO { masked } else { *score });
             } else {
-                // -∞ masks a score that is NaN, too.
+                // -∞ masks scores that are NaN, too.
                 pairs.for_each(|(score, added)| {
                     *score = if *added == masked { masked } else { *score + *added };
                 });
@@ -305,7 +305,7 @@ impl<T: Float> IsaTask for AddSlope<T> {
     fn run(self) {
         for row in 0..self.rows {
             let distance = self.distance - T::from_f64(row as f64);
-            // SAFETY: the scores are there.
+            // SAFETY: the block has the scores.
             let scores = unsafe {
                 std::slice::from_raw_parts_mut(self.scores.add(row * self.row_stride), self.columns)
             };

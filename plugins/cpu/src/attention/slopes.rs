@@ -1,4 +1,4 @@
-//! The gradients of scores, from scores and the gradients of probabilities.
+//! Turns scores and gradients of probabilities into gradients of scores.
 
 use crate::pointwise::functions::Functions;
 use crate::simd::isa::IsaTask;
@@ -18,7 +18,7 @@ impl<T: Functions> IsaTask for Dot<T> {
         const CHUNK: usize = 16;
         let mut sums = [T::ZERO; CHUNK];
         for i in 0..self.len {
-            // SAFETY: whoever makes the task has these values.
+            // SAFETY: the creator of the task guarantees these values.
             let product = unsafe { self.a.add(i).read() * self.b.add(i).read() };
             sums[i % CHUNK] = sums[i % CHUNK] + product;
         }
@@ -44,7 +44,7 @@ impl<T: Functions> IsaTask for Slopes<T> {
     #[inline(always)]
     fn run(self) {
         let masked = -(T::ONE / T::ZERO);
-        // SAFETY: whoever makes the task has these values.
+        // SAFETY: the creator of the task guarantees these values.
         unsafe {
             let stats = std::slice::from_raw_parts(self.stats, self.columns);
             let deltas = std::slice::from_raw_parts(self.deltas, self.columns);

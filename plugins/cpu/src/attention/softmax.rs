@@ -1,6 +1,6 @@
-//! Online softmax: the weights of a block of scores, and the rescaling of earlier blocks.
+//! Online softmax: the weights of a block of scores, and the factors that rescale earlier blocks.
 //!
-//! A row of scores belongs to a key and a column to a query, so nothing is reduced across a vector.
+//! A row of scores belongs to a key and a column to a query, so no reduction across a vector is needed.
 
 use crate::dtype::element::ComputeType;
 use crate::pointwise::functions::Functions;
@@ -8,7 +8,7 @@ use crate::simd::isa::{Isa, IsaTask};
 
 /// Compute types with the exponential that weights need.
 pub(crate) trait Weight: Functions {
-    /// e to a value that is not above 0, or NaN; 0 if the result would be subnormal. `FUSED` says that the
+    /// e to a value that is at most 0, or NaN; 0 if the result would be subnormal. `FUSED` means that the
     /// processor has fused multiply-add.
     fn weight<const FUSED: bool>(self) -> Self;
 }
@@ -20,8 +20,7 @@ macro_rules! weight {
             fn weight<const FUSED: bool>(self) -> Self {
                 /// Below this the result is subnormal.
                 const LOWEST: $float = $lowest;
-                /// Adding this constant leaves no bits for a fraction; the integer is then in the
-                /// lowest bits.
+                /// Adding this constant rounds to an integer, which is then in the lowest bits.
                 const WHOLE: $float = 1.5 * (1_u64 << $mantissa) as $float;
 
                 let exponent = self * std::$float::consts::LOG2_E;
@@ -40,8 +39,8 @@ macro_rules! weight {
     };
 }
 
-// Powers of two of values from -1/2 to 1/2, with errors of 2e-7 and 1e-17. The exponents are rounded, so the error
-// of a weight grows with them as that of the score does.
+// Polynomials for powers of two from -1/2 to 1/2, with errors of 2e-7 and 1e-17. The exponents are rounded,
+// so the error of a weight grows with them like that of the score.
 weight!(
     f32,
     23,
@@ -75,16 +74,16 @@ fn larger<T: ComputeType>(a: T, b: T) -> T {
     if a > b { a } else { b }
 }
 
-/// The reference for scores: finite if the largest so far is -∞, so that the weight of -∞ is 0.
+/// The base of exponents: finite if the largest score so far is -∞, so that the weight of -∞ is 0.
 #[inline(always)]
 fn base<T: ComputeType>(max: T) -> T {
     if max < -T::LARGEST { -T::LARGEST } else { max }
 }
 
-/// A weight that is negligible beside others, but whose product with infinity is infinite.
+/// A weight that is negligible next to others, but whose product with infinity is infinite.
 pub(crate) const LEAST: f64 = 1e-37;
 
-/// What the softmax of each query, a row of attention's scores and a column here, has found so far.
+/// What the softmax of each query (a column here) has found so far.
 #[derive(Clone, Copy)]
 pub(crate) struct RowStatistics<T> {
     /// The largest score so far: -∞ before the first score that is not masked.
@@ -105,14 +104,14 @@ pub(crate) struct Softmax<T> {
     pub(crate) keys: usize,
     /// Columns.
     pub(crate) columns: usize,
-    /// Of the columns.
+    /// One per column.
     pub(crate) statistics: RowStatistics<T>,
 }
 
 /// `LANES` columns at a time.
 struct Columns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 
-/// The same where sums and factors are final.
+/// The same with final sums and factors.
 struct RoundedColumns<T, const LANES: usize, const FUSED: bool>(Softmax<T>);
 
 /// Runs a task on columns, as many at a time as suit vectors of this many lanes.
@@ -141,7 +140,7 @@ impl<T: Weight> Softmax<T> {
         dispatch!(isa, lanes, Columns, self);
     }
 
-    /// Turns scores into weights against the largest of all, times the factor of their column.
+    /// Turns scores into weights relative to the final maximum, times the factor of their column.
     ///
     /// # Safety
     /// As [`Softmax::run`].
@@ -149,7 +148,7 @@ impl<T: Weight> Softmax<T> {
         dispatch!(isa, lanes, RoundedColumns, self);
     }
 
-    /// The same if scores or values may be infinite or NaN: -0 stands for masked scores.
+    /// The same if scores or values may be infinite or NaN: -0 marks masked scores.
     ///
     /// # Safety
     /// As [`Softmax::run_with_any`].
@@ -166,7 +165,7 @@ impl<T: Weight> Softmax<T> {
         }
     }
 
-    /// The same if scores or values may be infinite or NaN: NaN is the largest of all, and neither the weight
+    /// The same if scores or values may be infinite or NaN: NaN counts as the largest, and neither the weight
     /// of an unmasked score nor a rescaling factor is 0.
     ///
     /// # Safety
@@ -219,7 +218,7 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for Columns<T, LA
             // Two accumulators, so that operations overlap.
             let (mut max, mut odd) = (before, [-(T::ONE / T::ZERO); LANES]);
             for pair in 0..keys / 2 {
-                // SAFETY: there is a row of scores for each key, with a whole number of runs of so many lanes.
+                // SAFETY: each key has a row of scores, in whole runs of this many lanes.
                 let (a, b) = unsafe { (row(2 * pair).read_unaligned(), row(2 * pair + 1).read_unaligned()) };
                 for ((max, odd), (a, b)) in max.iter_mut().zip(&mut odd).zip(a.into_iter().zip(b)) {
                     *max = larger(a, *max);
@@ -288,7 +287,7 @@ impl<T: Weight, const LANES: usize, const FUSED: bool> IsaTask for RoundedColumn
     }
 }
 
-/// Multiplies rows by a factor each; those whose factor is 1 stay unchanged.
+/// Multiplies each row by a factor; rows with factor 1 are not touched.
 pub(crate) struct Scaling<T> {
     /// A factor for each row.
     pub(crate) factors: *const T,
@@ -331,7 +330,7 @@ impl<T: Functions> IsaTask for Scaling<T> {
     }
 }
 
-/// The same; returns whether all results are finite.
+/// The same, and returns whether all results are finite.
 pub(crate) struct CheckedScaling<T>(pub(crate) Scaling<T>);
 
 impl<T: Functions> IsaTask for CheckedScaling<T> {
@@ -340,7 +339,7 @@ impl<T: Functions> IsaTask for CheckedScaling<T> {
     #[inline(always)]
     fn run(self) -> bool {
         const CHUNK: usize = 16;
-        // A finite value times zero is zero; everything else is NaN.
+        // A finite value times zero is zero; others give NaN.
         let (mut sums, mut rests) = ([T::ZERO; CHUNK], T::ZERO);
         for r in 0..self.0.rows {
             // SAFETY: the rows and factors are there.

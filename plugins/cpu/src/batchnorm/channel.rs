@@ -53,7 +53,7 @@ impl<T: Float> Memory<T> {
         }
     }
 
-    /// Where `len` values from element `offset` on are to be written: in place, or into the buffer. Call
+    /// Where to write `len` values from element `offset` on: in place, or into the buffer. Call
     /// [`Memory::written`] afterwards.
     ///
     /// # Safety

@@ -1,4 +1,4 @@
-//! Channels first: each worker has channels of its own.
+//! Channels first: each worker has its own channels.
 
 use crate::batchnorm::channel::BUFFER;
 use crate::batchnorm::loops;
@@ -15,7 +15,7 @@ use crate::tensor::scratch::Tensors;
 use crate::tensor::view::Pointers;
 use crate::threading::partition::Workers;
 
-/// A batch normalization that is computed channel by channel.
+/// A batch normalization computed channel by channel.
 pub(crate) struct ChannelsFirst<T> {
     shape: Shape<T>,
     parameters: Parameters<T>,
@@ -97,8 +97,8 @@ impl<T: Float> Task<'_, T> {
         self.kernel.shape.channel_strides.map(|stride| stride * channel)
     }
 
-    /// The sums of a channel that give mean and variance: of deviations from the mean of its first values, or,
-    /// if these are far off, from the mean of all.
+    /// The sums of a channel that give mean and variance: of deviations from the mean of its first values,
+    /// or, if these are far off, from the mean of all.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the tensors are those of a run.
@@ -151,7 +151,8 @@ impl<T: Float> Task<'_, T> {
         }
     }
 
-    /// The sums of a channel's deviations from its mean, in double precision, where those of the compute type leave its range.
+    /// The sums of a channel's deviations from its mean in double precision, if the compute type would
+    /// overflow.
     ///
     /// # Safety
     /// As [`Task::moments`].
@@ -223,8 +224,7 @@ impl<T: Float> Task<'_, T> {
         let [added, x, y] = &shape.memory;
         let [added_at, x_at, y_at] = [added.slot, x.slot, y.slot].map(|slot| self.tensors[slot]);
         let [added_buffer, x_buffer, y_buffer] = buffers;
-        // SAFETY: the instructions and tensors are valid, as this function requires; chunks are no longer
-        // than the buffers where these are needed.
+        // SAFETY: this function requires the instructions and tensors; chunks fit in the buffers in use.
         unsafe {
             let affine = [V::splat(by[0]), V::splat(by[1]), V::splat(by[2])];
             let mut chunks = Chunks::new(&shape.nest, self.base(channel), shape.chunk());

@@ -35,7 +35,7 @@ pub(crate) unsafe fn gradient_sums<V: Vector>(
     }
 }
 
-/// As [`gradient_sums`], where those leave the range of the compute type.
+/// As [`gradient_sums`], for sums beyond the range of the compute type.
 ///
 /// # Safety
 /// `dy` and `x` are readable for `len` values.
@@ -64,8 +64,8 @@ pub(crate) struct Gradient<T> {
     pub(crate) slope: T,
 }
 
-/// Evaluates an expression with the index of every vector below `len`, and with its lanes if the last one is not whole. A closure might
-/// be compiled without the vector's instructions.
+/// Evaluates an expression with the index of every vector below `len`, and with its lanes if the last one is
+/// partial. A closure might be compiled without the vector's instructions.
 macro_rules! each {
     ($v:ident, $len:expr, |$i:ident, $lanes:ident| $body:expr) => {{
         let (len, mut $i) = ($len, 0);

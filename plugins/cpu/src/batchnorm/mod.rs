@@ -1,16 +1,18 @@
 //! Batch normalization: inference, training and gradients.
 //!
-//! Channels first: an inference goes through memory in order ([`planes`]); for the other forms each worker has channels of its
-//! own ([`runs`] for short runs with one stride, else [`channels_first`]). Channels last: each worker has rows of its own and sums by
-//! channel ([`rows`]). Any other order of the dimensions is read through a buffer, channel by channel.
+//! Channels first: an inference goes through memory in order ([`planes`]); otherwise each worker has its own
+//! channels ([`runs`] for short runs with one stride, else [`channels_first`]). Channels last: each worker
+//! has its own rows and sums per channel ([`rows`]). Any other order of dimensions is read through a buffer,
+//! channel by channel.
 //!
-//! Sums of up to some hundred values are in the compute type, sums of these in double precision. Mean and variance
-//! are computed from deviations from a shift close to the mean: in rows the mean of a pass before, in a channel the
+//! Sums of up to some hundred values use the compute type, sums of these double precision. Mean and variance
+//! come from deviations from a shift close to the mean: for rows the mean of an earlier pass, for a channel
+//! the mean of its first values, unless these are far off.
 //! mean of its first values, unless these are far off.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod channel;
@@ -48,13 +50,13 @@ pub(crate) fn plan(
     after: Option<Epilogue<'_>>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if after.is_some() && matches!(batchnorm, Batchnorm::Backward(_)) {
-        return Err("a gradient, which nothing is computed with".to_owned());
+        return Err("gradients have no epilogue".to_owned());
     }
     plan_with(batchnorm, compute, isa, threads, after, None)
 }
 
-/// Plans the gradients of a batch normalization with RELU behind it: dy is that of RELU's result, and passes where
-/// the value of `gate` is above 0.
+/// Plans the gradients of a batch normalization followed by a RELU: dy is the gradient of RELU's result, and
+/// passes where the value of `gate` is above 0.
 pub(crate) fn plan_gated(
     batchnorm: &Backward,
     gate: &Operand,
@@ -63,7 +65,7 @@ pub(crate) fn plan_gated(
     threads: Threads,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     if gate.data_type != batchnorm.dy.data_type || gate.layout != batchnorm.dy.layout {
-        return Err("a RELU whose input lies in another order than its gradient".to_owned());
+        return Err("the RELU's input and gradient have different layouts".to_owned());
     }
     let gate = ReluInput { slot: gate.slot };
     plan_with(&Batchnorm::Backward(*batchnorm), compute, isa, threads, None, Some(gate))
@@ -88,7 +90,7 @@ fn plan_with(
     with_compute!(compute, T => plan_in::<T>(batchnorm, isa, threads, after, gate))
 }
 
-/// In a frame of its own for each type.
+/// In a separate stack frame for each type.
 #[inline(never)]
 fn plan_in<T: Float>(
     batchnorm: &Batchnorm,
@@ -103,7 +105,8 @@ fn plan_in<T: Float>(
     {
         return boxed(|| planes::Planes::plan(problem, parameters, isa, threads, after));
     }
-    // Three operands in each form, so that one kernel serves all: x stands for dy if there is none and nothing is added.
+    // Every variant has three operands, so that one kernel serves all: x replaces dy if there is none and
+    // nothing is added.
     let operands = match batchnorm {
         Batchnorm::Inference(p) => [p.x, p.x, p.y],
         Batchnorm::Training(p) => [p.x, p.x, p.y],
@@ -120,7 +123,7 @@ fn plan_in<T: Float>(
     let (mut nest, mut channel_strides) = walk(operands[0].layout.strides());
     let by_rows = channels > 1 && channel_strides == [1; 3] && nest.inner_strides != [1; 3];
     if by_rows && after.is_some() && !same_rows(&operands[1], &operands[2]) {
-        return Err("rows of another order than those of x".to_owned());
+        return Err("rows in another order than those of x".to_owned());
     }
     let mut first = (operands[0].slot, operands[0].data_type);
     let mut epilogue = PlaneEpilogue::default();

@@ -12,10 +12,10 @@ const DEFAULT_MOMENTUM: f64 = 0.1;
 /// The epsilon of a backward pass without saved statistics.
 const BACKWARD_EPSILON: f64 = 1e-5;
 
-/// A tensor with one value per channel. No elements of less than a byte: several threads write neighbours.
+/// A tensor with one value per channel, of at least a byte each: several threads write neighbours.
 type Channels<R> = Spread<R, 1>;
 
-/// The form of batch normalization.
+/// The variant of batch normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// With given statistics.
@@ -29,7 +29,7 @@ pub(crate) enum Role {
     },
 }
 
-/// The parameters of each form.
+/// The parameters of each variant.
 pub(crate) enum Parameters<R> {
     /// Mean, inverse or variance with epsilon, scale and bias.
     Inference {
@@ -126,7 +126,7 @@ impl<R: ComputeType> Parameters<R> {
         matches!(self.role(), Role::Training | Role::Backward { saved: false })
     }
 
-    /// What is added to a variance of x.
+    /// The epsilon added to a variance of x.
     pub(crate) fn epsilon(&self, tensors: Pointers<'_>) -> f64 {
         match self {
             Self::Training(training) => training.epsilon.get(tensors, 0).to_f64(),
@@ -199,13 +199,14 @@ impl<R: ComputeType> Parameters<R> {
     }
 }
 
-/// 1/√(variance + ε), rounded once: the variance of numbers above 10¹⁹ is beyond single precision, its root is not.
+/// 1/√(variance + ε), rounded once: for values above 10¹⁹ the variance exceeds single precision, its root
+/// not.
 fn inverse<R: ComputeType>(variance: f64, epsilon: R) -> R {
     R::from_f64(1.0 / (variance + epsilon.to_f64()).sqrt())
 }
 
 impl<R: ComputeType> Running<R> {
-    /// Reads both old values before it writes a new one: old and new may share their memory.
+    /// Reads both old values before writing a new one, because old and new may share memory.
     fn update(&self, tensors: Pointers<'_>, channel: usize, mean: R, variance: R) {
         let weight = self.momentum.map_or(R::from_f64(DEFAULT_MOMENTUM), |momentum| momentum.get(tensors, 0));
         let [old_mean, old_variance] =

@@ -1,7 +1,7 @@
 //! Channels-first inference in the order of memory.
 //!
-//! Images are read and written from beginning to end across channels, because planes may have only a few dozen
-//! elements and those of one channel may be far from each other. Residual and RELU are computed in registers; any
+//! Images are read and written sequentially across channels, because planes may have only a few dozen
+//! elements, and those of one channel may be far apart. Residual and RELU are computed in registers; any
 //! other epilogue runs on blocks of the result that are still in cache.
 
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::tensor::row_converter::is_compute_type;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
-/// A plane-by-plane inference with every decision made.
+/// A planned plane-by-plane inference.
 pub(crate) struct Planes<T> {
     isa: Isa,
     workers: Workers,
@@ -225,7 +225,8 @@ impl<V: Vector> Part<V> {
     /// The processor has the vector's instructions; `len` values are readable, and of y writable.
     #[inline(always)]
     pub(crate) unsafe fn compute<const ADDED: bool, const RELU: bool>(&self, len: usize) {
-        // SAFETY: vectors end at `len`, up to which this function requires all values; a last one overlaps or has its lanes alone.
+        // SAFETY: vectors end at `len`, up to which this function requires all values; the last overlaps, or
+        // uses only its lanes.
         unsafe {
             if len < V::LANES {
                 self.few::<ADDED, RELU>(0, len);
@@ -302,7 +303,7 @@ mod tests {
     use super::*;
     use crate::testing::Random;
 
-    /// Computes a part both ways.
+    /// Computes with both kinds of stores.
     struct Both<'a, T> {
         x: &'a [T],
         added: &'a [T],
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_streamed_is_what_is_stored() {
+    fn streaming_stores_the_same_values() {
         streamed_is_stored::<f32>();
         streamed_is_stored::<f64>();
     }

@@ -1,4 +1,4 @@
-//! Channels last: each worker has rows of its own.
+//! Channels last: each worker has its own rows.
 
 use crate::batchnorm::channel::BUFFER;
 use crate::batchnorm::loops;
@@ -13,10 +13,10 @@ use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::tensor::view::Pointers;
 use crate::threading::partition::Workers;
 
-/// Rows that are summed in the compute type before they are added in double precision.
+/// How many rows are summed in the compute type before they are added in double precision.
 const EXACT_ROWS: usize = 256;
 
-/// A batch normalization that is computed row by row.
+/// A batch normalization computed row by row.
 pub(crate) struct ChannelsLast<T> {
     shape: Shape<T>,
     parameters: Parameters<T>,
@@ -41,9 +41,9 @@ enum Pass {
 
 /// The scratch memory of a run.
 pub(crate) struct ScratchLayout<T> {
-    /// For each worker two sums per channel, those of one kind contiguous.
+    /// Two sums per channel for each worker, each kind contiguous.
     totals: *mut f64,
-    /// Four values per channel, likewise: the mean first, the others as the last pass needs them.
+    /// Four values per channel, likewise: first the mean, then what the last pass needs.
     values: *mut T,
 }
 
@@ -70,7 +70,7 @@ impl<T: Float> ChannelsLast<T> {
         unsafe { self.pass_with(pass, false, tensors, scratch) }
     }
 
-    /// Runs a pass; `wide` sums in double precision, where sums of the compute type leave its range.
+    /// Runs a pass; `wide` sums in double precision, if sums would exceed the compute type's range.
     ///
     /// # Safety
     /// As [`Kernel::run`].
@@ -156,7 +156,8 @@ impl<T: Float> Kernel for ChannelsLast<T> {
             squares,
         };
         if parameters.wants_moments() {
-            // SAFETY: this function requires the tensors and the memory; each pass finds what the one before has written.
+            // SAFETY: this function requires the tensors and the memory; each pass reads the previous one's
+            // results.
             unsafe {
                 self.pass(Pass::Sum, tensors, scratch);
                 self.finish(scratch, |_, [sum, _]| [T::from_f64(sum / n)]);
@@ -206,7 +207,8 @@ impl<T: Float> Kernel for ChannelsLast<T> {
                         values.add(channels + channel).write(inv);
                     }
                 }
-                // SAFETY: the statistics of all channels are written; each pass finds what the one before has written.
+                // SAFETY: the statistics of all channels are written; each pass reads the previous one's
+                // results.
                 unsafe {
                     self.pass(Pass::Gradients, tensors, scratch);
                     let are_finite = |channel| self.sums(scratch, channel).iter().all(|sum| sum.is_finite());

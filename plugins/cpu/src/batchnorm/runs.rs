@@ -1,7 +1,8 @@
 //! Channels first, for channels of short runs with one stride, such as the planes of a batch of small images.
 //!
-//! Planes of small images are a few vectors each. Sums stay in registers from one plane to the next, and several planes of one or
-//! two vectors are summed in parallel. The gradient of a RELU before the batch normalization is computed while dy is read.
+//! Planes of small images are a few vectors each. Sums stay in registers between planes, and several planes
+//! of one or two vectors are summed in parallel. The gradient of a RELU after the batch normalization is
+//! computed while reading dy.
 
 use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::planes::Part;
@@ -16,7 +17,7 @@ use crate::tensor::scratch::Tensors;
 use crate::tensor::view::Pointers;
 use crate::threading::partition::Workers;
 
-/// Values that are summed in each lane before the sum is added in double precision.
+/// How many values each lane sums before the sum is added in double precision.
 const EXACT: usize = 32;
 
 /// The longest run for which this pays.
@@ -25,7 +26,7 @@ pub(crate) const LONGEST: usize = 1024;
 /// Prefetch distance in elements: hardware prefetching does not follow from run to run.
 const PREFETCH_DISTANCE: usize = 1024;
 
-/// Training or its gradients, for channels of runs.
+/// Training or its gradients, for channels that consist of runs.
 pub(crate) struct Runs<T> {
     shape: Shape<T>,
     parameters: Parameters<T>,
@@ -76,12 +77,12 @@ struct Task<'a, T> {
     channels: std::ops::Range<usize>,
 }
 
-/// A channel, from the first element of its first run on.
+/// A channel, starting at the first element of its first run.
 #[derive(Clone, Copy)]
 struct Channel<T> {
     /// dy, or the residual.
     dy: *const T,
-    /// The input of RELU: dy passes where it is above 0.
+    /// The input of RELU: dy passes where it is positive.
     gate: *const T,
     x: *const T,
     /// The result.
@@ -137,8 +138,8 @@ impl<T: Float> Task<'_, T> {
         Channel { dy, gate, x, y }
     }
 
-    /// Sums what `of` gives for the elements at offsets in dy and in x, for a vector or some lanes.
-    /// `prefetch_at` gets offsets that are read soon; they may be beyond the channel.
+    /// Sums the results of `of` for the elements at offsets in dy and in x, for a vector or some lanes.
+    /// `prefetch_at` gets offsets that are read soon and may be outside the channel.
     ///
     /// # Safety
     /// The processor has the vector's instructions, and `of` can be called with the offsets of all elements.
@@ -209,8 +210,8 @@ impl<T: Float> Task<'_, T> {
         totals
     }
 
-    /// The sums of a channel that give mean and variance: of deviations from the mean of its first values, or,
-    /// if these are far off, from the mean of all.
+    /// The sums of a channel that give mean and variance: of deviations from the mean of its first values,
+    /// or, if these are far off, from the mean of all.
     ///
     /// # Safety
     /// The processor has the vector's instructions, and the channel has its elements.
@@ -247,7 +248,7 @@ impl<T: Float> Task<'_, T> {
         (0..*runs).flat_map(move |run| (0..shape.nest.len).map(move |at| run * stride + at))
     }
 
-    /// Σ dy and Σ dy · (x - mean) of a channel, where sums of the compute type leave its range.
+    /// Σ dy and Σ dy · (x - mean) of a channel, for sums beyond the compute type's range.
     ///
     /// # Safety
     /// As [`Task::moments`].
@@ -261,7 +262,7 @@ impl<T: Float> Task<'_, T> {
                 [at.dy.add(dy_at), at.gate.add(dy_at), at.x.add(x_at)]
                     .map(|from| from.read_unaligned().to_f64())
             };
-            // NaN counts as above 0.
+            // NaN counts as positive.
             let dy = if GATED && gate <= 0.0 { 0.0 } else { dy };
             sums = [sums[0] + dy, sums[1] + dy * (x - mean.to_f64())];
         }
@@ -279,7 +280,7 @@ impl<T: Float> Task<'_, T> {
             let means = V::splat(about);
             let prefetch_at = |[_, offset]: [usize; 2]| prefetch(at.x.wrapping_add(offset));
             let [sum, squares] = self.sums::<V, 2>(prefetch_at, |[_, offset], lanes, [sum, squares]| {
-                // Lanes without an element do not deviate.
+                // Lanes without an element have deviation 0.
                 let mut deviation = read::<V>(at.x.add(offset), lanes).lanewise(Lanewise::Sub, means);
                 if let Some(lanes) = lanes {
                     let mut values = [T::ZERO; crate::simd::vector::MAX_LANES];
@@ -393,7 +394,7 @@ impl<T: Float> Channel<T> {
                 return dy;
             }
             let gate = read::<V>(self.gate.add(at), lanes);
-            // NaN counts as above 0.
+            // NaN counts as positive.
             V::splat(T::ONE).lanewise(Lanewise::NotAbove, gate).where_above_0(dy, V::zero())
         }
     }

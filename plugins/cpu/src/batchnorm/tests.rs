@@ -13,7 +13,7 @@ const DIMS: [&[i64]; 11] = [
     &[2, 33, 3, 2, 4],
     &[600, 5, 1, 1],
     &[3, 520, 2, 1],
-    // Planes of one vector, of some and the beginning of one, of more than are added up at a time.
+    // Planes of one vector, of one and a part, of more than are added up at a time.
     &[9, 3, 4, 4],
     &[11, 2, 6, 6],
     &[6, 2, 7, 7],
@@ -21,7 +21,7 @@ const DIMS: [&[i64]; 11] = [
     &[3, 2, 50, 45],
 ];
 
-/// Which channel the elements of a tensor with these dimensions are of, the last dimension fastest.
+/// The channel of an element of a tensor with these dimensions, the last dimension fastest.
 fn channel_of(dims: &[i64], element: usize) -> usize {
     let inner: i64 = dims[2..].iter().product();
     element / inner as usize % dims[1] as usize
@@ -30,7 +30,7 @@ fn channel_of(dims: &[i64], element: usize) -> usize {
 struct Case {
     dims: Vec<i64>,
     compute: DataType,
-    /// Relative to the largest number, what the compute and storage types may differ by.
+    /// The tolerance of the compute and storage types relative to the largest value.
     tolerance: f64,
     arrays: Vec<Array>,
 }
@@ -185,7 +185,7 @@ impl Case {
         let blend = |old: Vec<f64>, new: Vec<f64>| -> Vec<f64> {
             old.iter().zip(new).map(|(old, new)| 0.9 * old + 0.1 * new).collect()
         };
-        // The differences are from the mean as the compute type has it.
+        // Deviations are from the mean in the compute type.
         let single = self.compute == DataType::Float;
         let rounded: Vec<f64> = mean.iter().map(|m| if single { f64::from(*m as f32) } else { *m }).collect();
         let unbiased = variance.iter().map(|v| v * n / (n - 1.0)).collect();
@@ -253,7 +253,7 @@ impl Case {
         self.check(Self::backward_of(DY, saved), isa, &expected);
     }
 
-    /// The gradients with a RELU behind the batch normalization, as one graph.
+    /// The gradients with a RELU after the batch normalization, as one graph.
     fn backward_of_relu(&self, isa: Isa, saved: bool, input: &Array) {
         const INPUT: i64 = 20;
         const BETWEEN: i64 = 21;
@@ -281,7 +281,7 @@ impl Case {
 }
 
 #[test]
-fn every_form_in_every_order() {
+fn every_variant_in_every_layout() {
     let mut random = Random::new(8);
     for dims in DIMS {
         for which in 0..3 {
@@ -298,14 +298,14 @@ fn every_form_in_every_order() {
 }
 
 #[test]
-fn a_relu_behind_has_its_gradient_in_every_order() {
+fn the_gradient_of_a_relu_after_it_in_every_layout() {
     let mut random = Random::new(13);
     for dims in DIMS {
         for (which, other_order) in [(0, 0), (0, 1), (1, 1), (2, 2)] {
             for data_type in [DataType::Float, DataType::Double, DataType::Half] {
                 let case = Case::new(&mut random, dims, which, data_type, 0);
                 let tensor_strides = strides(dims, &order(dims.len(), other_order), 0);
-                // Zeros lie on the edge.
+                // Zeros are at the RELU's edge.
                 let number = || (random.real() * 4.0).round().clamp(-1.0, 1.0);
                 let input = Array::new(X, data_type, dims, &tensor_strides).filled(number);
                 for isa in Isa::available() {
@@ -319,7 +319,7 @@ fn a_relu_behind_has_its_gradient_in_every_order() {
 }
 
 #[test]
-fn work_for_several_lanes() {
+fn work_for_several_threads() {
     let mut random = Random::new(9);
     for which in 0..2 {
         for dims in [[9, 24, 40, 41], [400, 24, 5, 6]] {
@@ -332,7 +332,7 @@ fn work_for_several_lanes() {
 }
 
 #[test]
-fn a_large_mean_does_not_swallow_the_variance() {
+fn a_large_mean_does_not_cancel_the_variance() {
     let mut random = Random::new(10);
     for which in 0..2 {
         let mut case = Case::new(&mut random, &[64, 3, 6, 6], which, DataType::Float, 0);
@@ -361,7 +361,7 @@ fn the_first_values_may_be_far_from_the_mean() {
     }
 }
 
-/// What a result is followed by, and a function that computes it of a result and of an element of another tensor.
+/// What follows a result, and the function that computes it from the result and an element of another tensor.
 type Follower = (&'static [PointwiseMode], fn(f64, f64) -> f64);
 
 const FOLLOWERS: [Follower; 5] = [
@@ -374,7 +374,7 @@ const FOLLOWERS: [Follower; 5] = [
     }),
 ];
 
-/// The forms that something may follow.
+/// The variants that can be followed.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Inference,
@@ -383,7 +383,7 @@ enum Form {
 }
 
 impl Case {
-    /// Mean and inverse deviation of each channel, as a form takes them.
+    /// Mean and inverse deviation of each channel, as a variant takes them.
     fn moments(&self, form: Form) -> (Vec<f64>, Vec<f64>) {
         let inverse = |variance: Vec<f64>| variance.iter().map(|v| 1.0 / (v + 0.125).sqrt()).collect();
         match form {
@@ -396,7 +396,7 @@ impl Case {
         }
     }
 
-    /// Runs a form with what follows, of which `other` is the second operand.
+    /// Runs a variant with the operations that follow, whose second operand is `other`.
     fn followed(&self, isa: Isa, form: Form, (modes, function): Follower, other: &Array) {
         const OTHER: i64 = 20;
         const BETWEEN: i64 = 21;
@@ -448,7 +448,7 @@ impl Case {
 }
 
 #[test]
-fn what_follows_a_result() {
+fn epilogues_of_every_variant() {
     let mut random = Random::new(11);
     let dims: [&[i64]; 6] =
         [&[3, 5, 7, 7], &[2, 17, 5, 6], &[1, 3, 40, 41], &[5, 1, 9], &[2, 3, 3, 2, 4], &[7, 6]];

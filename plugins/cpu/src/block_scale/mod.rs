@@ -1,8 +1,8 @@
-//! Blocks of elements that share a scale: to a small type, and back. Results are those of the reference, bit by bit.
+//! Quantization of blocks that share a scale, and dequantization. Results match the reference bit by bit.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod quantize;
@@ -26,7 +26,7 @@ pub(crate) fn plan(problem: &BlockScale, isa: Isa, threads: Threads) -> Result<B
             let Dequantize { x, scale, y, block, is_negative_scale: is_negative } = &**problem;
             RowConverter::<f64>::of(y.data_type)?;
             let scales = Scales { operand: scale, block, is_negative: *is_negative };
-            // A product of two values of single precision is rounded once in either precision.
+            // A product of two single-precision values is rounded once in either precision.
             let is_single =
                 |data_type| !matches!(data_type, DataType::Double | DataType::Int32 | DataType::Int64);
             if y.data_type == DataType::Float

@@ -1,4 +1,4 @@
-//! To a small type: the largest magnitude of each block, its scale, and the elements divided by it.
+//! Quantization: the largest magnitude of each block, its scale, and the elements divided by it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ use crate::tensor::scratch::Tensors;
 use crate::tensor::view::{Memory, Pointers};
 use crate::threading::partition::{Threads, Workers};
 
-/// Elements that are converted at once, and those that are a part of the work.
+/// Elements that are converted at once, and the elements per unit of work.
 const TOGETHER: usize = 128;
 const PART: usize = 4096;
 
@@ -30,26 +30,27 @@ struct Axis {
 
 type Slot = (usize, RowCodec<f64>);
 
-/// A planned quantization. Elements are read and written along `line`, which is the dimension of blocks or another one; then as many
-/// blocks as there are elements in a run of the line are computed together.
+/// A planned quantization. Elements are processed along `line`, the blocks' dimension or another one; in the
+/// latter case, as many blocks as a run of the line has elements are computed together.
 pub(crate) struct Quantize {
     x: Slot,
-    /// The same, for the error that names an element that is NaN or infinite.
+    /// x again, for the error that names an element that is NaN or infinite.
     operand: Operand,
     memory: Memory<f64>,
-    /// Written from single precision, of which the rounding is exact.
+    /// Written from single precision, whose rounding is exact.
     y: (usize, RowCodec<f32>),
     scale: Slot,
     scale_type: ScaleType,
     largest: f64,
     is_whole: bool,
-    /// The dimension along which blocks lie, and their elements.
+    /// The dimension along which blocks lie, and the elements per block.
     axis: Axis,
     block: usize,
-    /// The dimension along which neighbouring blocks are computed together; of size 1 where elements of a block are neighbours.
+    /// The dimension along which neighbouring blocks are computed together; of size 1 if a block's elements
+    /// are contiguous.
     line: Axis,
     others: Vec<Axis>,
-    /// Blocks, or runs of them, of a part.
+    /// Blocks, or runs of blocks, per part.
     together: usize,
     workers: Workers,
     isa: Isa,
@@ -88,7 +89,7 @@ impl Quantize {
             workers: threads.workers(0.0, 1),
             isa,
         };
-        // Workers must not write the same byte: groups of four elements are whole bytes of whatever type.
+        // Workers must not write the same byte: four elements are whole bytes in every dtype.
         let (along, across) = if is_across { (line, Some(axis)) } else { (axis, None) };
         let mut rows = planned.others.iter().copied().chain(across);
         let are_disjoint = along.strides[1] == 1
@@ -141,8 +142,8 @@ impl Quantize {
         Run { offsets, len, width: TOGETHER.min(self.line.dim - column) }
     }
 
-    /// Calls `work` with the offsets in x and y of each line of a run of blocks, and its number of elements; with the elements of a
-    /// block one after the other if lines are along it.
+    /// Calls `work` with the offsets in x and y of each line of a run of blocks, and its length; if lines are
+    /// along blocks, with each block's elements in turn.
     #[inline(always)]
     fn for_each_line(&self, run: &Run, mut work: impl FnMut([usize; 2], usize)) {
         let [x, y, _] = run.offsets;
@@ -177,9 +178,9 @@ impl Quantize {
     }
 }
 
-/// A block, or some that are computed together.
+/// A block, or several that are computed together.
 struct Run {
-    /// Of its first elements in x and y, and its first scale.
+    /// The offsets of the first elements in x and y, and of the first scale.
     offsets: [usize; 3],
     /// Elements of a block, and blocks.
     len: usize,
@@ -206,7 +207,7 @@ impl IsaTask for QuantizeRun<'_> {
         let blocks = &mut scales[..run.width];
         blocks.iter_mut().for_each(|scale| *scale = q.scale_type.round_up(*scale / q.largest));
         let (slot, codec) = q.scale;
-        // SAFETY: made for the kernel's tensors, which have these scales; no other run has them.
+        // SAFETY: made for the kernel's tensors, which have these scales; only this run writes them.
         unsafe { codec.store(blocks.as_ptr(), tensors[slot], run.offsets[2], q.line.strides[2], run.width) };
         if q.is_along() {
             scales = [scales[0]; TOGETHER];
@@ -226,7 +227,7 @@ impl IsaTask for QuantizeRun<'_> {
                 values.iter_mut().for_each(|value| *value = value.round_ties_even());
             }
             rounded.iter_mut().zip(&*values).for_each(|(to, value)| *to = to_odd(*value));
-            // SAFETY: the line lies inside the kernel's y, and no other run writes its elements.
+            // SAFETY: the line lies inside the kernel's y, and only this run writes its elements.
             unsafe { codec.store(rounded.as_ptr(), tensors[slot], y, q.line_strides()[1], len) };
         });
     }
@@ -261,7 +262,7 @@ impl Kernel for Quantize {
 
     unsafe fn run(&self, tensors: &[*mut u8], _: *mut u8) {
         let all = Tensors(tensors);
-        // SAFETY: the instruction set is one of the processor's.
+        // SAFETY: the processor supports the instruction set.
         self.for_each_run(|run| unsafe { self.isa.run(QuantizeRun(self, all.all(), run)) });
     }
 }

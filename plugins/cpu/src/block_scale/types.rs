@@ -1,4 +1,4 @@
-//! What block scale operations ask of dtypes.
+//! The properties of dtypes that block scale operations use.
 
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
@@ -28,7 +28,7 @@ pub(crate) fn largest_of(data_type: DataType) -> Result<f64, Refusal> {
     })
 }
 
-/// A dtype of scales: its largest value, and the conversion of values to codes, which are in the order of the values, and back.
+/// A dtype of scales: its largest value, and conversions to codes, ordered like the values, and back.
 #[derive(Clone, Copy)]
 pub(crate) struct ScaleType {
     pub(crate) largest: f64,
@@ -37,7 +37,7 @@ pub(crate) struct ScaleType {
 }
 
 impl ScaleType {
-    /// The smallest value of the dtype that is not below the finite value `exact`; at most the largest.
+    /// The smallest value of the dtype that is at least the finite value `exact`, limited to the largest.
     pub(crate) fn round_up(&self, exact: f64) -> f64 {
         if exact >= self.largest {
             return self.largest;
@@ -96,7 +96,7 @@ pub(crate) fn scale_type(data_type: DataType) -> Result<ScaleType, Refusal> {
     })
 }
 
-/// Whether y has whole numbers only.
+/// Whether y only has integers.
 pub(crate) fn is_whole(y: DataType) -> bool {
     matches!(y, DataType::Int4 | DataType::Int8)
 }

@@ -1,5 +1,6 @@
-//! Convolutions that are plain matrix multiplications: their filter covers the whole image, so that each weight meets one input element
-//! per image, or it slides along one axis of an image only, so that each window is a run of the image.
+//! Convolutions that are matrix multiplications: the filter covers the whole image, so that each weight meets
+//! one input element per image, or slides along a single axis of one image, so that each window is contiguous
+//! in it.
 
 use hipdnn_plugin_sdk::graph::{DataType, Tensor};
 
@@ -11,16 +12,16 @@ use crate::problem::matmul::Matmul;
 /// A matrix multiplication that computes a convolution.
 pub(crate) struct AsMatmul {
     pub(crate) matmul: Matmul,
-    /// The axes of y that are rows and columns of the result, in the forward direction.
+    /// The axes of y that become rows and columns of the result, in the forward direction.
     pub(crate) axes: [usize; 2],
 }
 
-/// What a window has to have so that a matrix multiplication is the fastest way to slide it: terms of a sum, output channels, and
-/// positions.
+/// The smallest sizes for which sliding as a matrix multiplication is fastest: terms of a sum, output
+/// channels, positions.
 const LEAST: [usize; 3] = [64, 16, 16];
 
-/// The matrix multiplication that computes the convolution; `None` if the filter neither covers the image nor slides along one axis, or if
-/// the elements of an image or of a filter have no single stride.
+/// The matrix multiplication for a convolution; `None` if the filter neither covers the image nor slides
+/// along one axis, or if the elements of an image or of a filter have no single stride.
 pub(crate) fn matmul(c: &Convolution) -> Option<AsMatmul> {
     let covers = |i: &usize| {
         let i = *i;
@@ -48,7 +49,7 @@ pub(crate) fn matmul(c: &Convolution) -> Option<AsMatmul> {
     if sliding.is_some() && [elements, o.0, n.0].iter().zip(LEAST).any(|(size, least)| *size < least) {
         return None;
     }
-    // Each operand as rows and columns: how many, and their strides.
+    // Each operand as rows and columns, with sizes and strides.
     let images = matrix(&c.x, (n.0, n.1), (elements, of_x))?;
     let filters = matrix(&c.w, (o.0, o.1), (elements, of_w))?;
     let outputs = matrix(&c.y, (n.0, n.2), (o.0, o.2))?;
@@ -63,7 +64,7 @@ pub(crate) fn matmul(c: &Convolution) -> Option<AsMatmul> {
     Some(AsMatmul { matmul, axes: [sliding.map_or(0, |axis| 2 + axis), 1] })
 }
 
-/// Whether the windows of a single image along this axis are inside it, and wider than the algorithms that compute rows of outputs like.
+/// Whether all windows along this axis are inside a single image, and too wide for rows of outputs.
 fn slides(c: &Convolution, axis: usize) -> bool {
     let last = (c.output[axis] - 1).checked_mul(c.stride[axis]);
     let reach = (c.window[axis] - 1).checked_mul(c.dilation[axis]);

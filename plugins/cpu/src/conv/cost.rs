@@ -1,4 +1,4 @@
-//! Estimated times, and the block sizes that minimise them.
+//! Estimates times, and chooses the block sizes that minimize them.
 
 use crate::conv::geometry::{Geometry, Windows};
 use crate::kernel::Refusal;
@@ -9,7 +9,7 @@ use crate::threading::partition::Threads;
 /// Elements of a block's planes that stay in the L2 cache.
 pub(crate) const BUFFER: usize = 64 << 10;
 
-/// Column tiles below which a box is not divided any further.
+/// With fewer column tiles, a box is not divided further.
 pub(crate) const LEAST_TILES: usize = 4;
 
 /// Costs in nanoseconds on one thread.
@@ -47,7 +47,7 @@ pub(crate) struct Shape<'a> {
     /// Columns are computed in vectors of this length, and in tiles.
     pub(crate) round: usize,
     pub(crate) tile: usize,
-    /// Whether each tap has planes of its own; `None` for what is estimated to be faster.
+    /// Whether each tap has its own planes; `None` for the faster estimate.
     pub(crate) unrolled: Option<bool>,
     /// Whether the input is read in place.
     pub(crate) in_place: bool,

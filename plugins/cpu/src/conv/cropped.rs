@@ -1,4 +1,4 @@
-//! Filters of which only a part meets the image: the rest, which lies in the padding at every output, is left out.
+//! Crops filters that only partly meet the image: drops elements that lie in the padding for every output.
 
 use hipdnn_plugin_sdk::graph::Tensor;
 
@@ -9,27 +9,27 @@ use crate::problem::convolution::{Convolution, Direction};
 /// A convolution with the part of its filter that meets the image.
 pub(crate) struct Crop {
     pub(crate) convolution: Convolution,
-    /// Bytes from the first element of the filter to that of the part.
+    /// Bytes from the filter's first element to that of the cropped filter.
     offset: usize,
 }
 
-/// The part of the elements of a window along a dimension: those that meet the image at some output.
+/// The elements of the window along a dimension that meet the image at some output.
 fn part(c: &Convolution, axis: usize) -> std::ops::Range<usize> {
     let (pre, stride, dilation) = (c.pre_padding[axis], c.stride[axis], c.dilation[axis]);
     let last = (c.output[axis] - 1).saturating_mul(stride);
     let first = pre.saturating_sub(last).div_ceil(dilation).min(pre / dilation);
     let end = (c.input[axis] - 1).saturating_add(pre) / dilation + 1;
-    // At least one element, whatever it meets.
+    // At least one element, even if it only meets padding.
     let first = first.min(c.window[axis] - 1);
     first..end.clamp(first + 1, c.window[axis])
 }
 
 impl Crop {
-    /// The smaller convolution; none where every element of the filter meets the image.
+    /// The convolution with the cropped filter; `None` if every element meets the image.
     pub(crate) fn of(c: &Convolution) -> Result<Option<Self>, Refusal> {
         let bits = element_bits(c.w.data_type)?;
         let is_whole = (0..c.spatial).all(|axis| part(c, axis) == (0..c.window[axis]));
-        // The gradient of the filter has zeros in the rest.
+        // Backward weights must write zeros in the rest.
         if is_whole || c.direction == Direction::BackwardFilter || bits < 8 {
             return Ok(None);
         }
@@ -50,7 +50,7 @@ impl Crop {
         Ok(Some(Self { convolution, offset: elements * (bits / 8) }))
     }
 
-    /// The kernel of the whole convolution, from that of the smaller one.
+    /// Wraps the kernel of the cropped convolution for the whole one.
     pub(crate) fn around(&self, kernel: Box<dyn Kernel>) -> Box<dyn Kernel> {
         Box::new(Cropped { kernel, slot: self.convolution.w.slot, offset: self.offset })
     }
@@ -58,13 +58,13 @@ impl Crop {
 
 struct Cropped {
     kernel: Box<dyn Kernel>,
-    /// The filter.
+    /// The filter's slot.
     slot: usize,
     offset: usize,
 }
 
 impl Cropped {
-    /// The tensors, of the filter the part.
+    /// The tensors, with the cropped filter in place of the filter.
     fn part<'p>(&self, tensors: &[*mut u8], pointers: &'p mut [*mut u8; MAX_TENSORS]) -> &'p [*mut u8] {
         let pointers = &mut pointers[..tensors.len()];
         pointers.copy_from_slice(tensors);
@@ -80,13 +80,13 @@ impl Kernel for Cropped {
 
     unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        // SAFETY: this function requires the tensors, and the filter has the part.
+        // SAFETY: this function requires the tensors, and the filter contains the cropped one.
         unsafe { self.kernel.check(self.part(tensors, &mut pointers)) }
     }
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        // SAFETY: this function requires the tensors and the memory, and the filter has the part.
+        // SAFETY: this function requires the tensors and the memory, and the filter contains the cropped one.
         unsafe { self.kernel.run(self.part(tensors, &mut pointers), scratch) };
     }
 

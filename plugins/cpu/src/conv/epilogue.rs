@@ -1,4 +1,4 @@
-//! Epilogues of a convolution: on accumulators in registers, or on blocks of the output.
+//! Epilogues of a convolution, on accumulators in registers or on blocks of the output.
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
@@ -11,8 +11,8 @@ use crate::pointwise::elements::BlockEpilogue;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::is_compute_type;
 
-/// The usual epilogue: bias by channel, residual, RELU, each of them optional and in this order. Instead of RELU, or before
-/// the residual, there may be another activation.
+/// The usual epilogue: optional bias per channel, residual and RELU, in this order. Another activation may
+/// replace RELU, or precede the residual.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ChannelEpilogue {
     /// The bias: index among the kernel's pointers, and stride.
@@ -21,7 +21,7 @@ pub(crate) struct ChannelEpilogue {
     pub(crate) residual: Option<(usize, Strides)>,
     /// An activation.
     pub(crate) activation: Option<Activation>,
-    /// Whether the residual is added to the activation's result, and not before.
+    /// Whether the residual is added after the activation instead of before.
     pub(crate) residual_last: bool,
     /// Whether RELU follows.
     pub(crate) relu: bool,
@@ -29,23 +29,23 @@ pub(crate) struct ChannelEpilogue {
 
 impl TileFunction for Activation {
     unsafe fn apply(&self, numbers: [f64; 2], values: *mut u8, len: usize) {
-        // SAFETY: the values, and the instructions are there, as this function requires.
+        // SAFETY: this function requires the values and the instructions.
         unsafe { Self::apply(self, numbers, values, len) };
     }
 }
 
 impl ChannelEpilogue {
-    /// The epilogue that a chain of operations is where it has no activation but RELU.
+    /// A chain of operations as such an epilogue, if it has no activation but RELU.
     pub(crate) fn with_relu<T: Float>(epilogue: &Epilogue, spatial: usize) -> Option<Self> {
         Self::of::<T>(epilogue, spatial).filter(|channel_epilogue| channel_epilogue.activation.is_none())
     }
 
-    /// The epilogue that a chain of operations is; `None` if it is another one, or if an intermediate result is
-    /// stored in another dtype.
+    /// A chain of operations as such an epilogue; `None` if it has another form, or stores an intermediate
+    /// result in another dtype.
     pub(crate) fn of<T: Float>(epilogue: &Epilogue, spatial: usize) -> Option<Self> {
         let rank = 2 + spatial;
         let mut channel_epilogue = Self::default();
-        // Integers are rounded before the chain goes on from them.
+        // Integers are rounded before the chain continues.
         epilogue.chain.inputs.first().filter(|own| is_compute_type::<T>(own.data_type))?;
         // The convolution's result after the steps so far.
         let mut last = Value::Input(0);
@@ -96,7 +96,8 @@ impl ChannelEpilogue {
         is_compute_type::<T>(epilogue.output.data_type).then_some(channel_epilogue)
     }
 
-    /// The epilogue of a tile whose first row is this output channel, with the tile's residual and its row stride.
+    /// The epilogue of a tile that starts at this output channel; the residual is the tile's, with its row
+    /// stride.
     ///
     /// # Safety
     /// The tensors are those of the operation, which has the channel.
@@ -119,7 +120,7 @@ impl ChannelEpilogue {
     }
 }
 
-/// An epilogue of any operations, computed on blocks of the output while they are in cache.
+/// An epilogue of arbitrary operations, computed on blocks of the output while they are in cache.
 pub(crate) struct TileEpilogue {
     pub(crate) block_epilogue: Box<dyn BlockEpilogue>,
     /// Spatial dimensions of the tensors.

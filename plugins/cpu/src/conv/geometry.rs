@@ -1,11 +1,11 @@
-//! The geometry of implicit GEMM: where each tap of the filter finds its inputs without unrolling them (im2col).
+//! The geometry of implicit GEMM: where each tap finds its inputs without im2col.
 //!
-//! The input is copied into planes in which a tap is a constant offset: the output at `o` and the tap at `q` meet
-//! at position `o + q`, so all outputs of an image, one after another, read one contiguous run per tap, and GEMM
-//! reads the plane in place. Rows of a plane are a little longer than those of the output, because of the padding;
-//! results in these extra columns are dropped. With a stride there is one plane for each remainder modulo the
-//! stride. If that wastes too much (a filter nearly as large as its image), each tap gets a plane of its own with
-//! exactly the columns of the output, which is im2col.
+//! The input is copied into planes in which a tap is a constant offset: output `o` and tap `q` meet at
+//! position `o + q`, so the outputs of an image read one contiguous run per tap, and GEMM reads the plane in
+//! place. Because of the padding, rows of a plane are a little longer than rows of the output; results in the
+//! extra columns are dropped. With a stride there is one plane per remainder modulo the stride. If that
+//! wastes too much (filters nearly as large as the image), each tap gets its own plane with exactly the
+//! output's columns, which is im2col.
 
 use std::collections::HashMap;
 
@@ -80,7 +80,7 @@ pub(crate) struct Columns {
     pub(crate) at: [usize; 3],
 }
 
-/// Planes and columns, planned for all blocks at once.
+/// Planes and columns, planned once for all blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     pub(crate) windows: Windows,
@@ -90,7 +90,7 @@ pub(crate) struct Geometry {
     pub(crate) tap_offsets: Vec<usize>,
     /// Images of the largest block, and the size of its box.
     pub(crate) block: (usize, [usize; 3]),
-    /// Positions by which a box is wider than its outputs.
+    /// By how many positions a box is wider than its outputs.
     pub(crate) span: [usize; 3],
     /// The smallest tap, in units of the stride.
     pub(crate) first: [isize; 3],
@@ -154,7 +154,7 @@ impl Geometry {
             let high = steps.iter().map(|q| q[i]).max().unwrap_or(0);
             first[i] = low;
             span[i] = (high - low) as usize;
-            // The padding at the end of one row can serve as that at the beginning of the next.
+            // Padding at the end of a row can serve as padding at the start of the next.
             let mut shared = 0;
             if size[i] == windows.output[i] {
                 let before = (-low).max(0);
@@ -217,7 +217,7 @@ impl Geometry {
         self.plane_strides
     }
 
-    /// The range of taps that outputs of a row may meet inside the input; all other taps are in the padding.
+    /// The range of taps that outputs of a row may meet inside the input; the others are in the padding.
     pub(crate) fn met(&self, depth: usize, row: usize) -> (usize, usize) {
         let inside = |tap: &[isize; 3]| {
             [(0, depth), (1, row)].into_iter().all(|(i, output)| {

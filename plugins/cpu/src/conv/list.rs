@@ -1,8 +1,8 @@
-//! The algorithms of convolutions, in the order in which they are tried.
+//! The list of convolution algorithms, in the order of preference.
 //!
-//! An entry refuses a problem that it does not compute, or that another entry computes faster. The first entry that
-//! does not refuse is chosen, unless it has an estimated time: of the entries with an estimate, which are the last
-//! ones, the fastest is chosen. What all entries refuse, the reference computes.
+//! An entry refuses problems that it does not compute, or that another entry computes faster. The first entry
+//! without an estimated time that accepts is chosen; otherwise the fastest of those with an estimate, which
+//! come last. The reference computes what all entries refuse.
 
 use std::marker::PhantomData;
 
@@ -40,21 +40,21 @@ use crate::simd::vector::Float;
 use crate::tensor::converted::Copies;
 use crate::tensor::row_converter::RowConverter;
 
-/// Output channels from which on products of `bfloat16` are summed in pairs: half of a tile's rows.
+/// With this many output channels, `bfloat16` products are summed in pairs: half of a tile's rows.
 #[cfg(target_arch = "x86_64")]
 const LEAST_ROWS: usize = 16;
 
-/// Images from which on blocks of whole images are enough for all threads.
+/// With this many images, blocks of whole images suffice for all threads.
 const LEAST_IMAGES: usize = 16;
 
-/// Values of the knob that choose how a GEMM reads its input, and leave alone what is none.
+/// Values of the knob that choose how a GEMM reads its input; they do not affect other entries.
 const OF_GEMM: &[A] = &[A::ImplicitGemm, A::Unrolled, A::Direct, A::Winograd, A::Winograd4, A::Im2col];
 
 /// An algorithm.
 pub(crate) struct Entry {
-    /// What it is, and the value of the knob `convolution` that asks for it.
+    /// The algorithm, and the value of the knob `convolution` that selects it.
     pub(crate) algorithm: A,
-    /// Other values with which it is tried.
+    /// Other values of the knob with which it is tried.
     pub(crate) also: &'static [A],
     /// Refuses a problem that it does not compute, or that another entry computes faster.
     pub(crate) supports: fn(&Problem<'_>) -> Result<(), Refusal>,
@@ -62,13 +62,13 @@ pub(crate) struct Entry {
     make: Make,
 }
 
-/// Estimated nanoseconds on one thread; none where an entry is [not compared](taken).
+/// Estimated nanoseconds on one thread; `None` for entries that are [not compared](taken).
 type Estimate = fn(&Problem<'_>) -> Result<Option<f64>, Refusal>;
 
-/// Plans a problem that is supported. It refuses sizes that only turn out then to be too large.
+/// Plans a supported problem. May still refuse sizes that turn out to be too large.
 type Make = fn(&Problem<'_>) -> Result<Box<dyn Kernel>, Refusal>;
 
-/// The estimate of an entry that is taken wherever it is supported.
+/// The estimate of an entry that is chosen whenever it is supported.
 fn taken(_: &Problem<'_>) -> Result<Option<f64>, Refusal> {
     Ok(None)
 }
@@ -92,7 +92,7 @@ impl<T: Float> List<T> {
         entry(A::Winograd, &[], supports_winograd::<T, 2>, taken, make_winograd::<T, 2>),
         entry(A::Im2col, &[], supports_im2col::<T>, taken, make_im2col::<T>),
         entry(A::DirectSmall, &[], supports_small::<T>, taken, make_small::<T>),
-        // Of equal estimates the first is chosen.
+        // The first of equal estimates wins.
         entry(A::ImplicitGemm, &[], supports_gemm, estimate_gemm::<T, false>, make_gemm::<T, false>),
         entry(A::Unrolled, &[], supports_gemm, estimate_gemm::<T, true>, make_gemm::<T, true>),
         entry(A::Direct, &[], supports_direct::<T>, estimate_direct::<T>, make_direct::<T>),
@@ -132,7 +132,7 @@ pub(crate) fn plan(
     }
 }
 
-/// The type in which sums are exact where they have to be.
+/// The type whose sums are exact, if they must be.
 fn type_of_sums(problem: &Problem<'_>) -> Compute {
     let c = problem.convolution;
     let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();
@@ -146,8 +146,8 @@ fn plan_problem(problem: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     }))
 }
 
-/// Chooses and plans an algorithm: the one that the knob asks for, if it computes the problem. Otherwise the list
-/// decides; where the knob asked for another GEMM, without Winograd's algorithm, which is less exact.
+/// Chooses and plans an algorithm: the one selected by the knob, if it computes the problem, else the list's
+/// choice. If the knob selects another GEMM, Winograd is excluded, because it is less exact.
 pub(crate) fn choose<T: Float>(problem: &Problem<'_>) -> Result<Chosen, Refusal> {
     let asked = problem.settings.convolution;
     let mut passed_over = Vec::new();
@@ -177,7 +177,7 @@ pub(crate) fn choose<T: Float>(problem: &Problem<'_>) -> Result<Chosen, Refusal>
 
 type Planned = (A, Option<f64>, Box<dyn Kernel>);
 
-/// The first of the tried entries without an estimate that plans the problem, or else the fastest with one. Those
+/// The first tried entry without an estimate that plans the problem, or else the fastest with one. Entries
 /// that refuse are passed over, and not tried twice.
 fn first_or_fastest<T: Float>(
     problem: &Problem<'_>,
@@ -249,7 +249,7 @@ fn make_matmul(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let Some(epilogue) = p.epilogue else {
         return matmul::plan(&matmul, p.compute, p.isa, p.settings, None);
     };
-    // The epilogue's result may have another type than the sums.
+    // The epilogue's result may have another dtype than the sums.
     let output = Operand { data_type: epilogue.output.data_type, ..matmul.c };
     let mut chain = epilogue.chain.clone();
     for input in &mut chain.inputs {
@@ -324,7 +324,7 @@ fn elements<T: Float>(p: &Problem<'_>) -> Result<Scheme<T>, Refusal> {
 #[cfg(target_arch = "x86_64")]
 fn pairs_of_bfloat16(p: &Problem<'_>) -> Result<Scheme<f32>, Refusal> {
     if p.compute != Compute::Single || !Pairs::of(p.isa).bfloat16 {
-        return Err("it needs AVX-512 BF16, and single precision".to_owned());
+        return Err("it needs AVX-512 BF16 and single precision".to_owned());
     }
     Scheme::bfloat16(p.operands()?, p.isa, p.convolution.spatial, p.epilogue)
         .ok_or("operands are not bfloat16")?
@@ -339,8 +339,8 @@ fn make_int8(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     int8::convolution(p.convolution, p.isa, p.settings, p.epilogue)
 }
 
-/// The order of summation gives other results than that of other entries, so this choice must not depend on
-/// estimated times, which depend on the number of threads.
+/// The order of summation changes results, so this choice must not depend on estimated times, which depend on
+/// the number of threads.
 #[cfg(target_arch = "x86_64")]
 fn supports_bfloat16(p: &Problem<'_>) -> Result<(), Refusal> {
     let (scheme, operands) = (pairs_of_bfloat16(p)?, p.operands()?);
@@ -355,13 +355,13 @@ fn make_bfloat16(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     boxed(|| plan_direct(p, pairs_of_bfloat16(p)?))
 }
 
-/// Images for which im2col would compute many columns for nothing. This needs packed weights; packing them for each
-/// execution would cost more than it saves.
+/// For images that would waste many im2col columns. Needs constant weights: packing them for each execution
+/// would cost more than it saves.
 fn supports_two_tiles<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
     let operands = p.operands()?;
     let pays = p.settings.constant_weights && choice::wastes::<T>(operands, p.isa);
     if !pays && !p.asks_for(A::DirectTwoTiles) {
-        return Err("weights may change, or im2col computes few columns for nothing".to_owned());
+        return Err("weights may change, or im2col wastes few columns".to_owned());
     }
     let are_two = in_own_frame(|| plan_direct(p, elements::<T>(p)?).map(|direct| direct.are_two()))?;
     if are_two { Ok(()) } else { Err("most tiles are computed one by one".to_owned()) }
@@ -372,11 +372,11 @@ fn supports_two_tiles<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
 fn supports_winograd<T: Float, const OUTPUTS: usize>(p: &Problem<'_>) -> Result<(), Refusal> {
     let operands = p.operands()?;
     if p.is_whole {
-        return Err("sums of integers have to be exact".to_owned());
+        return Err("sums of integers must be exact".to_owned());
     }
     if !p.asks_for(if OUTPUTS == 4 { A::Winograd4 } else { A::Winograd }) {
         if p.compute != Compute::Single {
-            return Err("double precision has it only where the knob asks for it".to_owned());
+            return Err("double precision uses it only if the knob selects it".to_owned());
         }
         // The transforms take too long compared with full 512-bit multiplications.
         if p.isa.has_whole_vectors() && operands.windows.stride[1] > 1 {

@@ -1,11 +1,11 @@
-//! Convolution and its gradients: which algorithm computes them, and the algorithms.
+//! Convolution and its gradients: the choice of algorithm, and the algorithms.
 //!
-//! [`list`] chooses. [`spatial`] makes the [`operands`] that most algorithms share; they also share the tiling of
-//! images in [`geometry`], and the epilogues in [`epilogue`].
+//! [`list`] chooses. [`spatial`] makes the [`operands`] that most algorithms share, as they do the tiling of
+//! images in [`geometry`] and the epilogues in [`epilogue`].
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod as_matmul;

@@ -1,5 +1,5 @@
-//! NaN that padding may have caused: zero times a weight that is NaN or infinite is NaN. Columns at the padding are
-//! computed again without its zeros.
+//! Repairs NaN caused by padding: zero times a weight that is NaN or infinite is NaN. Columns at the padding
+//! are recomputed without its zeros.
 
 use crate::gemm::kernel::MAX_ROWS;
 use crate::gemm::tile::{Order, Tile};
@@ -26,13 +26,13 @@ pub(crate) unsafe fn has_nan<T: Float>(
     found
 }
 
-/// Whether the weights of a tile's rows are finite. A panel has a value for each row of the micro-kernel.
+/// Whether the weights of a tile's rows are finite. A panel has a value per row of the micro-kernel.
 ///
 /// # Safety
-/// There are so many rows.
+/// The tile has this many rows.
 pub(crate) unsafe fn are_finite<T: Float>(tile: &Tile<'_, T>, rows: usize) -> bool {
     let terms = tile.depth * tile.taps.len();
-    // SAFETY: the weights of these rows are there.
+    // SAFETY: this function requires the rows, which have weights.
     unsafe {
         match tile.order {
             Order::Rows => (0..rows).all(|r| all_finite(tile.a.add(r * tile.a_stride), terms)),
@@ -41,10 +41,10 @@ pub(crate) unsafe fn are_finite<T: Float>(tile: &Tile<'_, T>, rows: usize) -> bo
     }
 }
 
-/// Computes a column of the tile again if some of its taps are in the padding, without these taps.
+/// Recomputes a column of the tile if some of its taps are in the padding, without these taps.
 ///
 /// # Safety
-/// The tile has the rows and the column, and the filter's taps have as many channels each.
+/// The tile has the rows and the column, and all taps have equally many channels.
 pub(crate) unsafe fn compute_column_again<T: Float>(
     tile: &Tile<'_, T>,
     rows: usize,
@@ -56,14 +56,14 @@ pub(crate) unsafe fn compute_column_again<T: Float>(
         return;
     }
     let mut sums = [T::ZERO; MAX_ROWS];
-    // Here a filter of several taps may be given as one tap with more channels.
+    // A filter of several taps may be passed as one tap with more channels.
     let (taps, terms) = (tile.taps.len(), tile.depth * tile.taps.len() / window);
     let stride = tile.b_stride * (window / taps);
     for tap in (0..window).filter(|tap| meets(*tap)) {
         let first = tile.taps[tap % taps] + tap / taps * tile.b_stride + column;
         for l in 0..terms {
             let term = tap + l * window;
-            // SAFETY: the weights and the columns are there; panels have memory for all of their rows.
+            // SAFETY: the weights and the columns are valid; panels have memory for all of their rows.
             unsafe {
                 let b = tile.b.add(first + l * stride).read_unaligned();
                 if tile.order == Order::Panel && tile.a_stride == MAX_ROWS {
@@ -85,7 +85,7 @@ pub(crate) unsafe fn compute_column_again<T: Float>(
     }
     let epilogue = tile.epilogue;
     for (row, mut sum) in sums.into_iter().enumerate().take(rows) {
-        // SAFETY: the tile, and what is added, have the row and the column.
+        // SAFETY: the tile, and what is added to it, have the row and the column.
         unsafe {
             if !epilogue.bias.is_null() {
                 sum = sum + epilogue.bias.add(row * epilogue.bias_stride).read_unaligned();

@@ -43,7 +43,7 @@ impl Weights {
     }
 }
 
-/// A sub-problem: outputs that are sums over the same taps.
+/// A sub-problem: outputs that sum over the same taps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SubProblem {
     /// Its taps: index among those of the windows, and offset in the weights.
@@ -67,12 +67,12 @@ pub(crate) struct Operands {
     pub(crate) input: OperandView,
     pub(crate) weights: Weights,
     pub(crate) output: OperandView,
-    /// For a single sub-problem that computes only some elements of the output: the zeros between them.
+    /// For a single sub-problem that computes only some outputs: the zeros between them.
     pub(crate) between: Option<StridedBackwardData>,
 }
 
 impl Operands {
-    /// The only sub-problem, if it computes all outputs in order with all taps in order.
+    /// The only sub-problem, if it has all outputs and all taps in order.
     pub(crate) fn whole(&self) -> Option<&SubProblem> {
         let Self { windows, parts, between, .. } = self;
         let [part] = parts.as_slice() else { return None };
@@ -190,7 +190,7 @@ pub(crate) fn pack_of<T: Float>(data_type: DataType) -> Result<Pack<T>, Refusal>
     }))
 }
 
-/// Refuses a dtype.
+/// The refusal of a dtype.
 fn is_other(argument: &str, data_type: DataType, also: &str) -> Refusal {
     format!("{argument}: data type is {}, expected float, double, half, bfloat16{also}", data_type.name())
 }

@@ -39,19 +39,19 @@ pub(crate) unsafe fn copy_runs<S: Stored, T: Float>(
     }
 }
 
-/// Sums of some channels, a row of a tile for each.
+/// Accumulators of some channels, one row of the tile each.
 pub(crate) struct TileSums<T> {
-    /// The columns of the tile among those of the block, from the first to the one behind the last.
+    /// The range of the tile's columns in the block.
     pub(crate) columns: (usize, usize),
     /// The first sum of the first channel.
     pub(crate) from: *const T,
-    /// The distance between channels.
+    /// Stride of channels.
     pub(crate) row: usize,
-    /// Channels.
+    /// Number of channels.
     pub(crate) rows: usize,
 }
 
-/// Writes rows of a tile to the output: the channels of the runs of outputs among the tile's columns.
+/// Writes rows of a tile to the output: one channel each, the runs of outputs among the tile's columns.
 ///
 /// # Safety
 /// The tile is readable; `to_channel` is the first element of the first row's channel in a tensor with these strides and the
@@ -117,8 +117,8 @@ impl Geometry {
         }
     }
 
-    /// The same with pairs of channels packed into words, the first in the lower half; a missing second channel
-    /// is zero.
+    /// The same with pairs of channels packed into words, the first in the lower half; a missing second
+    /// channel is zero.
     ///
     /// # Safety
     /// As [`Geometry::fill`], with half as many planes as there are channels, rounded up.
@@ -172,7 +172,7 @@ impl Geometry {
             let mut low = [0; 3];
             let mut high = [0; 3];
             for i in 0..3 {
-                // Positions of the box whose input element exists.
+                // Positions of the box that are inside the input.
                 let base = block.origin[i] as isize + self.first[i];
                 let size = (block.size[i] + self.span[i]) as isize;
                 let begin = div_ceil(-start[i], stride[i] as isize) - base;

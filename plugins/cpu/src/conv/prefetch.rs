@@ -1,15 +1,15 @@
-//! Prefetches what a convolution needs next.
+//! Prefetches a convolution's next operands.
 //!
-//! The input of a block lies in short runs, one per channel and often one per page, which hardware prefetching does
-//! not follow.
+//! A block's input is short runs, one per channel and often per page, which hardware prefetchers do not
+//! follow.
 
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::{OperandView, Operands};
 use crate::gemm::prefetch::{CacheLines, TilePrefetch};
 use crate::simd::CACHE_LINE;
 
-/// Bytes of an image and its result from which on they are not expected to be in cache. Prefetching what is in
-/// cache already costs up to 2 % of the time. Tests have small images.
+/// Bytes of an image and its result above which they are probably not in cache. Prefetching data that is
+/// already in cache costs up to 2 % of the time. Tests have small images.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 4 << 20 };
 
 /// Whether input and output are so large that prefetching pays.
@@ -41,8 +41,8 @@ pub(crate) struct BlockPrefetch {
 }
 
 impl BlockPrefetch {
-    /// The input of a block, given the first element of the tensor or of a group, and the size of an element;
-    /// `None` if the elements of a channel are not close together.
+    /// The input of a block, given the first element of the tensor or group, and the size of an element;
+    /// `None` if a channel's elements are scattered.
     pub(crate) fn of(
         geometry: &Geometry,
         block: &Block,
@@ -61,8 +61,8 @@ impl BlockPrefetch {
         })
     }
 
-    /// The input of the block with this index, counted through the blocks of all groups; `None` after the last.
-    /// `size` is the bytes of an element.
+    /// The input of the block with this index, counted across all groups; `None` after the last. `size` is
+    /// that of an element in bytes.
     pub(crate) fn of_number(
         geometry: &Geometry,
         operands: &Operands,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tiles_before_a_block_ask_for_all_that_it_reads() {
+    fn tiles_prefetch_everything_that_the_next_block_reads() {
         for (window, stride, size) in [(1, 1, 14), (1, 2, 28), (3, 1, 14), (3, 2, 14), (7, 2, 20)] {
             for (images, rows) in [(2, usize::MAX), (1, 3)] {
                 let windows = windows(window, stride, size);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_that_lie_side_by_side_are_not_asked_for() {
+    fn contiguous_channels_are_not_prefetched() {
         let windows = windows(3, 1, 8);
         let geometry = Geometry::new(&windows, false, 1, windows.output, 1);
         let strides = Strides { batch: 512, channel: 1, spatial: [0, 64, 8] };

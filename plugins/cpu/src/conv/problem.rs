@@ -1,4 +1,4 @@
-//! What an algorithm is asked for: a convolution, and how it is to be computed.
+//! The input of the list of algorithms: a convolution, and how to compute it.
 
 use std::cell::OnceCell;
 
@@ -14,7 +14,7 @@ use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 
-/// A convolution, and how it is to be computed.
+/// A convolution, and how to compute it.
 pub(crate) struct Problem<'a> {
     pub(crate) convolution: &'a Convolution,
     /// The compute type of the node. Sums of bytes may need a wider one.
@@ -22,7 +22,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) isa: Isa,
     pub(crate) settings: Settings,
     pub(crate) epilogue: Option<Epilogue<'a>>,
-    /// Whether results are whole numbers, which algorithms that add before they multiply would miss.
+    /// Whether results are integers, which algorithms that transform before they multiply would miss.
     pub(crate) is_whole: bool,
     /// Whether operands are converted copies.
     pub(crate) is_copy: bool,
@@ -49,7 +49,7 @@ impl<'a> Problem<'a> {
         Problem { convolution, settings, is_copy: true, operands: OnceCell::new(), ..*self }
     }
 
-    /// Whether x, w and y are the result.
+    /// Which of x, w and y is the result.
     pub(crate) fn are_results(&self) -> [bool; 3] {
         [Direction::BackwardData, Direction::BackwardFilter, Direction::Forward]
             .map(|direction| direction == self.convolution.direction)
@@ -70,7 +70,7 @@ impl<'a> Problem<'a> {
         Spatial::of(c)
     }
 
-    /// The operands of the forward direction and of backward data, of dtypes that all algorithms may meet.
+    /// The operands of forward and backward data, in dtypes that all algorithms accept.
     pub(crate) fn operands(&self) -> Result<&Operands, Refusal> {
         self.operands.get_or_init(|| self.find_operands()).as_ref().map_err(Clone::clone)
     }
@@ -99,7 +99,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Whether algorithms read, or write, elements of a dtype. Others are converted.
+/// Whether algorithms read (or write, for a result) elements of a dtype. Others are converted.
 pub(crate) fn is_direct(data_type: DataType, is_result: bool) -> bool {
     fill_of::<f32>(data_type).is_ok() || is_result && store_of::<f32>(data_type).is_ok()
 }
@@ -110,5 +110,5 @@ fn is_integer(data_type: DataType) -> bool {
 }
 
 fn alone() -> Refusal {
-    "a gradient is computed alone".to_owned()
+    "gradients have no epilogue".to_owned()
 }

@@ -1,4 +1,4 @@
-//! From a convolution to the operands of its algorithms: three spatial dimensions, and a list of taps.
+//! Makes the operands of a convolution's algorithms: three spatial dimensions, and a list of taps.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use crate::kernel::Refusal;
 use crate::problem::Operand;
 use crate::problem::convolution::Convolution;
 
-/// Spatial dimensions that the kernels support.
+/// The most spatial dimensions that the kernels support.
 const SPATIAL: usize = 3;
 
-/// Taps of a filter above which the reference computes.
+/// The most taps of a filter; beyond, the reference computes.
 const MAX_TAPS: usize = 1 << 14;
 
-/// Positions of a padded image, and channels, above which the reference computes. Below, products of sizes do not
-/// overflow.
+/// The most positions of a padded image, and channels, so that products of sizes do not overflow. Beyond, the
+/// reference computes.
 const MAX_POSITIONS: f64 = (1_u64 << 31) as f64;
 
 /// The convolution with three spatial dimensions; leading ones are 1.
@@ -30,7 +30,7 @@ pub(crate) struct Spatial<'a> {
     taps: Vec<([isize; 3], usize)>,
 }
 
-/// The last dimensions of three; leading ones are `fill`.
+/// These values as the last of three dimensions, the leading ones `fill`.
 pub(crate) fn three(spatial: usize, fill: usize, values: &[usize]) -> [usize; 3] {
     let mut three = [fill; 3];
     three[SPATIAL - spatial..].copy_from_slice(&values[..spatial]);
@@ -154,9 +154,9 @@ impl<'a> Spatial<'a> {
         }
     }
 
-    /// Backward data: one sub-problem for each remainder of x's indices modulo the stride. Element `remainder +
-    /// i * stride` of dx meets tap `t` of dy at `i + (remainder - position of t) / stride` where that is an
-    /// integer.
+    /// Backward data: one sub-problem per remainder of x's indices modulo the stride. Element
+    /// `remainder + i * stride` of dx meets tap `t` of dy at `i + (remainder - position of t) / stride` where
+    /// that is an integer.
     pub(crate) fn backward_data(&self) -> Result<Operands, Refusal> {
         let c = self.convolution;
         let remainders = [0, 1, 2].map(|i| self.stride[i].min(self.input[i]));

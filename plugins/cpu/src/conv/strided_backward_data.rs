@@ -10,7 +10,7 @@ use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::{not_a_float, store_run};
 
-/// Elements that are written together.
+/// How many elements are written at once.
 const TOGETHER: usize = 8;
 
 /// The zeros between the elements that GEMM computes.
@@ -90,7 +90,7 @@ impl StridedBackwardData {
         });
     }
 
-    /// Writes rows of a tile to the output with zeros in between: the channels of the runs of outputs among the tile's columns.
+    /// Writes rows of a tile to the output, one channel each, with zeros between the outputs.
     ///
     /// # Safety
     /// The tile is readable; `to_channel` is the first element of the first row's channel in a tensor whose strides are those of

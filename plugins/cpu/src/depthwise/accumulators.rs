@@ -1,6 +1,6 @@
-//! The accumulators of backward weights, one for each element of a filter, in registers.
+//! The accumulators of backward weights: one per element of a filter, in registers.
 //!
-//! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
+//! Loops over registers use indices: iterators and closures may be compiled without these instructions.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -11,7 +11,7 @@ use crate::simd::vector::{Float, Vector};
 /// Channels whose accumulators are contiguous: a cache line, and the longest vector.
 pub(crate) const TOGETHER: usize = 16;
 
-/// Elements of a row of a filter that are summed together, unless it is 3 × 3.
+/// The elements of a filter's row that are summed together, unless it is 3 × 3.
 const SIDE: usize = 5;
 
 /// The planes of a channel with contiguous rows: a vector is a run of a row.
@@ -51,7 +51,8 @@ impl<T: Float> Rows<'_, T> {
         }
     }
 
-    /// `R` rows of `K` elements of the filter, from this one on. The stride along a row is `S`, without dilation; with `S` = 0 any.
+    /// `R` rows of `K` elements of the filter, from this one on. The stride along a row is `S`, undilated;
+    /// with `S` = 0 any.
     #[inline(always)]
     unsafe fn block<V: Vector<Scalar = T>, const R: usize, const K: usize, const S: usize>(
         &self,
@@ -132,7 +133,7 @@ impl<T: Float> Rows<'_, T> {
         }
     }
 
-    /// The rows of the image for rows of the filter and this row of the output; none in the padding.
+    /// The rows of the image for rows of the filter and this row of the output; `None` in the padding.
     #[inline(always)]
     fn lines<const R: usize>(&self, row: usize, i0: usize) -> [Option<*const T>; R] {
         let mut lines = [None; R];
@@ -146,7 +147,7 @@ impl<T: Float> Rows<'_, T> {
     }
 }
 
-/// Values with stride `S`, from each of `K` neighbours on.
+/// For each of `K` neighbours, the values from it on with stride `S`.
 #[inline(always)]
 unsafe fn neighbours<V: Vector, const K: usize, const S: usize>(from: *const V::Scalar) -> [V; K] {
     // SAFETY: the processor has the vector's instructions, and the values are valid.
@@ -173,7 +174,7 @@ unsafe fn neighbours<V: Vector, const K: usize, const S: usize>(from: *const V::
 /// Images whose channels are contiguous: a vector is a run of channels.
 pub(crate) struct Pixels<'a, T> {
     pub(crate) shape: &'a Shape,
-    /// The image, as if it began with row 0, and the strides of its rows and columns.
+    /// The image, addressed from row 0, and the strides of its rows and columns.
     pub(crate) input: *const T,
     pub(crate) input_strides: [usize; 2],
     /// The output's gradient, and the strides of its rows and columns.
@@ -182,8 +183,8 @@ pub(crate) struct Pixels<'a, T> {
 }
 
 impl<T: Float> Pixels<'_, T> {
-    /// Adds the products of a row of dy, in a vector of channels from `channel` on, to the accumulators, [`TOGETHER`] for each element of the
-    /// filter.
+    /// Adds the products of a row of dy, in a vector of channels from `channel` on, to the accumulators,
+    /// [`TOGETHER`] per element of the filter.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the row and the rows of the image in its windows are readable and have the
@@ -218,7 +219,7 @@ impl<T: Float> Pixels<'_, T> {
         let width = input[1] as isize;
         // The column of the image for column 0 of dy.
         let first = |j: usize| ((j0 + j) * dilation[1]) as isize - padding[1];
-        // Columns of dy for which an element of the filter is inside the image.
+        // Columns of dy for which the element of the filter is inside the image.
         let meets = |j: usize| {
             let (low, high) = (-first(j), width - first(j));
             let column_stride = stride[1] as isize;
@@ -241,7 +242,7 @@ impl<T: Float> Pixels<'_, T> {
                 accumulators[i][j] = unsafe { V::load(to.add(((i0 + i) * window[1] + j0 + j) * TOGETHER)) };
             }
         }
-        // All elements of the filter together where all are inside the image, each alone in the other columns.
+        // All elements of the filter at once where all are inside the image, separately in other columns.
         let inner = if count == K { meets(0).start..meets(K - 1).end } else { 0..0 };
         for column in inner.clone() {
             // SAFETY: the row of dy has the column, with a vector of channels.

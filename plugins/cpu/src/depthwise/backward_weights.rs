@@ -1,7 +1,7 @@
-//! Backward weights. Nothing is multiplied with padding.
+//! Backward weights. Padding is never multiplied.
 //!
-//! Each worker has images or rows of its own. The sums of the workers are added in order: results are the same bits for the same number
-//! of workers.
+//! Each worker has its own images or rows. The workers' sums are added in order, so results only depend on
+//! the number of workers.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use crate::threading::partition::{Threads, Workers};
 /// Rows of dy in a part with channels last, and in a copy.
 const COPIED: usize = 8;
 
-/// The least parts, if there are enough channels.
+/// The fewest parts, if there are enough channels.
 const PARTS: usize = 16;
 
 /// A planned gradient.
@@ -29,15 +29,15 @@ pub(crate) struct BackwardWeights<T> {
     y: Image<T>,
     /// Offsets in bytes of the elements of a filter.
     offsets: Vec<usize>,
-    /// Whether vectors are runs of channels, not of rows.
+    /// Whether vectors are runs of channels instead of rows.
     last: bool,
-    /// Channels of a part.
+    /// Channels per part.
     channels: usize,
     workers: Workers,
 }
 
 impl<T: Float> BackwardWeights<T> {
-    /// Plans it; the images are x, w and y.
+    /// Plans the gradient; the images are x, w and y.
     pub(crate) fn plan(shape: Shape, [x, w, y]: [Image<T>; 3], isa: Isa, threads: Threads) -> Self {
         let last =
             shape.multiplier == 1 && shape.channels >= TOGETHER && x.strides[1] == 1 && y.strides[1] == 1;
@@ -50,7 +50,7 @@ impl<T: Float> BackwardWeights<T> {
         let bands = shape.batch * if last { shape.output[0].div_ceil(COPIED) } else { 1 };
         let mut channels = 1;
         if last {
-            // All channels if there are enough rows, since these are contiguous.
+            // All channels if there are enough rows, since channels are contiguous.
             channels = shape.channels.div_ceil(PARTS.div_ceil(bands)).next_multiple_of(TOGETHER);
         }
         let parts = bands * shape.channels.div_ceil(channels);
@@ -78,12 +78,12 @@ impl<T: Float> BackwardWeights<T> {
         self.areas().map(|elements| scratch.area::<T>(elements, self.workers.count()))
     }
 
-    /// Parts that an image is divided into.
+    /// Parts of an image.
     fn bands(&self) -> usize {
         if self.last { self.shape.output[0].div_ceil(COPIED) } else { 1 }
     }
 
-    /// Values of a worker's sums. With vectors of channels the last group overlaps the one before.
+    /// Values of a worker's sums. With vectors of channels the last group overlaps the previous one.
     fn elements(&self) -> usize {
         let channels = self.shape.channels;
         let padded = if self.last { channels.next_multiple_of(TOGETHER) } else { channels };
@@ -93,7 +93,7 @@ impl<T: Float> BackwardWeights<T> {
     /// Adds up the sums of all workers.
     ///
     /// # Safety
-    /// The tensors are those of the kernel; each worker's sums begin `worker_stride` bytes after those of the one before.
+    /// The tensors are those of the kernel; consecutive workers' sums are `worker_stride` bytes apart.
     unsafe fn finish(&self, tensors: &[*mut u8], sums: *const u8, worker_stride: usize) {
         let taps = self.shape.taps();
         for channel in 0..self.shape.channels {
@@ -122,13 +122,13 @@ impl<T: Float> BackwardWeights<T> {
         (group * taps + tap) * TOGETHER + channel - self.first(group)
     }
 
-    /// The first channel of a group; the last group overlaps the one before.
+    /// The first channel of a group; the last group overlaps the previous one.
     fn first(&self, group: usize) -> usize {
         (group * TOGETHER).min(self.shape.channels - TOGETHER)
     }
 }
 
-/// Some parts, on one worker.
+/// Some parts, for one worker.
 struct Task<'a, T> {
     by: &'a BackwardWeights<T>,
     tensors: &'a [*mut u8],

@@ -1,11 +1,11 @@
-//! Some rows of the output of some channels, and the loops over them.
+//! Some rows of the output in some channels, and the loops over them.
 
 use crate::depthwise::shape::Shape;
 
-/// Rows of the output that share loads of the input, for filters of 3 × 3: the sides of most images are multiples of it.
+/// Rows of the output that share loads of the input, for 3 × 3 filters: most image sides are multiples of it.
 pub(crate) const ROWS_OF_THREE: usize = 7;
 
-/// The same for filters of 5 × 5.
+/// The same for 5 × 5 filters.
 pub(crate) const ROWS_OF_FIVE: usize = 4;
 
 /// Some rows of the output of some channels, and their operands.
@@ -15,7 +15,7 @@ pub(crate) struct Band<T> {
     /// The number of channels, and their strides in the image, the output and the filters.
     pub(crate) channels: usize,
     pub(crate) channel_strides: [usize; 3],
-    /// The image, as if it began with row 0, and the stride of its rows.
+    /// The image, addressed from row 0, and the stride of its rows.
     pub(crate) input: *const T,
     pub(crate) input_row: usize,
     /// The first of the rows of the output, their stride, and their range.
@@ -34,17 +34,17 @@ pub(crate) struct Band<T> {
 /// The loops for a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Filters of 3 × 3 without dilation, with stride 1 or 2 in both directions.
+    /// 3 × 3 filters without dilation, with stride 1 or 2 in both directions.
     Three,
     ThreeByTwo,
-    /// Filters of 5 × 5.
+    /// 5 × 5 filters.
     Five,
     FiveByTwo,
     /// All others.
     Any,
     /// Dilated input.
     Dilated,
-    /// Input dilated by 2 in both directions, and filters of 3 × 3 whose first element is on a gap in both directions.
+    /// Input dilated by 2 in both directions, and 3 × 3 filters that begin on a gap in both directions.
     ThreeDilated,
 }
 

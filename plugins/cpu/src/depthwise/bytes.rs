@@ -1,8 +1,9 @@
-//! Depthwise convolutions of bytes: each output depends on one channel.
+//! Depthwise int8 convolutions: each output depends on one channel.
 //!
-//! Single precision holds the sums exactly, since they stay below 2²⁴. A channel of the image is copied with its padding, less the zero
-//! point, so that a window has no edges; where windows step over columns, those of each remainder lie side by side. The epilogue is that of
-//! other products, with rows of a channel in place of columns.
+//! Single precision holds the sums exactly, since they stay below 2²⁴. A channel of the image is copied with
+//! padding and minus its zero point, so that windows have no edges; with a stride over columns, columns of
+//! each remainder are contiguous. The epilogue is that of other products, with rows of a channel instead of
+//! columns.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -23,27 +24,27 @@ use crate::tensor::image::two;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Workers;
 
-/// The name of what computes it.
+/// The name of the algorithm.
 pub(crate) const NAME: &str = "depthwise-int8";
 
-/// Elements of a window whose products of differences of bytes stay below 2²⁴.
+/// The most elements of a window whose products of byte differences stay below 2²⁴.
 const MOST_TAPS: usize = 256;
 
-/// Rows of sums that go through the epilogue together.
+/// How many rows of sums go through the epilogue together.
 const ROWS: usize = 16;
 
-/// Rows that are computed together, so that additions hide each other's latency.
+/// How many rows are computed together, to hide the latency of additions.
 const TOGETHER: usize = 4;
 
-/// Kinds of numbers of a channel.
+/// The kinds of parameters per channel.
 const NUMBERS: usize = Columns::kinds(MOST_LATER);
 
-/// Estimated nanoseconds for an element of the input, of the output, and for each element of its window.
+/// Estimated nanoseconds per element of the input and of the output, and per element of its window.
 const INPUT: f64 = 0.2;
 const OUTPUT: f64 = 0.5;
 const TAP: f64 = 0.1;
 
-/// Where the channels of a tensor lie.
+/// The layout of a tensor's channels.
 #[derive(Clone, Copy)]
 pub(super) struct Planes {
     pub(super) slot: usize,
@@ -66,7 +67,7 @@ impl Planes {
         image * self.image + channel * self.channel
     }
 
-    /// Where an element of a channel's filter lies, in the order in which windows meet them.
+    /// The offset of an element of a channel's filter, in the order in which windows meet them.
     pub(super) fn tap(&self, shape: &Shape, tap: usize) -> usize {
         let ([rows, columns], taps) = (shape.window, shape.taps());
         let at = if shape.mirrored { taps - 1 - tap } else { tap };
@@ -74,7 +75,7 @@ impl Planes {
     }
 }
 
-/// The shape of a convolution, unless it is another kind.
+/// The shape of a convolution; fails if it is of another kind.
 pub(super) fn shape_of(c: &Convolution) -> Result<Shape, Refusal> {
     if c.direction != Direction::Forward || c.in_channels != 1 || c.spatial > SPATIAL {
         return Err("expected a depthwise convolution of images".to_owned());
@@ -93,7 +94,7 @@ pub(super) fn time(shape: &Shape) -> f64 {
     planes * (inputs * INPUT + outputs * (OUTPUT + TAP * shape.taps() as f64))
 }
 
-/// A depthwise convolution with every decision made.
+/// A planned depthwise convolution.
 pub(crate) struct Depthwise {
     shape: Shape,
     x: Planes,
@@ -105,16 +106,16 @@ pub(crate) struct Depthwise {
     output: DataType,
     kind: Kind,
     isa: Isa,
-    /// Rows of the padded image, and the numbers of a row for each remainder.
+    /// Rows of the padded image, and the row's elements for each remainder.
     rows: usize,
     length: usize,
-    /// Where the elements of a window lie behind its first one.
+    /// The offsets of a window's elements from its first.
     taps: Vec<usize>,
     workers: Workers,
 }
 
 impl Depthwise {
-    /// Plans a convolution with what follows it.
+    /// Plans a convolution with its epilogue.
     pub(crate) fn plan(
         c: &Convolution,
         stages: Stages,
@@ -153,8 +154,8 @@ impl Depthwise {
         })
     }
 
-    /// Areas of the scratch memory: numbers of channels, and for each worker a padded image, sums, and results whose columns are no neighbours
-    /// in the end.
+    /// Areas of the scratch memory: parameters of channels, and for each worker a padded image, sums, and
+    /// results whose columns are not contiguous in the output.
     fn areas(&self, scratch: &mut Scratch) -> [usize; 4] {
         let workers = self.workers.count();
         [
@@ -165,28 +166,28 @@ impl Depthwise {
         ]
     }
 
-    /// Numbers of a padded image: with a group more, which the last vectors read.
+    /// Elements of a padded image, with an extra group for the last vectors.
     fn image(&self) -> usize {
         self.rows * self.shape.stride[1] * self.length + GROUP
     }
 
-    /// Sums of a channel, with whole groups in a row.
+    /// Sums of a channel, in whole groups per row.
     fn sums(&self) -> usize {
         self.shape.output[0] * self.shape.output[1].next_multiple_of(GROUP)
     }
 
-    /// Bytes of results whose columns are no neighbours in the tensor.
+    /// Bytes of results whose columns are not contiguous in the tensor.
     fn results(&self) -> usize {
         let is_straight = self.y.strides[1] == 1 || self.shape.output[1] == 1;
         if is_straight { 0 } else { ROWS * self.shape.output[1].next_multiple_of(GROUP) * self.size() }
     }
 
-    /// Bytes of a result.
+    /// Bytes per result.
     fn size(&self) -> usize {
         self.output.size().unwrap_or(1)
     }
 
-    /// The filter of a channel, less its zero point.
+    /// The filter of a channel, minus its zero point.
     ///
     /// # Safety
     /// The tensors are those of the operation.
@@ -219,7 +220,7 @@ impl Kernel for Depthwise {
         let shape = &self.shape;
         let between = Scratch::padded::<i32>(shape.channels);
         let all = Columns::of_area(scratch.wrapping_add(numbers).cast(), between);
-        // SAFETY: the tensors are those of the operation, and the area has room for the numbers of all channels.
+        // SAFETY: the tensors are those of the operation; the area has room for all channels' parameters.
         let (first, again, zero) = unsafe {
             all.write_numbers(&self.stages, tensors, 0..shape.channels);
             let (mut first, mut again) = self.stages.numbers(self.output, tensors);
@@ -241,7 +242,8 @@ impl Kernel for Depthwise {
                 sums: Scratch::of_worker(base.get(0), sums, worker, self.sums()),
             };
             let mut own = [[0; GROUP]; NUMBERS];
-            // SAFETY: the numbers of the channel were written; image and sums are the worker's, and no two parts have the same results.
+            // SAFETY: the channel's parameters are written; image and sums are the worker's, results the
+            // part's.
             unsafe {
                 all.from(channel).spread(self.stages.rounds().count(), &mut own);
                 let columns = Columns::of_area(own.as_mut_ptr().cast(), GROUP);
@@ -304,7 +306,8 @@ impl Depthwise {
                 added,
                 kind: self.kind,
             };
-            // SAFETY: the processor has the instructions; sums, results and what is added have the rows with their columns.
+            // SAFETY: the processor has the instructions; sums, results and residual have the rows and
+            // columns.
             unsafe { tile.run(self.isa) };
             for (row, from) in to.iter().enumerate().take(if is_straight { 0 } else { count }) {
                 for column in 0..columns {
@@ -354,7 +357,7 @@ impl SixteenTask for Channel<'_> {
 }
 
 impl Channel<'_> {
-    /// Copies a row of the image, with its padding.
+    /// Copies a row of the image with its padding.
     ///
     /// # Safety
     /// The processor has the instructions; the channel is readable, and the row one of the padded image.
@@ -370,14 +373,14 @@ impl Channel<'_> {
         if row < 0 || row >= shape.input[0] as isize {
             return;
         }
-        // Elements that have no place are beyond the last window.
+        // Elements dropped here are beyond the last window.
         let padding = shape.padding[1].max(0) as usize;
         let skipped = ((-shape.padding[1]).max(0) as usize).min(shape.input[1]);
         let count = (shape.input[1] - skipped).min((step * length).saturating_sub(padding));
         let from = from.wrapping_add(row as usize * x.strides[0] + skipped * x.strides[1]);
         let mut at = 0;
         while step == 1 && x.strides[1] == 1 && at + GROUP <= count {
-            // SAFETY: the image has a group of elements more in this row, and there is room for them.
+            // SAFETY: the image has an extra group of elements in this row, and there is room for it.
             unsafe {
                 let bytes = if *x_is_signed { S::signed(from.add(at)) } else { S::unsigned(from.add(at)) };
                 S::store_floats(S::minus(S::of_ints(bytes), S::floats(zero)), to.add(padding + at));

@@ -1,7 +1,8 @@
-//! Depthwise convolutions of bytes whose channels are neighbours: sixteen channels at a time.
+//! Depthwise int8 convolutions with channels last: sixteen channels at a time.
 //!
-//! A band of rows of a block of channels is copied as single precision with its padding, less the zero point, so that a window has no
-//! edges; sums stay below 2²⁴ and are exact. The epilogue is that of other products, with channels as columns.
+//! A band of rows of a block of channels is copied as single precision with padding and minus the zero point,
+//! so that windows have no edges; sums stay below 2²⁴ and are exact. The epilogue is that of other products,
+//! with channels as columns.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -22,19 +23,19 @@ use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Workers;
 
-/// Channels of a block: three rows of an image of usual size stay in the first cache.
+/// Channels per block: three rows of a usual image stay in the L1 cache.
 const BLOCK: usize = 2 * GROUP;
 
-/// Bytes of a band of rows at most.
+/// The most bytes of a band of rows.
 const BAND: usize = 256 << 10;
 
-/// Outputs of a row that go through the epilogue together.
+/// How many outputs of a row go through the epilogue together.
 const OUTPUTS: usize = 16;
 
-/// Outputs that are computed together, so that additions hide each other's latency.
+/// How many outputs are computed together, to hide the latency of additions.
 const TOGETHER: usize = 4;
 
-/// Such a convolution with every decision made.
+/// A planned convolution.
 pub(crate) struct ChannelsLast {
     shape: Shape,
     x: Planes,
@@ -57,7 +58,7 @@ pub(crate) struct ChannelsLast {
     filters: Prepacked<f32>,
 }
 
-/// The numbers of a run.
+/// The parameters of a run.
 struct Run<'a> {
     tensors: Tensors<'a>,
     columns: Columns,
@@ -67,7 +68,7 @@ struct Run<'a> {
 }
 
 impl ChannelsLast {
-    /// Plans a convolution with what follows it.
+    /// Plans a convolution with its epilogue.
     pub(crate) fn plan(
         c: &Convolution,
         stages: Stages,
@@ -77,7 +78,7 @@ impl ChannelsLast {
         let shape = shape_of(c)?;
         let (x, y) = (Planes::of(&c.x, c.spatial), Planes::of(&c.y, c.spatial));
         if x.channel != 1 || y.channel != 1 || shape.multiplier != 1 {
-            return Err("channels are not side by side".to_owned());
+            return Err("channels are not contiguous".to_owned());
         }
         let reach = |i: usize| (shape.window[i] - 1) * shape.dilation[i] + 1;
         let columns = (shape.output[1] - 1) * shape.stride[1] + reach(1);
@@ -86,10 +87,10 @@ impl ChannelsLast {
         let taps: Vec<[usize; 2]> = (0..shape.taps())
             .map(|tap| [tap / shape.window[1] * shape.dilation[0], tap % shape.window[1] * shape.dilation[1]])
             .collect();
-        // Half of what a channel at a time takes.
+        // Half the time of one channel at a time.
         let time = time(&shape) / 2.0;
         let blocks = shape.channels.div_ceil(BLOCK);
-        // Where images are few, a band for each worker.
+        // With few images, a band per worker.
         let wanted = settings.threads.workers(time, usize::MAX).count();
         let least = wanted.div_ceil(shape.batch * blocks).min(shape.output[0]);
         let rows = rows.min(shape.output[0].div_ceil(least));
@@ -120,12 +121,12 @@ impl ChannelsLast {
         self.shape.channels.next_multiple_of(GROUP)
     }
 
-    /// Rows of the padded image that a band reads at most.
+    /// The most rows of the padded image that a band reads.
     fn image_rows(&self) -> usize {
         (self.rows - 1) * self.shape.stride[0] + (self.shape.window[0] - 1) * self.shape.dilation[0] + 1
     }
 
-    /// Areas of the scratch memory: numbers of channels, filters, and for each worker a band of the image and sums.
+    /// Areas of the scratch memory: parameters, filters, and for each worker a band of the image and sums.
     fn areas(&self, scratch: &mut Scratch) -> [usize; 4] {
         let workers = self.workers.count();
         [
@@ -136,7 +137,7 @@ impl ChannelsLast {
         ]
     }
 
-    /// Writes the filters of all channels, a group of channels after the other, less their zero points where there are `zeros`.
+    /// Writes the filters of all channels, group after group, minus their zero points if `zeros` is given.
     ///
     /// # Safety
     /// `weights` are those of the operation, and `to` has room for the filters of whole groups of channels.
@@ -197,7 +198,7 @@ impl Kernel for ChannelsLast {
         let (channels, rounds) = (self.channels(), self.stages.rounds().count());
         let columns =
             Columns::of_area(scratch.wrapping_add(numbers).cast(), Scratch::padded::<i32>(channels));
-        // SAFETY: the tensors are those of the operation, and the areas have room for the numbers and the filters of all channels.
+        // SAFETY: the tensors are those of the operation; all channels' parameters and filters have room.
         let (first, again, zero, filters) = unsafe {
             columns.write_numbers(&self.stages, tensors, 0..shape.channels);
             columns.clear(rounds, shape.channels, channels);
@@ -230,7 +231,8 @@ impl Kernel for ChannelsLast {
                 ),
                 sums: Scratch::of_worker(base.get(0), sums, worker, OUTPUTS * BLOCK),
             };
-            // SAFETY: the processor has the instructions; image and sums are the worker's, and no two parts have the same results.
+            // SAFETY: the processor has the instructions; image and sums are the worker's, results the
+            // part's.
             unsafe { sixteen::run_at(self.isa, task) };
         });
     }
@@ -279,7 +281,7 @@ impl Band<'_, '_> {
         (self.channels[1] - self.channels[0]).next_multiple_of(GROUP)
     }
 
-    /// Copies a row of the band, with its padding.
+    /// Copies a row of the band with its padding.
     ///
     /// # Safety
     /// The processor has the instructions; the image is readable, and the row one of the band.
@@ -329,7 +331,8 @@ impl Band<'_, '_> {
         for group in (0..self.width()).step_by(GROUP) {
             let mut at = 0;
             while at < outputs {
-                // SAFETY: the outputs are of the row. Of the last ones some are computed twice rather than one by one.
+                // SAFETY: the outputs are in the row. The last ones may be computed twice, rather than one by
+                // one.
                 unsafe {
                     if outputs < TOGETHER {
                         self.outputs::<S, 1>(row, first, at, group);
@@ -347,7 +350,7 @@ impl Band<'_, '_> {
     /// The sums of neighbouring outputs for a group of channels.
     ///
     /// # Safety
-    /// As [`Band::sums`], for outputs and a group that there are.
+    /// As [`Band::sums`], for existing outputs and an existing group.
     #[inline(always)]
     unsafe fn outputs<S: Sixteen, const COUNT: usize>(
         &self,
@@ -385,7 +388,8 @@ impl Band<'_, '_> {
     /// The epilogue of some outputs in a row of the image.
     ///
     /// # Safety
-    /// Their sums were computed, the tensors are those of the operation, and the processor has the instructions.
+    /// Their sums were computed, the tensors are those of the operation, and the processor has the
+    /// instructions.
     unsafe fn finish(&self, row: usize, [first, outputs]: [usize; 2]) {
         let (of, tensors) = (self.of, self.run.tensors.all());
         let size = of.output.size().unwrap_or(1);
@@ -421,7 +425,8 @@ impl Band<'_, '_> {
             kind: of.kind,
         };
         // Not with the operations at hand: code that is in line in two places would be so in neither.
-        // SAFETY: the processor has the instructions; sums, results and what is added have the outputs with their channels.
+        // SAFETY: the processor has the instructions; sums, results and residual have the outputs with their
+        // channels.
         unsafe { tile.run(of.isa) };
     }
 }

@@ -11,18 +11,18 @@ use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::tensor::row_converter::all_finite;
 use crate::threading::partition::Threads;
 
-/// Elements of the output that are computed before the epilogue.
+/// How many elements of the output are computed before the epilogue.
 const NEAR: usize = 8 << 10;
 
-/// The most channels that are computed together, and the most elements of their images: they stay in the L1 cache.
+/// The most channels that are computed together, and the most elements of their images: these stay in L1.
 const TOGETHER: usize = 16;
 
 const NEAR_ELEMENTS: usize = 4 << 10;
 
-/// Nanoseconds to begin a channel.
+/// Nanoseconds of overhead per channel.
 const BEGIN: f64 = 10.0;
 
-/// A convolution with every decision made.
+/// A planned convolution.
 pub(crate) struct ChannelsFirst<T> {
     shape: Shape,
     form: Form,
@@ -31,7 +31,7 @@ pub(crate) struct ChannelsFirst<T> {
     y: Image<T>,
     /// Offsets in bytes of the elements of a filter.
     offsets: Vec<usize>,
-    /// Whether a filter is contiguous in the order of the image, and whether all filters are.
+    /// Whether a filter is contiguous in image order, and whether all filters are.
     in_order: bool,
     are_dense: bool,
     padded: bool,
@@ -42,7 +42,7 @@ pub(crate) struct ChannelsFirst<T> {
 }
 
 impl<T: Float> ChannelsFirst<T> {
-    /// Plans it; the images are x, w and y.
+    /// Plans the convolution; the images are x, w and y.
     pub(crate) fn plan(
         shape: Shape,
         [x, w, y]: [Image<T>; 3],
@@ -121,7 +121,7 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
         let affine = channel_epilogue.as_ref().and_then(|epilogue| epilogue.affine.as_ref());
         let lines = shape.rows(&part.rows);
         let columns = shape.output[1];
-        // SAFETY: the tensor has the filters of the part's channels, one after the other where they are dense.
+        // SAFETY: the tensor has the filters of the part's channels, consecutive if they are dense.
         let are_finite = self.are_dense
             && unsafe {
                 let first = w.at(tensors[w.slot], [part.channels.start, 0, 0, 0]);
@@ -195,11 +195,11 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
 }
 
 impl<T: Float> ChannelsFirst<T> {
-    /// The filters of some channels, row by row, in the order of the image: in place if they are so, or copied.
+    /// The filters of some channels, row by row, in image order: in place if they are so, or copied.
     ///
     /// # Safety
-    /// `from` is the first channel's first weight, `to` is writable for all of them. There is one channel unless the filters are
-    /// dense.
+    /// `from` is the first channel's first weight, `to` is writable for all of them. There is only one
+    /// channel unless the filters are dense.
     #[inline(always)]
     unsafe fn taps(&self, from: *mut u8, to: *mut T, channels: usize) -> *const T {
         let run = &self.w.run;

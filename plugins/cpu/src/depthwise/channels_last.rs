@@ -17,19 +17,19 @@ use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::tensor::row_converter::all_finite;
 use crate::threading::partition::Threads;
 
-/// Elements of the output that are computed before the epilogue, or copied.
+/// How many elements of the output are computed before the epilogue, or copied.
 const NEAR: usize = 8 << 10;
 
 /// Channels are divided at multiples of this: a few cache lines.
 const CHANNELS: usize = 64;
 
-/// Channels of planes are transposed in blocks of this.
+/// Planes are transposed in blocks of this many channels.
 const BLOCK: usize = 16;
 
-/// Elements of an image and its result up to which planes are transposed: a block of them stays in the L2 cache.
+/// The most elements of an image and its result to transpose planes: a block of them stays in the L2 cache.
 const MAX_ELEMENTS: usize = 8 << 10;
 
-/// A convolution with every decision made.
+/// A planned convolution.
 pub(crate) struct ChannelsLast<T> {
     shape: Shape,
     form: Form,
@@ -52,7 +52,7 @@ pub(crate) struct Transposition<T> {
 }
 
 impl<T: Float> Transposition<T> {
-    /// The transposition of planes for which it pays; x is the image that is read.
+    /// The transposition of planes if it pays; x is the image that is read.
     pub(crate) fn of(
         shape: &Shape,
         x: &Operand,
@@ -64,7 +64,7 @@ impl<T: Float> Transposition<T> {
             image.strides[3] == 1 && (size[0] == 1 || image.strides[2] == size[1])
         };
         let is_form = !matches!(Form::of(shape), Form::Any | Form::Dilated | Form::ThreeDilated);
-        // Masked lanes cost little.
+        // Masked lanes are cheap.
         #[cfg(target_arch = "x86_64")]
         let is_form = is_form && !(isa == Isa::Avx512 && from.has_rows() && to.has_rows());
         let is_small = shape.output[1] >= TOGETHER && shape.output[1] <= most_columns::<T>(isa);
@@ -84,7 +84,7 @@ impl<T: Float> Transposition<T> {
     }
 }
 
-/// Columns of the output up to which planes are transposed: half a vector.
+/// The most columns of the output for which planes are transposed: half a vector.
 fn most_columns<T: Float>(isa: Isa) -> usize {
     let lanes = match isa {
         Isa::Portable => T::Portable::LANES,
@@ -102,7 +102,7 @@ impl<T: Float> ChannelsLast<T> {
         shape.multiplier == 1 && shape.channels >= 4 && x.strides[1] == 1 && y.strides[1] == 1
     }
 
-    /// Plans it; the images are x, w and y.
+    /// Plans the convolution; the images are x, w and y.
     pub(crate) fn plan(
         shape: Shape,
         [x, w, y]: [Image<T>; 3],
@@ -119,12 +119,12 @@ impl<T: Float> ChannelsLast<T> {
         let work = images * (output * each * size_of::<T>() as f64 / 4.0 + input * copied(&x));
         let wanted = Parts::wanted(threads, work);
         let part = if transposition.is_some() {
-            // Whole images of as many channels as stay in the L1 cache.
+            // Whole images, with as many channels as stay in the L1 cache.
             let most = (NEAR / (input + output) as usize).clamp(BLOCK, CHANNELS);
             let channels = shape.channels.div_ceil(wanted.div_ceil(shape.batch)).min(most);
             [channels.next_multiple_of(BLOCK), shape.output[0]]
         } else {
-            // Rows of all channels if there are enough, since these are contiguous.
+            // Rows of all channels if there are enough, since channels are contiguous.
             let rows = shape.output[0].div_ceil(wanted.div_ceil(shape.batch)).max(TOGETHER);
             let rows = rows.min(shape.output[0]);
             let bands = shape.batch * shape.output[0].div_ceil(rows);
@@ -144,7 +144,8 @@ impl<T: Float> ChannelsLast<T> {
         Self { shape, form, x, w, y, offsets, padded, channel_epilogue, transposition, parts }
     }
 
-    /// Copies the filters of some channels: for each element a row of channels, with stride `row_stride`, in the order of the image.
+    /// Copies some channels' filters in image order: for each element a row of channels, with stride
+    /// `row_stride`.
     ///
     /// # Safety
     /// `from` is the first channel's first weight, `to` is writable for the filters of all of them.
@@ -175,7 +176,7 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
         &self.parts
     }
 
-    /// Filters with factors and summands, zeros, rows of the input, rows of the output, and the same as planes.
+    /// Filters with factors and summands, zeros, rows of the input, rows of the output, and both as planes.
     fn areas(&self) -> [usize; 5] {
         let Parts { channels, rows, .. } = self.parts;
         let copied = |is_copied: bool, rows: usize, columns: usize| {
@@ -199,7 +200,7 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
         let affine = channel_epilogue.as_ref().and_then(|epilogue| epilogue.affine.as_ref());
         let mut is_stored = channel_epilogue.is_some() && affine.is_none();
         let (present, first) = (part.channels.len(), part.channels.start);
-        // Transposed images have zeros for the channels up to a whole block.
+        // Transposed images have zeros for channels up to a whole block.
         let transposition = self.transposition.as_ref();
         let count = if transposition.is_some() { present.next_multiple_of(BLOCK) } else { present };
         let lines = shape.rows(&part.rows);
@@ -213,7 +214,7 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
             self.taps(w.at(tensors[w.slot], [first, 0, 0, 0]), (taps, count), present);
         }
         let factors = taps.wrapping_add(shape.taps() * count);
-        // SAFETY: behind the filters there is room for two values of each channel.
+        // SAFETY: after the filters there is room for two values of each channel.
         let factors = unsafe {
             factors.write_bytes(0, 2 * count);
             std::slice::from_raw_parts_mut(factors, 2 * count)

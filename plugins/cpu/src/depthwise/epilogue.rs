@@ -1,4 +1,4 @@
-//! Epilogues: in registers as a factor and a summand of the channel and a clamp, else on stored results.
+//! Epilogues: in registers as factor, summand and clamp per channel, else on stored results.
 
 use std::ops::Range;
 
@@ -15,9 +15,9 @@ use crate::tensor::row_converter::RowConverter;
 
 /// The epilogue of a convolution.
 pub(crate) struct AffineEpilogue<T> {
-    /// The form in registers, if there is one.
+    /// The epilogue in registers, if possible.
     pub(crate) affine: Option<Affine<T>>,
-    /// The same on a block of stored results.
+    /// The epilogue on a block of stored results.
     block: Box<dyn BlockEpilogue>,
 }
 
@@ -71,7 +71,7 @@ impl<T: Float> AffineEpilogue<T> {
 
 impl<T: Float> Affine<T> {
     fn of(chain: &Chain, output: &Operand) -> Option<Self> {
-        // Intermediate results would be rounded to their dtype.
+        // Otherwise intermediate results would be rounded to their dtype.
         let types = [output.data_type, chain.inputs.first()?.data_type];
         if types.iter().any(|of| !RowConverter::<T>::of(*of).is_ok_and(|run| run.same)) {
             return None;
@@ -122,7 +122,8 @@ impl<T: Float> Affine<T> {
         Some(())
     }
 
-    /// Factor and summand of a channel; none if one is NaN or infinite: its operations then have to run in the graph's order.
+    /// Factor and summand of a channel; `None` if one is NaN or infinite, since its operations must then run
+    /// in graph order.
     ///
     /// # Safety
     /// The tensors are those of the kernel, which have the channel.

@@ -6,7 +6,8 @@ use crate::dtype::element::ComputeType;
 use crate::simd::row::inside;
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 
-/// Values of the buffer for a row of the output, sorted by phase; 0 without dilation. Columns of one phase use the same elements of the filter.
+/// Values of the buffer for an output row sorted by phase; 0 if undilated. Columns of a phase use the same
+/// taps.
 pub(crate) fn room(shape: &Shape) -> usize {
     let [rows, columns] = shape.input_dilation;
     if [rows, columns] == [1, 1] {
@@ -21,7 +22,8 @@ fn run_of(columns: usize, input_dilation: usize) -> usize {
     columns.div_ceil(input_dilation).next_multiple_of(MAX_LANES)
 }
 
-/// Adds the products of a tap with a vector of a row of `width` elements, from this one on. `EXACT` multiplies nothing with padding.
+/// Adds the products of a tap with a vector of a row of `width` elements, from here on. `EXACT` skips
+/// padding.
 ///
 /// # Safety
 /// The processor has the vector's instructions, and the row is readable.
@@ -89,7 +91,7 @@ impl<T: Float> Band<T> {
                     }
                 }
             }
-            // SAFETY: the output has the row, all of whose columns are there.
+            // SAFETY: the output has the row, all of whose columns are computed.
             unsafe {
                 let to = self.output.add((row - self.rows.start) * self.output_row);
                 self.interleave(to, run);
@@ -122,7 +124,8 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// [`Form::ThreeDilated`](crate::depthwise::band::Form): two rows of the output, and a vector of even and one of odd columns at a time.
+    /// [`Form::ThreeDilated`](crate::depthwise::band::Form): two output rows, with a vector of even and one
+    /// of odd columns.
     #[inline(always)]
     pub(crate) unsafe fn pairs<V: Vector<Scalar = T>>(&self) {
         // SAFETY: half a vector is a vector of the same instruction set, and the band has the rows that this function requires.
@@ -153,13 +156,13 @@ impl<T: Float> Band<T> {
             for channel in 0..self.channels {
                 let input = self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(first);
                 let output = self.output.wrapping_add(channel * self.channel_strides[1] + column);
-                // SAFETY: the channel has its filter, and outside of the image nothing is read.
+                // SAFETY: the channel has its filter, and nothing is read outside the image.
                 let (taps, mut above) = unsafe {
                     let above = self.neighbours::<V>(input, top + pairs.start as isize, &read);
                     (self.window_of::<V, 3>(channel), above)
                 };
                 for pair in pairs.clone() {
-                    // SAFETY: outside of the image nothing is read.
+                    // SAFETY: nothing is read outside the image.
                     let below = unsafe { self.neighbours::<V>(input, top + pair as isize + 1, &read) };
                     let mut sums = products_of_pair(&taps, above, below);
                     // SAFETY: the channel has its coefficients.
@@ -182,7 +185,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Two vectors of a row, the second one element later; zeros if the row is outside. `from` is the element of row 0.
+    /// Two vectors of a row, the second one element later; zeros if the row is outside. `from` is at row 0.
     #[inline(always)]
     unsafe fn neighbours<V: Vector<Scalar = T>>(
         &self,
@@ -201,7 +204,7 @@ impl<T: Float> Band<T> {
     }
 }
 
-/// The sums of even and odd columns in an even and in an odd row of the output, from the rows of the input above and below.
+/// The sums of even and odd columns in an even and an odd output row, from the input rows above and below.
 #[inline(always)]
 fn products_of_pair<V: Vector>(taps: &[[V; 3]; 3], above: [V; 2], below: [V; 2]) -> [V; 4] {
     let mut sums = [above[0].broadcast(V::Scalar::ZERO); 4];

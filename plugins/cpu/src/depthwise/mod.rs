@@ -1,11 +1,11 @@
-//! Depthwise convolutions: each channel of the output depends on one channel of the input.
+//! Depthwise convolutions: each output channel depends on one input channel.
 //!
-//! There is no matrix multiplication, and little arithmetic per element: the kernels read images in place if they can, and keep rows of
-//! the output in registers until they are complete.
+//! They are not matrix multiplications and do little arithmetic per element: the kernels read images in place
+//! if possible, and keep rows of the output in registers until they are complete.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod accumulators;
@@ -50,12 +50,12 @@ pub(crate) fn supports(c: &Convolution) -> Result<(), Refusal> {
     }
     let most = match c.direction {
         Direction::Forward => usize::MAX,
-        // The same with the filter reversed.
+        // The forward convolution with a reversed filter.
         Direction::BackwardData => 1,
-        // With more, a GEMM reads the image fewer times.
+        // With more filters, a GEMM reads the image fewer times.
         Direction::BackwardFilter => MAX_MULTIPLIER,
     };
-    // With one group and several filters it is an ordinary convolution.
+    // With one group, several filters make an ordinary convolution.
     let most = if c.groups > 1 { most } else { 1 };
     if c.out_channels > most {
         return Err(format!("{} filters for a channel, expected at most {most}", c.out_channels));
@@ -70,7 +70,7 @@ pub(crate) fn supports(c: &Convolution) -> Result<(), Refusal> {
         return Err(format!("a window of {:?}, which is too large", &c.window[..c.spatial]));
     }
     let sizes = [&c.input, &c.output, &c.window, &c.stride, &c.dilation, &c.pre_padding];
-    // No position of a window overflows.
+    // Positions of windows must not overflow.
     let fits = (0..c.spatial).all(|i| {
         sizes.iter().all(|size| size[i] < LONGEST)
             && c.window[i].saturating_mul(c.dilation[i]) < LONGEST
@@ -79,7 +79,7 @@ pub(crate) fn supports(c: &Convolution) -> Result<(), Refusal> {
     if fits { Ok(()) } else { Err(format!("sides of the padded image, expected below {LONGEST}")) }
 }
 
-/// Plans a convolution that is supported for an instruction set.
+/// Plans a supported convolution for an instruction set.
 pub(crate) fn plan(
     convolution: &Convolution,
     compute: Compute,

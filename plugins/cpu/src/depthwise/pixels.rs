@@ -1,6 +1,6 @@
 //! Channels last: a vector is a run of channels of one element of the output.
 //!
-//! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
+//! Loops over registers use indices: iterators and closures may be compiled without these instructions.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -10,7 +10,7 @@ use crate::depthwise::band::Form;
 use crate::depthwise::shape::{MAX_SIDE, Shape, index_of};
 use crate::simd::vector::{Float, Vector};
 
-/// Elements of a row of the output that are computed together: they share loads of the input and the filter.
+/// How many elements of an output row are computed together: they share loads of the input and the filter.
 pub(crate) const TOGETHER: usize = 4;
 
 /// The longest side of filters with their own loops, and the most columns of the input that a tile reads.
@@ -18,7 +18,8 @@ const SIDE: usize = 5;
 
 const TILE: usize = (TOGETHER - 1) * 2 + SIDE;
 
-/// Elements of a row or a column of the output that are computed together for other filters: as many sums as are added to at a time.
+/// How many elements of an output row or column are computed together for other filters: as many as
+/// independent sums.
 const MOST: usize = 2 * TOGETHER;
 
 /// The axes of an image.
@@ -28,16 +29,17 @@ const COLUMNS: usize = 1;
 /// Some rows of the output in some channels, and their operands.
 pub(crate) struct Band<T> {
     pub(crate) shape: Shape,
-    /// The image, as if it began with row 0, and the strides of its rows and columns.
+    /// The image, addressed from row 0, and the strides of its rows and columns.
     pub(crate) input: *const T,
     pub(crate) input_strides: [usize; 2],
-    /// The first of the rows of the output, the strides of rows and columns, and the range of rows.
+    /// The first output row, the strides of rows and columns, and the range of rows.
     pub(crate) output: *mut T,
     pub(crate) output_strides: [usize; 2],
     pub(crate) rows: Range<usize>,
     /// Number of channels.
     pub(crate) channels: usize,
-    /// For each element of the filter, row by row, a value per channel; then the factors and summands of the channels.
+    /// For each element of the filter, row by row, one value per channel; then the channels' factors and
+    /// summands.
     pub(crate) taps: *const T,
     /// A zero per channel.
     pub(crate) zeros: *const T,
@@ -49,11 +51,11 @@ impl<T: Float> Band<T> {
     /// Computes the rows.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; the rows of the output are writable, the taps, zeros and the elements of the
-    /// input in their windows are readable. The form is that of the convolution.
+    /// The processor has the vector's instructions; the rows of the output are writable; taps, zeros and the
+    /// elements of the input in their windows are readable. The form is that of the convolution.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
-        // SAFETY: the band has the rows, taps and zeros that this function requires, for whichever form.
+        // SAFETY: the band has the rows, taps and zeros that this function requires for any form.
         unsafe {
             if matches!(form, Form::Dilated | Form::ThreeDilated) {
                 return self.dilated::<V>();
@@ -88,7 +90,7 @@ impl<T: Float> Band<T> {
         for row in self.rows.clone() {
             let mut column = 0;
             while column < self.shape.output[1] {
-                // The last tile overlaps the one before.
+                // The last tile overlaps the previous one.
                 column = column.min(self.shape.output[1] - TOGETHER);
                 let mut elements = [[self.zeros; TILE]; K];
                 let top = (row * S) as isize - self.shape.padding[0];
@@ -102,7 +104,7 @@ impl<T: Float> Band<T> {
                 let mut channel = 0;
                 while channel < self.channels {
                     channel = channel.min(self.channels - V::LANES);
-                    // SAFETY: the last vector begins so that it ends with the last channel, of the band's output.
+                    // SAFETY: the last vector ends with the last channel of the band's output.
                     unsafe {
                         let to = self.output.add((row - self.rows.start) * rows + column * columns + channel);
                         self.tile::<V, K, S>(&elements, channel, to);
@@ -168,27 +170,27 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Any filter, element by element; nothing is multiplied with padding.
+    /// Any filter, element by element; padding is never multiplied.
     ///
     /// # Safety
     /// As [`Band::run`].
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>>(&self) {
         if self.shape.input_dilation != [1, 1] {
-            // SAFETY: the band has the rows, taps and zeros that this function requires, for whichever form.
+            // SAFETY: the band has the rows, taps and zeros that this function requires for any form.
             return unsafe { self.dilated::<V>() };
         }
         let columns = 0..self.shape.output[1];
         let inner = [self.inside(ROWS, &self.rows), self.inside(COLUMNS, &columns)];
         let channels = || (0..self.channels).step_by(V::LANES);
-        // SAFETY: the rows and columns are of the output, and lanes beyond the last channel are not touched.
+        // SAFETY: the rows and columns are in the output, and lanes after the last channel are not touched.
         unsafe {
             for row in self.rows.clone() {
                 for channel in channels() {
                     self.along::<V>(COLUMNS, &inner[COLUMNS], [row, 0], channel);
                 }
             }
-            // At the sides windows of several rows are inside the image's rows instead.
+            // Near the sides, the windows of several rows are inside the image's rows instead.
             for column in (0..inner[COLUMNS].start).chain(inner[COLUMNS].end..columns.end) {
                 for channel in channels() {
                     self.along::<V>(ROWS, &inner[ROWS], [0, column], channel);
@@ -200,7 +202,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Those of some rows or columns of the output whose windows are inside the image's.
+    /// Those rows or columns of the output whose windows are inside the image.
     fn inside(&self, axis: usize, of: &Range<usize>) -> Range<usize> {
         let shape = &self.shape;
         let (stride, padding) = (shape.stride[axis], shape.padding[axis]);
@@ -221,8 +223,8 @@ impl<T: Float> Band<T> {
         count(-first).min(end)..end
     }
 
-    /// The elements of the output from `place` on along an axis, in rows or columns whose windows are inside the image's: several together, of
-    /// which the last ones may be computed twice.
+    /// The output elements from `place` on along an axis, in rows or columns with windows inside the image:
+    /// several together, the last of which may be computed twice.
     ///
     /// # Safety
     /// As [`Band::run`]; the elements exist.
@@ -283,7 +285,8 @@ impl<T: Float> Band<T> {
                 let [rows, columns] = self.output_strides;
                 let to = self.output.wrapping_add((row - self.rows.start) * rows + column * columns);
                 for channel in (0..self.channels).step_by(V::LANES) {
-                    // SAFETY: the elements and their taps exist, and so does the output's; lanes beyond the last channel are not touched.
+                    // SAFETY: the elements and their taps exist, as do the output's; lanes after the last
+                    // channel are not touched.
                     unsafe {
                         let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
                         let mut sum = V::zero();
@@ -303,8 +306,8 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// `N` elements of the output from `place` on along an axis in one vector of channels: they share loads of the filter. The windows of more
-    /// than one are inside the image along the axis.
+    /// `N` output elements from `place` on along an axis in one vector of channels, sharing loads of the
+    /// filter. If `N` > 1, their windows are inside the image along the axis.
     ///
     /// # Safety
     /// As [`Band::run`]; the elements exist.
@@ -318,12 +321,12 @@ impl<T: Float> Band<T> {
         let shape = &self.shape;
         let [rows, columns] = [ROWS, COLUMNS].map(|axis| self.met(axis, place[axis]));
         let step = shape.stride[axis] * self.input_strides[axis];
-        // Where in the image an element of the filter is, as far as it meets the image.
+        // The position in the image of an element of the filter, if it meets the image.
         let position = |axis: usize, tap: usize| {
             let at = (place[axis] * shape.stride[axis] + tap * shape.dilation[axis]) as isize;
             (at - shape.padding[axis]) as usize * self.input_strides[axis]
         };
-        // SAFETY: elements outside of the image are left out, and lanes beyond the last channel are not touched.
+        // SAFETY: elements outside the image are skipped, and lanes after the last channel are not touched.
         unsafe {
             let lanes = V::lanes(0, (self.channels - channel).min(V::LANES));
             let (taps, mut sums) = (self.taps.add(channel), [V::zero(); N]);
@@ -355,7 +358,7 @@ impl<T: Float> Band<T> {
     ) {
         let [rows, columns] = self.output_strides;
         let offset = (row - self.rows.start) * rows + column * columns + channel;
-        // SAFETY: the elements exist, and there is a factor and a summand for each channel behind the filter.
+        // SAFETY: the elements exist, and each channel has a factor and a summand after the filter.
         unsafe {
             let values = self.taps.add(self.shape.taps() * self.channels + channel);
             let factor = V::load_lanes(values, lanes);

@@ -1,6 +1,7 @@
-//! Channels first: a vector is a run of a row of the output. Each element of the filter is multiplied with a shifted run of the input.
+//! Channels first: a vector is a run of an output row. Each filter element multiplies a shifted run of the
+//! input.
 //!
-//! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
+//! Loops over registers use indices: iterators and closures may be compiled without these instructions.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -11,7 +12,7 @@ use crate::depthwise::shape::Shape;
 use crate::simd::row::{gather, inside, lanes_inside};
 use crate::simd::vector::{Float, MAX_LANES, Vector};
 
-/// Rows of the output that are computed together with any filter: as many as sums that are added to at a time.
+/// How many output rows are computed together with any filter: as many as independent sums.
 const TOGETHER: usize = 8;
 
 impl<T: Float> Band<T> {
@@ -22,7 +23,7 @@ impl<T: Float> Band<T> {
     /// they read are readable. The form is that of the convolution; there is one channel unless the filter is 3 × 3 or 5 × 5.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
-        // SAFETY: the band has the rows and taps that this function requires, for whichever form.
+        // SAFETY: the band has the rows and taps that this function requires for any form.
         unsafe {
             if form == Form::Dilated {
                 return self.dilated::<V, false>();
@@ -38,7 +39,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// The same for filters with NaN or infinity: nothing is multiplied with padding.
+    /// The same for filters with NaN or infinity: padding is never multiplied.
     ///
     /// # Safety
     /// As [`Band::run`], of one channel.
@@ -54,7 +55,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// One of the channels.
+    /// The band of one channel.
     #[inline(always)]
     pub(crate) fn alone(&self, channel: usize) -> Self {
         let [input, output, taps] = self.channel_strides.map(|step| step * channel);
@@ -91,15 +92,15 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Any filter, in blocks of [`TOGETHER`] rows and a vector of columns. `EXACT` multiplies nothing with padding.
+    /// Any filter, in blocks of [`TOGETHER`] rows and a vector of columns. `EXACT` skips the padding.
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         for row in self.rows.clone().step_by(TOGETHER) {
-            // The last block overlaps the one before.
+            // The last block overlaps the previous one.
             let row = row.min(self.rows.end.saturating_sub(TOGETHER)).max(self.rows.start);
             let rows = row..self.rows.end.min(row + TOGETHER);
             for column in (0..self.shape.output[1]).step_by(V::LANES) {
-                // SAFETY: rows and column are of the output, and the operands are those that this function requires.
+                // SAFETY: rows and column are in the output; this function requires the operands.
                 unsafe {
                     let sums = match self.shape.stride[1] {
                         1 => self.sums::<V, EXACT, 1>(&rows, column),
@@ -112,7 +113,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// The sums of a block, whose stride along a row is `S`, or any with `S` = 0.
+    /// The sums of a block. The stride along a row is `S`; with `S` = 0 any.
     ///
     /// Each tap meets the same lanes of all rows: the mask is computed once, and the rows' sums are independent.
     #[inline(always)]
@@ -123,7 +124,7 @@ impl<T: Float> Band<T> {
     ) -> [V; TOGETHER] {
         let Shape { window, stride, dilation, input: [height, width], .. } = self.shape;
         let columns = (self.shape.output[1] - column).min(V::LANES);
-        // Rows that the block lacks are above the image.
+        // Rows missing from the block are placed above the image.
         let mut tops = [isize::MIN / 2; TOGETHER];
         for (top, row) in tops.iter_mut().zip(rows.clone()) {
             *top = self.shape.first_row(row);

@@ -29,7 +29,7 @@ pub(crate) struct Shape {
     pub(crate) output: [usize; 2],
     pub(crate) window: [usize; 2],
     pub(crate) stride: [usize; 2],
-    /// The dilation of the input: in a backward pass the strides of the convolution.
+    /// The dilation of the input: in a backward pass, the convolution's strides.
     pub(crate) input_dilation: [usize; 2],
     pub(crate) dilation: [usize; 2],
     /// Rows and columns before the image; negative if the first windows begin inside.
@@ -77,7 +77,7 @@ impl Shape {
         self.window[0] * self.window[1]
     }
 
-    /// Offsets in bytes of the elements of a channel's filter, in the order of the image, row by row.
+    /// Offsets in bytes of the elements of a channel's filter, in image order, row by row.
     pub(crate) fn offsets<T>(&self, w: &Image<T>) -> Vec<usize> {
         let [rows, columns] = self.window;
         let position = |at: usize, len: usize| if self.mirrored { len - 1 - at } else { at };
@@ -100,12 +100,12 @@ impl Shape {
         first..row(last).max(first)
     }
 
-    /// The most rows of the input that so many rows of the output read.
+    /// The most input rows that this many output rows read.
     pub(crate) fn most_lines(&self, rows: usize) -> usize {
         ((rows - 1) * self.stride[0] + (self.window[0] - 1) * self.dilation[0] + 1).min(self.input[0])
     }
 
-    /// Whether some window has padding or gaps of dilated input.
+    /// Whether some window contains padding or gaps of dilated input.
     pub(crate) fn is_padded(&self) -> bool {
         (0..2).any(|i| {
             let last =
@@ -117,7 +117,7 @@ impl Shape {
     }
 }
 
-/// The row or column of the image at a position in the dilated input; none in gaps and in the padding.
+/// The row or column of the image at a position in the dilated input; `None` in gaps and padding.
 #[inline(always)]
 pub(crate) fn index_of(position: isize, input_dilation: usize, len: usize) -> Option<usize> {
     if position < 0 {

@@ -11,7 +11,7 @@ use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, convolution_of, run_planned, strides};
 use crate::threading::partition::Threads;
 
-/// A convolution with its own filters for each channel, often with one of the usual windows, and rows of several vectors.
+/// A convolution with separate filters per channel, often with a usual window, and rows of several vectors.
 fn depthwise(random: &mut Random) -> Case {
     let spatial = random.of(&[1, 2, 2, 2]);
     let window = random.of(&[None, Some((3, 1)), Some((3, 2)), Some((5, 1)), Some((5, 2))]);
@@ -67,7 +67,7 @@ fn wide_windows() {
 
 #[test]
 fn equals_plain_sums() {
-    // Small integers: every sum is exact, in whatever order it is computed.
+    // Small integers: every sum is exact in any order.
     let mut random = Random::new(11);
     for _ in 0..250 {
         let case = depthwise(&mut random);
@@ -76,7 +76,7 @@ fn equals_plain_sums() {
 }
 
 #[test]
-fn nan_and_infinity_stay_where_they_belong() {
+fn nan_and_infinity_do_not_spread() {
     let mut random = Random::new(12);
     for round in 0..120 {
         let mut case = depthwise(&mut random);
@@ -86,7 +86,7 @@ fn nan_and_infinity_stay_where_they_belong() {
 }
 
 #[test]
-fn work_for_several_lanes() {
+fn work_for_several_threads() {
     let correlation = ConvMode::CrossCorrelation;
     for case in [
         plain([2, 40, 60, 61], [40, 1, 3, 3], 1, 1, correlation),
@@ -102,9 +102,9 @@ fn work_for_several_lanes() {
     }
 }
 
-/// Sixteen channels at a time give the bytes that channel by channel gives.
+/// Sixteen channels at a time give the same bytes as channel by channel.
 #[test]
-fn bytes_with_channels_last_are_those_of_other_layouts() {
+fn channels_last_bytes_match_other_layouts() {
     for seed in 0..150 {
         let random = &mut Random::new(seed + 500);
         let [batch, channels] = [random.within(1, 2), random.of(&[1, 5, 16, 17, 32, 40, 70])];

@@ -1,6 +1,6 @@
 //! Small filters, tile by tile: some rows of one vector of columns.
 //!
-//! Loops over registers are over indices: iterators and closures may be compiled without the instructions of their caller.
+//! Loops over registers use indices: iterators and closures may be compiled without these instructions.
 
 #![expect(clippy::needless_range_loop, reason = "see above")]
 
@@ -20,7 +20,7 @@ struct Lines {
     /// The first row of the output, and the number of rows.
     row: usize,
     count: usize,
-    /// The first row of the input, which may be above the image, and a bit for each row that is inside.
+    /// The first row of the input, possibly above the image, and a bit for each row inside.
     top: isize,
     met: u32,
 }
@@ -31,7 +31,7 @@ const fn columns_of<V: Vector, const K: usize, const S: usize>() -> usize {
     if S == 1 { V::LANES } else { V::LANES - (K - 1) / 2 }
 }
 
-/// The values of a row of the input for each column of the filter.
+/// The values of an input row for each column of the filter.
 #[inline(always)]
 unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
     from: *const V::Scalar,
@@ -62,7 +62,8 @@ unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
 }
 
 impl<T: Float> Band<T> {
-    /// Filters of `K` × `K` with stride `S`, in tiles of `R` rows and one vector of columns, or half a vector for the last columns.
+    /// Filters of `K` × `K` with stride `S`, in tiles of `R` rows and one vector of columns, or half one at
+    /// the end.
     #[inline(always)]
     pub(crate) unsafe fn strips<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(
         &self,
@@ -77,7 +78,7 @@ impl<T: Float> Band<T> {
         }
         let has_half = V::Half::LANES < V::LANES;
         let of_half = if has_half { columns_of::<V::Half, K, S>() } else { 0 };
-        // SAFETY: the output's columns fit the tile that is chosen; the band has the rows and taps that this function requires.
+        // SAFETY: the output's columns fit the chosen tile; this function requires the rows and taps.
         unsafe {
             if self.shape.output[1] <= of_half {
                 return self.narrow::<V::Half, K, S, R>();
@@ -110,7 +111,7 @@ impl<T: Float> Band<T> {
         })
     }
 
-    /// The lanes inside the image of the vectors of a tile that begins at this column of the input.
+    /// The lanes inside the image of a tile's vectors, for a tile that begins at this input column.
     #[inline(always)]
     unsafe fn read<V: Vector<Scalar = T>, const S: usize>(&self, first: isize) -> [V::Lanes; SIDE] {
         // SAFETY: the processor has the vector's instructions, as this function requires.
@@ -124,7 +125,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Images with the columns of one tile: masks are the same for all channels.
+    /// Images as wide as one tile: all channels share the masks.
     #[inline(always)]
     unsafe fn narrow<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(&self) {
         // SAFETY: the masks are those of the image's and the output's columns, and the rows those of the band.
@@ -140,7 +141,7 @@ impl<T: Float> Band<T> {
         }
     }
 
-    /// Some columns of a channel, from a tile on; `INNER` if tiles may need no masks.
+    /// Some columns of a channel, starting at a tile; `INNER` if tiles may need no masks.
     #[inline(always)]
     unsafe fn wide<V, const K: usize, const S: usize, const R: usize, const INNER: bool>(
         &self,
@@ -152,7 +153,7 @@ impl<T: Float> Band<T> {
         let width = self.shape.input[1] as isize;
         let reach = (V::LANES * S + if S == 1 { K - 1 } else { 0 }) as isize;
         let first = |column: usize| (column * S) as isize - self.shape.padding[1];
-        // Mostly only the first and the last tile need masks.
+        // Usually only the first and the last tile need masks.
         let last = columns.start + (columns.len() - 1) / columns_of::<V, K, S>() * columns_of::<V, K, S>();
         // SAFETY: this function requires the instructions, and the channel's filter.
         let (taps, edges, none) = unsafe {
@@ -164,7 +165,7 @@ impl<T: Float> Band<T> {
                 let first = first(column);
                 let is_inner = INNER && first >= 0 && first + reach <= width;
                 let at = (channel, lines, column);
-                // SAFETY: the band has the rows; a vector that is read or written without lanes lies inside of its row.
+                // SAFETY: the band has the rows; a vector read or written without masks lies inside its row.
                 unsafe {
                     if is_inner && column + V::LANES <= columns.end {
                         // The next tile overwrites the columns after this one.
@@ -217,7 +218,7 @@ impl<T: Float> Band<T> {
     {
         let first = (column * S) as isize - self.shape.padding[1];
         let offset = lines.top * self.input_row as isize + first;
-        // Opaque, here and below: the optimizer would carry the address of every row through the loops around, each in memory.
+        // Opaque, here and below: else the optimizer spills every row's address to memory in the outer loops.
         let mut from =
             black_box(self.input.wrapping_add(channel * self.channel_strides[0]).wrapping_offset(offset));
         // SAFETY: this function requires the instructions.
@@ -227,7 +228,7 @@ impl<T: Float> Band<T> {
             ($($at:literal)*) => {$(
                 if $at < (R - 1) * S + K {
                     if lines.met & (1 << $at) != 0 {
-                        // SAFETY: the row is inside the image, and of it the lanes inside are read.
+                        // SAFETY: the row is inside the image, and only its lanes inside are read.
                         let values = unsafe { met::<V, K, S, EDGE>(from, read) };
                         for r in 0..R {
                             if $at >= r * S && $at - r * S < K {

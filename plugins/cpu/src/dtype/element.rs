@@ -8,7 +8,8 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::dtype::small_float;
 use crate::kernel::Refusal;
 
-/// A type to compute in: `f32`, `f64`, and what the reference computes integers and truth values in ([`crate::dtype::integer`]).
+/// A type to compute in: `f32`, `f64`, or one of the reference's types for integers and booleans
+/// ([`crate::dtype::integer`]).
 pub trait ComputeType:
     Copy
     + PartialOrd
@@ -36,11 +37,11 @@ pub trait ComputeType:
     fn is_nan(self) -> bool;
     /// The magnitude.
     fn abs(self) -> Self;
-    /// The smallest integer that is not below.
+    /// The smallest integer not less than the value.
     fn ceil(self) -> Self;
-    /// The largest integer that is not above.
+    /// The largest integer not greater than the value.
     fn floor(self) -> Self;
-    /// The root.
+    /// The square root.
     fn sqrt(self) -> Self;
     /// e to the value.
     fn exp(self) -> Self;
@@ -65,8 +66,8 @@ pub trait ComputeType:
 
 /// How elements of one data type are read and written as `R`.
 ///
-/// Elements of less than a byte are packed, the first in the lowest bits; `index` counts elements. Stores to integers truncate and
-/// saturate; NaN becomes 0. BOOLEAN is read as 0 or 1, and written as 1 for all values but 0.
+/// Elements smaller than a byte are packed, the first in the lowest bits; `index` counts elements. Stores to
+/// integers truncate and saturate; NaN becomes 0. BOOLEAN reads as 0 or 1; all values but 0 are written as 1.
 pub struct Element<R> {
     load: unsafe fn(*const u8, usize) -> R,
     store: unsafe fn(*mut u8, usize, R),
@@ -81,13 +82,13 @@ impl<R> Clone for Element<R> {
 impl<R> Copy for Element<R> {}
 
 impl<R: ComputeType> Element<R> {
-    /// The element of a dtype; the error names the dtype.
+    /// The element of a dtype. An error names the dtype.
     pub fn of(data_type: DataType) -> Result<Self, Refusal> {
         R::element(data_type)
             .ok_or_else(|| format!("data type is {}, expected one that is set", data_type.name()))
     }
 
-    /// An element that is read and written by these functions, called as [`Element::load`] and [`Element::store`] are.
+    /// An element read and written by these functions, which follow [`Element::load`] and [`Element::store`].
     pub(crate) const fn new(
         load: unsafe fn(*const u8, usize) -> R,
         store: unsafe fn(*mut u8, usize, R),
@@ -104,7 +105,7 @@ impl<R: ComputeType> Element<R> {
         unsafe { (self.load)(base, index) }
     }
 
-    /// Writes element `index` from `base`; no alignment is needed.
+    /// Writes element `index`, counted from `base`.
     ///
     /// # Safety
     /// The element lies in memory that is valid for writes.
@@ -114,13 +115,13 @@ impl<R: ComputeType> Element<R> {
     }
 }
 
-/// Whether elements are integers or truth values.
+/// Whether elements are integers or booleans.
 pub(crate) fn is_integer(data_type: DataType) -> bool {
     use DataType::{Boolean, Int4, Int8, Int32, Int64, Uint8};
     matches!(data_type, Int64 | Int32 | Int8 | Uint8 | Int4 | Boolean)
 }
 
-/// Whether elements are floats of 8 bits.
+/// Whether elements are 8-bit floats.
 pub(crate) fn is_float_of_eight_bits(data_type: DataType) -> bool {
     use DataType::{Fp8E4m3, Fp8E4m3Fnuz, Fp8E5m2, Fp8E5m2Fnuz};
     matches!(data_type, Fp8E4m3 | Fp8E5m2 | Fp8E4m3Fnuz | Fp8E5m2Fnuz)
@@ -144,7 +145,7 @@ macro_rules! element {
     };
 }
 
-/// An element of `$bits` bits, whose code is a byte.
+/// An element of `$bits` bits, coded in the low bits of a byte.
 macro_rules! packed {
     ($compute:ty, $bits:literal, |$s:ident| $load:expr, |$r:ident| $store:expr) => {
         Element {
@@ -180,7 +181,7 @@ macro_rules! float {
     };
 }
 
-/// Functions that the type has itself.
+/// Functions that the primitive type already has.
 macro_rules! unary {
     ($($name:ident)*) => {$(
         fn $name(self) -> Self {
@@ -252,7 +253,7 @@ compute_type!(f32, to_f32, from_f32, libm::erff);
 
 compute_type!(f64, to_f64, from_f64, libm::erf);
 
-/// The type that a compute type stands for.
+/// The Rust type of a compute type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compute {
     /// `f32`: compute types float, half and bfloat16.
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_saturate_and_cut() {
+    fn integers_saturate_and_truncate() {
         assert_eq!(stored(DataType::Int8, -1.9_f32), -1.0);
         assert_eq!(stored(DataType::Int8, 1e9_f32), 127.0);
         assert_eq!(stored(DataType::Uint8, -3.0_f64), 0.0);
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_hold_no_number_are_refused() {
+    fn unsupported_types_are_refused() {
         assert!(Element::<f32>::of(DataType::Unset).is_err());
         for data_type in [DataType::Unset, DataType::Fp8E4m3, DataType::Int4] {
             assert!(Compute::of(data_type).is_err());

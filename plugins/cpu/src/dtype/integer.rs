@@ -1,4 +1,4 @@
-//! The compute types of integers and of truth values, in which the reference computes exactly.
+//! The compute types for integers and booleans, in which the reference computes exactly.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -6,12 +6,11 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::{ComputeType, Element};
 
-/// A 64-bit integer: what compute type `int32` computes in, and what sums of integers are taken in. What leaves its range becomes
-/// the nearest end of it.
+/// A 64-bit integer, for compute type `int32` and for sums of integers. Overflow saturates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Integer(pub i64);
 
-/// A truth value: what compute type `boolean` computes in. The sum of two is `or`, the product `and`.
+/// A boolean, for compute type `boolean`. Addition is `or`, multiplication `and`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Truth(pub bool);
 
@@ -36,7 +35,7 @@ impl Mul for Integer {
     }
 }
 
-/// The quotient cut toward zero; by zero, the end of the range on the numerator's side, and 0 / 0 = 0.
+/// The quotient, truncated; x / 0 saturates to the end of the range on x's side, and 0 / 0 = 0.
 impl Div for Integer {
     type Output = Self;
     fn div(self, other: Self) -> Self {
@@ -56,7 +55,7 @@ impl Neg for Integer {
     }
 }
 
-#[expect(clippy::suspicious_arithmetic_impl, reason = "the sum of truth values is or")]
+#[expect(clippy::suspicious_arithmetic_impl, reason = "the sum of booleans is or")]
 impl Add for Truth {
     type Output = Self;
     fn add(self, other: Self) -> Self {
@@ -64,10 +63,7 @@ impl Add for Truth {
     }
 }
 
-#[expect(
-    clippy::suspicious_arithmetic_impl,
-    reason = "a difference of truth values is 0 where they are equal"
-)]
+#[expect(clippy::suspicious_arithmetic_impl, reason = "the difference of booleans is 0 if they are equal")]
 impl Sub for Truth {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
@@ -75,7 +71,7 @@ impl Sub for Truth {
     }
 }
 
-#[expect(clippy::suspicious_arithmetic_impl, reason = "the product of truth values is and")]
+#[expect(clippy::suspicious_arithmetic_impl, reason = "the product of booleans is and")]
 impl Mul for Truth {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
@@ -97,7 +93,8 @@ impl Neg for Truth {
     }
 }
 
-/// Functions by way of double precision. No engine uses them: [`crate::reference::pointwise`] refuses modes that are not of integers.
+/// Computes functions in double precision. No engine uses them: [`crate::reference::pointwise`] refuses modes
+/// not defined for integers.
 macro_rules! by_double {
     ($($name:ident)*) => {$(
         fn $name(self) -> Self {
@@ -106,7 +103,7 @@ macro_rules! by_double {
     )*};
 }
 
-/// An element that is read and written as a double.
+/// An element read and written as a double.
 macro_rules! as_double {
     ($data_type:expr) => {
         Element::new(
@@ -134,7 +131,7 @@ macro_rules! elements_as_double {
     };
 }
 
-/// An element of at least a byte that is an integer, or rounds one once.
+/// An element of at least a byte that is an integer, or is rounded once to one.
 macro_rules! whole {
     ($stored:ty, |$value:ident| $store:expr) => {
         Element::new(
@@ -271,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn quotients_are_cut_and_have_a_value_by_zero() {
+    fn quotients_truncate_and_division_by_zero_is_defined() {
         let of = |a, b| (Integer(a) / Integer(b)).0;
         assert_eq!([of(7, 2), of(-7, 2), of(7, -2)], [3, -3, -3]);
         assert_eq!([of(0, 0), of(3, 0), of(-3, 0), of(i64::MIN, -1)], [0, i64::MAX, i64::MIN, i64::MAX]);
@@ -286,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn truth_values_have_or_and_and() {
+    fn booleans_have_or_and_and() {
         let [no, yes] = [Truth(false), Truth(true)];
         assert_eq!([yes + yes, yes * no, yes - yes, no + yes], [yes, no, no, yes]);
         assert_eq!(Truth::from_f64(0.25), yes);

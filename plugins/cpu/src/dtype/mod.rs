@@ -1,4 +1,4 @@
-//! Data types: the types to compute in, and the elements of every other type.
+//! Data types: compute types, and elements of every dtype.
 
 pub mod element;
 pub mod integer;

@@ -1,7 +1,7 @@
-//! Floating-point types of 4 to 8 bits, and elements of less than a byte.
+//! Floating-point types of 4 to 8 bits, and elements smaller than a byte.
 //!
-//! The types are those of the OCP 8-bit Floating Point Specification (OFP8) 1.0 and the OCP Microscaling Formats (MX)
-//! Specification 1.0, and the two with one zero and one NaN (FNUZ).
+//! The types follow the OCP 8-bit Floating Point Specification (OFP8) 1.0 and the OCP Microscaling Formats
+//! (MX) Specification 1.0, plus the two types with one zero and one NaN (FNUZ).
 
 /// Which codes are NaN or infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,18 +50,18 @@ pub(crate) const E3M2: Format = format(3, 2, 3, Special::None);
 /// `fp4_e2m1`.
 pub(crate) const E2M1: Format = format(2, 1, 1, Special::None);
 
-/// 2 to a power that a normal double has.
+/// 2 to a power within the range of normal doubles.
 const fn power(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
-/// The exponent of the largest power of two that is not above a positive normal double.
+/// The exponent of a positive normal double.
 fn exponent(value: f64) -> i32 {
     (value.to_bits() >> 52 & 0x7FF) as i32 - 1023
 }
 
-/// Single precision rounded to odd: a last bit stands for all that is cut off, so that rounding the result to a small format is
-/// rounding the value.
+/// Single precision rounded to odd: the last bit is set if anything was cut off, so that rounding again to a
+/// small format gives the correctly rounded value.
 #[inline(always)]
 pub(crate) fn to_odd(value: f64) -> f32 {
     const CUT: u64 = (1 << (f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS)) - 1;
@@ -154,7 +154,7 @@ impl Format {
         if magnitude > f32::INFINITY.to_bits() { self.nan() } else { code }
     }
 
-    /// The code of NaN, or 0 without one.
+    /// The code of NaN, or 0 if the format has none.
     const fn nan(self) -> u8 {
         match self.special {
             Special::InfinityAndNan | Special::Nan => self.sign_bit() - 1,
@@ -163,7 +163,8 @@ impl Format {
         }
     }
 
-    /// The code of the nearest value, ties to even codes. Larger values and infinity saturate; NaN becomes NaN, or 0 without one.
+    /// The code of the nearest value, ties to even codes. Overflow saturates; NaN becomes NaN, or 0 if the
+    /// format has none.
     #[inline(always)]
     pub(crate) fn encode(self, value: f64) -> u8 {
         self.encode_single(to_odd(value))
@@ -176,7 +177,7 @@ pub(crate) struct DecodeTable([f32; 256]);
 impl DecodeTable {
     /// The value of a code.
     #[inline(always)]
-    #[expect(clippy::indexing_slicing, reason = "there is one for every code")]
+    #[expect(clippy::indexing_slicing, reason = "there is an entry for every code")]
     pub(crate) const fn of(&self, code: u8) -> f32 {
         self.0[code as usize]
     }
@@ -187,7 +188,8 @@ pub(crate) fn decode_e8m0(code: u8) -> f64 {
     if code == u8::MAX { f64::NAN } else { power(i32::from(code) - 127) }
 }
 
-/// The code of the nearest power of two, ties to even codes, saturating at both ends; values that are not positive become the smallest.
+/// The code of the nearest power of two, ties to even codes, saturating at both ends; values that are not
+/// positive give the smallest.
 pub(crate) fn encode_e8m0(value: f64) -> u8 {
     if value.is_nan() {
         return u8::MAX;
@@ -216,7 +218,7 @@ fn position<const BITS: usize>(index: usize) -> (usize, usize) {
 /// The bytes with the element are readable.
 pub(crate) unsafe fn load_bits<const BITS: usize>(base: *const u8, index: usize) -> u8 {
     let (byte, shift) = position::<BITS>(index);
-    // SAFETY: the bytes are valid, as this function requires; the second is looked at only if the element reaches into it.
+    // SAFETY: this function requires the bytes; the second is read only if the element reaches into it.
     let word = unsafe {
         let low = u16::from(base.add(byte).read());
         if shift + BITS > 8 { low | u16::from(base.add(byte + 1).read()) << 8 } else { low }
@@ -224,7 +226,7 @@ pub(crate) unsafe fn load_bits<const BITS: usize>(base: *const u8, index: usize)
     (word >> shift) as u8 & ((1 << BITS) - 1)
 }
 
-/// Writes an element of such a stream; its neighbours stay as they are.
+/// Writes an element of such a stream and leaves its neighbours unchanged.
 ///
 /// # Safety
 /// The bytes with the element are readable and writable.
@@ -248,7 +250,7 @@ mod tests {
     use super::*;
 
     const ALL: [(Format, f64, f64, usize); 7] = [
-        // The largest number, the smallest above 0 and how many codes are finite.
+        // The largest value, the smallest above 0, and the count of finite codes.
         (E4M3, 448.0, 1.0 / 512.0, 254),
         (E5M2, 57344.0, 1.0 / 65536.0, 248),
         (E4M3_FNUZ, 240.0, 1.0 / 1024.0, 255),
@@ -296,7 +298,7 @@ mod tests {
         assert!(decode_e8m0(encode_e8m0(f64::NAN)).is_nan());
     }
 
-    /// The number that a code stands for, as the specifications have it.
+    /// The value of a code according to the specifications.
     fn number(format: Format, code: u8) -> f64 {
         let magnitude = code & (format.sign_bit() - 1);
         let is_negative = code & format.sign_bit() != 0;
@@ -346,9 +348,9 @@ mod tests {
         }
     }
 
-    /// Between every two neighbours: below the middle the lower, above it the upper, in the middle the even one.
+    /// Values between two neighbours round to the nearer one, and the midpoint to the even one.
     #[test]
-    fn what_lies_between_goes_to_the_nearest_and_ties_to_even() {
+    fn values_round_to_nearest_with_ties_to_even() {
         for (format, ..) in ALL {
             for code in 0..format.largest_code() {
                 let (lower, upper) = (format.decode(code), format.decode(code + 1));
@@ -373,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_becomes_the_largest() {
+    fn large_values_saturate() {
         for (format, largest, ..) in ALL {
             for value in [largest.next_up(), largest * 1.5, 1e300, f64::INFINITY] {
                 assert_eq!(format.decode(format.encode(value)), largest);
@@ -387,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_a_few_bits_lie_one_after_the_other() {
+    fn small_elements_are_packed() {
         let mut bytes = [0xFF_u8; 5];
         // SAFETY: six elements of 6 bits are 36 bits.
         unsafe {

@@ -1,4 +1,4 @@
-//! What follows a product of bytes: the nodes that its epilogue computes.
+//! Finds the nodes that the epilogue of an int8 product can compute.
 
 use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
@@ -14,13 +14,13 @@ use crate::problem::Problem;
 use crate::problem::pointwise::Pointwise;
 use crate::simd::isa::Isa;
 
-/// What leaves no place for a fraction when it is added to a number of single precision: 3 · 2²².
+/// Adding this to a small single-precision value rounds it to an integer: 3 · 2²².
 const NO_FRACTION: f32 = 12_582_912.0;
 
-/// How far the single precision behind a product has come.
+/// The last stage of the epilogue so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum At {
-    /// Bytes, which a zero point may be taken from.
+    /// Bytes, from which a zero point may be subtracted.
     Bytes,
     Scale,
     Shift,
@@ -28,25 +28,25 @@ enum At {
     Clips,
     Factor,
     Before,
-    /// Between the two nodes that round to even.
+    /// Between the two nodes that together round to even.
     HalfRounded,
     Rounded,
     ZeroPoint,
 }
 
-/// What a product in single precision is.
+/// What the sums of a single-precision product are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// Sums of integers, which a scale may follow.
     Whole,
-    /// Sums of numbers that had scales.
+    /// Sums of scaled values.
     Scaled,
 }
 
-/// Single precision behind the sums, as [`crate::int8::epilogue::Scaled`] without slots.
+/// Single-precision stages after the sums, as [`crate::int8::epilogue::Scaled`] but without slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbers {
-    /// The zero point of the bytes that they begin with.
+    /// The zero point of the bytes that the stages start from.
     pub(crate) zero: Option<Number>,
     pub(crate) scales: Vec<Number>,
     pub(crate) shift: Vec<Number>,
@@ -60,17 +60,17 @@ pub(crate) struct Numbers {
     at: At,
 }
 
-/// What follows bytes.
+/// A stage that follows bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Again {
-    /// The functions of a byte, and the type of their results.
+    /// A table for a function of a byte, and the type of its results.
     Table(Box<Table>, DataType),
-    /// The bytes as sums.
+    /// Treats the bytes as sums.
     Round(Box<Numbers>),
 }
 
 impl Numbers {
-    /// Numbers to which nothing was done, that have come so far. They are large: in a box from the beginning.
+    /// No operations yet, at the given stage. Boxed from the start because of its size.
     #[inline(never)]
     fn from(at: At) -> Box<Self> {
         Box::new(Self {
@@ -100,43 +100,43 @@ impl Numbers {
     }
 }
 
-/// The nodes behind a product, itself the first.
+/// The nodes to fuse behind a product, the product first.
 #[derive(Clone, Debug)]
 pub(crate) struct Behind {
     pub(crate) members: Vec<usize>,
     pub(crate) result: i64,
-    /// Integers that are added to the sums.
+    /// Integers added to the sums.
     pub(crate) bias: Option<Number>,
     pub(crate) scaled: Option<Box<Numbers>>,
-    /// What is done with the bytes that single precision became.
+    /// What follows the bytes that the single-precision stages produce.
     pub(crate) again: Vec<Again>,
     /// Nodes that dequantize operands of the members.
     pub(crate) before: Vec<usize>,
 }
 
-/// Bounds after other bounds.
+/// Clips bounds to further bounds.
 fn narrowed([low, high]: [f32; 2], [least, most]: [f32; 2]) -> [f32; 2] {
     [low.max(least).min(most), high.min(most).max(least)]
 }
 
-/// A node behind a product.
+/// A node after a product.
 struct Follower<'a, 'b> {
     prepared: &'a Prepared,
     uses: &'a Uses<'b>,
     pointwise: &'a Pointwise,
     is_float: bool,
     is_whole: bool,
-    /// The other operand, where it has two.
+    /// The other operand, if there are two.
     other: Option<i64>,
     /// Whether the product's value is the first operand.
     is_first: bool,
-    /// The dimension along which columns lie.
+    /// The dimension of the columns.
     axis: usize,
 }
 
 impl Behind {
-    /// The most nodes that can be computed with a product, whose result is single precision where there is a `start`; none where its
-    /// own result has no type that can be stored. At most so many stages follow bytes.
+    /// The longest run of nodes that can be computed with a product, whose result is single precision if
+    /// `start` is given; `None` if its own result cannot be stored. At most `most` stages follow bytes.
     pub(crate) fn of(
         prepared: &Prepared,
         uses: &Uses<'_>,
@@ -178,7 +178,7 @@ impl Behind {
         }
     }
 
-    /// Adds a function of bytes as a table, if one follows; none where its result has no tensor.
+    /// Appends a table if a function of bytes follows; `None` if its result has no tensor.
     fn look_up(&mut self, prepared: &Prepared, uses: &Uses<'_>, taken: &[bool], isa: Isa) -> Option<bool> {
         let function = in_own_frame(|| Function::of(prepared, uses, taken, self.result, (isa, true)));
         let Some(function) = function else { return Some(false) };
@@ -189,7 +189,7 @@ impl Behind {
         Some(true)
     }
 
-    /// Whether the kernel can end here with a result of a type.
+    /// Whether the kernel can end here with a result of this type.
     fn is_complete(&self, data_type: DataType) -> bool {
         match self.again.last() {
             Some(Again::Table(..)) => return true,
@@ -204,7 +204,7 @@ impl Behind {
         }
     }
 
-    /// Tensors that are added.
+    /// The number of residual tensors.
     fn residuals(&self) -> usize {
         let later = self.again.iter().filter_map(|again| match again {
             Again::Round(numbers) => Some(numbers.as_ref()),
@@ -266,7 +266,7 @@ impl Behind {
 }
 
 impl Follower<'_, '_> {
-    /// A node on the sums as integers.
+    /// Adds a node that works on the integer sums.
     fn of_sums(&self, state: &mut Behind, output: DataType) -> Option<()> {
         let is_numbers = self.is_float && output == DataType::Float;
         match self.pointwise.mode {
@@ -299,7 +299,7 @@ impl Follower<'_, '_> {
         Some(())
     }
 
-    /// A node on numbers of single precision.
+    /// Adds a node that works on single-precision values.
     fn of_numbers(&self, numbers: &mut Numbers, before: &mut Vec<usize>) -> Option<()> {
         use PointwiseMode as M;
         match self.pointwise.mode {
@@ -314,7 +314,7 @@ impl Follower<'_, '_> {
             M::Mul | M::Div => {
                 let divides = self.pointwise.mode == M::Div;
                 let factor = self.number().filter(|_| !divides || self.is_first)?;
-                // Another scale is one for each column: one for all is what quantizes.
+                // Another scale must be per column: a single one is the quantization factor.
                 let is_scale = numbers.at < At::Shift || factor.along(None).is_none();
                 let may_be_scale = numbers.at <= At::Shift && numbers.shift.is_empty();
                 if !divides && is_scale && may_be_scale {
@@ -353,7 +353,7 @@ impl Follower<'_, '_> {
         Some(())
     }
 
-    /// A sum: a bias, a residual, what comes before rounding, or a zero point.
+    /// An addition: of a bias, a residual, a constant before rounding, or a zero point.
     fn add(&self, numbers: &mut Numbers, before: &mut Vec<usize>) -> Option<()> {
         let constant = self.constant();
         if constant == Some(NO_FRACTION) && numbers.at < At::HalfRounded {
@@ -370,7 +370,7 @@ impl Follower<'_, '_> {
             numbers.quantize().before = constant;
             numbers.at = At::Before;
         } else if numbers.at >= At::Factor {
-            // A zero point that is not rounded with the value.
+            // A zero point added after rounding.
             number.along(None)?;
             numbers.after = Some(number);
             numbers.at = At::ZeroPoint;
@@ -390,7 +390,7 @@ impl Follower<'_, '_> {
         Some(())
     }
 
-    /// The other operand as a tensor of the result's shape, of bytes that are dequantized, or of single precision.
+    /// The other operand as a residual: single precision of the result's shape, or dequantized bytes.
     fn residual(&self) -> Option<Dequantized> {
         let uid = self.other?;
         let tensor = self.uses.tensors.get(&uid)?;
@@ -413,13 +413,13 @@ impl Follower<'_, '_> {
         bytes.or_else(|| is_float.then_some(stored))
     }
 
-    /// The other operand as a number.
+    /// The other operand as a [`Number`].
     fn number(&self) -> Option<Number> {
         let broadcast = self.pointwise.inputs.get(usize::from(self.is_first))?;
         Some(Number::of(self.other?, broadcast, self.pointwise.output.layout.dims()))
     }
 
-    /// The other operand as a bias: stored numbers, perhaps times a scale.
+    /// The other operand as a bias: a stored integer, perhaps times a scale.
     fn bias(&self, before: &mut Vec<usize>) -> Option<Vec<Number>> {
         let number = self.number().filter(|number| number.along(Some(self.axis)).is_some())?;
         let is_stored = |of| matches!(of, DataType::Int32 | DataType::Int8 | DataType::Uint8);
@@ -439,14 +439,14 @@ impl Follower<'_, '_> {
         })
     }
 
-    /// The other operand, where the graph has its value.
+    /// The other operand's value, if the graph contains it.
     fn constant(&self) -> Option<f32> {
         let value = self.uses.tensors.get(&self.other?)?.value.as_ref()?;
         Some(value.as_f64()? as f32)
     }
 }
 
-/// Bounds where the values have come to.
+/// Clips at the current stage.
 fn clip(numbers: &mut Numbers, bounds: [f32; 2]) -> Option<()> {
     if bounds.iter().any(|bound| bound.is_nan()) {
         return None;
@@ -463,7 +463,7 @@ fn clip(numbers: &mut Numbers, bounds: [f32; 2]) -> Option<()> {
         }
         At::HalfRounded => return None,
         At::Rounded => {
-            // Rounding leaves whole bounds alone, so they may come before it.
+            // Bounds that are integers commute with rounding, so they may be applied before it.
             bounds.iter().all(|bound| bound.is_infinite() || bound.fract() == 0.0).then_some(())?;
             let quantize = numbers.quantize();
             quantize.clips_before = narrowed(quantize.clips_before, bounds);

@@ -1,12 +1,13 @@
-//! Reads that a part would put off for too long.
+//! Detects reads that fusion would delay for too long.
 //!
-//! A result may be bound to the memory of an operand whose readers come before it in the graph. A part runs at the place of its last node,
-//! so that an early member must not read such an operand after another part wrote to it.
+//! A result may share memory with an operand whose readers come earlier in the graph. A part runs at the
+//! position of its last node, so an early member must not read such an operand if another part overwrites it
+//! first.
 
 use crate::fusion::uses::Uses;
 use crate::prepare::Prepared;
 
-/// Whether one of the nodes that a part consists of reads what a node between it and the last one, itself outside, may overwrite in place.
+/// Whether a member reads what a node outside the part, between it and the last member, may overwrite.
 pub(crate) fn reads(prepared: &Prepared, uses: &Uses<'_>, members: &[usize]) -> bool {
     let Some(last) = members.iter().max() else { return false };
     let nodes = &prepared.graph.nodes;
@@ -19,7 +20,7 @@ pub(crate) fn reads(prepared: &Prepared, uses: &Uses<'_>, members: &[usize]) -> 
     })
 }
 
-/// Whether what a node writes may be bound to the memory of an operand.
+/// Whether the tensor that a node writes may share the memory of an operand.
 fn is_in_place(uses: &Uses<'_>, from: i64, to: i64, writer: usize) -> bool {
     let tensor = |uid| uses.tensors.get(&uid).filter(|tensor| !tensor.is_virtual);
     let (Some(from_tensor), Some(to_tensor)) = (tensor(from), tensor(to)) else { return false };

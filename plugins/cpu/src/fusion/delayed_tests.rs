@@ -1,4 +1,4 @@
-//! A rotation of pairs, whose two results take the place of its two operands.
+//! A rotation of pairs whose two results overwrite its two operands.
 
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
@@ -24,7 +24,7 @@ fn array(uid: i64) -> Array {
     Array::packed(uid, DataType::Float, &DIMS)
 }
 
-/// x₀ cos - x₁ sin and x₁ cos + x₀ sin, both operands read before a result is written.
+/// x₀ cos - x₁ sin and x₁ cos + x₀ sin; both operands are read before either result is written.
 fn rotation() -> Graph {
     let binary = |mode, x, y, to| -> Operation { Pointwise::new(mode, x, Some(y), to).into() };
     let [a, b, c, d] = PRODUCTS;
@@ -47,7 +47,7 @@ fn rotation() -> Graph {
 }
 
 #[test]
-fn operands_are_read_before_results_take_their_place() {
+fn operands_are_read_before_results_overwrite_them() {
     let graph = rotation();
     for isa in Isa::available() {
         let mut random = Random::new(5);
@@ -61,8 +61,8 @@ fn operands_are_read_before_results_take_their_place() {
         let bound = [(X[0], x0), (X[1], x1), (COS, c), (SIN, s), (Y[0], x0), (Y[1], x1)];
         let buffers = bound.map(|(uid, ptr)| hipdnnPluginDeviceBuffer_t { uid, ptr });
         let mut workspace = vec![0xFF_u8; plan.workspace_size()];
-        // SAFETY: each array covers the tensors that it is bound to, a result has the layout of the operand whose array it shares, and
-        // the workspace is as large as the plan asked for.
+        // SAFETY: each array covers the tensors bound to it, each result has the layout of the operand whose
+        // array it shares, and the workspace has the size that the plan reports.
         unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap();
         for at in 0..first.len() {
             assert_eq!(arrays[0].values()[at], first[at] * cos[at] - second[at] * sin[at], "{isa:?}");

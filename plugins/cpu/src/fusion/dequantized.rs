@@ -1,4 +1,4 @@
-//! Tensors of bytes behind numbers: what a graph dequantizes before it computes with it.
+//! Quantized tensors: finds the stored bytes behind values that a graph dequantizes.
 
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
@@ -11,25 +11,25 @@ use crate::problem::Problem;
 use crate::problem::block_scale::BlockScale;
 use crate::problem::pointwise::Broadcast;
 
-/// A number for each index along one dimension, or one for all.
+/// One value for all, or one per index along a dimension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number {
     pub(crate) uid: i64,
     pub(crate) data_type: DataType,
-    /// Strides along the dimensions of the tensor that it belongs to.
+    /// Strides along the dimensions of the tensor that it is broadcast to.
     strides: [usize; MAX_RANK],
     dims: [usize; MAX_RANK],
 }
 
 impl Number {
-    /// An operand that is spread over a tensor of these dimensions.
+    /// An operand broadcast to a tensor of these dimensions.
     pub(crate) fn of(uid: i64, broadcast: &Broadcast, dims: &[usize]) -> Self {
         let mut sizes = [1; MAX_RANK];
         sizes.iter_mut().zip(dims).for_each(|(size, dim)| *size = *dim);
         Self { uid, data_type: broadcast.operand.data_type, strides: broadcast.strides, dims: sizes }
     }
 
-    /// A tensor by its own dimensions.
+    /// A tensor with its own dimensions.
     pub(crate) fn of_tensor(uses: &Uses<'_>, uid: i64) -> Option<Self> {
         let operand = uses.operand(uid, 0)?;
         let mut strides = [0; MAX_RANK];
@@ -37,7 +37,7 @@ impl Number {
         Some(Self::of(uid, &Broadcast { operand, strides }, operand.layout.dims()))
     }
 
-    /// The stride along `axis`; none where another dimension counts as well.
+    /// The stride along `axis`; `None` if the value varies along another dimension.
     pub(crate) fn along(&self, axis: Option<usize>) -> Option<usize> {
         let others = self.strides.iter().zip(self.dims).enumerate();
         let mut others = others.filter(|(at, _)| Some(*at) != axis);
@@ -45,7 +45,7 @@ impl Number {
         is_one.then(|| axis.map_or(0, |axis| if self.dims[axis] == 1 { 0 } else { self.strides[axis] }))
     }
 
-    /// The parameter of columns along `axis`, among the tensors of a part unless its value is known.
+    /// The parameter per column along `axis`; its tensor is added to `tensors` unless its value is known.
     pub(crate) fn param(
         &self,
         uses: &Uses<'_>,
@@ -59,7 +59,7 @@ impl Number {
     }
 }
 
-/// (stored − zero) · scales, computed by nodes of the graph.
+/// (stored − zero) · scales, as nodes of the graph compute it.
 #[derive(Clone, Debug)]
 pub(crate) struct Dequantized {
     /// The stored tensor.
@@ -67,7 +67,7 @@ pub(crate) struct Dequantized {
     pub(crate) data_type: DataType,
     pub(crate) zero: Option<Number>,
     pub(crate) scales: Vec<Number>,
-    /// The nodes.
+    /// The nodes that dequantize.
     pub(crate) nodes: Vec<usize>,
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn are_bytes(data_type: DataType) -> bool {
     matches!(data_type, DataType::Int8 | DataType::Uint8)
 }
 
-/// What a tensor is made of, down to one whose type `is_stored` accepts.
+/// Traces a tensor back to one whose type `is_stored` accepts.
 pub(crate) fn dequantized(
     prepared: &Prepared,
     uses: &Uses<'_>,
@@ -103,7 +103,7 @@ pub(crate) fn dequantized(
     is_whole.then_some(found)
 }
 
-/// Goes from the result of a node to its operand.
+/// Steps from the result of a node to its operand.
 fn step(
     prepared: &Prepared,
     uses: &Uses<'_>,
@@ -143,7 +143,7 @@ fn step(
         Problem::BlockScale(BlockScale::Dequantize(dequantize)) => {
             let is_plain = !dequantize.is_negative_scale && found.zero.is_none() && found.scales.is_empty();
             let [x, scale] = inputs.as_slice() else { return None };
-            // Along each dimension there is a scale for each element, or one for all.
+            // Each dimension has one scale per element, or one for all.
             let (x_dims, strides) = (dequantize.x.layout.dims(), dequantize.scale.layout.strides());
             let mut of_scale = Broadcast { operand: dequantize.scale, strides: [0; MAX_RANK] };
             for (axis, (dim, stride)) in x_dims.iter().zip(strides).enumerate() {
@@ -164,7 +164,7 @@ fn step(
     Some(())
 }
 
-/// Whether a zero point is one of the type's numbers: of that type, or known.
+/// Whether a zero point is an integer of the type: stored in it, or a known value.
 fn is_whole(uses: &Uses<'_>, zero: &Number, data_type: DataType) -> bool {
     let range = match data_type {
         DataType::Int8 => -128.0..=127.0,

@@ -1,7 +1,7 @@
-//! Nodes whose compute type is `int32` or `boolean`: in which floating-point type a fast kernel gives exactly their results.
+//! Picks the floating-point type in which fast kernels compute `int32` and `boolean` nodes exactly.
 //!
-//! Double precision holds every integer of 32 bits, its sums and differences; what it does not hold of a product is beyond 2⁵³, where a
-//! result of 32 bits is at its end already. Truth values are numbers like any others.
+//! Double precision holds every 32-bit integer and all sums and differences of two. A product that it rounds
+//! exceeds 2⁵³, where a 32-bit result saturates anyway. Booleans are ordinary values.
 
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
@@ -16,10 +16,10 @@ use crate::problem::convolution::{Convolution, Direction};
 use crate::problem::pointwise::Pointwise;
 use crate::problem::reduction::Reduction;
 
-/// Integers of 32 bits of which sums stay below 2⁵³.
+/// How many 32-bit integers can be summed without exceeding 2⁵³.
 const MAX_TERMS: usize = 1 << 21;
 
-/// The type in which a fast kernel computes a node; the refusal says why the reference is to compute it.
+/// The type in which a fast kernel computes a node, or why the reference must.
 pub(crate) fn compute_of(node: &CheckedNode<'_>) -> Result<Compute, Refusal> {
     let truth = match Arithmetic::of(node.node.compute_type)? {
         Arithmetic::Floating(compute) => return Ok(compute),
@@ -41,8 +41,8 @@ pub(crate) fn compute_of(node: &CheckedNode<'_>) -> Result<Compute, Refusal> {
 }
 
 impl Fusion<'_> {
-    /// Whether a node that joins the chain computes in single precision where the chain computes in double; none where it
-    /// cannot join.
+    /// Whether a node that joins a double-precision chain computes in single precision; `None` if it cannot
+    /// join.
     pub(crate) fn is_rounded(&self, node: &CheckedNode<'_>) -> Option<bool> {
         let own = compute_of(node).ok()?;
         match Arithmetic::of(node.node.compute_type).ok()? {
@@ -54,7 +54,7 @@ impl Fusion<'_> {
         }
     }
 
-    /// A value as single precision reads it.
+    /// A value rounded to single precision.
     pub(crate) fn rounded(&mut self, value: Value) -> Option<Value> {
         let data_type = match value {
             Value::Input(input) => self.chain.inputs.get(input)?.data_type,
@@ -75,15 +75,15 @@ pub(crate) fn is_of_integers(node: &CheckedNode<'_>) -> bool {
 }
 
 fn only_reference(compute: DataType) -> Refusal {
-    format!("compute type is {}, which the reference alone computes for this operation", compute.name())
+    format!("compute type is {}, which only the reference supports for this operation", compute.name())
 }
 
-/// The products in a sum.
+/// The number of products per sum.
 fn terms(c: &Convolution) -> f64 {
     c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>()
 }
 
-/// Products of bytes, whose sums a GEMM takes exactly.
+/// Products of bytes, which a GEMM sums exactly.
 fn of_bytes(operands: [DataType; 2], terms: f64) -> Result<Compute, Refusal> {
     match operands.iter().find(|operand| !matches!(operand, DataType::Int8 | DataType::Uint8)) {
         Some(other) => Err(format!("an operand is {}, expected int8 or uint8", other.name())),
@@ -91,7 +91,7 @@ fn of_bytes(operands: [DataType; 2], terms: f64) -> Result<Compute, Refusal> {
     }
 }
 
-/// Whether elements are integers of up to 32 bits, which take up a byte at least.
+/// Whether elements are integers of 8 to 32 bits.
 fn is_whole(data_type: DataType) -> bool {
     matches!(data_type, DataType::Int32 | DataType::Int8 | DataType::Uint8 | DataType::Boolean)
 }
@@ -126,9 +126,9 @@ fn of_integers(p: &Pointwise) -> Result<Compute, Refusal> {
         | M::LogicalOr
         | M::LogicalNot
         | M::BinarySelect => Ok(Compute::Double),
-        // At the end of the range, where double precision is inexact.
+        // These saturate where double precision is inexact.
         M::Mul | M::AddSquare if is_whole(p.output.data_type) => Ok(Compute::Double),
-        // Cut when it is stored. A truth value would keep a fraction as true.
+        // Stores truncate. A boolean would turn a fraction into true.
         M::Div if is_whole(p.output.data_type) && p.output.data_type != DataType::Boolean => {
             Ok(Compute::Double)
         }
@@ -147,7 +147,7 @@ fn of_truth(p: &Pointwise) -> Result<Compute, Refusal> {
     use PointwiseMode as M;
     let types = || p.inputs.iter().map(|input| input.operand.data_type);
     match p.mode {
-        // Single precision has a 0 for tiny doubles.
+        // Single precision would round tiny doubles to 0.
         M::LogicalAnd | M::LogicalOr | M::LogicalNot if types().all(|of| of != DataType::Double) => {
             Ok(Compute::Single)
         }

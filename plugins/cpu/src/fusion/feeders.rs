@@ -1,4 +1,4 @@
-//! Operations on tensors in memory whose results only a member of a chain reads.
+//! Element-wise nodes on tensors in memory that only one member of a chain uses.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use hipdnn_plugin_sdk::graph::{Node, Operation};
 
 use crate::fusion::state::{Fusion, is_chainable};
 
-/// The nodes that can be members before this one because it alone needs their results, in the order of the graph: operations on each
-/// element of tensors in memory, or on the results of other such nodes. None behind a producer, which computes some endings in
-/// registers.
+/// The nodes, in graph order, that can join a chain just before `node` because it alone reads their results:
+/// element-wise nodes on tensors in memory, or on results of other such nodes. None after a producer, which
+/// computes some epilogues in registers.
 pub(crate) fn of(fusion: &Fusion<'_>, node: &Node, taken: &[bool]) -> BTreeSet<usize> {
     let mut feeders = BTreeSet::new();
     if fusion.producer.is_none() && matches!(node.operation, Operation::Pointwise(_)) {
@@ -22,7 +22,7 @@ pub(crate) fn of(fusion: &Fusion<'_>, node: &Node, taken: &[bool]) -> BTreeSet<u
     feeders
 }
 
-/// Whether a tensor is in memory or known, or can be computed with those that are added to `feeders`.
+/// Whether a tensor is in memory, known, or computable with nodes that this adds to `feeders`.
 fn is_fed(fusion: &Fusion<'_>, uid: i64, taken: &[bool], feeders: &mut BTreeSet<usize>) -> bool {
     let Some(tensor) = fusion.uses.tensors.get(&uid) else { return false };
     if !tensor.is_virtual || fusion.values.contains_key(&uid) {

@@ -1,4 +1,4 @@
-//! Graphs in which an operation is computed with the one that needs its result.
+//! Graphs in which a node is fused with the only one that reads its result.
 
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Pointwise};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor};
@@ -28,7 +28,7 @@ fn virtuals() -> Vec<Tensor> {
     [FIRST, SECOND, THIRD].map(|uid| Tensor { is_virtual: true, ..array(uid).tensor }).to_vec()
 }
 
-/// a · b, which waits for c² + b.
+/// a · b, which has to wait for c² + b.
 fn operations() -> Vec<Operation> {
     let binary = |mode, x, y, to| Pointwise::new(mode, x, Some(y), to).into();
     vec![
@@ -49,7 +49,7 @@ fn parts_of(operations: Vec<Operation>, more: Vec<Tensor>) -> usize {
 }
 
 #[test]
-fn what_one_member_needs_is_computed_with_it() {
+fn nodes_that_one_member_reads_are_fused() {
     assert_eq!(parts_of(operations(), Vec::new()), 1);
     let mut random = Random::new(14);
     let mut arrays = [A, B, C, RESULT].map(|uid| array(uid).filled(|| random.whole())).to_vec();
@@ -63,7 +63,7 @@ fn what_one_member_needs_is_computed_with_it() {
 }
 
 #[test]
-fn what_others_need_too_is_not() {
+fn nodes_that_others_read_are_not_fused() {
     let mut operations = operations();
     let other = packed(20, DataType::Float, &DIMS);
     operations.push(Pointwise::new(PointwiseMode::Neg, THIRD, None, 20).into());
@@ -71,7 +71,7 @@ fn what_others_need_too_is_not() {
 }
 
 #[test]
-fn what_follows_a_convolution_stays_with_it() {
+fn the_epilogue_of_a_convolution_stays_with_it() {
     let filter = [3, 3, 1, 1];
     let filter = packed(20, DataType::Float, &filter);
     let mut operations = operations();
@@ -86,6 +86,6 @@ fn what_follows_a_convolution_stays_with_it() {
         conv_mode: ConvMode::CrossCorrelation,
     }
     .into();
-    // The product, then the convolution with the sum, then the difference, which goes with the product.
+    // The product, the convolution with the sum, then the difference, which is fused with the product.
     assert_eq!(parts_of(operations, vec![filter]), 2);
 }

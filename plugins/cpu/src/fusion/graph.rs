@@ -1,8 +1,9 @@
 //! Divides a graph into fused parts.
 //!
-//! Element-wise operations after a node are computed with it, while its results are in cache: chains of them in one pass over memory, and
-//! epilogues on each block of a producer's output. Intermediate tensors that nobody else reads are never stored. The gradient of a RELU
-//! is computed with that of the batch normalization before it. Any other node is a part of its own.
+//! Element-wise nodes are computed while their operands are in cache: chains of them in one pass over memory,
+//! and epilogues on each block of a producer's output. Intermediate tensors that only the part reads are
+//! never stored. The backward pass of a RELU joins that of the batch normalization before it. Any other node
+//! is its own part.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -33,10 +34,10 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::{batchnorm, conv, matmul, norm, reference};
 
-/// Divides a graph into parts that can run in the order of the list.
+/// Divides a graph into parts, listed in an order in which they can run.
 ///
 /// # Errors
-/// When a node can be planned by no engine.
+/// When no kernel computes a node.
 pub fn parts(prepared: &Prepared, settings: Settings) -> Result<Vec<Part>, Refusal> {
     parts_at(prepared, Isa::detect(), settings)
 }
@@ -93,8 +94,8 @@ pub(crate) fn parts_at(
 }
 
 impl<'a> Fusion<'a> {
-    /// A fusion that begins with a node, in a chain or as what the chain follows, and has all that it can have of the nodes that
-    /// are not taken; none where nothing can follow it.
+    /// A fusion that begins with a node, as the chain's first member or its producer, grown with all free
+    /// nodes that can join; `None` if nothing can follow the node.
     pub(crate) fn begin(
         prepared: &'a Prepared,
         uses: &'a Uses<'a>,
@@ -137,7 +138,7 @@ impl<'a> Fusion<'a> {
             }
             fusion.producer = Some(index);
             fusion.members.push(index);
-            // Which slot and strides it has is known with the last member.
+            // The last member determines its slot and strides.
             let operand = uses.operand(uid, 0)?;
             fusion.chain.inputs.push(Input::replaced(&operand));
             fusion.values.insert(uid, Value::Input(0));
@@ -148,12 +149,12 @@ impl<'a> Fusion<'a> {
         Some(fusion)
     }
 
-    /// The nodes of its largest part.
+    /// How many nodes its largest part has.
     fn nodes_of_largest(&self) -> usize {
         self.largest.map_or(0, |largest| largest.members)
     }
 
-    /// Adds element-wise nodes as long as there are some.
+    /// Adds element-wise nodes until none fits.
     fn grow(&mut self, taken: &[bool]) {
         let mut candidates = BinaryHeap::new();
         let mut seen = BTreeSet::new();
@@ -168,7 +169,7 @@ impl<'a> Fusion<'a> {
                     }
                 }
             }
-            // In the order of the graph, so that what a candidate reads is in the chain if it ever will be.
+            // In graph order, so that a candidate's operands join the chain before it.
             let next = std::iter::from_fn(|| candidates.pop().map(|Reverse(index)| index)).find(|index| {
                 let node = self.prepared.graph.nodes.get(*index);
                 !taken.get(*index).copied().unwrap_or(true)
@@ -196,7 +197,7 @@ impl<'a> Fusion<'a> {
         self.members.last().and_then(|last| result(&self.prepared.graph.nodes.get(*last)?.operation))
     }
 
-    /// Adds a node to the chain. `None`, and nothing changed, where that cannot be.
+    /// Adds a node to the chain; on failure returns `None` and leaves the chain unchanged.
     fn add(&mut self, node: CheckedNode<'_>) -> Option<()> {
         let (steps, inputs, reads) = (self.chain.steps.len(), self.chain.inputs.len(), self.reads.len());
         let reduced = self.reduced.clone();
@@ -231,7 +232,7 @@ impl<'a> Fusion<'a> {
             return None;
         }
         match (&node.operation, problem) {
-            // Operations on one value per row are not fused further.
+            // Batch normalizations of one value per row are not fused.
             (Operation::BatchnormInference(_), _) if one => None,
             (Operation::Pointwise(operation), Problem::Pointwise(pointwise)) => {
                 let uids = [Some(operation.in_0), operation.in_1, operation.in_2];
@@ -273,7 +274,7 @@ impl<'a> Fusion<'a> {
         }
     }
 
-    /// Whether these are the dimensions of one value per row.
+    /// Whether these dimensions are those of one value per row.
     fn is_of_rows(&self, dims: &[i64]) -> bool {
         let Some(reduced) = &self.reduced else { return false };
         dims.len() == self.dims.len()
@@ -289,7 +290,7 @@ impl<'a> Fusion<'a> {
         if self.producer.is_some() || self.uses.tensors.get(&input)?.dims != self.dims {
             return None;
         }
-        // Products and squares leave single precision before their results do.
+        // Products and sums of squares may overflow single precision although the result does not.
         let is_wide =
             matches!(reduction.mode, ReductionMode::Mul | ReductionMode::MulNoZeros | ReductionMode::Norm2);
         if is_wide && self.compute == Compute::Single {
@@ -318,7 +319,7 @@ impl<'a> Fusion<'a> {
         Some(self.chain.input(&Broadcast { operand, ..broadcast }))
     }
 
-    /// Remembers the fusion as it is, if nobody but its members reads what they compute, the last result excepted.
+    /// Records the current state as a candidate if only members read the results of all members but the last.
     fn note_if_complete(&mut self) {
         let [inner @ .., _] = self.members.as_slice() else { return };
         let Some(last) = self.last_result() else { return };
@@ -326,7 +327,7 @@ impl<'a> Fusion<'a> {
             let Some(node) = self.prepared.graph.nodes.get(*member) else { return false };
             let own = result(&node.operation);
             node.operation.outputs().iter().all(|uid| {
-                // What a producer writes besides, as statistics, is there when the last member is done.
+                // A producer's other outputs, such as statistics, exist once the last member is done.
                 if Some(*uid) != own {
                     return self.uses.readers(*uid).iter().all(|reader| self.members.last() < Some(reader));
                 }
@@ -334,14 +335,14 @@ impl<'a> Fusion<'a> {
                     && self.uses.readers(*uid).iter().all(|reader| self.members.contains(reader))
             })
         });
-        // A producer computes into the memory of the last result, with the rounding of its own.
+        // A producer writes into the last result's memory, in its own dtype.
         let fits = self.producer.is_none_or(|producer| {
             let own = self.prepared.graph.nodes.get(producer).and_then(|node| result(&node.operation));
             let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
             let types = (own.and_then(data_type), data_type(last));
             let sums = self.prepared.problems.get(producer);
             let are_sums = matches!(sums, Some(Problem::Convolution(_) | Problem::Matmul(_)));
-            // Or with integers of as many bytes, which the chain makes numbers of.
+            // Or 32-bit integers in the same bytes, which the chain converts.
             types.0 == types.1 || (are_sums && types == (Some(DataType::Int32), Some(DataType::Float)))
         });
         if are_internal && fits && !delayed::reads(self.prepared, self.uses, &self.members) {
@@ -357,21 +358,21 @@ impl<'a> Fusion<'a> {
         }
     }
 
-    /// The part of several nodes; none where they are not worth one, or have no kernel.
+    /// The part of several nodes; `None` if fusing does not pay or no kernel exists.
     fn part(self, isa: Isa, settings: Settings) -> Option<Part> {
         let Self { largest, without_reductions, .. } = self;
         let part = largest.and_then(|largest| self.clone().part_of(largest, isa, settings));
         part.or_else(|| self.part_of(without_reductions?, isa, settings))
     }
 
-    /// Goes back to a state.
+    /// Returns to an earlier state.
     pub(crate) fn truncate_to(&mut self, largest: Candidate) {
         self.members.truncate(largest.members);
         self.chain.steps.truncate(largest.steps);
         self.chain.inputs.truncate(largest.inputs);
     }
 
-    /// Gives the chain's inputs their slots.
+    /// Assigns slots to the chain's inputs.
     pub(crate) fn assign_slots(&mut self, tensors: &mut Vec<i64>) -> Option<()> {
         for input in &mut self.chain.inputs {
             if let Some(read) = input.slot.checked_sub(CHAIN_SLOTS) {
@@ -381,7 +382,7 @@ impl<'a> Fusion<'a> {
         Some(())
     }
 
-    /// The epilogue of a producer, whose result is overwritten.
+    /// The epilogue for a producer whose result is overwritten.
     pub(crate) fn epilogue_of<'b>(&'b mut self, output: &'b Operand, isa: Isa) -> Option<Epilogue<'b>> {
         let own = self.chain.inputs.first_mut()?;
         *own = Input { data_type: own.data_type, ..Input::replaced(output) };
@@ -402,7 +403,7 @@ impl<'a> Fusion<'a> {
         self.assign_slots(&mut tensors)?;
         let slot = tensors.iter().position(|uid| *uid == largest.result)?;
         let output = self.uses.operand(largest.result, slot)?;
-        // A product is computed where the result will be.
+        // A producer writes its values where the result will be.
         let writes_early = operation.is_some();
         let kernel = match operation {
             None if self.chain.reduces() => {
@@ -432,7 +433,7 @@ fn plan_producer(
     epilogue: Epilogue,
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let isa = epilogue.isa;
-    // The producer writes results of its own type, from which the chain goes on.
+    // The producer writes its own dtype, which the chain reads.
     let own = epilogue.chain.inputs.first().map_or(epilogue.output.data_type, |input| input.data_type);
     let mut problem = Problem::of(graph, operation)?;
     match &mut problem {
@@ -459,7 +460,7 @@ fn plan_producer(
         | Problem::Reduction(_)
         | Problem::Resample(_)
         | Problem::BlockScale(_) => {
-            Err(format!("operation is {}, which nothing is computed with", operation.spec().name))
+            Err(format!("operation is {}, which has no epilogue", operation.spec().name))
         }
     }
 }
@@ -472,7 +473,8 @@ fn dtype_of(compute: Compute) -> DataType {
     }
 }
 
-/// An operand of the chain's own shape. A dimension of 1 has no stride, as with other operands: those that are equal are one input.
+/// An operand of the chain's own shape. Dimensions of 1 get stride 0 as elsewhere: equal operands are one
+/// input.
 fn of_own_shape(operand: &Operand) -> Broadcast {
     let mut strides = [0; MAX_RANK];
     for ((to, stride), dim) in strides.iter_mut().zip(operand.layout.strides()).zip(operand.layout.dims()) {
@@ -481,7 +483,7 @@ fn of_own_shape(operand: &Operand) -> Broadcast {
     Broadcast { operand: *operand, strides }
 }
 
-/// A value per channel of x.
+/// One value per channel of x.
 fn by_channel(x: &Operand, parameter: &Parameter) -> Broadcast {
     let operand = Operand { slot: parameter.slot, data_type: parameter.data_type, layout: x.layout };
     let mut strides = [0; MAX_RANK];

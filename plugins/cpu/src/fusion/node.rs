@@ -1,7 +1,7 @@
 //! The kernels of CPU_ENGINE.
 //!
-//! `parts` divides a graph into fused steps; [`plan_node`] decides everything about one node that does not depend on memory: the form of the computation, the
-//! instructions of this processor, how many threads it is worth. What it refuses, the reference engine computes.
+//! `parts` divides a graph into fused steps. [`plan_node`] decides everything about one node that does not
+//! depend on memory: algorithm, instruction set, thread count. The reference engine computes what it refuses.
 
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::{attention, batchnorm, block_scale, conv, matmul, moe, norm, pointwise, pooling, reduction};
 
-/// Plans one node of a graph whose types are resolved. A refusal says why the reference is to compute the node.
+/// Plans one node of a graph with resolved types. A refusal says why the reference must compute it.
 pub fn plan_node(graph: &Graph, node: &Node) -> Result<Box<dyn Kernel>, Refusal> {
     let problem = Problem::of(graph, &node.operation)?;
     plan_node_at(

@@ -1,6 +1,6 @@
 //! A normalization with an element-wise prologue.
 //!
-//! The prologue computes some rows at a time into the memory of the result, which the normalization overwrites.
+//! The prologue writes a few rows at a time to the result's memory, which the normalization overwrites.
 
 use hipdnn_plugin_sdk::graph::Operation;
 
@@ -15,7 +15,7 @@ use crate::problem::{Problem, pointers};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
-/// What a normalization is of.
+/// The tensor that a node normalizes.
 fn normalized(operation: &Operation) -> Option<i64> {
     match operation {
         Operation::Layernorm(norm) => Some(norm.x),
@@ -24,7 +24,7 @@ fn normalized(operation: &Operation) -> Option<i64> {
     }
 }
 
-/// A normalization in place, in the memory of another tensor.
+/// The normalization in place, in another tensor's memory.
 fn in_place(operation: &Operation, uid: i64) -> Option<Operation> {
     let mut operation = with_result(operation, uid)?;
     match &mut operation {
@@ -36,7 +36,8 @@ fn in_place(operation: &Operation, uid: i64) -> Option<Operation> {
 }
 
 impl Fusion<'_> {
-    /// The part of a chain, the normalization of its result, which nobody else reads, and what follows; none where that cannot be.
+    /// The part of a chain, the normalization that alone reads its result, and what follows; `None` if they
+    /// cannot be fused.
     pub(crate) fn normalized(&self, taken: &[bool], isa: Isa, settings: Settings) -> Option<Part> {
         let Self { prepared, uses, .. } = *self;
         let largest = self.without_reductions.or_else(|| self.of_one())?;
@@ -65,14 +66,14 @@ impl Fusion<'_> {
         with_after.or_else(|| before.fused(index, None, result(&node.operation)?, isa, settings))
     }
 
-    /// The state with one member, if that is all there is.
+    /// The state with a single member, if there is only one.
     fn of_one(&self) -> Option<Candidate> {
         let one = self.members.len() == 1 && !self.chain.reduces();
         let result = self.last_result().filter(|_| one)?;
         Some(Candidate { members: 1, steps: self.chain.steps.len(), inputs: self.chain.inputs.len(), result })
     }
 
-    /// The part of this chain, the normalization behind it, and what may follow; `result` is the last tensor.
+    /// The part of this chain, the normalization after it, and what may follow; `result` is the last tensor.
     fn fused(
         mut self,
         index: usize,
@@ -82,7 +83,7 @@ impl Fusion<'_> {
         settings: Settings,
     ) -> Option<Part> {
         let node = self.prepared.graph.nodes.get(index)?;
-        // The result rounds as the intermediate tensor would.
+        // The result is rounded like the intermediate tensor.
         let data_type = |uid| self.uses.tensors.get(&uid).map(|tensor| tensor.data_type);
         if data_type(normalized(&node.operation)?)? != data_type(result)? {
             return None;

@@ -1,8 +1,7 @@
-//! Convolutions and matrix multiplications of bytes with what comes before and behind: from the stored bytes to the next ones in one
-//! part.
+//! Fuses int8 convolutions and matmuls with the nodes around them, from stored bytes to stored bytes.
 //!
-//! Before: nodes that dequantize ([`crate::fusion::dequantized`]). Behind: a bias, a scale, a residual, clips, and nodes that quantize,
-//! in the order of [`crate::int8::epilogue`].
+//! Before: nodes that dequantize ([`crate::fusion::dequantized`]). After: a bias, a scale, a residual, clips,
+//! and nodes that quantize, in the order of [`crate::int8::epilogue`].
 
 use std::collections::BTreeSet;
 
@@ -24,15 +23,15 @@ use crate::problem::{Problem, pointers};
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
-/// A part, and the nodes before it whose results it does not read.
+/// A part, and the dequantizing nodes that it makes unnecessary.
 struct Found {
     part: Part,
     before: Vec<usize>,
 }
 
-/// The parts of a graph, and marks what they take. A node that dequantizes belongs to the first part that does its work, unless
-/// something else reads its result. `others` tells how many nodes a chain behind a node would have: a longer one is left to it where
-/// the operands are stored bytes.
+/// Finds the int8 parts of a graph and marks their nodes as taken. A dequantizing node belongs to the first
+/// part that does its work, unless something else reads its result. `others` gives the length of a chain
+/// after a node, which wins if it is longer and the operands are stored bytes.
 pub(crate) fn parts(
     prepared: &Prepared,
     uses: &Uses<'_>,
@@ -54,7 +53,7 @@ pub(crate) fn parts(
     }
     let read: BTreeSet<i64> = found.iter().flat_map(|found| found.part.tensors.iter().copied()).collect();
     let before: BTreeSet<usize> = found.iter().flat_map(|found| found.before.iter().copied()).collect();
-    // Readers come later, so the last ones are known first.
+    // In reverse: readers come later in the graph.
     for index in before.into_iter().rev() {
         let uid = prepared.graph.nodes.get(index).and_then(|node| result_of(&node.operation));
         let is_free = uid.is_some_and(|uid| {
@@ -78,7 +77,7 @@ fn result_of(operation: &Operation) -> Option<i64> {
     }
 }
 
-/// The operands of a product: image and weights.
+/// The operands of a product: input and weights.
 fn operands(operation: &Operation) -> Option<[i64; 2]> {
     match operation {
         Operation::ConvolutionForward(convolution) => Some([convolution.x, convolution.w]),
@@ -100,7 +99,7 @@ fn with(operation: &Operation, [x, w, y]: [i64; 3]) -> Operation {
     operation
 }
 
-/// The dimension of the weights, and of the result, along which columns lie.
+/// The dimension of the columns, in the weights and in the result.
 fn axes(operation: &Operation, rank: usize) -> [usize; 2] {
     match operation {
         Operation::Matmul(_) => [rank - 1; 2],
@@ -108,7 +107,7 @@ fn axes(operation: &Operation, rank: usize) -> [usize; 2] {
     }
 }
 
-/// The part of a product, where it is more than the product: with what follows its bytes, unless that reads too much.
+/// The part of a product with an epilogue, if it has one: stages after bytes only if they read little.
 fn part(
     prepared: &Prepared,
     uses: &Uses<'_>,
@@ -135,7 +134,7 @@ fn part_of(
     let own = result(&node.operation)?;
     let own_type = uses.tensors.get(&own)?.data_type;
     let has_scales = !x.scales.is_empty() || !w.scales.is_empty();
-    // Sums with a scale are numbers, and sums without are whole.
+    // Scaled sums are floats, unscaled ones integers.
     let is_known = match (node.compute_type, has_scales) {
         (DataType::Float, true) => own_type == DataType::Float,
         (DataType::Float, false) => matches!(own_type, DataType::Float | DataType::Int32),
@@ -155,7 +154,7 @@ fn part_of(
     if nodes.len() == 1 || delayed::reads(prepared, uses, &nodes) {
         return None;
     }
-    // Without instructions for bytes only what single precision cannot do: differences of bytes as integers.
+    // Without int8 instructions, only what single precision cannot do: differences of bytes as integers.
     if !int8::is_fast(isa) && (before.is_empty() || node.compute_type != DataType::Int32) {
         return None;
     }
@@ -192,11 +191,11 @@ fn planned(
             let problem = problem::Problem::of_matmul(&matmul)?;
             int8::with_stages(int8::MATMUL, problem, stages, (isa, None), settings)
         }
-        _ => Err("it is no product".to_owned()),
+        _ => Err("the node is not a matmul or convolution".to_owned()),
     }
 }
 
-/// The stages with slots for what they read.
+/// The epilogue's stages, with slots for what they read.
 fn stages(
     uses: &Uses<'_>,
     [x, w]: [&Dequantized; 2],
@@ -230,10 +229,10 @@ fn stages(
     Some(Stages { x_zero, w_zero, bias, scaled, inner, later })
 }
 
-/// The parameters of a part, whose tensors they are added to.
+/// The parameters of a part, whose tensors are added to `tensors`.
 struct Params<'a, 'b> {
     uses: &'a Uses<'b>,
-    /// The dimension of the result along which columns lie.
+    /// The dimension of the result that has the columns.
     axis: usize,
     tensors: &'a mut Vec<i64>,
 }
@@ -250,7 +249,7 @@ impl Params<'_, '_> {
         }
     }
 
-    /// Single precision behind sums that have some scales already.
+    /// Single-precision stages after sums that already have some scales.
     fn scaled(&mut self, numbers: &Numbers, mut scales: Vec<Param>) -> Option<Scaled> {
         let axis = Some(self.axis);
         scales.extend(self.all(&numbers.scales, axis)?);

@@ -1,4 +1,4 @@
-//! The gradient of a RELU as a part of the gradient of the batch normalization before it.
+//! Fuses the backward pass of a RELU with that of the batch normalization before it.
 
 use hipdnn_plugin_sdk::graph::{Operation, PointwiseMode};
 
@@ -15,8 +15,8 @@ use crate::problem::{Problem, pointers};
 use crate::simd::isa::Isa;
 use crate::threading::partition::Threads;
 
-/// The part of a gradient of a RELU and of the gradient of a batch normalization that alone reads it; none where the node is
-/// something else or there is no kernel for both.
+/// The part of a RELU's gradient and the batch normalization gradient that alone reads it; `None` for other
+/// nodes, or if no kernel computes both.
 pub(crate) fn part(
     prepared: &Prepared,
     uses: &Uses<'_>,
@@ -50,7 +50,7 @@ pub(crate) fn part(
     }
     let mut gradients = gradients.clone();
     gradients.dy = operation.in_0;
-    // What the batch normalization reads besides is not the RELU's result.
+    // The batch normalization must not read the RELU's result as another operand.
     let together = Operation::BatchnormBackward(gradients);
     if together.inputs().contains(&operation.out_0) {
         return None;

@@ -58,7 +58,7 @@ fn both_are_one_part() {
 }
 
 #[test]
-fn what_is_needed_elsewhere_is_computed_alone() {
+fn results_that_others_read_are_not_fused() {
     let mut stored = graph();
     stored.tensors.iter_mut().for_each(|tensor| tensor.is_virtual = false);
     assert_eq!(parts_of(&stored), 2);
@@ -69,7 +69,7 @@ fn what_is_needed_elsewhere_is_computed_alone() {
 }
 
 #[test]
-fn another_function_is_computed_alone() {
+fn other_functions_are_not_fused() {
     let mut function = graph();
     relu(&mut function).operation = PointwiseMode::TanhBwd;
     assert_eq!(parts_of(&function), 2);

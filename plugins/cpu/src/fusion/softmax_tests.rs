@@ -1,4 +1,4 @@
-//! Softmax as five operations is one kernel, along any dimension.
+//! A softmax written as five operations is one kernel, along any dimension.
 
 use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor};

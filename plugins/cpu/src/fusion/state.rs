@@ -1,4 +1,4 @@
-//! The nodes of a part, while they are collected.
+//! The nodes of a part while it grows.
 
 use std::collections::HashMap;
 
@@ -15,27 +15,27 @@ pub(crate) struct Fusion<'a> {
     pub(crate) prepared: &'a Prepared,
     pub(crate) uses: &'a Uses<'a>,
     pub(crate) compute: Compute,
-    /// Whether it computes in double precision for the sake of integers: nodes of single precision round what they read and give.
+    /// Whether integers use double precision; single-precision nodes then round their operands and results.
     pub(crate) integers: bool,
-    /// The shape of all results but those with one value per row.
+    /// The shape of all results except those with one value per row.
     pub(crate) dims: Vec<i64>,
-    /// Which dimensions a row has, if there are rows.
+    /// The dimensions of a row, if there are rows.
     pub(crate) reduced: Option<Vec<bool>>,
     /// The producer, unless all nodes are element-wise.
     pub(crate) producer: Option<usize>,
     /// The nodes, in order.
     pub(crate) members: Vec<usize>,
     pub(crate) chain: Chain,
-    /// The tensors that the chain reads, by slot; slots of the producer come later.
+    /// The tensors that the chain reads, by slot; the producer's slots come later.
     pub(crate) reads: Vec<i64>,
     /// The results of the members, by uid.
     pub(crate) values: HashMap<i64, Value>,
-    /// How much of it can be a part, and how much where reductions cannot.
+    /// The largest state that can be a part, with and without reductions.
     pub(crate) largest: Option<Candidate>,
     pub(crate) without_reductions: Option<Candidate>,
 }
 
-/// A state of a fusion in which only the last member's result is needed outside.
+/// A state in which only the last member's result is needed outside the fusion.
 #[derive(Clone, Copy)]
 pub(crate) struct Candidate {
     pub(crate) members: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Candidate {
     pub(crate) result: i64,
 }
 
-/// The one tensor that a node writes from its others and that a chain can go on from.
+/// The tensor that a node writes and from which a chain can continue.
 pub(crate) fn result(operation: &Operation) -> Option<i64> {
     match operation {
         Operation::Pointwise(pointwise) => Some(pointwise.out_0),
@@ -85,7 +85,7 @@ pub(crate) fn is_chainable(operation: &Operation) -> bool {
     }
 }
 
-/// The index of a uid in a list, to which it is added unless it is there.
+/// The index of a uid in a list; it is appended if missing.
 pub(crate) fn slot_of(uids: &mut Vec<i64>, uid: i64) -> usize {
     uids.iter().position(|known| *known == uid).unwrap_or_else(|| {
         uids.push(uid);
@@ -93,5 +93,5 @@ pub(crate) fn slot_of(uids: &mut Vec<i64>, uid: i64) -> usize {
     })
 }
 
-/// Slots below this number are the producer's pointers until it is known how many there are.
+/// Slots from this number on are the chain's, until the count of the producer's is known.
 pub(crate) const CHAIN_SLOTS: usize = 1 << 16;

@@ -1,4 +1,5 @@
-//! Functions of a byte: element-wise nodes between two tensors of bytes, whose 256 results are computed while planning.
+//! Functions of a byte: element-wise nodes between two tensors of bytes become a table of 256 results, made
+//! while planning.
 
 use std::collections::BTreeSet;
 
@@ -18,13 +19,13 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::threading::partition::Threads;
 
-/// Nodes that are looked at behind a byte.
+/// The most nodes to examine after a byte.
 const MOST: usize = 64;
 
-/// Nodes of a table at least: what one node computes takes as long to look up.
+/// The fewest nodes worth a table: one node is as fast as a lookup.
 const LEAST: usize = 2;
 
-/// Nodes that a table stands for.
+/// Nodes that a table replaces.
 #[derive(Clone, Debug)]
 pub(crate) struct Function {
     pub(crate) members: Vec<usize>,
@@ -34,8 +35,8 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// The most nodes behind a tensor of bytes that are functions of its bytes alone, up to bytes again. `is_inner` says that nothing else
-    /// may read the tensor.
+    /// The longest run of nodes from one tensor of bytes to another that are functions of its elements alone.
+    /// `is_inner` means that nothing else may read the tensor.
     pub(crate) fn of(
         prepared: &Prepared,
         uses: &Uses<'_>,
@@ -67,7 +68,7 @@ impl Function {
     }
 }
 
-/// Parts of a graph that are tables, and marks what they take.
+/// Finds the parts of a graph that are tables and marks their nodes as taken.
 pub(crate) fn parts(
     prepared: &Prepared,
     uses: &Uses<'_>,
@@ -114,7 +115,7 @@ fn result_of(prepared: &Prepared, index: usize) -> Option<i64> {
     }
 }
 
-/// The nodes whose results are functions of a tensor's bytes, in the order of the graph.
+/// The nodes, in graph order, whose results are functions of a tensor's elements.
 fn reached(prepared: &Prepared, uses: &Uses<'_>, taken: &[bool], from: i64) -> Vec<usize> {
     let Some(dims) = uses.tensors.get(&from).map(|tensor| &tensor.dims) else { return Vec::new() };
     let mut values = BTreeSet::from([from]);
@@ -146,7 +147,7 @@ fn reached(prepared: &Prepared, uses: &Uses<'_>, taken: &[bool], from: i64) -> V
     found
 }
 
-/// Those of the nodes that the last one needs, and itself.
+/// Those of the nodes that the last one needs, and the last one.
 fn needed(prepared: &Prepared, found: &[usize]) -> BTreeSet<usize> {
     let mut members = BTreeSet::new();
     let mut wanted: BTreeSet<i64> =
@@ -161,7 +162,7 @@ fn needed(prepared: &Prepared, found: &[usize]) -> BTreeSet<usize> {
     members
 }
 
-/// The results of nodes for every byte, by its bits: what the nodes' own kernels compute.
+/// The results for every byte, indexed by its bits, computed by the nodes' own kernels.
 fn entries(
     prepared: &Prepared,
     uses: &Uses<'_>,
@@ -174,7 +175,7 @@ fn entries(
     let uids: Vec<i64> = uids.into_iter().collect();
     let place = |uid: i64| uids.binary_search(&uid).ok();
     let mut tensors = Vec::with_capacity(uids.len());
-    // Of each tensor as many words; bytes are at the beginning of theirs.
+    // One word per element; bytes are at the start of their tensor's words.
     let mut memory = vec![0_u32; uids.len() * ENTRIES];
     for (uid, words) in uids.iter().zip(memory.chunks_exact_mut(ENTRIES)) {
         let tensor = uses.tensors.get(uid)?;
@@ -200,8 +201,8 @@ fn entries(
         let own: Vec<*mut u8> = own.into_iter().map(|at| first.wrapping_add(at * ENTRIES).cast()).collect();
         let mut scratch = vec![0_u64; kernel.scratch_size().div_ceil(8) + 8];
         let aligned = scratch.as_mut_ptr().cast::<u8>();
-        // SAFETY: every tensor has memory of its own for 256 elements of at most four bytes, and the scratch memory has a cache line
-        // more than is asked for.
+        // SAFETY: every tensor has its own memory for 256 elements of at most four bytes, and the scratch
+        // memory has an extra cache line.
         unsafe { kernel.run(&own, aligned.wrapping_add(aligned.align_offset(64))) };
     }
     let words = memory.chunks_exact(ENTRIES).nth(place(to)?)?;

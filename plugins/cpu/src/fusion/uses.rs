@@ -1,4 +1,4 @@
-//! Who reads and who writes the tensors of a graph.
+//! Readers and writers of the tensors of a graph.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::{Graph, Tensor};
 use crate::layout::Layout;
 use crate::problem::Operand;
 
-/// The tensors of a graph by uid, and who reads and writes them.
+/// The tensors of a graph by uid, with their readers and writers.
 pub(crate) struct Uses<'a> {
     pub(crate) tensors: HashMap<i64, &'a Tensor>,
     readers: HashMap<i64, Vec<usize>>,
@@ -27,7 +27,7 @@ impl<'a> Uses<'a> {
             }
             writers.extend(node.operation.outputs().into_iter().map(|uid| (uid, index)));
         }
-        // The offsets of a ragged tensor are read by whoever reads the tensor, which no chain does.
+        // Whoever reads a ragged tensor also reads its offsets; no chain does.
         for tensor in &graph.tensors {
             if let Some(offsets) = tensor.ragged_offset_uid {
                 readers.entry(offsets).or_default().push(usize::MAX);

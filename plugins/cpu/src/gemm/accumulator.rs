@@ -1,11 +1,11 @@
-//! The types in which terms are summed.
+//! The types of accumulators.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::ComputeType;
 use crate::simd::vector::{Float, relu};
 
-/// The type of the accumulators: a compute type, or integers of 32 bits.
+/// An accumulator type: a compute type, or 32-bit integers.
 pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
     /// Its dtype.
     const TYPE: DataType;

@@ -1,7 +1,7 @@
-//! AMX: the processor's tiles of 16 rows of 64 bytes, and the micro-kernel on them.
+//! AMX: hardware tiles of 16 rows of 64 bytes, and the micro-kernel that uses them.
 //!
-//! Written in assembly: the compiler's functions for it are not stable. Tiles 0 to 3 hold sums of 32 rows and 32 columns, 4 and 5
-//! rows of operand A, 6 and 7 columns of operand B.
+//! Written in assembly because the compiler's intrinsics are unstable. Tiles 0 to 3 accumulate 32 rows and 32
+//! columns, 4 and 5 hold rows of operand A, 6 and 7 columns of operand B.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -20,8 +20,8 @@ const TERMS: usize = 64;
 /// Words in a row of a tile.
 const WORDS: usize = TERMS / 4;
 
-/// Whether the processor has AMX for bytes, and the system lets this process use it. Asks the system for that once, and only here:
-/// it makes the frames of signals larger.
+/// Whether the processor has AMX for bytes and the system permits it. Only this function requests the
+/// permission, once, because it enlarges signal frames.
 pub(crate) fn is_available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(|| {
@@ -40,7 +40,7 @@ struct Shapes {
     rows: [u8; 16],
 }
 
-/// All tiles as large as they can be.
+/// All tiles have their maximal size.
 static SHAPES: Shapes = Shapes {
     palette: 1,
     start_row: 0,
@@ -49,20 +49,20 @@ static SHAPES: Shapes = Shapes {
     rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
 };
 
-/// Gives this thread's tiles their shapes. Only where [`is_available`].
+/// Configures this thread's tiles. Call only if [`is_available`].
 pub(crate) fn begin() {
     debug_assert!(is_available());
-    // SAFETY: the processor has tiles, as whoever chose AMX has seen, and the shapes are valid ones.
+    // SAFETY: AMX is only chosen on processors with tiles, and the shapes are valid.
     unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const SHAPES, options(nostack, readonly)) };
 }
 
-/// Empties this thread's tiles, so that the system need not save them.
+/// Releases this thread's tiles, so that the system need not save them.
 pub(crate) fn end() {
     // SAFETY: the processor has tiles, as `begin` required.
     unsafe { asm!("tilerelease", options(nostack, nomem)) };
 }
 
-/// The loop over the terms of a tile of one or two times 16 rows and 16 columns.
+/// The loop over the terms of one or two times 16 rows and 16 columns.
 macro_rules! tile {
     ($name:ident, $multiply:literal, $rows:tt, $columns:tt) => {
         tile!($name, $multiply, $rows, $columns, ["tmm0" "tmm1" "tmm2" "tmm3" "tmm4" "tmm5" "tmm6" "tmm7"]);
@@ -74,7 +74,7 @@ macro_rules! tile {
             let second_row = tile.a.wrapping_add(16 * tile.a_stride);
             let stride = tile!(@count $columns) * GROUP * 4;
             let to_second = tile.to.wrapping_add(16 * tile.to_stride);
-            // SAFETY: tiles have their shapes, and the operands have the rows, columns and terms.
+            // SAFETY: the tiles are configured, and the operands have the rows, columns and terms.
             unsafe {
                 asm!(
                     "/* {to1} */ tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
@@ -120,8 +120,9 @@ tile!(signed_2_2, "tdpbssd", two, two);
 /// Computes a tile; rows are computed 16 at a time.
 ///
 /// # Safety
-/// Tiles of this thread have their shapes ([`begin`]). `words` is a positive multiple of 16, operand A has the rows rounded up to 16,
-/// operand B the words of `groups` groups of columns, and `to` has room for as many rows and columns.
+/// This thread's tiles are configured ([`begin`]). `words` is a positive multiple of 16, operand A has the
+/// rows rounded up to 16, operand B the words of `groups` groups of columns, and `to` has room for as many
+/// rows and columns.
 #[inline(always)]
 pub(crate) unsafe fn run(tile: &ByteTile, rows: usize, groups: usize) {
     let run = match (tile.is_signed, rows > 16, groups > 1) {
@@ -134,6 +135,6 @@ pub(crate) unsafe fn run(tile: &ByteTile, rows: usize, groups: usize) {
         (true, true, false) => signed_2_1,
         (true, true, true) => signed_2_2,
     };
-    // SAFETY: tiles, operands and room are as this function requires.
+    // SAFETY: this function requires tiles, operands and room.
     unsafe { run(tile) };
 }

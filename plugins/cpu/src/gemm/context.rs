@@ -1,4 +1,4 @@
-//! The micro-kernel that planning has chosen: its tile sizes and functions, as BLIS keeps them in a context.
+//! The micro-kernel that planning chose: its tile sizes and functions, like a context in BLIS.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -9,7 +9,7 @@ use crate::kernel::Refusal;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 
-/// Finds the routine for a dtype; the word names the operand in a refusal.
+/// Finds the routine for a dtype; the string names the operand in a refusal.
 pub(crate) type Find<R> = fn(&str, DataType) -> Result<R, Refusal>;
 
 /// The functions and sizes of a [`MicroKernel`].
@@ -25,7 +25,7 @@ pub(crate) struct Context<T: 'static> {
     pub(crate) wide: usize,
     /// Terms of a sum in one word.
     pub(crate) terms: usize,
-    /// K block of sums that are longer than the next number.
+    /// K block of sums longer than `max_k_block`.
     pub(crate) k_block: usize,
     pub(crate) max_k_block: usize,
     pub(crate) pack_lhs: Find<Pack<T>>,
@@ -84,17 +84,18 @@ impl<T: 'static> Context<T> {
         }
     }
 
-    /// Computes a tile of `rows` rows and `vectors` vectors: at least 1 and at most those of [`Context::largest_for`]. In
-    /// [`Order::Rows`] it may also be the wide tile, or one row and up to [`MAX_LINE`](crate::gemm::kernel::MAX_LINE) vectors if `keep` is null and
+    /// Computes a tile of `rows` rows and `vectors` vectors, at least 1 and at most those of
+    /// [`Context::largest_for`]. In [`Order::Rows`] also the wide tile, or one row of up to
+    /// [`MAX_LINE`](crate::gemm::kernel::MAX_LINE) vectors if `keep` is null and there is a single tap.
     /// there is a single tap.
     ///
     /// # Safety
-    /// The processor supports the kernel's instruction set. The terms of each row of `a`, and whole vectors of each
-    /// row of `b`, of `to`, and of `from`, the residual and `keep` unless these are null, are valid, as is the bias
-    /// of each row.
+    /// The processor supports the kernel's instruction set. The terms of each row of `a`, whole vectors of
+    /// each row of `b`, of `to`, and of `from`, the residual and `keep` unless null, and the bias of each row
+    /// are valid.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, tile: &mut Tile<'_, T>, rows: usize, vectors: usize) {
-        // SAFETY: rows and columns of the tile are valid, and the processor has the instructions of the micro-kernel.
+        // SAFETY: this function requires the tile's rows and columns and the micro-kernel's instructions.
         unsafe {
             if vectors <= MAX_VECTORS {
                 self.run[rows - 1][usize::from(tile.order == Order::Panel)][vectors - 1](tile);

@@ -1,16 +1,15 @@
-//! Packing of operand B from rows of images (im2col): a strip of columns is some elements of a row, one strip for each channel.
+//! Packs operand B from rows of images (im2col): a strip of columns is a part of a row, in each channel.
 
 use crate::simd::row::{inside, load_strided};
 use crate::simd::vector::{Float, Vector};
 
-/// Columns that come from one row of the image, in each channel.
+/// Columns from one row of the image, in each channel.
 pub(crate) struct Strip<T> {
-    /// The row in the first channel, its elements, and how many of these a column is from the next. A row outside of the image has
-    /// no elements.
+    /// The row in the first channel, its length (0 outside the image), and the stride of columns.
     pub(crate) line: *const T,
     pub(crate) len: usize,
     pub(crate) stride: usize,
-    /// The element of the first column; columns whose element is not in the row are zero.
+    /// The position of the first column's element; columns whose element is outside the row are zero.
     pub(crate) first: isize,
     /// Stride of channels in the source.
     pub(crate) from_stride: usize,
@@ -27,8 +26,8 @@ impl<T: Float> Strip<T> {
     /// Packs the columns of every channel.
     ///
     /// # Safety
-    /// The processor has the vector's instructions, the rows of the image are readable, and the destination is writable in whole
-    /// vectors but for the last one.
+    /// The processor has the vector's instructions, the rows of the image are readable, and the destination
+    /// is writable in whole vectors except the last.
     #[inline(always)]
     pub(crate) unsafe fn pack<V: Vector<Scalar = T>>(&self) {
         // SAFETY: this function requires the same.
@@ -88,8 +87,7 @@ impl<T: Float> Strip<T> {
         let read = STRIDE * V::LANES;
         let fits = self.first >= 0 && self.first as usize + read * VECTORS <= len;
         let from = self.line.wrapping_offset(self.first);
-        // SAFETY: this function requires the rows, and the lines, of which elements before and behind them are not
-        // read.
+        // SAFETY: this function requires the rows and the lines; no elements outside of them are read.
         unsafe {
             if fits {
                 self.copy_each::<V, VECTORS>(from, |from, vector| {

@@ -1,9 +1,9 @@
-//! The micro-kernel: what an instruction set brings to a GEMM, in the manner of BLIS.
+//! The micro-kernel: what an instruction set contributes to a GEMM, as in BLIS.
 //!
-//! It computes one MR × NR tile of the result in registers, and packs both operands in the order in which it reads them. Every GEMM
-//! but one is made of it: of matrices, of convolutions, of attention and of experts. What differs is how the rows of operand A are
-//! addressed ([`Lhs`]), how the rows of operand B are ([`Tile::taps`]), what accumulators start from, and the epilogue on
-//! the tile in registers. The exception is `conv::direct_small::tile`.
+//! It computes one MR × NR tile of the result in registers, and packs both operands in the order in which it
+//! reads them. All GEMMs use it (matrices, convolutions, attention, mixtures of experts) except
+//! `conv::direct_small::tile`. They differ in how rows of operand A ([`Lhs`]) and of operand B
+//! ([`Tile::taps`]) are addressed, in the initial accumulators, and in the epilogue on the tile in registers.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -25,17 +25,17 @@ pub(crate) type RunLine<T> = unsafe fn(&Tile<'_, T>, usize);
 /// By rows minus 1, by [`Order`](crate::gemm::tile::Order), and by vectors minus 1.
 pub(crate) type Tiles<T> = &'static [[[RunTile<T>; MAX_VECTORS]; 2]];
 
-/// Vectors in a tile's row at most.
+/// The most vectors in a tile's row.
 pub(crate) const MAX_VECTORS: usize = 3;
 
-/// Rows of a tile at most.
+/// The most rows of a tile.
 pub(crate) const MAX_ROWS: usize = 8;
 
 /// Rows of the wide tile. With so few rows, reading operand B is the bottleneck, and is faster in longer runs.
 pub(crate) const WIDE_ROWS: usize = 2;
 
-/// Vectors in a row of the long tile, which has at most [`LONG_ROWS`] rows: as many accumulators as the largest tile, for rows of 4, 8 or
-/// 12 vectors, which are whole long tiles.
+/// Vectors in a row of the long tile, which has at most [`LONG_ROWS`] rows: as many accumulators as the
+/// largest tile, for rows of 4, 8 or 12 vectors, which are whole long tiles.
 pub(crate) const LONG_VECTORS: usize = 4;
 
 const LONG_ROWS: usize = 6;
@@ -43,14 +43,14 @@ const LONG_ROWS: usize = 6;
 /// By rows minus 1, and by [`Order`](crate::gemm::tile::Order).
 pub(crate) type LongTiles<T> = &'static [[RunTile<T>; 2]];
 
-/// Vectors of the longest line, which is a tile of one row. Its accumulators stay in the L1 cache.
+/// Vectors of the longest line, a tile of one row. Its accumulators stay in the L1 cache.
 pub(crate) const MAX_LINE: usize = 256;
 
-/// The micro-kernel of a register type. There are those of vectors, one for each instruction set, and those of pairs
-/// of 16 bits.
+/// The micro-kernel of a register type: one of vectors per instruction set, and those of pairs of 16 bits.
 ///
 /// # Safety
-/// As [`Register`]: tiles and packing routines need no instructions but those that its `run` compiles for.
+/// As [`Register`]: tiles and packing routines need no other instructions than those that its `run` compiles
+/// for.
 pub(crate) unsafe trait MicroKernel: Register {
     /// Rows of the largest tile.
     const MR: usize;
@@ -60,21 +60,21 @@ pub(crate) unsafe trait MicroKernel: Register {
     const WIDE: usize;
     /// Terms of a sum in one word.
     const TERMS: usize = 1;
-    /// Words that are multiplied in one go (K block) at most: a panel of them stays in the L2 cache.
+    /// The most words multiplied in one pass (K block): a panel of them stays in the L2 cache.
     const MAX_K_BLOCK: usize = 1536;
     /// K block of longer sums.
     const K_BLOCK: usize = 1024;
 
     /// The tiles of each size.
     const TILES: Tiles<Self::Word>;
-    /// The long tiles; none with 16 registers.
+    /// The long tiles; empty with 16 registers.
     const LONG: LongTiles<Self::Word> = &[];
     /// The wide tile.
     const RUN_WIDE: RunTile<Self::Word>;
     /// One row of up to [`MAX_LINE`] vectors.
     const RUN_LINE: RunLine<Self::Word> = run_line::<Self>;
 
-    /// The routine that packs operand A, called `name` in a refusal. Rows of the copy are rows of the operand.
+    /// The routine that packs operand A, called `name` in a refusal. The copy has the operand's rows.
     fn pack_lhs(name: &str, data_type: DataType) -> Result<Pack<Self::Word>, Refusal>;
 
     /// The routine that packs operand B. Rows of the copy are words of terms.
@@ -83,7 +83,7 @@ pub(crate) unsafe trait MicroKernel: Register {
     /// The routine that stores accumulators.
     fn store_as(name: &str, data_type: DataType) -> Result<Store<Self::Word>, Refusal>;
 
-    /// Packs operand B from rows of an image: of each channel a strip of columns.
+    /// Packs operand B from rows of an image: a strip of columns from each channel.
     ///
     /// # Safety
     /// As [`Strip::pack`].
@@ -93,7 +93,7 @@ pub(crate) unsafe trait MicroKernel: Register {
         Self: Vector<Scalar = Self::Word>,
         Self::Word: Float,
     {
-        // SAFETY: the caller has the instructions and the strip.
+        // SAFETY: the caller guarantees the instructions and the strip.
         unsafe { strip.pack::<Self>() };
     }
 }
@@ -112,7 +112,7 @@ const fn long<R: Register, const MR: usize>() -> [RunTile<R::Word>; 2] {
     [run_tile::<R, Rows<R::Word, MR>, MR, LONG_VECTORS>, run_tile::<R, Panel<R::Word>, MR, LONG_VECTORS>]
 }
 
-/// The tiles for 16 registers and for 32.
+/// The tiles for 16 and for 32 registers.
 pub(crate) struct TileTable<R>(R);
 
 impl<R: Register> TileTable<R> {
@@ -149,10 +149,10 @@ const fn has_32_registers(isa: Isa) -> bool {
     }
 }
 
-// SAFETY: tiles and routines are made of the functions of the vector.
+// SAFETY: tiles and routines only use the vector's functions.
 unsafe impl<V: Vector> MicroKernel for V {
     const MR: usize = if has_32_registers(V::ISA) { MAX_ROWS } else { 4 };
-    // What the compiler makes of portable vectors takes more than one register each.
+    // Portable vectors compile to more than one register each.
     const VECTORS: usize = match V::ISA {
         Isa::Portable if !has_32_registers(V::ISA) => 2,
         _ => MAX_VECTORS,

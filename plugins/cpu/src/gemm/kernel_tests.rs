@@ -101,7 +101,7 @@ impl Case {
     }
 }
 
-/// Every micro-kernel computes what the formula says, with and without all that may be added, prefetched or copied.
+/// Every micro-kernel computes the formula, with and without all that may be added, prefetched or copied.
 #[test]
 fn every_tile_is_the_sum_of_its_terms() {
     let random = &mut Random::new(5000);

@@ -1,11 +1,10 @@
-//! The parts of a GEMM: micro-kernels that compute one tile of the result in registers, and the packing of operands for them.
+//! The parts of a GEMM: micro-kernels that compute one tile in registers, and packing of their operands.
 //!
-//! Nothing here knows of tensors, convolutions or the operations of a graph; the loops around a tile are those of the
-//! operation.
+//! Nothing here knows of tensors, convolutions or graphs: operations have their own loops around a tile.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod accumulator;

@@ -1,4 +1,4 @@
-//! The loops of the micro-kernel over the terms of a tile, for a register type and a tile size known at compile time.
+//! The micro-kernel's loops over the terms of a tile, for a register type and a constant tile size.
 
 use std::marker::PhantomData;
 
@@ -7,8 +7,8 @@ use crate::gemm::register::{Register, load};
 use crate::gemm::tile::{Lhs, RegisterEpilogue, Tile};
 use crate::simd::isa::IsaTask;
 
-/// Terms that are added to a line's accumulators together: as many rows of B are read at once, each from beginning
-/// to end.
+/// How many terms are added to a line's accumulators together: as many rows of B are read at once, each from
+/// start to end.
 const LINE_TERMS: usize = 8;
 
 /// A tile of one size.
@@ -38,7 +38,7 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
         let mut acc = [[unsafe { R::zero() }; NR]; MR];
         if !tile.from.is_null() {
             for (r, row) in acc.iter_mut().enumerate() {
-                // SAFETY: where sums are given, the tile has all of its rows.
+                // SAFETY: if `from` is given, it has all rows of the tile.
                 *row = unsafe { load(tile.from.add(r * tile.from_stride)) };
             }
         }
@@ -48,7 +48,7 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
             let run = tile.tile_prefetch.as_ref().map_or(left, |prefetch| prefetch.until(left));
             left -= run;
             let strides = [tile.a_stride, tile.b_stride];
-            // SAFETY: `run_tile` is called with `depth` terms of both operands, with each of its taps.
+            // SAFETY: `run_tile` is called with `depth` terms of both operands for each tap.
             unsafe {
                 if let [tap] = taps {
                     let tap = &[*tap];
@@ -69,7 +69,7 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
                 prefetch.prefetch();
             }
         }
-        // SAFETY: bias and residual are null or have the tile.
+        // SAFETY: bias and residual are null or cover the tile.
         unsafe { tile.epilogue.apply(&mut acc, 0) };
         for (r, row) in acc.iter().enumerate() {
             // SAFETY: the result has room for the tile.
@@ -78,7 +78,7 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
     }
 }
 
-/// How far a tile has come.
+/// Progress within a tile.
 struct Position<A, T> {
     a: A,
     /// Offset of the next term in operand A.
@@ -88,7 +88,7 @@ struct Position<A, T> {
 }
 
 impl<A, T: Copy + 'static> Position<A, T> {
-    /// Adds the products of `run` more l and all taps.
+    /// Adds the products of `run` more terms l and all taps.
     ///
     /// # Safety
     /// As [`Context::run`](crate::gemm::context::Context::run).
@@ -122,7 +122,7 @@ impl<A, T: Copy + 'static> Position<A, T> {
                     prefetch_row::<R, NR>(b.wrapping_add(offset));
                     self.a.prefetch(at, a_stride);
                 }
-                // SAFETY: the caller has the instructions, the terms and the rows.
+                // SAFETY: the caller guarantees the instructions, the terms and the rows.
                 unsafe {
                     let columns = load::<R, NR>(b);
                     if KEEP {
@@ -158,7 +158,7 @@ fn prefetch_row<R: Register, const NR: usize>(row: *const R::Word) {
 #[inline(always)]
 pub(crate) unsafe fn store<R: Register, const NR: usize>(row: &[R; NR], to: *mut R::Word) {
     for (v, vector) in row.iter().enumerate() {
-        // SAFETY: the caller has the instructions and the row.
+        // SAFETY: the caller guarantees the instructions and the row.
         unsafe { vector.store(to.add(v * R::LANES)) };
     }
 }
@@ -175,7 +175,7 @@ pub(crate) unsafe fn multiply<R: Register, A: Lhs<R, MR>, const MR: usize, const
     acc: &mut [[R; NR]; MR],
 ) {
     for (r, row) in acc.iter_mut().enumerate() {
-        // SAFETY: the caller has the instructions and the term.
+        // SAFETY: the caller guarantees the instructions and the term.
         unsafe { multiply_row(a.get(r, at), b, row) };
     }
 }
@@ -203,7 +203,8 @@ impl<R: Register> IsaTask for LineTask<'_, '_, R> {
         let Self(Tile { a, b, b_stride, depth, from, epilogue, to, .. }, vectors) = self;
         let whole = depth - depth % LINE_TERMS;
         for v in (0..vectors).map(|v| v * R::LANES) {
-            // SAFETY: `run_line` is called with room for so many vectors in the result, and in the sums where these are given.
+            // SAFETY: `run_line` is called with room for as many vectors in the result, and in `from` if
+            // given.
             unsafe {
                 let acc = if from.is_null() { R::zero() } else { R::load(from.add(v)) };
                 acc.store(to.add(v));
@@ -244,7 +245,7 @@ unsafe fn line_terms<R: Register, const TERMS: usize>(
     to: *mut R::Word,
     vectors: usize,
 ) {
-    // SAFETY: the caller has the instructions, the terms, the rows and the accumulators.
+    // SAFETY: the caller guarantees the instructions, the terms, the rows and the accumulators.
     unsafe {
         let mut terms = [R::zero(); TERMS];
         for (l, term) in terms.iter_mut().enumerate() {
@@ -266,7 +267,7 @@ unsafe fn line_terms<R: Register, const TERMS: usize>(
 /// # Safety
 /// As [`Context::run`](crate::gemm::context::Context::run).
 pub(crate) unsafe fn run_line<R: Register>(tile: &Tile<'_, R::Word>, vectors: usize) {
-    // SAFETY: the caller has the instructions.
+    // SAFETY: the caller guarantees the instructions.
     unsafe { R::run(LineTask::<R>(tile, vectors)) };
 }
 
@@ -277,6 +278,6 @@ pub(crate) unsafe fn run_line<R: Register>(tile: &Tile<'_, R::Word>, vectors: us
 pub(crate) unsafe fn run_tile<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize>(
     tile: &mut Tile<'_, R::Word>,
 ) {
-    // SAFETY: the caller has the instructions.
+    // SAFETY: the caller guarantees the instructions.
     unsafe { R::run(TileTask::<R, A, MR, NR>(tile, PhantomData)) };
 }

@@ -1,5 +1,5 @@
-//! Packing: copies of operands in the order in which micro-kernels read them, and stores of accumulators as
-//! elements of the result.
+//! Packing: copies operands in the order in which micro-kernels read them, and stores accumulators as
+//! results.
 
 use std::any::TypeId;
 
@@ -48,7 +48,7 @@ pub(crate) type Pack<T> = unsafe fn(Isa, &PackSource, *mut T);
 /// Stores accumulators as one dtype.
 pub(crate) type Store<T> = unsafe fn(Isa, &Accumulators<T>, *mut u8);
 
-/// The routine that packs from a dtype; `name` is that of the operand in a refusal.
+/// The routine that packs from a dtype; `name` is the operand's in a refusal.
 pub(crate) fn pack_of<T: Float>(name: &str, data_type: DataType) -> Result<Pack<T>, Refusal> {
     Ok(with_float!(data_type, S => pack::<S, T>, other => match other {
         DataType::Int8 => pack::<i8, T>,
@@ -68,7 +68,7 @@ pub(crate) fn store_of<T: Float>(name: &str, data_type: DataType) -> Result<Stor
     }))
 }
 
-/// Refuses a dtype.
+/// The refusal of a dtype.
 fn is_other(name: &str, data_type: DataType) -> Refusal {
     format!(
         "{name}: data type is {}, expected float, double, half, bfloat16, int32, int8, uint8 or a float of 8 bits",
@@ -117,7 +117,7 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
         } else {
             let side = block::<S, V::Scalar>(V::ISA);
             for first in (0..columns).step_by(STREAMS) {
-                // The last block ends with the last column, so it may overlap the block before.
+                // The last block ends with the last column, so it may overlap the previous one.
                 let is_short = side > 0 && !(width - first).min(STREAMS).is_multiple_of(side);
                 let first = if is_short && row == 1 { first.min(width.saturating_sub(side)) } else { first };
                 let present = (columns - first).min(STREAMS);
@@ -150,8 +150,8 @@ impl<S: Stored, T: Float> VectorTask<T> for Packing<'_, S, T> {
     }
 }
 
-/// Packs up to [`STREAMS`] contiguous columns by transposing blocks, as far as the instruction set can; returns the
-/// number of rows done.
+/// Packs up to [`STREAMS`] contiguous columns by transposing blocks, as far as the instruction set allows;
+/// returns the number of rows done.
 ///
 /// # Safety
 /// The columns are readable, rows of `room` values are writable, and the processor has the vector's instructions.
@@ -197,7 +197,7 @@ unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len
     let mut j = 0;
     if TypeId::of::<S>() == TypeId::of::<V::Scalar>() {
         while j + V::LANES <= len {
-            // SAFETY: a vector is left on both sides, and the caller has the instructions.
+            // SAFETY: a vector remains on both sides, and the caller guarantees the instructions.
             unsafe { V::load(from.add(j).cast()).store(to.add(j)) };
             j += V::LANES;
         }
@@ -205,7 +205,7 @@ unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len
         // SAFETY: `len` elements are on both sides.
         j = unsafe { widen(V::ISA, from, to, len) };
         while j + STREAMS <= len {
-            // SAFETY: so many elements are left on both sides.
+            // SAFETY: this many elements remain on both sides.
             unsafe {
                 let elements = from.add(j).cast::<[S; STREAMS]>().read_unaligned();
                 let mut values = [V::Scalar::ZERO; STREAMS];
@@ -218,7 +218,7 @@ unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len
         }
     }
     for j in j..len {
-        // SAFETY: an element is left on both sides.
+        // SAFETY: an element remains on both sides.
         unsafe { to.add(j).write(from.add(j).read_unaligned().value()) };
     }
 }

@@ -1,6 +1,6 @@
 //! Operands of 16 bits, multiplied two terms at a time.
 //!
-//! A word holds the terms 2l and 2l + 1 of a row of operand A, or of a column of operand B, the first in the lower
+//! A word holds terms 2l and 2l + 1 of a row of operand A or a column of operand B, the first in the lower
 //! half.
 
 #![cfg_attr(
@@ -36,7 +36,7 @@ impl Pairs {
     }
 }
 
-/// An element that half of a word is made of.
+/// An element that fills half a word.
 pub(crate) trait PairElement: std::marker::Copy + Send + Sync + 'static {
     /// The half of a word.
     fn bits(self) -> u16;
@@ -126,7 +126,7 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
             unsafe { self.pack_strided(pairs) };
         }
         if rows > 2 * pairs {
-            // SAFETY: the matrix has one row behind the pairs, and the copy room for it.
+            // SAFETY: the matrix has one row after the pairs, and the copy room for it.
             unsafe {
                 let (from, to) = (self.from.add(2 * pairs * row), self.to.add(pairs * row_stride));
                 for j in 0..columns {
@@ -167,7 +167,7 @@ impl<S: PairElement> Right<'_, S> {
         }
     }
 
-    /// Packs pairs of rows, a few columns after the other.
+    /// Packs pairs of rows, a few columns at a time.
     ///
     /// # Safety
     /// The matrix is readable, and the copy has room for the pairs.
@@ -192,7 +192,7 @@ impl<S: PairElement> Right<'_, S> {
         }
     }
 
-    /// Transposes columns whose pairs are contiguous already: words, a block after the other. Answers how many pairs are done.
+    /// Transposes columns whose pairs are contiguous, as words in blocks. Returns how many pairs are done.
     ///
     /// # Safety
     /// The matrix has `present` columns from `first` on, and the copy room for them.
@@ -257,7 +257,7 @@ mod x86 {
         }
     }
 
-    // SAFETY: what the functions need is what `run` compiles for.
+    // SAFETY: the functions only need the instructions that `run` compiles for.
     unsafe impl Register for Bfloat16Pairs {
         type Word = f32;
         const LANES: usize = 16;
@@ -276,7 +276,7 @@ mod x86 {
         }
     }
 
-    // SAFETY: tiles and routines are made of the functions of the register.
+    // SAFETY: tiles and routines only use the register's functions.
     unsafe impl MicroKernel for Bfloat16Pairs {
         const MR: usize = MAX_ROWS;
         const VECTORS: usize = MAX_VECTORS;

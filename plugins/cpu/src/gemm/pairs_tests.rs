@@ -22,11 +22,11 @@ fn matmul(arrays: &[Array; 3], pairs: Pairs) -> Vec<f64> {
     arrays[2].values()
 }
 
-/// Operands and a result of these types in random layouts, up to two batch dimensions of which the operand B may
-/// lack some.
+/// Operands and a result of these types in random layouts, with up to two batch dimensions, some of which
+/// operand B may lack.
 fn case(random: &mut Random, types: [DataType; 3], mut value: impl FnMut(&mut Random) -> f64) -> [Array; 3] {
     let [m, n, k] = [60, 70, 90].map(|most| random.within(1, most) as i64);
-    // More than one part of a sum.
+    // More than one K block.
     let k = if random.within(0, 9) == 0 { 3100 + k } else { k };
     let batch = random.of(&[0, 0, 1, 2]);
     let outer: Vec<i64> = (0..batch).map(|_| random.within(1, 3) as i64).collect();
@@ -46,7 +46,7 @@ fn case(random: &mut Random, types: [DataType; 3], mut value: impl FnMut(&mut Ra
 }
 
 #[test]
-fn whole_sums_are_those_of_single_terms() {
+fn integer_sums_in_pairs_match_single_terms() {
     for seed in 0..300 {
         let random = &mut Random::new(seed + 6000);
         let bytes = [DataType::Int8, DataType::Uint8];
@@ -99,7 +99,7 @@ fn the_largest_sums_of_bytes() {
 }
 
 #[test]
-fn sums_of_bfloat16_stay_within_the_bound_of_another_order() {
+fn bfloat16_sums_stay_within_the_reordering_bound() {
     for seed in 0..100 {
         let random = &mut Random::new(seed + 7000);
         let types = [DataType::Bfloat16, DataType::Bfloat16, DataType::Double];
@@ -150,9 +150,9 @@ fn product_in_double(arrays: &[Array; 3]) -> Vec<f64> {
     arrays[2].values()
 }
 
-/// The instructions take what is smaller than the smallest normal value for zero.
+/// The instructions treat subnormal values as zero.
 #[test]
-fn values_too_small_for_the_instructions_are_zero() {
+fn subnormal_operands_count_as_zero() {
     let small = 2.0_f64.powi(-130);
     let array = |uid, value: f64| Array::new(uid, DataType::Bfloat16, &[1, 1], &[1, 1]).filled(|| value);
     let arrays = [array(1, small), array(2, 2.0_f64.powi(100)), array(3, 0.0)];

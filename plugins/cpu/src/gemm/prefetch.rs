@@ -2,7 +2,7 @@
 
 use crate::simd::CACHE_LINE;
 
-/// Prefetch distance in rows of operand B: rows are often in different pages, where hardware prefetching
+/// Prefetch distance in rows of operand B, which are often in different pages, where hardware prefetching
 /// does not follow.
 pub(crate) const PREFETCH_ROWS: usize = 16;
 
@@ -60,8 +60,8 @@ impl CacheLines {
     }
 }
 
-/// What one tile prefetches. Only a few loads can be in flight at a time, including those that the tile itself
-/// waits for, so lines are requested one by one while the tile multiplies.
+/// The prefetches of one tile. Only a few loads can be in flight, including those that the tile waits for, so
+/// lines are requested one by one while the tile multiplies.
 #[derive(Clone, Copy)]
 pub(crate) struct TilePrefetch {
     pub(crate) now: CacheLines,
@@ -83,7 +83,7 @@ impl TilePrefetch {
         at_once: 0,
     };
 
-    /// Prefetches these lines one after the other, at intervals of at least `least` input channels and at least
+    /// Prefetches these lines in order, at intervals of at least `least` input channels and at least
     /// `together` lines each time. Entries without channels come last.
     pub(crate) fn of(all: [CacheLines; 3], channels: usize, [least, together]: [usize; 2]) -> Self {
         let lines: usize = all.iter().map(CacheLines::count).sum();
@@ -95,7 +95,7 @@ impl TilePrefetch {
         Self { now, then, at: (0, 0), every, at_once: lines.div_ceil(channels / every) }
     }
 
-    /// How many of the remaining channels are multiplied before the next request.
+    /// How many of the remaining channels to multiply before the next request.
     #[inline(always)]
     pub(crate) fn until(&self, left: usize) -> usize {
         self.every.min(left)
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_asked_for_at_intervals_one_after_the_other() {
+    fn lines_are_prefetched_in_order_at_intervals() {
         let lines = |number: usize, channels: usize| {
             CacheLines::single(std::ptr::without_provenance(number * 4096), channels, 64)
         };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn all_lines_of_a_channel_are_asked_for_before_the_next_one() {
+    fn channels_are_prefetched_one_by_one() {
         let first = std::ptr::without_provenance(4096);
         let lines = CacheLines { first, together: 2, runs: (3, 256), channels: 2, channel_stride: 8192 };
         let mut tile_prefetch = TilePrefetch::of([lines, CacheLines::NONE, CacheLines::NONE], 32, [16, 1]);

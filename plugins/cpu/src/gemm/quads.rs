@@ -1,8 +1,8 @@
-//! Operands of 8 bits, multiplied four terms at a time.
+//! 8-bit operands, multiplied four terms at a time.
 //!
-//! A word holds the terms 4l to 4l + 3 of a row of operand A, or of a column of operand B, the first in the lowest byte. Bytes of
-//! operand A are unsigned, those of operand B signed: the instructions want them so, and whoever packs an operand of the other
-//! kind shifts it by 128. Sums are exact as long as 32 bits hold them.
+//! A word holds the terms 4l to 4l + 3 of a row of operand A or a column of operand B, the first in the
+//! lowest byte. The instructions require unsigned bytes in operand A and signed ones in operand B, so packing
+//! shifts operands of the other kind by 128. Sums are exact as long as they fit in 32 bits.
 
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::amx;
@@ -10,16 +10,16 @@ use crate::gemm::byte_tile::ByteTile;
 use crate::gemm::register::{Register, load};
 use crate::simd::isa::{Isa, IsaTask, run_portable};
 
-/// Groups in a panel at most.
+/// The most groups in a panel.
 pub(crate) const MAX_GROUPS: usize = 3;
 
 /// Rows of the largest tile of any form.
 pub(crate) const MAX_ROWS: usize = 32;
 
-/// What multiplies bytes.
+/// How bytes are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// What every processor of the target has.
+    /// The baseline of the target.
     Portable,
     /// Products of 16 bits, added in pairs.
     #[cfg(target_arch = "x86_64")]
@@ -36,9 +36,9 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The forms of this processor, given the instruction set; the fastest last.
+    /// The forms that this processor supports with an instruction set, the fastest last.
     pub(crate) fn available(isa: Isa) -> Vec<Self> {
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "no other form there"))]
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "the target has no other form"))]
         let mut forms = vec![Self::Portable];
         #[cfg(target_arch = "x86_64")]
         if isa != Isa::Portable {
@@ -57,14 +57,14 @@ impl Form {
         forms
     }
 
-    /// The fastest form for tiles of up to so many rows.
+    /// The fastest form for tiles of at most this many rows.
     pub(crate) fn fastest(isa: Isa, rows: usize) -> Self {
         let forms = Self::available(isa);
         let is_worth = |form: &&Self| rows >= form.least_rows();
         forms.iter().rev().find(is_worth).copied().unwrap_or(Self::Portable)
     }
 
-    /// Rows from which on the form is faster than the one before. AMX computes 16 at a time, whatever is in them.
+    /// From this many rows on, the form is faster than the previous one. AMX always computes 16 at a time.
     fn least_rows(self) -> usize {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -73,7 +73,7 @@ impl Form {
         }
     }
 
-    /// What people call it.
+    /// The name for people.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -118,9 +118,9 @@ pub(crate) struct ByteKernel {
     pub(crate) rows: usize,
     /// Groups of columns in its rows (NR is `groups * GROUP`).
     pub(crate) groups: usize,
-    /// Rows and columns of operand packing have a multiple of this many terms; the rest are zeros.
+    /// Packed rows and columns are padded with zeros to a multiple of this many terms.
     pub(crate) terms: usize,
-    /// Tiles read whole multiples of this many rows.
+    /// Tiles read multiples of this many rows.
     pub(crate) row_step: usize,
     /// Whether operand A may be signed.
     pub(crate) takes_signed: bool,
@@ -128,7 +128,7 @@ pub(crate) struct ByteKernel {
 }
 
 impl ByteKernel {
-    /// The micro-kernel of a form, which the processor has.
+    /// The micro-kernel of a form that the processor has.
     pub(crate) fn of(form: Form) -> Self {
         let (tiles, groups): (Tiles, usize) = match form {
             Form::Portable => (TileTable::<Portable, 4>::FOUR, 1),
@@ -168,11 +168,11 @@ impl ByteKernel {
     }
 }
 
-/// What a thread holds while it computes tiles.
+/// A thread's state while it computes tiles.
 pub(crate) struct Session(Form);
 
 impl Session {
-    /// Readies this thread for a form, which the processor has.
+    /// Prepares this thread for a form that the processor has.
     pub(crate) fn of(form: Form) -> Self {
         #[cfg(target_arch = "x86_64")]
         if form == Form::Amx {
@@ -193,10 +193,10 @@ impl Drop for Session {
     }
 }
 
-/// The tiles of a register, of which `VECTORS` are a group.
+/// The tiles of a register type; `VECTORS` registers are a group.
 struct TileTable<R, const VECTORS: usize>(R);
 
-/// The tiles of so many rows, for up to three groups; where one group is the most, all are the same.
+/// The tiles of this many rows, for up to three groups; if only one group is possible, all are the same.
 macro_rules! rows {
     (one $register:ty, $vectors:expr, $rows:literal) => {
         [run_tile::<$register, $rows, $vectors>; MAX_GROUPS]
@@ -270,7 +270,7 @@ unsafe fn run_tile<R: Register<Word = i32>, const MR: usize, const NR: usize>(ti
     unsafe { R::run(TileTask::<R, MR, NR>(tile, std::marker::PhantomData)) };
 }
 
-/// Four words, whose products the compiler arranges.
+/// Four words, whose products are left to the compiler.
 #[derive(Clone, Copy)]
 struct Portable([i32; 4]);
 
@@ -362,7 +362,7 @@ mod x86 {
     #[derive(Clone, Copy)]
     pub(super) struct Avx512Vnni(__m512i);
 
-    // SAFETY: what the functions need is what `run` compiles for.
+    // SAFETY: the functions only need the instructions that `run` compiles for.
     unsafe impl Register for Avx512Vnni {
         type Word = i32;
         const LANES: usize = 16;
@@ -386,7 +386,7 @@ mod x86 {
             #[derive(Clone, Copy)]
             pub(super) struct $name(__m256i);
 
-            // SAFETY: what the functions need is what `run` compiles for.
+            // SAFETY: the functions only need the instructions that `run` compiles for.
             unsafe impl Register for $name {
                 type Word = i32;
                 const LANES: usize = 8;
@@ -415,7 +415,7 @@ mod x86 {
     );
 
     words_of_256_bits!(
-        /// Even and odd bytes as 16 bits, whose products are added in pairs: products of bytes added as 16 bits would saturate.
+        /// Even and odd bytes as 16 bits, whose products are added in pairs: 16-bit sums would saturate.
         Avx2,
         |acc, a, b| {
             let even = _mm256_and_si256(a, _mm256_set1_epi16(0xff));

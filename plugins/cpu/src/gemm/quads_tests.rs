@@ -3,13 +3,13 @@ use crate::gemm::quads::{ByteKernel, Form, Session};
 use crate::simd::isa::Isa;
 use crate::testing::Random;
 
-/// A byte, the ends of the ranges more often than others.
+/// A random byte, with the ends of the ranges more frequent.
 fn byte(random: &mut Random) -> u8 {
     let any = random.next() as u8;
     random.of(&[0, 1, 127, 128, 129, 255, any, any])
 }
 
-/// Every form, every size of tile: the sums are those of the formula, and nothing beyond the tile is written.
+/// Every form computes the formula with every tile size, and writes nothing outside the tile.
 #[test]
 fn tiles_of_every_form_and_size_are_exact() {
     let random = &mut Random::new(81);

@@ -3,10 +3,10 @@
 use crate::simd::isa::IsaTask;
 use crate::simd::vector::{Lanewise, Vector, by_contract};
 
-/// A register of accumulators, or of operands, which have as many bits but may be several smaller values.
+/// A register of accumulators, or of operands, which have as many bits but may hold several smaller values.
 ///
 /// # Safety
-/// An implementation's functions need no instructions but those that `run` compiles for. They are
+/// An implementation's functions only need the instructions that `run` compiles for. They are
 /// `#[inline(always)]`.
 ///
 /// Callers call them only on a processor with these instructions, and with pointers to as many readable or writable
@@ -77,7 +77,7 @@ unsafe impl<V: Vector> Register for V {
 /// They are readable, and the processor has the register's instructions.
 #[inline(always)]
 pub(crate) unsafe fn load<R: Register, const NR: usize>(from: *const R::Word) -> [R; NR] {
-    // SAFETY: the caller has the instructions and the row.
+    // SAFETY: the caller guarantees the instructions and the row.
     unsafe {
         let mut row = [R::zero(); NR];
         for (v, vector) in row.iter_mut().enumerate() {

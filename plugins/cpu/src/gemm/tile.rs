@@ -1,4 +1,4 @@
-//! What the micro-kernel is given: the arguments of a tile, and how operand A is addressed.
+//! The arguments of the micro-kernel, and how operand A is addressed.
 
 use crate::gemm::prefetch::{PREFETCH_WORDS, TilePrefetch, prefetch};
 use crate::gemm::register::{Register, load};
@@ -8,7 +8,7 @@ use crate::gemm::register::{Register, load};
 pub(crate) enum Order {
     /// The terms of a row are contiguous, and `a_stride` is the stride of rows.
     Rows,
-    /// A packed panel, or a transposed matrix: the rows of a term are contiguous, and `a_stride` is the stride of
+    /// A packed panel, or a transposed matrix: a term's rows are contiguous, and `a_stride` is the stride of
     /// terms.
     Panel,
 }
@@ -16,7 +16,7 @@ pub(crate) enum Order {
 /// Arguments of the micro-kernel: `to[r][j] = epilogue(from[r][j] + Σ a[r][l][t] · b[l][t][j])` over the depth l and
 /// the taps t.
 pub(crate) struct Tile<'a, T> {
-    /// The first element of operand A, for each l and t one value for each row.
+    /// The first element of operand A, which has one value per row for each l and t.
     pub(crate) a: *const T,
     pub(crate) order: Order,
     pub(crate) a_stride: usize,
@@ -24,21 +24,21 @@ pub(crate) struct Tile<'a, T> {
     pub(crate) b: *const T,
     /// Stride of l in operand B.
     pub(crate) b_stride: usize,
-    /// Offset of each tap in the operand that is read in place: a single 0 for matrices. This is operand B, or
-    /// operand A for an [`Lhs`] that has [`Lhs::TAPS`].
+    /// Offset of each tap in the operand that is read in place: a single 0 for matrices. That is operand B,
+    /// or operand A for an [`Lhs`] with [`Lhs::TAPS`].
     pub(crate) taps: &'a [usize],
-    /// Offset of each row in operand A, for an [`Lhs`] that has [`Lhs::TAPS`].
+    /// Offset of each row in operand A, for an [`Lhs`] with [`Lhs::TAPS`].
     pub(crate) rows: &'a [usize],
     /// Number of l.
     pub(crate) depth: usize,
     /// Whether upcoming rows of `b` are prefetched, because they are not in the L1 cache.
     pub(crate) prefetches: bool,
-    /// What else is prefetched meanwhile.
+    /// What else to prefetch meanwhile.
     pub(crate) tile_prefetch: Option<&'a mut TilePrefetch>,
     /// Whether `to` and the residual are prefetched before the first term.
     pub(crate) prefetches_results: bool,
-    /// Where whole vectors of the rows of `b` are copied to, row after row; null for nowhere. Only with a single
-    /// tap. Then rows are always prefetched.
+    /// Where to copy whole vectors of the rows of `b`, row after row; null to not copy. Requires a single
+    /// tap, and always prefetches rows.
     pub(crate) keep: *mut T,
     /// Initial accumulators, and their row stride; null for zeros.
     pub(crate) from: *const T,
@@ -50,7 +50,7 @@ pub(crate) struct Tile<'a, T> {
 }
 
 impl<T> Tile<'_, T> {
-    /// No terms: what most tiles have where nothing else is said.
+    /// No terms: the defaults of most tiles.
     pub(crate) const EMPTY: Self = Self {
         a: std::ptr::null(),
         order: Order::Rows,
@@ -72,18 +72,18 @@ impl<T> Tile<'_, T> {
     };
 }
 
-/// What is computed on the accumulators of a tile before they are stored, in this order.
+/// What is computed on a tile's accumulators before they are stored, in this order.
 #[derive(Clone, Copy)]
 pub(crate) struct RegisterEpilogue<'a, T> {
-    /// A value for each row, and the stride of these values; null for none.
+    /// A value per row, and the stride of these values; null for none.
     pub(crate) bias: *const T,
     pub(crate) bias_stride: usize,
-    /// A tile that is added, and its row stride, which may be 0; null for none.
+    /// A tile to add, and its row stride, which may be 0; null for none.
     pub(crate) residual: *const T,
     pub(crate) residual_stride: usize,
-    /// A function of each value, with its numbers.
+    /// A function of each value, with its parameters.
     pub(crate) function: Option<(&'a dyn TileFunction, [f64; 2])>,
-    /// Whether the residual is added to its result, and not before.
+    /// Whether the residual is added after the function instead of before.
     pub(crate) residual_last: bool,
     /// Whether RELU follows.
     pub(crate) relu: bool,
@@ -140,9 +140,9 @@ impl<T: Copy + 'static> RegisterEpilogue<'_, T> {
             unsafe { self.add_residual(acc, column) };
         }
         if let Some((function, numbers)) = self.function {
-            // A copy, so that the accumulators stay in registers before.
+            // A copy, so that the accumulators stay in registers until here.
             let mut near = *acc;
-            // SAFETY: the copy has so many values, and the processor the instructions.
+            // SAFETY: the copy has this many values, and the processor the instructions.
             unsafe { function.apply(numbers, near.as_mut_ptr().cast(), MR * NR * R::LANES) };
             *acc = near;
         }
@@ -176,7 +176,7 @@ impl<T: Copy + 'static> RegisterEpilogue<'_, T> {
             return;
         }
         for (r, row) in acc.iter_mut().enumerate() {
-            // SAFETY: the caller has the instructions and the tile.
+            // SAFETY: the caller guarantees the instructions and the tile.
             unsafe {
                 let residual = load::<R, NR>(self.residual.add(r * self.residual_stride + column));
                 for (acc, residual) in row.iter_mut().zip(residual) {
@@ -190,22 +190,22 @@ impl<T: Copy + 'static> RegisterEpilogue<'_, T> {
 /// Operand A as a micro-kernel of `MR` rows reads it.
 ///
 /// # Safety
-/// The functions are `#[inline(always)]` and need no instructions but the register's.
+/// The functions are `#[inline(always)]` and only need the register's instructions.
 pub(crate) unsafe trait Lhs<R: Register, const MR: usize>: Copy {
-    /// Whether [`Tile::taps`] and `a_stride`, then the stride of l, address this operand. Operand B is packed then,
-    /// one row of whole vectors for each tap, and `b_stride` from one l to the next.
+    /// Whether [`Tile::taps`] and `a_stride`, the stride of l, address this operand. Operand B is then
+    /// packed: a row of whole vectors per tap, and `b_stride` from one l to the next.
     const TAPS: bool = false;
 
     /// The rows of a tile.
     fn of(tile: &Tile<'_, R::Word>) -> Self;
 
-    /// What row `row` multiplies for the term at offset `at`.
+    /// The value of row `row` for the term at offset `at`.
     ///
     /// # Safety
     /// The processor has the register's instructions, and the operand has the row and the term.
     unsafe fn get(&self, row: usize, at: usize) -> R;
 
-    /// Offset of the next term, where taps address operand B.
+    /// Offset of the next term, if taps address operand B.
     #[inline(always)]
     fn next(at: usize, _a_stride: usize) -> usize {
         at + 1
@@ -220,7 +220,7 @@ pub(crate) unsafe trait Lhs<R: Register, const MR: usize>: Copy {
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<T, const MR: usize>([*const T; MR]);
 
-// SAFETY: one element in all lanes is a function of the register.
+// SAFETY: a broadcast element is a function of the register.
 unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Rows<R::Word, MR> {
     #[inline(always)]
     fn of(tile: &Tile<'_, R::Word>) -> Self {
@@ -229,7 +229,7 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Rows<R::Word, MR> {
 
     #[inline(always)]
     unsafe fn get(&self, row: usize, at: usize) -> R {
-        // SAFETY: the caller has the instructions and the term.
+        // SAFETY: the caller guarantees the instructions and the term.
         unsafe { R::splat(self.0[row].add(at).read_unaligned()) }
     }
 }
@@ -238,7 +238,7 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Rows<R::Word, MR> {
 #[derive(Clone, Copy)]
 pub(crate) struct Panel<T>(*const T);
 
-// SAFETY: one element in all lanes is a function of the register.
+// SAFETY: a broadcast element is a function of the register.
 unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Panel<R::Word> {
     #[inline(always)]
     fn of(tile: &Tile<'_, R::Word>) -> Self {
@@ -247,7 +247,7 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Panel<R::Word> {
 
     #[inline(always)]
     unsafe fn get(&self, row: usize, at: usize) -> R {
-        // SAFETY: the caller has the instructions and the term.
+        // SAFETY: the caller guarantees the instructions and the term.
         unsafe { R::splat(self.0.add(at + row).read_unaligned()) }
     }
 
@@ -262,11 +262,11 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Panel<R::Word> {
     }
 }
 
-/// Rows anywhere, at the offsets [`Tile::rows`].
+/// Rows at arbitrary offsets: [`Tile::rows`].
 #[derive(Clone, Copy)]
 pub(crate) struct Gathered<T, const MR: usize>([*const T; MR]);
 
-// SAFETY: one element in all lanes is a function of the register.
+// SAFETY: a broadcast element is a function of the register.
 unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Gathered<R::Word, MR> {
     const TAPS: bool = true;
 
@@ -277,7 +277,7 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Gathered<R::Word, MR> {
 
     #[inline(always)]
     unsafe fn get(&self, row: usize, at: usize) -> R {
-        // SAFETY: the caller has the instructions and the term.
+        // SAFETY: the caller guarantees the instructions and the term.
         unsafe { R::splat(self.0[row].wrapping_add(at).read_unaligned()) }
     }
 }

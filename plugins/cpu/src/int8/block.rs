@@ -1,4 +1,4 @@
-//! Blocks of rows: their rows packed, multiplied with panels, and stored.
+//! Blocks of rows: packs their rows, multiplies them with panels, and stores the results.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::int8::store::{Added, Tile};
 use crate::int8::transpose::{Matrix, transpose, transpose_words};
 use crate::layout::MAX_RANK;
 
-/// A tile's place: its group, columns, first row in the block, and rows.
+/// The position of a tile: its group, columns, first row in the block, and rows.
 struct At {
     of: Group,
     columns: Range<usize>,
@@ -24,8 +24,8 @@ impl Product {
     /// Computes some panels of a block of rows.
     ///
     /// # Safety
-    /// The tensors of the run are those of the operation; `x` is the group's first element, or that of its copy, `packed` are its
-    /// weights, and `own` are a worker's areas.
+    /// The tensors of the run are those of the operation; `x` is the first element of the group or of its
+    /// copy, `packed` are its weights, and `own` are a worker's areas.
     pub(crate) unsafe fn block(
         &self,
         run: &Run<'_>,
@@ -45,7 +45,7 @@ impl Product {
             // SAFETY: the group has the rows, and the worker's areas have room for them.
             unsafe { self.fill(run, rows.clone(), x, (a, a_stride), in_place, own) };
         }
-        // SAFETY: the worker's area has two offsets for each row, which were written.
+        // SAFETY: the worker's area has two offsets for each row, already written.
         let (offsets, added) = unsafe { own.offsets(self.rows_of_block, rows.len()) };
         let width = self.panels.groups * GROUP;
         for panel in panels {
@@ -83,7 +83,7 @@ impl Product {
         }
     }
 
-    /// Packs the rows of a block unless they are read in place, sums them where that is needed, and finds where results go.
+    /// Packs a block's rows unless they are read in place, sums them if needed, and locates their results.
     ///
     /// # Safety
     /// As [`Product::block`].
@@ -199,7 +199,7 @@ impl Product {
         unsafe { tile.run(self.isa) };
     }
 
-    /// Stores the results of a block where columns are not neighbours.
+    /// Stores the results of a block whose columns are not contiguous.
     ///
     /// # Safety
     /// They are in the worker's area, and y has their places.
@@ -220,7 +220,7 @@ impl Product {
         while row < rows.len() {
             let run_of_rows = if are_neighbours { counter.left().min(rows.len() - row) } else { 1 };
             let offset = of.y + offsets[row] + columns.start * problem.y_column;
-            // SAFETY: the rows of the run are neighbours in y, which has their columns.
+            // SAFETY: the rows of the run are contiguous in y, which has their columns.
             unsafe {
                 let to = run.tensors.all()[problem.y.slot].add(offset * size);
                 let from = own.results.add(row * width * size);

@@ -1,13 +1,13 @@
-//! What becomes of a sum of products: zero points, bias, scale, residual, RELU, and back to a byte.
+//! The epilogue of an int8 product: zero points, bias, scale, residual, RELU, and quantization back to bytes.
 //!
-//! The stages have a fixed order, and each may be absent. With a scale the order is
+//! The stages have a fixed order, and each is optional. With a scale the order is
 //!
 //! `v = (sum + bias) · scale + shift + residual`, clipped;
 //! `y = round(v · factor + before) + after`, clipped before and after rounding.
 //!
-//! The bytes y may be looked up in a table, and may be the sums of another such round, less a zero point.
+//! The bytes y may be looked up in a table, or enter another such round as its sums, minus a zero point.
 //!
-//! Each operation is rounded to single precision, as the nodes of a graph would be.
+//! Each operation is rounded to single precision, like the nodes of a graph.
 
 use std::ops::Range;
 
@@ -20,19 +20,19 @@ use crate::kernel::Refusal;
 use crate::layout::MAX_RANK;
 use crate::pointwise::lookup::ENTRIES;
 
-/// A number for each column, or one for all, perhaps times another.
+/// A parameter: one value for all columns or one per column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Param {
     pub(crate) slot: usize,
     pub(crate) data_type: DataType,
-    /// The stride of columns; 0 where one number is for all.
+    /// The stride of columns; 0 if one value is shared by all.
     pub(crate) stride: usize,
-    /// The number, where the graph has it.
+    /// The value, if the graph contains it.
     pub(crate) value: Option<f64>,
 }
 
 impl Param {
-    /// The number of a column.
+    /// The value for a column.
     ///
     /// # Safety
     /// The tensors are those of the operation, which has the column.
@@ -41,7 +41,7 @@ impl Param {
             return value;
         }
         let at = column * self.stride;
-        // SAFETY: the tensor has a number for the column, as this function requires.
+        // SAFETY: the tensor has a value for the column, as this function requires.
         unsafe {
             match self.data_type {
                 DataType::Float => {
@@ -53,9 +53,9 @@ impl Param {
                 _ => {}
             }
         }
-        // Planning has asked for the type.
+        // Planning checked the type.
         let element = Element::<f64>::of(self.data_type).ok();
-        // SAFETY: the tensor has a number for the column, as this function requires.
+        // SAFETY: the tensor has a value for the column, as this function requires.
         element.map_or(0.0, |element| unsafe { element.load(tensors[self.slot], at) })
     }
 
@@ -66,10 +66,10 @@ impl Param {
     }
 }
 
-/// How a value becomes whole.
+/// How a value is rounded to an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
-    /// Cut toward zero, as every write to an integer.
+    /// Toward zero, as in every store to an integer.
     Cut,
     /// To nearest, ties to even.
     Even,
@@ -77,10 +77,10 @@ pub(crate) enum Round {
     Down,
 }
 
-/// Back to a byte.
+/// Quantization back to bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Quantize {
-    /// What values are multiplied with, or divided by.
+    /// The factor that values are multiplied or divided by.
     pub(crate) factor: Option<Param>,
     pub(crate) divides: bool,
     pub(crate) before: f32,
@@ -91,23 +91,23 @@ pub(crate) struct Quantize {
     pub(crate) clips_after: [f32; 2],
 }
 
-/// A tensor that is added, perhaps of bytes with a scale and a zero point.
+/// A residual, either single precision or bytes with a scale and a zero point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Residual {
     pub(crate) slot: usize,
     pub(crate) data_type: DataType,
-    /// By the dimensions of the result.
+    /// Along the dimensions of the result.
     pub(crate) strides: [usize; MAX_RANK],
     pub(crate) zero: Option<Param>,
     pub(crate) scale: Option<Param>,
 }
 
-/// Single precision behind the sums.
+/// The single-precision stages after the sums.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scaled {
-    /// Their product is the scale.
+    /// Multiplied together, they are the scale.
     pub(crate) scales: Vec<Param>,
-    /// Their product is added: a bias, and its scale where it has one.
+    /// Multiplied together, they are added: a bias, and its scale if it has one.
     pub(crate) shift: Vec<Param>,
     pub(crate) residual: Option<Residual>,
     pub(crate) clips: [f32; 2],
@@ -115,7 +115,7 @@ pub(crate) struct Scaled {
 }
 
 impl Scaled {
-    /// The sums as they are.
+    /// No stages: the sums themselves.
     pub(crate) const NONE: Self =
         Self { scales: Vec::new(), shift: Vec::new(), residual: None, clips: NO_CLIPS, quantize: None };
 }
@@ -123,13 +123,13 @@ impl Scaled {
 /// What is done with bytes before they are stored.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Later {
-    /// Each becomes another one, by its value.
+    /// Maps each byte by a table indexed by its value.
     Table(Box<[i32; ENTRIES]>, DataType),
-    /// Less a zero point they are sums again, which become bytes of a type.
+    /// Minus a zero point, the bytes are sums again, which become bytes of another type.
     Round { zero: Option<Param>, scaled: Box<Scaled>, output: DataType },
 }
 
-/// The most that is done with bytes before they are stored.
+/// The most such operations.
 pub(crate) const MOST_LATER: usize = 6;
 
 /// No bounds.
@@ -141,17 +141,17 @@ pub(crate) struct Stages {
     /// The zero points of x and of the weights.
     pub(crate) x_zero: Option<Param>,
     pub(crate) w_zero: Option<Param>,
-    /// Integers that are added to the sums, which then stay in 32 bits.
+    /// Integers added to the sums, which stay 32-bit.
     pub(crate) bias: Option<Param>,
-    /// None where the sums themselves are the result.
+    /// `None` if the sums themselves are the result.
     pub(crate) scaled: Option<Scaled>,
-    /// The type of the bytes that more is done with.
+    /// The type of the bytes that later operations start from.
     pub(crate) inner: Option<DataType>,
     pub(crate) later: Vec<Later>,
 }
 
 impl Stages {
-    /// Whether sums of rows are needed: weights that are not zero where they stand for zero.
+    /// Whether sums of rows are needed: if the weights have a zero point, or are shifted.
     pub(crate) fn needs_row_sums(&self, problem: &Problem) -> bool {
         self.w_zero.is_some() || !problem.w.is_signed
     }
@@ -164,13 +164,13 @@ impl Stages {
         })
     }
 
-    /// The tensor that one of the rounds adds.
+    /// The residual, which one of the rounds adds.
     pub(crate) fn residual(&self) -> Option<Residual> {
         self.scaled.iter().chain(self.rounds()).find_map(|scaled| scaled.residual)
     }
 }
 
-/// Calls `f` with the product of some parameters for each column, from 0 on, rounded to single precision where there are several.
+/// Calls `f` with the product of some parameters for each column from 0 on, rounded to single precision.
 ///
 /// # Safety
 /// The tensors are those of the operation, which has the columns.
@@ -180,10 +180,10 @@ unsafe fn each(
     columns: &Range<usize>,
     mut f: impl FnMut(usize, Option<f64>),
 ) {
-    // Those that are one number for all are read once.
+    // Parameters shared by all columns are read once.
     let product = |is_one: bool, column: usize| {
         let of = params.iter().filter(|param| (param.stride == 0) == is_one);
-        // SAFETY: the tensors have a number for each column, as this function requires.
+        // SAFETY: the tensors have a value for each column, as this function requires.
         of.map(|param| unsafe { param.get(tensors, column) }).reduce(|a, b| f64::from(a as f32 * b as f32))
     };
     let of_all = product(true, 0);
@@ -198,27 +198,27 @@ unsafe fn each(
     }
 }
 
-/// The numbers of a run for each column of all groups.
+/// The parameters of a run for each column of all groups.
 #[derive(Clone, Copy)]
 pub(crate) struct Columns {
-    /// What is added to the sums for the zero points.
+    /// Added to the sums to account for the zero points.
     pub(crate) correction: *mut i32,
-    /// What the sum of a row is multiplied with and taken away.
+    /// Multiplied with the sum of a row and subtracted.
     pub(crate) w_zero: *mut i32,
     pub(crate) bias: *mut i32,
     pub(crate) scale: *mut f32,
     pub(crate) shift: *mut f32,
-    /// Slopes and offsets of the first round ([`crate::int8::quick`]); then scales, shifts, slopes and offsets of later rounds. Each kind lies
-    /// so many numbers behind the one before.
+    /// Slopes and offsets of the first round ([`crate::int8::quick`]); then scales, shifts, slopes and
+    /// offsets of later rounds. Kinds are `between` words apart.
     pub(crate) later: *mut f32,
     pub(crate) between: usize,
 }
 
-// SAFETY: workers only read the numbers.
+// SAFETY: workers only read the parameters.
 unsafe impl Sync for Columns {}
 
 impl Columns {
-    /// Numbers in an area, each kind so many words behind the one before.
+    /// Parameters in an area, whose kinds are `between` words apart.
     pub(crate) fn of_area(area: *mut i32, between: usize) -> Self {
         let at = |index: usize| area.wrapping_add(index * between);
         Self {
@@ -232,23 +232,23 @@ impl Columns {
         }
     }
 
-    /// The kinds of numbers, where there are so many later rounds.
+    /// The kinds of parameters with this many later rounds.
     pub(crate) const fn kinds(rounds: usize) -> usize {
         7 + 4 * rounds
     }
 
-    /// The numbers of the first column, each a group of times.
+    /// The parameters of the first column, repeated for a group.
     ///
     /// # Safety
-    /// They were written, in an area.
+    /// They were written to an area.
     pub(crate) unsafe fn spread(&self, rounds: usize, to: &mut [[i32; GROUP]]) {
         for (kind, to) in to.iter_mut().enumerate().take(Self::kinds(rounds)) {
-            // SAFETY: the area has a number of the kind, as this function requires.
+            // SAFETY: the area has a value of each kind, as this function requires.
             *to = [unsafe { self.correction.add(kind * self.between).read() }; GROUP];
         }
     }
 
-    /// The numbers from a column on.
+    /// The parameters from a column on.
     pub(crate) fn from(&self, column: usize) -> Self {
         Self {
             correction: self.correction.wrapping_add(column),
@@ -284,7 +284,8 @@ impl Columns {
         self.two(4 + 4 * round)
     }
 
-    /// Writes the numbers of a group's columns. `sums` are those of the packed weights, and `shifted` what x has been shifted by.
+    /// Writes the parameters of a group's columns. `sums` are those of the packed weights, and `shifted` is
+    /// the shift of x.
     ///
     /// # Safety
     /// The tensors are those of the operation; there is room for the columns, and a sum for each.
@@ -314,7 +315,7 @@ impl Columns {
         }
     }
 
-    /// The numbers of columns for sums that zero points are no part of.
+    /// Writes the parameters that do not depend on the zero points.
     ///
     /// # Safety
     /// The tensors are those of the operation, and there is room for the columns.
@@ -342,7 +343,7 @@ impl Columns {
         }
     }
 
-    /// Zeros for the columns from `first` to `last`, which fill a group.
+    /// Zeros the columns from `first` to `last`, which complete a group.
     ///
     /// # Safety
     /// There is room for them.

@@ -1,13 +1,14 @@
-//! Products of bytes: matrix multiplication and convolution of `int8` and `uint8`, summed as integers of 32 bits.
+//! Int8 products: matrix multiplication and convolution of `int8` and `uint8`, summed in 32-bit integers.
 //!
-//! Operand A, the image, is made of rows of unsigned bytes, the weights of panels of signed ones ([`crate::gemm::quads`]). Signed
-//! images and unsigned weights are shifted by 128, which counts as a part of their zero points; what zero points add to a sum is known
-//! from the sums of the weights' columns, and where weights have one, of the image's rows. So any zero point costs an addition, and
-//! padding is filled with it. The epilogue goes on from the sums in registers as far as [`epilogue::Stages`] says.
+//! Operand A, the image, has rows of unsigned bytes, and the weights have panels of signed ones
+//! ([`crate::gemm::quads`]). Signed images and unsigned weights are shifted by 128, which is added to their
+//! zero points. The sums of the weights' columns, and of the image's rows if the weights have zero points,
+//! give the zero points' contribution. So any zero point costs one addition, and padding is filled with it.
+//! The epilogue starts from the sums in registers, as in [`epilogue::Stages`].
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 mod block;
@@ -39,11 +40,11 @@ use crate::problem::matmul::Matmul;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
-/// The names of what computes a matrix multiplication and a convolution.
+/// The names of the algorithms for matrix multiplication and convolution.
 pub(crate) const MATMUL: &str = "gemm-int8";
 pub(crate) const CONVOLUTION: &str = "direct-int8";
 
-/// Plans a matrix multiplication with what follows in place.
+/// Plans a matrix multiplication with an in-place epilogue.
 pub(crate) fn matmul(
     matmul: &Matmul,
     isa: Isa,
@@ -53,7 +54,7 @@ pub(crate) fn matmul(
     alone(MATMUL, Problem::of_matmul(matmul)?, isa, settings, epilogue)
 }
 
-/// Whether products of bytes are faster here than in single precision.
+/// Whether int8 products are faster here than single precision.
 pub(crate) fn is_fast(isa: Isa) -> bool {
     isa != Isa::Portable
 }
@@ -63,7 +64,7 @@ fn fast(isa: Isa) -> Result<(), Refusal> {
     if is_fast(isa) { Ok(()) } else { Err("single precision is faster with these instructions".to_owned()) }
 }
 
-/// Refuses convolutions that this module does not compute, or single precision computes faster.
+/// Refuses convolutions that this module does not support, or that single precision computes faster.
 pub(crate) fn supports(convolution: &Convolution, isa: Isa) -> Result<(), Refusal> {
     fast(isa)?;
     let problem = Problem::of_convolution(convolution)?;
@@ -73,7 +74,7 @@ pub(crate) fn supports(convolution: &Convolution, isa: Isa) -> Result<(), Refusa
     }
 }
 
-/// Plans a forward convolution with what follows in place.
+/// Plans a forward convolution with an in-place epilogue.
 pub(crate) fn convolution(
     convolution: &Convolution,
     isa: Isa,
@@ -83,7 +84,7 @@ pub(crate) fn convolution(
     alone(CONVOLUTION, Problem::of_convolution(convolution)?, isa, settings, epilogue)
 }
 
-/// Sums as the result's type, and perhaps a chain on blocks of them.
+/// Stores sums in the result's type, optionally with a chain on blocks of them.
 fn alone(
     name: &'static str,
     problem: Problem,
@@ -98,7 +99,7 @@ fn alone(
     boxed(|| Product::plan(name, problem, stages, block, (isa, None), settings))
 }
 
-/// Plans a product with its stages. None for a form chooses the fastest.
+/// Plans a product with its stages. Without a given form, picks the fastest.
 pub(crate) fn with_stages(
     name: &'static str,
     problem: Problem,

@@ -1,4 +1,4 @@
-//! The numbers of a run that the epilogue has in common for all columns.
+//! The parameters of the epilogue that all columns share in a run.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -6,7 +6,7 @@ use crate::int8::epilogue::{Later, MOST_LATER, NO_CLIPS, Param, Quantize, Round,
 use crate::int8::sixteen::{self, Sixteen};
 use crate::pointwise::lookup::ENTRIES;
 
-/// The numbers of a run that are the same for all columns.
+/// The parameters of a run that all columns share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers {
     pub(crate) clips: [f32; 2],
@@ -15,36 +15,36 @@ pub(crate) struct Numbers {
     pub(crate) residual_zero: f32,
     pub(crate) residual_scale: f32,
     pub(crate) factor: f32,
-    /// The inverse of a factor that divides, nearest to it; 0 where that would not do.
+    /// The nearest inverse of a factor that divides; 0 if dividing by it is not accurate enough.
     pub(crate) inverse: f32,
     pub(crate) before: f32,
     pub(crate) clips_before: [f32; 2],
     pub(crate) after: f32,
     pub(crate) clips_after: [f32; 2],
-    /// Whether this round adds the other tensor.
+    /// Whether this round adds the residual.
     pub(crate) adds: bool,
-    /// What stands for zero in the sums.
+    /// The zero point of the sums.
     pub(crate) zero: f32,
-    /// What the added bytes count in the quick way, and how far from a whole number its results may be ([`crate::int8::quick`]); 0 where it
-    /// does not do.
+    /// The factor of residual bytes in the quick way, and the most that its results may differ from an
+    /// integer ([`crate::int8::quick`]); 0 if it does not apply.
     pub(crate) residual_slope: f32,
     pub(crate) within: f32,
 }
 
-/// A number for all columns, or what it is where it is absent.
+/// The value for all columns, or `absent`.
 ///
 /// # Safety
 /// The tensors are those of the operation.
 unsafe fn one(param: &Option<Param>, absent: f64, tensors: &[*mut u8]) -> f64 {
     match param {
-        // SAFETY: every parameter has a first number.
+        // SAFETY: every parameter has a first value.
         Some(param) => unsafe { param.get(tensors, 0) },
         None => absent,
     }
 }
 
 impl Numbers {
-    /// The numbers of a run.
+    /// Reads the parameters of a run.
     ///
     /// # Safety
     /// The tensors are those of the operation.
@@ -84,8 +84,8 @@ impl Numbers {
         Self { inverse, ..numbers }.merged(quantize)
     }
 
-    /// The same with all bounds as the last ones, where what is between them keeps the order of numbers: then the bound of a number
-    /// becomes what the number at the bound would become.
+    /// Merges all bounds into the last ones, if the operations in between are monotonic: a bound then becomes
+    /// what a value at the bound would become.
     fn merged(self, quantize: Option<Quantize>) -> Self {
         let Some(quantize) = quantize else {
             return Self { has_clips: self.clips != NO_CLIPS, ..self };
@@ -109,19 +109,20 @@ impl Numbers {
     }
 }
 
-/// Factors that are divided by as [`Sixteen::quotient`](crate::int8::sixteen::quotient) does: far from the ends of single precision.
+/// Factors for which [`Sixteen::quotient`](crate::int8::sixteen::quotient) divides: far from the limits of
+/// single precision.
 const FACTORS: [f32; 2] = [1e-20, 1e20];
 
-/// What is done with bytes, with the numbers of a run.
+/// What is done with bytes, with the parameters of a run.
 #[derive(Clone, Copy)]
 pub(crate) enum Again<'a> {
-    /// The entry of the value 0.
+    /// The table, and the index of value 0.
     Table(&'a [i32; ENTRIES], usize),
-    /// The numbers, whether it divides, how it rounds, and its place among the rounds.
+    /// The parameters, whether it divides, how it rounds, and its index among the rounds.
     Round(Numbers, bool, Round, usize),
 }
 
-/// Values as whole numbers that bytes hold.
+/// Values rounded to integers that fit in bytes.
 ///
 /// # Safety
 /// The processor has the instructions.
@@ -156,7 +157,7 @@ pub(crate) unsafe fn quantized_again<S: Sixteen>(
 }
 
 impl Stages {
-    /// The numbers of a run: of the first round, and what is done later.
+    /// Reads the parameters of a run: of the first round, and of later operations.
     ///
     /// # Safety
     /// The tensors are those of the operation.
@@ -188,16 +189,16 @@ impl Stages {
         }
     }
 
-    /// What stands for zero in a column's weights.
+    /// The zero point of a column's weights.
     ///
     /// # Safety
     /// The tensors are those of the operation, which has the column.
     pub(crate) unsafe fn w_zero(&self, tensors: &[*mut u8], column: usize) -> i32 {
-        // SAFETY: the tensor has a number for the column, as this function requires.
+        // SAFETY: the tensor has a value for the column, as this function requires.
         self.w_zero.as_ref().map_or(0, |param| unsafe { param.get(tensors, column) } as i32)
     }
 
-    /// What stands for zero in x, as the tensor has it.
+    /// The zero point of x, as stored.
     ///
     /// # Safety
     /// The tensors are those of the operation.

@@ -1,4 +1,4 @@
-//! Weights in the order in which tiles read them, and the sum of each column.
+//! Packs weights in the order in which tiles read them, and sums each column.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::int8::problem::Problem;
 use crate::int8::rows::copy;
 use crate::simd::isa::{Isa, IsaTask};
 
-/// How the packed weights of a group lie.
+/// The layout of a group's packed weights.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Panels {
     /// Groups of columns, and panels of them.
@@ -30,12 +30,12 @@ impl Panels {
         crate::threading::partition::part(self.groups, self.panels, panel)
     }
 
-    /// Words of the panels.
+    /// Words of all panels.
     pub(crate) fn panel_words(&self) -> usize {
         self.groups * GROUP * self.words
     }
 
-    /// Words of the panels and of the sums.
+    /// Words of all panels and sums.
     pub(crate) fn all_words(&self) -> usize {
         self.panel_words() + self.groups * GROUP
     }
@@ -61,13 +61,14 @@ impl Panels {
         let (channels, taps) = (problem.channels, problem.taps());
         let flip = if problem.w.is_signed { 0 } else { 0x80 };
         let width = columns.len();
-        // SAFETY: the panel and its sums lie in the room.
+        // SAFETY: there is room for the panel and its sums.
         let (panel, sums) =
             unsafe { (to.add(self.place(panel)), to.add(self.panel_words() + columns.start)) };
         if problem.w.column == 1 && (taps == 1 || channels.is_multiple_of(WORD)) {
             let words = self.words;
             let task = Neighbours { problem, columns, flip, from, words, panel, sums };
-            // SAFETY: the processor has the instructions; the weights have the columns, and the room is that of the panel.
+            // SAFETY: the processor has the instructions, the weights have the columns, and the panel has
+            // room.
             return unsafe { isa.run(task) };
         }
         for (j, column) in columns.enumerate() {
@@ -97,7 +98,7 @@ impl Panels {
 /// Terms of a word.
 const WORD: usize = 4;
 
-/// Columns that are neighbours in memory: sixteen words at a time.
+/// Columns that are contiguous in memory, packed sixteen words at a time.
 struct Neighbours<'a> {
     problem: &'a Problem,
     columns: Range<usize>,
@@ -163,7 +164,7 @@ impl Neighbours<'_> {
     }
 }
 
-/// The terms of a column, on their way into words.
+/// The terms of a column while they are packed into words.
 struct Terms {
     to: *mut i32,
     width: usize,
@@ -210,7 +211,7 @@ impl Terms {
         }
     }
 
-    /// Fills the column up to so many words with zeros.
+    /// Pads the column with zeros to this many words.
     ///
     /// # Safety
     /// The panel has the words.

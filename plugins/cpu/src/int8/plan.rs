@@ -1,4 +1,4 @@
-//! Planning: how a product is divided into blocks of rows and panels of columns, and how many workers share it.
+//! Plans how a product is divided into blocks of rows, panels of columns and workers.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -15,16 +15,16 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 
-/// Bytes of a block of rows: half of the second cache.
+/// Bytes of a block of rows: half of the L2 cache.
 const BLOCK: usize = 768 << 10;
 
-/// Rows of a block at most.
+/// The most rows in a block.
 const BLOCK_ROWS: usize = 256;
 
-/// Words of packed weights at most, in groups of columns.
+/// The most words of packed weights, rounded up to groups of columns.
 const MAX_WORDS: f64 = 1e12;
 
-/// Row strides at which the rows of a tile compete for few sets of the first cache.
+/// Row strides at which the rows of a tile compete for few sets of the L1 cache.
 const CROWDED: usize = 1024;
 
 /// Estimated nanoseconds to pack a byte of weights, to copy a byte of x, and to finish a result.
@@ -32,7 +32,7 @@ const PACK: f64 = 1.0;
 const COPY: f64 = 0.03;
 const FINISH: f64 = 0.2;
 
-/// What the result of a type is.
+/// The kind of results for an output type.
 pub(crate) fn kind_of(stages: &Stages, output: DataType) -> Result<Kind, Refusal> {
     let quantize = stages.scaled.as_ref().map(|scaled| scaled.quantize);
     let kind = match (output, quantize) {
@@ -50,7 +50,7 @@ pub(crate) fn kind_of(stages: &Stages, output: DataType) -> Result<Kind, Refusal
     };
     let count = stages.later.len();
     if count > MOST_LATER || (count > 0 && !matches!(kind, Kind::Quantized { .. })) {
-        return Err(format!("{count} stages behind bytes, expected at most {MOST_LATER}, behind a scale"));
+        return Err(format!("{count} stages after bytes, expected at most {MOST_LATER}, after a scale"));
     }
     Ok(kind)
 }
@@ -79,7 +79,7 @@ impl Product {
         }
         let kernel = ByteKernel::of(form.unwrap_or_else(|| Form::fastest(isa, rows)));
         let panels = Panels::of(&problem, kernel.groups, kernel.terms);
-        // Rounded up to whole tiles, the weights of many small groups take up much more than they are.
+        // Rounded up to whole tiles, the weights of many small groups grow considerably.
         let words = problem.group_count() as f64 * panels.groups as f64 * (panels.words + 1) as f64;
         if words > MAX_WORDS {
             return Err(format!(
@@ -134,8 +134,8 @@ impl Product {
 }
 
 impl Staging {
-    /// The copy of x that a problem needs: where there is a window over channels that are not neighbours. The problem then reads the
-    /// copy.
+    /// The copy of x that a problem needs: if it has a window and channels that are not contiguous. The
+    /// problem then reads the copy.
     pub(crate) fn of(problem: &mut Problem) -> Option<Self> {
         let windows = problem.windows.as_mut()?;
         if problem.x.channel == 1 || problem.channels * problem.groups.len().max(1) == 1 {
@@ -145,7 +145,7 @@ impl Staging {
         let channels = problem.channels * groups;
         let spatial = problem.positions.len() - 1;
         let batch = problem.positions[0];
-        // The strides of a copy without gaps, innermost first.
+        // The strides of a dense copy, innermost first.
         let mut stride = channels;
         let mut positions = Vec::new();
         for i in (WINDOW - spatial..WINDOW).rev() {
@@ -168,7 +168,7 @@ impl Staging {
     }
 }
 
-/// Neighbouring axes that are one in x.
+/// Merges neighbouring axes that are contiguous in x.
 fn merged(axes: Vec<Axis>) -> Vec<Axis> {
     let mut merged: Vec<Axis> = Vec::new();
     for axis in axes.into_iter().filter(|axis| axis.size > 1) {

@@ -1,8 +1,8 @@
-//! A product of bytes as the kernel sees it: rows of terms times columns of weights.
+//! An int8 product as the kernel sees it: rows of terms times columns of weights.
 //!
-//! A row belongs to a position of the result: a row of a matrix, or an output of a convolution, whose terms are the elements under its
-//! window. Columns are those of operand B, or output channels. Along the axes of groups both operands change, as with the groups of a
-//! convolution or a batch of matrices.
+//! A row belongs to a position of the result: a matrix row, or an output of a convolution, whose terms are
+//! the elements of its window. Columns are those of operand B, or output channels. Along the axes of groups
+//! both operands change, like the groups of a convolution or a batch of matrices.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -12,10 +12,10 @@ use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::problem::matmul::Matmul;
 
-/// Terms up to which a sum of products of differences of bytes stays below 2³¹.
+/// With at most this many terms, a sum of products of byte differences stays below 2³¹.
 pub(crate) const MAX_TERMS: usize = 1 << 15;
 
-/// Spatial dimensions of a window.
+/// The most spatial dimensions of a window.
 pub(crate) const WINDOW: usize = 3;
 
 /// An axis of positions, or of groups.
@@ -26,9 +26,9 @@ pub(crate) struct Axis {
     pub(crate) x: usize,
     pub(crate) w: usize,
     pub(crate) y: usize,
-    /// The stride in the tensor that is added.
+    /// The stride in the residual.
     pub(crate) added: usize,
-    /// The stride of columns: where their parameters lie.
+    /// The stride of columns in their parameters.
     pub(crate) columns: usize,
     /// The dimension of the result.
     pub(crate) of: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Window {
 impl Window {
     const NONE: Self = Self { size: 1, stride: 1, dilation: 1, padding: 0, input: 1, x: 0, w: 0 };
 
-    /// Whether it does nothing: each output has the input at its own place.
+    /// Whether it is trivial: each output has the input at its own position.
     fn is_trivial(&self) -> bool {
         self.size == 1 && self.padding == 0
     }
@@ -75,19 +75,19 @@ pub(crate) struct Problem {
     /// The stride of columns in y, and the dimension of y along which they lie.
     pub(crate) y_column: usize,
     pub(crate) column_axis: usize,
-    /// Outermost first.
+    /// The groups' axes, outermost first.
     pub(crate) groups: Vec<Axis>,
     pub(crate) positions: Vec<Axis>,
-    /// Of the last positions, where there is a window.
+    /// The windows along the last positions, if there are any.
     pub(crate) windows: Option<[Window; WINDOW]>,
-    /// Terms for each element of the window.
+    /// Terms per element of the window.
     pub(crate) channels: usize,
     pub(crate) columns: usize,
-    /// Whether the weights' window is read backwards.
+    /// Whether the weights are mirrored.
     pub(crate) mirrored: bool,
 }
 
-/// Whether elements are bytes, and signed.
+/// Whether a byte type is signed; fails for other types.
 pub(crate) fn signed(data_type: DataType) -> Result<bool, Refusal> {
     match data_type {
         DataType::Int8 => Ok(true),
@@ -110,12 +110,12 @@ impl Problem {
                 continue;
             }
             if b_share == size && a_share == 1 {
-                // One matrix B for all: these are rows.
+                // All share one matrix B, so these are rows.
                 positions.push(Axis { size, x: a[of], w: 0, y: c[of], added: 0, columns: 0, of });
                 continue;
             }
             if (a_share != 1 && a_share != size) || (b_share != 1 && b_share != size) {
-                return Err("neighbours share a matrix along a part of a batch dimension".to_owned());
+                return Err("matrices are shared along a part of a batch dimension".to_owned());
             }
             let stride = |share: usize, stride: usize| if share == 1 { stride } else { 0 };
             groups.push(Axis {
@@ -243,7 +243,7 @@ impl Problem {
         self.groups.iter().map(|axis| axis.size).product()
     }
 
-    /// The place of a group.
+    /// The position of a group.
     pub(crate) fn group(&self, index: usize) -> Group {
         let mut group = Group::default();
         let mut rest = index;
@@ -259,14 +259,14 @@ impl Problem {
         group
     }
 
-    /// Adds a tensor with these strides along the dimensions of the result.
+    /// Adds a residual with these strides along the dimensions of the result.
     pub(crate) fn add(&mut self, strides: &[usize; MAX_RANK]) {
         for axis in self.groups.iter_mut().chain(&mut self.positions) {
             axis.added = strides[axis.of] * axis.columns.max(1);
         }
     }
 
-    /// Joins neighbouring axes of positions that are one in every tensor, where there is no window.
+    /// Merges neighbouring axes of positions that are contiguous in every tensor. Not for windows.
     pub(crate) fn merge(&mut self) {
         if self.windows.is_some() {
             return;
@@ -288,7 +288,7 @@ impl Problem {
         self.positions = merged;
     }
 
-    /// The offset in the weights of an element of the window.
+    /// The offset of an element of the window in the weights.
     pub(crate) fn tap(&self, tap: usize) -> usize {
         let Some(windows) = &self.windows else { return 0 };
         let mut rest = tap;
@@ -302,7 +302,7 @@ impl Problem {
     }
 }
 
-/// Offsets of a group in x, in the weights, in y and in the tensor that is added, and its first column among all.
+/// Offsets of a group in x, in the weights, in y and in the residual, and its first column overall.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Group {
     pub(crate) x: usize,

@@ -1,4 +1,4 @@
-//! A product of bytes with every decision made, and what its run has in common.
+//! A planned int8 product, and the data that its run shares.
 
 use crate::gemm::byte_tile::GROUP;
 use crate::gemm::quads::ByteKernel;
@@ -13,14 +13,14 @@ use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::Workers;
 
-/// A copy of x whose channels are neighbours.
+/// A copy of x with contiguous channels.
 pub(crate) struct Staging {
     pub(crate) positions: Vec<Axis>,
     pub(crate) channels: usize,
     pub(crate) channel: usize,
 }
 
-/// Positions of a part of the staged copy.
+/// Positions per part of the copy.
 pub(crate) const STAGED: usize = 512;
 
 impl Staging {
@@ -38,7 +38,7 @@ impl Staging {
     }
 }
 
-/// A product of bytes with every decision made.
+/// A planned int8 product.
 pub(crate) struct Product {
     pub(crate) algorithm: &'static str,
     pub(crate) problem: Problem,
@@ -49,9 +49,9 @@ pub(crate) struct Product {
     pub(crate) kernel: ByteKernel,
     pub(crate) panels: Panels,
     pub(crate) staging: Option<Staging>,
-    /// Whether operand A is read where it is, but for rows that do not fill a tile.
+    /// Whether operand A is read in place, except for rows that do not fill a tile.
     pub(crate) in_place: bool,
-    /// Bytes from one packed row to the next.
+    /// Bytes between packed rows.
     pub(crate) stride: usize,
     pub(crate) rows_of_block: usize,
     pub(crate) blocks: usize,
@@ -63,13 +63,13 @@ pub(crate) struct Product {
     pub(crate) prepacked: Prepacked<i32>,
 }
 
-/// What a run has in common.
+/// The data that a run's workers share.
 pub(crate) struct Run<'a> {
     pub(crate) tensors: Tensors<'a>,
     pub(crate) numbers: Numbers,
     pub(crate) again: [Option<Again<'a>>; MOST_LATER],
     pub(crate) columns: Columns,
-    /// What x has been combined with when it was staged, or is while its rows are packed.
+    /// Bytes of x are combined with this by exclusive or, when x is copied or its rows are packed.
     pub(crate) flip: u8,
     pub(crate) outside: u8,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// The offsets of some rows in y, and in the tensor that is added.
+    /// The offsets of some rows in y and in the residual.
     ///
     /// # Safety
     /// They were written.
@@ -108,7 +108,7 @@ impl Product {
         }
     }
 
-    /// Whether the columns of a row are neighbours in the result.
+    /// Whether the columns of a row are contiguous in the result.
     pub(crate) fn is_straight(&self) -> bool {
         self.problem.y_column == 1 || self.problem.columns == 1
     }
@@ -118,7 +118,7 @@ impl Product {
         self.problem.group_count() * self.panels.groups * GROUP
     }
 
-    /// What bytes of x are combined with so that the form can multiply them.
+    /// What bytes of x are combined with by exclusive or, so that the form can multiply them.
     pub(crate) fn flip(&self) -> u8 {
         if self.problem.x.is_signed && !self.kernel.takes_signed { 0x80 } else { 0 }
     }

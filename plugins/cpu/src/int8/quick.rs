@@ -1,32 +1,33 @@
-//! Values that become whole with one multiplication and one addition, where that cannot be told from the operations of the graph.
+//! Rounds values with one multiplication and addition, if the result provably equals that of the graph.
 //!
-//! A node's value x becomes `round(((x · s) + t + r) / f)`, each operation rounded. With `a = s / f`, `b = t / f` and `c = rₛ / f` the number
-//! `q = x · a + b + (r · c)` differs from what is rounded by less than 16 units of 2⁻²⁴ of `|q| + |b| + 255 · |c|`: each of the operations of
-//! both ways is off by half a unit of its result, and none of these is larger. So both round to the same number unless q lies that near to
-//! the middle between two. Then the value is computed as the graph does. Where q is beyond 512, both ways end at the same bound of a byte.
+//! A node turns x into `round(((x · s) + t + r) / f)`, each operation rounded. With `a = s / f`, `b = t / f`
+//! and `c = rₛ / f`, `q = x · a + b + (r · c)` differs from the value to round by less than 16 units of 2⁻²⁴
+//! of `|q| + |b| + 255 · |c|`: every operation of either way is off by half a unit of its result, and none of
+//! these is larger. So both round to the same integer unless q is that close to the middle of two; then the
+//! value is computed like in the graph. If q exceeds 512, both ways end at the same limit of a byte.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::int8::epilogue::{Columns, NO_CLIPS, Round, Scaled, Stages};
 use crate::int8::numbers::{Again, Numbers};
 
-/// Magnitudes of quotients beyond which a byte is at the end of its range, whatever its zero point.
+/// Quotients of larger magnitude saturate a byte, whatever its zero point.
 const BEYOND: f32 = 512.0;
 
-/// Numbers that a byte is added as, at most.
+/// The largest magnitude of a residual byte.
 const MOST_ADDED: f32 = 255.0;
 
-/// How far q may be off, of the magnitudes that it is made of.
+/// The relative error bound of q.
 const UNIT: f32 = 16.0 / 16_777_216.0;
 
-/// Distances from the middle between two numbers from which on too few values would be rounded the quick way.
+/// Above this distance from the middle of two integers, too few values would take the quick way.
 const LARGEST_ERROR: f32 = 1.0 / 32.0;
 
-/// Multipliers far from the ends of single precision.
+/// Multipliers far from the limits of single precision.
 const MULTIPLIERS: [f32; 2] = [1e-20, 1e20];
 
 impl Numbers {
-    /// What values are multiplied with before they are rounded, where the quick way may be taken.
+    /// The factor of values before rounding, if the quick way applies.
     fn multiplier(&self, scaled: &Scaled) -> Option<f32> {
         let quantize = scaled.quantize?;
         let is_nearest = quantize.round == Round::Even && self.before == 0.0;
@@ -39,10 +40,10 @@ impl Numbers {
         (is_nearest && is_plain && is_of_bytes && is_usual).then_some(multiplier)
     }
 
-    /// Prepares the quick way, with the numbers of so many columns.
+    /// Prepares the quick way with the parameters of these columns.
     ///
     /// # Safety
-    /// `scale` and `shift` have a number for each column, and `slope` and `offset` room for one.
+    /// `scale` and `shift` have a value for each column, and `slope` and `offset` room for one.
     unsafe fn quicken(
         &mut self,
         scaled: Option<&Scaled>,
@@ -55,7 +56,7 @@ impl Numbers {
         let less = self.residual_zero * self.residual_slope;
         let mut most = 0.0_f32;
         for column in 0..columns {
-            // SAFETY: the column has its numbers, as this function requires.
+            // SAFETY: the column has its parameters, as this function requires.
             unsafe {
                 let of_shift = shift.add(column).read() * multiplier;
                 slope.add(column).write(scale.add(column).read() * multiplier);
@@ -70,17 +71,17 @@ impl Numbers {
 }
 
 impl Stages {
-    /// Prepares the quick way of every round that has one.
+    /// Prepares the quick way for every round to which it applies.
     ///
     /// # Safety
-    /// The columns, so many of them, were written.
+    /// The parameters of this many columns were written.
     pub(crate) unsafe fn quicken(
         &self,
         (first, again): (&mut Numbers, &mut [Option<Again<'_>>]),
         of: Columns,
         columns: usize,
     ) {
-        // SAFETY: the columns have the numbers of every round, as this function requires.
+        // SAFETY: the columns have the parameters of every round, as this function requires.
         unsafe {
             first.quicken(self.scaled.as_ref(), [of.scale, of.shift], of.quick(), columns);
             let later = again.iter_mut().filter_map(|again| match again {

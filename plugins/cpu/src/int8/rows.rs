@@ -1,4 +1,4 @@
-//! Rows of operand A: the terms of each position, one after the other, as unsigned bytes or as they are.
+//! Packs rows of operand A: the terms of each position in order, as unsigned bytes or unchanged.
 
 use std::ops::Range;
 
@@ -7,32 +7,32 @@ use crate::int8::transpose::{Matrix, transpose};
 use crate::layout::MAX_RANK;
 use crate::simd::isa::IsaTask;
 
-/// What the rows of some positions are made of.
+/// The sources of the rows of some positions.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a> {
     pub(crate) positions: &'a [Axis],
-    /// The window of the last positions.
+    /// The windows along the last positions.
     pub(crate) windows: Option<&'a [Window; WINDOW]>,
-    /// Terms for each element of the window, and their stride.
+    /// Terms per element of the window, and their stride.
     pub(crate) channels: usize,
     pub(crate) channel: usize,
     /// The first element of x.
     pub(crate) from: *const u8,
-    /// What each byte is combined with by exclusive or.
+    /// Each byte is combined with this by exclusive or.
     pub(crate) flip: u8,
-    /// What stands for elements outside of x.
+    /// The value of elements outside x.
     pub(crate) outside: u8,
-    /// The rows to make.
+    /// The range of rows to make.
     pub(crate) range: (usize, usize),
-    /// Where they go, their stride, and how long they are: the rest is zeros.
+    /// Their destination, stride and length; the rest is zeros.
     pub(crate) to: *mut u8,
     pub(crate) stride: usize,
     pub(crate) len: usize,
-    /// Whether a block may be read behind x, and written behind the last row.
+    /// Whether a whole block may be read after x and written after the last row.
     pub(crate) has_room: bool,
 }
 
-/// Bytes that are copied together where there is room.
+/// Bytes that are copied at once if there is room.
 pub(crate) const BLOCK: usize = 64;
 
 /// A position, counted along all axes.
@@ -52,13 +52,13 @@ impl<'a> Counter<'a> {
         counter
     }
 
-    /// Positions up to the end of the last axis.
+    /// Positions left on the last axis.
     pub(crate) fn left(&self) -> usize {
         let last = self.axes.len().wrapping_sub(1);
         self.axes.get(last).map_or(1, |axis| axis.size - self.at[last])
     }
 
-    /// Goes on, at most to the end of the last axis.
+    /// Advances, at most to the end of the last axis.
     #[inline(always)]
     pub(crate) fn advance(&mut self, by: usize) {
         let Some(last) = self.axes.len().checked_sub(1) else { return };
@@ -94,7 +94,7 @@ impl IsaTask for Rows<'_> {
 }
 
 impl Rows<'_> {
-    /// Terms that are neighbours in memory.
+    /// Rows of contiguous terms.
     #[inline(always)]
     fn contiguous(&self, rows: Range<usize>) {
         let rest = self.len - self.channels;
@@ -106,7 +106,8 @@ impl Rows<'_> {
             let first = self.from.wrapping_add(counter.offset(|axis| axis.x));
             for at in 0..run {
                 let to = self.to.wrapping_add((row + at) * self.stride);
-                // SAFETY: the row lies in x, and there is room for it; where rows have zeros, for a block behind the last one.
+                // SAFETY: the row lies in x and has room; with padding, there is room for a block after the
+                // last.
                 unsafe {
                     copy(first.add(at * next), to, self.channels, self.flip);
                     match rest {
@@ -121,7 +122,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Terms that are not neighbours; where positions are, they are transposed.
+    /// Rows of terms that are not contiguous; contiguous positions are transposed.
     #[inline(always)]
     fn spread(&self, rows: Range<usize>) {
         let mut counter = Counter::new(self.positions, rows.start);
@@ -150,7 +151,7 @@ impl Rows<'_> {
         }
     }
 
-    /// The elements under a window, whose channels are neighbours.
+    /// The elements of windows with contiguous channels.
     #[inline(always)]
     fn windowed(&self, windows: &[Window; WINDOW], rows: Range<usize>) {
         let spatial = self.positions.len() - 1;
@@ -159,7 +160,7 @@ impl Rows<'_> {
         let line = last.size * self.channels;
         let padding: usize = windows.iter().map(|window| window.padding * window.x).sum();
         let taps: usize = windows.iter().map(|window| window.size).product();
-        // Lines that are shorter than a block, and the rest of a row, are whole blocks that the next ones overwrite.
+        // Lines shorter than a block, and the rest of a row, are whole blocks that the next ones overwrite.
         let in_blocks = self.has_room && are_dense && line <= BLOCK && self.flip == 0;
         let rest = self.len - taps * self.channels;
         let mut counter = Counter::new(self.positions, rows.start);
@@ -168,7 +169,7 @@ impl Rows<'_> {
                 let at = (i + spatial).checked_sub(WINDOW).map_or(0, |axis| counter.at[1 + axis]);
                 (at * windows[i].stride) as isize - windows[i].padding as isize
             });
-            // The element under the first one of the window, which may lie before x.
+            // The element at the window's first position, possibly before x.
             let from = self.from.wrapping_add(counter.offset(|axis| axis.x)).wrapping_sub(padding);
             let mut to = self.to.wrapping_add(row * self.stride);
             for d in 0..windows[0].size {
@@ -211,7 +212,7 @@ impl Rows<'_> {
         }
     }
 
-    /// A line of the window whose elements are neighbours in x.
+    /// A line of the window that is contiguous in x.
     ///
     /// # Safety
     /// `to` has room for the line, and the elements of it that lie in x are readable.
@@ -275,7 +276,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize, flip: u8) {
     }
     // SAFETY: each block begins and ends within `len`.
     unsafe {
-        // The rest is the end of a block that may overlap what was copied.
+        // The rest is a last block, which may overlap copied bytes.
         match (len, len - at) {
             (_, 0) => {}
             (16.., _) => block::<16>(from.add(len - 16), to.add(len - 16), flip),

@@ -1,4 +1,4 @@
-//! The run of a product: weights packed, numbers read, x copied where that is needed, and blocks divided among workers.
+//! Runs a product: packs weights, reads parameters, copies x if needed, and distributes blocks among workers.
 
 use crate::gemm::byte_tile::GROUP;
 use crate::gemm::quads::{ByteKernel, MAX_ROWS, Session};
@@ -22,7 +22,7 @@ struct Areas {
     offsets: usize,
 }
 
-/// The block whose rows a worker has.
+/// The block whose rows a worker has packed.
 #[derive(Default)]
 struct State {
     filled: Option<(usize, usize)>,
@@ -61,17 +61,18 @@ impl Product {
         });
     }
 
-    /// The numbers of all columns.
+    /// Writes the parameters of all columns.
     ///
     /// # Safety
-    /// The tensors are those of the operation, `area` has room for the numbers of each column, and `packed` are the weights.
+    /// The tensors are those of the operation, `area` has room for each column's parameters, and `packed` are
+    /// the weights.
     unsafe fn columns(&self, tensors: &[*mut u8], x_zero: i32, area: *mut u8, packed: *const i32) -> Columns {
         let all = Columns::of_area(area.cast(), Scratch::padded::<i32>(self.all_columns()));
         let x_zero = x_zero + i32::from(self.flip());
         let width = self.panels.groups * GROUP;
         for index in 0..self.problem.group_count() {
             let of_group = all.from(index * width);
-            // SAFETY: there is room for the columns of each group, whose sums lie behind its panels.
+            // SAFETY: there is room for the columns of each group, whose sums follow its panels.
             unsafe {
                 let sums = packed.add(index * self.panels.all_words() + self.panels.panel_words());
                 let problem = (&self.stages, &self.problem);
@@ -82,7 +83,7 @@ impl Product {
         all
     }
 
-    /// Copies x so that channels are neighbours.
+    /// Copies x so that channels are contiguous.
     ///
     /// # Safety
     /// `from` is the first element of x, and `to` has room for the copy.
@@ -150,7 +151,7 @@ impl Kernel for Product {
             let x_zero = self.stages.x_zero(tensors);
             (packed, x_zero, self.columns(tensors, x_zero, scratch.add(areas.columns), packed))
         };
-        // SAFETY: the tensors are those of the operation, and the numbers of all columns were written.
+        // SAFETY: the tensors are those of the operation, and the parameters of all columns were written.
         let (numbers, again) = unsafe {
             let (mut numbers, mut again) = self.stages.numbers(problem.y.data_type, tensors);
             self.stages.quicken((&mut numbers, &mut again), columns, self.all_columns());
@@ -179,8 +180,8 @@ impl Kernel for Product {
             let own = self.own(&areas, base.get(2), assignment.worker);
             let is_filled = state.filled.replace((group, block)) == Some((group, block));
             let _session = Session::of(self.kernel.form);
-            // SAFETY: the tensors have the group's rows and columns, each worker has areas of its own, and no two parts have
-            // the same results.
+            // SAFETY: the tensors have the group's rows and columns, each worker has its own areas, and no
+            // two parts share results.
             unsafe {
                 let x = base.get(0).add(of.x).cast_const();
                 let packed = base.get(1).cast::<i32>().add(group * self.panels.all_words()).cast_const();

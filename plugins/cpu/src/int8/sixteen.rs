@@ -1,18 +1,18 @@
-//! Sixteen numbers at once: integers of 32 bits and single precision, for the epilogue of sums.
+//! Sixteen values at once, 32-bit integers or single precision, for the epilogue of sums.
 
 use std::marker::PhantomData;
 
 use crate::simd::isa::{Isa, IsaTask};
 
-/// The operations on sixteen numbers that an instruction set has.
+/// The operations on sixteen values of an instruction set.
 ///
 /// # Safety
-/// An implementation's functions need no instructions but those that `run` compiles for, and are `#[inline(always)]`. Callers have
-/// these instructions, and pointers to sixteen elements.
+/// An implementation's functions only need the instructions that `run` compiles for, and are
+/// `#[inline(always)]`. Callers have these instructions, and pass pointers to sixteen elements.
 pub(crate) unsafe trait Sixteen {
     type Ints: Copy;
     type Floats: Copy;
-    /// Whether `fused` takes no longer than a product.
+    /// Whether `fused` is as fast as a product.
     const IS_FUSED: bool;
 
     unsafe fn load(from: *const i32) -> Self::Ints;
@@ -20,17 +20,17 @@ pub(crate) unsafe trait Sixteen {
     unsafe fn unsigned(from: *const u8) -> Self::Ints;
     unsafe fn ints(value: i32) -> Self::Ints;
     unsafe fn add(a: Self::Ints, b: Self::Ints) -> Self::Ints;
-    /// The sum, or the end of the range beyond which it lies.
+    /// The sum, saturating.
     unsafe fn saturating_add(a: Self::Ints, b: Self::Ints) -> Self::Ints;
     /// a − b · c.
     unsafe fn less_product(a: Self::Ints, b: Self::Ints, c: Self::Ints) -> Self::Ints;
     unsafe fn clamp(a: Self::Ints, low: Self::Ints, high: Self::Ints) -> Self::Ints;
-    /// The entries that lie so far behind the pointer, or before it.
+    /// The entries at these offsets from the pointer, which may be negative.
     unsafe fn looked_up(a: Self::Ints, entries: *const i32) -> Self::Ints;
     unsafe fn store(a: Self::Ints, to: *mut i32);
     /// Stores the lowest byte of each.
     unsafe fn bytes(a: Self::Ints, to: *mut u8);
-    /// The same of the first ones, fewer than sixteen.
+    /// Stores the lowest bytes of the first values, fewer than sixteen.
     #[inline(always)]
     unsafe fn first_bytes(a: Self::Ints, to: *mut u8, count: usize) {
         let mut buffer = [0; 16];
@@ -50,33 +50,33 @@ pub(crate) unsafe trait Sixteen {
     unsafe fn over(a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// a · b + c, rounded once.
     unsafe fn fused(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
-    /// Between two bounds; NaN stays.
+    /// Clamped to two bounds; NaN stays.
     unsafe fn clip(a: Self::Floats, low: Self::Floats, high: Self::Floats) -> Self::Floats;
     unsafe fn floor(a: Self::Floats) -> Self::Floats;
     /// To nearest, ties to even.
     unsafe fn nearest(a: Self::Floats) -> Self::Floats;
-    /// Cut toward zero, of magnitudes below 2³¹; NaN becomes 0.
+    /// Truncated, for magnitudes below 2³¹; NaN becomes 0.
     unsafe fn whole(a: Self::Floats) -> Self::Ints;
     unsafe fn store_floats(a: Self::Floats, to: *mut f32);
-    /// Whether all are magnitudes below a bound.
+    /// Whether all magnitudes are below a bound.
     unsafe fn are_below(a: Self::Floats, bound: Self::Floats) -> bool;
 
     /// Runs a task compiled for the instructions.
     unsafe fn run<W: IsaTask>(task: W) -> W::Output;
 }
 
-/// Work that the operations of any instruction set do.
+/// A task written over these operations.
 pub(crate) trait SixteenTask {
     type Output;
 
-    /// Does it with one set's, inlined into a function that is compiled for the instructions.
+    /// Runs with one instruction set, inlined into a function that is compiled for it.
     ///
     /// # Safety
-    /// The processor has the instructions, and the task the memory that it asks for.
+    /// The processor has the instructions, and the task its memory.
     unsafe fn run<S: Sixteen>(self) -> Self::Output;
 }
 
-/// A task with one set of operations.
+/// A task with its set of operations.
 struct With<W, S>(W, PhantomData<S>);
 
 impl<W: SixteenTask, S: Sixteen> IsaTask for With<W, S> {
@@ -84,15 +84,15 @@ impl<W: SixteenTask, S: Sixteen> IsaTask for With<W, S> {
 
     #[inline(always)]
     fn run(self) -> W::Output {
-        // SAFETY: only `run_at` makes it, which is called with the instructions and the task's memory.
+        // SAFETY: only `run_at` makes it, which requires the instructions and the task's memory.
         unsafe { self.0.run::<S>() }
     }
 }
 
-/// Does a task with the operations of an instruction set.
+/// Runs a task with the operations of an instruction set.
 ///
 /// # Safety
-/// The processor has the instruction set, and the task the memory that it asks for.
+/// The processor has the instruction set, and the task its memory.
 pub(crate) unsafe fn run_at<W: SixteenTask>(isa: Isa, task: W) -> W::Output {
     // SAFETY: the processor has the instructions, as this function requires.
     unsafe {
@@ -106,12 +106,13 @@ pub(crate) unsafe fn run_at<W: SixteenTask>(isa: Isa, task: W) -> W::Output {
     }
 }
 
-/// What quotients are beyond any byte's, with room for sums.
+/// The bound beyond which quotients exceed any byte, with room for sums.
 const BEYOND: f32 = 1_099_511_627_776.0;
 
-/// Quotients as a division rounds them, but for those beyond 2⁴⁰, which may be others beyond. `inverse` is the number nearest to that of the
-/// divisor, or 0 where it is too large or small. A division takes longer than the products: where a quotient is one of the two numbers
-/// around the true one, its remainder is exact and a product with the inverse corrects it to the nearest (Markstein 1990).
+/// Quotients as a division rounds them, except beyond 2⁴⁰, where they stay beyond. `inverse` is the nearest
+/// inverse of the divisor, or 0 if that is too large or small. The products are faster than a division: if a
+/// quotient is one of the two values around the exact one, its remainder is exact, and a product with the
+/// inverse corrects it (Markstein 1990).
 ///
 /// # Safety
 /// The processor has the instructions.
@@ -131,11 +132,11 @@ pub(crate) unsafe fn quotient<S: Sixteen>(a: S::Floats, divisor: f32, inverse: f
     }
 }
 
-/// The functions of a trait, each by an expression, as its contract says.
+/// Defines unsafe trait functions, each by an expression.
 macro_rules! functions {
     ($(fn $name:ident $(<$generic:ident: $bound:ident>)? ($($argument:ident: $type:ty),*) $(-> $result:ty)? { $($body:tt)* })*) => { $(
         #[inline(always)]
-        #[allow(unused_unsafe, reason = "some need no more than the instructions")]
+        #[allow(unused_unsafe, reason = "some bodies contain no unsafe operation")]
         unsafe fn $name $(<$generic: $bound>)? ($($argument: $type),*) $(-> $result)? {
             // SAFETY: the processor has the instructions and memory is valid, as the trait requires of callers.
             unsafe { $($body)* }
@@ -143,7 +144,7 @@ macro_rules! functions {
     )* };
 }
 
-/// What every processor of the target has.
+/// The baseline of the target.
 pub(crate) struct Portable;
 
 #[inline(always)]
@@ -151,7 +152,7 @@ fn zip<A: Copy, B: Copy, C>(a: [A; 16], b: [B; 16], f: impl Fn(A, B) -> C) -> [C
     std::array::from_fn(|lane| f(a[lane], b[lane]))
 }
 
-// SAFETY: arrays need no instructions but those of the target.
+// SAFETY: arrays only need the target's baseline.
 unsafe impl Sixteen for Portable {
     type Ints = [i32; 16];
     type Floats = [f32; 16];
@@ -171,7 +172,7 @@ unsafe impl Sixteen for Portable {
             zip(zip(a, low, i32::max), high, i32::min)
         }
         fn looked_up(a: [i32; 16], entries: *const i32) -> [i32; 16] {
-            // SAFETY: the entries are there, as the trait requires of callers.
+            // SAFETY: the caller guarantees the entries, as the trait requires.
             a.map(|at| unsafe { entries.offset(at as isize).read() })
         }
         fn store(a: [i32; 16], to: *mut i32) { to.cast::<[i32; 16]>().write_unaligned(a) }
@@ -191,7 +192,7 @@ unsafe impl Sixteen for Portable {
             zip(raised, high, |a, high| if high < a { high } else { a })
         }
         fn floor(a: [f32; 16]) -> [f32; 16] { a.map(f32::floor) }
-        // Adding 3 · 2²² leaves no place for a fraction; from 2²² on a sum could be rounded too far.
+        // Adding 3 · 2²² rounds to an integer; from 2²² on, the sum could be rounded too far.
         fn nearest(a: [f32; 16]) -> [f32; 16] {
             a.map(|a| if a.abs() < 4_194_304.0 { (a + 12_582_912.0) - 12_582_912.0 } else { a.round_ties_even() })
         }
@@ -252,7 +253,7 @@ mod x86 {
             fn times(a: F, b: F) -> F { _mm512_mul_ps(a, b) }
             fn over(a: F, b: F) -> F { _mm512_div_ps(a, b) }
             fn fused(a: F, b: F, c: F) -> F { _mm512_fmadd_ps(a, b, c) }
-            // Of two operands of which one is NaN, the instructions answer the second.
+            // If one operand is NaN, the instructions return the second.
             fn clip(a: F, low: F, high: F) -> F { _mm512_min_ps(high, _mm512_max_ps(low, a)) }
             fn floor(a: F) -> F { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(a) }
             fn nearest(a: F) -> F { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
@@ -329,7 +330,7 @@ mod x86 {
             fn over(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_div_ps(a, b)) }
             fn fused(a: F2, b: F2, c: F2) -> F2 { [0, 1].map(|at| _mm256_fmadd_ps(a[at], b[at], c[at])) }
             fn clip(a: F2, low: F2, high: F2) -> F2 {
-                // Of two operands of which one is NaN, the instructions answer the second.
+                // If one operand is NaN, the instructions return the second.
                 let raised = both(low, a, |low, a| _mm256_max_ps(low, a));
                 both(high, raised, |high, a| _mm256_min_ps(high, a))
             }
@@ -384,7 +385,7 @@ mod tests {
         -3.99,
     ];
 
-    /// Everything that a set of operations makes of the numbers above.
+    /// The results of all operations on the values above.
     struct All;
 
     impl SixteenTask for All {
@@ -429,7 +430,7 @@ mod tests {
 
     #[test]
     fn every_instruction_set_gives_the_same() {
-        // Of zeros the sign does not count.
+        // The sign of zeros does not matter.
         let bit = |value: f32| if value.is_nan() { 1 } else { (value + 0.0).to_bits() };
         let bits = |floats: Vec<f32>| floats.into_iter().map(bit).collect::<Vec<_>>();
         // SAFETY: every processor of the target has the instructions.

@@ -1,4 +1,4 @@
-//! The epilogue on a tile of sums, row by row.
+//! The epilogue of a tile of sums, row by row.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -9,23 +9,23 @@ use crate::int8::numbers::{Again, Numbers, quantized_again};
 use crate::int8::sixteen::{self, Sixteen, SixteenTask};
 use crate::simd::isa::Isa;
 
-/// Columns of a tile at most.
+/// The most columns in a tile.
 pub(crate) const WIDTH: usize = GROUP * MAX_GROUPS;
 
-/// What a tile's results are.
+/// The kind of a tile's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The sums.
     Accumulators,
-    /// The sums as the nearest bytes, signed or not.
+    /// The sums, saturated to bytes, signed or not.
     Bytes { is_signed: bool },
     /// Single precision.
     Floats,
-    /// Bytes that single precision was rounded to.
+    /// Bytes quantized from single precision.
     Quantized { divides: bool, round: Round },
 }
 
-/// A tensor that is added, at the first column of a tile.
+/// A residual, at the first column of a tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Added<'a> {
     pub(crate) data_type: DataType,
@@ -39,18 +39,18 @@ pub(crate) struct Added<'a> {
 pub(crate) struct Tile<'a> {
     pub(crate) sums: *const i32,
     pub(crate) stride: usize,
-    /// Columns that the result has.
+    /// Columns in the result.
     pub(crate) columns: usize,
     /// Each row's first result.
     pub(crate) to: &'a [*mut u8],
-    /// The sum of each row of operand A; null where none is needed.
+    /// The sum of each row of operand A; null if not needed.
     pub(crate) row_sums: *const i32,
     pub(crate) of_columns: Columns,
-    /// Whether the numbers of the first group are those of all.
+    /// Whether all columns share the parameters of the first group.
     pub(crate) is_one: bool,
     pub(crate) has_bias: bool,
     pub(crate) numbers: &'a Numbers,
-    /// What is done with the bytes, in order; none at the end.
+    /// What is done with the bytes, in order, ended by `None`.
     pub(crate) again: &'a [Option<Again<'a>>],
     pub(crate) added: Option<Added<'a>>,
     pub(crate) kind: Kind,
@@ -61,7 +61,7 @@ const CUT: u8 = Round::Cut as u8;
 const EVEN: u8 = Round::Even as u8;
 const DOWN: u8 = Round::Down as u8;
 
-/// A tile with its numbers in registers: what is stored could change them in memory, for all that the compiler knows.
+/// A tile with its parameters in registers; in memory, the compiler would assume that stores change them.
 struct Ready<'t, 'a, S: Sixteen> {
     tile: &'t Tile<'a>,
     of_columns: Columns,
@@ -70,7 +70,7 @@ struct Ready<'t, 'a, S: Sixteen> {
     has_bias: bool,
     has_clips: bool,
     stride: usize,
-    /// What of a column counts for its numbers.
+    /// Masks a column's index to that of its parameters.
     mask: usize,
     clips: [S::Floats; 2],
     factor: S::Floats,
@@ -116,8 +116,8 @@ impl Tile<'_> {
     /// Computes the tile's results.
     ///
     /// # Safety
-    /// The processor has the instruction set. Accumulators and parameters have whole groups of columns, and rows of results and of what is
-    /// added the tile's columns.
+    /// The processor has the instruction set. Accumulators and parameters have whole groups of columns; rows
+    /// of results and of the residual have the tile's columns.
     pub(crate) unsafe fn run(&self, isa: Isa) {
         // SAFETY: the processor has the instructions, and the tile its memory, as this function requires.
         unsafe { sixteen::run_at(isa, self) };
@@ -175,7 +175,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         }
     }
 
-    /// The sums between two bounds.
+    /// The sums clamped to two bounds.
     ///
     /// # Safety
     /// As [`Ready::sums`].
@@ -207,7 +207,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         }
     }
 
-    /// A group of another tensor's values.
+    /// A group of the residual's values.
     ///
     /// # Safety
     /// As [`Ready::sums`].
@@ -229,10 +229,10 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         }
     }
 
-    /// A group of another tensor's bytes.
+    /// A group of the residual's bytes.
     ///
     /// # Safety
-    /// As [`Ready::sums`], of a tensor of bytes.
+    /// As [`Ready::sums`], for a residual of bytes.
     #[inline(always)]
     unsafe fn added_bytes(&self, added: &Added<'_>, row: usize, at: usize) -> S::Floats {
         let columns = (self.tile.columns - at).min(GROUP);
@@ -250,8 +250,8 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         }
     }
 
-    /// Values as whole numbers that bytes hold, by a slope and an offset for each column; none where that may differ from what the graph's
-    /// operations give ([`crate::int8::quick`]).
+    /// Values rounded to integers that fit in bytes, by a slope and an offset per column; `None` if the
+    /// graph's operations may give another result ([`crate::int8::quick`]).
     ///
     /// # Safety
     /// As [`Ready::sums`].
@@ -265,7 +265,8 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         at: usize,
     ) -> Option<S::Ints> {
         let own = at & self.mask;
-        // SAFETY: parameters have the group, the tensor that is added the row's columns, and the processor the instructions.
+        // SAFETY: parameters have the group, the residual has the row, and the processor has the
+        // instructions.
         unsafe {
             let mut values =
                 S::fused(values, S::load_floats(slope.add(own)), S::load_floats(offset.add(own)));
@@ -274,7 +275,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
                     S::fused(self.added_bytes(added, row, at), S::floats(numbers.residual_slope), values);
             }
             let whole = S::nearest(values);
-            // No closure: it would be compiled without the instructions.
+            // Not a closure, which would be compiled without the instructions.
             if !S::are_below(S::minus(values, whole), S::floats(numbers.within)) {
                 return None;
             }
@@ -284,7 +285,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         }
     }
 
-    /// A group of sums as whole numbers that bytes hold, the quick way where that does.
+    /// A group of sums rounded to integers that fit in bytes, the quick way if possible.
     ///
     /// # Safety
     /// As [`Ready::sums`].
@@ -298,7 +299,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         unsafe { self.quick(S::of_ints(self.sums(row, at)), self.of_columns.quick(), numbers, row, at) }
     }
 
-    /// A group of values as whole numbers that bytes hold.
+    /// A group of values rounded to integers that fit in bytes.
     ///
     /// # Safety
     /// As [`Ready::sums`].
@@ -329,7 +330,8 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         }
     }
 
-    /// A group of bytes after all tables and later rounds. Apart from [`Ready::quantized`], whose loop keeps its numbers in registers.
+    /// A group of bytes after all tables and later rounds. Separate from [`Ready::quantized`], whose loop
+    /// keeps its parameters in registers.
     ///
     /// # Safety
     /// As [`Ready::sums`].
@@ -379,7 +381,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         }
     }
 
-    /// Stores values that are scaled and rounded.
+    /// Stores scaled and rounded values.
     ///
     /// # Safety
     /// As [`Tile::run`].
@@ -453,7 +455,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         });
     }
 
-    /// Calls `f` with each row, the first column of each group, and how many of its columns the result has.
+    /// Calls `f` with each row, the first column of each group, and the number of its columns in the result.
     #[inline(always)]
     fn each_group(&self, f: impl Fn(usize, usize, usize)) {
         for row in 0..self.tile.to.len() {
@@ -466,7 +468,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     }
 }
 
-/// Elements at a stride, up to a group of them. Not in line: what it needs would be prepared for every group.
+/// Up to a group of elements at a stride. Not inlined: its setup would be repeated for every group.
 ///
 /// # Safety
 /// They are readable.

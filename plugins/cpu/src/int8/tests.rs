@@ -14,13 +14,13 @@ use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
 
 const BYTES: [DataType; 2] = [DataType::Int8, DataType::Uint8];
 
-/// A byte of either type, the ends of the ranges more often than others.
+/// A byte of either type, with the ends of the ranges more frequent.
 fn byte(random: &mut Random) -> f64 {
     let any = random.within(0, 255) as f64 - 128.0;
     random.of(&[-128.0, -127.0, 0.0, 1.0, 127.0, 128.0, 255.0, any, any])
 }
 
-/// An array in a random order of dimensions, now and then with gaps.
+/// An array in a random order of dimensions, sometimes with gaps.
 fn array(random: &mut Random, uid: i64, data_type: DataType, dims: &[i64]) -> Array {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     match random.within(0, 3) {
@@ -39,7 +39,7 @@ fn settings(random: &mut Random) -> Settings {
     Settings { threads, constant_weights: random.within(0, 1) == 0, ..Settings::default() }
 }
 
-/// What the sums become in a result's type.
+/// The sum as stored in the result's type.
 fn stored(data_type: DataType, sum: i64) -> f64 {
     match data_type {
         DataType::Int8 => sum.clamp(-128, 127) as f64,
@@ -56,9 +56,9 @@ fn stages(data_type: DataType) -> Stages {
 
 const RESULTS: [DataType; 4] = [DataType::Int32, DataType::Int32, DataType::Float, DataType::Int8];
 
-/// Every form: matrices of any size and layout, with a batch that shares operand B or does not.
+/// Every form: matrices of any size and layout, with or without a batch that shares operand B.
 #[test]
-fn matrices_of_bytes_are_multiplied_exactly_by_every_form() {
+fn every_form_multiplies_int8_matrices_exactly() {
     for form in Form::available(Isa::detect()) {
         for seed in 0..60 {
             let random = &mut Random::new(seed + 900);
@@ -100,7 +100,7 @@ fn matrices_of_bytes_are_multiplied_exactly_by_every_form() {
 
 /// Every form: convolutions of any size and layout against the definition.
 #[test]
-fn convolutions_of_bytes_are_exact_in_every_form() {
+fn every_form_computes_int8_convolutions_exactly() {
     for form in Form::available(Isa::detect()) {
         for seed in 0..80 {
             let random = &mut Random::new(seed + 7000);
@@ -165,7 +165,7 @@ fn convolutions_of_bytes_are_exact_in_every_form() {
     }
 }
 
-/// Numbers over a divisor, as a division has them.
+/// Values divided by a divisor, as a division rounds them.
 struct Quotients<'a>(&'a [f32], f32);
 
 impl SixteenTask for Quotients<'_> {
@@ -176,7 +176,8 @@ impl SixteenTask for Quotients<'_> {
         let Self(numbers, divisor) = self;
         let mut got = vec![0.0; numbers.len()];
         for (from, to) in numbers.chunks_exact(16).zip(got.chunks_exact_mut(16)) {
-            // SAFETY: the processor has the instructions, which the test asked for, and both chunks have sixteen numbers.
+            // SAFETY: the processor has the instructions, which the test checked, and both chunks have
+            // sixteen values.
             unsafe {
                 let quotients = quotient::<S>(S::load_floats(from.as_ptr()), divisor, 1.0 / divisor);
                 S::store_floats(quotients, to.as_mut_ptr());
@@ -186,7 +187,7 @@ impl SixteenTask for Quotients<'_> {
     }
 }
 
-/// Quotients between two bytes and everywhere else are those of a division, to the last bit.
+/// Quotients between two bytes and everywhere else equal those of a division, to the last bit.
 #[test]
 fn quotients_are_those_of_a_division() {
     let random = &mut Random::new(31);
@@ -209,7 +210,7 @@ fn quotients_are_those_of_a_division() {
     }
 }
 
-/// A round with numbers of its own: quotients that often lie in the middle between two numbers, or next to it.
+/// A round with its own parameters: quotients are often in the middle of two integers, or next to it.
 fn round(random: &mut Random, residual: Option<Residual>) -> Scaled {
     let number =
         |value: f32| Param { slot: 0, data_type: DataType::Float, stride: 0, value: Some(f64::from(value)) };
@@ -243,7 +244,7 @@ fn rounding_the_quick_way_gives_the_same_bytes() {
         let types = [random.of(&BYTES), DataType::Int8, random.of(&BYTES)];
         let dims = [[m, k], [k, n], [m, n]];
         let arrays = [0, 1, 2].map(|at| array(random, at as i64 + 1, types[at], &dims[at]));
-        // Operand A is added as well: it has more columns than the result.
+        // Operand A is also the residual: it has more columns than the result.
         let mut added = [0; MAX_RANK];
         added.iter_mut().zip(&arrays[0].tensor.strides).for_each(|(to, stride)| *to = *stride as usize);
         let residual = Residual { slot: 0, data_type: types[0], strides: added, zero: None, scale: None };

@@ -13,7 +13,7 @@ pub(crate) struct Matrix {
     pub(crate) columns: usize,
 }
 
-/// Writes the rows of a matrix as columns: its column c becomes the row c of `to`. Each byte is combined with `flip` by exclusive or.
+/// Transposes a matrix: column c becomes row c of `to`. Each byte is combined with `flip` by exclusive or.
 ///
 /// # Safety
 /// The matrix is readable, and `to` is writable for as many rows as the matrix has columns, with the stride.
@@ -71,8 +71,8 @@ unsafe fn whole(from: *const u8, stride: usize, to: *mut u8, to_stride: usize, f
         let flip = _mm_set1_epi8(flip.cast_signed());
         let mut rows: [__m128i; SIDE] =
             std::array::from_fn(|row| _mm_loadu_si128(from.add(row * stride).cast()));
-        // Four times the lower and upper halves of rows i and i + 8 are interleaved, which moves a bit of the row's number into
-        // that of the column.
+        // Interleaving the lower and upper halves of rows i and i + 8 moves one bit of the row index to the
+        // column index; four times transposes.
         for _ in 0..4 {
             let mut next = rows;
             for i in 0..SIDE / 2 {
@@ -108,7 +108,7 @@ pub(crate) unsafe fn transpose_words(
     [rows, columns]: [usize; 2],
     (to, to_stride): (*mut u32, usize),
 ) {
-    // Blocks of rows, so that the lines that are read stay in the first cache.
+    // Blocks of rows, so that the lines that are read stay in the L1 cache.
     for first in (0..rows).step_by(SIDE) {
         let last = (first + SIDE).min(rows);
         for column in 0..columns {

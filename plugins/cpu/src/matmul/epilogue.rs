@@ -11,19 +11,19 @@ use crate::pointwise::chain::{Chain, Input};
 use crate::pointwise::elements::BlockEpilogue;
 use crate::problem::Operand;
 
-/// A chain of operations, divided by where it is computed.
+/// A chain of operations, split by where it is computed.
 #[derive(Default)]
 pub(crate) struct TileEpilogue {
     /// Index among the kernel's pointers of a row that is added to each row of the result in registers.
     pub(crate) row: Option<usize>,
-    /// What is computed on a tile, whose values are contiguous in a tensor of one dimension.
+    /// What is computed on a tile, as a contiguous one-dimensional tensor.
     pub(crate) near: Option<Box<dyn BlockEpilogue>>,
     /// What is computed on blocks of the result in place.
     pub(crate) block_epilogue: Option<Box<dyn BlockEpilogue>>,
 }
 
 impl TileEpilogue {
-    /// Divides a chain; a tile has at most `most` values.
+    /// Splits a chain; a tile has at most `most` values.
     pub(crate) fn plan<T: Accumulator>(
         epilogue: Option<Epilogue>,
         problem: &Problem,

@@ -1,4 +1,4 @@
-//! The loops around the micro-kernel: blocking, packing and the division among workers.
+//! The loops around the micro-kernel: blocking, packing and work partition.
 
 use std::ops::Range;
 
@@ -16,26 +16,26 @@ use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Workers, part};
 
-/// Rows that are computed with a panel before the next panel is packed.
+/// How many rows are computed with a panel before the next is packed.
 const ROWS: usize = 512;
 
-/// The same for prepacked panels on processors with full 512-bit vector units: there the rows have to stay in the
-/// L2 cache, and reading panels more often costs less.
+/// The same for prepacked panels on processors with full 512-bit vector units: there the rows must stay in
+/// the L2 cache, and reading panels more often costs less.
 const FEW_ROWS: usize = 256;
 
-/// Elements of operand A that are packed at a time.
+/// How many elements of operand A are packed at a time.
 const COPIED: usize = 2 << 20;
 
-/// Terms up to which operand A is packed.
+/// The most terms for which operand A is packed.
 const MAX_COPIED: usize = 1 << 24;
 
-/// Rows of operand A that are packed as one part of the work.
+/// Rows of operand A per unit of packing work.
 const COPIED_ROWS: usize = 32;
 
 /// Row strides in bytes at which the rows of a tile compete for few sets of the L1 cache.
 const CROWDED: usize = 1024;
 
-/// A matrix multiplication with every decision made.
+/// A planned matrix multiplication.
 pub(crate) struct Gemm<T: 'static> {
     problem: Problem,
     isa: Isa,
@@ -47,7 +47,7 @@ pub(crate) struct Gemm<T: 'static> {
     /// Blocks of rows, panels of columns, and K blocks.
     row_blocks: usize,
     panels: usize,
-    /// How many of the panels are for wide tiles or lines, and the vectors of all of these; they come first.
+    /// How many panels are for wide tiles or lines, and the vectors of all of these; they come first.
     wide: usize,
     wide_vectors: usize,
     depth_blocks: usize,
@@ -70,7 +70,7 @@ pub(crate) struct ScratchLayout {
     row: usize,
 }
 
-/// Estimated nanoseconds to pack a byte of operand B or an element of operand A, and to read a byte of operand B in
+/// Estimated nanoseconds to pack a byte of operand B or an element of operand A, and to read a byte of B in
 /// place.
 const COPY: f64 = 0.3;
 
@@ -169,7 +169,8 @@ impl<T: Accumulator> Gemm<T> {
         })
     }
 
-    /// The scratch memory: packed rows, and for each worker a panel, accumulators, and part of the added row.
+    /// The layout of the scratch memory: packed rows, and each worker's panel, accumulators, and part of the
+    /// added row.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 4] {
         let workers = self.workers.count();
         [
@@ -253,7 +254,7 @@ impl<T: Accumulator> Gemm<T> {
         (vectors.start * self.words + words.start * vectors.len()) * self.scheme.kernel.lanes
     }
 
-    /// All panels of a constant operand B; null if they are not kept.
+    /// All panels of a constant operand B; null if they are not prepacked.
     ///
     /// # Safety
     /// `b` is the operand's first element.
@@ -303,7 +304,7 @@ impl<T: Accumulator> Gemm<T> {
         let tiles = rows.len().div_ceil(most_rows);
         let is_kept = !all_panels.is_null();
         let in_place = self.b_in_place && whole && !is_kept;
-        // The first tile of a panel reads it in place and leaves a packed copy for the others.
+        // A panel's first tile reads it in place and leaves a packed copy for the others.
         let copied_by_first = self.scheme.b_readable && whole && !in_place && !is_kept;
         let near = tile_epilogue.near.as_deref();
         let straight = whole && result.holds::<T>() && result.column == 1 && near.is_none();
@@ -355,7 +356,7 @@ impl<T: Accumulator> Gemm<T> {
                     a_stride,
                     b: if copies { from.cast_const() } else { b },
                     b_stride: if copies { right.row } else { b_stride },
-                    // With 256-bit vector units there is time enough to wait for the L2 cache.
+                    // With 256-bit vector units there is enough time to wait for the L2 cache.
                     prefetches: self.isa.has_whole_vectors(),
                     keep: if copies { panel } else { std::ptr::null_mut() },
                     depth: words.len(),
@@ -369,11 +370,11 @@ impl<T: Accumulator> Gemm<T> {
                     to_stride,
                     ..Tile::EMPTY
                 };
-                // SAFETY: rows, columns and terms are inside the operands and the result, whose whole vectors are only touched in
-                // whole panels; the areas have room for a panel and for a block's sums.
+                // SAFETY: rows, columns and terms are inside the operands and the result, which has whole
+                // vectors in whole panels only; the areas have room for a panel and for a block's sums.
                 unsafe { kernel.run(&mut tile, rows.len(), vectors.len()) };
                 if let Some(near) = near.filter(|_| last) {
-                    // SAFETY: the sums of the tile's rows are there.
+                    // SAFETY: the sums of the tile's rows are complete.
                     unsafe { near.run_on_box(&[prepacked.cast()], &[0], &[rows.len() * width]) };
                 }
                 if last && !straight {

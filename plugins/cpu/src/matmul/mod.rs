@@ -1,12 +1,12 @@
 //! Matrix multiplication, the operation.
 //!
-//! Tiles of the result are computed by the micro-kernels of [`crate::gemm::kernel`] from rows of operand A and a
-//! panel of columns of operand B. A panel is packed ([`crate::gemm::pack`]) unless only one tile reads it. Rows of
-//! A are read in place if they are contiguous values of the compute type, and packed otherwise.
+//! The micro-kernels of [`crate::gemm::kernel`] compute tiles of the result from rows of operand A and a
+//! panel of columns of operand B. A panel is packed ([`crate::gemm::pack`]) unless only one tile reads it.
+//! Rows of A are read in place if they are contiguous values of the compute type, and packed otherwise.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod epilogue;
@@ -102,13 +102,13 @@ pub(crate) fn plan_with(
     }))
 }
 
-/// Plans many products of narrow matrices; none for others.
+/// Plans many products of narrow matrices; `None` for others.
 #[inline(never)]
 fn small<T: Float>(problem: &Problem, isa: Isa, settings: Settings) -> Option<Box<dyn Kernel>> {
     Small::<T>::plan(problem, isa, settings.threads).map(|small| Box::new(small) as Box<dyn Kernel>)
 }
 
-/// The type in which `terms` products of these dtypes are summed: sums of bytes have to be exact, and single
+/// The type in which `terms` products of these dtypes are summed: sums of bytes must be exact, and single
 /// precision holds integers only up to a limit.
 pub(crate) fn exact(operands: [DataType; 2], terms: f64, compute: Compute) -> Compute {
     let largest = |data_type| match data_type {

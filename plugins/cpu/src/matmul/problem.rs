@@ -1,5 +1,5 @@
-//! A matrix multiplication as the kernels see it: result rows along its contiguous dimension, batch dimensions
-//! merged into rows if possible.
+//! A matrix multiplication as the kernels see it: result rows are along the contiguous dimension, and batch
+//! dimensions are merged into rows if possible.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -20,7 +20,7 @@ pub(crate) struct Matrices {
     pub(crate) row: usize,
     /// Column stride.
     pub(crate) column: usize,
-    /// For each batch dimension how many neighbours share a matrix, and the stride of matrices.
+    /// For each batch dimension, how many neighbours share a matrix, and the stride of matrices.
     batch: [(usize, usize); MAX_RANK],
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Problem {
     pub(crate) k: usize,
     /// Number of matrices of c.
     pub(crate) matrices: usize,
-    /// Batch dimensions of c that are left.
+    /// Remaining batch dimensions of c.
     rank: usize,
     dims: [usize; MAX_RANK],
     /// Batch dimensions of c before some were merged into rows.
@@ -93,8 +93,7 @@ impl Problem {
             own_rows: p.m,
             transposed: false,
         };
-        // Vectors run along the rows of c; if its columns have the smaller stride, the transposed product is
-        // computed.
+        // Vectors run along the rows of c; if columns have the smaller stride, the product is transposed.
         let (row, column) = (problem.c.row, problem.c.column);
         if p.n == 1 && p.m > 1 || (p.m > 1 && p.n > 1 && row < column) {
             problem.transpose();
@@ -115,7 +114,7 @@ impl Problem {
         self.transposed = !self.transposed;
     }
 
-    /// Merges the last batch dimensions into rows, as far as all their matrices share one operand B and are
+    /// Merges the last batch dimensions into rows, as long as all their matrices share one operand B and are
     /// consecutive in operand A and in c.
     fn merge(&mut self) {
         while let Some(last) = self.rank.checked_sub(1) {
@@ -146,7 +145,7 @@ impl Problem {
         !self.transposed && (0..self.rank).all(shared)
     }
 
-    /// The dimension of the operation's result along which rows here lie.
+    /// The dimension of the operation's result along which rows lie here.
     pub(crate) fn columns_axis(&self) -> usize {
         self.whole + usize::from(!self.transposed)
     }
@@ -176,7 +175,7 @@ impl Problem {
     ) {
         let mut row = rows.start;
         while row < rows.end {
-            // Matrices that are merged into rows are numbered on.
+            // Numbering continues across matrices that are merged into rows.
             let merged = self.m / self.own_rows;
             let mut rest = matrix * merged + row / self.own_rows;
             let first = row % self.own_rows;

@@ -1,4 +1,4 @@
-//! The two ways to multiply: values of the compute type, or pairs of 16 bits.
+//! The two schemes of a matrix multiplication: values of the compute type, or pairs of 16 bits.
 
 use crate::gemm::context::Context;
 use crate::gemm::kernel::{MAX_LINE, WIDE_ROWS, fused};
@@ -24,7 +24,7 @@ pub(crate) struct Scheme<T: 'static> {
     pub(crate) tile_epilogue: TileEpilogue,
 }
 
-/// Elements of a tile at most.
+/// The most elements of a tile.
 fn most<T: 'static>(kernel: &Context<T>) -> usize {
     (kernel.rows * kernel.columns()).max(kernel.lanes * (WIDE_ROWS * kernel.wide).max(MAX_LINE))
 }
@@ -85,7 +85,7 @@ mod pairs {
                 return None;
             }
             let kernel = Context::with::<Bfloat16Pairs>();
-            // Rows, and matrices, begin with whole words.
+            // Rows and matrices start at whole words.
             let is_even = k.is_multiple_of(2) && (*m == 1 || a.row.is_multiple_of(2));
             let made =
                 TileEpilogue::plan::<f32>(epilogue, problem, most(&kernel)).and_then(|tile_epilogue| {

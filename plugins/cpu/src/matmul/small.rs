@@ -1,4 +1,4 @@
-//! Many products of matrices that are narrower than a vector: a row of the result is some lanes of one register.
+//! Many products of matrices narrower than a vector: a row of the result is some lanes of one register.
 
 use crate::gemm::context::Context;
 use crate::kernel::{Facts, Kernel};
@@ -9,13 +9,13 @@ use crate::tensor::row_converter::is_compute_type;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::{Threads, Workers};
 
-/// Multiplications of a product up to which the GEMM takes longer to begin than to multiply.
+/// With at most this many multiplications per product, the GEMM's overhead exceeds its work.
 const MOST: usize = 8 << 10;
 
-/// Products, whose places are kept.
+/// How many products; their offsets are stored.
 const PRODUCTS: std::ops::RangeInclusive<usize> = 4..=1 << 14;
 
-/// Rows that are computed together.
+/// How many rows are computed together.
 const TOGETHER: usize = 8;
 
 /// The planned products.
@@ -29,7 +29,8 @@ pub(crate) struct Small<T> {
 }
 
 impl<T: Float> Small<T> {
-    /// Plans products without an epilogue; none if they are few, large, wide, or not of contiguous rows of the compute type.
+    /// Plans products without an epilogue; `None` if they are few, large, wide, or not contiguous
+    /// compute-type rows.
     pub(crate) fn plan(problem: &Problem, isa: Isa, threads: Threads) -> Option<Self> {
         let Problem { a, b, c, m, n, k, matrices, .. } = problem;
         let lanes = Context::<T>::of(isa).lanes;
@@ -59,7 +60,7 @@ impl<T: Float> Kernel for Small<T> {
             let [a, b, c] = [a.slot, b.slot, c.slot].map(|slot| shared.all()[slot].cast::<T>());
             let places = self.places.get(products).unwrap_or_default();
             let task = Products { problem: &self.problem, places, a, b, c };
-            // SAFETY: the tensors are valid, as this function requires; each worker writes matrices of its own.
+            // SAFETY: this function requires the tensors; each worker writes its own matrices.
             unsafe { self.isa.run_vectors::<T, _>(task) };
         });
     }
@@ -104,7 +105,7 @@ impl<T: Float> VectorTask<T> for Products<'_, T> {
 }
 
 impl<T: Float> Products<'_, T> {
-    /// The first rows of a product: `present` of `ROWS`. The last one takes the place of rows that are absent.
+    /// The first rows of a product: `present` of `ROWS`. The last one stands in for absent rows.
     ///
     /// # Safety
     /// The processor has the vector's instructions, and the matrices have the rows.

@@ -41,7 +41,7 @@ fn product() -> Operation {
     operation::Matmul { a: 1, b: 2, c: 3 }.into()
 }
 
-/// The elements of c as the formula says, in double precision.
+/// The elements of c by the formula, in double precision.
 fn expected([a, b, c]: &[Array; 3]) -> Vec<f64> {
     let rank = c.tensor.dims.len();
     let k = *a.tensor.dims.last().unwrap() as usize;
@@ -79,9 +79,9 @@ fn check(case: &str, compute: DataType, arrays: &[Array; 3]) {
     }
 }
 
-/// Sums of whole numbers are exact in any order.
+/// Sums of integers are exact in any order.
 #[test]
-fn whole_numbers_in_any_shape_and_layout() {
+fn integers_in_any_shape_and_layout() {
     for seed in 0..400 {
         let random = &mut Random::new(seed);
         let most = random.of(&[1, 9, 40, 100]);
@@ -91,7 +91,7 @@ fn whole_numbers_in_any_shape_and_layout() {
     }
 }
 
-/// Operands and results of 8 bits: sums of few terms exceed their largest values.
+/// 8-bit operands and results: sums of few terms exceed their largest values.
 #[test]
 fn floats_of_eight_bits() {
     for seed in 0..80 {
@@ -111,7 +111,7 @@ fn floats_of_eight_bits() {
     }
 }
 
-/// Where one dimension alone is large: blocks of rows, of terms, many panels.
+/// Only one dimension is large: blocks of rows, of terms, many panels.
 #[test]
 fn long_dimensions() {
     for (seed, shape) in [
@@ -132,7 +132,7 @@ fn long_dimensions() {
     .enumerate()
     {
         let (compute, mut arrays) = case(&mut Random::new(seed as u64 + 1000), shape);
-        // Sums that 11 bits hold, so that no result is rounded.
+        // Sums that fit in 11 bits, so that no result is rounded.
         for array in &mut arrays[..2] {
             let mut i = 0;
             let indices = array.indices();
@@ -147,7 +147,7 @@ fn long_dimensions() {
 
 /// Blocks of fewer rows, and panels in large pages.
 #[test]
-fn many_rows_and_weights_that_stay_the_same() {
+fn many_rows_with_constant_weights() {
     for [m, n, k] in [[700, 100, 30], [300, 1100, 600]] {
         let mut i = 0;
         let mut array = |uid, dims: [usize; 2]| {
@@ -208,9 +208,9 @@ fn bytes_have_exact_sums() {
     }
 }
 
-/// What follows a matmul: a sum with a row, a column or a whole matrix, then other operations.
+/// The epilogue of a matmul: adding a row, a column or a whole matrix, then other operations.
 #[test]
-fn what_follows_a_product() {
+fn epilogues_of_a_product() {
     for seed in 0..300 {
         let random = &mut Random::new(seed + 4000);
         let few = [random.within(1, 60), random.within(1, 200)];
@@ -219,7 +219,7 @@ fn what_follows_a_product() {
         let (compute, mut arrays) = case(random, shape);
         let result = arrays[2].tensor.clone();
         let rank = result.dims.len();
-        // Mostly the type that is computed with, of which a row can be added in registers.
+        // Usually the compute type, of which a row can be added in registers.
         let data_type = random.of(&[compute, compute, DataType::Half]);
         let like = |uid| Tensor { uid, data_type, is_virtual: true, ..result.clone() };
         let mut dims = vec![1; rank];

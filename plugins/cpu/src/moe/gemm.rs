@@ -40,7 +40,7 @@ pub(crate) fn plan_gradient(
 /// Copies of indices in the scratch memory.
 ///
 /// # Safety
-/// The area at the offset has room for `len` of them, and nobody else uses it.
+/// The area at the offset has room for `len` indices, and no one else uses it.
 unsafe fn indices<'a>(scratch: *mut u8, offset: usize, len: usize) -> &'a mut [usize] {
     // SAFETY: the scratch memory and areas in it are aligned; this function requires the room, which is zeroed first.
     unsafe {
@@ -86,8 +86,8 @@ impl<T: Float> Gemm<T> {
         })
     }
 
-    /// Areas of indices: the first row of each group, the source and the target of each row, and 1 + the last row that
-    /// writes each row of the output. Then the workers' areas.
+    /// Areas of indices: the first row of each group, the source and the target of each row, and 1 + the last
+    /// row that writes each row of the output. Then the workers' areas.
     fn layout(&self, scratch: &mut Scratch) -> ([usize; 4], [usize; 3]) {
         let copies = self.copies().map(|len| scratch.area::<usize>(len, 1));
         (copies, self.panels.layout(scratch))
@@ -165,7 +165,7 @@ impl<T: Float> Kernel for Gemm<T> {
                     store(0, rows.len(), rows.start);
                 }
             }
-            // Rows that nothing makes are zeros. Blocks divide the rows of the output likewise.
+            // Rows without a source are zeros. Blocks also divide the rows of the output.
             // SAFETY: the area has room for a row.
             unsafe { areas[2].write_bytes(0, self.panels.width()) };
             let results = part(self.results, row_blocks, index / panels);
@@ -222,7 +222,7 @@ impl<T: Float> Kernel for Gradient<T> {
 
     unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
         let (copy, areas) = self.layout(&mut Scratch::default());
-        // SAFETY: the area is the copy's alone, and this function requires the tensors of the kernel.
+        // SAFETY: only the copy uses the area, and this function requires the tensors of the kernel.
         let (bounds, of_run) =
             unsafe { (indices(scratch, copy, self.groups.count() + 1), Pointers::new(tensors)) };
         self.groups.copy(of_run, bounds);
@@ -241,8 +241,8 @@ impl<T: Float> Kernel for Gradient<T> {
             let own = (expert..self.groups.count()).step_by(self.groups.experts);
             let terms = own.flat_map(|group| self.panels.blocks(bounds[group]..bounds[group + 1]));
             let to = self.d_weight.at(base.get(2), expert * self.expert, [rows.start, 0]);
-            // SAFETY: rows, columns and terms are inside the operands, the areas are the worker's, and no other part writes these
-            // rows of the panel.
+            // SAFETY: rows, columns and terms are inside the operands, the areas are the worker's, and no
+            // other part writes these rows of the panel.
             unsafe {
                 self.panels.sum(
                     rows.len(),

@@ -1,4 +1,4 @@
-//! Which rows belong to which expert, where they come from and where they go to, as tensors say at execution.
+//! Which rows belong to which expert, and where they come from and go to; tensors define this at execution.
 
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ impl Groups {
         first(group)..if group + 1 < self.count() { first(group + 1) } else { self.rows }
     }
 
-    /// Copies the first row of each group and, last, the end; what was changed since it was checked is bounded.
+    /// Copies the first row of each group and, last, the end, clamped in case they changed after the check.
     pub(crate) fn copy(&self, tensors: Pointers<'_>, to: &mut [usize]) {
         let mut least = 0;
         for (group, to) in to.iter_mut().enumerate() {
@@ -57,7 +57,7 @@ impl Groups {
     }
 }
 
-/// Where the rows of the groups come from and go to.
+/// The sources and targets of the groups' rows.
 pub(crate) struct Routes {
     routing: Routing,
     /// Rows of `token` and of `output`.
@@ -70,13 +70,13 @@ impl Routes {
         Self { routing: mixture.routing, tokens: mixture.token.dims[0], results: mixture.output.dims[0] }
     }
 
-    /// Checks the routes of all rows from the first of a group on.
+    /// Checks the routes of all rows from the first row of a group on.
     pub(crate) fn check(&self, tensors: Pointers<'_>, groups: &Groups) -> Result<(), Refusal> {
         (groups.rows(tensors, 0).start..groups.rows).try_for_each(|row| self.check_row(tensors, row))
     }
 
-    /// The row of `token` and the row of `output` for a row of the groups, whose routes were checked; what was changed since is
-    /// bounded.
+    /// The rows of `token` and `output` for a row of the groups, whose routes were checked; clamped in case
+    /// they changed since.
     pub(crate) fn route(&self, tensors: Pointers<'_>, row: usize) -> (usize, usize) {
         let (from, to) = self.unbounded(tensors, row);
         (from.min(self.tokens - 1), to.min(self.results - 1))

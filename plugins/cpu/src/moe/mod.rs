@@ -1,12 +1,12 @@
-//! Mixture of experts: groups of rows times the matrix of their expert, and the gradient of the matrices, on the micro-kernels of
-//! [`crate::gemm`].
+//! Mixture of experts: groups of rows times the matrix of their expert, and the gradient of the matrices,
+//! with the micro-kernels of [`crate::gemm`].
 //!
-//! Tensors say at execution which rows are whose, so blocks and panels are those of all rows, and a block is divided where
-//! another expert begins. What the tensors say is copied and bounded before anything is written.
+//! Tensors assign rows to experts at execution, so blocks and panels cover all rows, and a block is split
+//! where another expert begins. The assignments are copied and clamped before anything is written.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned, and from copies that are bounded when they are made"
+    reason = "indices come from shapes that planning checks, and from copies that are clamped"
 )]
 
 pub(crate) mod gemm;

@@ -1,4 +1,4 @@
-//! A panel of columns of a matrix multiplication, for a block of rows and any number of runs of terms.
+//! A panel of columns of a matrix multiplication, for a block of rows and several runs of terms.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::tensor::row_converter::is_compute_type;
 use crate::tensor::scratch::Scratch;
 use crate::threading::partition::{Threads, Workers, part};
 
-/// Terms that are summed in one go (K block), and rows that are computed with a packed panel.
+/// Terms per K block, and rows that are computed with a packed panel.
 const DEPTH: usize = 1024;
 const ROWS: usize = 256;
 
@@ -56,7 +56,7 @@ impl<T: Float> Matrix<T> {
     }
 }
 
-/// The type to compute in: double precision also where a tensor has it.
+/// The compute type: double precision if any tensor has it.
 pub(crate) fn compute_of(compute: Compute, operands: [&Operand; 3]) -> Compute {
     let is_double = |operand: &&Operand| is_compute_type::<f64>(operand.data_type);
     if operands.iter().any(is_double) { Compute::Double } else { compute }
@@ -75,7 +75,7 @@ pub(crate) struct Panels<T: 'static> {
     pub(crate) workers: Workers,
 }
 
-/// The rows of operand A that a panel is multiplied with.
+/// The rows of operand A to multiply a panel with.
 pub(crate) enum Lhs<'a> {
     /// These rows of the matrix.
     Rows(&'a [usize]),
@@ -86,7 +86,7 @@ pub(crate) enum Lhs<'a> {
 }
 
 impl<T: Float> Panels<T> {
-    /// What computes them.
+    /// Describes the micro-kernel.
     pub(crate) fn facts(&self) -> Facts {
         Facts::tiled::<T>(
             "grouped-gemm",
@@ -96,7 +96,7 @@ impl<T: Float> Panels<T> {
         )
     }
 
-    /// The division of `matrices` results, which have `terms` multiply-adds for an element of one of them.
+    /// The division of `matrices` results, with `terms` multiply-adds per element of one of them.
     pub(crate) fn plan(
         [rows, columns, matrices]: [usize; 3],
         depth: usize,
@@ -144,7 +144,7 @@ impl<T: Float> Panels<T> {
         part(self.columns.div_ceil(self.kernel.lanes), self.panels, panel)
     }
 
-    /// A run of terms in K blocks.
+    /// A run of terms, split into K blocks.
     pub(crate) fn blocks(&self, terms: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<T> {
         let (end, depth) = (terms.end, self.depth);
         terms.step_by(depth).map(move |start| start..(start + depth).min(end))
@@ -153,8 +153,8 @@ impl<T: Float> Panels<T> {
     /// Sums `rows` rows of a panel over runs of terms, in the last of the areas.
     ///
     /// # Safety
-    /// `a` and `b` are the first elements of operands that have the rows, columns and terms, and `areas` those of a worker. A block has
-    /// at least `rows` rows.
+    /// `a` and `b` are the first elements of operands that have the rows, columns and terms, and `areas`
+    /// those of a worker. A block has at least `rows` rows.
     pub(crate) unsafe fn sum(
         &self,
         rows: usize,
@@ -232,7 +232,7 @@ impl<T: Float> Panels<T> {
         let pack = |at: [usize; 2], rows: usize, columns: usize, row_stride: usize, to: *mut T| {
             let from = a.at(base, 0, at);
             let copy = PackSource { from, rows, row, columns, column, width: columns, row_stride };
-            // SAFETY: this function requires that the operand has them; the area has room for a tile.
+            // SAFETY: this function requires that the operand has the rows; the area has room for a tile.
             unsafe { (a.pack)(self.isa, &copy, to) };
         };
         let stride = self.depth + GAP;

@@ -1,4 +1,4 @@
-//! Both operations against the reference, at every instruction set.
+//! Both operations against the reference, with every instruction set.
 
 use hipdnn_plugin_sdk::graph::operation::{MoeGroupedMatmul, MoeGroupedMatmulBackward};
 use hipdnn_plugin_sdk::graph::{DataType, MoeGroupedMatmulMode, Operation};
@@ -8,12 +8,12 @@ use crate::testing::{Array, EIGHT_BITS, Random, check_with_reference, strides};
 
 const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
 
-/// What fills the floating-point tensors.
+/// What the floating-point tensors contain.
 #[derive(Clone, Copy, PartialEq)]
 enum Values {
-    /// Whole numbers, of which sums are exact.
+    /// Integers, whose sums are exact.
     Whole,
-    /// The same with NaN and infinity here and there.
+    /// The same with some NaN and infinities.
     NonFinite,
     /// Any real number from -3 to 3.
     Any,
@@ -39,7 +39,7 @@ fn integers(uid: i64, values: &[usize], gap: i64) -> Array {
         .filled(|| values.next().map_or(0.0, |value| *value as f64))
 }
 
-/// The first rows of groups: some are empty, and the first need not be 0.
+/// The first rows of groups: some groups are empty, and the first row need not be 0.
 fn first_rows(random: &mut Random, groups: usize, rows: usize) -> Vec<usize> {
     let least = random.of(&[0, 0, rows / 3]);
     let mut first: Vec<usize> = (0..groups).map(|_| random.within(least, rows)).collect();
@@ -65,7 +65,7 @@ fn check(seed: u64, values: Values) {
     let tokens = if mode == MoeGroupedMatmulMode::Gather { random.within(1, 30) } else { rows };
     let top_k = random.within(1, 3);
     let places = rows.div_ceil(top_k);
-    // Now and then several rows make the same.
+    // Sometimes several rows write the same output.
     let made: Vec<usize> = (0..rows).map(|row| if random.within(0, 9) == 0 { 0 } else { row }).collect();
     let (index, ks): (Vec<usize>, Vec<usize>) = match mode {
         MoeGroupedMatmulMode::Gather => (made.iter().map(|row| row % tokens).collect(), Vec::new()),
@@ -109,7 +109,7 @@ fn check(seed: u64, values: Values) {
     compare(&backward, compute, &arrays, 2, (values, rows));
 }
 
-/// Sums of real numbers are off by at most what docs/numerics.md says, where each of the terms is at most 9.
+/// Errors of sums stay within the bound of docs/numerics.md, where each term is at most 9.
 fn compare(
     operation: &Operation,
     compute: DataType,
@@ -139,7 +139,7 @@ fn any_groups_and_routes() {
 }
 
 #[test]
-fn nan_and_infinity_appear_where_the_formula_has_them() {
+fn nan_and_infinity_match_the_formula() {
     (1000..1020).for_each(|seed| check(seed, Values::NonFinite));
 }
 

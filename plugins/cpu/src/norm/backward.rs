@@ -18,20 +18,20 @@ use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::tensor::view::{Memory, Pointers};
 use crate::threading::partition::{Threads, Workers};
 
-/// Rows whose contributions to the parameters' gradients are summed in the compute type before they are added in
-/// double precision.
+/// How many rows' contributions to the parameters' gradients are summed in the compute type before they are
+/// added in double precision.
 const EXACT_ROWS: usize = 256;
 
-/// The most elements for which all workers together have sums.
+/// The most elements of all workers' sums together.
 const MAX_SUMS: usize = 4 << 20;
 
-/// Where the statistics come from.
+/// The source of the statistics.
 enum Source<T> {
     Saved { mean: Option<Memory<T>>, inverse: Memory<T> },
     Computed { epsilon: Memory<T> },
 }
 
-/// A backward normalization with every decision made.
+/// A planned backward normalization.
 pub(crate) struct Backward<T> {
     isa: Isa,
     workers: Workers,
@@ -90,7 +90,7 @@ impl<T: Float + Stored> Backward<T> {
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
         let direct = dy.direct && x.direct && dx.direct;
         let work = 6.0 * per_element(direct) * len as f64 * count as f64;
-        // Each worker's sums have to be added to the others', which does not pay for a few rows.
+        // Each worker's sums must be added to the others', which does not pay for a few rows.
         let parts = count.div_ceil(8).min(MAX_SUMS / len.max(1)).max(1);
         Ok(Self {
             isa,
@@ -108,8 +108,8 @@ impl<T: Float + Stored> Backward<T> {
         })
     }
 
-    /// Offsets of the areas: scale, and for each worker the gradients of scale and bias in double precision, those of a few rows,
-    /// a row of x and dx, and a row of dy.
+    /// Offsets of the areas: scale, and for each worker the gradients of scale and bias in double precision,
+    /// those of a few rows, a row of x and dx, and a row of dy.
     fn layout(&self, scratch: &mut Scratch) -> [usize; 5] {
         let workers = self.workers.count();
         let needed = |direct: bool| if direct { 0 } else { self.len };
@@ -178,7 +178,8 @@ impl<T: Float + Stored> Kernel for Backward<T> {
                 x: area(x_at, row).cast(),
                 dy: area(dy_at, row).cast(),
             };
-            // SAFETY: the processor supports the instruction set, and each worker has rows, sums and buffers of its own.
+            // SAFETY: the processor supports the instruction set, and workers have their own rows, sums and
+            // buffers.
             unsafe { self.isa.run_vectors(task) };
         });
         // SAFETY: every worker has written its totals, and the sums are no longer used.
@@ -210,8 +211,7 @@ impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let len = self.by.len;
-        // SAFETY: the processor has the instructions, as this function requires; there are two totals and two sums
-        // for each number of a row.
+        // SAFETY: this function requires the instructions; each element of a row has two totals and two sums.
         unsafe {
             for i in 0..2 * len {
                 self.totals.add(i).write(0.0);
@@ -246,7 +246,7 @@ impl<T: Float + Stored> Task<'_, T> {
         while let Some([dy_at, x_at, dx_at, mean_at, inverse_at]) = rows.next() {
             // SAFETY: this function requires the tensors.
             let tensors = unsafe { Pointers::new(self.tensors) };
-            // SAFETY: x and dy have the rows, for which there are buffers where they are copied.
+            // SAFETY: x and dy have the rows, with buffers if they are copied.
             let (x, dy) = unsafe {
                 (
                     self.by.x.values(self.tensors, x_at, self.x),
@@ -289,7 +289,7 @@ impl<T: Float + Stored> Task<'_, T> {
                 bias: T::from_f64(if centered { sum / n } else { 0.0 }),
                 slope: T::from_f64(inverse * inverse * product / n),
             };
-            // SAFETY: dx has the row, for which there is a buffer where it is copied; there are two sums for each number of a row.
+            // SAFETY: dx has the row, with a buffer if it is copied; each element of a row has two sums.
             unsafe {
                 let sums = [self.sums, self.sums.add(len)];
                 let dx = self.by.dx.target(self.tensors, dx_at, self.x);

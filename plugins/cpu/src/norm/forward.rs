@@ -21,7 +21,7 @@ use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::tensor::view::{Memory, Pointers};
 use crate::threading::partition::{Threads, Workers};
 
-/// Rows that are computed together.
+/// How many rows are computed together.
 const TOGETHER: usize = 4;
 
 /// How rows are read and written.
@@ -36,7 +36,7 @@ enum Access {
     Copied,
 }
 
-/// A forward normalization with every decision made.
+/// A planned forward normalization.
 pub(crate) struct Forward<T> {
     isa: Isa,
     workers: Workers,
@@ -53,7 +53,7 @@ pub(crate) struct Forward<T> {
     mean: Option<Memory<T>>,
     inverse: Option<Memory<T>>,
     access: Access,
-    /// Rows of a worker that are computed together.
+    /// How many rows a worker computes together.
     together: usize,
     fused: Fused,
 }
@@ -92,11 +92,11 @@ impl<T: Float + Stored> Forward<T> {
                 leading_strides(p.mean.as_ref(), leading),
                 leading_strides(p.inverse.as_ref(), leading),
             ],
-            // Prologue and epilogue number the elements as y does.
+            // Prologue and epilogue number elements in y's order.
             usize::from(is_fused),
         );
         let (len, count) = (inner.iter().product::<usize>(), rows.runs() * rows.len);
-        // Converting x twice pays only with vector conversions.
+        // Converting x twice only pays with vector conversions.
         let are_runs = x.is_run() && y.is_run() && isa != Isa::Portable && len <= EXACT;
         let access = match (p.x.data_type, p.y.data_type) {
             _ if x.direct && y.direct => Access::InPlace,
@@ -122,7 +122,7 @@ impl<T: Float + Stored> Forward<T> {
             mean: per_row(dims, p.mean.as_ref())?,
             inverse: per_row(dims, p.inverse.as_ref())?,
             access,
-            // Copies have to stay in the L1 cache.
+            // Copies must stay in the L1 cache.
             together: if access != Access::Copied || len <= EXACT { TOGETHER } else { 1 },
             fused,
         })
@@ -188,7 +188,8 @@ impl<T: Float + Stored> Kernel for Forward<T> {
                 bias: self.bias.is_some().then_some(bias.cast_const()),
                 buffer: buffers.wrapping_add(worker * Scratch::padded::<T>(self.buffer())),
             };
-            // SAFETY: the processor supports the instruction set, and each worker has rows and a buffer of its own.
+            // SAFETY: the processor supports the instruction set, and workers have their own rows and
+            // buffers.
             unsafe { self.isa.run_vectors(task) };
         });
     }
@@ -213,7 +214,7 @@ impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
         // SAFETY: the processor has the vector's instructions; the plan chose the access by the dtype of the rows.
         unsafe {
             match self.by.access {
-                // Never planned otherwise, so no code is needed for it.
+                // Other cases are never planned, so no code is needed for them.
                 Access::Half if V::ISA != Isa::Portable && same::<T, f32>() => self.all::<f16, V>(),
                 Access::Bfloat16 if V::ISA != Isa::Portable && same::<T, f32>() => self.all::<bf16, V>(),
                 _ => self.all::<T, V>(),
@@ -223,7 +224,7 @@ impl<T: Float + Stored> VectorTask<T> for Task<'_, T> {
 }
 
 impl<T: Float + Stored> Task<'_, T> {
-    /// Computes all rows, which have this type or are copied.
+    /// Computes all rows, which have this dtype or are copied.
     ///
     /// # Safety
     /// As [`VectorTask::run`].
@@ -231,7 +232,7 @@ impl<T: Float + Stored> Task<'_, T> {
     unsafe fn all<S: Stored, V: Vector<Scalar = T>>(&self) {
         let Forward { len, together, ref fused, .. } = *self.by;
         let mut rows = Elements::new(&self.by.rows, self.rows.clone());
-        // Rows that the prologue has made, that are computed, and on which the epilogue has run.
+        // The progress of prologue, normalization and epilogue, in rows.
         let (mut made, mut done, mut finished) = (self.rows.start, self.rows.start, self.rows.start);
         while done < self.rows.end {
             // SAFETY: the processor has the instructions, as this function requires; the offsets are those of
@@ -275,7 +276,7 @@ impl<T: Float + Stored> Task<'_, T> {
         for i in 0..ROWS {
             let Some(of_row) = rows.next() else { return };
             offsets[i] = of_row;
-            // SAFETY: x has the row, and the buffer room for it where it is copied.
+            // SAFETY: x has the row, and the buffer room for it if it is copied.
             unsafe {
                 if access == Access::Copied {
                     buffers[i] = self.buffer.wrapping_add(i * len);
@@ -304,7 +305,7 @@ impl<T: Float + Stored> Task<'_, T> {
                 }
             }
         }
-        // SAFETY: the rows, scale and bias have `len` elements; results that were copied go to the rows that they are of.
+        // SAFETY: the rows, scale and bias have `len` elements; copied results go to their own rows.
         unsafe {
             loops::normalize::<S, V, ROWS>(&normalized, self.scale, self.bias, len);
             if access == Access::Copied {

@@ -35,7 +35,7 @@ pub(crate) unsafe fn normalize<S: Stored, V: Vector, const ROWS: usize>(
     }
 }
 
-/// See [`normalize`]; the bias counts if there is one.
+/// See [`normalize`]; `BIAS` tells whether there is a bias.
 ///
 /// # Safety
 /// As [`normalize`].
@@ -89,7 +89,7 @@ unsafe fn scaled<S: Stored, V: Vector, const ROWS: usize, const BIAS: bool>(
 /// Σ dy · scale and Σ dy · scale · (x - mean).
 ///
 /// # Safety
-/// As [`normalize`], for all that is read.
+/// As [`normalize`], for everything that is read.
 #[inline(always)]
 pub(crate) unsafe fn gradient_sums<V: Vector>(
     [dy, scale, x]: [*const V::Scalar; 3],
@@ -114,7 +114,7 @@ pub(crate) unsafe fn gradient_sums<V: Vector>(
     }
 }
 
-/// As `gradient_sums`, where those leave the range of the compute type.
+/// As `gradient_sums`, for sums beyond the range of the compute type.
 ///
 /// # Safety
 /// All three are readable for `len` values.

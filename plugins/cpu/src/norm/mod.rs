@@ -1,14 +1,14 @@
 //! Layer normalization, RMS normalization, and their gradients.
 //!
-//! A row is read in place if it is contiguous in the compute type, else copied, whatever its strides and dtype.
-//! Later passes find it in the L1 cache. Each worker has rows of its own.
+//! A row is read in place if it is contiguous in the compute type, else copied from any strides and dtype.
+//! Later passes find it in the L1 cache. Each worker has its own rows.
 //!
-//! Sums of up to some thousand values are in the compute type, sums of these in double precision. If a sum
+//! Sums of up to some thousand values use the compute type, sums of these double precision. If a sum
 //! overflows the compute type, the row is summed again in double precision.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod backward;
@@ -28,7 +28,8 @@ use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
 use crate::threading::partition::Threads;
 
-/// Plans a normalization with prologue and epilogue for an instruction set; with a prologue, its `x` and `y` are one tensor.
+/// Plans a normalization with prologue and epilogue for an instruction set; a prologue has `x` and `y` in one
+/// tensor.
 pub(crate) fn plan(
     normalization: &Normalization,
     compute: Compute,
@@ -50,7 +51,7 @@ fn plan_in<T: Float + Stored>(
             boxed(|| forward::Forward::<T>::plan(problem, isa, threads, fused))
         }
         Normalization::Backward(_) if fused.prologue.is_some() || fused.epilogue.is_some() => {
-            Err("a gradient, which nothing is computed with".to_owned())
+            Err("gradients have no epilogue".to_owned())
         }
         Normalization::Backward(problem) => boxed(|| backward::Backward::<T>::plan(problem, isa, threads)),
     }

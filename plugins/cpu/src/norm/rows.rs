@@ -7,7 +7,7 @@ use crate::simd::vector::Float;
 use crate::tensor::view;
 use crate::tensor::view::Memory;
 
-/// Operations that are fused with a normalization, computed on some rows at a time.
+/// Operations fused with a normalization, computed on a few rows at a time.
 #[derive(Default)]
 pub(crate) struct Fused {
     /// Computes the normalization's input into the memory of its result.
@@ -16,7 +16,7 @@ pub(crate) struct Fused {
     pub(crate) epilogue: Option<Box<dyn BlockEpilogue>>,
 }
 
-/// A tensor with one value per row of x, whose dimensions these are.
+/// A tensor with one value per row of x, which has these dimensions.
 pub(crate) fn per_row<T: Float>(
     dims: &[usize],
     spread: Option<&Spread>,

@@ -6,17 +6,18 @@ use crate::simd::stored::Stored;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector};
 use crate::tensor::moments::{Moments, NEAR, Totals, deviations, first_mean, is_held};
 
-/// Values that are summed in the compute type before the sum is added in double precision.
+/// How many values are summed in the compute type before the sum is added in double precision.
 pub(crate) const EXACT: usize = 4096;
 
-/// Mean and 1/√(mean of (x - mean)² + ε) of some rows; the mean counts as 0 if it is not subtracted. A row's result
-/// does not depend on the other rows.
+/// Mean and 1/√(mean of (x - mean)² + ε) of some rows; a mean that is not subtracted counts as 0. A row's
+/// result does not depend on other rows.
 ///
-/// A row is read once if its first values are close to its mean, and once more if not.
+/// A row is read once if its first values are close to its mean, and twice if not.
 ///
 /// # Safety
-/// The processor has the vector's instructions, and `len` elements of each row are readable, of which there is one.
-/// If they do not have the compute type, they are at most [`EXACT`], and as many values are writable in the buffer.
+/// The processor has the vector's instructions, and `len` elements of each row, at least one, are readable.
+/// If they do not have the compute type, there are at most [`EXACT`], and as many values are writable in the
+/// buffer.
 #[inline(always)]
 pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
     rows: &[*const S; ROWS],
@@ -70,8 +71,7 @@ pub(crate) unsafe fn statistics<S: Stored, V: Vector, const ROWS: usize>(
 #[inline(always)]
 unsafe fn beginning<S: Stored, V: Vector>(x: *const S, len: usize) -> V::Scalar {
     let mut first = [V::Scalar::ZERO; MAX_LANES];
-    // SAFETY: the instructions and elements are valid, as this function requires; no vector has more lanes than
-    // there is room for.
+    // SAFETY: this function requires the instructions and elements; the buffer has room for any vector.
     unsafe {
         if len < V::LANES {
             first[0] = x.read_unaligned().value();

@@ -57,7 +57,7 @@ impl Case {
         data_type: DataType,
         gap: i64,
     ) -> Self {
-        // Normalization by the root of the mean square never takes the first dimension.
+        // RMS normalization never includes the first dimension.
         let count = if centered { count } else { count.min(dims.len() - 1).max(1) };
         let leading = dims.len() - count;
         let whole = |random: &mut Random, uid, which| {
@@ -152,7 +152,7 @@ impl Case {
         }
     }
 
-    /// Compares all tensors after a run with what the reference makes of them.
+    /// Compares all tensors after a run with the reference's.
     fn check(&self, operation: &Operation, isa: Isa) {
         let tolerance = match self.data_type {
             DataType::Double => 1e-12,
@@ -177,7 +177,7 @@ impl Case {
 }
 
 #[test]
-fn every_form_in_every_order() {
+fn every_variant_in_every_layout() {
     let mut random = Random::new(21);
     for (dims, count) in SHAPES {
         for centered in [true, false] {
@@ -199,7 +199,7 @@ fn every_form_in_every_order() {
 }
 
 #[test]
-fn work_for_several_lanes() {
+fn work_for_several_threads() {
     let mut random = Random::new(22);
     for centered in [true, false] {
         let case = Case::new(&mut random, (&[700, 517], 1), centered, 0, DataType::Float, 0);
@@ -208,9 +208,9 @@ fn work_for_several_lanes() {
 }
 
 #[test]
-fn values_that_are_nan_infinite_or_large() {
+fn nan_infinite_and_large_values() {
     let mut random = Random::new(23);
-    // Squares of 5e37 are beyond single precision, its products with scale are not.
+    // Squares of 5e37 exceed single precision, its products with scale do not.
     for special in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e30, 5e37, 0.0] {
         for centered in [true, false] {
             let mut case = Case::new(&mut random, (&[3, 70], 1), centered, 0, DataType::Float, 0);
@@ -225,7 +225,7 @@ fn values_that_are_nan_infinite_or_large() {
 }
 
 #[test]
-fn a_large_mean_does_not_swallow_the_variance() {
+fn a_large_mean_does_not_cancel_the_variance() {
     let mut random = Random::new(24);
     let mut case = Case::new(&mut random, (&[5, 300], 1), true, 0, DataType::Float, 0);
     for index in case.array(X).indices() {
@@ -272,7 +272,7 @@ fn results_are_the_same_bits_for_any_number_of_threads() {
 }
 
 #[test]
-fn a_row_does_not_depend_on_the_rows_beside_it() {
+fn rows_do_not_depend_on_their_neighbours() {
     let mut random = Random::new(27);
     for (data_type, len) in [(DataType::Float, 83), (DataType::Bfloat16, 83), (DataType::Float, 5000)] {
         let mut case = Case::new(&mut random, (&[11, len], 1), true, 0, data_type, 0);

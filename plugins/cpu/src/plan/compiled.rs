@@ -1,4 +1,4 @@
-//! A plan as the engines hand it out: with what it takes to save it, and to run it with other shapes.
+//! A plan as the engines return it: it can be saved and run with other shapes.
 
 #[cfg(test)]
 mod tests;
@@ -22,28 +22,29 @@ use crate::plan::staging::{self, Copies};
 use crate::plan::steps::Plan;
 use crate::prepare::Prepared;
 
-/// Up to so many bytes callers are not asked for a workspace: the plan has them itself. That is no more than other parts of
-/// a plan take, and 1000 plans at once have 64 MB. What is larger is better shared by plans that run one after the other.
+/// Plans that need at most this much allocate it themselves instead of asking for a workspace. It is no more
+/// than the rest of a plan takes; 1000 plans need 64 MB. Larger workspaces are better shared by plans that
+/// run in turn.
 const SMALL: usize = 64 << 10;
 
-/// The form of saved plans.
+/// The format of saved plans.
 const PAYLOAD: Payload = Payload { mark: *b"HCPU", version: 1, owner: "the CPU engines" };
 
-/// What was asked for, and its plan.
+/// A request and its plan.
 pub struct Compiled {
     request: Request,
     planner: Planner,
     plan: Plan,
     /// Plans for other shapes.
     others: Others<Plan>,
-    /// None if tensors in device memory are refused.
+    /// `None` if tensors in device memory are refused.
     copies: Option<Copies>,
-    /// Whether this was executed: a program may load the library of a device between plan and execution.
+    /// Whether it was executed: a program may load a device's library between planning and execution.
     has_run: AtomicBool,
 }
 
 impl Compiled {
-    /// Plans what is asked for, of which `prepared` is the graph.
+    /// Plans a request whose graph is `prepared`.
     pub fn new(request: Request, prepared: &Prepared, planner: Planner) -> Result<Self, Refusal> {
         let plan = planner.plan_prepared(prepared)?;
         if matches!(planner, Planner::Fast(_)) {
@@ -58,12 +59,14 @@ impl Compiled {
         &self.plan
     }
 
-    /// Whether others may execute the plan: it keeps no tensor's content, and copies from devices where a plan made now would.
+    /// Whether it can be shared: it keeps no tensor's content, and copies from devices only if a new plan
+    /// would.
     pub fn is_shareable(&self) -> bool {
         !self.planner.keeps_weights() && self.copies.is_some() == staging::is_asked_for()
     }
 
-    /// What an execution does. The graph is prepared once more: nobody asks often, and plans need not keep it.
+    /// The steps of an execution. Prepares the graph again: this is rarely needed, and plans need not keep
+    /// it.
     pub fn steps(&self) -> Option<Vec<Step>> {
         let graph = &self.request.graph;
         let mut steps = description::steps(&prepare(graph).ok()?, &self.plan);
@@ -75,7 +78,7 @@ impl Compiled {
         Some(steps)
     }
 
-    /// Bytes of workspace that callers are asked for: none where the plan has them itself.
+    /// Bytes of workspace to ask callers for: 0 if the plan allocates its own.
     pub fn workspace_size(&self) -> usize {
         match self.plan.workspace_size() {
             0..=SMALL => 0,
@@ -83,16 +86,17 @@ impl Compiled {
         }
     }
 
-    /// The caller's workspace, if one of this size was asked for.
+    /// The caller's workspace, if one of this size was requested.
     fn if_asked(&self, workspace: *mut u8, size: usize) -> *mut u8 {
         if size > 0 && size <= self.workspace_size() { workspace } else { null_mut() }
     }
 
-    /// Runs the graph. Where tensors or the workspace lie in memory of a device, nothing is read or written, unless the plan may copy.
+    /// Runs the graph. Fails before it reads or writes anything if tensors or the workspace are in device
+    /// memory, unless the plan may copy.
     ///
     /// # Safety
-    /// As for [`Plan::execute`]; the workspace is null, or valid for [`Compiled::workspace_size`] bytes. The stream is of the device in
-    /// whose memory tensors lie, if any do.
+    /// As for [`Plan::execute`]; the workspace is null, or valid for [`Compiled::workspace_size`] bytes. If
+    /// tensors are in device memory, the stream belongs to that device.
     pub unsafe fn execute(
         &self,
         buffers: &[hipdnnPluginDeviceBuffer_t],
@@ -103,8 +107,8 @@ impl Compiled {
         unsafe { self.run(&self.plan, || Ok(Cow::Borrowed(&self.request.graph)), buffers, workspace, stream) }
     }
 
-    /// Runs the graph with other shapes. The first time with these shapes a plan is made for them, which is kept for the
-    /// next times. Where they need more workspace than was asked for, the new plan has it itself.
+    /// Runs the graph with other shapes. The first call with these shapes makes a plan, which is kept. If it
+    /// needs more workspace than was requested, it allocates its own.
     ///
     /// # Safety
     /// As for [`Compiled::execute`]; the extents are those of the overrides.
@@ -145,7 +149,8 @@ impl Compiled {
             (Err(refusal), None) => Err(refusal),
             (Err(_), Some(copies)) => {
                 copies.tell(&self.request.graph.name);
-                // SAFETY: the buffers cover the tensors of this graph, in device memory too; the stream is that of the device.
+                // SAFETY: the buffers cover the tensors of this graph, also in device memory; the stream is
+                // that of the device.
                 unsafe {
                     staging::execute(&prepare(&*graph()?).map_err(Refusal::new)?.graph, plan, stream, buffers)
                 }
@@ -153,7 +158,7 @@ impl Compiled {
         }
     }
 
-    /// The plan as bytes: the configuration and the graph, of which the same plan is made again.
+    /// Serializes the configuration and the graph, from which the same plan is made again.
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
         let Request { graph, config } = &self.request;
         PAYLOAD.write(&[&wire::write_engine_config(config), &wire::write(graph, Layout::G2)?])

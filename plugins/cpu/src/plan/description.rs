@@ -1,4 +1,4 @@
-//! What a plan does, for people: [`Step`]s with what computes them, and a warning where that is the reference.
+//! Describes a plan for people: its [`Step`]s and what computes them, with a warning if the reference does.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use crate::prepare::Prepared;
 use crate::problem::named_tensors;
 use crate::simd::isa::Isa;
 
-/// Why the reference computes what a kernel does, if it does.
+/// Why the reference computes a kernel's node, if it does.
 fn reason(kernel: &dyn Kernel) -> Option<String> {
     let of_engine = || "CPU_REFERENCE_ENGINE computes every node with its loops".to_owned();
     match kernel.choices().into_iter().find(|choice| choice.name == REFERENCE) {
@@ -33,7 +33,7 @@ pub(crate) fn steps(prepared: &Prepared, plan: &Plan) -> Vec<Step> {
         let passed_over = choices.iter().flat_map(|choice| &choice.passed_over);
         let mut passed_over: Vec<String> =
             passed_over.map(|(name, reason)| format!("{name}: {reason}")).collect();
-        // A convolution within another has the same list.
+        // A convolution nested in another has the same list of algorithms.
         let mut seen = HashSet::new();
         passed_over.retain(|reason| seen.insert(reason.clone()));
         Step {
@@ -50,13 +50,13 @@ pub(crate) fn steps(prepared: &Prepared, plan: &Plan) -> Vec<Step> {
     plan.kernels().map(step).collect()
 }
 
-/// How many warnings there are at most: a program that makes ever new shapes is not told forever.
+/// The most warnings to log, for programs that keep making new shapes.
 const MOST_WARNINGS: usize = 256;
 
-/// The warnings that were given.
+/// The warnings already logged.
 pub static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 
-/// Warns of the nodes of `CPU_ENGINE` that the reference computes, once for the same operation, shapes and reason.
+/// Warns about nodes of `CPU_ENGINE` that the reference computes, once per operation, shapes and reason.
 pub(crate) fn warn_of_reference(prepared: &Prepared, plan: &Plan) {
     if !log::enabled(HIPDNN_SEV_WARN) {
         return;
@@ -79,7 +79,7 @@ pub(crate) fn warn_of_reference(prepared: &Prepared, plan: &Plan) {
     }
 }
 
-/// The operation of a node and the types and shapes of its tensors.
+/// The operation of a node with the types and shapes of its tensors.
 fn signature(graph: &Graph, node: &Node) -> String {
     let mut text = node.operation.spec().name.to_owned();
     for (name, uid) in named_tensors(&node.operation) {

@@ -1,7 +1,8 @@
-//! Tensors without elements: graphs are planned without them.
+//! Plans graphs with empty tensors by removing these.
 //!
-//! A node that writes no element is left out. One that reads no element and writes some, as the sum of an empty dimension, becomes the
-//! value that its sums have without a term. Kernels and layouts never see a dimension of 0.
+//! A node that writes no elements is dropped. A node that reads an empty tensor but writes elements, such as
+//! a sum over an empty dimension, becomes the constant that an empty sum gives. Kernels and layouts never see
+//! a dimension of 0.
 
 #[cfg(test)]
 mod tests;
@@ -17,10 +18,10 @@ use crate::kernel::Refusal;
 use crate::prepare::{self, Prepared, in_node};
 use crate::problem::named_tensors;
 
-/// Resolves and checks a graph, as [`prepare::prepare`] does, whose tensors may have dimensions of 0.
+/// Resolves and checks a graph like [`prepare::prepare`], but dimensions may be 0.
 ///
 /// # Errors
-/// As there; and a result that is not defined without elements to compute it from.
+/// As there, and a result that is undefined for empty operands.
 pub fn prepare(graph: &Graph) -> Result<Prepared, Refusal> {
     if !graph.tensors.iter().any(is_empty) {
         return prepare::prepare(graph);
@@ -33,18 +34,18 @@ pub fn prepare(graph: &Graph) -> Result<Prepared, Refusal> {
     prepare::prepare(&graph)
 }
 
-/// The place in a graph of each node of the prepared graph; none where they are the same.
+/// The original index of each node of the prepared graph; `None` if all are unchanged.
 pub fn places(graph: &Graph) -> Option<Vec<usize>> {
     graph.tensors.iter().any(is_empty).then(|| without_empty(graph).ok().map(|(_, places)| places))?
 }
 
-/// Whether a tensor has no elements. Its strides count for nothing.
+/// Whether a tensor has no elements. Its strides do not matter.
 fn is_empty(tensor: &Tensor) -> bool {
     tensor.dims.contains(&0) && tensor.value.is_none()
 }
 
-/// The graph with another number in place of 0, one that no dimension is: where 0 fits 0, this fits, and where 0 does not fit another
-/// number, neither does this. Shapes, types and the order are checked with it.
+/// The graph with a number that no dimension has in place of 0, so that sizes match exactly if they matched
+/// before. Shapes, types and order are checked with it.
 fn with_elements(graph: &Graph) -> Graph {
     let used: HashSet<i64> = graph.tensors.iter().flat_map(|tensor| tensor.dims.iter().copied()).collect();
     let other = (2..i64::MAX).find(|number| !used.contains(number)).unwrap_or(2);
@@ -55,14 +56,14 @@ fn with_elements(graph: &Graph) -> Graph {
         tensor.strides.truncate(tensor.dims.len());
         for (stride, dim) in tensor.strides.iter_mut().zip(&tensor.dims).rev() {
             *stride = packed;
-            // What reaches too far is empty all the same.
+            // Empty tensors are empty even if this overflows.
             packed = packed.saturating_mul(*dim);
         }
     }
     graph
 }
 
-/// The nodes that compute the same with tensors that have elements, and the place of each in the graph.
+/// The nodes that remain, on non-empty tensors, and their indices in the graph.
 fn without_empty(graph: &Graph) -> Result<(Graph, Vec<usize>), Refusal> {
     let empty: HashSet<i64> =
         graph.tensors.iter().filter(|tensor| is_empty(tensor)).map(|tensor| tensor.uid).collect();
@@ -105,7 +106,7 @@ fn without_empty(graph: &Graph) -> Result<(Graph, Vec<usize>), Refusal> {
     Ok((rest, places))
 }
 
-/// What a result is whose node reads no elements; none where that is not defined.
+/// The value of a result whose node reads an empty tensor; `None` if undefined.
 fn value(graph: &Graph, operation: &Operation, output: i64) -> Option<f32> {
     let has_no_rows = |uid: i64| graph.tensor(uid).is_some_and(|tensor| tensor.dims.get(2) == Some(&0));
     match operation {
@@ -116,13 +117,13 @@ fn value(graph: &Graph, operation: &Operation, output: i64) -> Option<f32> {
             ReductionMode::Mul | ReductionMode::MulNoZeros => Some(1.0),
             _ => None,
         },
-        // Without keys. The statistics are the logarithm of an empty sum; a sink would be a term of it.
+        // Without keys. The statistics are the logarithm of an empty sum, to which a sink would add a term.
         Operation::Sdpa(sdpa) if has_no_rows(sdpa.k) && sdpa.page_table_k.is_none() => match output {
             _ if output == sdpa.o => Some(0.0),
             _ if Some(output) == sdpa.stats && sdpa.sink_token.is_none() => Some(f32::NEG_INFINITY),
             _ => None,
         },
-        // Heads without a size have scores, and probabilities, all the same.
+        // Heads of size 0 still have scores and probabilities.
         Operation::SdpaBackward(sdpa) if has_no_rows(sdpa.q) || has_no_rows(sdpa.k) => Some(0.0),
         Operation::Matmul(_)
         | Operation::ConvolutionForward(_)

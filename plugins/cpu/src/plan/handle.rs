@@ -1,4 +1,4 @@
-//! What a handle of the host's stands for: the graph that it was asked about last.
+//! A host's handle, which caches the graph that it was last asked about.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use crate::plan::empty::prepare;
 use crate::plan::steps::check;
 use crate::prepare::Prepared;
 
-/// A handle of the host's with this plugin.
+/// The plugin's part of a handle of the host.
 ///
-/// Before a host has a plan it asks about the graph several times: which engines apply, what knobs they have, how large the
-/// workspace is. The graph is prepared and checked for the first of these questions; the others and the plan use the result.
+/// Before it makes a plan, a host asks about the graph several times: for engines, knobs and workspace size.
+/// The graph is prepared and checked once; later questions and the plan reuse the result.
 #[derive(Default)]
 pub struct Handle {
-    /// The stream: it says on which device of CUDA memory is.
+    /// The stream, which tells which CUDA device owns memory.
     stream: AtomicPtr<c_void>,
     last: Mutex<Option<Arc<Checked>>>,
     #[cfg(test)]
     pub(crate) checks: std::sync::atomic::AtomicUsize,
 }
 
-/// A graph that the engines compute.
+/// A graph that the engines support.
 pub struct Checked {
     graph: Graph,
-    /// The same, prepared.
+    /// The prepared graph.
     pub prepared: Prepared,
 }
 
 impl Handle {
-    /// The graph, prepared.
+    /// Prepares the graph.
     ///
     /// # Errors
-    /// The first thing that the engines do not compute.
+    /// The first thing that the engines do not support.
     pub fn checked(&self, graph: &Graph) -> Result<Arc<Checked>, Refusal> {
         if let Some(last) = self.last().as_ref().filter(|last| last.graph == *graph) {
             return Ok(Arc::clone(last));
@@ -51,7 +51,7 @@ impl Handle {
         Ok(checked)
     }
 
-    /// Sets the stream of later executions.
+    /// Sets the stream for later executions.
     pub fn set_stream(&self, stream: hipStream_t) {
         self.stream.store(stream, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! A graph made ready to run: its plan, the saved form of one, and the engines that make them.
+//! From a graph to an executable plan: plans, their saved form, and the engines that make them.
 
 pub mod compiled;
 pub mod description;

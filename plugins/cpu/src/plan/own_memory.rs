@@ -1,4 +1,4 @@
-//! Memory of a plan's own, for executions that bring no workspace.
+//! A plan's own memory, for executions without a workspace.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::Cell;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use hipdnn_plugin_sdk::lock::OnceLock;
 
-/// How many buffers are kept. More executions than these at a time allocate for the time of the call.
+/// How many buffers are kept. Further concurrent executions allocate for the duration of the call.
 const KEPT: usize = 32;
 
-/// Buffers of one size. There come to be as many as executions ran at a time; they are kept until the plan ends.
+/// Buffers of one size, as many as executions ever ran concurrently. They are freed with the plan.
 #[derive(Default)]
 pub struct OwnMemory(OnceLock<Buffers>);
 
@@ -19,16 +19,16 @@ struct Buffers {
     slots: Box<[Slot]>,
 }
 
-/// Null, [`TAKEN`] or a buffer that nobody uses. In a cache line of its own, with the one that processors fetch beside it: a
-/// thread begins at its own slot, so that threads that run the same plan write no line in common.
+/// Null, [`TAKEN`] or a free buffer. Aligned to two cache lines, because processors prefetch them in pairs.
+/// Each thread starts at a different slot, so that threads running the same plan do not share lines.
 #[repr(align(128))]
 #[derive(Default)]
 struct Slot(AtomicPtr<u8>);
 
-/// In a slot whose buffer is in use.
+/// Marks a slot whose buffer is in use.
 const TAKEN: *mut u8 = without_provenance_mut(1);
 
-/// A buffer in use. It goes back when this is dropped.
+/// A buffer in use, returned on drop.
 pub struct Taken<'a> {
     memory: *mut u8,
     layout: Layout,
@@ -36,8 +36,8 @@ pub struct Taken<'a> {
 }
 
 impl OwnMemory {
-    /// A buffer of this size, the same in every call, for this execution alone; none where there is no memory. Its bytes were
-    /// zeros once. Waits for nobody.
+    /// Takes a buffer for this execution alone; `None` if memory is short. The size must be the same in every
+    /// call. The buffer was zeroed when it was allocated. Never blocks.
     pub fn take(&self, size: usize) -> Option<Taken<'_>> {
         let layout = Layout::from_size_align(size.max(1), 1).ok()?;
         let Buffers { layout, slots } = self.0.get_or_init(|| Buffers {
@@ -56,14 +56,14 @@ impl OwnMemory {
         let slot = slots().find(|slot| slot.0.load(Ordering::Relaxed).is_null() && slot.exchange(null_mut()));
         // SAFETY: the size is not 0.
         let memory = unsafe { alloc_zeroed(layout) };
-        // Without memory the slot is left as it was.
+        // If allocation fails, dropping this restores the slot.
         let taken = Taken { memory, layout, slot };
         (!memory.is_null()).then_some(taken)
     }
 }
 
 impl Slot {
-    /// Takes what is in the slot, if that is still this.
+    /// Takes the buffer in the slot, if it is still this one.
     fn exchange(&self, memory: *mut u8) -> bool {
         self.0.compare_exchange(memory, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -81,7 +81,7 @@ impl Drop for Taken<'_> {
         match self.slot {
             Some(slot) => slot.0.store(self.memory, Ordering::Release),
             None if self.memory.is_null() => {}
-            // SAFETY: it was allocated with this layout, and nobody else knows it.
+            // SAFETY: it was allocated with this layout, and only this value refers to it.
             None => unsafe { dealloc(self.memory, self.layout) },
         }
     }
@@ -92,15 +92,15 @@ impl Drop for Buffers {
         for slot in &mut self.slots {
             let memory = *slot.0.get_mut();
             if !memory.is_null() && memory != TAKEN {
-                // SAFETY: it was allocated with this layout, and is in use no more.
+                // SAFETY: it was allocated with this layout, and is no longer in use.
                 unsafe { dealloc(memory, self.layout) };
             }
         }
     }
 }
 
-/// The number of the calling thread, by the order of their first calls. Without a destructor, which would have to be
-/// registered with the thread.
+/// The number of the calling thread, in the order of first calls. The thread-local has no destructor, which
+/// would have to be registered.
 fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_is_used_again_and_by_one_at_a_time() {
+    fn buffers_are_reused_by_one_execution_at_a_time() {
         let own = OwnMemory::default();
         let first = own.take(100).unwrap();
         let second = own.take(100).unwrap();
@@ -130,7 +130,7 @@ mod tests {
         assert_ne!(a, b);
         drop(first);
         assert_eq!(own.take(100).unwrap().memory(), a);
-        // Another thread, which begins elsewhere, finds it too.
+        // Another thread starts at another slot, but finds it too.
         let (own, address) = (&own, a.addr());
         std::thread::scope(|scope| {
             scope.spawn(move || assert_eq!(own.take(100).unwrap().memory().addr(), address));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_are_kept_are_had_at_a_time() {
+    fn more_buffers_than_are_kept_can_be_in_use() {
         let own = OwnMemory::default();
         let all: Vec<Taken<'_>> = (0..KEPT + 3).map(|_| own.take(64).unwrap()).collect();
         let addresses: HashSet<*mut u8> = all.iter().map(Taken::memory).collect();
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_takes_no_slot() {
+    fn failed_allocations_leave_slots_free() {
         let own = OwnMemory::default();
         for _ in 0..2 * KEPT {
             assert!(own.take(isize::MAX as usize - 4096).is_none());

@@ -1,4 +1,4 @@
-//! The engines with their knobs: from the knobs that a caller set to a plan of a graph.
+//! The engines and their knobs: makes a plan from a graph and knob settings.
 
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{Knob, KnobSetting};
@@ -13,19 +13,19 @@ use crate::reference;
 use crate::settings::{Algorithm, Settings};
 use crate::threading::partition::Threads;
 
-/// How many threads at a time a plan of the fast engine may use.
+/// The most threads that a plan of the fast engine uses at a time.
 pub(crate) const THREADS: &str = "threads";
 
-/// Whether a plan of the fast engine gives the same bits for any number of threads.
+/// Whether a plan of the fast engine gives the same bits with any number of threads.
 pub(crate) const DETERMINISTIC: &str = "deterministic";
 
-/// Whether weights stay the same from one execution of a plan to the next.
+/// Whether weights stay the same between executions of a plan.
 pub(crate) const CONSTANT_WEIGHTS: &str = "constant_weights";
 
-/// The algorithm of convolutions: a place in [`Algorithm::VALUES`].
+/// The algorithm of convolutions: an index into [`Algorithm::VALUES`].
 pub(crate) const CONVOLUTION: &str = "convolution";
 
-/// The most threads that can be asked for.
+/// The largest number of threads that the knob accepts.
 pub(crate) const MAX_THREADS: i64 = 256;
 
 /// An engine with its knobs set.
@@ -38,7 +38,7 @@ pub enum Planner {
 }
 
 impl Planner {
-    /// The engine at a place in `EnginePlugin::ENGINES` with these settings, which were checked to be settings of its knobs.
+    /// The engine with this index in `EnginePlugin::ENGINES`, with settings that its knobs allow.
     ///
     /// # Errors
     /// When the number of threads is negative.
@@ -58,7 +58,7 @@ impl Planner {
         Ok(Self::Fast(Settings { threads, constant_weights, convolution }))
     }
 
-    /// Whether plans keep the weights of their first execution.
+    /// Whether plans keep the weights of the first execution.
     pub(crate) fn keeps_weights(self) -> bool {
         matches!(self, Self::Fast(settings) if settings.constant_weights)
     }
@@ -77,7 +77,7 @@ impl Planner {
     }
 }
 
-/// The engine at a place in `EnginePlugin::ENGINES` with its knobs left alone.
+/// The engine with this index in `EnginePlugin::ENGINES`, with default knobs.
 pub fn planner(engine: usize) -> Planner {
     match engine {
         0 => Planner::Fast(Settings::default()),
@@ -104,15 +104,15 @@ pub(crate) fn fast_knobs() -> Vec<Knob> {
         ),
         Knob::flag(
             CONSTANT_WEIGHTS,
-            "1: a promise that weights of convolutions, and operand B of matrix multiplications, stay the same as long as the plan lives. \
-             They are packed once, by the first execution. 0: they may change.",
+            "1: a promise that weights of convolutions, and operand B of matrix multiplications, never change while \
+             the plan lives. The first execution packs them once. 0: they may change.",
             false,
         ),
         Knob::int(CONVOLUTION, &algorithms(), 0, 0, Algorithm::VALUES.len() as i64 - 1),
     ]
 }
 
-/// The text of the knob for convolutions.
+/// The description of the knob for convolutions.
 fn algorithms() -> String {
     let text =
         |(number, value): (usize, Algorithm)| format!(" {number} {}: {}.", value.name(), value.about());

@@ -1,6 +1,6 @@
-//! Executions with tensors in device memory, if asked for: they are copied to the host, computed there, and the results copied back.
+//! Executions on device memory, if enabled: copies operands to the host, computes, and copies results back.
 //!
-//! This is slow, and waits for the device twice; it is there so that a graph that no engine of the device takes runs at all.
+//! This is slow and waits for the device twice, but runs graphs that no engine of the device supports.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -16,23 +16,23 @@ use crate::layout::{Layout, storage_size};
 use crate::memory;
 use crate::plan::steps::Plan;
 
-/// The variable that asks for it: 1, or anything but 0.
+/// The environment variable that enables it: set and not 0.
 pub(crate) const VARIABLE: &str = "HIPDNN_CPU_FALLBACK";
 
 /// Alignment in bytes of the copies.
 const ALIGNMENT: usize = 64;
 
-/// Whether plans that are made now may copy tensors.
+/// Whether new plans may copy tensors.
 pub(crate) fn is_asked_for() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// Of a plan that may copy: whether it has told so.
+/// State of a plan that may copy: whether it has warned.
 #[derive(Default)]
 pub(crate) struct Copies(AtomicBool);
 
 impl Copies {
-    /// Warns, once for a plan, that its executions copy.
+    /// Warns once per plan that its executions copy.
     pub(crate) fn tell(&self, graph: &str) {
         if !self.0.swap(true, Ordering::Relaxed) {
             log::warn(format!(
@@ -42,13 +42,13 @@ impl Copies {
     }
 }
 
-/// Device memory that is copied: of one tensor, or of several that overlap, as channels of one image may.
+/// Device memory to copy: one tensor, or several that overlap, like channels of one image.
 struct Region {
     gpu: Gpu,
     first: *mut c_void,
     size: usize,
     is_written: bool,
-    /// The place of the copy.
+    /// The offset of the copy.
     offset: usize,
 }
 
@@ -57,7 +57,7 @@ impl Region {
         self.first.addr().saturating_add(self.size)
     }
 
-    /// Takes up another region that begins inside.
+    /// Merges a region if it begins in this one.
     fn merge(&mut self, other: &Self) -> bool {
         let meets = other.first.addr() < self.end();
         if meets {
@@ -68,21 +68,21 @@ impl Region {
     }
 }
 
-/// Runs a plan of `graph`, whose types are settled, with copies of those tensors that lie in device memory, and with memory of its own
-/// as workspace.
+/// Runs a plan of `graph`, whose types are resolved, with host copies of tensors in device memory and the
+/// plan's own workspace.
 ///
 /// # Errors
-/// A tensor that cannot be copied, those of the device's library and those of the plan.
+/// If a tensor cannot be copied; errors of the device's library and of the plan.
 ///
 /// # Safety
-/// As for [`Plan::execute`], in device memory as well, and for [`memory::device_of`].
+/// As for [`Plan::execute`], also for device memory, and for [`memory::device_of`].
 pub(crate) unsafe fn execute(
     graph: &Graph,
     plan: &Plan,
     stream: hipStream_t,
     buffers: &[hipdnnPluginDeviceBuffer_t],
 ) -> Result<(), PluginError> {
-    // SAFETY: the stream is one that `memory::device_of` accepts, which is this function's own condition.
+    // SAFETY: this function requires a stream that `memory::device_of` accepts.
     let mut regions = unsafe { regions(graph, plan, stream, buffers) }?;
     let mut total = 0_usize;
     for region in &mut regions {
@@ -94,7 +94,7 @@ pub(crate) unsafe fn execute(
     copies.try_reserve_exact(total).map_err(|_| no_memory(total))?;
     copies.resize(total, 0_u8);
     for region in &regions {
-        // The work that fills a tensor may be on any stream.
+        // The work that fills a tensor may be queued on any stream.
         region.gpu.synchronize()?;
         let copy = copies.get_mut(region.offset..region.offset + region.size).unwrap_or_default();
         // SAFETY: the region covers the tensor, which has as many bytes of device memory.
@@ -131,7 +131,7 @@ unsafe fn regions(
 ) -> Result<Vec<Region>, PluginError> {
     let mut found = Vec::new();
     for buffer in buffers.iter().filter(|buffer| plan.bindable().contains(&buffer.uid)) {
-        // SAFETY: the stream is one that `memory::device_of` accepts, which is this function's own condition.
+        // SAFETY: this function requires a stream that `memory::device_of` accepts.
         let Some(gpu) = (unsafe { memory::device_of(buffer.ptr, stream) })? else { continue };
         let Some(tensor) = graph.tensor(buffer.uid) else { continue };
         let size = size_of_tensor(tensor).map_err(PluginError::invalid_value)?;
@@ -145,7 +145,7 @@ fn merged(mut regions: Vec<Region>) -> Vec<Region> {
     regions.sort_by_key(|region| region.first.addr());
     let mut merged: Vec<Region> = Vec::with_capacity(regions.len());
     for region in regions {
-        // Addresses of all devices are different.
+        // Addresses are unique across devices.
         if !merged.last_mut().is_some_and(|last| last.merge(&region)) {
             merged.push(region);
         }
@@ -159,11 +159,11 @@ fn no_memory(size: usize) -> PluginError {
     ))
 }
 
-/// Bytes from a tensor's first element to its last.
+/// Bytes that a tensor spans in memory.
 fn size_of_tensor(tensor: &Tensor) -> Result<usize, Refusal> {
     if tensor.ragged_offset_uid.is_some() {
         return Err(format!(
-            "tensor {} is ragged and in device memory, of which {VARIABLE} does not know the size; expected host memory",
+            "tensor {} is ragged and in device memory, whose size {VARIABLE} cannot determine; expected host memory",
             tensor.uid
         ));
     }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_reach_to_the_last_element_and_ragged_tensors_have_none() {
+    fn sizes_end_with_the_last_element_and_ragged_tensors_are_refused() {
         let mut tensor = Tensor::new(1, DataType::Half, &[2, 3], &[8, 2]);
         assert_eq!(size_of_tensor(&tensor), Ok(2 * (8 + 4 + 1)));
         tensor.ragged_offset_uid = Some(2);

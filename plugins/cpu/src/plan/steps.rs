@@ -1,4 +1,4 @@
-//! A graph made ready to run: kernels in order, and where each finds its tensors.
+//! An executable plan: kernels in order, and where each finds its tensors.
 
 mod extent;
 #[cfg(test)]
@@ -27,43 +27,43 @@ use crate::workspace::{Place, place_in_steps};
 /// Alignment of tensors in the workspace, in bytes.
 const ALIGNMENT: usize = 64;
 
-/// A graph with every decision made. Threads may run the same plan at the same time, each with its own workspace or with none.
+/// A fully planned graph. Threads may run a plan concurrently, each with its own workspace or none.
 pub struct Plan {
     steps: Vec<Step>,
-    /// The uids that a caller has to bind, in the order in which the nodes first use them, and then those that it may bind.
+    /// The uids that a caller must bind, in the order of their first use, then those that it may bind.
     bound: Vec<i64>,
-    /// How many of them have to be bound.
+    /// How many of them must be bound.
     required: usize,
-    /// The values that the graph carries, each in the first bytes of its word.
+    /// Values from the graph, each in the first bytes of a word.
     constants: Box<[u64]>,
-    /// Bytes of virtual tensors, then of scratch, from an aligned address.
+    /// Bytes of virtual tensors, which precede the scratch memory in the aligned workspace.
     scratch_offset: usize,
     workspace: usize,
     /// For executions without a workspace.
     own: OwnMemory,
-    /// For copies of operands that are where a result is, and how many bytes these take at most.
+    /// For copies of operands that share memory with a result, and the most bytes that a step's copies take.
     copies: OwnMemory,
     copied: usize,
-    /// What a trace calls each step, once there is one.
+    /// The name of each step in a trace, made on first use.
     names: OnceLock<Box<[CString]>>,
 }
 
 struct Step {
-    /// The node at whose place it runs.
+    /// The node at whose position the step runs.
     node: usize,
-    /// All nodes that it computes.
+    /// All nodes that the step computes.
     members: Vec<usize>,
     kernel: Box<dyn Kernel>,
     slots: Box<[Slot]>,
-    /// Tensors of lengths, offsets and indices, which kernels read again after they were checked, and the tensors that are written.
+    /// Tensors of lengths, offsets and indices, which kernels read again after the check, and the outputs.
     indices: Box<[Extent]>,
     written: Box<[Extent]>,
-    /// Operands that are copied where the result takes their place.
+    /// Operands that are copied if they share memory with the result.
     late: Box<[Late]>,
 }
 
 impl Step {
-    /// Whether no index lies where the step, or what works in the workspace, writes: it would change after it was checked.
+    /// Checks that neither outputs nor the workspace overlap an index, which would change after its check.
     fn check_indices(&self, tensors: &[*mut u8], workspace: (*mut u8, usize)) -> Result<(), ExecuteError> {
         for index in &self.indices {
             let is_bound = matches!(self.slots.get(index.slot), Some(Slot::Bound { .. }));
@@ -75,7 +75,7 @@ impl Step {
                 format!("tensor {}, which is written", met.uid)
             };
             return Err(ExecuteError::Invalid(format!(
-                "node {}: tensor {} of {} bytes overlaps {text}, expected lengths, offsets and indices in memory of their own",
+                "node {}: tensor {} of {} bytes overlaps {text}, expected lengths, offsets and indices in separate memory",
                 self.node, index.uid, index.size
             )));
         }
@@ -83,26 +83,25 @@ impl Step {
     }
 }
 
-/// Where a tensor of a step lies.
+/// Where a step's tensor is.
 #[derive(Clone, Copy)]
 enum Slot {
-    /// In the caller's memory: the uid and its place in `Plan::bound`.
+    /// In the caller's memory: the uid and its index in `Plan::bound`.
     Bound { uid: i64, place: usize },
     /// In the workspace, at this offset in bytes.
     Workspace(usize),
-    /// An output that nobody marked as one: where the caller binds it, else in the workspace at this offset.
+    /// A virtual tensor that no node reads: in the caller's memory if bound, else here in the workspace.
     Unmarked { uid: i64, offset: usize },
     /// In `Plan::constants`.
     Constant(usize),
 }
 
-/// Why a plan did not run, or not to its end.
+/// Why a plan did not run to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExecuteError {
-    /// Something that the caller passed. Lengths, offsets or indices in memory that are out of range stop a plan before the
-    /// node that reads them.
+    /// An invalid argument. Lengths, offsets or indices out of range stop a plan before a node reads them.
     Invalid(String),
-    /// There is no memory for so many bytes in place of a workspace, or for copies of operands.
+    /// Out of memory: bytes in place of a workspace, or for copies of operands.
     NoMemory(usize),
 }
 
@@ -129,7 +128,7 @@ impl From<ExecuteError> for PluginError {
 }
 
 impl Plan {
-    /// Plans each node with `choose`. The refusal names the node and what is wrong with it.
+    /// Plans each node with `choose`. A refusal names the node and the reason.
     pub fn new(
         prepared: &Prepared,
         choose: impl Fn(&CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal>,
@@ -139,7 +138,7 @@ impl Plan {
         })
     }
 
-    /// Plans the graph with `divide`, which yields parts that together are all nodes, in an order in which they can run.
+    /// Plans the graph with `divide`, which returns parts that cover all nodes, in a valid order.
     pub fn in_parts(
         prepared: &Prepared,
         divide: impl FnOnce(&Prepared) -> Result<Vec<Part>, Refusal>,
@@ -154,7 +153,7 @@ impl Plan {
             true => Slot::Unmarked { uid: place.uid, offset: place.offset },
             false => Slot::Workspace(place.offset),
         };
-        // Of each tensor met so far, and of all that have a place.
+        // The slot of each tensor met so far.
         let mut known: HashMap<i64, Slot> =
             virtuals.places.iter().map(|place| (place.uid, slot(place))).collect();
         let mut plan = Self {
@@ -226,26 +225,26 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The uids that [`Plan::execute`] has to be given, in the order in which the graph uses them first.
+    /// The uids that [`Plan::execute`] requires, in the order of their first use in the graph.
     pub fn bound(&self) -> &[i64] {
         self.bound.get(..self.required).unwrap_or_default()
     }
 
-    /// The same, and behind them the virtual tensors that no node reads, which are written where they are bound.
+    /// These, followed by the virtual tensors that no node reads, which are written if they are bound.
     pub fn bindable(&self) -> &[i64] {
         &self.bound
     }
 
-    /// Bytes of workspace that [`Plan::execute`] works in, at any address.
+    /// Bytes of workspace that [`Plan::execute`] needs, with any alignment.
     pub fn workspace_size(&self) -> usize {
         match self.workspace {
             0 => 0,
-            // An address that is not aligned loses up to this much.
+            // Aligning the address takes up to this much.
             size => size + ALIGNMENT - 1,
         }
     }
 
-    /// What was chosen where there was a choice, in the order of the steps, each with the node at whose place it runs.
+    /// The choices in the order of the steps, each with the node at whose position its step runs.
     pub fn choices(&self) -> Vec<(usize, &Choice)> {
         self.steps.iter().flat_map(|step| step.kernel.choices().into_iter().map(|c| (step.node, c))).collect()
     }
@@ -255,7 +254,7 @@ impl Plan {
         self.steps.iter().map(|step| (step.members.as_slice(), &*step.kernel))
     }
 
-    /// What a trace calls each step: its algorithms, and the nodes that it computes.
+    /// The name of each step in a trace: its algorithms and the nodes that it computes.
     #[cold]
     fn names(&self) -> &[CString] {
         self.names.get_or_init(|| {
@@ -264,23 +263,24 @@ impl Plan {
         })
     }
 
-    /// Runs the graph and returns when all results are written. Takes no lock and allocates nothing, unless it fails or, with a null
-    /// workspace, more executions run at a time than ever before: then the plan's own memory serves, which is kept.
+    /// Runs the graph and returns when all results are written. Takes no lock and allocates nothing, unless
+    /// it fails, or has a null workspace while more executions than ever run concurrently: the plan then
+    /// allocates memory and keeps it.
     ///
-    /// `buffers` bind tensors by uid in any order; other uids are ignored, and of two bindings of one uid it is not said which
-    /// counts. The error names the uid that is not bound or bound to null.
+    /// `buffers` bind tensors by uid in any order; other uids are ignored. If a uid is bound twice, either
+    /// binding may be used. The error names a uid that is unbound or bound to null.
     ///
     /// # Safety
-    /// Every bound tensor's memory is valid for the tensor's extent in bytes and, where the graph writes it, for writes, and
-    /// `workspace` null or valid for [`Plan::workspace_size`] bytes, until the call returns. Memory that is written overlaps no other
-    /// tensor of the graph, but for running statistics of a batch normalization, whose new values may go where the old ones
-    /// are. No other thread writes what is read or touches what is written.
+    /// Every bound tensor is valid for its extent in bytes, for writes too if the graph writes it, and
+    /// `workspace` is null or valid for [`Plan::workspace_size`] bytes, until the call returns. Outputs
+    /// overlap no other tensor of the graph, except that new running statistics of a batch normalization may
+    /// overwrite the old ones. No other thread writes what is read or touches what is written.
     pub unsafe fn execute(
         &self,
         buffers: &[hipdnnPluginDeviceBuffer_t],
         workspace: *mut u8,
     ) -> Result<(), ExecuteError> {
-        // All is checked before the first step, so that a failure leaves every tensor as it was.
+        // Everything is checked before the first step, so that failures leave all tensors unchanged.
         for (place, uid) in self.bound().iter().enumerate() {
             find(buffers, *uid, place)?;
         }
@@ -304,7 +304,7 @@ impl Plan {
                     Slot::Unmarked { uid, offset } => {
                         bound(buffers, uid).map_or(aligned.wrapping_add(offset), <*mut _>::cast)
                     }
-                    // Only read through this pointer: a tensor with a value is never an output.
+                    // Never written: a tensor with a value is not an output.
                     Slot::Constant(place) => self.constants.as_ptr().wrapping_add(place).cast_mut().cast(),
                 };
             }
@@ -316,8 +316,9 @@ impl Plan {
             }
             let tensors = pointers.get(..step.slots.len()).unwrap_or_default();
             step.check_indices(tensors, (aligned, self.workspace))?;
-            // SAFETY: the tensors are in the order of the operation. The caller promises the bound memory and a workspace
-            // that, once aligned, has room for all virtual tensors and the largest scratch; live tensors do not overlap in it.
+            // SAFETY: the tensors are in the operation's order. The caller provides the bound memory and a
+            // workspace that, once aligned, has room for all virtual tensors and the largest scratch; live
+            // tensors do not overlap in it.
             unsafe {
                 step.kernel
                     .check(tensors)
@@ -330,10 +331,11 @@ impl Plan {
     }
 }
 
-/// Whether the reference computes a graph, and so each engine does: what [`Plan::new`] refuses, found out without a plan.
+/// Whether the reference, and so every engine, can compute a graph: finds what [`Plan::new`] would refuse,
+/// without planning.
 ///
 /// # Errors
-/// The first node that it does not compute, and why.
+/// The first node that it cannot compute, and why.
 pub fn check(prepared: &Prepared) -> Result<(), Refusal> {
     let graph = &prepared.graph;
     let mut scratch = 0;
@@ -344,7 +346,7 @@ pub fn check(prepared: &Prepared) -> Result<(), Refusal> {
         };
         check_node().map_err(|refusal| node.refusal(refusal))?;
     }
-    // As if every virtual tensor lived to the end.
+    // As if every virtual tensor stayed live to the end.
     let mut size = scratch;
     let in_workspace = |tensor: &&Tensor| tensor.is_virtual || prepared.unmarked.contains(&tensor.uid);
     for tensor in graph.tensors.iter().filter(in_workspace) {
@@ -367,7 +369,7 @@ fn check_count(count: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The pointer bound to `uid`, tried first where it stands when the caller binds in the plan's order.
+/// The pointer bound to `uid`. Tries index `place` first, for callers that bind in the plan's order.
 fn find(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64, place: usize) -> Result<*mut u8, ExecuteError> {
     let buffer = buffers
         .get(place)
@@ -387,14 +389,14 @@ fn find(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64, place: usize) -> Resul
     Ok(buffer.ptr.cast())
 }
 
-/// A tensor's value as bytes of the tensor's type, in the first bytes of a word.
+/// A tensor's value in the tensor's type, in the first bytes of a word.
 fn word(tensor: &Tensor, value: &TensorValue) -> Result<u64, Refusal> {
     if let (TensorValue::Int64(value), DataType::Int64) = (value, tensor.data_type) {
-        // Not every such number has a double.
+        // A double cannot hold every such number.
         return Ok(value.cast_unsigned());
     }
     let refuse = |text: String| format!("tensor {} \"{}\": value: {text}", tensor.uid, tensor.name);
-    let number = value.as_f64().ok_or_else(|| refuse("is no number that can be read".to_owned()))?;
+    let number = value.as_f64().ok_or_else(|| refuse("cannot be read as a number".to_owned()))?;
     let element = Element::<f64>::of(tensor.data_type).map_err(refuse)?;
     let mut word = 0_u64;
     // SAFETY: no element is larger than the word.

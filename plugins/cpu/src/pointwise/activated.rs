@@ -1,4 +1,4 @@
-//! An epilogue of sums and an activation, in one loop over blocks of a kernel's results.
+//! An epilogue of sums and an activation, as one loop over blocks of a kernel's results.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -11,13 +11,13 @@ use crate::pointwise::functions::Functions;
 use crate::problem::Operand;
 use crate::tensor::loop_nest::{Axes, LoopNest, Position};
 
-/// The tensors: what is added first, what is added second, and the result.
+/// The tensors: the first and the second summand, and the result.
 const TENSORS: usize = 3;
 
 /// The epilogue of a kernel.
 pub(crate) struct Activated<T> {
     form: SumsAndActivation,
-    /// The slots of the tensors that are added, if they are.
+    /// The slots of the summands, if there are any.
     slots: [Option<usize>; 2],
     /// The slot of the result.
     output: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Activated<T> {
 }
 
 impl<T: Functions> Activated<T> {
-    /// The epilogue of a chain in this form; `general` computes the same.
+    /// The epilogue of a chain of this form; `general` computes the same.
     pub(crate) fn new(
         chain: &Chain,
         output: &Operand,
@@ -37,7 +37,7 @@ impl<T: Functions> Activated<T> {
         general: Box<dyn BlockEpilogue>,
     ) -> Self {
         let mut form = form;
-        // One sum alone may be of a whole tensor.
+        // A single sum may be with a whole tensor.
         let second = form.before[1].or(form.behind);
         let is_second = |input: usize| chain.inputs[input].strides == chain.inputs[0].strides;
         let (first, second) = match (form.before[0], second) {
@@ -111,7 +111,7 @@ impl<T: Functions> Iterator for Rows<'_, T> {
         };
         let bias = match self.first[0].map(|first| first.wrapping_add(offset(0))) {
             None => Bias::None,
-            // SAFETY: the elements that this is made for have their value.
+            // SAFETY: each of the task's elements has a bias.
             Some(bias) if self.nest.inner_strides[0] == 0 => Bias::One(unsafe { bias.read_unaligned() }),
             Some(bias) => Bias::Row(bias),
         };

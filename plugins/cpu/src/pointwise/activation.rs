@@ -1,7 +1,7 @@
-//! Activations: a function of each value alone, in one loop instead of an operation after the other.
+//! Activations: functions of each value, computed in one loop instead of operation by operation.
 //!
-//! Results have the bits of the operations one by one, since each intermediate result is rounded as theirs is; only zeros
-//! may have another sign.
+//! Results are bit-identical to those of the separate operations, since each intermediate result is rounded
+//! in the same way; only the sign of zeros may differ.
 
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
@@ -15,17 +15,17 @@ use crate::simd::row::{read, write};
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
 use crate::tensor::row_converter::is_compute_type;
 
-/// Vectors that are computed together: enough to hide the latency of each operation.
+/// How many vectors are computed together: enough to hide the latency of each operation.
 const TOGETHER: usize = 8;
 
-/// A function of a value x, with numbers a and b that are read at each execution.
+/// A function of a value x, with parameters a and b that are read at each execution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Function {
-    /// x between two bounds.
+    /// x clamped to two bounds.
     Clamp([f32; 2]),
-    /// x · a + b between two bounds: hard sigmoid.
+    /// x · a + b clamped to two bounds: hard sigmoid.
     Ramp([f32; 2]),
-    /// x times that: hard swish.
+    /// x times the hard sigmoid: hard swish.
     TimesRamp([f32; 2]),
     /// A function, with its parameter.
     Smooth(Smooth, f32),
@@ -44,8 +44,8 @@ pub(crate) struct Activation {
 }
 
 impl Activation {
-    /// The activation of `x` that begins at a step of a chain, and its number of steps. None if intermediate results have
-    /// another dtype than the compute type.
+    /// The activation of `x` that begins at a step of a chain, and its number of steps. `None` if
+    /// intermediate results have another dtype than the compute type.
     pub(crate) fn of(
         chain: &Chain,
         (first, x): (usize, Value),
@@ -66,7 +66,7 @@ impl Activation {
         let made = |function, numbers, count: usize| {
             is_exact(count).then_some((Self { function, numbers, compute, isa }, count))
         };
-        // The product of x and the result of the step before.
+        // The product of x and the previous step's result.
         let is_product = |at: usize| {
             let result = Value::Step((first + at).wrapping_sub(1));
             steps.get(at).is_some_and(|step| {
@@ -100,13 +100,13 @@ impl Activation {
         }
     }
 
-    /// The numbers a and b.
+    /// Reads a and b.
     ///
     /// # Safety
     /// The tensors are those of the chain.
     pub(crate) unsafe fn numbers(&self, tensors: &[*mut u8]) -> [f64; 2] {
         let Some(slots) = self.numbers else { return [0.0; 2] };
-        // SAFETY: the tensors are those of the chain, whose numbers have the compute type.
+        // SAFETY: the tensors are those of the chain, whose a and b have the compute type.
         slots.map(|slot| unsafe {
             with_compute!(self.compute, T => tensors[slot].cast::<T>().read_unaligned().to_f64())
         })
@@ -155,11 +155,11 @@ fn has_mode(step: &Step, wanted: PointwiseMode) -> bool {
     !step.one && matches!(step.operation, Operation::Pointwise(mode, _) if mode == wanted)
 }
 
-/// The bounds of a RELU that is flat below and above.
+/// The bounds of a RELU that is constant outside of them.
 fn bounds(step: &Step) -> Option<[f32; 2]> {
     let Operation::Pointwise(PointwiseMode::ReluFwd, activation) = &step.operation else { return None };
     let (low, high) = (activation.lower_clip, activation.upper_clip.unwrap_or(f32::MAX));
-    // In double precision RELU alone ends at that type's largest value.
+    // In double precision only a plain RELU is bounded by that type's largest value.
     let ends = activation.upper_clip.is_some();
     (!step.one && ends && activation.lower_clip_slope == 0.0 && low <= high).then_some([low, high])
 }
@@ -180,12 +180,12 @@ fn ramp<T: Functions>(chain: &Chain, (first, x): (usize, Value)) -> Option<[usiz
     Some([a, number(first + 1, PointwiseMode::Add, Value::Step(first))?])
 }
 
-/// What is added to the values of a run first.
+/// The first summand of a run's values.
 #[derive(Clone, Copy)]
 pub(crate) enum Bias<T> {
     None,
     One(T),
-    /// A value for each.
+    /// A value per element.
     Row(*const T),
 }
 
@@ -200,7 +200,7 @@ pub(crate) struct Run<T> {
 }
 
 impl Run<()> {
-    /// The same of another type, without what is added.
+    /// The same run with another element type, without summands.
     fn of<T>(&self) -> Run<T> {
         Run { values: self.values.cast(), len: self.len, bias: Bias::None, residual: std::ptr::null() }
     }
@@ -243,7 +243,7 @@ impl<T: Functions, I: Iterator<Item = Run<T>>> VectorTask<T> for Activated<T, I>
     }
 }
 
-/// What is done with each block of a run.
+/// What is computed on each block of a run.
 struct Block<V> {
     function: Function,
     numbers: [V; 2],
@@ -251,7 +251,7 @@ struct Block<V> {
 }
 
 impl<T: Functions, V: Vector<Scalar = T>> Block<V> {
-    /// Computes `K` vectors from a place in a run on, or some lanes of one.
+    /// Computes `K` vectors from a position in a run, or some lanes of one.
     ///
     /// # Safety
     /// The processor has the vector's instructions, and the run has the values.
@@ -339,7 +339,7 @@ impl<T: Functions, V: Vector<Scalar = T>> Block<V> {
         clamped(x.lanewise(Lanewise::Mul, a).lanewise(Lanewise::Add, b), bounds)
     }
 
-    /// The vectors pass through memory, so that there is one copy of each function.
+    /// The vectors pass through memory, so that each function is compiled once.
     #[inline(always)]
     fn smooth<const K: usize>(x: [V; K], (smooth, parameter): (Smooth, f32)) -> [V; K] {
         let mut near = x;
@@ -364,12 +364,12 @@ pub(crate) struct SumsAndActivation {
     /// The inputs that are added before the activation, in this order.
     pub(crate) before: [Option<usize>; 2],
     pub(crate) activation: Activation,
-    /// The input that is added to its result.
+    /// The input that is added to the activation's result.
     pub(crate) behind: Option<usize>,
 }
 
 impl SumsAndActivation {
-    /// The chain in this form, if every tensor has the compute type.
+    /// A chain in this form, if every tensor has the compute type.
     pub(crate) fn of(chain: &Chain, stored: DataType, compute: Compute, isa: Isa) -> Option<Self> {
         let is_exact = |of: DataType| with_compute!(compute, T => is_compute_type::<T>(of));
         if !is_exact(stored) || !chain.inputs.iter().all(|input| is_exact(input.data_type)) {

@@ -1,4 +1,4 @@
-//! Pointwise operations that are computed together, and reductions between them.
+//! Pointwise operations that are computed together, with reductions in between.
 
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
@@ -21,7 +21,7 @@ pub(crate) enum Value {
     Step(usize),
 }
 
-/// An input of a chain: a tensor spread over the chain's shape.
+/// An input of a chain: a tensor broadcast to the chain's shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Input {
     /// The slot of its pointer.
@@ -30,12 +30,12 @@ pub(crate) struct Input {
     pub(crate) data_type: DataType,
     /// Its strides along the dimensions of the shape: 0 where it repeats.
     pub(crate) strides: [usize; MAX_RANK],
-    /// Whether the result is written to its memory.
+    /// Whether the result overwrites it.
     pub(crate) replaced: bool,
 }
 
 impl Input {
-    /// A tensor of the chain's shape, to whose memory the result is written.
+    /// A tensor of the chain's shape that the result overwrites.
     pub(crate) fn replaced(operand: &Operand) -> Self {
         let mut strides = [0; MAX_RANK];
         strides[..operand.layout.rank()].copy_from_slice(operand.layout.strides());
@@ -83,7 +83,7 @@ impl Step {
 pub(crate) struct Chain {
     /// The inputs.
     pub(crate) inputs: Vec<Input>,
-    /// The steps, each of inputs and of earlier steps.
+    /// The steps, which read inputs and earlier steps.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -96,7 +96,7 @@ impl Chain {
         chain
     }
 
-    /// The value of an input, which is added unless it is known.
+    /// The value of an input, which is added if it is new.
     pub(crate) fn input(&mut self, broadcast: &Broadcast) -> Value {
         let input = Input::of(broadcast);
         let index = self.inputs.iter().position(|known| *known == input).unwrap_or_else(|| {
@@ -140,7 +140,8 @@ impl Chain {
         self.steps.iter().any(|step| matches!(step.operation, Operation::Reduce(_)))
     }
 
-    /// The residual that is added to input 0, and whether RELU follows, if the chain is this alone, in this dtype.
+    /// The residual that is added to input 0, and whether RELU follows, if the chain is only that, in this
+    /// dtype.
     pub(crate) fn sum_and_relu(&self, dtype: DataType) -> Option<(Option<Input>, bool)> {
         let (sum, relu) = match self.steps.as_slice() {
             [relu] if relu.is_relu() => (None, Some(relu)),
@@ -166,9 +167,9 @@ impl Chain {
         (is_exact && is_of_last).then_some((added, relu.is_some()))
     }
 
-    /// The bias along `axis` that the first step adds to input 0 of these dimensions, and the other steps: a chain whose input 0 is
-    /// the sum. None if the chain does not begin with a bias, reads input 0 again, or has another dtype than `dtype` before or after
-    /// the sum.
+    /// The bias along `axis` that the first step adds to input 0 of these dimensions, and the remaining
+    /// chain, whose input 0 is the sum. `None` if the chain does not begin with a bias, reads input 0 again,
+    /// or has another dtype than `dtype` before or after the sum.
     pub(crate) fn without_row(&self, dims: &[usize], axis: usize, dtype: DataType) -> Option<(Input, Self)> {
         let (first, rest) = self.steps.split_first()?;
         let row = match first.operands.as_slice() {

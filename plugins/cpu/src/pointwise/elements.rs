@@ -38,7 +38,7 @@ impl Buffer {
     }
 }
 
-/// How an operand of the inner loop is read as contiguous values.
+/// How the inner loop reads an operand as contiguous values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     /// It is contiguous.
@@ -55,9 +55,9 @@ enum Access {
 struct Memory<T> {
     slot: usize,
     run: RowConverter<T>,
-    /// Whether the result is written to the same memory.
+    /// Whether the result overwrites it.
     replaced: bool,
-    /// Whether the program reads one value of it for the whole inner loop.
+    /// Whether the program reads one value of it per inner loop.
     one: bool,
 }
 
@@ -77,7 +77,7 @@ impl<T: Functions> Memory<T> {
     }
 }
 
-/// A planned chain; its inputs and, last, its result are at most `N`.
+/// A planned chain of at most `N` tensors: its inputs and, last, its result.
 pub(crate) struct Elements<T, const N: usize> {
     program: Program<T>,
     /// The dimensions, and the strides of the inputs and, last, of the result along them.
@@ -92,8 +92,8 @@ pub(crate) struct Elements<T, const N: usize> {
     workers: Workers,
 }
 
-/// Whether all readers of an input compute in registers and have another operand that is a row: one value of a broadcast input is then
-/// enough.
+/// Whether all readers of an input compute in registers and have another operand that is a row: then one
+/// value of a broadcast input suffices.
 fn is_for_registers<T: Functions>(chain: &Chain, input: usize, repeats: impl Fn(usize) -> bool) -> bool {
     let is_row =
         |value: &Value| matches!(*value, Value::Step(_)) || matches!(*value, Value::Input(i) if !repeats(i));
@@ -114,7 +114,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         if count >= N {
             return Err(format!("a chain of {count} inputs, expected at most {}", N - 1));
         }
-        // On the heap: with many operands they are some kilobytes each.
+        // On the heap: with many operands these are some kilobytes each.
         let axes = in_own_frame(|| {
             let none = [0; crate::layout::MAX_RANK];
             let mut strides = [none.as_slice(); N];
@@ -126,7 +126,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         });
         let nest = in_own_frame(|| Box::new(axes.nest()));
         let repeats = |input: usize| nest.inner_strides[input] == 0;
-        // The inner loop of a box may be another.
+        // The inner loop of a box may differ.
         let is_one = |input: usize| {
             !is_epilogue && !is_short(&nest) && repeats(input) && is_for_registers::<T>(chain, input, repeats)
         };
@@ -134,7 +134,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         let mut inputs = chain.inputs.iter().map(Memory::of).collect::<Result<Vec<_>, _>>()?;
         for (input_index, input) in inputs.iter_mut().enumerate() {
             input.one = is_one(input_index);
-            // Operations in registers read a value before they overwrite it.
+            // Operations in registers read a value before overwriting it.
             input.replaced &= !program.is_line();
         }
         let output = Memory {
@@ -164,7 +164,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
         Ok(Self { program, axes, nest, inputs, output, streamed, time, workers })
     }
 
-    /// Computes some elements of a nest, counted in the order of its loops; `base` is added to its offsets.
+    /// Computes some elements of a nest, numbered in loop order; `base` is added to its offsets.
     ///
     /// # Safety
     /// As [`Kernel::run`].
@@ -198,7 +198,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
             Buffer::len::<T>()
         };
         bindings.streamed = self.streamed;
-        // The offset of the element in a repeated operand's buffer, and how often it is there.
+        // The offset of the element in a repeated operand's buffer, and its number of copies there.
         let mut repeated = [(usize::MAX, 0); N];
         let mut at = elements.start;
         let mut position = nest.position(at / nest.len);
@@ -212,8 +212,8 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                 for (i, input) in self.inputs.iter().enumerate() {
                     let base = tensors[input.slot].cast_const().wrapping_add(offset(i) * input.run.size);
                     let buffer = buffers[i].values::<T>();
-                    // SAFETY: the elements are inside the tensor; chunks are no longer than the buffers unless every operand is used in
-                    // place.
+                    // SAFETY: the elements are inside the tensor; chunks fit in the buffers unless every
+                    // operand is used in place.
                     unsafe {
                         match access[i] {
                             Access::InPlace => *bindings.input(i) = base.cast_mut().cast(),
@@ -259,8 +259,8 @@ impl<T: Functions, const N: usize> Elements<T, N> {
 }
 
 impl<T: Functions, const N: usize> Elements<T, N> {
-    /// The same where the inner loop is [short](is_short): the program runs once over the elements of many of its runs. Operands with gaps
-    /// are gathered first, and such a result is scattered.
+    /// The same for [short](is_short) inner loops: the program runs once over the elements of many runs.
+    /// Operands with gaps are gathered first, and a result with gaps is scattered.
     ///
     /// # Safety
     /// As [`Kernel::run`].
@@ -297,7 +297,7 @@ impl<T: Functions, const N: usize> Elements<T, N> {
                 for (i, input) in self.inputs.iter().enumerate().filter(|(i, _)| has_gaps[*i]) {
                     let from = (base[i] + piece.offsets[i]) * input.run.size;
                     let stride = nest.inner_strides[i];
-                    // SAFETY: the elements are inside the tensor, and no more than the buffer holds beside its slack.
+                    // SAFETY: the elements are inside the tensor, and fit in the buffer besides its slack.
                     unsafe {
                         let to = buffers[i].values::<T>().add(piece.done);
                         gather(&input.run, tensors[input.slot].add(from), stride, to, piece.len);
@@ -325,11 +325,11 @@ impl<T: Functions, const N: usize> Elements<T, N> {
     }
 }
 
-/// The longest inner loop whose runs are joined: to begin the program takes as long as some hundred elements.
+/// The longest inner loop whose runs are joined: starting the program costs as much as some hundred elements.
 const SHORT: usize = 128;
 
-/// Values that a buffer has behind the elements of joined runs: a few, so that runs are filled by whole steps, and a vector's, so that chunks
-/// of an aligned result are aligned.
+/// Extra values in a buffer after the elements of joined runs: a few, so that runs are filled in whole steps,
+/// and one vector, so that chunks of an aligned result are aligned.
 const SLACK: usize = 16;
 
 /// Whether the runs of the inner loop are joined.
@@ -339,14 +339,14 @@ fn is_short<const N: usize>(nest: &LoopNest<N>) -> bool {
 
 /// A run of the inner loop, or a part of one.
 struct Piece<const N: usize> {
-    /// Of its first element, in each tensor.
+    /// The offsets of its first element in each tensor.
     offsets: [usize; N],
-    /// Elements of the parts before it.
+    /// How many elements the pieces before it have.
     done: usize,
     len: usize,
 }
 
-/// The parts that make up some elements.
+/// The pieces that make up some elements.
 struct Pieces<'a, const N: usize> {
     nest: &'a LoopNest<N>,
     position: Position<N>,
@@ -357,7 +357,7 @@ struct Pieces<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Pieces<'a, N> {
-    /// Of `len` elements from this one on.
+    /// The pieces of `len` elements from this one on.
     fn new(nest: &'a LoopNest<N>, at: usize, len: usize) -> Self {
         Self { nest, position: nest.position(at / nest.len), first: at % nest.len, done: 0, len }
     }
@@ -396,7 +396,7 @@ unsafe fn gather<T: Functions>(
     to: *mut T,
     len: usize,
 ) {
-    /// Values that are written together: a few, since most parts are short.
+    /// How many values are written together: few, since most pieces are short.
     const STEP: usize = 4;
 
     // SAFETY: the elements are readable, and the last step ends within the slack, as this function requires.
@@ -444,7 +444,7 @@ impl<T: Functions, const N: usize> Kernel for Elements<T, N> {
         let shared = Tensors(tensors);
         let elements = self.nest.runs() * self.nest.len;
         self.workers.run(|worker| {
-            // SAFETY: the tensors are valid, as this function requires; each worker computes elements of its own.
+            // SAFETY: this function requires the tensors; each worker computes its own elements.
             unsafe { self.part(shared.all(), &self.nest, [0; N], self.workers.share(worker, elements)) };
         });
     }
@@ -458,7 +458,7 @@ pub(crate) trait BlockEpilogue: Send + Sync {
     /// As [`Kernel::run`]; the box is inside the dimensions of the result.
     unsafe fn run_on_box(&self, tensors: &[*mut u8], origin: &[usize], size: &[usize]);
 
-    /// The same for some elements, counted in the order of the result's memory.
+    /// The same for some elements, numbered in memory order of the result.
     ///
     /// # Safety
     /// As [`BlockEpilogue::run_on_box`], for the elements.

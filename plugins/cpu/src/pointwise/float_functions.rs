@@ -1,4 +1,4 @@
-//! The functions of single and of double precision.
+//! The functions in single and double precision.
 
 use crate::pointwise::functions::{All, ColumnFunction, Functions, RowFunction};
 use crate::pointwise::smooth::{Smooth, with_constant};
@@ -19,7 +19,7 @@ impl Functions for f64 {
 
     #[inline(always)]
     fn in_registers(smooth: Smooth) -> bool {
-        // The loops over these alone are vectorized.
+        // Only loops over these are vectorized.
         use Smooth::{AddSquare, Reciprocal, ReluBwd, Rsqrt};
         !matches!(smooth, AddSquare | Reciprocal | ReluBwd | Rsqrt)
     }

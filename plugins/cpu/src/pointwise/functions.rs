@@ -1,8 +1,9 @@
-//! The functions behind the activations, on vectors.
+//! The functions in activations, on vectors.
 //!
-//! In single precision the exponential is a polynomial times a power of 2, the logarithm a polynomial of the mantissa, and tanh and erf are
-//! quotients of polynomials where they are not 1. Results are within 8 units in the last place, most within 2. There are no branches. NaN
-//! and infinities give the same as the scalar functions. Double precision uses the scalar functions.
+//! In single precision the exponential is a polynomial times a power of 2, the logarithm a polynomial of the
+//! mantissa, and tanh and erf are quotients of polynomials where they are not 1. Results are within 8 units
+//! in the last place, most within 2. There are no branches. NaN and infinities give the same as the scalar
+//! functions, which double precision uses.
 
 use crate::pointwise::smooth::Smooth;
 use crate::pointwise::softmax::Softmax;
@@ -10,10 +11,10 @@ use crate::pointwise::softmax_columns::SoftmaxColumns;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector};
 
-/// Computes rows at an instruction set that the processor supports.
+/// Computes rows with an instruction set that the processor supports.
 pub(crate) type RowFunction<T> = unsafe fn(Isa, Softmax<T>);
 
-/// The same of columns.
+/// The same for columns.
 pub(crate) type ColumnFunction<T> = unsafe fn(Isa, SoftmaxColumns<T>);
 
 /// Scalars with functions.
@@ -24,7 +25,7 @@ pub(crate) trait Functions: Float {
     /// e to the value.
     fn exponential(self) -> Self;
 
-    /// Whether the function works on vectors.
+    /// Whether the function is computed on vectors.
     fn in_registers(smooth: Smooth) -> bool;
 
     /// Softmax of rows, if it has its own kernel.
@@ -78,7 +79,7 @@ mod tests {
     use crate::pointwise::transcendental::normal_function;
     use crate::testing::{Function, each};
 
-    /// A function of single precision, for vectors of any instruction set.
+    /// A single-precision function, for vectors of any instruction set.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Tested {
         Exponential,
@@ -105,7 +106,7 @@ mod tests {
         }
     }
 
-    /// Distance in units in the last place of the exact result.
+    /// Distance from the exact result in units in the last place.
     fn units(got: f32, exact: f64) -> f64 {
         let rounded = exact as f32;
         if got == rounded || (got.is_nan() && rounded.is_nan()) {
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn small_arguments_and_large_ones_are_no_worse() {
+    fn small_and_large_arguments_are_as_accurate() {
         use Tested::*;
         // Every exponent, some mantissas.
         let x: Vec<f32> = (0..0x7f80_0000_u32).step_by(0x3_1415).map(f32::from_bits).collect();
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_special_stays_special() {
+    fn special_values_are_exact() {
         use Tested::*;
         let infinity = f32::INFINITY;
         for isa in Isa::available() {

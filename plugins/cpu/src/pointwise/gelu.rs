@@ -1,15 +1,17 @@
-//! GELU by a table of polynomials, on vectors with fast table lookups.
+//! GELU by a table of polynomials, for vectors with fast table lookups.
 //!
-//! x · Φ(x) is what is positive of x, less h(|x|) with h(a) = a · (1 - Φ(a)), which is below 0.17 everywhere and nothing from 5.6 on. So
-//! little of the result depends on h, and it needs no division: each sixteenth of its range has a polynomial of its own.
+//! x · Φ(x) is max(x, 0) - h(|x|) with h(a) = a · (1 - Φ(a)), which is below 0.17 everywhere and negligible
+//! from 5.6 on. So little of the result depends on h, and it needs no division: each sixteenth of its range
+//! has its own polynomial.
 
 use crate::simd::vector::{Lanewise, Vector, WHOLE};
 
-/// From the middle of one part of the range to the next; the first part begins in its middle, 0, and the last ends there.
+/// The distance between middles of the range's parts; the first part starts at its middle, 0, and the last
+/// ends at its middle.
 const STEP: f32 = 0.375;
 
-/// The coefficients of the 16 polynomials in the distance from the middle, those of the highest power first. What they are off is
-/// below 2⁻²⁶, and in the first part below 2⁻²⁶ of the argument.
+/// The coefficients of the 16 polynomials in the distance from the middle, highest power first. Their error
+/// is below 2⁻²⁶, and in the first part below 2⁻²⁶ of the argument.
 const COEFFICIENTS: [[f32; 16]; 6] = [
     [
         -0.004_631_392_7,
@@ -135,7 +137,7 @@ pub(crate) fn gelu<V: Vector<Scalar = f32>>(x: V) -> V {
     for coefficients in others {
         sum = sum.mul_add(rest, part.look_up(coefficients));
     }
-    // Half of each is exact, and of minus infinity there is no sum.
+    // Half of each is exact; -∞ gives NaN.
     let relu = x.mul_add(half, size.lanewise(Lanewise::Mul, half));
     relu.lanewise(Lanewise::Sub, sum)
 }
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn results_are_near() {
+    fn results_are_accurate() {
         let dense = (-400_000..=400_000).map(|step| step as f32 * 2e-5);
         // Every exponent, some mantissas, both signs.
         let all = (0..0x7f80_0000_u32).step_by(0x3_1415).map(f32::from_bits);
@@ -166,7 +168,7 @@ mod tests {
             for (x, y) in x.iter().zip(each(*isa, Gelu, &x)) {
                 let (x, y) = (f64::from(*x), f64::from(y));
                 let exact = x * 0.5 * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
-                // Of the result, of h, which is taken for 0 where the table ends, and of values with fewer bits.
+                // The error of the result, of h, which is 0 after the table, and of values with fewer bits.
                 let h = if x < -5.0 { 2.0_f64.powi(-24) } else { x.abs().min(0.2) * 2.0_f64.powi(-25) };
                 let bound = exact.abs() * 2.0_f64.powi(-22) + h + 2.0_f64.powi(-148);
                 assert!((y - exact).abs() <= bound, "{y} of {x} at {isa:?}, expected {exact}");
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_special_stays_special() {
+    fn special_values_are_exact() {
         for isa in Isa::available() {
             let y = each(
                 *isa,

@@ -1,7 +1,7 @@
 //! Several operations in one loop, whose results stay in registers.
 //!
-//! A loop for each operation would read and write the L1 cache each time. Here some vectors go through all operations: each works on the
-//! result of the one before. Only results that are read again later are stored.
+//! A loop per operation would read and write the L1 cache each time. Here some vectors go through all
+//! operations, each of which uses the previous result. Only results that are read again later are stored.
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask};
 use crate::tensor::combine::{Combine, finalized, fold_lanes, with_combine};
 use crate::tensor::row_converter::{Float16, RowConverter};
 
-/// Vectors that go through the operations together: enough to hide the latency of each operation.
+/// How many vectors go through the operations together: enough to hide each operation's latency.
 const TOGETHER: usize = 8;
 
 /// The most reductions of a line.
@@ -38,14 +38,14 @@ pub(crate) const MAX_ROWS: usize = 24;
 pub(crate) enum Applied<T> {
     /// A few instructions.
     Lanewise(Lanewise),
-    /// Between two bounds.
+    /// Clamps to two bounds.
     Clamp(T, T),
     /// A function, with its parameter.
     Smooth(Smooth, T),
 }
 
 impl<T: Functions> Applied<T> {
-    /// The operation in registers, if there is such a form.
+    /// The operation in registers, if it can be computed there.
     pub(crate) fn of(step: &Step) -> Option<Self> {
         use PointwiseMode as M;
         let Operation::Pointwise(mode, activation) = &step.operation else { return None };
@@ -83,7 +83,7 @@ impl<T: Functions> Applied<T> {
     }
 }
 
-/// Which operand the result of the operation before is.
+/// Which operand the previous result is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     First,
@@ -95,7 +95,7 @@ pub(crate) enum Side {
 /// The other operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Other {
-    /// Values contiguous, by their row.
+    /// Contiguous values, by their row.
     Row(usize),
     /// A single value: its index.
     One(usize),
@@ -135,9 +135,8 @@ pub(crate) struct Memory<'a, T> {
 impl<T: Functions> Line<T> {
     /// Runs `len` values through the line, and returns its reductions.
     ///
-    /// # Safety
-    /// The processor supports the instruction set. Rows that are loaded are readable and rows that are stored are writable for `len`
-    /// values, without alignment. Two rows are the same or do not overlap.
+    /// The processor supports the instruction set. Rows that are loaded are readable and rows that are stored
+    /// are writable for `len` values, with any alignment. Two rows are identical or do not overlap.
     pub(crate) unsafe fn run(&self, isa: Isa, memory: &Memory<'_, T>, len: usize) -> [T; MAX_TOTALS] {
         // SAFETY: the instruction set is valid, as this function requires.
         unsafe { isa.run_vectors::<T, _>(LineTask { links: &self.links, memory, len }) }
@@ -175,7 +174,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
                 totals.vectors[total] = [zero.broadcast(totals.rest[total]); SUMS];
             }
         }
-        // No element of the row is aligned: nothing is streamed.
+        // If no element of the row can be aligned, nothing is streamed.
         let aligned = memory.streamed.map(|row| before_aligned::<V>(memory.rows[row]));
         let unaligned = Memory { streamed: None, ..*memory };
         let memory = if aligned == Some(None) { &unaligned } else { memory };
@@ -193,7 +192,7 @@ impl<T: Functions> VectorTask<T> for LineTask<'_, T> {
             None,
         ) = (links, memory.streamed)
         {
-            // A function alone reads and writes the rows itself.
+            // A single function reads and writes the rows itself.
             let (from, to, count) = (memory.rows[*from].cast_const(), memory.rows[*to], len / V::LANES);
             let all = All { smooth: *smooth, parameter: *parameter, from: [(from, V::LANES); 2], to, count };
             // SAFETY: the rows have `count` vectors, and the processor has the vector's instructions.
@@ -234,7 +233,7 @@ fn combined<V: Vector, J: Combine>(vectors: &[V; SUMS], rest: V::Scalar) -> V::S
     J::merge(fold_lanes::<V, J>(all), rest)
 }
 
-/// Takes values through the line vector by vector, the last ones in some lanes of one.
+/// Processes values vector by vector, the last ones in some lanes.
 ///
 /// # Safety
 /// As [`Line::run`], for the values in the range.
@@ -259,7 +258,7 @@ unsafe fn rest<T: Functions, V: Vector<Scalar = T>>(
     }
 }
 
-/// Takes `K` vectors through the line, or the first `lanes` of one vector, which `part` masks then.
+/// Processes `K` vectors, or the first `lanes` of one vector, which `part` then masks.
 ///
 /// # Safety
 /// As [`Line::run`], for the vectors from `at` on.
@@ -354,7 +353,7 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     }
 }
 
-/// Vectors one after the other, or some lanes of one.
+/// Consecutive vectors, or some lanes of one.
 ///
 /// # Safety
 /// The processor has the vector's instructions; the values are readable.
@@ -370,7 +369,7 @@ unsafe fn loaded<V: Vector, const K: usize>(from: *const V::Scalar, part: Option
     }
 }
 
-/// A function of each vector. The vectors pass through memory, so that there is one copy of each function.
+/// A function of each vector. The vectors pass through memory, so that each function is compiled once.
 ///
 /// # Safety
 /// As [`block`].
@@ -403,7 +402,7 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
         }
     };
     let from = if side == Side::Second { [others, own] } else { [own, others] };
-    // SAFETY: both operands have `K` vectors, or the same values for each, and the results replace the first.
+    // SAFETY: both operands have `K` vectors, or one value for all, and the results overwrite the first.
     unsafe {
         V::dispatch(FunctionTask::<'_, T, V>(&All { smooth, parameter, from, to, count: K }, PhantomData));
     }
@@ -414,7 +413,7 @@ unsafe fn functions<T: Functions, V: Vector<Scalar = T>, const K: usize>(
 pub(crate) struct FunctionTask<'a, T, V>(&'a All<T>, PhantomData<V>);
 
 impl<'a, T, V> FunctionTask<'a, T, V> {
-    /// The function of vectors that are there as long as the task is.
+    /// The function of vectors that outlive the task.
     ///
     /// # Safety
     /// As [`Functions::smooth`].
@@ -442,7 +441,7 @@ unsafe fn rounded<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     vectors: [V; K],
     run: RowConverter<T>,
 ) -> [V; K] {
-    // SAFETY: the processor has the vector's instructions, which is all that the conversions need.
+    // SAFETY: the processor has the vector's instructions, which suffice for the conversions.
     unsafe {
         if V::ISA != Isa::Portable && convert::same::<T, f32>() {
             match run.float16 {
@@ -455,7 +454,7 @@ unsafe fn rounded<T: Functions, V: Vector<Scalar = T>, const K: usize>(
     }
 }
 
-/// The same with instructions for such elements.
+/// The same with instructions for these elements.
 ///
 /// # Safety
 /// As [`rounded`].

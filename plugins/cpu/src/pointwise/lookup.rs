@@ -7,26 +7,26 @@ use crate::problem::Operand;
 use crate::tensor::scratch::Shared;
 use crate::threading::partition::{Threads, Workers};
 
-/// Bytes that there are.
+/// The number of byte values.
 pub(crate) const ENTRIES: usize = 256;
 
 /// Estimated nanoseconds per element.
 const TIME: f64 = 0.4;
 
-/// Bytes that are looked up together: enough that loads hide each other's latency.
+/// How many bytes are looked up together: enough to hide the latency of loads.
 const TOGETHER: usize = 16;
 
-/// A byte for each byte.
+/// A byte for each byte value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Table {
     /// The type of the bytes that are looked up.
     pub(crate) from: DataType,
-    /// By the byte's bits.
+    /// Indexed by the byte's bits.
     pub(crate) entries: [u8; ENTRIES],
 }
 
 impl Table {
-    /// The results of a type by the value of the byte: from the least on.
+    /// The results in a type, indexed by the byte's value from the least on.
     pub(crate) fn by_value(&self, to: DataType) -> [i32; ENTRIES] {
         let first = if self.from == DataType::Int8 { 0x80 } else { 0 };
         std::array::from_fn(|at| {
@@ -44,15 +44,15 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// Plans the function of a tensor of bytes, whose result lies as it does.
+    /// Plans the function of a tensor of bytes, whose result has the same layout.
     pub(crate) fn plan(table: Table, from: Operand, to: Operand, threads: Threads) -> Result<Self, Refusal> {
         let elements: usize = from.layout.dims().iter().product();
         let pairs = || from.layout.dims().iter().zip(from.layout.strides());
         let reach: usize = pairs().map(|(dim, stride)| (dim - 1) * stride).sum();
         let are_alike = pairs().zip(to.layout.strides()).all(|((dim, own), other)| *dim == 1 || own == other);
-        // Elements in as many places are each in one of their own, since the result has no two in one.
+        // If the elements fill their memory, no two share an address, since the result's do not.
         if !are_alike || from.layout.dims() != to.layout.dims() || reach + 1 != elements {
-            return Err("the bytes have gaps, or another layout than the results".to_owned());
+            return Err("the bytes have gaps, or a different layout than the results".to_owned());
         }
         let workers = threads.workers(elements as f64 * TIME, elements.div_ceil(1 << 12));
         Ok(Self { table, elements, workers })
@@ -73,7 +73,7 @@ impl Kernel for Lookup {
             let mut at = share.start;
             while at < share.end {
                 let count = TOGETHER.min(share.end - at);
-                // SAFETY: both tensors have the elements, of which each worker writes its own.
+                // SAFETY: both tensors have the elements, and each worker writes its own.
                 unsafe {
                     let (from, to) = (shared.get(0).add(at), shared.get(1).add(at));
                     if count == TOGETHER {

@@ -1,8 +1,8 @@
-//! Operations on each element, alone, in chains, and on the blocks of other kernels' results.
+//! Operations on each element, alone, in chains, and on blocks of other kernels' results.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod activated;
@@ -109,14 +109,14 @@ pub(crate) fn plan_epilogue(
 ) -> Result<Box<dyn BlockEpilogue>, Refusal> {
     let general: Box<dyn BlockEpilogue> =
         plan_elements(chain, output, compute, isa, Threads { most: 1, deterministic: false }, true)?;
-    // What comes before a normalization reads another tensor than it writes.
+    // A normalization's prologue reads another tensor than it writes.
     let is_in_place = chain.inputs.first().is_some_and(|input| input.slot == output.slot);
     let form = SumsAndActivation::of(chain, output.data_type, compute, isa).filter(|_| is_in_place);
     let Some(form) = form else { return Ok(general) };
     Ok(with_compute!(compute, T => Box::new(Activated::<T>::new(chain, output, form, general))))
 }
 
-/// Elements that a kernel computes before its epilogue runs on them: few enough to be still in the L1 or L2 cache.
+/// How many elements a kernel computes before its epilogue: few enough to stay in the L1 or L2 cache.
 pub(crate) const NEAR: usize = 4096;
 
 /// A chain as a kernel or as an epilogue.
@@ -149,7 +149,7 @@ fn plan_elements(
         threads: Threads,
         is_epilogue: bool,
     ) -> Result<Box<dyn Elementwise>, Refusal> {
-        // With few operands, as most have, the loops are shorter.
+        // With few operands, the common case, the loops are shorter.
         if chain.inputs.len() < 4 {
             plan_for::<T, 4>(chain, output, isa, threads, is_epilogue)
         } else {

@@ -1,8 +1,9 @@
 //! The modes over contiguous values.
 //!
-//! Modes of a few instructions that [`crate::pointwise::line`] does not compute in registers are compiled into loops over vectors for
-//! each instruction set. The others call the scalar function for each value: logarithms and sines take longer than the call, and
-//! modes in registers come here with a single value per row only.
+//! Modes of a few instructions that [`crate::pointwise::line`] does not compute in registers are compiled
+//! into loops over vectors for each instruction set. The others call the scalar function per value:
+//! logarithms and sines take longer than the call, and modes in registers come here only with a single value
+//! per row.
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
@@ -24,7 +25,7 @@ pub(crate) struct Mode<T> {
 }
 
 impl<T: Functions> Mode<T> {
-    /// The mode at an instruction set; none if it is no function of its operands.
+    /// The mode for an instruction set; `None` if it is not a function of its operands.
     pub(crate) fn of(mode: PointwiseMode, parameters: ActivationParameters<T>, isa: Isa) -> Option<Self> {
         let function = function::<T>(mode)?;
         let (run, time) = if let Some(run) = simple_loop(mode, isa) {
@@ -40,7 +41,7 @@ impl<T: Functions> Mode<T> {
     ///
     /// # Safety
     /// The processor supports the instruction set. The operands are readable and `out` is writable for `len`
-    /// values, without alignment; `out` is none of the operands.
+    /// values, with any alignment; `out` is not one of the operands.
     #[inline(always)]
     pub(crate) unsafe fn run(&self, operands: [*const T; 3], out: *mut T, len: usize) {
         // SAFETY: the operands are readable and `out` is writable for `len` values, which is this function's contract.
@@ -93,7 +94,7 @@ impl<T: Functions, S: Simple<T>> IsaTask for SimpleTask<'_, T, S> {
     }
 }
 
-/// The loop at one instruction set: an integer, as const arguments have to be.
+/// The loop for one instruction set, passed as an integer because const arguments must be.
 ///
 /// # Safety
 /// As [`Mode::run`].
@@ -125,7 +126,7 @@ fn dispatch<T: Functions, S: Simple<T>>(isa: Isa) -> Loop<T> {
     }
 }
 
-/// Declares a mode's function; its loop at an instruction set.
+/// Declares a mode's function, and its loop for an instruction set.
 macro_rules! declared {
     ($isa:ident, |$mode:ident, $x:ident, $y:ident, $z:ident| $result:expr) => {{
         struct This;
@@ -139,7 +140,7 @@ macro_rules! declared {
     }};
 }
 
-/// The loop of a simple mode; none for the others.
+/// The loop of a simple mode; `None` for the others.
 fn simple_loop<T: Functions>(mode: PointwiseMode, isa: Isa) -> Option<Loop<T>> {
     use PointwiseMode as M;
     macro_rules! simple {
@@ -163,14 +164,14 @@ fn simple_loop<T: Functions>(mode: PointwiseMode, isa: Isa) -> Option<Loop<T>> {
         M::BinarySelect => simple!(|_m, x, y, z| if z != T::ZERO { x } else { y }),
         M::ReluFwd => simple!(|m, x, _y, _z| {
             let lower = m.parameters.lower_clip;
-            // A slope of 0 is flat also at minus infinity.
+            // A slope of 0 is flat even at minus infinity.
             let slope = m.parameters.lower_clip_slope;
             let below = if slope == T::ZERO { T::ZERO } else { slope * (x - lower) } + lower;
             let above = if x >= m.upper_clip { m.upper_clip } else { x };
             if x <= lower { below } else { above }
         }),
         M::ReluBwd => simple!(|m, dy, x, _z| {
-            // A slope of 0 lets nothing through, not even an infinite gradient.
+            // A slope of 0 blocks even an infinite gradient.
             let slope = m.parameters.lower_clip_slope;
             let below = if slope == T::ZERO { T::ZERO } else { slope * dy };
             let ends = m.parameters.upper_clip.is_some();

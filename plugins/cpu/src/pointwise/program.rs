@@ -1,7 +1,8 @@
 //! The operations of a chain over contiguous values.
 //!
-//! They are divided into as few lines as possible: a line ends before an operation that reads one of its reductions, and before an
-//! operation that has no form in registers. Results that only the next operation of a line reads are never stored.
+//! They are divided into as few lines as possible: a line ends before an operation that reads one of its
+//! reductions, and before one that cannot be computed in registers. Results that only the next operation of a
+//! line reads are never stored.
 
 use hipdnn_plugin_sdk::graph::{PointwiseMode, ReductionMode};
 
@@ -19,7 +20,7 @@ use crate::tensor::row_converter::RowConverter;
 /// The most results of a chain that are stored at the same time.
 pub(crate) const REGISTERS: usize = 8;
 
-/// Rows of repeated values for operations without a form in registers.
+/// Rows of repeated values for operations outside registers.
 pub(crate) const SPREADS: usize = 3;
 
 /// Single values: results, then inputs.
@@ -40,7 +41,7 @@ pub(crate) enum Item<T> {
     Line(Line<T>, Vec<Total<T>>),
     /// Softmax of a row.
     Softmax { run: RowFunction<T>, from: usize, to: usize },
-    /// An operation on rows that has no form in registers.
+    /// An operation on rows that cannot be computed in registers.
     Mode { mode: Mode<T>, operands: Vec<Other>, to: usize, rounded: Option<RowConverter<T>> },
     /// An operation on single values.
     One { mode: Mode<T>, operands: Vec<usize>, to: usize, rounded: Option<RowConverter<T>> },
@@ -108,7 +109,7 @@ impl<T: Functions> Bindings<T> {
 }
 
 impl<T: Functions> Program<T> {
-    /// Plans a chain for an instruction set; `input_is_one` says which inputs are one value per row.
+    /// Plans a chain for an instruction set; `input_is_one` tells which inputs have one value per row.
     pub(crate) fn plan(
         chain: &Chain,
         isa: Isa,
@@ -289,7 +290,7 @@ impl<T: Functions> Program<T> {
     }
 }
 
-/// A value as a dtype holds it, if it is rounded.
+/// A value rounded to a dtype, if one is given.
 #[inline(always)]
 fn rounded_to<T: Functions>(mut value: T, to: Option<&RowConverter<T>>) -> T {
     if let Some(run) = to {
@@ -302,7 +303,8 @@ fn rounded_to<T: Functions>(mut value: T, to: Option<&RowConverter<T>>) -> T {
 /// The number of operations of a softmax.
 pub(crate) const SOFTMAX: usize = 5;
 
-/// The operand of the softmax that begins at a step; none if there is no softmax, or others read its intermediate results.
+/// The operand of the softmax that begins at a step; `None` if there is none, or if others read its
+/// intermediate results.
 pub(crate) fn softmax<T: Functions>(
     chain: &Chain,
     first: usize,

@@ -1,4 +1,4 @@
-//! Copies that write each element of a row some times: images made larger to the nearest pixel.
+//! Copies that repeat each element of a row: nearest-neighbour upscaling of images.
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
@@ -13,7 +13,7 @@ use crate::tensor::row_converter::is_compute_type;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::{Threads, Workers};
 
-/// The most times that an element is written side by side.
+/// The most times that an element is repeated.
 const MOST: usize = 16;
 
 /// A planned copy.
@@ -24,11 +24,12 @@ struct Repeated {
     compute: Compute,
     /// How often each element is written.
     times: usize,
-    /// The loops without the elements' repetitions, in the input and in the result.
+    /// The loops without the repetitions, in the input and in the result.
     nest: LoopNest<2>,
 }
 
-/// Plans a copy whose elements, of the compute type, repeat along the result's fastest dimension; none for other chains.
+/// Plans a copy whose compute-type elements repeat along the result's fastest dimension; `None` for other
+/// chains.
 pub(crate) fn plan(
     chain: &Chain,
     output: &Operand,
@@ -72,7 +73,7 @@ impl Kernel for Repeated {
             let [from, to] = self.slots.map(|slot| shared.all()[slot]);
             let rows = self.workers.share(worker, self.nest.runs());
             let Self { nest, times, .. } = self;
-            // SAFETY: the tensors are valid, as this function requires; each worker writes rows of its own.
+            // SAFETY: this function requires the tensors; each worker writes its own rows.
             unsafe {
                 let rows = Rows { nest, times: *times, from, to, rows };
                 with_compute!(self.compute, T => self.isa.run_vectors::<T, _>(rows));
@@ -99,7 +100,7 @@ impl<T: Float> VectorTask<T> for Rows<'_> {
         let mut position = nest.position(rows.start);
         for _ in rows {
             let [from_at, to_at] = position.offsets;
-            // SAFETY: the tensors have the row, whose elements follow one another in the input and `times` further on in the result.
+            // SAFETY: the tensors have the row: contiguous in the input, and `times` apart in the result.
             unsafe {
                 let (from, to) = (from.cast::<T>().add(from_at), to.cast::<T>().add(to_at));
                 let mut at = 0;

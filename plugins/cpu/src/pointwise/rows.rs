@@ -1,7 +1,7 @@
 //! Chains with reductions, such as softmax, row by row. A row is reduced to one value.
 //!
-//! Rows are short enough that the results of all operations on one stay in the L1 or L2 cache: the tensors are read once and the result
-//! is written once.
+//! Rows are short enough that the results of all operations on one stay in the L1 or L2 cache: tensors are
+//! read once and the result is written once.
 
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::layout::MAX_RANK;
@@ -18,10 +18,10 @@ use crate::tensor::row_converter::RowConverter;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
-/// The longest row, whose results still stay in the L2 cache.
+/// The longest row whose results still stay in the L2 cache.
 pub(crate) const LONGEST: usize = 1 << 15;
 
-/// Rows of a softmax that are converted together.
+/// How many rows of a softmax are converted together.
 const TOGETHER: usize = 4;
 
 /// Inputs and results.
@@ -32,13 +32,13 @@ const _: () = assert!(TOGETHER <= SPREADS + 2);
 
 /// How a row of a tensor is read or written.
 enum Access<T> {
-    /// An element for each element of the row.
+    /// One element per element of the row.
     Row(Box<Row<T>>),
     /// One element for the whole row.
     One(usize, RowConverter<T>),
 }
 
-/// A softmax of columns: rows of the chain whose neighbours are side by side.
+/// A softmax of columns: adjacent rows of the chain are contiguous.
 #[derive(Clone, Copy)]
 struct Columns<T> {
     input: usize,
@@ -52,13 +52,13 @@ pub(crate) struct Rows<T> {
     program: Program<T>,
     inputs: Vec<Access<T>>,
     output: Access<T>,
-    /// The loops over rows, by input and, last, the result.
+    /// The loops over rows, for each input and, last, the result.
     nest: LoopNest<TENSORS>,
     /// Elements of a row.
     len: usize,
     /// The input and the function, if the chain is a softmax of contiguous rows.
     softmax: Option<(usize, RowFunction<T>)>,
-    /// The same if it is one of columns that are side by side.
+    /// The softmax of adjacent columns, if the chain is one.
     columns: Option<Columns<T>>,
     workers: Workers,
 }
@@ -165,10 +165,11 @@ impl<T: Functions> Rows<T> {
         (self.inputs.len() + self.program.registers + SPREADS + 1) * self.row_stride()
     }
 
-    /// Computes the softmax of rows: those with one stride together, but at most [`TOGETHER`] that are converted.
+    /// Computes the softmax of rows: those with one stride together, but at most [`TOGETHER`] if converted.
     ///
     /// # Safety
-    /// As [`Kernel::run`]; rows of the input and the result are contiguous, and the buffer has room for those that are converted.
+    /// As [`Kernel::run`]; rows of the input and the result are contiguous, and the buffer has room for
+    /// converted ones.
     unsafe fn softmax(
         &self,
         tensors: &[*mut u8],
@@ -188,7 +189,7 @@ impl<T: Functions> Rows<T> {
             };
             let count = (nest.len - first).min(rows.end - row).min(most);
             let (mut x, mut y) = ((buffer.cast_const(), len), (buffer, len));
-            // SAFETY: the input has the rows, and the buffer room for those that are converted.
+            // SAFETY: the input has the rows, and the buffer room for converted ones.
             unsafe {
                 if from.direct {
                     x = (
@@ -202,7 +203,7 @@ impl<T: Functions> Rows<T> {
                         .for_each(|row| from.load(tensors, offset(input, row), buffer.add(row * len), len));
                 }
             }
-            // SAFETY: the result has the rows, and where they are converted, the buffer has them.
+            // SAFETY: the result has the rows, and if they are converted, the buffer has them.
             unsafe {
                 if to.direct {
                     y = (to.first(tensors, offset(TENSORS - 1, 0)).cast(), nest.inner_strides[TENSORS - 1]);
@@ -264,7 +265,7 @@ impl<T: Functions> Rows<T> {
                     self.program.run(bindings, self.len);
                     (run.store)(&raw const bindings.ones[one], tensors[*slot].add(end * run.size), 1, 1);
                 }
-                // A row of one element.
+                // A row with one element.
                 (Access::One(slot, run), None) => {
                     *bindings.out() = last;
                     self.program.run(bindings, self.len);
@@ -300,12 +301,12 @@ impl<T: Functions> Kernel for Rows<T> {
             let buffers =
                 unsafe { buffers.get(0).cast::<T>().add(worker * Scratch::padded::<T>(self.room())) };
             if let Some(softmax) = self.softmax {
-                // SAFETY: the tensors are valid, as this function requires; each worker computes rows of its own.
+                // SAFETY: this function requires the tensors; each worker computes its own rows.
                 unsafe { self.softmax(shared.all(), softmax, rows, buffers) };
                 return;
             }
             if let Some(columns) = self.columns {
-                // SAFETY: the tensors are valid, as this function requires; no two workers have a row in common.
+                // SAFETY: this function requires the tensors; no two workers share a row.
                 unsafe { self.columns(shared.all(), columns, rows) };
                 return;
             }
@@ -321,7 +322,7 @@ impl<T: Functions> Kernel for Rows<T> {
             }
             let mut elements = crate::tensor::loop_nest::Elements::new(&self.nest, rows);
             while let Some(offsets) = elements.next() {
-                // SAFETY: the tensors are valid, as this function requires; each worker computes rows of its own.
+                // SAFETY: this function requires the tensors; each worker computes its own rows.
                 unsafe { self.row(shared.all(), &offsets, buffers, &mut bindings) };
             }
         });

@@ -8,11 +8,11 @@ use crate::problem::pointwise::Activation;
 /// The parameters of the activations in the compute type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ActivationParameters<R> {
-    /// Where RELU begins.
+    /// The lower bound of RELU.
     pub(crate) lower_clip: R,
-    /// Where RELU ends, if it does.
+    /// The upper bound of RELU, if it has one.
     pub(crate) upper_clip: Option<R>,
-    /// The slope of RELU below its beginning.
+    /// The slope of RELU below its lower bound.
     pub(crate) lower_clip_slope: R,
     /// β of SWISH.
     pub(crate) swish_beta: R,
@@ -40,7 +40,7 @@ impl<R: ComputeType> ActivationParameters<R> {
 /// A mode as a function of in_0, in_1 and in_2; operands that the mode does not read are ignored.
 pub(crate) type Function<R> = fn([R; 3], &ActivationParameters<R>) -> R;
 
-/// The function of a mode; none for `Unset` and for `GenIndex`, which depends on the index, not on an operand.
+/// The function of a mode; `None` for `Unset` and for `GenIndex`, which depends on the index, not an operand.
 pub(crate) fn function<R: ComputeType>(mode: PointwiseMode) -> Option<Function<R>> {
     use PointwiseMode as M;
     Some(match mode {
@@ -79,7 +79,7 @@ pub(crate) fn function<R: ComputeType>(mode: PointwiseMode) -> Option<Function<R
         M::ReluFwd => |[x, ..], n| {
             let upper = n.upper_clip.unwrap_or(R::LARGEST);
             if x <= n.lower_clip {
-                // A slope of 0 is flat also at minus infinity.
+                // A slope of 0 is flat even at minus infinity.
                 let below = if n.lower_clip_slope == R::ZERO {
                     R::ZERO
                 } else {
@@ -94,7 +94,7 @@ pub(crate) fn function<R: ComputeType>(mode: PointwiseMode) -> Option<Function<R
         },
         M::ReluBwd => |[dy, x, _], n| {
             if x <= n.lower_clip {
-                // A slope of 0 lets nothing through, not even an infinite gradient.
+                // A slope of 0 blocks even an infinite gradient.
                 if n.lower_clip_slope == R::ZERO { R::ZERO } else { n.lower_clip_slope * dy }
             } else if n.upper_clip.is_some_and(|upper| x > upper) {
                 R::ZERO

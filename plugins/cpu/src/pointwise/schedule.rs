@@ -10,7 +10,7 @@ use crate::pointwise::mode::Mode;
 use crate::pointwise::scalar::ActivationParameters;
 use crate::simd::isa::Isa;
 
-/// A step of a line whose operands have no rows yet.
+/// A step of a line whose operands do not have rows yet.
 pub(crate) enum LinkDraft<T> {
     Load(Value),
     /// The index of the step, and its operand that is not in registers.
@@ -18,7 +18,7 @@ pub(crate) enum LinkDraft<T> {
     Combine(usize, ReductionMode),
 }
 
-/// A loop whose operands have no rows yet.
+/// A loop whose operands do not have rows yet.
 pub(crate) enum Draft<T> {
     Line(Vec<LinkDraft<T>>),
     /// The index of its last step, and its operand.
@@ -91,9 +91,9 @@ impl<T: Functions> Schedule<T> {
                     return Ok(());
                 }
                 let mode = Mode::of(*mode, ActivationParameters::of(activation), isa)
-                    .ok_or_else(|| format!("{} is no function of its operands", mode.name()))?;
+                    .ok_or_else(|| format!("{} is not a function of its operands", mode.name()))?;
                 if spec.one {
-                    // It reads nothing of the line and comes before it.
+                    // It reads nothing of the line, so it comes before it.
                     self.items.push(Draft::One(index, mode));
                 } else {
                     self.time += mode.time;

@@ -4,10 +4,10 @@ use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::problem::pointwise::Activation;
 
-/// Which function, and the mode that it is.
+/// Declares the functions with their modes.
 macro_rules! smooth {
     ($($mode:ident),*) => {
-        /// A function. Gradients have two operands: the gradient of the result, and the operand of the function.
+        /// A function. Gradients have two operands: the gradient of the result, and the function's operand.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Smooth {
             $(
@@ -17,7 +17,7 @@ macro_rules! smooth {
         }
 
         impl Smooth {
-            /// The function that a mode is; none where it is no such function.
+            /// The function of a mode; `None` for other modes.
             pub(crate) fn of(mode: PointwiseMode, activation: &Activation) -> Option<Self> {
                 let plain = activation.lower_clip == 0.0
                     && activation.lower_clip_slope == 0.0
@@ -63,7 +63,7 @@ smooth!(
     SoftplusBwd
 );
 
-/// Calls with the function as the constant `$s`, so that the choice is made once and not for each value.
+/// Evaluates with the function as the constant `$s`, so that it is selected once instead of per value.
 macro_rules! with_constant {
     ($smooth:expr, $s:ident => $call:expr) => {
         with_constant!($smooth, $s => $call,
@@ -83,7 +83,7 @@ macro_rules! with_constant {
 pub(crate) use with_constant;
 
 impl Smooth {
-    /// The parameter that the function has.
+    /// The parameter of the function.
     pub(crate) fn parameter(self, activation: &Activation) -> f32 {
         match self {
             Self::SwishFwd | Self::SwishBwd => activation.swish_beta,

@@ -61,9 +61,9 @@ pub(crate) fn in_single<V: Vector<Scalar = f32>>(smooth: Smooth, x: V, y: V, par
         Smooth::Log => logarithm(x),
         Smooth::Rsqrt => one.lanewise(Div, x.lanewise(Sqrt, x)),
         Smooth::Reciprocal => one.lanewise(Div, x),
-        // The square is rounded, as in the reference: it may overflow where the sum does not.
+        // The square is rounded, as in the reference: it may overflow although the sum does not.
         Smooth::AddSquare => x.lanewise(Add, y.lanewise(Mul, y)),
-        // A NaN counts as above 0.
+        // NaN counts as positive.
         Smooth::ReluBwd => one.lanewise(NotAbove, y).where_above_0(x, zero),
         Smooth::SigmoidFwd => sigmoid(x),
         Smooth::SigmoidBwd => {
@@ -134,7 +134,7 @@ fn sigmoid<V: Vector<Scalar = f32>>(x: V) -> V {
     one.lanewise(Lanewise::Div, exponential(x.lanewise(Lanewise::Neg, x)).lanewise(Lanewise::Add, one))
 }
 
-/// What tanh is of in the approximation of GELU.
+/// The argument of tanh in the approximation of GELU.
 #[inline(always)]
 fn gelu_argument<V: Vector<Scalar = f32>>(x: V) -> V {
     let cube = x

@@ -1,30 +1,31 @@
 //! Softmax of rows in three passes: the maximum, the exponentials and their sum, the quotients.
 //!
-//! Lines of operations would have the same passes. But rows of a hundred values are too short for the overhead of lists of operations, and
-//! for the latency of the horizontal maximum and sum: each pass goes over several short rows before the next one begins.
+//! Lines of operations would have the same passes, but for rows of a hundred values their overhead and the
+//! latency of the horizontal maximum and sum are too large. Here each pass covers several short rows before
+//! the next begins.
 
 use crate::pointwise::transcendental::LN_2;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask, WHOLE};
 use crate::tensor::combine::{Largest, Sum, fold_lanes};
 
-/// Vectors of a row that are computed together.
+/// How many vectors of a row are computed together.
 const TOGETHER: usize = 4;
 
-/// Short rows that are computed together: more would not fit the registers.
+/// How many short rows are computed together: more would not fit in the registers.
 const ROWS: usize = 2;
 
 /// The longest row that is transposed.
 pub(crate) const LONGEST: usize = 2 * MAX_LANES;
 
-/// Rows of up to so many vectors are computed twice as many at once.
+/// Twice as many rows of up to this many vectors are computed together.
 const FEW: usize = 8;
 
-/// The longest of these: together they stay in the L1 cache.
+/// The longest short rows: together they stay in the L1 cache.
 const SHORT: usize = 1024;
 
-/// e to a value that is at most 0, with two operations less than the exponential: within 3 units in the last place, or 8 for results that
-/// are negligible beside 1. That of 0 is exactly 1.
+/// e to a value that is at most 0, with two operations fewer than the exponential: within 3 units in the last
+/// place, or 8 for results that are negligible beside 1. Exactly 1 at 0.
 #[inline(always)]
 pub(crate) fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
     /// Below this, the result is 0.
@@ -36,7 +37,7 @@ pub(crate) fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
     let shifted = x.mul_add(x.broadcast(std::f32::consts::LOG2_E), x.broadcast(WHOLE));
     let whole = shifted.lanewise(Lanewise::Sub, x.broadcast(WHOLE));
     let rest = if V::ISA == Isa::Portable {
-        // Without fused multiply-add the rounded product is too inexact.
+        // Without fused multiply-add the rounded product is too inaccurate.
         whole.mul_add(x.broadcast(-LN_2[1]), whole.mul_add(x.broadcast(-LN_2[0]), x))
     } else {
         whole.mul_add(x.broadcast(-std::f32::consts::LN_2), x)
@@ -45,7 +46,7 @@ pub(crate) fn weight<V: Vector<Scalar = f32>>(x: V) -> V {
     for coefficient in COEFFICIENTS {
         power = power.mul_add(rest, x.broadcast(coefficient));
     }
-    // A result that underflows takes some processors a thousand times as long as 0, also in the lanes behind a row and for masked values.
+    // Underflow takes some processors a thousand times as long, even in lanes after a row and if masked.
     below.where_above_0(x.broadcast(0.0), power).lanewise(Lanewise::Scale, whole)
 }
 
@@ -65,7 +66,8 @@ impl VectorTask<f32> for Softmax<f32> {
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = f32>>(self) {
-        // SAFETY: the processor has the vector's instructions, and all rows exist; each function gets rows of the length it is for.
+        // SAFETY: the processor has the vector's instructions, and all rows exist; each function gets rows of
+        // a fitting length.
         unsafe {
             if self.are_packed::<V>() {
                 self.packed::<V>();
@@ -145,13 +147,13 @@ impl Softmax<f32> {
     }
 }
 
-/// A row of a softmax. The values behind its last whole vector stay in a register.
+/// A row of a softmax. The values after its last whole vector stay in a register.
 #[derive(Clone, Copy)]
 struct Row<L> {
     x: *const f32,
     y: *mut f32,
     len: usize,
-    /// The lanes of the last vector that the row has.
+    /// The lanes of the last vector that belong to the row.
     lanes: L,
 }
 
@@ -162,15 +164,15 @@ fn combined<V: Vector<Scalar = f32>>([a, b, c, d]: [V; TOGETHER], by: Lanewise) 
 }
 
 impl<L: Copy> Row<L> {
-    /// The values in whole vectors, and those of them that are computed together.
+    /// How many values are in whole vectors, and how many of these are computed together.
     #[inline(always)]
     fn whole<V: Vector<Lanes = L>>(&self) -> [usize; 2] {
         let whole = self.len - self.len % V::LANES;
         [whole, whole - whole % (TOGETHER * V::LANES)]
     }
 
-    /// The maximum, in lanes that are still to be combined, and the values behind the last whole vector: the other lanes of that are minus
-    /// infinity, which is never the maximum, and adds 0 to the sum.
+    /// The maximum per lane, and the values after the last whole vector, whose other lanes are minus
+    /// infinity, which is never the maximum and adds 0 to the sum.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the row has `len` values.
@@ -204,7 +206,7 @@ impl<L: Copy> Row<L> {
         (combined(largest, Lanewise::NotBelow), last)
     }
 
-    /// Writes the exponentials of whole vectors to y; returns their sum, in lanes that are still to be combined, and the exponentials behind.
+    /// Writes the exponentials of whole vectors to y; returns their sum per lane, and the other exponentials.
     ///
     /// # Safety
     /// As [`Row::largest`]; y is writable for `len` values.

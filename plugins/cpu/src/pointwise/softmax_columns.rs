@@ -1,22 +1,22 @@
-//! Softmax of columns: a lane for each column, so that neither maxima nor sums cross lanes.
+//! Softmax of columns: one lane per column, so that neither maxima nor sums cross lanes.
 
 use crate::pointwise::softmax::weight;
 use crate::simd::row::{read, write};
 use crate::simd::vector::{Lanewise, Vector, VectorTask};
 
-/// Vectors of columns that are computed together.
+/// How many vectors of columns are computed together.
 const TOGETHER: usize = 4;
 
-/// The longest of these: together they stay in the L2 cache.
+/// The longest columns of these: together they stay in the L2 cache.
 const LONG: usize = 2048;
 
-/// y = e^(x - max x) / Σ e^(x - max x) of each column, as [`crate::pointwise::softmax::Softmax`] of rows.
+/// y = e^(x - max x) / Σ e^(x - max x) of each column, like [`crate::pointwise::softmax::Softmax`] for rows.
 pub(crate) struct SoftmaxColumns<T> {
     pub(crate) x: *const T,
     pub(crate) y: *mut T,
     /// Values of a column.
     pub(crate) len: usize,
-    /// Columns, side by side.
+    /// Adjacent columns.
     pub(crate) columns: usize,
     /// Strides of the values of a column of x and y.
     pub(crate) strides: [usize; 2],
@@ -28,7 +28,7 @@ impl VectorTask<f32> for SoftmaxColumns<f32> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = f32>>(self) {
         let mut column = 0;
-        // SAFETY: the instructions, and all columns are valid, as this function requires.
+        // SAFETY: this function requires the instructions and all columns.
         unsafe {
             while self.len <= LONG && column + TOGETHER * V::LANES <= self.columns {
                 self.some::<V, TOGETHER>(column, None);

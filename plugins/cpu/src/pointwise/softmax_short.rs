@@ -1,4 +1,4 @@
-//! Softmax of rows that are shorter than a vector or two.
+//! Softmax of rows shorter than a vector or two.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::pointwise::softmax::{LONGEST, Softmax, weight};
 use crate::pointwise::softmax_columns::SoftmaxColumns;
 use crate::simd::vector::{Lanewise, MAX_LANES, Vector, VectorTask};
 
-/// Exchanges rows and columns of a square of vectors. Each pass interleaves its first half with the second.
+/// Transposes a square of vectors. Each pass interleaves its first half with the second.
 #[inline(always)]
 fn transpose<V: Vector>(square: &mut [V; MAX_LANES]) {
     let mut lanes = V::LANES;
@@ -21,7 +21,7 @@ fn transpose<V: Vector>(square: &mut [V; MAX_LANES]) {
 }
 
 impl Softmax<f32> {
-    /// Rows of 2, 4, 8 or 16 values without gaps: a vector holds whole ones, whose lanes are combined among themselves.
+    /// Whether rows are dense and of 2, 4, 8 or 16 values: a vector then holds several whole rows.
     #[inline(always)]
     pub(crate) fn are_packed<V: Vector<Scalar = f32>>(&self) -> bool {
         self.len.is_power_of_two() && self.len <= V::LANES && self.strides == [self.len; 2]
@@ -58,7 +58,7 @@ impl Softmax<f32> {
         }
     }
 
-    /// Computes as many rows as a vector has lanes from `first` on, or the last ones: they become columns in between.
+    /// Computes as many rows from `first` on as a vector has lanes, or the last ones, by transposing them.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the rows exist and have at most [`LONGEST`] values.
@@ -67,7 +67,8 @@ impl Softmax<f32> {
         let rows = first..self.rows.min(first + V::LANES);
         let mut columns = [0.0; LONGEST * MAX_LANES];
         let to = columns.as_mut_ptr();
-        // SAFETY: the rows exist, as this function requires; there is room for a vector for each of at most `LONGEST` values of a row.
+        // SAFETY: this function requires the rows; there is room for a vector for each of at most `LONGEST`
+        // values of a row.
         unsafe {
             for at in (0..self.len).step_by(V::LANES) {
                 self.read_square::<V>(rows.clone(), at, to.add(at * V::LANES));
@@ -80,11 +81,11 @@ impl Softmax<f32> {
         }
     }
 
-    /// Makes columns of up to a vector of values of some rows of x, from value `at` on.
+    /// Transposes up to a vector of values of some rows of x, from value `at` on.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; the rows exist, at most as many as a vector has lanes, and `to` is writable for a
-    /// vector for each of the values.
+    /// The processor has the vector's instructions; the rows exist, at most as many as a vector has lanes,
+    /// and `to` is writable for one vector per value.
     #[inline(always)]
     unsafe fn read_square<V: Vector<Scalar = f32>>(&self, rows: Range<usize>, at: usize, to: *mut f32) {
         let some = (self.len - at).min(V::LANES);
@@ -101,10 +102,10 @@ impl Softmax<f32> {
         }
     }
 
-    /// Makes values of some rows of y of columns, the opposite of [`Softmax::read_square`].
+    /// Transposes columns back to values of some rows of y, the opposite of [`Softmax::read_square`].
     ///
     /// # Safety
-    /// As [`Softmax::read_square`]; `from` is readable instead.
+    /// As [`Softmax::read_square`], but `from` is readable.
     #[inline(always)]
     unsafe fn write_square<V: Vector<Scalar = f32>>(&self, rows: Range<usize>, at: usize, from: *const f32) {
         let some = (self.len - at).min(V::LANES);

@@ -29,7 +29,7 @@ fn operation(mode: PointwiseMode, inputs: usize, random: &mut Random) -> Pointwi
     }
 }
 
-/// The values that an operation computes with.
+/// The parameters that an operation computes with.
 fn parameters<T: ComputeType>(operation: &Pointwise) -> ActivationParameters<T> {
     let real = |value: f32| T::from_f64(f64::from(value));
     let number = |value: Option<f32>, otherwise: f32| real(value.unwrap_or(otherwise));
@@ -43,8 +43,8 @@ fn parameters<T: ComputeType>(operation: &Pointwise) -> ActivationParameters<T> 
     }
 }
 
-/// A mode in double precision, where the loops must give what the reference's function gives, over operands that are dense,
-/// spread over [1, C, 1, ...], over the last dimension, or of any other shape.
+/// A mode in double precision must give what the reference's function gives, with operands that are dense,
+/// broadcast over [1, C, 1, ...] or over the last dimension, or of any other shape.
 fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, isa: Isa) {
     let mut arrays = Vec::new();
     let output = strides(dims, &order(dims.len(), random.within(0, 2)), random.of(&[0, 0, 2]));
@@ -97,7 +97,7 @@ fn check(mode: PointwiseMode, dims: &[i64], random: &mut Random, isa: Isa) {
 }
 
 #[test]
-fn every_mode_gives_what_its_function_gives() {
+fn every_mode_matches_its_function() {
     let mut random = Random::new(5);
     for mode in PointwiseMode::ALL {
         if function::<f64>(*mode).is_none() {
@@ -107,7 +107,7 @@ fn every_mode_gives_what_its_function_gives() {
             for _ in 0..12 {
                 let rank = random.within(2, 4);
                 let mut dims: Vec<i64> = (0..rank).map(|_| random.of(&[1, 2, 3, 7, 20])).collect();
-                // Rows that are not joined, too.
+                // Also rows that are not joined.
                 dims[rank - 1] = random.of(&[dims[rank - 1], dims[rank - 1], 150]);
                 check(*mode, &dims, &mut random, *isa);
             }
@@ -154,7 +154,7 @@ fn single_precision_is_close_to_the_functions() {
 }
 
 #[test]
-fn work_for_several_lanes() {
+fn work_for_several_threads() {
     let mut random = Random::new(6);
     for mode in [PointwiseMode::Add, PointwiseMode::ReluBwd, PointwiseMode::TanhFwd] {
         for dims in [[3, 5, 70, 90], [1, 1, 300, 400], [40, 60, 8, 8]] {
@@ -164,7 +164,7 @@ fn work_for_several_lanes() {
 }
 
 #[test]
-fn the_index_is_the_references() {
+fn the_index_matches_the_reference() {
     let mut random = Random::new(7);
     let operation = Pointwise { axis: Some(0), ..operation(PointwiseMode::GenIndex, 1, &mut random) };
     let mut arrays = [1, 9].map(|uid| Array::new(uid, DataType::Float, &[4], &[1]));
@@ -172,7 +172,7 @@ fn the_index_is_the_references() {
     assert!(refusal.contains("gen_index"));
 }
 
-/// Modes of chains: most of a few instructions, some with a loop of their own.
+/// Modes of chains: most of a few instructions, some with their own loop.
 const OF_CHAINS: [PointwiseMode; 14] = [
     PointwiseMode::Add,
     PointwiseMode::Sub,
@@ -190,7 +190,7 @@ const OF_CHAINS: [PointwiseMode; 14] = [
     PointwiseMode::Floor,
 ];
 
-/// A chain over `len` values in double precision gives, bit for bit, what its functions give one by one.
+/// A chain over `len` values in double precision gives bit for bit the same as its functions one by one.
 fn check_chain(random: &mut Random, isa: Isa, len: usize) {
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0];
     let mut inputs: Vec<Vec<f64>> = (0..random.within(1, 5))
@@ -202,7 +202,7 @@ fn check_chain(random: &mut Random, isa: Isa, len: usize) {
         strides[0] = 1;
         chain.inputs.push(Input { slot, data_type: DataType::Double, strides, replaced: false });
     }
-    // Now and then the result takes an input's place.
+    // Sometimes the result overwrites an input.
     let replaced = random.within(0, 2) == 0;
     chain.inputs[0].replaced = replaced;
     let mut expected: Vec<Vec<f64>> = Vec::new();
@@ -234,7 +234,7 @@ fn check_chain(random: &mut Random, isa: Isa, len: usize) {
         let results: Vec<f64> = results.map(round).collect();
         expected.push(results);
     }
-    // The last result is rounded by the output alone.
+    // Only the output rounds the last result.
     chain.push_mode(PointwiseMode::Neg, vec![Value::Step(expected.len() - 1)], DataType::Double);
     let negated = expected[expected.len() - 1].iter().map(|number| -number).collect();
     expected.push(negated);
@@ -261,7 +261,7 @@ fn check_chain(random: &mut Random, isa: Isa, len: usize) {
 }
 
 #[test]
-fn chains_give_what_their_operations_give() {
+fn chains_match_their_operations() {
     let mut random = Random::new(21);
     for isa in Isa::available() {
         for _ in 0..400 {
@@ -271,7 +271,7 @@ fn chains_give_what_their_operations_give() {
     }
 }
 
-/// What a reduction makes of values, one after the other.
+/// A reduction of values, one after the other.
 fn reduced(mode: ReductionMode, values: &[f64]) -> f64 {
     let nan = values.iter().any(|number| number.is_nan());
     let sizes = || values.iter().map(|number| number.abs());
@@ -290,7 +290,7 @@ fn reduced(mode: ReductionMode, values: &[f64]) -> f64 {
 }
 
 #[test]
-fn rows_are_reduced_at_every_isa() {
+fn rows_are_reduced_on_every_isa() {
     let mut random = Random::new(31);
     let modes = [
         ReductionMode::Add,
@@ -311,7 +311,7 @@ fn rows_are_reduced_at_every_isa() {
                 .map(|_| match random.within(0, 20) {
                     0 if special => random.of(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY]),
                     1 => 0.0,
-                    // Small integers, so that sums are exact in any order.
+                    // Small integers: sums are exact in any order.
                     _ => {
                         if mode == ReductionMode::Mul || mode == ReductionMode::MulNoZeros {
                             random.of(&[1.0, -1.0, 2.0, 0.5])
@@ -354,19 +354,19 @@ fn rows_are_reduced_at_every_isa() {
 }
 
 #[test]
-fn softmax_is_that_of_its_operations_at_every_isa() {
+fn softmax_matches_its_operations_on_every_isa() {
     let mut random = Random::new(41);
     for isa in Isa::available() {
         for len in (2..70).chain([127, 128, 129, 200, 512, 1000]) {
-            // Some rows are computed together, others alone; they need not lie one after the other.
+            // Some rows are computed together, others alone; they need not be contiguous.
             let (rows, row_stride) = (random.within(3, 40), len + random.of(&[0, 0, 3]));
             let mut x: Vec<f32> = (0..rows * row_stride).map(|_| 8.0 * random.real() as f32).collect();
-            // The second row has minus infinities, as a mask makes them; the third what makes all of it NaN.
+            // The second row has minus infinities, as from a mask; the third has values that make it NaN.
             for i in (row_stride..row_stride + len - 1).step_by(3) {
                 x[i] = f32::NEG_INFINITY;
             }
             x[2 * row_stride + random.within(0, len - 1)] = random.of(&[f32::NAN, f32::INFINITY]);
-            // Rows that are converted are computed together, too.
+            // Converted rows are computed together, too.
             let stored = [(); 2]
                 .map(|()| random.of(&[DataType::Float, DataType::Float, DataType::Half, DataType::Bfloat16]));
             let [from, to] = stored.map(|data_type| RowConverter::<f32>::of(data_type).unwrap());
@@ -386,7 +386,7 @@ fn softmax_is_that_of_its_operations_at_every_isa() {
             let power = chain.push_mode(PointwiseMode::Exp, vec![less], DataType::Float);
             let sum = chain.push_reduction(ReductionMode::Add, power, DataType::Float);
             let quotient = chain.push_mode(PointwiseMode::Div, vec![power, sum], DataType::Float);
-            // Now and then something follows, and reads the sum, too, so that the operations run one by one.
+            // Sometimes an operation follows and also reads the sum, so that the operations run one by one.
             let (follows, other) = (random.within(0, 1) == 0, random.within(0, 1) == 0);
             if follows {
                 let last = if other { sum } else { quotient };
@@ -437,7 +437,7 @@ fn softmax_is_that_of_its_operations_at_every_isa() {
 }
 
 #[test]
-fn elements_that_repeat_side_by_side_are_copied() {
+fn repeated_elements_are_copied() {
     let mut random = Random::new(31);
     for data_type in [DataType::Float, DataType::Double, DataType::Half] {
         for times in [1, 2, 3, 17] {

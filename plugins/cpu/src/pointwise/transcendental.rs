@@ -1,6 +1,4 @@
 //! Exponential, logarithm, tanh and erf on vectors.
-//!
-//!
 
 use crate::simd::vector::{Lanewise, Vector, WHOLE};
 
@@ -14,13 +12,13 @@ pub(crate) fn polynomial<V: Vector<Scalar = f32>, const N: usize>(x: V, coeffici
     sum
 }
 
-/// The value, or the nearest end of a range where it is outside; NaN stays.
+/// The value clamped to a range; NaN stays.
 #[inline(always)]
 pub(crate) fn within<V: Vector>(x: V, low: V::Scalar, high: V::Scalar) -> V {
     x.lanewise(Lanewise::NotBelow, x.broadcast(low)).lanewise(Lanewise::NotAbove, x.broadcast(high))
 }
 
-/// ln 2 in two parts, of which the first has few enough bits that its multiples are exact.
+/// ln 2 in two parts, the first of which has few enough bits that its multiples are exact.
 pub(crate) const LN_2: [f32; 2] = [355.0 / 512.0, -2.121_944_4e-4];
 
 /// e to the value.
@@ -31,7 +29,7 @@ pub(crate) fn exponential<V: Vector<Scalar = f32>>(x: V) -> V {
     exponential_of_negative(x.lanewise(Lanewise::NotAbove, x.broadcast(HIGHEST)))
 }
 
-/// e to the value, which is not above 89.
+/// e to the value, which is at most 89.
 #[inline(always)]
 pub(crate) fn exponential_of_negative<V: Vector<Scalar = f32>>(x: V) -> V {
     /// Below this, the result is 0.
@@ -45,7 +43,7 @@ pub(crate) fn exponential_of_negative<V: Vector<Scalar = f32>>(x: V) -> V {
     power.lanewise(Lanewise::Scale, whole)
 }
 
-/// e to the value, less 1, for values that are not above 0; something else above.
+/// e to the value, minus 1, for values that are at most 0; unspecified above.
 #[inline(always)]
 pub(crate) fn exponential_less_1<V: Vector<Scalar = f32>>(x: V) -> V {
     let half = hyperbolic_tangent(x.lanewise(Lanewise::Mul, x.broadcast(0.5)));
@@ -53,7 +51,7 @@ pub(crate) fn exponential_less_1<V: Vector<Scalar = f32>>(x: V) -> V {
     half.lanewise(Lanewise::Add, half).lanewise(Lanewise::Div, rest)
 }
 
-/// The natural logarithm of 1 more than a value from 0 to 1.
+/// The natural logarithm of 1 plus a value from 0 to 1.
 #[inline(always)]
 pub(crate) fn logarithm_of_1_more<V: Vector<Scalar = f32>>(x: V) -> V {
     // ln(1 + x) = 2 artanh(x / (2 + x)).
@@ -95,7 +93,7 @@ pub(crate) fn logarithm<V: Vector<Scalar = f32>>(x: V) -> V {
     x.where_above_0(result, none)
 }
 
-/// An odd function that grows to 1: x · p(x²) / q(x²), where x goes no further than where that is 1.
+/// An odd function that approaches 1: x · p(x²) / q(x²), with x limited to where it reaches 1.
 #[inline(always)]
 pub(crate) fn quotient<V: Vector<Scalar = f32>, const P: usize, const Q: usize>(
     x: V,

@@ -16,13 +16,13 @@ pub(crate) struct ChannelsFirst<T> {
     pool: PoolPlan<T>,
     /// Columns whose windows are inside x.
     inner: Range<usize>,
-    /// What windows of whole rows are made of, where indices are not wanted.
+    /// Combines rows for windows of whole rows, if no indices are wanted.
     line: Line<T>,
     parts: Parts,
 }
 
 impl<T: Float> ChannelsFirst<T> {
-    /// Plans it.
+    /// Plans the pooling.
     pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
         let (shape, work) = (pool.shape, pool.work());
         let wanted = Parts::wanted(threads, work);
@@ -34,7 +34,7 @@ impl<T: Float> ChannelsFirst<T> {
         Self { inner: shape.inner(), line: Line::of(&shape), pool, parts }
     }
 
-    /// The depths, and the rows of each, that a part needs.
+    /// The depths that a part needs, and the rows of each.
     fn needed(&self, rows: &Range<usize>) -> [Range<usize>; 2] {
         let shape = &self.pool.shape;
         let [first, last] = [rows.start, rows.end - 1].map(|row| shape.place(row));
@@ -43,7 +43,7 @@ impl<T: Float> ChannelsFirst<T> {
             let end = (bottom.first + bottom.len).min(shape.input[axis]);
             top.first.min(end)..end
         };
-        // Several depths need all rows of each.
+        // With several depths, all rows of each.
         let within = if first[0] == last[0] { [first[1], last[1]] } else { [0, shape.output[ROWS] - 1] };
         [range(DEPTH, first[0], last[0]), range(ROWS, within[0], within[1])]
     }
@@ -56,7 +56,7 @@ impl<T: Float> PartKernel<T, 3> for ChannelsFirst<T> {
         &self.parts
     }
 
-    /// Rows of x, a row of y, and a row of x that is combined from several.
+    /// Rows of x, a row of y, and a row combined from several rows of x.
     fn areas(&self) -> [usize; 3] {
         let PoolPlan { shape, x, y, index, .. } = &self.pool;
         let lines = |axis: usize, rows: usize| {
@@ -189,7 +189,7 @@ impl<T: Float> ChannelsFirst<T> {
         unsafe {
             let steps = V::load(steps.as_ptr());
             let (mut best, mut indices) = (V::splat(start), V::splat(-T::ONE));
-            // Without a zero before it, the first one counts even if it is minus infinity.
+            // Without a zero before it, the first element counts even if it is minus infinity.
             let mut is_first = zero != Zero::First;
             for depth in lines.depth.first..lines.depth.first + lines.depth.len {
                 for row in lines.rows.first..lines.rows.first + lines.rows.len {

@@ -17,7 +17,7 @@ pub(crate) struct ChannelsLast<T> {
 }
 
 impl<T: Float> ChannelsLast<T> {
-    /// Plans it.
+    /// Plans the pooling.
     pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
         let (shape, work) = (pool.shape, pool.work());
         let rows = shape.rows().div_ceil(Parts::wanted(threads, work).div_ceil(shape.batch));
@@ -27,7 +27,8 @@ impl<T: Float> ChannelsLast<T> {
     }
 }
 
-/// A row of y: its first element's first channel and first index, the strides of its columns, and the stride of the indices of channels.
+/// A row of y: its first column's first channel and first index, and the strides of columns and of the
+/// indices' channels.
 #[derive(Clone, Copy)]
 struct Row<T> {
     to: *mut T,
@@ -72,7 +73,8 @@ impl<T: Float> PartKernel<T, 0> for ChannelsLast<T> {
 }
 
 impl<T: Float> ChannelsLast<T> {
-    /// Computes a row: most channels several vectors at a time, the last ones in several windows at a time.
+    /// Computes a row: most channels in several vectors at a time, the last ones for several windows at a
+    /// time.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the windows and the row are those of the kernel's tensors.
@@ -104,7 +106,7 @@ impl<T: Float> ChannelsLast<T> {
     /// Computes all columns of a row in `count` channels.
     ///
     /// # Safety
-    /// As [`ChannelsLast::row`]; the channels exist, and no vector has fewer lanes.
+    /// As [`ChannelsLast::row`]; the channels exist, at most as many as a vector has lanes.
     #[inline(always)]
     unsafe fn columns<V: Vector<Scalar = T>>(
         &self,
@@ -122,7 +124,8 @@ impl<T: Float> ChannelsLast<T> {
         while column < shape.output[COLUMNS] {
             let window = (lines, &shape.span(COLUMNS, column));
             let is_inner = self.inner.contains(&column) && column + TOGETHER <= self.inner.end;
-            // SAFETY: the channels exist, and so do the columns: the windows of inner ones have no padding at their sides.
+            // SAFETY: the channels and columns exist: the windows of inner columns have no padding at their
+            // sides.
             unsafe {
                 if is_inner {
                     let [values, indices] = windows.value::<V, TOGETHER>(shape, channel, window, &several);

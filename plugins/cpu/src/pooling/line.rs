@@ -1,4 +1,4 @@
-//! A row of windows: rows of x are combined into one, and then the columns of that.
+//! A row of windows: combines rows of x into one, and then the columns of that.
 
 use crate::dtype::element::ComputeType;
 use crate::pooling::shape::{COLUMNS, DEPTH, Lines, ROWS, Shape, Zero};
@@ -6,10 +6,10 @@ use crate::problem::resample::Pooling;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector};
 use crate::tensor::combine::{Combine, Largest, Sum, fold_row};
 
-/// Rows with more padding than this, and four times their own elements, are computed window by window.
+/// Rows whose padding exceeds this and four times their own elements are computed window by window.
 const LONGEST: usize = 4096;
 
-/// A plane of x as if it began with depth 0 and row 0, and the strides of these.
+/// A plane of x, addressed from depth 0 and row 0, with the strides of these.
 #[derive(Clone, Copy)]
 pub(crate) struct Plane<T> {
     pub(crate) first: *const T,
@@ -25,13 +25,13 @@ impl<T> Plane<T> {
     }
 }
 
-/// What is known of all rows.
+/// What all rows have in common.
 pub(crate) struct Line<T> {
-    /// Elements of a row of x with its padding; none where rows are computed window by window.
+    /// Elements of a row of x with its padding; 0 if rows are computed window by window.
     padded: usize,
-    /// What positions outside x count as.
+    /// The value of positions outside x.
     outside: T,
-    /// The number of columns inside x by column of y, where means are of these.
+    /// For each column of y, how many columns of its window are inside x, if means only count these.
     counts: Vec<T>,
 }
 
@@ -55,12 +55,12 @@ impl<T: Float> Line<T> {
         Self { padded: if is_long { 0 } else { span }, outside, counts }
     }
 
-    /// Elements of the row that is combined: vectors may be read behind its end.
+    /// Elements of the combined row: vectors may be read after its end.
     pub(crate) fn len(&self) -> usize {
         if self.padded == 0 { 0 } else { self.padded + 2 * MAX_LANES }
     }
 
-    /// Makes the row ready.
+    /// Initializes the row.
     ///
     /// # Safety
     /// The row is writable for [`Line::len`] elements.
@@ -86,7 +86,7 @@ impl<T: Float> Line<T> {
         row: *mut T,
         to: *mut T,
     ) {
-        // SAFETY: the plane has the lines and `to` the columns; where there is a padded row, `row` holds it.
+        // SAFETY: the plane has the lines and `to` the columns; if there is a padded row, `row` holds it.
         unsafe {
             match (self.padded, shape.is_maximum()) {
                 (0, true) => single::<V, Largest>(shape, plane, lines, to),
@@ -97,7 +97,7 @@ impl<T: Float> Line<T> {
         }
     }
 
-    /// Combines lines into a padded row, and computes the windows of that.
+    /// Combines lines into a padded row, and computes its windows.
     ///
     /// # Safety
     /// As [`Line::run`].
@@ -112,10 +112,10 @@ impl<T: Float> Line<T> {
     ) {
         let is_cut = [lines.depth, lines.rows].iter().any(|span| span.before || span.after);
         let start = if is_cut { self.outside } else { J::start() };
-        // SAFETY: the columns behind the padding are in the row, and the plane has the lines.
+        // SAFETY: the columns after the padding are in the row, and the plane has the lines.
         unsafe {
             if shape.stride[COLUMNS] > 2 {
-                // The windows of the row before are where its padding was.
+                // The previous row's windows overwrote the padding.
                 self.fill(row);
             }
             let middle = row.add(shape.padding[COLUMNS]);
@@ -148,7 +148,7 @@ impl<T: Float> Line<T> {
         to: *mut T,
     ) {
         let [output, window, stride] = [&shape.output, &shape.window, &shape.stride].map(|of| of[COLUMNS]);
-        // SAFETY: vectors begin before the end of the padded row, behind which there are two more; `to` has the columns.
+        // SAFETY: vectors begin inside the padded row, and two more follow it; `to` has the columns.
         unsafe {
             if stride > 2 {
                 combine_columns::<V, J>(row, (output - 1) * stride + 1, window);
@@ -168,7 +168,7 @@ impl<T: Float> Line<T> {
         }
     }
 
-    /// What the sums of some columns are divided by.
+    /// The divisors of some columns' sums.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the column exists.
@@ -188,10 +188,12 @@ impl<T: Float> Line<T> {
 /// The windows of a vector of columns, whose stride is 1 or 2.
 ///
 /// # Safety
-/// The processor has the vector's instructions; `window` elements from `from` on are readable, and two vectors behind them.
+/// The processor has the vector's instructions; `window` elements from `from` on are readable, and two
+/// vectors after them.
 #[inline(always)]
 unsafe fn merged<V: Vector, J: Combine>(from: *const V::Scalar, stride: usize, window: usize) -> V {
-    // SAFETY: a vector begins at one of the `window` elements, or a vector behind it, and two are readable from each.
+    // SAFETY: a vector begins at one of the `window` elements or a vector later, and two are readable from
+    // each.
     unsafe {
         let mut total = V::splat(J::start());
         if stride == 1 {
@@ -211,11 +213,11 @@ unsafe fn merged<V: Vector, J: Combine>(from: *const V::Scalar, stride: usize, w
 /// Combines the elements of the window that begins at each of `len` columns, in place.
 ///
 /// # Safety
-/// The processor has the vector's instructions; the row has the windows, and two vectors behind them.
+/// The processor has the vector's instructions; the row has the windows, and two vectors after them.
 #[inline(always)]
 unsafe fn combine_columns<V: Vector, J: Combine>(row: *mut V::Scalar, len: usize, window: usize) {
     let mut at = 0;
-    // SAFETY: the elements are valid, as this function requires; what a vector reads is behind what was written.
+    // SAFETY: this function requires the elements; vectors only read elements after those already written.
     unsafe {
         while at < len {
             let lanes = V::lanes(0, (len - at).min(V::LANES));
@@ -259,7 +261,7 @@ unsafe fn single<V: Vector, J: Combine>(
     let [depth, rows, width] = [DEPTH, ROWS, COLUMNS].map(|axis| shape.input[axis]);
     for column in 0..shape.output[COLUMNS] {
         let span = shape.span(COLUMNS, column);
-        // Rows without gaps are one run, and depths without gaps, too.
+        // Contiguous rows are one run, and so are contiguous depths.
         let are_rows = span.len == width && plane.row == width;
         let are_depths = are_rows && lines.rows.len == rows && (depth == 1 || plane.depth == rows * width);
         let [mut depths, mut of_rows, mut len] = [lines.depth.len, lines.rows.len, span.len];
@@ -291,7 +293,7 @@ unsafe fn single<V: Vector, J: Combine>(
     }
 }
 
-/// The maximum of a window at the side, and its index.
+/// The maximum of a window that meets the padding, and its index.
 ///
 /// # Safety
 /// The plane has the window's rows.

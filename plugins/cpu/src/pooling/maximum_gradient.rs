@@ -1,4 +1,4 @@
-//! The gradient of maxima: each element of dy is added to the maximum of its window.
+//! The gradient of maxima: adds each element of dy to the maximum of its window.
 
 use crate::pooling::shape::{COLUMNS, Index, PoolPlan};
 use crate::simd::vector::{Float, Vector};
@@ -11,7 +11,7 @@ const CHANNELS: usize = 64;
 /// A planned gradient.
 pub(crate) struct MaximumGradient<T> {
     pool: PoolPlan<T>,
-    /// The maxima's positions in planes without gaps.
+    /// The maxima's positions in dense planes.
     index: Index,
     /// Whether channels are contiguous.
     last: bool,
@@ -19,12 +19,12 @@ pub(crate) struct MaximumGradient<T> {
 }
 
 impl<T: Float> MaximumGradient<T> {
-    /// Plans it.
+    /// Plans the gradient.
     pub(crate) fn plan(pool: PoolPlan<T>, index: Index, threads: Threads) -> Self {
         let shape = pool.shape;
         let (x, [_, rows, columns]) = (&pool.x, shape.input);
         let [_, _, row, column] = x.image.strides;
-        // Indices are those of planes without gaps.
+        // Indices count the elements of dense planes.
         let last =
             pool.is_last() && row == columns * column && (shape.input[0] == 1 || x.depth == rows * row);
         let work = pool.work();
@@ -108,7 +108,7 @@ impl<T: Float> MaximumGradient<T> {
     /// Adds a row of dy to a plane of dx.
     ///
     /// # Safety
-    /// As [`PartKernel::run_part`]; the channel and the row exist, and the plane is without gaps.
+    /// As [`PartKernel::run_part`]; the channel and the row exist, and the plane is dense.
     #[inline(always)]
     unsafe fn row(&self, part: &Part<'_, T, 2>, channel: usize, row: usize, plane: *mut T) {
         let PoolPlan { shape, y, .. } = &self.pool;
@@ -152,7 +152,7 @@ impl<T: Float> MaximumGradient<T> {
                     let position = [image, first, depth, row, column];
                     let from = y.at(tensors, position).cast_const().cast::<T>();
                     let maxima = self.index.at(tensors, position);
-                    // With a constant stride there is less to compute.
+                    // A constant stride needs less computation.
                     match self.index.strides[1] {
                         1 => self.add_maxima(maxima, 1, from, to, count),
                         stride => self.add_maxima(maxima, stride, from, to, count),

@@ -1,6 +1,6 @@
-//! The gradient of means: each element of dx is a sum of the elements of dy whose windows have it, over their divisors.
+//! The gradient of means: each element of dx sums the elements of dy whose windows contain it, each divided.
 //!
-//! So each element is written once. Channels first, rows of dy are combined into one, and then the columns of that.
+//! So each element is written once. Channels first, rows of dy are combined into one, and then its columns.
 
 use std::ops::Range;
 
@@ -23,13 +23,13 @@ pub(crate) struct MeanGradient<T> {
     pool: PoolPlan<T>,
     /// Whether channels are contiguous.
     last: bool,
-    /// One over the positions along an axis that a window of dy counts, by its place there.
+    /// The inverse number of positions that a window of dy counts along each axis, by its index there.
     factors: [Vec<T>; 3],
     parts: Parts,
 }
 
 impl<T: Float> MeanGradient<T> {
-    /// Plans it.
+    /// Plans the gradient.
     pub(crate) fn plan(pool: PoolPlan<T>, threads: Threads) -> Self {
         let (shape, work, last) = (pool.shape, pool.work(), pool.is_last());
         let wanted = Parts::wanted(threads, work);
@@ -49,12 +49,12 @@ impl<T: Float> MeanGradient<T> {
         };
         let mut factors: [Vec<T>; 3] =
             [DEPTH, ROWS, COLUMNS].map(|axis| (0..shape.output[axis]).map(|at| factor(axis, at)).collect());
-        // So that vectors of them may be read.
+        // Padded, so that vectors can be read.
         factors[COLUMNS].resize(shape.output[COLUMNS] + MAX_LANES, T::ZERO);
         Self { pool, last, factors, parts }
     }
 
-    /// The positions along an axis of dy whose windows have this one of dx.
+    /// The positions along an axis of dy whose windows contain this one of dx.
     #[inline(always)]
     fn meeting(&self, axis: usize, at: usize) -> Range<usize> {
         let shape = &self.pool.shape;
@@ -76,7 +76,7 @@ impl<T: Float> MeanGradient<T> {
         shape.stride[COLUMNS] <= 2 && window <= WIDEST && padding < WIDEST
     }
 
-    /// Where column 0 of dy is in the combined row.
+    /// The position of dy's column 0 in the combined row.
     fn first(&self) -> usize {
         let [window, padding, stride] =
             [&self.pool.shape.window, &self.pool.shape.padding, &self.pool.shape.stride]
@@ -84,8 +84,8 @@ impl<T: Float> MeanGradient<T> {
         if self.is_merged() { (window - 1).saturating_sub(padding) / stride } else { 0 }
     }
 
-    /// Which elements of the combined row are summed for the column `phase` of dx, less than the stride: those of later columns with the same
-    /// phase are one after the other behind them.
+    /// The elements of the combined row that are summed for column `phase` of dx, which is less than the
+    /// stride. Those of later columns with this phase follow one by one.
     fn summed(&self, phase: usize) -> Range<usize> {
         let [window, padding, stride] =
             [&self.pool.shape.window, &self.pool.shape.padding, &self.pool.shape.stride]
@@ -152,7 +152,8 @@ impl<T: Float> MeanGradient<T> {
     /// A plane of dx.
     ///
     /// # Safety
-    /// As [`PartKernel::run_part`]; the channel exists, and outside of the columns of dy the combined row is zero.
+    /// As [`PartKernel::run_part`]; the channel exists, and the combined row is zero outside the columns of
+    /// dy.
     #[inline(always)]
     unsafe fn plane<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, 3>, channel: usize) {
         let PoolPlan { shape, x, y, .. } = &self.pool;
@@ -191,11 +192,11 @@ impl<T: Float> MeanGradient<T> {
         }
     }
 
-    /// Combines the rows of dy for a row of dx, each over the positions that its windows count.
+    /// Combines the rows of dy for a row of dx, each divided by the positions that its windows count.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; the plane has dy's rows, with these strides of depths and rows, and `to` is writable for
-    /// its columns and a vector behind them.
+    /// The processor has the vector's instructions; the plane has dy's rows, with these strides of depths and
+    /// rows, and `to` is writable for its columns and a vector after them.
     #[inline(always)]
     unsafe fn combine<V: Vector<Scalar = T>>(
         &self,
@@ -218,18 +219,18 @@ impl<T: Float> MeanGradient<T> {
                         sum = V::load_lanes(from, lanes).mul_add(V::splat(factor), sum);
                     }
                 }
-                // Behind the columns both are zero.
+                // Both are zero after the columns.
                 let factors = V::load(of_columns.as_ptr().add(column));
                 sum.lanewise(Lanewise::Mul, factors).store(to.add(column));
             }
         }
     }
 
-    /// A row of dx from the combined row, where the stride is 1.
+    /// A row of dx from the combined row, if the stride is 1.
     ///
     /// # Safety
-    /// The processor has the vector's instructions; the row has what is summed for the columns of dx and a vector behind that, and `to` is
-    /// writable for these columns.
+    /// The processor has the vector's instructions; the row has the elements summed for dx's columns and a
+    /// vector after them, and `to` is writable for these columns.
     #[inline(always)]
     unsafe fn merge<V: Vector<Scalar = T>>(&self, row: *const T, to: *mut T) {
         let (columns, summed) = (self.pool.shape.input[COLUMNS], self.summed(0));
@@ -242,7 +243,7 @@ impl<T: Float> MeanGradient<T> {
         }
     }
 
-    /// A row of dx from the combined row, where the stride is 2: the even columns are sums of other elements than the odd ones.
+    /// A row of dx from the combined row, if the stride is 2: even and odd columns sum different elements.
     ///
     /// # Safety
     /// As [`MeanGradient::merge`].
@@ -283,7 +284,8 @@ impl<T: Float> MeanGradient<T> {
         }
     }
 
-    /// A row of dx, channels last: most channels several vectors at a time, the last ones in several columns at a time.
+    /// A row of dx, channels last: most channels in several vectors at a time, the last ones in several
+    /// columns at a time.
     ///
     /// # Safety
     /// As [`PartKernel::run_part`]; the row exists.
@@ -321,7 +323,7 @@ impl<T: Float> MeanGradient<T> {
             let from = from.wrapping_add(channel);
             let several = Vectors::of_windows(1, y.image.strides[3], Some(lanes));
             let alone = Vectors::<_, 1>::of_channels(V::LANES, Some(lanes));
-            // Windows of columns with this stride are beside each other.
+            // The windows of columns with this stride are adjacent.
             for phase in 0..stride.min(width) {
                 let mut column = phase;
                 while column < width {
@@ -345,7 +347,7 @@ impl<T: Float> MeanGradient<T> {
         }
     }
 
-    /// Whether as many windows have each of [`TOGETHER`] columns from this one on.
+    /// Whether each of [`TOGETHER`] columns from this one on is in equally many windows.
     #[inline(always)]
     fn is_inner(&self, column: usize) -> bool {
         let shape = &self.pool.shape;
@@ -355,7 +357,8 @@ impl<T: Float> MeanGradient<T> {
             && (last + shape.padding[COLUMNS]) / shape.stride[COLUMNS] < shape.output[COLUMNS]
     }
 
-    /// The sums of elements of dy over the positions that their windows count, in depths, rows and columns; `from` is the first element of dy.
+    /// Sums elements of dy over the positions that their windows count, in depths, rows and columns; `from`
+    /// is dy's first element.
     ///
     /// # Safety
     /// The processor has the vector's instructions; dy has the vectors in these columns.
@@ -396,10 +399,10 @@ impl<T: Float> MeanGradient<T> {
     }
 }
 
-/// The sums of these elements of a row, and of as many behind the first one as a vector has.
+/// The sums of these elements of a row, for each lane starting one further.
 ///
 /// # Safety
-/// The processor has the vector's instructions; the row has the elements, and a vector behind them.
+/// The processor has the vector's instructions; the row has the elements, and a vector after them.
 #[inline(always)]
 unsafe fn sum_of<V: Vector>(row: *const V::Scalar, elements: &Range<usize>) -> V {
     // SAFETY: a vector begins at each of the elements.

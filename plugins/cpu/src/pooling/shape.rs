@@ -8,12 +8,12 @@ use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::image::Image;
 use crate::tensor::row_converter::RowConverter;
 
-/// Spatial dimensions: depth, rows and columns. Those that a pooling lacks are 1.
+/// Spatial dimensions: depth, rows and columns. Missing ones have size 1.
 pub(crate) const DEPTH: usize = 0;
 pub(crate) const ROWS: usize = 1;
 pub(crate) const COLUMNS: usize = 2;
 
-/// An array with an entry for each of three spatial dimensions; `fill` for those that a pooling lacks.
+/// An array with an entry for each of three spatial dimensions; `fill` for missing ones.
 pub(crate) fn three(spatial: usize, fill: usize, values: &[usize]) -> [usize; 3] {
     let mut all = [fill; 3];
     all[3 - spatial..].copy_from_slice(&values[..spatial]);
@@ -143,7 +143,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// How many there are.
+    /// The number of lines.
     #[inline(always)]
     pub(crate) fn count(&self) -> usize {
         self.depth.len * self.rows.len
@@ -200,14 +200,14 @@ impl Shape {
         [row / self.output[ROWS], row % self.output[ROWS]]
     }
 
-    /// The depths and rows of the windows of one row of y, counted over all depths.
+    /// The depths and rows of the windows of one row of y, numbered across depths.
     #[inline(always)]
     pub(crate) fn lines(&self, row: usize) -> Lines {
         let [depth, row] = self.place(row);
         Lines { depth: self.span(DEPTH, depth), rows: self.span(ROWS, row) }
     }
 
-    /// The index of a position of a plane without gaps.
+    /// The index of a position in a dense plane.
     #[inline(always)]
     pub(crate) fn index(&self, depth: usize, row: usize, column: usize) -> usize {
         (depth * self.input[ROWS] + row) * self.input[COLUMNS] + column
@@ -285,13 +285,13 @@ pub(crate) unsafe fn store_indices<T: Float, V: Vector<Scalar = T>>(
     // SAFETY: the instructions and elements are valid, as this function requires; no vector has more lanes than there are values.
     unsafe {
         indices.store(values.as_mut_ptr());
-        // All of them, so that they are converted as vectors.
+        // All lanes, so that the conversion is vectorized.
         for (whole, value) in whole.iter_mut().zip(&values) {
             *whole = value.into_whole();
         }
         let (from, to_bytes) = (whole.as_ptr().cast::<u8>(), to.cast::<u8>());
         if stride == 1 {
-            // A copy of a known size is a store.
+            // A copy of constant size compiles to a store.
             match count == V::LANES {
                 true => to_bytes.copy_from_nonoverlapping(from, V::LANES * size_of::<i32>()),
                 false => to_bytes.copy_from_nonoverlapping(from, count * size_of::<i32>()),

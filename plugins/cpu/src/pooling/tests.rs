@@ -24,7 +24,7 @@ struct Case {
     dims: [Vec<i64>; 2],
 }
 
-/// Channels, few or so many that several vectors of them are computed together.
+/// Few channels, or enough for several vectors at a time.
 const CHANNELS: [[usize; 2]; 2] = [[1, 37], [60, 150]];
 
 impl Case {
@@ -107,7 +107,8 @@ impl Case {
         for isa in Isa::available() {
             check_with_reference(operation, compute, *isa, arrays, results, |array| {
                 let of = array.clone();
-                // Means are divided in another precision: a unit of bfloat16 if that is how they are stored.
+                // Means are divided in another precision, with a tolerance of a bfloat16 unit if stored as
+                // such.
                 move |a, b| {
                     self.mode != ResampleMode::Maxpool
                         && (a - b).abs()
@@ -143,7 +144,7 @@ fn forward(random: &mut Random, channels: [usize; 2], mut number: impl FnMut(&mu
 }
 
 #[test]
-fn windows_become_what_the_reference_makes_of_them() {
+fn windows_match_the_reference() {
     let mut random = Random::new(21);
     for round in 0..420 {
         // Few different values, so that many are equal.
@@ -152,7 +153,7 @@ fn windows_become_what_the_reference_makes_of_them() {
 }
 
 #[test]
-fn nan_and_infinity_stay_where_they_belong() {
+fn nan_and_infinity_do_not_spread() {
     let mut random = Random::new(22);
     for _ in 0..300 {
         forward(&mut random, CHANNELS[0], |random| {
@@ -163,7 +164,7 @@ fn nan_and_infinity_stay_where_they_belong() {
 }
 
 #[test]
-fn gradients_are_those_of_the_reference() {
+fn gradients_match_the_reference() {
     let mut random = Random::new(23);
     for round in 0..420 {
         let random = &mut random;
@@ -174,7 +175,7 @@ fn gradients_are_those_of_the_reference() {
         let mut arrays = vec![dx, dy];
         if case.mode == ResampleMode::Maxpool {
             let plane: i64 = case.dims[0][2..].iter().product();
-            // Also places that are none.
+            // Also indices out of range.
             let index = case.array(random, INDEX, DataType::Int32, which);
             arrays.push(index.filled(|| random.within(0, plane as usize + 1) as f64 - 1.0));
         }
@@ -184,7 +185,7 @@ fn gradients_are_those_of_the_reference() {
 }
 
 #[test]
-fn work_for_several_lanes() {
+fn work_for_several_threads() {
     let mut random = Random::new(24);
     for (dims, which, mode) in [
         ([4, 64, 56, 56], 0, ResampleMode::Maxpool),

@@ -1,4 +1,4 @@
-//! Channels first, where rows are too short for vectors: some channels are transposed, so that these are side by side.
+//! Channels first with rows too short for vectors: transposes some channels, so that they are adjacent.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -11,7 +11,7 @@ use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::parts::{Part, PartKernel, Parts};
 use crate::threading::partition::Threads;
 
-/// Bytes of the transposed planes, which stay in the L2 cache.
+/// The most bytes of the transposed planes, which stay in the L2 cache.
 const MOST: usize = 1 << 20;
 
 /// A planned pooling.
@@ -33,13 +33,13 @@ impl<T: Float> Transposed<T> {
         let fits = (inputs + outputs).saturating_mul(MAX_LANES * size_of::<T>()) <= MOST;
         let few = if index.is_some() { 8 } else { 3 };
         let is_short = 4 * shape.output[COLUMNS] <= few * lanes;
-        // One element of each plane is the sum or maximum of a run.
+        // A single output per plane is a sum or maximum of a run.
         let is_window = outputs > 1 || index.is_some();
         let are_runs = x.is_run(shape.input) && y.is_run(shape.output);
         fits && is_short && is_window && are_runs && 2 * shape.channels >= lanes
     }
 
-    /// Plans it for the dtypes of x and y.
+    /// Plans the pooling for the dtypes of x and y.
     pub(crate) fn plan(pool: PoolPlan<T>, types: [DataType; 2], threads: Threads) -> Result<Self, Refusal> {
         let (shape, work) = (pool.shape, pool.work());
         let wanted = Parts::wanted(threads, work).div_ceil(shape.batch);
@@ -84,7 +84,7 @@ impl<T: Float> PartKernel<T, 2> for Transposed<T> {
 }
 
 impl<T: Float> Transposed<T> {
-    /// Transposes the planes of x of `count` channels, with zeros in the lanes behind them.
+    /// Transposes the planes of x of `count` channels, with zeros in the remaining lanes.
     ///
     /// # Safety
     /// As [`PartKernel::run_part`]; the channels exist, and `to` is writable for the planes of x.

@@ -1,4 +1,4 @@
-//! Windows of several channels that are side by side: a lane for each channel. Several vectors are computed together, of neighbouring
+//! Windows of adjacent channels: one lane per channel. Several vectors are computed together, of neighbouring
 //! channels or of the same channels in neighbouring windows.
 
 use crate::dtype::element::ComputeType;
@@ -6,7 +6,7 @@ use crate::pooling::shape::{Lines, Shape, Span, Zero};
 use crate::simd::row::read;
 use crate::simd::vector::{Float, Lanewise, Vector};
 
-/// Vectors that are computed together, so that their maxima or sums overlap.
+/// How many vectors are computed together, so that their maxima or sums overlap.
 pub(crate) const TOGETHER: usize = 4;
 
 /// The vectors that are computed together.
@@ -14,7 +14,7 @@ pub(crate) const TOGETHER: usize = 4;
 pub(crate) struct Vectors<L, const N: usize> {
     /// Their offsets from the first one, in elements of the image.
     pub(crate) offsets: [usize; N],
-    /// The columns of x by which their windows are behind that of the first one.
+    /// By how many columns of x their windows follow that of the first one.
     pub(crate) columns: [usize; N],
     /// Their lanes, if not all.
     pub(crate) lanes: Option<L>,
@@ -27,7 +27,7 @@ impl<L, const N: usize> Vectors<L, N> {
         Self { offsets: std::array::from_fn(|n| n * length), columns: [0; N], lanes }
     }
 
-    /// Windows with this stride in columns of an image whose columns have the other stride.
+    /// Windows with this stride, in columns, of an image with this stride between columns.
     #[inline(always)]
     pub(crate) fn of_windows(stride: usize, column: usize, lanes: Option<L>) -> Self {
         let columns = std::array::from_fn(|n| n * stride);
@@ -35,7 +35,7 @@ impl<L, const N: usize> Vectors<L, N> {
     }
 }
 
-/// An image whose channels are side by side.
+/// An image whose channels are adjacent.
 #[derive(Clone, Copy)]
 pub(crate) struct Windows<T> {
     /// The first channel of the first element.
@@ -50,7 +50,7 @@ pub(crate) struct Windows<T> {
 struct Best<V, const N: usize> {
     best: [V; N],
     indices: [V; N],
-    /// By how much the indices of an element differ from those of the first vector.
+    /// The difference between an element's indices and those of the first vector.
     behind: [V; N],
     /// Whether there were elements.
     begun: bool,
@@ -74,8 +74,9 @@ impl<T: Float> Windows<T> {
         self.from.wrapping_add(depth * depths + row * rows + column * columns)
     }
 
-    /// The maxima of windows in `N` vectors, and their indices, or the means. The first vector is that of the channels from `first` on in the
-    /// window with these lines and columns; the windows of the others have as many inside, and meet zeros at the same time.
+    /// The maxima of windows in `N` vectors, and their indices, or the means. The first vector has the
+    /// channels from `first` on in the window with these lines and columns; the other windows have as many
+    /// columns inside, and meet zeros at the same time.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the channels and windows exist.
@@ -173,7 +174,7 @@ impl<T: Float> Windows<T> {
                         continue;
                     }
                     let own = first.lanewise(Lanewise::Add, so_far.behind[n]);
-                    // The first one counts even if it is minus infinity.
+                    // The first element counts even if it is minus infinity.
                     (*best, *index) = match so_far.begun {
                         true => larger((value, own), (*best, *index)),
                         false => (value, own),

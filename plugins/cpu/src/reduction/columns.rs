@@ -5,7 +5,7 @@ use crate::simd::vector::{Float, Vector};
 use crate::tensor::combine::{Combine, fold_columns};
 use crate::tensor::loop_nest::Elements;
 
-/// Rows that are combined in the compute type before the totals are combined in double precision.
+/// How many rows are combined in the compute type before the totals are combined in double precision.
 const EXACT_ROWS: usize = 256;
 
 impl<T: Float> Task<'_, T> {

@@ -1,15 +1,15 @@
 //! Reductions: sums, products, extremes and norms along some dimensions.
 //!
-//! If the fastest dimension is reduced, results are computed one by one ([`rows`]), or short rows transposed ([`short`]), else many at once
-//! ([`columns`]). Few results of many
-//! elements are divided into parts, whose number depends on the shape alone.
+//! If the fastest dimension is reduced, results are computed one by one ([`rows`]), or short rows are
+//! transposed ([`short`]); else many results are computed at once ([`columns`]). Few results of many elements
+//! are divided into parts, whose number only depends on the shape.
 //!
-//! Sums of up to some thousand values, maxima and minima are in the compute type, sums of these in double precision. Products and sums of
-//! squares, which may overflow single precision, are in double precision.
+//! Maxima, minima and sums of up to some thousand values use the compute type; sums of these use double
+//! precision, as do products and sums of squares, which may overflow single precision.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod columns;
@@ -37,13 +37,13 @@ use crate::threading::partition::Threads;
 /// The most parts that the elements of one result are divided into.
 const MAX_PARTS: usize = 16;
 
-/// Elements that are worth a part.
+/// The fewest elements worth a part.
 const PART: usize = 1 << 15;
 
-/// Rows of at most so many elements are transposed.
+/// The most elements of rows that are transposed.
 const SHORT: usize = 32;
 
-/// So many of them at a time.
+/// How many of these are transposed at a time.
 const COLUMNS: usize = 2 * BUFFER / SHORT;
 
 /// Plans a reduction for an instruction set.
@@ -58,7 +58,7 @@ pub(crate) fn plan(
     let float = matches!(x, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double);
     let wide = !float || matches!(reduction.mode, Mul | MulNoZeros | Norm2);
     match compute {
-        // The reference rounds their elements to single precision first.
+        // The reference rounds these elements to single precision first.
         Compute::Single if wide && matches!(x, DataType::Double | DataType::Int32) => {
             Err(format!("in: data type is {}, which single precision does not hold", x.name()))
         }
@@ -77,7 +77,7 @@ fn plan_in<T: Float>(
 ) -> Result<Box<dyn Kernel>, Refusal> {
     let (x, y) = (&reduction.x, &reduction.y);
     let run = RowConverter::<T>::of_number(x.data_type)?;
-    // Elements of less than a byte could not be written by several threads.
+    // Elements smaller than a byte cannot be written by several threads.
     RowConverter::<f64>::of_number(y.data_type)?;
     let (dims, strides) = (x.layout.dims(), x.layout.strides());
     // Dimensions of the other kind count as 1.
@@ -88,7 +88,8 @@ fn plan_in<T: Float>(
                 own[axis] = *dim;
             }
         }
-        // All elements of a result go to the same element of y: its strides must not keep the loops over them from being merged.
+        // All elements of a result go to the same element of y, so its strides must not prevent merging the
+        // loops over them.
         let y_strides =
             if reduced { &[0; crate::layout::MAX_RANK][..dims.len()] } else { y.layout.strides() };
         LoopNest::new(&own[..dims.len()], [strides, y_strides], 0)
@@ -188,7 +189,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 }
 
 impl<T: Float> Shape<T> {
-    /// The elements of one result that belong to a part.
+    /// A part of one result's elements.
     fn part(&self, part: usize) -> std::ops::Range<usize> {
         self.count * part / self.parts..self.count * (part + 1) / self.parts
     }
@@ -235,7 +236,7 @@ impl<T: Float> Shape<T> {
     /// Combines the partial results.
     ///
     /// # Safety
-    /// As [`Shape::put`]; all totals are there.
+    /// As [`Shape::put`]; all totals are written.
     unsafe fn finish<J: Combine>(&self, y: *mut u8, scratch: *const f64) {
         if self.parts == 1 {
             return;

@@ -5,10 +5,10 @@ use crate::simd::vector::{Float, MAX_LANES, Vector};
 use crate::tensor::combine::{Combine, fold_row};
 use crate::tensor::loop_nest::Elements;
 
-/// Values that are combined in the compute type before the total is combined in double precision.
+/// How many values are combined in the compute type before the total is combined in double precision.
 const EXACT: usize = 4096;
 
-/// Elements of a row up to which rows are reduced together.
+/// The most elements of rows that are reduced together.
 const TOGETHER: usize = 1024;
 
 impl<T: Float> Task<'_, T> {
@@ -31,15 +31,15 @@ impl<T: Float> Task<'_, T> {
         }
     }
 
-    /// Whether the lanes of many results are combined at once: rows without gaps that are too short to hide what the combination of
-    /// lanes takes, and a kind for which zeros in the lanes behind a row change nothing.
+    /// Whether the lanes of many results are combined at once: for contiguous rows too short to hide the
+    /// latency of combining lanes, and reductions that zeros in the lanes after a row do not affect.
     fn are_together<J: Combine>(&self) -> bool {
         let shape = self.shape;
         let is_row = shape.direct && shape.parts == 1 && shape.reduced.runs() == 1;
         is_row && shape.count <= TOGETHER && J::start::<f64>() == 0.0
     }
 
-    /// Computes as many results as a vector has lanes at a time.
+    /// Computes as many results at a time as a vector has lanes.
     ///
     /// # Safety
     /// As [`Task::rows`].
@@ -60,7 +60,7 @@ impl<T: Float> Task<'_, T> {
                 *total =
                     unsafe { lanes_of_row::<V, J>(x.add(place[0] * shape.run.size).cast(), shape.count) };
             }
-            // Each step leaves half as many vectors, which have half as many lanes for each result.
+            // Each step leaves half as many vectors, with half as many lanes per result.
             let mut vectors = V::LANES;
             while vectors > 1 {
                 vectors /= 2;
@@ -109,7 +109,7 @@ impl<T: Float> Task<'_, T> {
                     let values = if shape.direct {
                         from.cast_const().cast::<T>()
                     } else if shape.widens {
-                        // Here the loop has the vector's instructions.
+                        // A loop here is compiled with the vector's instructions.
                         for (i, value) in buffer[..len].iter_mut().enumerate() {
                             *value = T::from_single(from.cast_const().cast::<f32>().add(i).read_unaligned());
                         }
@@ -134,7 +134,7 @@ impl<T: Float> Task<'_, T> {
     }
 }
 
-/// The totals of a row in each lane, where zeros change nothing.
+/// The totals of a row in each lane, for reductions that zeros do not affect.
 ///
 /// # Safety
 /// The processor has the vector's instructions, and the row has `len` elements.

@@ -9,7 +9,7 @@ use crate::tensor::loop_nest::LoopNest;
 use crate::tensor::row_converter::RowConverter;
 use crate::threading::partition::Workers;
 
-/// Values of a buffer for elements that are not read in place, and columns that are reduced together.
+/// Values of a buffer for elements not read in place, and columns that are reduced together.
 pub(crate) const BUFFER: usize = 1024;
 
 /// A planned reduction.
@@ -23,9 +23,9 @@ pub(crate) struct Shape<T> {
     pub(crate) run: RowConverter<T>,
     /// Whether the fastest dimension is reduced.
     pub(crate) by_rows: bool,
-    /// What transposes rows that are short.
+    /// Transposes short rows.
     pub(crate) pack: Option<Pack<T>>,
-    /// Results of a task that are computed together, if not row by row.
+    /// How many results of a task are computed together, if not row by row.
     pub(crate) block: usize,
     /// Whether the innermost elements are read in place.
     pub(crate) direct: bool,
@@ -33,7 +33,7 @@ pub(crate) struct Shape<T> {
     pub(crate) widens: bool,
     pub(crate) y_slot: usize,
     pub(crate) compute: Compute,
-    /// The element of y from values of single, and of double precision.
+    /// Writes elements of y from single and from double precision.
     pub(crate) y_single: Element<f32>,
     pub(crate) y_double: Element<f64>,
     /// The loops over the results, in x and y.

@@ -1,4 +1,4 @@
-//! Rows of a few elements: some are transposed, so that their results are computed at once.
+//! Short rows: several are transposed, so that their results are computed at once.
 
 use crate::gemm::pack::PackSource;
 use crate::reduction::shape::{BUFFER, Task};

@@ -67,7 +67,7 @@ fn every_mode_along_any_dimensions() {
         &[37, 49],
         &[1, 6, 1, 50],
     ] {
-        // Masks that reduce some dimension, not only ones of 1.
+        // Masks that reduce more than dimensions of size 1.
         let reduces =
             |mask: &usize| dims.iter().enumerate().any(|(axis, dim)| mask >> axis & 1 == 1 && *dim > 1);
         for fold_row in (1..1_usize << dims.len()).filter(reduces) {
@@ -113,7 +113,7 @@ fn few_results_of_many_elements() {
 }
 
 #[test]
-fn values_that_are_nan_infinite_or_large() {
+fn nan_infinite_and_large_values() {
     let mut random = Random::new(33);
     for special in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1e25] {
         for fold_row in 1..4 {
@@ -131,7 +131,7 @@ fn values_that_are_nan_infinite_or_large() {
 }
 
 #[test]
-fn what_would_be_rounded_otherwise_is_left_to_the_reference() {
+fn different_rounding_is_left_to_the_reference() {
     let mut random = Random::new(34);
     for (types, mode) in [
         ([DataType::Int32, DataType::Float], ReductionMode::Add),

@@ -1,9 +1,10 @@
-//! Batch normalization, one channel after the other.
+//! Batch normalization, channel by channel.
 //!
-//! Sums over a channel are in double precision for any compute type, and the variance is computed in a second pass from
-//! deviations from the mean. So the statistics are those of exact arithmetic, rounded once to the compute type, and do not depend
-//! on an order of summation. Results are computed from the rounded statistics in double precision and rounded once, so that no
-//! intermediate result leaves the range of the compute type.
+//! Sums over a channel are in double precision for any compute type, and the variance is computed in a second
+//! pass from deviations from the mean. So the statistics are those of exact arithmetic, rounded once to the
+//! compute type, and do not depend on the order of summation. Results are computed from the rounded
+//! statistics in double precision and rounded once, so that intermediate results cannot overflow the compute
+//! type.
 
 use crate::batchnorm::parameters::Parameters;
 use crate::dtype::element::ComputeType;
@@ -46,7 +47,7 @@ struct Channels<R> {
     channels: usize,
     /// The dims of one channel.
     dims: [usize; MAX_RANK],
-    /// In a backward pass.
+    /// Only in a backward pass.
     dy: Option<Tensor<R>>,
     x: Tensor<R>,
     /// y, or dx.

@@ -36,7 +36,7 @@ struct Quantize {
     y: Memory<f64>,
     /// The largest value of y's dtype.
     largest: f64,
-    /// Whether y's dtype has integers only.
+    /// Whether y's dtype only has integers.
     whole: bool,
     scale: Memory<f64>,
     scale_type: ScaleType,
@@ -58,7 +58,7 @@ impl Quantize {
         dims[..rank].copy_from_slice(p.x.layout.dims());
         x_strides[..rank].copy_from_slice(p.x.layout.strides());
         dims[p.axis] = dims[p.axis].div_ceil(p.block);
-        // With a single block this stride is not used, and may be anything.
+        // With a single block this stride is unused, and may be arbitrary.
         x_strides[p.axis] = x_strides[p.axis].wrapping_mul(p.block);
         y_strides[p.axis] = y_strides[p.axis].wrapping_mul(p.block);
         Walk::new(&dims[..rank], [&x_strides, &y_strides, &p.scale_strides])

@@ -1,4 +1,4 @@
-//! Convolution and its gradients, each element of the result as one sum.
+//! Convolution and its gradients; each element of the result is a single sum.
 
 #![expect(
     clippy::indexing_slicing,
@@ -25,7 +25,7 @@ pub(crate) fn plan<R: ComputeType>(problem: Convolution) -> Result<Box<dyn Kerne
         Direction::BackwardData => ["dx", "w", "dy"],
         Direction::BackwardFilter => ["x", "dw", "dy"],
     };
-    // Gradients are of floats.
+    // Gradients only accept floats.
     let memory = if problem.direction == Direction::Forward { Memory::of_any } else { Memory::of };
     Ok(Box::new(Loops::<R> {
         x: memory(x, &problem.x)?,
@@ -35,7 +35,7 @@ pub(crate) fn plan<R: ComputeType>(problem: Convolution) -> Result<Box<dyn Kerne
     }))
 }
 
-/// Whether products of integers are summed, which is done exactly in any compute type.
+/// Whether products of integers are summed, which is exact in any compute type.
 pub(crate) fn sums_integers(problem: &Convolution) -> bool {
     problem.direction == Direction::Forward
         && [&problem.x, &problem.w].iter().all(|operand| is_integer(operand.data_type))
@@ -113,7 +113,7 @@ impl<R: ComputeType> Loops<R> {
         }
     }
 
-    /// The offset in x under window element `window` of output element `output`; none in the padding.
+    /// The offset in x of window element `window` of output element `output`; `None` in the padding.
     fn input_offset(&self, output: &[usize], window: &[usize], strides: &[usize]) -> Option<usize> {
         let p = &self.problem;
         let mut offset = 0;
@@ -125,7 +125,8 @@ impl<R: ComputeType> Loops<R> {
         Some(offset)
     }
 
-    /// The offset in y of the output element whose window element `window` is on input element `input`, if there is one.
+    /// The offset in y of the output element whose window element `window` meets input element `input`, if
+    /// any.
     fn output_offset(&self, input: &[usize], window: &[usize], strides: &[usize]) -> Option<usize> {
         let p = &self.problem;
         let mut offset = 0;

@@ -1,4 +1,4 @@
-//! The kernels of the reference: safe code over views of tensors.
+//! The reference's kernels: safe code over views of tensors.
 
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::tensor::view::Pointers;

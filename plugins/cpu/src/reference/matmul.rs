@@ -1,4 +1,4 @@
-//! Matrix multiplications, each element as one sum.
+//! Matrix multiplications; each element is a single sum.
 
 #![expect(clippy::indexing_slicing, reason = "axes are below the rank of the operands, at most MAX_RANK")]
 

@@ -1,4 +1,4 @@
-//! Kernels that are their formulas: element by element, in the compute type, for any strides.
+//! Kernels that follow the formulas: element by element, in the compute type, for any strides.
 
 pub(crate) mod attention;
 pub(crate) mod batchnorm;
@@ -23,7 +23,7 @@ use crate::problem::convolution::Direction;
 
 /// Plans one node of a graph that [`prepare`](crate::prepare::prepare) returned.
 ///
-/// The refusal names the argument whose type is not supported.
+/// The refusal names the argument with an unsupported dtype.
 pub fn plan_node(node: &CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     match Arithmetic::of(node.node.compute_type)? {
         Arithmetic::Floating(Compute::Single) => plan_in::<f32>(node.problem),
@@ -33,7 +33,7 @@ pub fn plan_node(node: &CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     }
 }
 
-/// Plans a node whose compute type is of integers or truth values.
+/// Plans a node whose compute type is integer or boolean.
 fn plan_exact<R: ComputeType>(node: &CheckedNode<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     match node.problem {
         Problem::Convolution(problem) if problem.direction == Direction::Forward => {

@@ -69,7 +69,7 @@ impl Rows {
     }
 }
 
-/// A tensor with strides over the dimensions of x; strides of 0 and no memory if it is absent.
+/// A tensor with strides over the dimensions of x; zero strides and no memory if it is absent.
 struct Tensor<R> {
     memory: Option<Memory<R>>,
     strides: [usize; MAX_RANK],
@@ -152,7 +152,7 @@ impl<R: ComputeType> Reference for Forward<R> {
     }
 }
 
-/// Mean and inverse of each row are in scratch memory between the gradients.
+/// Mean and inverse of each row are kept in scratch memory between the gradients.
 struct Backward<R> {
     rows: Rows,
     x: Tensor<R>,

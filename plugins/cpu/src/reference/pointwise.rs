@@ -20,7 +20,7 @@ struct Loops<R> {
     strides: [[usize; MAX_RANK]; 3],
 }
 
-/// The index along an axis, written as a double so that large ones stay exact in any compute type.
+/// The index along an axis, written as a double so that large ones are exact in any compute type.
 struct Index {
     layout: Layout,
     axis: usize,
@@ -45,7 +45,7 @@ pub(crate) fn plan<R: ComputeType>(problem: Pointwise) -> Result<Box<dyn Kernel>
     Ok(Box::new(Loops { function, parameters, layout, output, inputs, strides }))
 }
 
-/// Refuses what has no exact meaning in a compute type of integers or truth values.
+/// Refuses modes without an exact meaning in integer and boolean compute types.
 pub(crate) fn check_exact(problem: &Pointwise, compute: DataType) -> Result<(), Refusal> {
     use PointwiseMode as M;
     let of_both = matches!(

@@ -18,7 +18,7 @@ struct Loops<R> {
     problem: Reduction,
     x: Memory<R>,
     y: Memory<R>,
-    /// The dims of x along which it is reduced, and 1 along the others.
+    /// The dims of x that are reduced, and 1 for the others.
     window: [usize; MAX_RANK],
 }
 
@@ -27,7 +27,7 @@ struct OfIntegers<R> {
     problem: Reduction,
     x: Memory<Integer>,
     y: Memory<Integer>,
-    /// y once more, for means and norms, which are of the compute type.
+    /// y again, for means and norms, which use the compute type.
     rounded: Memory<R>,
     window: [usize; MAX_RANK],
 }
@@ -93,7 +93,7 @@ impl<R: ComputeType> Reference for OfIntegers<R> {
     }
 }
 
-/// The sum, product or extreme of integers; of squares for a norm. Beyond 128 bits it is the end of their range.
+/// The sum, product or extreme of integers; of squares for a norm. Saturates at 128 bits.
 fn exact(mode: ReductionMode, values: impl Iterator<Item = i128>) -> i128 {
     match mode {
         ReductionMode::Mul => values.fold(1, i128::saturating_mul),
@@ -109,7 +109,7 @@ fn exact(mode: ReductionMode, values: impl Iterator<Item = i128>) -> i128 {
     }
 }
 
-/// The nearest integer of 64 bits.
+/// The value, saturated to 64 bits.
 fn nearest(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }

@@ -29,32 +29,32 @@ pub(crate) fn plan<R: ComputeType>(problem: Resample) -> Result<Box<dyn Kernel>,
     })
 }
 
-/// The tensor that says which element was the largest.
+/// The tensor with the index of each largest element.
 #[derive(Clone, Copy)]
 struct Index {
     memory: Memory<Integer>,
-    /// Whether it counts positions of the window; otherwise elements of the plane.
+    /// Whether indices count positions of the window rather than elements of the plane.
     of_window: bool,
-    /// What says that there was none.
+    /// The index that means "none".
     none: i64,
 }
 
-/// The positions of one window that lie inside x.
+/// The positions of a window inside x.
 struct Inside {
     /// The first element of x along each spatial dimension.
     first: [usize; MAX_SPATIAL],
-    /// The number of elements; 0 along every dimension where the window lies outside.
+    /// The number of elements; 0 along every dimension if the window lies outside.
     extent: [usize; MAX_SPATIAL],
-    /// The first position outside x, in the order of positions, counted from the first inside or before it.
+    /// The first position outside x, relative to those inside.
     outside: Option<Outside>,
 }
 
-/// Where the first position outside x comes in the order of positions.
+/// When the first position outside x comes in the order of positions.
 #[derive(Clone, Copy)]
 enum Outside {
-    /// Before all that are inside.
+    /// Before all positions inside.
     First,
-    /// After the positions inside whose index is smaller.
+    /// After the positions inside with a smaller index.
     At([usize; MAX_SPATIAL]),
 }
 
@@ -108,7 +108,7 @@ impl Inside {
     }
 }
 
-/// The number that a sum is divided by.
+/// The divisor of a sum.
 fn divisor(problem: &Resample, inside: &Inside) -> f64 {
     match problem.pooling {
         Pooling::MeanInside => inside.count(problem).max(1) as f64,
@@ -117,7 +117,7 @@ fn divisor(problem: &Resample, inside: &Inside) -> f64 {
     }
 }
 
-/// Strides of a plane of x without gaps: what index tensors count with.
+/// Strides of a dense plane of x, in which index tensors count.
 fn plane_strides(problem: &Resample) -> [usize; MAX_SPATIAL] {
     let mut strides = [1; MAX_SPATIAL];
     for axis in (1..problem.spatial).rev() {
@@ -170,7 +170,7 @@ fn in_window(problem: &Resample, output: &[usize], position: &[usize; MAX_SPATIA
     })
 }
 
-/// The index in the plane of a position in a window; none outside of either.
+/// The index in the plane of a position in a window; `None` outside of either.
 fn in_plane(problem: &Resample, output: &[usize], position: i64) -> Option<usize> {
     let mut rest = usize::try_from(position).ok()?;
     let (mut place, strides) = (0, plane_strides(problem));
@@ -183,7 +183,7 @@ fn in_plane(problem: &Resample, output: &[usize], position: i64) -> Option<usize
     (rest == 0).then_some(place)
 }
 
-/// The largest element of a window and its position in the plane. The first NaN is larger than all else.
+/// The largest element of a window and its position in the plane. The first NaN counts as the largest.
 fn largest<R: ComputeType>(
     problem: &Resample,
     x: &View<'_, R>,
@@ -221,7 +221,7 @@ fn largest<R: ComputeType>(
     (value, Some(position))
 }
 
-/// The gradient is summed in scratch memory, one double for each element of a plane.
+/// Sums the gradient in scratch memory, one double per element of a plane.
 struct Backward<R> {
     problem: Resample,
     dx: Memory<R>,
@@ -249,7 +249,7 @@ impl<R: ComputeType> Reference for Backward<R> {
             {
                 let value = dy.get(dy_base + dy_at).to_f64();
                 if let Some((index, view)) = &index {
-                    // An index that is no position of the plane is skipped.
+                    // An index outside the plane is skipped.
                     let position = view.get(index_base + index_at).0;
                     let place = match index.of_window {
                         true => in_plane(p, &output, position),

@@ -1,8 +1,8 @@
 //! Conversions and transpositions in registers.
 //!
-//! Each function does as much as the instruction set allows and returns how much that was; the caller does the
-//! rest, element by element. All are `#[inline(always)]`, and fast only when called below [`Isa::run`]. No closures
-//! around instructions: a closure that is not inlined is compiled without the instruction set.
+//! Each function converts as much as the instruction set allows and returns how much; the caller does the
+//! rest element by element. All are `#[inline(always)]`, and fast only below [`Isa::run`]. Do not wrap
+//! intrinsics in closures: a closure that is not inlined is compiled without the instruction set.
 
 use std::any::TypeId;
 
@@ -25,7 +25,8 @@ pub(crate) fn same<A: 'static, B: 'static>() -> bool {
 /// The processor has the vector's instructions, and as many elements as it has lanes are readable.
 #[inline(always)]
 pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
-    // SAFETY: the caller has the instructions and the elements; no vector has more lanes than the array.
+    // SAFETY: the caller guarantees the instructions and the elements; no vector has more lanes than the
+    // array.
     unsafe {
         if same::<S, V::Scalar>() {
             return V::load(from.cast());
@@ -46,7 +47,8 @@ pub(crate) unsafe fn load<S: Stored, V: Vector>(from: *const S) -> V {
 /// The processor has the vector's instructions, and as many elements as it has lanes are writable.
 #[inline(always)]
 pub(crate) unsafe fn store<S: Stored, V: Vector>(vector: V, to: *mut S) {
-    // SAFETY: the caller has the instructions and the elements; no vector has more lanes than the array.
+    // SAFETY: the caller guarantees the instructions and the elements; no vector has more lanes than the
+    // array.
     unsafe {
         if same::<S, V::Scalar>() {
             return vector.store(to.cast());
@@ -184,7 +186,7 @@ mod x86 {
         (0..count).map(move |index| (index * block).min(len - block))
     }
 
-    /// How many elements such blocks cover.
+    /// How many elements these blocks cover.
     fn done(len: usize, block: usize) -> usize {
         if len < block { 0 } else { len }
     }
@@ -192,7 +194,7 @@ mod x86 {
     /// 16 elements.
     #[inline(always)]
     unsafe fn load_512<S: 'static>(from: *const S) -> __m512 {
-        // SAFETY: the caller has the instructions and the elements, whose type `reads` accepts.
+        // SAFETY: the caller guarantees the instructions and the elements, whose type `reads` accepts.
         unsafe {
             if same::<S, f32>() {
                 _mm512_loadu_ps(from.cast())
@@ -208,7 +210,7 @@ mod x86 {
     /// 8 elements.
     #[inline(always)]
     unsafe fn load_256<S: 'static>(from: *const S) -> __m256 {
-        // SAFETY: the caller has the instructions and the elements, whose type `reads` accepts.
+        // SAFETY: the caller guarantees the instructions and the elements, whose type `reads` accepts.
         unsafe {
             if same::<S, f32>() {
                 _mm256_loadu_ps(from.cast())
@@ -221,13 +223,13 @@ mod x86 {
         }
     }
 
-    /// Rounds to the upper half of the bits, ties to even. Written so that the compiler vectorises it.
+    /// Rounds to the upper half of the bits, ties to even. Written so that the compiler vectorizes it.
     #[inline(always)]
     pub(crate) unsafe fn truncate(from: *const f32, to: *mut bf16, len: usize) -> usize {
         const TOGETHER: usize = 16;
         let whole = len - len % TOGETHER;
         for i in (0..whole).step_by(TOGETHER) {
-            // SAFETY: the caller has `len` values and elements.
+            // SAFETY: the caller guarantees `len` values and elements.
             unsafe {
                 let bits = from.add(i).cast::<[u32; TOGETHER]>().read_unaligned();
                 let mut elements = [0_u16; TOGETHER];
@@ -242,14 +244,15 @@ mod x86 {
         whole
     }
 
-    /// Defines functions that convert contiguous elements in blocks of as many lanes as a register has, and return how
-    /// many they converted.
+    /// Defines functions that convert contiguous elements in blocks of one register, and return how many they
+    /// converted.
     macro_rules! by_blocks {
         ($(fn $name:ident $(<$s:ident>)? ($from:ident: *const $element:ty, $to:ident: *mut $result:ty) of $lanes:literal $block:block)*) => { $(
             #[inline(always)]
             pub(crate) unsafe fn $name $(<$s: 'static>)? (from: *const $element, to: *mut $result, len: usize) -> usize {
                 for i in blocks(len, $lanes) {
-                    // SAFETY: callers have the instructions and `len` elements on both sides, among which the block is.
+                    // SAFETY: callers guarantee the instructions and `len` elements on both sides, which
+                    // include the block.
                     unsafe {
                         let ($from, $to) = (from.add(i), to.add(i));
                         $block
@@ -453,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_stored_as_one_by_one() {
+    fn vectors_are_stored_like_single_elements() {
         vectors_are_stored_as::<f16>();
         vectors_are_stored_as::<bf16>();
         vectors_are_stored_as::<f32>();

@@ -29,13 +29,11 @@ macro_rules! implement_float {
             }
             #[inline(always)]
             fn scaled(self, exponent: Self) -> Self {
-                // Adding this constant leaves no bits for a fraction; the integer is then in the
-                // lowest bits.
+                // Adding this constant rounds to an integer, which is then in the lowest bits.
                 let whole: $real = $whole;
                 let exponent =
                     (exponent + whole).to_bits().cast_signed().wrapping_sub(whole.to_bits().cast_signed());
-                // In two steps, because subnormal results and the largest ones are more than one
-                // power of 2 away.
+                // In two steps, because subnormal and the largest results are more than one power of 2 away.
                 let first = exponent >> 1;
                 let power = |exponent| {
                     let biased = $bias.wrapping_add_signed(exponent);

@@ -1,5 +1,5 @@
-//! Half registers of AVX-512, with lanes selected by masks: without them, writing some lanes takes many times as
-//! long as writing all of them.
+//! Half registers of AVX-512 with lane masks: without them, writing some lanes is many times as slow as
+//! writing all.
 
 use std::arch::x86_64::*;
 
@@ -9,11 +9,11 @@ use crate::simd::x86::{F32x8, F64x4};
 
 macro_rules! half {
     ($name:ident, $vector:ident, $scalar:ty, $load:ident, $store:ident) => {
-        /// As the vector of this size of the next narrower instruction set.
+        /// Like the vector of this size of the next narrower instruction set.
         #[derive(Clone, Copy)]
         pub(crate) struct $name($vector);
 
-        // SAFETY: the instruction set has the instructions of the one below.
+        // SAFETY: the instruction set includes the narrower one.
         unsafe impl Vector for $name {
             const ISA: Isa = Isa::Avx512;
             const LANES: usize = $vector::LANES;
@@ -52,7 +52,7 @@ macro_rules! half {
             }
         }
 
-        // SAFETY: what the functions need is named in the trait's contract.
+        // SAFETY: the trait's contract guarantees what the functions need.
         unsafe impl PartialVector for $name {
             type Scalar = $scalar;
             type Half = Self;

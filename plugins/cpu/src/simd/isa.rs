@@ -1,4 +1,4 @@
-//! Instruction sets: which of them the processor supports, found at run time, and code that is compiled for each.
+//! Instruction sets: detection at run time, and code compiled for each.
 
 use hipdnn_plugin_sdk::lock::OnceLock;
 
@@ -15,8 +15,8 @@ pub(crate) enum Isa {
     Avx512,
 }
 
-/// A computation that is compiled once for each instruction set. `run`, and everything it calls, must be
-/// `#[inline(always)]`, so that the code is compiled with the instructions of the caller.
+/// A computation compiled once per instruction set. `run`, and everything it calls, must be
+/// `#[inline(always)]`, so that the code is compiled with the caller's instructions.
 pub(crate) trait IsaTask {
     /// The result.
     type Output;
@@ -28,12 +28,12 @@ pub(crate) trait IsaTask {
 impl Isa {
     /// The widest instruction set of this processor.
     pub(crate) fn detect() -> Self {
-        // Cached, because conversions of short runs ask for it each time.
+        // Cached, because conversions of short runs call this every time.
         static DETECTED: OnceLock<Isa> = OnceLock::new();
         *DETECTED.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Portable))
     }
 
-    /// What people call it.
+    /// The name for people.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Portable if cfg!(target_arch = "aarch64") => "NEON",
@@ -66,8 +66,8 @@ impl Isa {
         &[Self::Portable]
     }
 
-    /// Whether the processor has full 512-bit vector units. If it splits 512-bit operations in two, as AMD's
-    /// Zen 4 does, everything around multiplications has twice the time.
+    /// Whether the processor has full 512-bit vector units. If it splits 512-bit operations in two, like
+    /// AMD's Zen 4, multiplications leave twice the time for everything else.
     pub(crate) fn has_whole_vectors(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
@@ -82,15 +82,15 @@ impl Isa {
     ///
     /// # Safety
     /// The instruction set is one of [`Isa::available`].
-    // Not inlined: every code unit that calls it would compile the portable kernel again.
+    // Not inlined: otherwise every codegen unit that calls it would compile the portable kernel again.
     #[inline(never)]
     pub(crate) unsafe fn run<W: IsaTask>(self, work: W) -> W::Output {
         match self {
             Self::Portable => run_portable(work),
-            // SAFETY: the processor has the instructions. This function requires it.
+            // SAFETY: this function requires a processor with the instructions.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => unsafe { run_avx2(work) },
-            // SAFETY: the processor has the instructions. This function requires it.
+            // SAFETY: this function requires a processor with the instructions.
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => unsafe { run_avx512(work) },
         }

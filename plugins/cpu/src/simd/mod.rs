@@ -1,12 +1,11 @@
-//! SIMD vectors: the instruction set of the processor, and loads, stores, conversions and arithmetic of whole
-//! registers.
+//! SIMD vectors: the processor's instruction set, and loads, stores, conversions and arithmetic of registers.
 //!
-//! [`vector`] has the traits that kernels are written with, the other files implement them. Nothing here knows of
-//! tensors, threads or graphs.
+//! [`vector`] has the traits that kernels use; the other files implement them. Nothing here knows of tensors,
+//! threads or graphs.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub(crate) mod convert;

@@ -37,8 +37,7 @@ implement_vector!(
         Lanewise::NotBelow => vbslq_f32(vcltq_f32(x, y), y, x),
         Lanewise::NotAbove => vbslq_f32(vcgtq_f32(x, y), y, x),
         Lanewise::Scale => {
-            // In two steps, because subnormal results and the largest ones are more than one power of 2
-            // away.
+            // In two steps, because subnormal and the largest results are more than one power of 2 away.
             let exponent = vcvtnq_s32_f32(y);
             let first = vshrq_n_s32::<1>(exponent);
             let biased = vaddq_s32(first, vdupq_n_s32(127));
@@ -86,8 +85,7 @@ implement_vector!(
         Lanewise::NotBelow => vbslq_f64(vcltq_f64(x, y), y, x),
         Lanewise::NotAbove => vbslq_f64(vcgtq_f64(x, y), y, x),
         Lanewise::Scale => {
-            // In two steps, because subnormal results and the largest ones are more than one power of 2
-            // away.
+            // In two steps, because subnormal and the largest results are more than one power of 2 away.
             let exponent = vcvtnq_s64_f64(y);
             let first = vshrq_n_s64::<1>(exponent);
             let biased = vaddq_s64(first, vdupq_n_s64(1023));
@@ -118,7 +116,7 @@ unsafe fn zero_f64() -> float64x2_t {
     unsafe { vdupq_n_f64(0.0) }
 }
 
-/// `a · b + c`: the intrinsic names the summand first.
+/// `a · b + c`; the intrinsic takes the summand first.
 #[inline(always)]
 unsafe fn fused_f32(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
     // SAFETY: every processor of the target has the instruction.
@@ -177,7 +175,7 @@ macro_rules! partial_vector {
                     (Self($zip(self.0, other.0)), Self($zip_high(self.0, other.0)))
                 }
                 fn following(self: Self) -> Self { Self($ext::<1>(self.0, self.0)) }
-                // NaN where one is NaN.
+                // NaN if one is NaN.
                 fn clamp(self: Self, low: Self, high: Self) -> Self { Self($min(high.0, $max(low.0, self.0))) }
                 fn where_larger(self: Self, than: Self, yes: Self, no: Self) -> Self {
                     match (self.0, than.0) { ($x, $than) => Self($select($larger, yes.0, no.0)) }

@@ -1,4 +1,4 @@
-//! Loads and stores of some lanes, and permutations, agree on every instruction set.
+//! Partial loads and stores, and permutations, agree on every instruction set.
 
 use crate::simd::isa::Isa;
 use crate::simd::vector::{VectorTask, *};
@@ -80,7 +80,7 @@ impl Check {
 }
 
 #[test]
-fn parts_of_vectors_are_those_named() {
+fn partial_loads_and_stores_touch_only_their_lanes() {
     for isa in Isa::available() {
         // SAFETY: the processor supports the instruction set.
         unsafe {

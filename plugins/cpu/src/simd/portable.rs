@@ -1,13 +1,13 @@
-//! Vectors as plain arrays: the compiler finds the registers.
+//! Vectors as plain arrays, left to the compiler.
 
 use crate::simd::isa::{Isa, IsaTask, run_portable};
 use crate::simd::vector::{Float, Lanewise, PartialVector, Vector, relu};
 
-/// A vector as an array, for single elements and for targets without vectors of their own.
+/// A vector as an array, for single elements and for targets without vectors.
 #[derive(Clone, Copy)]
 pub(crate) struct PortableVector<T, const N: usize>(pub(crate) [T; N]);
 
-// SAFETY: needs no instruction that the target does not have.
+// SAFETY: only needs instructions of the target's baseline.
 unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
     const ISA: Isa = Isa::Portable;
     const LANES: usize = N;
@@ -121,7 +121,7 @@ unsafe impl<T: Float, const N: usize> Vector for PortableVector<T, N> {
     }
 }
 
-// SAFETY: needs no instruction that the target does not have.
+// SAFETY: only needs instructions of the target's baseline.
 unsafe impl<T: Float, const N: usize> PartialVector for PortableVector<T, N> {
     type Scalar = T;
     type Half = Self;

@@ -1,4 +1,4 @@
-//! Vectors of a row: whole ones, some lanes, and rows that are surrounded by zeros.
+//! Vectors of a row: whole ones, some lanes, and rows surrounded by zeros.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ pub(crate) unsafe fn write<V: Vector>(vector: V, to: *mut V::Scalar, lanes: Opti
     }
 }
 
-/// The lanes, below `lanes`, whose positions, from `first` on with this stride, are in `0..len`.
+/// The lanes, below `lanes`, whose positions (from `first` on with this stride) are in `0..len`.
 #[inline(always)]
 pub(crate) fn lanes_inside(first: isize, stride: usize, len: usize, lanes: usize) -> Range<usize> {
     let (stride, len) = (stride as isize, len as isize);
@@ -45,7 +45,7 @@ pub(crate) fn lanes_inside(first: isize, stride: usize, len: usize, lanes: usize
     low.min(lanes) as usize..high.clamp(0, lanes) as usize
 }
 
-/// The same as a mask.
+/// [`lanes_inside`] as a mask.
 ///
 /// # Safety
 /// The processor has the vector's instructions.

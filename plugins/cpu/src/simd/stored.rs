@@ -7,14 +7,14 @@ use half::{bf16, f16};
 use crate::dtype::small_float;
 use crate::simd::vector::Float;
 
-/// An element as a tensor stores it.
+/// An element in its stored form.
 pub(crate) trait Stored: Copy + Send + Sync + 'static {
     /// The value.
     fn value<T: Float>(self) -> T;
     /// The element nearest to a value.
     fn nearest<T: Float>(value: T) -> Self;
 
-    /// Whether loops over [`Stored::in_line`] and [`Stored::nearest`] in single precision vectorise.
+    /// Whether loops over [`Stored::in_line`] and [`Stored::nearest`] in single precision vectorize.
     const IN_LINE: bool = false;
 
     /// The value; for loops over many elements.
@@ -161,7 +161,7 @@ impl Stored for E8m0 {
 
     #[inline(always)]
     fn value<T: Float>(self) -> T {
-        // The code is the exponent, but for the smallest number, which is subnormal.
+        // The code is the exponent, except for the smallest value, which is subnormal.
         let bits = u32::from(self.0) << (f32::MANTISSA_DIGITS - 1);
         let bits = if self.0 == 0 { 1 << (f32::MANTISSA_DIGITS - 2) } else { bits };
         T::from_single(if self.0 == u8::MAX { f32::NAN } else { f32::from_bits(bits) })
@@ -204,7 +204,8 @@ impl Stored for Boolean {
     }
 }
 
-/// Evaluates an expression with the type of the pattern that matches a value as `$t`, or another one where none does.
+/// Evaluates an expression with `$t` as the first matching pattern's type, or another expression if none
+/// matches.
 macro_rules! with_type {
     ($value:expr, $t:ident => $call:expr, { $($pattern:pat => $type:ty),+ $(,)? } $(, $other:ident => $rest:expr)?) => {
         match $value {
@@ -233,7 +234,7 @@ macro_rules! with_stored {
 }
 pub(crate) use with_stored;
 
-/// The same, with floats of 8 bits.
+/// The same, including 8-bit floats.
 macro_rules! with_float {
     ($data_type:expr, $s:ident => $call:expr, $other:ident => $refuse:expr) => {{
         use $crate::simd::stored as types;

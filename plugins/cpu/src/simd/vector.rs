@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use crate::dtype::element::ComputeType;
 use crate::simd::isa::{Isa, IsaTask};
 
-/// Adding this to a single-precision value leaves no bits for a fraction; the integer is then in the lowest bits.
+/// Adding this to a single-precision value rounds it to an integer, which is then in the lowest bits.
 pub(crate) const WHOLE: f32 = 12_582_912.0;
 
 /// The most lanes of a vector.
@@ -28,8 +28,8 @@ pub(crate) trait Float: ComputeType {
     fn fused(self, factor: Self, summand: Self) -> Self;
     /// `self` times 2 to the power of an integer (ldexp). Subnormal results may be rounded twice.
     fn scaled(self, exponent: Self) -> Self;
-    /// A positive value as a mantissa from 0.75 to 1.5 and an integer exponent of 2 (frexp). Of infinity, NaN
-    /// and values not above 0 both are unspecified.
+    /// A positive value as a mantissa from 0.75 to 1.5 and an integer exponent of 2 (frexp). Unspecified for
+    /// infinity, NaN and values that are not positive.
     fn parted(self) -> (Self, Self);
 
     /// From single precision.
@@ -52,8 +52,8 @@ pub(crate) trait Float: ComputeType {
     fn into_whole(self) -> i32;
 }
 
-/// Defines those unsafe functions of a trait that are one expression each. The trait's contract is why all of them
-/// are sound: callers have made sure that the processor has the instructions and that pointers are valid.
+/// Defines unsafe trait functions that are one expression each. The trait's contract makes them sound:
+/// callers ensure that the processor has the instructions and that pointers are valid.
 macro_rules! by_contract {
     ($(fn $name:ident $(<$generic:ident: $bound:ident>)? ($($argument:ident: $type:ty),*) $(-> $result:ty)? {
         $body:expr
@@ -67,12 +67,12 @@ macro_rules! by_contract {
 }
 pub(crate) use by_contract;
 
-/// Defines those functions of a trait that take vectors and no memory, one expression each.
+/// Defines trait functions that take vectors and no pointers, one expression each.
 macro_rules! of_values {
     ($(fn $name:ident ($($argument:ident: $type:ty),*) -> $result:ty { $body:expr })*) => { $(
         #[inline(always)]
         fn $name ($($argument: $type),*) -> $result {
-            // SAFETY: a vector exists only on a processor with its instructions, and no memory is touched but the arguments.
+            // SAFETY: a vector exists only on a processor with its instructions; only arguments are accessed.
             unsafe { $body }
         }
     )* };
@@ -82,11 +82,11 @@ pub(crate) use of_values;
 /// A vector register.
 ///
 /// # Safety
-/// An implementation's functions need no instructions but those of its instruction set. They are
+/// An implementation's functions only need the instructions of its instruction set. They are
 /// `#[inline(always)]`, and fast only when called below [`Isa::run`].
 ///
-/// Callers make vectors only on a processor with these instructions: what takes a vector may then use them. Pointers are to as many
-/// readable or writable values as a vector has, or to those of the lanes that are named.
+/// Callers create vectors only on a processor with these instructions, so functions that take a vector may
+/// use them. Pointers are valid for a whole vector, or for the named lanes.
 pub(crate) unsafe trait Vector: PartialVector {
     /// The instruction set that the functions need.
     const ISA: Isa;
@@ -109,7 +109,7 @@ pub(crate) unsafe trait Vector: PartialVector {
         unsafe { Self::splat(value) }
     }
 
-    /// The values of the lanes, and zeros behind them.
+    /// The values of the lanes, followed by zeros.
     #[inline(always)]
     fn values(self) -> [Self::Scalar; MAX_LANES] {
         let mut values = [Self::Scalar::ZERO; MAX_LANES];
@@ -157,8 +157,7 @@ pub(crate) unsafe trait Vector: PartialVector {
     /// Whether [`Vector::look_up`] is about as fast as an addition.
     const LOOKS_UP: bool = false;
 
-    /// In each lane entry n of the table, from 0 to 15, if the value is [`WHOLE`] + n; any entry if it is
-    /// something else.
+    /// In each lane entry n of the table, from 0 to 15, if the value is [`WHOLE`] + n; otherwise any entry.
     #[inline(always)]
     fn look_up(self, table: &[Self::Scalar; 16]) -> Self {
         let mut values = self.values();
@@ -179,14 +178,14 @@ pub(crate) unsafe trait Vector: PartialVector {
     }
 }
 
-/// Loads, stores and permutations of some lanes, for rows of images that do not end with a whole register.
+/// Loads, stores and permutations of some lanes, for image rows that do not end with a whole register.
 ///
 /// # Safety
 /// As [`Vector`].
 pub(crate) unsafe trait PartialVector: Copy {
     /// The type of an element.
     type Scalar: Float;
-    /// A vector of half as many lanes, or the same type if there is none.
+    /// A vector of half as many lanes, or the same type if none exists.
     type Half: Vector<Scalar = Self::Scalar>;
     /// A range of lanes.
     type Lanes: Copy;
@@ -194,10 +193,10 @@ pub(crate) unsafe trait PartialVector: Copy {
     /// The lanes `low..high`; neither bound is more than their number.
     unsafe fn lanes(low: usize, high: usize) -> Self::Lanes;
 
-    /// Reads these lanes, and sets all others to zero without touching their memory.
+    /// Reads these lanes and zeros the others, without touching their memory.
     unsafe fn load_lanes(from: *const Self::Scalar, lanes: Self::Lanes) -> Self;
 
-    /// Writes these lanes and nothing else.
+    /// Writes only these lanes.
     unsafe fn store_lanes(self, to: *mut Self::Scalar, lanes: Self::Lanes);
 
     /// The even and the odd elements of this vector followed by the next.
@@ -206,7 +205,7 @@ pub(crate) unsafe trait PartialVector: Copy {
     /// The elements of both vectors interleaved, as two vectors.
     fn zip(self, other: Self) -> (Self, Self);
 
-    /// In each lane the element of the next lane; in the last lane anything.
+    /// In each lane the next lane's element; unspecified in the last lane.
     fn following(self) -> Self;
 
     /// Each element clamped to `low` and `high`, which are not NaN; NaN stays NaN.
@@ -256,7 +255,7 @@ pub(crate) fn relu<T: ComputeType>(value: T) -> T {
     if value <= T::ZERO { T::ZERO } else { bounded }
 }
 
-/// A computation that is written over the vectors of an instruction set.
+/// A computation written over the vectors of an instruction set.
 pub(crate) trait VectorTask<T> {
     /// The result.
     type Output;
@@ -286,12 +285,12 @@ impl Isa {
     ///
     /// # Safety
     /// The instruction set is one of [`Isa::available`].
-    // Not inlined: every code unit that calls it would compile the portable kernel again.
+    // Not inlined: otherwise every codegen unit that calls it would compile the portable kernel again.
     #[inline(never)]
     pub(crate) unsafe fn run_vectors<T: Float, W: VectorTask<T>>(self, work: W) -> W::Output {
         use std::marker::PhantomData;
-        // Not `Isa::run`, of which each vector would get the code of every instruction set.
-        // SAFETY: the processor supports the instruction set. This function requires it.
+        // Not `Isa::run`, which would compile each vector type for every instruction set.
+        // SAFETY: this function requires a processor with the instruction set.
         unsafe {
             match self {
                 Self::Portable => T::Portable::dispatch(With::<T::Portable, W>(work, PhantomData)),
@@ -313,7 +312,7 @@ macro_rules! implement_vector {
         #[derive(Clone, Copy)]
         pub(crate) struct $name(pub(crate) $register);
 
-        // SAFETY: what the functions need is named in the trait's contract.
+        // SAFETY: the trait's contract guarantees what the functions need.
         unsafe impl Vector for $name {
             const ISA: Isa = Isa::$isa;
             const LANES: usize = $lanes;

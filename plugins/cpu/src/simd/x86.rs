@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use crate::simd::isa::{Isa, IsaTask, run_avx2, run_avx512};
 use crate::simd::vector::{Float, Lanewise, Vector, implement_vector};
 
-/// Applies a scalar function to each lane, where there is no instruction.
+/// Applies a scalar function to each lane, for lack of an instruction.
 macro_rules! one_by_one {
     ($load:ident, $store:ident, $x:expr, $y:expr, [$scalar:ty; $lanes:literal], $function:expr) => {{
         let (mut values, mut others) = ([0.0 as $scalar; $lanes], [0.0 as $scalar; $lanes]);
@@ -153,8 +153,7 @@ implement_vector!(
         Lanewise::NotBelow => _mm256_max_ps(y, x),
         Lanewise::NotAbove => _mm256_min_ps(y, x),
         Lanewise::Scale => {
-            // In two steps, because subnormal results and the largest ones are more than one power of 2
-            // away.
+            // In two steps, because subnormal and the largest results are more than one power of 2 away.
             let exponent = _mm256_cvtps_epi32(y);
             let first = _mm256_srai_epi32::<1>(exponent);
             let power = |exponent| {

@@ -16,7 +16,7 @@ macro_rules! partial_vector {
         |$f:ident| $following:expr,
         $min:ident, $max:ident,
         |$x:ident, $than:ident, $yes:ident, $no:ident| $larger:expr) => {
-        // SAFETY: what the functions need is named in the trait's contract.
+        // SAFETY: the trait's contract guarantees what the functions need.
         unsafe impl PartialVector for $name {
             type Scalar = $scalar;
             type Half = $half;
@@ -46,7 +46,7 @@ macro_rules! partial_vector {
     };
 }
 
-/// A mask of the lanes below this number, of up to 16.
+/// A mask of the lanes below this one, of up to 16.
 #[inline(always)]
 fn below(lane: usize) -> u16 {
     ((1_u32 << lane) - 1) as u16

@@ -1,6 +1,6 @@
-//! Kernels whose operands have dtypes that they do not read or write: those are copied to the compute type, or from it.
+//! Kernels whose operands have unsupported dtypes: copies these to the compute type and results back.
 //!
-//! Algorithms need not know of these dtypes. Constant weights are converted once.
+//! Algorithms need not support these dtypes. Constant weights are converted once.
 
 use hipdnn_plugin_sdk::graph::{DataType, Tensor};
 
@@ -13,11 +13,11 @@ use crate::tensor::recode::Recode;
 use crate::tensor::scratch::Scratch;
 use crate::threading::partition::Threads;
 
-/// The operands of a kernel. Their converted copies are numbered after all of its tensors, because an
-/// epilogue may also read one of the original tensors.
+/// The most operands of a kernel. Converted copies are numbered after all of its tensors, because an epilogue
+/// may also read an original tensor.
 const MAX_COPIES: usize = 3;
 
-/// The most bytes of a copy, so that sizes of a few together do not overflow.
+/// The most bytes of a copy; sums of a few sizes cannot overflow.
 const MAX_SIZE: usize = isize::MAX as usize / 8;
 
 /// A kernel with converted operands.
@@ -46,7 +46,7 @@ struct Copied {
     offset: usize,
     size: usize,
     is_result: bool,
-    /// Reads the first of two tensors and writes the second.
+    /// A kernel that reads the first of two tensors and writes the second.
     kernel: Box<dyn Kernel>,
 }
 
@@ -63,12 +63,13 @@ impl Copies {
         Self { compute, threads, scratch: Scratch::default(), copies: Vec::new() }
     }
 
-    /// Puts a copy of the compute type in an operand's place.
+    /// Replaces an operand with a copy in the compute type.
     pub(crate) fn convert(&mut self, operand: &mut Operand) -> Result<(), Refusal> {
         self.copy(operand, self.compute, false)
     }
 
-    /// The same for the result, with the type in which its sums are exact. An epilogue would read it before it is rounded to its type.
+    /// Does so for the result, in a type that holds its sums. Refuses an epilogue, which would read unrounded
+    /// values.
     pub(crate) fn convert_result(
         &mut self,
         operand: &mut Operand,
@@ -84,7 +85,7 @@ impl Copies {
     fn copy(&mut self, operand: &mut Operand, compute: Compute, is_result: bool) -> Result<(), Refusal> {
         let (tensor, mut copy) = (*operand, packed(operand, compute)?);
         copy.slot = MAX_TENSORS + self.copies.len();
-        // The conversion has these two tensors.
+        // The conversion kernel has these two tensors.
         let (outer, inner) = (Operand { slot: 0, ..tensor }, Operand { slot: 1, ..copy });
         let ends = if is_result { [&inner, &outer] } else { [&outer, &inner] };
         let kernel: Box<dyn Kernel> =
@@ -99,7 +100,8 @@ impl Copies {
         Ok(())
     }
 
-    /// The conversions around a kernel of the copies; `None` without any. `plan` gets whether the weights are constant.
+    /// Wraps the conversions around a kernel on the copies; `None` if there are none. `plan` learns whether
+    /// the weights are constant.
     pub(crate) fn around(
         self,
         weights: usize,
@@ -123,7 +125,7 @@ impl Copies {
     }
 }
 
-/// A dense tensor of the same shape with its dimensions in the same order. Those that are broadcast stay so.
+/// A dense tensor of the same shape and dimension order. Broadcast dimensions stay broadcast.
 fn packed(operand: &Operand, compute: Compute) -> Result<Operand, Refusal> {
     let data_type = match compute {
         Compute::Single => DataType::Float,
@@ -142,7 +144,7 @@ fn packed(operand: &Operand, compute: Compute) -> Result<Operand, Refusal> {
 }
 
 impl Copied {
-    /// Converts the tensor into its copy, or the other way round.
+    /// Converts the tensor into its copy, or vice versa.
     ///
     /// # Safety
     /// Both pointers are valid for their tensors.
@@ -192,7 +194,8 @@ impl Kernel for Converted {
                 }
             }
         }
-        // SAFETY: the inner kernel gets the tensors that it was planned for, and the memory behind the copies; results have been copied.
+        // SAFETY: the inner kernel gets the tensors that it was planned for and the memory after the copies;
+        // operands are copied.
         unsafe {
             kernel.run(&pointers, scratch.add(self.size));
             for (copied, copy) in self.copies.iter().zip(&pointers[MAX_TENSORS..]) {
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn broadcasts_stay_what_they_are_and_copies_have_a_size_that_can_be() {
+    fn broadcasts_are_kept_and_too_large_copies_are_refused() {
         let mut copies = Copies::new(Compute::Single, Threads::default());
         let mut shared = operand(&[64, 8, 4], &[0, 4, 1]);
         copies.convert(&mut shared).unwrap();

@@ -1,4 +1,4 @@
-//! Images and their rows, and vectors of rows.
+//! Images, their rows and their pixels.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use crate::problem::Operand;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::RowConverter;
 
-/// The last two spatial dimensions; `fill` for the first if there is only one.
+/// The last two spatial dimensions; `fill` takes the place of the first if there is only one.
 pub(crate) fn two<N: Copy>(spatial: usize, fill: N, values: &[N]) -> [N; 2] {
     if spatial == 1 { [fill, values[0]] } else { [values[0], values[1]] }
 }
 
-/// A tensor of images, or of filters.
+/// A tensor of images or filters.
 #[derive(Clone, Copy)]
 pub(crate) struct Image<T> {
     /// Its index among the kernel's pointers.
@@ -41,8 +41,8 @@ impl<T: Float> Image<T> {
         self.run.same && self.strides[3] == 1
     }
 
-    /// Rows of a channel, as if the channel began with row 0, and their stride: in place, or copied. `from` is the first
-    /// element of the channel.
+    /// Rows of a channel and their stride, in place or copied. Offsets count from row 0, even if it is not
+    /// among them. `from` is the channel's first element.
     ///
     /// # Safety
     /// The channel has the rows, of `width` elements; `copy` is writable for all of them unless the image
@@ -73,8 +73,8 @@ impl<T: Float> Image<T> {
         (copy.cast_const().wrapping_sub(lines.start * width), width)
     }
 
-    /// Rows of some channels that are contiguous, as if the image began with row 0, and the strides of rows and columns: in place,
-    /// or copied. `from` is the first of the channels of the first element.
+    /// Rows of some contiguous channels and the strides of rows and columns, in place or copied. Offsets
+    /// count from row 0. `from` is the first of these channels at the first pixel.
     ///
     /// # Safety
     /// The image has the rows, of `width` elements, and the channels; `copy` is writable for all of them unless elements have the
@@ -112,7 +112,7 @@ impl<T: Float> Image<T> {
     /// Writes rows of a channel from a copy.
     ///
     /// # Safety
-    /// From `to` on the channel has the rows, of `width` elements; `from` is readable for all of them.
+    /// From `to` on, the channel has the rows, of `width` elements; `from` is readable for all of them.
     #[inline(always)]
     pub(crate) unsafe fn store(&self, from: *const T, to: *mut u8, lines: usize, width: usize) {
         let [_, _, rows, columns] = self.strides;

@@ -6,14 +6,14 @@ use crate::layout::MAX_RANK;
 #[derive(Clone, Debug)]
 pub(crate) struct Axes<const N: usize> {
     rank: usize,
-    /// For each dimension its index in the shape, its size, and its strides.
+    /// The index in the shape, size and strides of each dimension.
     axes: [(usize, usize, [usize; N]); MAX_RANK],
 }
 
 impl<const N: usize> Axes<N> {
     /// The dimensions `dims`, at most [`MAX_RANK`] of them, sorted by the strides of tensor `by`.
     pub(crate) fn new(dims: &[usize], strides: [&[usize]; N], by: usize) -> Self {
-        // The numbers are sorted, and not what belongs to them: that is large where there are many tensors.
+        // Sorts indices instead of dimensions, which are large if there are many tensors.
         let mut order: [usize; MAX_RANK] = std::array::from_fn(|axis| axis);
         order[..dims.len()].sort_by_key(|axis| std::cmp::Reverse(strides[by][*axis]));
         let mut axes = [(0, 1, [0; N]); MAX_RANK];
@@ -105,7 +105,7 @@ impl<const N: usize> LoopNest<N> {
         self.dims[..self.rank].iter().product()
     }
 
-    /// Whether one of the tensors has the elements without gaps, in the order of the loops.
+    /// Whether a tensor has its elements without gaps, in the order of the loops.
     pub(crate) fn is_contiguous(&self, tensor: usize) -> bool {
         let mut inner = self.len;
         let loops = self.dims[..self.rank].iter().zip(&self.strides[..self.rank]).rev();
@@ -154,7 +154,7 @@ impl<const N: usize> LoopNest<N> {
         }
     }
 
-    /// The same where the innermost of the outer loops is at its end. Compiled once, as it is needed seldom.
+    /// [`LoopNest::advance`] at the end of the innermost outer loop. Not inlined, since it is rare.
     #[inline(never)]
     fn carry(&self, position: &mut Position<N>) {
         for axis in (0..self.rank).rev() {
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dense_dimensions_become_one() {
+    fn dense_dimensions_are_merged() {
         let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[60, 20, 5, 1]], 0);
         assert_eq!((nest.runs(), nest.len, nest.inner_strides), (1, 120, [1, 1]));
         let nest = LoopNest::new(&[2, 3, 4, 5], [&[60, 1, 15, 3], &[60, 1, 15, 3]], 1);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_box_has_loops_of_its_own() {
+    fn a_box_has_its_own_loops() {
         let axes = Axes::new(&[2, 3, 4, 5], [&[60, 20, 5, 1], &[0, 1, 0, 0]], 0);
         let (nest, base) = axes.nest_of_box(&[1, 1, 0, 0], &[1, 2, 4, 5]);
         assert_eq!((base, nest.runs(), nest.len, nest.inner_strides), ([80, 1], 2, 20, [1, 0]));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn places_follow_each_other() {
+    fn positions_advance_in_order() {
         let nest = LoopNest::new(&[2, 3, 4], [&[100, 20, 2], &[12, 1, 3]], 0);
         let mut position = nest.position(0);
         for run in 0..nest.runs() {

@@ -1,7 +1,7 @@
 //! Sums, means and variances of values that come in chunks.
 //!
-//! Sums of some hundred values are in the compute type, sums of these in double precision. Mean and variance are computed from deviations
-//! from a shift that is close to the mean.
+//! Sums of some hundred values use the compute type, and sums of these double precision. Mean and variance
+//! come from deviations from a shift close to the mean.
 
 use crate::dtype::element::ComputeType;
 use crate::simd::vector::{Lanewise, Vector};
@@ -16,14 +16,14 @@ const EXACT: usize = 512;
 /// of squares grows with it.
 pub(crate) const NEAR: f64 = 4.0;
 
-/// Whether sums of squares in the compute type hold mean and variance: they are neither infinite nor, but for ε, too small for it.
+/// Whether sums of squares in the compute type are accurate: neither infinite nor too small, except below ε.
 #[inline(always)]
 pub(crate) fn is_held<T: ComputeType>(mean: f64, variance: f64, epsilon: f64) -> bool {
     let least = if size_of::<T>() == size_of::<f32>() { SMALL } else { 0.0 };
     mean.is_finite() && variance.is_finite() && variance + epsilon >= least
 }
 
-/// Squares of single precision that add up to less may have lost digits.
+/// Single-precision squares whose sum is below this may have lost digits.
 const SMALL: f64 = 1e-28;
 
 /// Sums of values that come in several chunks.
@@ -90,7 +90,7 @@ impl<V: Vector, const N: usize> Totals<V, N> {
         result
     }
 
-    /// Moves the sums to double precision if enough values were added. To be called after each chunk.
+    /// Moves the sums to double precision if enough values were added. Call it after each chunk.
     ///
     /// # Safety
     /// The processor has the vector's instructions.
@@ -232,7 +232,7 @@ impl Moments {
         is_held::<T>(mean, variance, epsilon)
     }
 
-    /// The sums of these values in double precision, where those of the compute type leave its range.
+    /// The moments in double precision, for values beyond the range of the compute type.
     #[cold]
     pub(crate) fn in_double<I: Iterator<Item = f64>>(values: impl Fn() -> I, n: f64) -> Self {
         let about = values().sum::<f64>() / n;

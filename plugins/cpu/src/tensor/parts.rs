@@ -9,7 +9,7 @@ use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Threads, Workers};
 
-/// Parts for each worker: few enough to be worth a turn, enough that workers end together.
+/// Parts per worker: few enough that each is worth dispatching, enough that workers finish together.
 const PARTS: usize = 6;
 
 /// The parts of an output.
@@ -19,13 +19,13 @@ pub(crate) struct Parts {
     batch: usize,
     /// All channels and rows.
     whole: [usize; 2],
-    /// Those of a part.
+    /// Channels and rows of a part.
     pub(crate) channels: usize,
     pub(crate) rows: usize,
 }
 
 impl Parts {
-    /// How many parts are wanted for work that takes one thread so many nanoseconds.
+    /// How many parts to make of work that takes one thread this many nanoseconds.
     pub(crate) fn wanted(threads: Threads, work: f64) -> usize {
         let workers = threads.workers(work, usize::MAX).count();
         if workers > 1 { PARTS * workers } else { 1 }
@@ -58,7 +58,7 @@ pub(crate) struct Part<'a, T, const N: usize> {
 pub(crate) trait PartKernel<T: Float, const N: usize>: Send + Sync {
     /// The name of the algorithm.
     const NAME: &'static str;
-    /// Which of its forms it is, if there are several.
+    /// The kernel's variant, if there are several.
     const FORM: &'static str = "";
 
     fn parts(&self) -> &Parts;
@@ -69,8 +69,8 @@ pub(crate) trait PartKernel<T: Float, const N: usize>: Send + Sync {
     /// Computes a part.
     ///
     /// # Safety
-    /// The processor has the vector's instructions. The tensors are those of the kernel; no other thread has the part or its
-    /// areas.
+    /// The processor has the vector's instructions. The tensors are those of the kernel; no other thread has
+    /// the part or its areas.
     unsafe fn run_part<V: Vector<Scalar = T>>(&self, part: &Part<'_, T, N>);
 }
 
@@ -96,7 +96,7 @@ impl<T: Float, const N: usize, K: PartKernel<T, N>> VectorTask<T> for Task<'_, T
 
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
-        // SAFETY: made for a part that no other thread has, and run on a processor with the vector's instructions.
+        // SAFETY: made for a part that no other thread has; the processor has the vector's instructions.
         unsafe { self.0.run_part::<V>(&self.1) }
     }
 }

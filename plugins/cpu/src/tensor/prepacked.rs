@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::os::memory::advise_large_pages;
 
 /// The alignment of the memory: that of a cache line.
 #[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "it is there for its size")] [u8; 64]);
+struct Line(#[expect(dead_code, reason = "only its size and alignment matter")] [u8; 64]);
 
 /// The size of large pages. With pages of 4 KiB, the addresses of large weights exceed the TLB.
 const LARGE_PAGE: usize = 2 << 20;
@@ -15,34 +15,35 @@ const LARGE_PAGE: usize = 2 << 20;
 /// The memory is empty.
 const EMPTY: u8 = 0;
 
-/// An execution is writing it.
+/// An execution is filling it.
 const FILLING: u8 = 1;
 
-/// It is written, and never changes again.
+/// It is complete and never changes again.
 const FULL: u8 = 2;
 
-/// Memory of a kernel for packed weights, when the caller promises that the weights are constant
-/// ([`Settings::constant_weights`](crate::settings::Settings)). The first execution fills it, later ones read it.
+/// A kernel's memory for packed weights, if the caller promises that the weights are constant
+/// ([`Settings::constant_weights`](crate::settings::Settings)). The first execution fills it, later ones read
+/// it.
 ///
-/// Nobody waits. While one execution fills the memory, others use their scratch memory, as does any execution whose
-/// weights have another address than those that were packed. If the filling execution does not finish, or the
-/// process is forked meanwhile, the memory is never used.
+/// Executions never wait. While one fills the memory, others use their scratch memory, as do executions whose
+/// weights are at another address than the packed ones. If filling does not finish, or the process forks
+/// meanwhile, the memory is never used.
 pub(crate) struct Prepacked<T> {
     /// Capacity for all elements; empty if nothing is prepacked.
     lines: Vec<MaybeUninit<Line>>,
     first: *mut T,
     state: AtomicU8,
-    /// The address of the weights that were packed, and what `fill` returned. Written before the state is FULL.
+    /// The address of the packed weights, and what `fill` returned. Written before the state becomes FULL.
     source: AtomicPtr<u8>,
     note: AtomicBool,
 }
 
-// SAFETY: the memory is written by the one thread that has set the state to FILLING, and by those that it shares the work
-// with; it is read after the state was seen to be FULL, when nobody writes it any more.
+// SAFETY: only the thread that set the state to FILLING, and those that share its work, write the memory; it
+// is read only after the state is FULL, when it no longer changes.
 unsafe impl<T: Send> Send for Prepacked<T> {}
 
-// SAFETY: the memory is written by the one thread that has set the state to FILLING, and by those that it shares the
-// work with; it is read after the state was seen to be FULL, when nobody writes it any more.
+// SAFETY: only the thread that set the state to FILLING, and those that share its work, write the memory; it
+// is read only after the state is FULL, when it no longer changes.
 unsafe impl<T: Sync> Sync for Prepacked<T> {}
 
 impl<T> Prepacked<T> {
@@ -51,7 +52,8 @@ impl<T> Prepacked<T> {
         Self::aligned(elements.saturating_mul(size_of::<T>()), wanted, size_of::<Line>())
     }
 
-    /// The same in large pages, if the memory fills them and the system has them: faster for data that is read only a few times.
+    /// Uses large pages, if the memory is large enough and the system has them: faster for data that is read
+    /// only a few times.
     pub(crate) fn in_large_pages(elements: usize, wanted: bool) -> Self {
         let bytes = elements.saturating_mul(size_of::<T>());
         if bytes < LARGE_PAGE {
@@ -65,7 +67,7 @@ impl<T> Prepacked<T> {
         prepacked
     }
 
-    /// Memory whose first element has an address that is a multiple of `alignment`.
+    /// Memory whose first element is at a multiple of `alignment`.
     fn aligned(bytes: usize, wanted: bool, alignment: usize) -> Self {
         let mut lines: Vec<MaybeUninit<Line>> = Vec::new();
         // The bytes before that address are unused.
@@ -83,8 +85,8 @@ impl<T> Prepacked<T> {
         }
     }
 
-    /// The packed weights at `source`, and what `fill` returned for them. Unless they are prepacked already, `fill`
-    /// is called with the destination: the prepacked memory if nobody has filled it yet, else `scratch`.
+    /// The packed weights of `source`, and what `fill` returned for them. Unless they are already prepacked,
+    /// calls `fill` with a destination: the prepacked memory if it is still empty, else `scratch`.
     pub(crate) fn get(
         &self,
         source: *mut u8,
@@ -145,14 +147,14 @@ mod tests {
         let mut weights = [1, 7, 3];
         for _ in 0..3 {
             assert_eq!(doubled(&prepacked, &mut weights, &fills), (vec![2, 14, 6], true, false));
-            // Breaks the promise, which shows that nobody reads the weights again.
+            // Breaks the promise, to show that the weights are not read again.
             weights[0] = 100;
         }
         assert_eq!(fills.load(Ordering::Relaxed), 1);
     }
 
     #[test]
-    fn weights_elsewhere_are_not_those_that_are_kept() {
+    fn weights_at_another_address_are_not_prepacked() {
         let (prepacked, fills) = (Prepacked::new(2, true), AtomicUsize::new(0));
         let (mut first, mut second) = ([1, 2], [3, 7]);
         for _ in 0..2 {
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_promise_nothing_is_kept() {
+    fn without_the_promise_nothing_is_prepacked() {
         let (prepacked, fills) = (Prepacked::new(1, false), AtomicUsize::new(0));
         let mut weights = [1];
         assert_eq!(doubled(&prepacked, &mut weights, &fills), (vec![2], false, true));
@@ -222,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_was_not_filled_to_its_end_is_not_used() {
+    fn incompletely_filled_memory_is_not_used() {
         let (prepacked, fills) = (Prepacked::new(1, true), AtomicUsize::new(0));
         let mut weights = [1];
         let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

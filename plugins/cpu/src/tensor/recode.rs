@@ -1,4 +1,4 @@
-//! A tensor written in another dtype and layout, perhaps times a scale for each block.
+//! Copies a tensor to another dtype and layout, optionally scaled by blocks.
 
 use std::ops::Range;
 
@@ -10,23 +10,23 @@ use crate::tensor::row_codec::RowCodec;
 use crate::tensor::scratch::Tensors;
 use crate::threading::partition::{Threads, Workers};
 
-/// Elements that are converted at once, and those that are a part of the work.
+/// Elements that are converted at once, and the elements per unit of work.
 const TOGETHER: usize = 256;
 const PART: usize = 4096;
 
 /// Estimated nanoseconds of an element.
 const TIME: f64 = 0.5;
 
-/// The scales of blocks.
+/// Scales of blocks.
 pub(crate) struct Scales<'a> {
     pub(crate) operand: &'a Operand,
-    /// Elements of a block along each dimension.
+    /// Elements per block along each dimension.
     pub(crate) block: &'a [usize; MAX_RANK],
     /// Whether the factor is 2 to the power of the negated scale.
     pub(crate) is_negative: bool,
 }
 
-/// A dimension: its size, its strides, and the elements that share a scale.
+/// A dimension: its size, its strides, and the number of elements that share a scale.
 #[derive(Clone, Copy)]
 struct Axis {
     dim: usize,
@@ -36,15 +36,15 @@ struct Axis {
     block: usize,
 }
 
-/// A planned conversion, with values of type `T` in between.
+/// A planned conversion that passes through values of type `T`.
 pub(crate) struct Recode<T> {
     from: (usize, RowCodec<T>),
     to: (usize, RowCodec<T>),
     scale: Option<(usize, RowCodec<T>, bool)>,
-    /// The dimensions of rows, and that along a row.
+    /// The dimensions across rows, and the one along a row.
     rows: Vec<Axis>,
     row: Axis,
-    /// Rows of a part.
+    /// Rows per part.
     together: usize,
     workers: Workers,
 }
@@ -63,7 +63,7 @@ impl<T: Float> Recode<T> {
                 scales.map_or((0, dim), |s| (s.operand.layout.strides()[axis], s.block[axis]));
             Axis { dim, from, to, scale, block }
         };
-        // Along what both broadcast there is one element.
+        // Dimensions that both tensors broadcast have one element.
         let is_walked = |axis: &Axis| axis.dim > 1 && (axis.from, axis.to) != (0, 0);
         let mut axes: Vec<Axis> = (0..dims.len()).map(axis).filter(is_walked).collect();
         axes.sort_by_key(|axis| std::cmp::Reverse((axis.to, axis.from)));
@@ -92,7 +92,7 @@ impl<T: Float> Recode<T> {
             rows,
             row,
         };
-        // Workers must not write the same byte: groups of four elements are whole bytes of whatever type.
+        // Workers must not write the same byte: four elements are whole bytes in every dtype.
         let are_disjoint = row.to == 1 && planned.rows.iter().all(|axis| axis.to.is_multiple_of(4));
         if are_disjoint || planned.to.1.bits >= 8 {
             let time = TIME * from.layout.elements() as f64;
@@ -113,7 +113,8 @@ impl<T: Float> Recode<T> {
         self.rows.iter().map(|axis| axis.dim).product()
     }
 
-    /// Converts elements of a row, given the offsets of its first in both tensors and that of its first scale.
+    /// Converts elements of a row, given the offsets of its first elements in both tensors and of its first
+    /// scale.
     ///
     /// # Safety
     /// The tensors are those of the kernel.
@@ -151,7 +152,7 @@ impl<T: Float> Recode<T> {
                 }
             }
             let (slot, codec) = self.to;
-            // SAFETY: the tensor has the elements, which are this worker's.
+            // SAFETY: the tensor has the elements, which only this worker writes.
             unsafe {
                 codec.store(values.as_ptr(), tensors[slot], to + first * to_stride, to_stride, values.len());
             }
@@ -160,11 +161,11 @@ impl<T: Float> Recode<T> {
 }
 
 impl Axis {
-    /// Takes in a dimension that follows, where both are one in all tensors.
+    /// Merges the next dimension into this one, if they are contiguous in all tensors.
     fn merge(&mut self, inner: &Self) -> bool {
         let follows = self.from == inner.from * inner.dim && self.to == inner.to * inner.dim;
         if inner.block >= inner.dim {
-            // The inner dimension has one scale.
+            // The inner dimension has a single scale.
             if follows {
                 (self.block, self.dim) = (self.block * inner.dim, self.dim * inner.dim);
                 (self.from, self.to) = (inner.from, inner.to);
@@ -201,7 +202,8 @@ impl<T: Float> Kernel for Recode<T> {
                     let of_axis = [index * axis.from, index * axis.to, index / axis.block * axis.scale];
                     offsets.iter_mut().zip(of_axis).for_each(|(offset, of_axis)| *offset += of_axis);
                 }
-                // SAFETY: this function requires the tensors, which have the row; nobody else writes its elements.
+                // SAFETY: this function requires the tensors, which have the row; only this worker writes its
+                // elements.
                 unsafe { self.convert(all.all(), offsets, elements.clone()) };
             }
         });

@@ -33,12 +33,12 @@ impl<T: Float> Row<T> {
         Ok(row)
     }
 
-    /// Whether the elements of a row are contiguous, whatever their dtype.
+    /// Whether the elements of a row are contiguous, in any dtype.
     pub(crate) fn is_run(&self) -> bool {
         self.nest.runs() == 1 && (self.nest.len == 1 || self.nest.inner_strides[1] == 1)
     }
 
-    /// The stride of a row's elements, if it is the same for all of them and they are values of the compute type.
+    /// The common stride of a row's elements, if there is one and they are values of the compute type.
     pub(crate) fn column(&self) -> Option<usize> {
         (self.run.same && self.nest.runs() == 1).then_some(self.nest.inner_strides[1])
     }
@@ -93,7 +93,7 @@ impl<T: Float> Row<T> {
         unsafe { (self.run.store)(from, self.first(tensors, first), 1, len) };
     }
 
-    /// Where the values of the row are to be written: in place, or into the buffer. Call [`Row::written`] afterwards.
+    /// Where to write the values of the row: in place, or into the buffer. Call [`Row::written`] afterwards.
     ///
     /// # Safety
     /// As [`Row::values`].

@@ -1,4 +1,4 @@
-//! Rows of any dtype: those of [`RowConverter`], of integers of 64 bits, and of elements of less than a byte.
+//! Rows of any dtype: those of [`RowConverter`], 64-bit integers, and elements smaller than a byte.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -8,14 +8,14 @@ use crate::simd::stored::{E2m1, E2m3, E3m2, E8m0, Int4};
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::RowConverter;
 
-/// Elements of less than a byte that are unpacked at once.
+/// How many elements smaller than a byte are unpacked at once.
 const CODES: usize = 64;
 
-/// Reads and writes rows of one dtype, wherever in a byte they begin.
+/// Reads and writes rows of one dtype, starting at any bit.
 pub(crate) struct RowCodec<T> {
     /// Bits of an element.
     pub(crate) bits: usize,
-    /// The conversion of whole bytes: of an element, or of the code of one that has fewer bits.
+    /// The conversion of whole bytes: of an element, or of the code of a smaller one.
     row: RowConverter<T>,
 }
 
@@ -28,7 +28,7 @@ impl<T> Clone for RowCodec<T> {
 impl<T> Copy for RowCodec<T> {}
 
 impl<T: Float> RowCodec<T> {
-    /// The conversion of a dtype.
+    /// The codec for a dtype.
     pub(crate) fn of(data_type: DataType) -> Result<Self, Refusal> {
         let (bits, row) = match data_type {
             DataType::Int4 => (4, RowConverter::stored::<Int4>()),
@@ -69,7 +69,8 @@ impl<T: Float> RowCodec<T> {
         }
     }
 
-    /// Writes `len` elements with this stride from element `index` on; other bits of their bytes stay as they are.
+    /// Writes `len` elements with this stride from element `index` on; other bits in their bytes stay
+    /// unchanged.
     ///
     /// # Safety
     /// The bytes with the elements are readable and writable, and `from` is readable for `len` values.
@@ -101,7 +102,7 @@ impl<T: Float> RowCodec<T> {
     }
 }
 
-/// How many codes of a row are groups of eight, which take `BITS` whole bytes.
+/// How many codes of a row are in groups of eight, which take `BITS` whole bytes.
 fn grouped<const BITS: usize>(index: usize, stride: usize, len: usize) -> usize {
     if stride == 1 && (index * BITS).is_multiple_of(8) { len - len % 8 } else { 0 }
 }

@@ -107,10 +107,10 @@ pub(crate) fn not_a_float(data_type: DataType) -> Refusal {
 /// Elements that are converted at once: rows of images are often shorter than one iteration of an automatically vectorized loop.
 const TOGETHER: usize = 8;
 
-/// Elements from which on `memcpy` is faster.
+/// From this many elements on, `memcpy` is faster.
 const COPIED: usize = 12;
 
-/// Every second element that is read together.
+/// How many elements with stride 2 are read at once.
 const HALVES: usize = 8;
 
 /// Reads `len` elements with a stride of `stride` elements.
@@ -131,7 +131,7 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
         i = unsafe { Isa::detect().run(Widen(from, to, len)) };
     }
     while stride == 2 && i + HALVES < len {
-        // SAFETY: the element behind the last one that is used is below the run's last one.
+        // SAFETY: the element after the last one used is still in the run.
         unsafe {
             let elements = from.add(2 * i).cast::<[S; 2 * HALVES]>().read_unaligned();
             let mut values = [T::ZERO; HALVES];
@@ -254,8 +254,8 @@ pub(crate) unsafe fn all_finite<T: Float>(values: *const T, len: usize) -> bool 
 mod tests {
     use super::*;
 
-    /// Compares what is read and written at once with what is converted element by element: `of` makes an
-    /// element of its bits, `bits` gives these.
+    /// Compares rows with element-by-element conversion: `of` makes an element from bits, `bits` is its
+    /// inverse.
     fn convert<S: Stored>(of: fn(u16) -> S, bits: fn(S) -> u16) {
         let elements: Vec<S> = (0..=u16::MAX).map(of).collect();
         let read: Vec<f32> = elements.iter().map(|element| element.value()).collect();
@@ -268,7 +268,7 @@ mod tests {
                 assert!(expected == value || (expected.is_nan() && value.is_nan()), "{expected} is {value}");
             }
         }
-        // Between all neighbours, at ties, beyond the largest and below the smallest.
+        // Values between all neighbours, at ties, above the largest and below the smallest.
         let values: Vec<f32> = (0..1 << 20).map(|i| f32::from_bits((i << 12) | (i & 0xfff))).collect();
         let ties = read.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
         for values in [values, ties.collect()] {
@@ -286,13 +286,13 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_converted_as_one_by_one() {
+    fn halves_are_converted_like_single_elements() {
         convert(f16::from_bits, f16::to_bits);
         convert(bf16::from_bits, bf16::to_bits);
     }
 
     #[test]
-    fn codes_are_converted_as_one_by_one() {
+    fn codes_are_converted_like_single_elements() {
         convert(|bits| E4m3(bits as u8), |code| code.0.into());
         convert(|bits| E5m2(bits as u8), |code| code.0.into());
         convert(|bits| E4m3Fnuz(bits as u8), |code| code.0.into());

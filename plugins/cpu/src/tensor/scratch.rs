@@ -2,7 +2,7 @@
 
 use crate::simd::CACHE_LINE;
 
-/// Divides memory into areas. They begin at multiples of a cache line, so that workers do not write each other's lines.
+/// Divides memory into areas, aligned to cache lines so that workers do not share any.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch(usize);
 
@@ -12,7 +12,7 @@ impl Scratch {
         elements.next_multiple_of(CACHE_LINE / size_of::<T>())
     }
 
-    /// The offset in bytes of an area of `count` times [`Scratch::padded`] values.
+    /// Adds an area for `count` times [`Scratch::padded`] values and returns its offset in bytes.
     pub(crate) fn area<T>(&mut self, elements: usize, count: usize) -> usize {
         let offset = self.0;
         self.0 += Self::padded::<T>(elements) * count * size_of::<T>();
@@ -32,13 +32,13 @@ impl Scratch {
         scratch.size()
     }
 
-    /// Bytes in areas.
+    /// The bytes of all areas.
     pub(crate) fn size(&self) -> usize {
         self.0
     }
 }
 
-/// Pointers that several threads use, each for a part of its own.
+/// Pointers that several threads use, each for its own part.
 pub(crate) struct Shared<const N: usize>(pub(crate) [*mut u8; N]);
 
 // SAFETY: the workers of a run write disjoint parts.
@@ -51,14 +51,14 @@ impl<const N: usize> Shared<N> {
     }
 }
 
-/// The tensors' pointers, where each thread writes elements of its own.
+/// The tensors' pointers; each thread writes its own elements.
 pub(crate) struct Tensors<'a>(pub(crate) &'a [*mut u8]);
 
 // SAFETY: the workers of a run write disjoint elements.
 unsafe impl Sync for Tensors<'_> {}
 
 impl Tensors<'_> {
-    /// All of them.
+    /// All pointers.
     pub(crate) fn all(&self) -> &[*mut u8] {
         self.0
     }

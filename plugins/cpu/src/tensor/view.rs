@@ -1,6 +1,6 @@
 //! Tensors element by element, whatever their dtype and strides.
 //!
-//! A [`View`] knows the extent of its tensor: an element beyond it is read as 0 and never written.
+//! A [`View`] knows its tensor's extent: elements beyond it read as 0 and are never written.
 
 use std::marker::PhantomData;
 
@@ -32,7 +32,7 @@ fn any_element<R: ComputeType>(argument: &str, data_type: DataType) -> Result<El
     Element::of(data_type).map_err(|refusal| format!("{argument}: {refusal}"))
 }
 
-/// Elements from the first to the last in memory.
+/// The count of elements from the first to the last in memory.
 fn extent(dims: &[usize], strides: &[usize]) -> usize {
     1 + dims.iter().zip(strides).map(|(dim, stride)| (dim - 1) * stride).sum::<usize>()
 }
@@ -42,7 +42,7 @@ pub(crate) fn offset(index: &[usize], strides: &[usize]) -> usize {
     index.iter().zip(strides).map(|(index, stride)| index * stride).sum()
 }
 
-/// The sum in double precision; unlike [`Iterator::sum`], 0 and not -0 for no values.
+/// The sum in double precision; an empty sum is 0, not -0 as with [`Iterator::sum`].
 pub(crate) fn sum(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(0.0, |sum, value| sum + value)
 }
@@ -59,7 +59,7 @@ impl<'a> Pointers<'a> {
         Self(pointers)
     }
 
-    /// An integer, 0 if there is none at this index.
+    /// An integer, or 0 if the tensor has none at this index.
     pub(crate) fn integer(self, integers: &Integers, index: [usize; 2]) -> i64 {
         let at = offset(&index, &integers.strides);
         let is_inside = at < extent(&integers.dims, &integers.strides);
@@ -146,7 +146,7 @@ impl<R: ComputeType> View<'_, R> {
         unsafe { self.element.load(self.base, offset) }
     }
 
-    /// Kernels call this for their outputs alone.
+    /// Kernels call this only for their outputs.
     pub(crate) fn set(&self, offset: usize, value: R) {
         debug_assert!(offset < self.extent);
         if offset < self.extent {
@@ -156,14 +156,14 @@ impl<R: ComputeType> View<'_, R> {
     }
 }
 
-/// A tensor that is spread over `N` dimensions: strides are 0 along those in which it repeats.
+/// A tensor broadcast to `N` dimensions, with stride 0 along those in which it repeats.
 pub(crate) struct Spread<R, const N: usize> {
     pub(crate) memory: Memory<R>,
     pub(crate) strides: [usize; N],
 }
 
 impl<R: ComputeType, const N: usize> Spread<R, N> {
-    /// A floating-point tensor over these dimensions.
+    /// A floating-point tensor broadcast to these dimensions.
     pub(crate) fn of(
         argument: &str,
         (slot, data_type): (usize, DataType),

@@ -1,9 +1,9 @@
-//! On which processors the pool's threads run.
+//! Chooses the processors that the pool's threads run on.
 //!
-//! A thread that is woken often starts on the processor of the thread that woke it, and stays there for
-//! milliseconds: on few processors that have been busy, the kernel (6.18) does not look for an idle one. The caller
-//! goes on working, so both would take turns. So threads that are woken are kept off the caller's processor, within
-//! the processors they may use.
+//! A woken thread often starts on the processor of the thread that woke it, and stays there for milliseconds:
+//! if there are few processors and they have been busy, the kernel (6.18) does not look for an idle one.
+//! Since the caller keeps working, both would take turns. So woken threads are kept off the caller's
+//! processor, within their allowed ones.
 
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
@@ -12,31 +12,31 @@ use hipdnn_plugin_sdk::os::process;
 use hipdnn_plugin_sdk::os::processors::{self, Set};
 use hipdnn_plugin_sdk::thread;
 
-/// The most processors for which this is done: with more there is always an idle one, and a caller that migrates
+/// The most processors for which this is done: with more, one is always idle, and a caller that migrates
 /// would have many threads to move.
 const MOST: usize = 8;
 
 /// The processors of a pool's threads.
 #[derive(Default)]
 pub(crate) struct Processors {
-    /// The kernel's ids of the threads, and how many there are.
+    /// The kernel's ids of the threads, and their number.
     threads: [AtomicI32; MOST],
     count: AtomicUsize,
     home: OnceLock<Allowed>,
-    /// One more than the processor that the threads are kept off; 0 if there is none.
+    /// One more than the processor that the threads avoid; 0 if there is none.
     left: AtomicI32,
 }
 
-/// What the threads may use.
+/// The processors that the threads may use.
 struct Allowed {
-    /// Their process: a forked child has none of them.
+    /// Their process: a forked child has no pool threads.
     process: u32,
     /// The processors.
     allowed: Set,
 }
 
 impl Allowed {
-    /// Those of the calling thread.
+    /// The processors allowed to the calling thread.
     fn here() -> Option<Self> {
         Set::of_thread().map(|allowed| Self { process: process::id(), allowed })
     }
@@ -51,7 +51,7 @@ impl Processors {
         if let Some(thread) = self.threads.get(slot) {
             thread.store(thread::number(), Ordering::Release);
         }
-        // The next caller moves this one, too.
+        // The next caller also moves this one.
         self.left.store(0, Ordering::Release);
     }
 
@@ -59,7 +59,7 @@ impl Processors {
     /// Calls the kernel only if the processor has changed.
     pub(crate) fn leave_to_caller(&self) {
         let Some(here) = processors::current() else { return };
-        // Kept as one more than its number: 0 means no processor.
+        // Stored as the number plus one, since 0 means no processor.
         let Some(left) = i32::try_from(here).ok().and_then(|here| here.checked_add(1)) else { return };
         if self.left.load(Ordering::Acquire) == left {
             return;
@@ -87,7 +87,7 @@ mod tests {
     use std::sync::Barrier;
 
     #[test]
-    fn a_thread_is_kept_off_the_callers_processor_where_there_is_another() {
+    fn threads_avoid_the_callers_processor() {
         let processors = Processors::default();
         let (joined, moved) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|scope| {
@@ -98,13 +98,13 @@ mod tests {
                 Allowed::here().unwrap().allowed
             });
             joined.wait();
-            // The caller may migrate at any time, so the processor at that moment counts.
+            // The caller may migrate at any time, so use the processor that was recorded.
             processors.leave_to_caller();
             let left = processors.left.load(Ordering::Acquire);
             moved.wait();
             let own = thread.join().unwrap();
             let all = processors.home.get().unwrap().allowed;
-            // Where the system does without, no processor is left.
+            // Without system support, no processor is recorded.
             let Some(processor) = usize::try_from(left - 1).ok() else { return };
             let processors = all.count();
             if (2..=MOST).contains(&processors) {

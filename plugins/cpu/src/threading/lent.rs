@@ -1,7 +1,7 @@
-//! Threads that a program lends to the executions of one of its threads.
+//! Thread pools that a program lends to executions of its threads.
 //!
-//! A program with a thread pool of its own, as ONNX Runtime has one for each session, would share the processors with a second pool.
-//! It names its pool before an execution, and takes it back afterwards.
+//! A program with its own thread pool, like ONNX Runtime with one per session, would otherwise share the
+//! processors with a second pool. It sets its pool before an execution and resets it afterwards.
 
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -11,32 +11,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::thread::Key;
 
-/// A pool as its program describes it.
+/// A pool as the program describes it.
 #[repr(C)]
 pub struct Pool {
     /// Calls `work` with `data` and each index below `count`, in any order and on any threads, and returns 0 when all calls have returned.
     run: Option<Run>,
-    /// What `run` is given first.
+    /// The first argument of `run`.
     program: *mut c_void,
 }
 
 type Run = unsafe extern "C" fn(*mut c_void, Work, *mut c_void, usize) -> i32;
 type Work = unsafe extern "C" fn(*mut c_void, usize);
 
-/// The word of a thread that is at work for others: what it begins itself stays on it.
+/// Marks a thread that works for others: work that it starts runs on it alone.
 const AT_WORK: usize = 1;
 
-/// The pool that a thread may use, if it is not 0.
+/// The thread-local pool, or 0.
 static POOL: OnceLock<Option<Key>> = OnceLock::new();
 
 fn key() -> Option<Key> {
     *POOL.get_or_init(|| Key::new(None))
 }
 
-/// Has executions of this thread use a pool, or the engine's own threads again if it is null. Returns the former pool.
+/// Makes executions of this thread use a pool, or the engine's own threads if null. Returns the former pool.
 ///
 /// # Safety
-/// The pool is null, or stays valid until another one is set. Its function does what [`Pool`] says, and may be called by this thread.
+/// The pool is null, or stays valid until another is set. Its function behaves as [`Pool`] says, and this
+/// thread may call it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnCpuPluginLendThreads_ext(pool: *const Pool) -> *const Pool {
     let Some(key) = key() else { return ptr::null() };
@@ -45,15 +46,16 @@ pub unsafe extern "C" fn hipdnnCpuPluginLendThreads_ext(pool: *const Pool) -> *c
     ptr::with_exposed_provenance(before)
 }
 
-/// What the threads of a pool are given.
+/// The data passed to the threads of a pool.
 struct Call<'a> {
     key: Key,
     work: &'a (dyn Fn(usize) + Sync),
     panicked: AtomicBool,
 }
 
-/// Calls `work` once with each index below `workers` on the pool that was lent to this thread, and returns when all calls have
-/// returned. Answers false if no pool was lent. Work that is not worth waking threads stays here. A panic of one of the calls is resumed here.
+/// Calls `work` once with each index below `workers` on the pool lent to this thread, and returns when all
+/// calls have returned; false if no pool is lent. Work too short to wake threads stays on this one. Resumes
+/// panics of the calls.
 pub(crate) fn run(workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) -> bool {
     let Some(key) = POOL.get().copied().flatten() else { return false };
     let word = key.get();
@@ -70,7 +72,7 @@ pub(crate) fn run(workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) ->
         return true;
     };
     let call = Call { key, work, panicked: AtomicBool::new(false) };
-    // SAFETY: the program vouches for the function; the call is there until all of its calls have returned.
+    // SAFETY: the program vouches for the function; the call outlives all calls made through it.
     let status = unsafe { lent(program, each, (&raw const call).cast_mut().cast(), workers) };
     if status != 0 || call.panicked.load(Ordering::Relaxed) {
         resume_unwind(Box::new(if status == 0 {
@@ -83,7 +85,7 @@ pub(crate) fn run(workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) ->
 }
 
 unsafe extern "C" fn each(call: *mut c_void, worker: usize) {
-    // SAFETY: it is what `run` handed over, and `run` waits for this call.
+    // SAFETY: `run` passes this pointer and waits for this call.
     let call = unsafe { &*call.cast::<Call<'_>>() };
     let before = call.key.get();
     call.key.set(AT_WORK);
@@ -100,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// A pool that starts a thread for each call, and counts them.
+    /// A pool that starts a thread for each call and counts the calls.
     #[derive(Default)]
     struct Program {
         threads: AtomicUsize,
@@ -114,7 +116,7 @@ mod tests {
         thread::scope(|scope| {
             for at in 0..if program.fails { 0 } else { count } {
                 program.threads.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: the data is there until this function returns, and the threads end before.
+                // SAFETY: the data outlives this function, which joins the threads.
                 scope.spawn(move || unsafe { work(ptr::with_exposed_provenance_mut(data), at) });
             }
         });
@@ -124,7 +126,7 @@ mod tests {
     /// Runs `f` while the pool is lent to this thread.
     fn lent<R>(program: &Program, f: impl FnOnce() -> R) -> R {
         let pool = Pool { run: Some(start), program: (&raw const *program).cast_mut().cast() };
-        // SAFETY: the pool is there until the next line but one takes it back.
+        // SAFETY: the pool stays valid until it is taken back below.
         assert!(unsafe { hipdnnCpuPluginLendThreads_ext(&raw const pool) }.is_null());
         let result = catch_unwind(AssertUnwindSafe(f));
         // SAFETY: null is allowed.
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn short_work_and_work_inside_of_work_are_done_in_place() {
+    fn short_and_nested_work_stay_on_the_calling_thread() {
         let (program, count) = (Program::default(), AtomicUsize::new(0));
         let one = |_: usize| {
             count.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,10 @@
-//! The thread pool ([`pool`]), that of the process's OpenMP runtime (`openmp`) or one that a program lends (`lent`), the division of
-//! work among workers ([`partition`]), and the processors that they run on ([`affinity`]). Nothing here knows of tensors.
+//! Threads: the engine's pool ([`pool`]), the process's OpenMP runtime (`openmp`) or a pool lent by the
+//! program (`lent`); the partition of work ([`partition`]), and processor affinity ([`affinity`]). Nothing
+//! here knows of tensors.
 
 #![expect(
     clippy::indexing_slicing,
-    reason = "indices come from shapes that are checked when a node is planned; checks in the loops would hide nothing but cost time"
+    reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
 pub mod affinity;

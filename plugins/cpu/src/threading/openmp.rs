@@ -1,7 +1,7 @@
 //! The threads of an OpenMP runtime that the process has loaded.
 //!
-//! A program that computes with OpenMP between executions, as PyTorch does, leaves that runtime's threads polling for milliseconds. A
-//! second pool would share the processors with them; instead, work goes to them.
+//! Programs that use OpenMP between executions, such as PyTorch, leave that runtime's threads polling for
+//! milliseconds. A second pool would compete with them for processors, so work goes to them instead.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::transmute;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::objects::{self, Object};
 
-/// The functions of libgomp that compilers and programs call; the runtimes of LLVM and Intel have them, too.
+/// The functions of libgomp that compilers and programs call; LLVM's and Intel's runtimes have them too.
 pub(crate) struct OpenMp {
     parallel: Parallel,
     thread: Number,
@@ -22,10 +22,10 @@ pub(crate) struct OpenMp {
 type Parallel = unsafe extern "C" fn(extern "C" fn(*const c_void), *const c_void, c_uint, c_uint);
 type Number = extern "C" fn() -> c_int;
 
-/// Whether this process is a child by fork, in which the runtime may wait for threads that are only in the parent.
+/// Whether this process is a forked child, where the runtime might wait for threads of the parent.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// What the threads of a team are given.
+/// The data passed to the threads of a team.
 struct Call<'a> {
     runtime: &'a OpenMp,
     workers: usize,
@@ -34,7 +34,7 @@ struct Call<'a> {
 }
 
 impl OpenMp {
-    /// The runtime of the process, if one is loaded by now.
+    /// The runtime of the process, if one is loaded.
     pub(crate) fn loaded() -> Option<&'static Self> {
         static RUNTIME: OnceLock<OpenMp> = OnceLock::new();
         if RUNTIME.get().is_none()
@@ -50,7 +50,7 @@ impl OpenMp {
         let [thread, threads, most_threads] =
             [c"omp_get_thread_num", c"omp_get_num_threads", c"omp_get_max_threads"]
                 .map(|name| object.function(name));
-        // SAFETY: these are the functions' types in every runtime that has them.
+        // SAFETY: every runtime that exports these functions gives them these types.
         unsafe {
             Some(Self {
                 parallel: transmute::<*const (), Parallel>(parallel),
@@ -61,8 +61,9 @@ impl OpenMp {
         }
     }
 
-    /// Calls `work` once with each index below `workers` and returns when all calls have returned. Takes no more threads than the program
-    /// allows its own loops, and this one alone inside of such a loop. A panic of one of the calls is resumed here.
+    /// Calls `work` once with each index below `workers` and returns when all calls have returned. Uses at
+    /// most as many threads as the program allows its own loops, and only this one inside such a loop.
+    /// Resumes panics of the calls.
     pub(crate) fn run(&self, workers: usize, work: &(dyn Fn(usize) + Sync)) {
         let most = usize::try_from((self.most_threads)()).unwrap_or(1);
         let threads = workers.min(most);
@@ -70,7 +71,7 @@ impl OpenMp {
             return (0..workers).for_each(work);
         }
         let call = Call { runtime: self, workers, work, panicked: AtomicBool::new(false) };
-        // SAFETY: the function gets the call, which is there until all threads of the team are done.
+        // SAFETY: the function gets the call, which outlives the team's work.
         unsafe { (self.parallel)(each_thread, (&raw const call).cast(), threads as c_uint, 0) };
         if call.panicked.load(Ordering::Relaxed) {
             resume_unwind(Box::new("a thread of the CPU engine panicked"));
@@ -79,18 +80,18 @@ impl OpenMp {
 }
 
 extern "C" fn each_thread(call: *const c_void) {
-    // SAFETY: it is what `run` handed over.
+    // SAFETY: `run` passes this pointer.
     let call = unsafe { &*call.cast::<Call<'_>>() };
     let number = |function: Number| usize::try_from(function()).unwrap_or(0);
     let (own, threads) = (number(call.runtime.thread), number(call.runtime.threads).max(1));
-    // A team may have fewer threads than were asked for.
+    // A team may have fewer threads than requested.
     let workers = || (own..call.workers).step_by(threads).for_each(call.work);
     if catch_unwind(AssertUnwindSafe(workers)).is_err() {
         call.panicked.store(true, Ordering::Relaxed);
     }
 }
 
-/// Has a forked child compute without the runtime.
+/// Makes a forked child compute without the runtime.
 pub(crate) fn in_child() {
     FORKED.store(true, Ordering::Relaxed);
 }
@@ -110,7 +111,7 @@ mod tests {
     fn runtime() -> (&'static OpenMp, extern "C" fn(c_int)) {
         let library = Library::open("libgomp.so.1").or_else(|_| Library::open("libgomp-1.dll"));
         let library = library.expect("libgomp, which comes with GCC");
-        // SAFETY: the type is the function's, and the runtime stays open.
+        // SAFETY: this is the function's type, and the runtime stays loaded.
         let set_threads = unsafe { library.function("omp_set_num_threads") }.unwrap();
         std::mem::forget(library);
         (OpenMp::loaded().expect("a runtime that was loaded just now"), set_threads)
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn work_inside_of_work_is_done_in_place() {
+    fn nested_work_stays_on_the_calling_thread() {
         let (runtime, set_threads) = runtime();
         set_threads(2);
         let count = AtomicUsize::new(0);
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_by_fork_works_alone() {
+    fn a_forked_child_works_alone() {
         let (runtime, set_threads) = runtime();
         set_threads(2);
         runtime.run(2, &|_| {});

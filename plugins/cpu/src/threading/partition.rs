@@ -1,8 +1,8 @@
-//! The division of work among workers.
+//! Partitions work among workers.
 //!
-//! A plan decides how many workers its work is worth. If there are as many threads as workers, worker 0 is always
-//! the calling thread, so work of one worker never leaves it, and a caller of larger work starts at once instead of
-//! waiting for a thread to wake.
+//! A plan decides how many workers its work is worth. If there are as many threads as workers, worker 0 is
+//! always the calling thread: single-worker work never leaves it, and larger work starts before any thread
+//! wakes.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,39 +15,39 @@ use crate::threading::openmp::OpenMp;
 use crate::threading::pool::Pool;
 use crate::threading::queue::PartQueue;
 
-/// The environment variable with the number of threads that a computation may use, the caller's included.
+/// The environment variable that limits the threads of a computation, the caller's included.
 const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
 
-/// Nanoseconds that one more worker costs the others: a polling thread gets its work in about one microsecond, a
+/// Nanoseconds that an additional worker costs: a polling thread gets its work in about one microsecond, a
 /// sleeping one takes several to wake.
 const NANOSECONDS_OF_WORKER: f64 = 2_500.0;
 
-/// Nanoseconds of work from which on a second, polling thread gets a share, without waking a sleeping one.
+/// From this many nanoseconds of work, a polling thread gets a share; sleeping ones are not woken.
 const NANOSECONDS_OF_SHORT: f64 = 3_000.0;
 
 /// With this many nanoseconds of work per worker, the cost of a worker does not matter.
 const NANOSECONDS_PER_WORKER: f64 = 25_000.0;
 
-/// The most parts into which sums are divided whose results must not depend on the threads.
+/// The most parts for reductions whose results must not depend on the number of threads.
 const FIXED_PARTS: usize = 16;
 
-/// Queues of parts, of which each worker begins with one; more workers share them.
+/// Queues of parts, one per worker; additional workers share them.
 const MAX_RUNS: usize = 32;
 
-/// The environment variable that says whose threads compute: `openmp` for those of the runtime that the process has loaded.
+/// The environment variable that selects the threads: `openmp` for the runtime that the process has loaded.
 const POOL_VARIABLE: &str = "HIPDNN_CPU_THREAD_POOL";
 
-/// The threads besides the calling one; started when a plan first needs some.
+/// The threads besides the calling one, started when a plan first needs some.
 static THREADS: OnceLock<Source> = OnceLock::new();
 
-/// Where threads come from.
+/// The source of threads.
 enum Source {
     Own(&'static Pool),
     OpenMp(&'static OpenMp),
 }
 
 impl Source {
-    /// What the variable says; a runtime that is not there is no reason to stop.
+    /// Follows the environment variable; a missing runtime is ignored.
     fn choose() -> Self {
         let word = std::env::var(POOL_VARIABLE).unwrap_or_default().trim().to_ascii_lowercase();
         if !matches!(word.as_str(), "" | "openmp") {
@@ -67,7 +67,8 @@ impl Source {
         }
     }
 
-    /// See [`Pool::run`]. Whether the threads of a runtime sleep is not known, so work that is not worth waking them stays here.
+    /// See [`Pool::run`]. Whether a runtime's threads sleep is unknown, so too short work stays on this
+    /// thread.
     fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
         match self {
             Self::Own(pool) => pool.run(workers, wakes, work),
@@ -77,7 +78,7 @@ impl Source {
     }
 }
 
-/// The processors that this process may use: those of its affinity, no more than the quota of its cgroup pays for.
+/// The processors available to this process: its affinity, limited by the quota of its cgroup.
 fn processors() -> usize {
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     *PROCESSORS.get_or_init(os::processors::available)
@@ -102,7 +103,7 @@ fn default_threads() -> usize {
     })
 }
 
-/// Which threads a plan may use, and whether their number may influence its results.
+/// The threads that a plan may use, and whether their number may affect its results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Threads {
     /// The most threads at a time, the calling one included; 0 for the default.
@@ -116,8 +117,8 @@ impl Threads {
         if self.most == 0 { default_threads() } else { self.most }
     }
 
-    /// Workers for work that takes one thread this long and consists of `parts` parts. Starts threads if
-    /// necessary, so this is for planning, not for execution.
+    /// Workers for work that takes one thread this long and has `parts` parts. May start threads, so call it
+    /// while planning, not while executing.
     pub(crate) fn workers(self, nanoseconds: f64, parts: usize) -> Workers {
         let least = if nanoseconds < NANOSECONDS_OF_SHORT { 1 } else { 2 };
         let worth = worth(nanoseconds);
@@ -136,7 +137,7 @@ impl Threads {
 
     fn divided(self, count: usize) -> Workers {
         let count = count.max(1);
-        // More threads than processors would take turns, and the caller would wait for one that has none.
+        // More threads than processors would take turns, and the caller would wait for one that cannot run.
         let threads = count.min(self.count()).min(processors());
         if threads > 1 {
             THREADS.get_or_init(Source::choose).grow(threads - 1);
@@ -145,24 +146,24 @@ impl Threads {
     }
 }
 
-/// How many workers pay for work of this length: until one more would cost as much as it saves, or as many as have
-/// enough to do each.
+/// How many workers pay for work of this length: until another would cost as much as it saves, or as long as
+/// each has enough to do.
 fn worth(nanoseconds: f64) -> usize {
     (nanoseconds / NANOSECONDS_OF_WORKER).sqrt().max(nanoseconds / NANOSECONDS_PER_WORKER) as usize
 }
 
-/// How many workers share the work.
+/// How the work is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Workers {
     count: usize,
-    /// Threads that run them, at most as many.
+    /// Threads that run the workers, at most as many.
     threads: usize,
-    /// Whether the work is worth waking sleeping threads.
+    /// Whether the work is long enough to wake sleeping threads.
     wakes: bool,
 }
 
 impl Workers {
-    /// The calling thread alone.
+    /// Only the calling thread.
     #[cfg(test)]
     pub(crate) const ONE: Self = Self { count: 1, threads: 1, wakes: false };
 
@@ -171,7 +172,7 @@ impl Workers {
         self.count
     }
 
-    /// The most threads that run them.
+    /// The most threads that run the workers.
     pub(crate) fn threads(self) -> usize {
         self.threads
     }
@@ -188,7 +189,7 @@ impl Workers {
         }
     }
 
-    /// Calls `work` once for each thread: on those that are lent to the caller, or else on those of the process.
+    /// Calls `work` once per thread: on the pool lent to the caller, or else on the process's threads.
     fn run_on_threads(self, work: &(dyn Fn(usize) + Sync)) {
         if lent::run(self.threads, self.wakes, work) {
             return;
@@ -206,11 +207,11 @@ impl Workers {
         });
     }
 
-    /// The same, where each worker keeps state from one of its parts to the next.
+    /// [`Workers::for_each_part`] where each worker keeps state between its parts.
     ///
-    /// A worker gets consecutive parts, the same ones whenever there are as many, so that their data is still
-    /// in its caches from the last execution and from the step before. A worker that is done steals the last
-    /// parts of others.
+    /// A worker gets consecutive parts, the same in each execution, so that their data is still in its caches
+    /// from the last execution and from the previous step. A worker that has finished steals the last parts
+    /// of others.
     pub(crate) fn for_each_part_with_state<C: Default>(
         self,
         parts: usize,
@@ -244,23 +245,23 @@ impl Workers {
 pub(crate) struct Assignment {
     pub(crate) worker: usize,
     pub(crate) part: usize,
-    /// The end of the following parts that the worker is likely to get, too.
+    /// The end of the consecutive parts that the worker is likely to get as well.
     pub(crate) end: usize,
 }
 
 impl Assignment {
-    /// The part that the worker is likely to get next.
+    /// The part that the worker probably gets next.
     pub(crate) fn next(&self) -> Option<usize> {
         Some(self.part + 1).filter(|next| *next < self.end)
     }
 
-    /// The block that the worker is likely to begin next, if `parts` parts are a block.
+    /// The block that the worker probably begins next, if `parts` parts form a block.
     pub(crate) fn next_block(&self, parts: usize) -> Option<usize> {
         self.next().filter(|next| next.is_multiple_of(parts)).map(|next| next / parts)
     }
 }
 
-/// Calls `work` with each index below `count` that no other thread has taken.
+/// Calls `work` with each index below `count` that no thread has taken yet.
 fn take_each(next: &AtomicUsize, count: usize, mut work: impl FnMut(usize)) {
     loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
@@ -271,7 +272,7 @@ fn take_each(next: &AtomicUsize, count: usize, mut work: impl FnMut(usize)) {
     }
 }
 
-/// Part `index` of `total`, divided into `parts` parts of nearly the same size.
+/// Part `index` of `total`, split into `parts` parts of nearly equal size.
 pub(crate) fn part(total: usize, parts: usize, index: usize) -> Range<usize> {
     let (size, larger) = (total / parts, total % parts);
     let start = index * size + index.min(larger);
@@ -294,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn short_work_wakes_nobody() {
+    fn short_work_does_not_wake_threads() {
         let two = Workers { count: 2, threads: processors().min(2), wakes: false };
         assert_eq!(threads(8, false).workers(9_900.0, 1000), two);
         assert_eq!(threads(8, false).workers(10_000.0, 1000), Workers { wakes: true, ..two });
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn larger_work_is_for_more_workers() {
+    fn larger_work_gets_more_workers() {
         assert_eq!([10_000.0, 40_000.0, 90_000.0, 1_000_000.0].map(worth), [2, 4, 6, 40]);
     }
 
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_threads_are_at_work_than_may_be() {
+    fn the_thread_limit_holds() {
         for most in 1..5 {
             for workers in [
                 threads(most, false).workers(1e9, 1000),
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_begins_with_its_own_parts_and_steals_the_last_ones_of_others() {
+    fn workers_take_their_own_parts_first_and_steal_from_the_end() {
         let run = PartQueue::new();
         let taken = [run.first(5), run.last(5), run.first(5), run.last(5), run.first(5)];
         assert_eq!(taken, [Some(0), Some(4), Some(1), Some(3), Some(2)]);
@@ -386,7 +387,7 @@ mod tests {
 
     #[test]
     fn every_part_is_assigned_once() {
-        // More workers than there are queues.
+        // More workers than queues.
         let many = Workers { count: 3 * MAX_RUNS + 1, ..threads(2, false).workers(1e9, 100) };
         for workers in [
             Workers::ONE,

@@ -1,8 +1,8 @@
-//! The thread pool: one for the process, lent to one caller at a time.
+//! The thread pool: one per process, lent to one caller at a time.
 //!
-//! Handing out work allocates nothing, which general thread pools do because they box their tasks. A caller that
-//! finds the threads lent to another does its work alone, so two callers never run more threads than there are. A
-//! caller whose threads are slow to wake does their part itself.
+//! Dispatching work allocates nothing, unlike pools that box their tasks. A caller that finds the threads
+//! lent to another works alone, so concurrent callers never oversubscribe the processors. If threads wake
+//! slowly, the caller does their part.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -21,7 +21,7 @@ pub(crate) struct Pool {
     /// Whether a caller has the threads.
     lent: CacheLine<AtomicBool>,
     work: CacheLine<Exchange>,
-    /// Sleeping threads, and whether the caller sleeps. Changed with `sleep` held by whoever goes to sleep.
+    /// Sleeping threads, and whether the caller sleeps. Whoever goes to sleep changes them holding `sleep`.
     asleep: AtomicUsize,
     is_awaited: AtomicBool,
     sleep: Mutex<()>,
@@ -30,39 +30,38 @@ pub(crate) struct Pool {
     processors: Processors,
 }
 
-/// Alignment to cache lines of its own, so that polling does not disturb what lies beside it.
+/// Aligns to cache lines, so that polling does not disturb neighbouring data.
 #[repr(align(64))]
 struct CacheLine<T>(T);
 
-/// What a caller and its threads exchange: one cache line.
+/// What a caller and its threads share: one cache line.
 struct Exchange {
-    /// The workers that are not taken yet: see [`Offer`].
+    /// The workers not yet taken: see [`Offer`].
     offer: AtomicU64,
-    /// The work, written before it is offered and read by those who took a worker.
+    /// The work, written before it is offered and read by threads that took a worker.
     job: UnsafeCell<Option<Job>>,
     /// Workers that the pool's threads have finished, and whether one of them panicked.
     done: AtomicUsize,
     panicked: AtomicBool,
 }
 
-// SAFETY: the job is written by the caller that has the threads while no worker is taken, and read by threads that
-// have taken one.
+// SAFETY: the caller that has the threads writes the job while no worker is taken; threads read it only after
+// taking one.
 unsafe impl Sync for Exchange {}
 
-/// The work of all workers. The caller waits for all of them, so it outlives their use of it.
+/// The work of all workers. The caller waits for all of them, so it outlives their use.
 #[derive(Clone, Copy)]
 struct Job(*const (dyn Fn(usize) + Sync));
 
-// SAFETY: what is pointed to may be used by several threads.
+// SAFETY: the pointee is `Sync`.
 unsafe impl Send for Job {}
 
-/// The workers to be taken, in one word: a counter of offers, the first worker that is not taken, and the number of
-/// workers.
+/// Workers on offer, in one word: the count of offers, the first worker not yet taken, and their number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Offer(u64);
 
 impl Offer {
-    /// The most workers that are offered at a time.
+    /// The most workers in an offer.
     const MOST: usize = u16::MAX as usize;
 
     fn new(number: u32, next: usize, workers: usize) -> Self {
@@ -87,7 +86,7 @@ impl Offer {
 }
 
 impl Pool {
-    /// Starts threads, or as many of them as the system allows.
+    /// Starts this many threads, or as many as the system allows.
     pub(crate) fn start(threads: usize) -> &'static Self {
         let pool: &'static Self = Box::leak(Box::new(Self {
             threads: AtomicUsize::new(0),
@@ -110,7 +109,7 @@ impl Pool {
         pool
     }
 
-    /// Starts the threads that are missing to this number.
+    /// Starts threads until there are this many.
     pub(crate) fn grow(&'static self, threads: usize) {
         if self.threads.load(Ordering::Relaxed) >= threads {
             return;
@@ -136,8 +135,7 @@ impl Pool {
     }
 
     /// Calls `work` once with each index below `workers`, 0 on this thread, and returns when all calls have
-    /// returned. Sleeping threads are woken only if the work is worth it. A panic of one of the calls is
-    /// resumed here.
+    /// returned. Wakes sleeping threads only if `wakes`. Resumes panics of the calls.
     pub(crate) fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
         let all_sleep = || self.asleep.load(Ordering::Relaxed) >= self.threads.load(Ordering::Relaxed);
         let borrow = || self.lent.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
@@ -146,13 +144,13 @@ impl Pool {
             return;
         }
         let (offered, shared) = (workers.min(Offer::MOST), &self.work.0);
-        // SAFETY: only the lifetime changes, and this call does not return before all use of the pointer has ended.
+        // SAFETY: only the lifetime changes, and the pointer is not used after this call returns.
         let job = Job(unsafe {
             std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync + 'static)>(
                 work,
             )
         });
-        // SAFETY: the threads are this caller's, and none has taken a worker.
+        // SAFETY: this caller has the threads, and none has taken a worker.
         unsafe { shared.job.get().write(Some(job)) };
         shared.done.store(0, Ordering::Relaxed);
         let number = self.offer().number().wrapping_add(1);
@@ -160,7 +158,7 @@ impl Pool {
         let asleep = self.asleep.load(Ordering::SeqCst);
         if wakes && asleep > 0 {
             self.processors.leave_to_caller();
-            // A thread that is about to sleep does so once this has its lock.
+            // Taking the lock ensures that a thread about to sleep is asleep.
             drop(self.sleepers());
             for _ in 1..offered.min(asleep + 1) {
                 self.wake.notify_one();
@@ -175,7 +173,7 @@ impl Pool {
                 work(worker);
             }
         }));
-        // After a panic here, workers that nobody has taken are dropped.
+        // After a panic here, workers not yet taken are dropped.
         let left = if result.is_err() { self.close() } else { 0 };
         // Worker 0 was never offered.
         self.wait(offered - 1 - own - left);
@@ -205,7 +203,7 @@ impl Pool {
         None
     }
 
-    /// Takes all remaining workers, and returns how many they were.
+    /// Takes all remaining workers and returns their number.
     fn close(&self) -> usize {
         let mut left = 0;
         while self.take().is_some() {
@@ -236,8 +234,8 @@ impl Pool {
             let is_there = |offer: Offer| offer.is_open() || offer.number() != seen;
             let found = look(|| is_there(self.offer()));
             let Some(worker) = self.take() else {
-                // Others took all workers before this thread was awake. More short work may follow,
-                // so it polls before it sleeps; otherwise it would be late each time.
+                // Others took all workers before this thread was awake. More short work may follow, so it
+                // polls before it sleeps; otherwise it would always be late.
                 if !found {
                     self.rest(seen);
                 }
@@ -246,8 +244,8 @@ impl Pool {
             };
             seen = self.offer().number();
             let work = &self.work.0;
-            // SAFETY: the caller wrote it before it offered the worker, takes the workers that are left,
-            // then waits until this one is done, so the work is still there.
+            // SAFETY: the caller wrote it before it offered the worker, and waits until this worker is done,
+            // so the work is still valid.
             let result =
                 unsafe { (*work.job.get()).map(|job| catch_unwind(AssertUnwindSafe(|| (*job.0)(worker)))) };
             if matches!(result, Some(Err(_))) {
@@ -261,11 +259,11 @@ impl Pool {
         }
     }
 
-    /// Sleeps until it is woken, unless there is another offer than the one seen.
+    /// Sleeps until woken, unless there is a newer offer than `seen`.
     fn rest(&self, seen: u32) {
         let sleepers = self.sleepers();
         self.asleep.fetch_add(1, Ordering::SeqCst);
-        // A caller that offers work after this sees that a thread sleeps.
+        // A caller that offers work after this sees a sleeping thread.
         let offer = self.offer();
         if !offer.is_open() && offer.number() == seen {
             drop(self.wake.wait(sleepers));
@@ -322,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_at_the_same_time_all_get_their_work_done() {
+    fn concurrent_callers_all_finish() {
         let pool = Pool::start(2);
         thread::scope(|scope| {
             for _ in 0..4 {
@@ -340,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn work_inside_of_work_is_done_in_place() {
+    fn nested_work_stays_on_the_calling_thread() {
         let pool = Pool::start(1);
         let count = AtomicUsize::new(0);
         pool.run(2, true, &|_| {
@@ -352,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_sleep_are_left_alone_by_short_work() {
+    fn short_work_does_not_wake_sleeping_threads() {
         let pool = Pool::start(2);
         while pool.asleep.load(Ordering::SeqCst) < 2 {
             thread::yield_now();

@@ -1,9 +1,9 @@
-//! The queues from which workers take their parts.
+//! The queues that workers take parts from.
 
 use crate::threading::sync::{AtomicUsize, Ordering};
 
-/// The parts of one worker, taken from the front by their owner and stolen from the back by others. Has a cache
-/// line of its own, which stays with the owner as long as nobody steals.
+/// One worker's parts: the owner takes them from the front, others steal from the back. Each queue has its
+/// own cache line, which stays with the owner until someone steals.
 #[repr(align(64))]
 pub(crate) struct PartQueue {
     all: AtomicUsize,
@@ -12,7 +12,7 @@ pub(crate) struct PartQueue {
 }
 
 impl PartQueue {
-    /// A queue of which nothing is taken.
+    /// A queue of which no parts are taken.
     pub(crate) const fn new() -> Self {
         Self { all: AtomicUsize::new(0), from_front: AtomicUsize::new(0), from_back: AtomicUsize::new(0) }
     }
@@ -27,8 +27,7 @@ impl PartQueue {
         self.is_left(len).then(|| len - 1 - self.from_back.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whether the caller may take one: no more than `len` are taken from both ends together, so no part is
-    /// taken twice.
+    /// Whether a part remains: at most `len` are taken from both ends together, so none is taken twice.
     fn is_left(&self, len: usize) -> bool {
         self.all.load(Ordering::Relaxed) < len && self.all.fetch_add(1, Ordering::Relaxed) < len
     }

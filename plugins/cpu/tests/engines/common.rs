@@ -7,20 +7,20 @@ use hipdnn_plugin_planner::layout::{Layout, Walk, element_bits, storage_size};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};
 
-/// The floats of 8 bits.
+/// The 8-bit floats.
 pub const EIGHT_BITS: [DataType; 4] =
     [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];
 
-/// Bytes around every tensor that no kernel may touch.
+/// Bytes around every tensor that kernels must not touch.
 const GUARD: usize = 64;
-/// What no kernel may write, and NaN in every floating point type, so that whoever reads it shows.
+/// A pattern that kernels never write, and that is NaN in every floating-point type, to reveal stray reads.
 const PATTERN: u8 = 0xFF;
 
-/// Numbers that look random and are the same in every run with the same seed (SplitMix64).
+/// Pseudo-random numbers, the same in every run with the same seed (SplitMix64).
 #[derive(Clone)]
 pub struct Random(pub u64);
 
-/// How many random cases a long test runs: a tenth of them, but where `HIPDNN_TEST_LONG` is set, as `cargo xtask nightly` does.
+/// The number of random cases in a long test: a tenth unless `HIPDNN_TEST_LONG` is set, as every night.
 pub fn cases(all: u64) -> u64 {
     if std::env::var_os("HIPDNN_TEST_LONG").is_some() { all } else { all / 10 }
 }
@@ -59,7 +59,7 @@ pub struct Memory {
     pub tensor: Tensor,
     layout: Layout,
     bytes: Vec<u8>,
-    /// Bytes from the guard to the first element; odd ones make the tensor unaligned.
+    /// Bytes from the guard to the first element; odd values make the tensor unaligned.
     shift: usize,
 }
 
@@ -71,12 +71,12 @@ impl Memory {
         Self { tensor: tensor.clone(), layout, bytes, shift }
     }
 
-    /// The offset of every element, in the order of the indices.
+    /// The offset of every element, in index order.
     fn offsets(&self) -> impl Iterator<Item = usize> + use<> {
         Walk::new(self.layout.dims(), [self.layout.strides()]).map(|(_, [offset])| offset)
     }
 
-    /// Writes every element, in the order of the indices.
+    /// Writes every element, in index order.
     pub fn fill(&mut self, mut value: impl FnMut() -> f64) {
         let element = f64::element(self.tensor.data_type).unwrap();
         for offset in self.offsets() {
@@ -85,7 +85,7 @@ impl Memory {
         }
     }
 
-    /// Every element, in the order of the indices.
+    /// Every element, in index order.
     pub fn values(&self) -> Vec<f64> {
         let element: Element<f64> = f64::element(self.tensor.data_type).unwrap();
         let first = self.bytes[GUARD + self.shift..].as_ptr();
@@ -97,7 +97,7 @@ impl Memory {
         self.bytes[GUARD + self.shift..].as_mut_ptr()
     }
 
-    /// Panics where a byte that belongs to no element has changed.
+    /// Panics if a byte outside the elements has changed.
     pub fn check_untouched(&self) {
         let bits = element_bits(self.tensor.data_type).unwrap();
         let mut free = vec![true; self.bytes.len()];
@@ -113,17 +113,17 @@ impl Memory {
     }
 }
 
-/// A graph and the memory of its tensors that are not virtual and carry no value.
+/// A graph with memory for its tensors, except virtual ones and constants.
 #[derive(Clone)]
 pub struct Case {
     pub graph: Graph,
     pub memory: Vec<Memory>,
 }
 
-/// Makes strides for dimensions.
+/// Computes strides for dimensions.
 pub type Strides = fn(&[i64]) -> Vec<i64>;
 
-/// Strides of a tensor without gaps whose dimensions lie in the given order, outermost first.
+/// Strides of a dense tensor whose dimensions have the given order, outermost first.
 pub fn strides(dims: &[i64], order: &[usize]) -> Vec<i64> {
     let mut strides = vec![0; dims.len()];
     let mut step = 1;
@@ -138,7 +138,7 @@ pub fn packed(dims: &[i64]) -> Vec<i64> {
     strides(dims, &(0..dims.len()).collect::<Vec<_>>())
 }
 
-/// The channel innermost: NHWC and its kin.
+/// Channels innermost: NHWC and similar layouts.
 pub fn channels_last(dims: &[i64]) -> Vec<i64> {
     let mut order: Vec<usize> = (0..dims.len()).filter(|axis| *axis != 1).collect();
     order.push(1);
@@ -171,7 +171,7 @@ impl Case {
         uid
     }
 
-    /// Adds a scalar that the graph carries.
+    /// Adds a constant scalar.
     pub fn value(&mut self, data_type: DataType, value: TensorValue) -> i64 {
         let uid = self.graph.tensors.len() as i64 + 1;
         let mut tensor = Tensor::new(uid, data_type, &[1], &[1]);
@@ -222,10 +222,11 @@ impl Case {
     pub fn try_execute(&mut self, plan: &Plan) -> Result<(), ExecuteError> {
         let buffers = self.buffers();
         let size = plan.workspace_size();
-        // An odd address, and a guard that shows writes beyond the end.
+        // An odd address, and a guard that reveals writes beyond the end.
         let mut workspace = vec![PATTERN; size + 2 * GUARD];
         let base = if size == 0 { std::ptr::null_mut() } else { workspace[1..].as_mut_ptr() };
-        // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan asks for.
+        // SAFETY: every tensor has memory for its extent, and the workspace has the size that the plan
+        // reports.
         let result = unsafe { plan.execute(&buffers, base) };
         assert!(workspace[1 + size..].iter().all(|byte| *byte == PATTERN), "the workspace was overrun");
         self.memory.iter().for_each(Memory::check_untouched);
@@ -233,7 +234,7 @@ impl Case {
     }
 }
 
-/// A tensor in one of the usual layouts or any other, now and then with gaps or at an odd address.
+/// A tensor in a usual or random layout, sometimes with gaps or at an odd address.
 pub fn tensor(random: &mut Random, case: &mut Case, data_type: DataType, dims: &[i64]) -> i64 {
     let rank = dims.len();
     let mut order: Vec<usize> = (0..rank).collect();
@@ -262,7 +263,7 @@ pub fn tensor(random: &mut Random, case: &mut Case, data_type: DataType, dims: &
     uid
 }
 
-/// Fills a tensor with numbers from `low` to `high`.
+/// Fills a tensor with values from `low` to `high`.
 pub fn fill(random: &mut Random, case: &mut Case, uid: i64, low: f64, high: f64) {
     case.memory(uid).fill(|| random.real(low, high));
 }

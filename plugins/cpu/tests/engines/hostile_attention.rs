@@ -1,5 +1,5 @@
-//! Attentions and mixtures of experts with random damage, and with random numbers where lengths, offsets and indices should
-//! be: whatever is accepted runs inside its tensors or says what is out of range, and nothing panics.
+//! Attentions and mixtures of experts with random damage, and with random numbers as lengths, offsets and
+//! indices: accepted graphs run inside their tensors or report what is out of range, and nothing panics.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{MoeGroupedMatmul, MoeGroupedMatmulBackward, Sdpa};
@@ -12,7 +12,7 @@ use super::reference_attention::gradients_of;
 const FLOAT: DataType = DataType::Float;
 const INT: DataType = DataType::Int32;
 
-/// Queries and keys of two sequences, with options that the random numbers choose.
+/// Queries and keys of two sequences, with random options.
 fn attention(random: &mut Random) -> (Case, Sdpa) {
     let mut case = Case::new();
     let paged = random.chance(40);
@@ -66,7 +66,7 @@ fn attention(random: &mut Random) -> (Case, Sdpa) {
     (case, node)
 }
 
-/// A graph of the given kind that makes sense.
+/// A valid graph of the given kind.
 fn sound(kind: i64, random: &mut Random) -> Graph {
     match kind {
         0 => {
@@ -75,7 +75,7 @@ fn sound(kind: i64, random: &mut Random) -> Graph {
             case.graph
         }
         1 => {
-            // What has no gradients is left out.
+            // Skips attentions without gradients.
             let (mut case, mut node) = loop {
                 let (case, node) = attention(random);
                 if node.page_table_k.is_none() {
@@ -150,12 +150,12 @@ fn damage_is_refused_or_harmless() {
             continue;
         }
         let prepared = hipdnn_plugin_planner::prepare::prepare(&graph).unwrap().graph;
-        // Half of the time numbers that are never out of range, so that not everything fails.
+        // Half of the time, numbers that are never out of range, so that some runs succeed.
         let most = random.one_of(&[1.0, 7.0]);
         let memory = plan.bound().iter().map(|uid| {
             let mut memory = Memory::new(prepared.tensor(*uid).unwrap(), 0);
             match memory.tensor.data_type {
-                // Ascending, so that offsets may be right.
+                // Ascending, so that offsets may be valid.
                 DataType::Int32 | DataType::Int64 => {
                     let mut number = if most == 1.0 { 0.0 } else { -0.5 };
                     memory.fill(|| {

@@ -1,4 +1,4 @@
-//! Graphs with random damage: whatever the engines accept runs inside its tensors, and nothing panics.
+//! Graphs with random damage: accepted graphs run inside their tensors, and nothing panics.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{
@@ -17,10 +17,10 @@ fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64)
     Pointwise { relu_upper_clip: Some(6.0), ..Pointwise::new(operation, in_0, in_1, out_0) }
 }
 
-/// Kinds of graphs.
+/// The number of kinds of graphs.
 const KINDS: usize = 18;
 
-/// A graph of the given kind that makes sense.
+/// A valid graph of the given kind.
 fn sound(kind: usize) -> Graph {
     let mut case = Case::new();
     case.graph.io_type = DataType::Float;
@@ -263,7 +263,7 @@ pub fn damage(random: &mut Random, graph: &mut Graph) {
                 Value::Enum(wire) => *wire = random.int(0, 50) as u8,
                 _ => {}
             }
-            // Not every value fits its field; then nothing changes.
+            // Values that do not fit their field change nothing.
             if let Ok(changed) = (operation.spec().from_values)(values) {
                 *operation = changed;
             }
@@ -271,7 +271,7 @@ pub fn damage(random: &mut Random, graph: &mut Graph) {
     }
 }
 
-/// Whether a run is a matter of milliseconds and megabytes.
+/// Whether a run takes only milliseconds and megabytes.
 pub fn small(graph: &Graph) -> bool {
     graph.tensors.iter().all(|tensor| {
         let product = tensor.dims.iter().try_fold(1_i64, |n, dim| n.checked_mul(*dim));
@@ -324,7 +324,7 @@ fn damage_is_refused_or_harmless() {
     assert!(refused > count * 2 / 3 && ran > count * 5 / 6, "{refused} refused, {ran} ran");
 }
 
-/// An operation with one tensor for all its operands is refused by name, and so is one that no engine here computes.
+/// An operation with one tensor for all operands is refused by name, as is one that no engine here supports.
 #[test]
 fn operations_are_refused_by_name() {
     let mut refused = 0;

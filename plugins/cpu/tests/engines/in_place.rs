@@ -1,4 +1,4 @@
-//! Results that take the place of operands, as the library allows it: they are what they are in memory of their own.
+//! Results that share memory with operands, as the library allows: they are the same as in separate memory.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::prepare::prepare;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
-/// Whether an operation computes an element from the same element of an operand, and from no other one afterwards.
+/// Whether an operation computes each element from the same element of an operand, which is not read later.
 fn is_by_element(operation: &Operation, input: i64, output: i64) -> bool {
     match operation {
         Operation::Pointwise(_) | Operation::Reduction(_) | Operation::BatchnormInference(_) => true,
@@ -30,7 +30,7 @@ fn view(tensor: &Tensor) -> Vec<(i64, i64)> {
     all.filter(|(dim, _)| *dim != 1).collect()
 }
 
-/// Whether a result may lie where an operand does.
+/// Whether a result may share an operand's memory.
 fn may_be_in_place(graph: &Graph, written: i64, read: i64) -> bool {
     let tensor = |uid| graph.tensors.iter().find(|tensor| tensor.uid == uid).unwrap();
     let [to, from] = [written, read].map(tensor);
@@ -57,7 +57,7 @@ fn may_be_in_place(graph: &Graph, written: i64, read: i64) -> bool {
     ways.get(&read).copied().unwrap_or(true)
 }
 
-/// Results with the operands whose places they take, each in one pair at most.
+/// Results with the operands whose memory they share; each tensor is in one pair at most.
 fn pairs(graph: &Graph, random: &mut Random) -> Vec<(i64, i64)> {
     let mut pairs: Vec<(i64, i64)> = Vec::new();
     let written: Vec<i64> = graph.nodes.iter().flat_map(|node| node.operation.outputs()).collect();
@@ -72,7 +72,7 @@ fn pairs(graph: &Graph, random: &mut Random) -> Vec<(i64, i64)> {
     pairs
 }
 
-/// Executes a plan with results in the places of operands, whose values they have afterwards.
+/// Executes a plan with results in the memory of operands, to which the results are then copied.
 fn execute(case: &mut Case, plan: &Plan, pairs: &[(i64, i64)]) {
     let mut buffers = case.buffers();
     for (written, read) in pairs {
@@ -80,8 +80,8 @@ fn execute(case: &mut Case, plan: &Plan, pairs: &[(i64, i64)]) {
         buffers.iter_mut().filter(|buffer| buffer.uid == *written).for_each(|buffer| buffer.ptr = ptr);
     }
     let mut workspace = vec![0xFF_u8; plan.workspace_size()];
-    // SAFETY: every tensor has memory for its extent, a result in another's place has its layout, and the workspace has the size that
-    // the plan asks for.
+    // SAFETY: every tensor has memory for its extent, a result in another's memory has its layout, and the
+    // workspace has the reported size.
     unsafe { plan.execute(&buffers, workspace.as_mut_ptr()) }.unwrap_or_else(|error| panic!("{error}"));
     for (written, read) in pairs {
         let tensor = case.memory(*written).tensor.clone();
@@ -91,8 +91,8 @@ fn execute(case: &mut Case, plan: &Plan, pairs: &[(i64, i64)]) {
     }
 }
 
-/// Runs a case with results in the places of operands on every instruction set: they are what the same parts compute into memory of their
-/// own. Tells how many results took another's place.
+/// Runs a case with results in the memory of operands on every instruction set, and compares with the same
+/// parts in separate memory. Returns how many results shared memory.
 pub fn check(case: &Case, random: &mut Random, what: &str) -> usize {
     let pairs = pairs(&case.graph, random);
     if pairs.is_empty() {
@@ -120,14 +120,14 @@ pub fn check(case: &Case, random: &mut Random, what: &str) -> usize {
     pairs.len()
 }
 
-/// A tensor of numbers in memory.
+/// A filled tensor.
 fn numbers(case: &mut Case, random: &mut Random, dims: &[i64]) -> i64 {
     let uid = case.tensor(DataType::Float, dims);
     case.memory(uid).fill(|| random.real(-1.0, 1.0));
     uid
 }
 
-/// Products, normalizations, sums of rows and element-wise operations of square matrices, of which several are the caller's.
+/// Products, normalizations, row sums and element-wise operations on square matrices, several not virtual.
 fn random_graph(random: &mut Random) -> Case {
     let mut case = Case::new();
     let dims = [random.int(1, 3), random.one_of(&[5, 16, 33])];
@@ -177,14 +177,14 @@ fn random_graph(random: &mut Random) -> Case {
 }
 
 #[test]
-fn results_in_the_places_of_operands() {
+fn results_in_the_memory_of_operands() {
     let (mut shared, mut fused) = (0, 0);
     for seed in 0..400 {
         let random = &mut Random(70_000 + seed);
         let case = random_graph(random);
         fused += usize::from(parts(&case) < case.graph.nodes.len());
         shared += check(&case, random, &format!("seed {seed}"));
-        // The parts themselves compute what the nodes do.
+        // The parts compute the same as the nodes.
         let (mut fast, mut reference) = (case.clone(), case.clone());
         fast.run(planner(0));
         reference.run(planner(1));

@@ -16,19 +16,19 @@ use crate::prepare::prepare;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
-/// Adds a node with a compute type of its own.
+/// Adds a node with its own compute type.
 pub fn node(case: &mut Case, compute: DataType, operation: impl Into<Operation>) {
     case.node(operation);
     case.graph.nodes.last_mut().unwrap().compute_type = compute;
 }
 
-/// The parts that CPU_ENGINE divides a graph into.
+/// The number of parts that CPU_ENGINE divides a graph into.
 pub fn parts(case: &Case) -> usize {
     let prepared = prepare(&case.graph).unwrap();
     parts_at(&prepared, Isa::detect(), Settings::default()).unwrap().len()
 }
 
-/// Runs a case on the reference and on every instruction set; all have to give the same, also where results take the places of operands.
+/// Runs a case on the reference and on every instruction set, also in place; all must agree.
 pub fn run_everywhere(case: &Case, results: &[i64], what: &str) -> Case {
     in_place::check(case, &mut Random(results.len() as u64), what);
     let mut reference = case.clone();
@@ -55,7 +55,7 @@ pub fn run_everywhere(case: &Case, results: &[i64], what: &str) -> Case {
 
 pub const BYTES: [DataType; 2] = [DataType::Int8, DataType::Uint8];
 
-/// Bytes, the ends of their range more often than others.
+/// Bytes, with the ends of their range more frequent.
 pub fn fill_bytes(case: &mut Case, random: &mut Random, uid: i64) {
     case.memory(uid).fill(|| {
         let number = random.int(-50, 50) as f64;
@@ -70,7 +70,7 @@ fn sums_of_bytes_over_2_to_the_24() {
         let x = case.tensor(DataType::Int8, &[1, 4096, 2, 2]);
         let w = case.tensor(DataType::Int8, &[3, 4096, 1, 1]);
         let y = case.tensor(DataType::Int32, &[1, 3, 2, 2]);
-        // One product less than all of them, so that the sum is odd.
+        // One product fewer than the maximum, so that the sum is odd.
         let mut at = 0;
         case.memory(x).fill(|| {
             at += 1;
@@ -138,7 +138,7 @@ fn products_of_bytes_in_compute_type_int32() {
 }
 
 #[test]
-fn sums_beyond_int32_become_the_end_of_its_range() {
+fn sums_beyond_int32_saturate() {
     let mut case = Case::new();
     let a = case.tensor(DataType::Uint8, &[1, 40_000]);
     let b = case.tensor(DataType::Uint8, &[40_000, 1]);
@@ -153,7 +153,7 @@ fn sums_beyond_int32_become_the_end_of_its_range() {
     assert_eq!(result.values(wide), [65_025.0 * 40_000.0]);
 }
 
-/// The integer that a mode in compute type int32 makes of its operands.
+/// The result of a mode in compute type int32.
 fn expected(mode: PointwiseMode, [x, y, z]: [i64; 3]) -> i64 {
     use PointwiseMode as M;
     match mode {
@@ -293,7 +293,7 @@ fn comparisons_and_logic_in_compute_type_boolean_are_one_part() {
     assert_eq!(parts(&case), 1);
 }
 
-/// A product of bytes, a bias of integers, a scale and a shift to a byte: what a quantized network computes.
+/// An int8 product, an integer bias, a scale and a shift to a byte, as in quantized networks.
 #[test]
 fn a_quantized_matmul_with_its_epilogue() {
     let random = &mut Random(44);
@@ -322,7 +322,7 @@ fn a_quantized_matmul_with_its_epilogue() {
         case.node(Pointwise::new(PointwiseMode::Mul, sum, Some(scale), scaled));
         case.node(Pointwise::new(PointwiseMode::Add, scaled, Some(zero), out));
         run_everywhere(&case, &[out], &format!("round {round}"));
-        // The product is one part with the rest where the result has its type.
+        // The product is one part with the rest if the result has its type.
         assert!(parts(&case) <= 2, "round {round}");
         if matches!(result, DataType::Int32 | DataType::Float) {
             assert_eq!(parts(&case), 1, "round {round}");
@@ -330,7 +330,7 @@ fn a_quantized_matmul_with_its_epilogue() {
     }
 }
 
-/// A convolution of bytes with a bias of integers and a scale: implicit GEMM, 1 × 1, whole images, depthwise.
+/// An int8 convolution with an integer bias and a scale: implicit GEMM, 1 × 1, whole images, depthwise.
 #[test]
 fn a_quantized_convolution_with_its_epilogue() {
     let random = &mut Random(45);
@@ -404,7 +404,7 @@ fn reductions_of_integers_are_exact() {
     assert_eq!(result.values(mean), [127.0]);
 }
 
-/// The graph of a maximum with an index, and the gradient by it.
+/// The graph of a maximum with an index, and of the gradient by that index.
 fn pooling(index_type: DataType, padding: PaddingMode) -> (Case, [i64; 4]) {
     let mut case = Case::new();
     let (dims, pooled) = ([1, 1, 4, 5], [1, 1, 3, 3]);
@@ -441,7 +441,7 @@ fn pooling(index_type: DataType, padding: PaddingMode) -> (Case, [i64; 4]) {
 }
 
 #[test]
-fn an_index_of_a_byte_counts_the_positions_of_its_window() {
+fn byte_indices_count_positions_of_the_window() {
     let values: Vec<f64> = (0..20).map(|at| f64::from(at * 7 % 20) - 10.0).collect();
     for (padding, none) in [(PaddingMode::NegInfPad, None), (PaddingMode::ZeroPad, Some(()))] {
         let run = |index_type, engine| {
@@ -457,7 +457,7 @@ fn an_index_of_a_byte_counts_the_positions_of_its_window() {
                 assert_eq!(case.values(y), of_plane.values(y));
                 assert_eq!(case.values(dx), of_plane.values(dx), "{index_type:?}");
                 for (at, (got, plane)) in case.values(index).iter().zip(of_plane.values(index)).enumerate() {
-                    // Row and column of the element, and from them its place in the window.
+                    // Row and column of the element, and from these its position in the window.
                     let [row, column] = [plane as i64 / 5, plane as i64 % 5];
                     let [top, left] = [at as i64 / 3 * 2 - 1, at as i64 % 3 * 2 - 1];
                     let expected = match index_type {
@@ -476,7 +476,7 @@ fn an_index_of_a_byte_counts_the_positions_of_its_window() {
 }
 
 #[test]
-fn windows_that_a_byte_cannot_count_are_refused() {
+fn windows_too_large_for_byte_indices_are_refused() {
     let (mut case, _) = pooling(DataType::Int8, PaddingMode::NegInfPad);
     for node in &mut case.graph.nodes {
         if let Operation::ResampleForward(forward) = &mut node.operation {

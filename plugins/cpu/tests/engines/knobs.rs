@@ -1,4 +1,4 @@
-//! The knobs of CPU_ENGINE: how many threads, whether their number may show in the result, and whether weights stay the same.
+//! The knobs of CPU_ENGINE: number of threads, determinism, and constant weights.
 
 use std::sync::Barrier;
 
@@ -14,7 +14,7 @@ use hipdnn_plugin_sdk::wire::KnobSetting;
 
 use super::common::{Case, Memory, Random, Strides, channels_last, packed};
 
-/// A graph with work for several threads, and a result to look at.
+/// A graph with work for several threads, and its result.
 struct Work {
     name: &'static str,
     case: Case,
@@ -35,10 +35,10 @@ fn filled_of(case: &mut Case, random: &mut Random, of: DataType, dims: &[i64], o
 
 const IMAGES: [i64; 4] = [16, 16, 28, 28];
 const FILTER: [i64; 4] = [16, 16, 3, 3];
-/// One for groups of channels that are too few for a vector.
+/// The filter shape for groups with too few channels for a vector.
 const OF_GROUPS: [i64; 4] = [16, 2, 3, 3];
 
-/// A convolution or one of its gradients; where `spoiled`, one element of the input is NaN.
+/// A convolution or one of its gradients; if `spoiled`, one element of the input is NaN.
 fn convolution(name: &'static str, order: Strides, spoiled: bool) -> Work {
     let (mut case, random) = (Case::new(), &mut Random(7));
     let (padding, ones) = (vec![1, 1], vec![1, 1]);
@@ -96,7 +96,7 @@ fn convolution(name: &'static str, order: Strides, spoiled: bool) -> Work {
     Work { name, case, result, divided: name == "filter gradient of groups" }
 }
 
-/// A batch normalization for training or its gradient; the result is a number for each channel.
+/// A batch normalization for training or its gradient; the result is one value per channel.
 fn batchnorm(name: &'static str, order: Strides, divided: bool) -> Work {
     let (mut case, random) = (Case::new(), &mut Random(8));
     let dims = [32, 24, 28, 28];
@@ -173,20 +173,20 @@ impl Work {
     }
 }
 
-/// The bits of numbers; one NaN is as good as another.
+/// The bits of values; all NaN are equal.
 fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| if value.is_nan() { 0 } else { value.to_bits() }).collect()
 }
 
 #[test]
-fn deterministic_results_do_not_show_the_number_of_threads() {
+fn deterministic_results_do_not_depend_on_the_number_of_threads() {
     for work in all() {
         let one = work.run(1, true);
         for threads in [2, 3, 5, 0] {
             let other = work.run(threads, true);
             assert!(bits(&one) == bits(&other), "{}: 1 thread and {threads} differ", work.name);
         }
-        // And they are results.
+        // Also check the results themselves.
         for (at, (got, expected)) in one.iter().zip(work.run(1, false)).enumerate() {
             let close = (got - expected).abs() <= 1e-3 * expected.abs().max(1.0);
             assert!(
@@ -198,9 +198,9 @@ fn deterministic_results_do_not_show_the_number_of_threads() {
     }
 }
 
-/// What the documentation says of the knob at 0: these sums show it, and nothing else does.
+/// As documented for the knob at 0: these sums depend on the number of threads, and nothing else does.
 #[test]
-fn other_results_show_it_where_sums_are_divided_among_the_threads() {
+fn divided_sums_depend_on_the_number_of_threads() {
     for work in all() {
         let one = work.run(1, false);
         let same = [2, 3, 5].map(|threads| bits(&one) == bits(&work.run(threads, false)));
@@ -218,8 +218,8 @@ fn a_saved_plan_keeps_its_knobs() {
     assert_eq!(config.knobs, knobs);
 }
 
-/// A product of `rows` rows in each of two matrices, whose right operand is one matrix; with an operation on each element behind it
-/// where `behind`.
+/// A product of `rows` rows in each of two matrices with a single matrix as operand B, followed by an
+/// element-wise operation if `behind`.
 fn product(
     name: &'static str,
     data_type: DataType,
@@ -253,7 +253,7 @@ fn columns_first(dims: &[i64]) -> Vec<i64> {
     vec![dims[1] * dims[2], 1, dims[1]]
 }
 
-/// The filter of a convolution or of a data gradient, or the right operand, which is the second tensor of each.
+/// The filter of a convolution or data gradient, or operand B: the second tensor of each graph.
 const FILTER_UID: i64 = 2;
 
 fn plan_with_constant_weights(graph: &Graph, promised: bool) -> Compiled {
@@ -287,7 +287,7 @@ fn constant_weights_are_read_once() {
             case.execute(kept.plan());
             assert!(bits(&case.values(result)) == bits(&first), "{name}");
         }
-        // Against the promise, so that it shows who reads the filter.
+        // Breaks the promise, to show whether the filter is read.
         let other: Vec<f64> = case.values(FILTER_UID).iter().map(|value| -value).collect();
         case.fill(FILTER_UID, &other);
         case.execute(kept.plan());
@@ -295,7 +295,7 @@ fn constant_weights_are_read_once() {
         case.execute(anew.plan());
         let second = case.values(result);
         assert!(first.iter().zip(&second).all(|(first, second)| *first == -second), "{name}");
-        // Another filter elsewhere is not the one that was promised to stay, and does not take its place.
+        // Another filter at another address was not promised to stay, and does not replace the prepacked one.
         let mut elsewhere = case.clone();
         for _ in 0..2 {
             elsewhere.execute(kept.plan());
@@ -346,7 +346,7 @@ fn weights_that_the_graph_computes_are_not_constant() {
     };
     case.node(convolution);
     shifted.tensors.clone_from(&case.graph.tensors);
-    // The same where the filter between the nodes is bound to memory.
+    // The same with the intermediate filter bound to memory.
     if let Some(tensor) = shifted.tensors.iter_mut().find(|tensor| tensor.uid == w) {
         tensor.is_virtual = false;
     }
@@ -368,7 +368,7 @@ fn weights_that_the_graph_computes_are_not_constant() {
 }
 
 #[test]
-fn threads_may_begin_with_a_plan_of_constant_weights_at_the_same_time() {
+fn threads_may_concurrently_start_a_plan_with_constant_weights() {
     for name in ["convolution", "convolution of 8 bits"].into_iter().flat_map(|name| [name; 5]) {
         let Work { mut case, result, .. } = convolution(name, packed, false);
         case.execute(plan_with_constant_weights(&case.graph, false).plan());
@@ -378,7 +378,7 @@ fn threads_may_begin_with_a_plan_of_constant_weights_at_the_same_time() {
         std::thread::scope(|scope| {
             for number in 0..4 {
                 let (kept, start, expected) = (&kept, &start, &expected);
-                // Each with tensors of its own.
+                // Each thread has its own tensors.
                 let mut case = case.clone();
                 scope.spawn(move || {
                     start.wait();

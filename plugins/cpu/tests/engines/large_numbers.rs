@@ -1,5 +1,5 @@
-//! Normalizations of huge and tiny numbers: with ε = 0, scaling x by a power of two changes no y, and scales statistics and
-//! gradients by powers of two.
+//! Normalizations of huge and tiny values: with ε = 0, scaling x by a power of two leaves y unchanged, and
+//! scales statistics and gradients by powers of two.
 
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, Layernorm, LayernormBackward, Pointwise, Reduction, RmsNorm,
@@ -10,20 +10,20 @@ use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, PointwiseMode, ReductionM
 use super::common::{Case, Random, Strides, channels_last, packed};
 use crate::plan::planner::planner;
 
-/// Squares and sums of numbers of this size leave single precision; those of the last ones vanish in it.
+/// Squares and sums of values of this size overflow single precision; those of the last ones underflow.
 const POWERS: [i32; 6] = [60, 62, 100, 120, -70, -90];
 
-/// A graph, what it writes, and by which power of the scale each of these grows.
+/// A graph, its results, and the power of the scale with which each of them grows.
 struct Norm {
     case: Case,
     x: i64,
-    /// Statistics that are read, by the power of the scale by which they grow.
+    /// Statistics that are read, with the power of the scale with which they grow.
     saved: Vec<(i64, i32)>,
     results: Vec<(i64, i32)>,
 }
 
 impl Norm {
-    /// Runs it with x, and saved statistics, times 2 to a power, and answers the results divided by theirs.
+    /// Runs it with x and saved statistics times 2 to a power, and returns the results divided by theirs.
     fn run(&self, engine: usize, power: i32) -> Vec<Vec<f64>> {
         let mut case = self.case.clone();
         for (uid, grows) in std::iter::once((self.x, 1)).chain(self.saved.iter().copied()) {
@@ -64,7 +64,7 @@ fn filled(case: &mut Case, random: &mut Random, dims: &[i64], layout: Strides) -
     uid
 }
 
-/// Shapes of a batch: short runs, long runs, and few elements.
+/// Shapes with short runs, long runs, and few elements.
 const SHAPES: [[i64; 4]; 3] = [[4, 5, 6, 7], [2, 3, 40, 41], [9, 20, 1, 1]];
 
 #[test]

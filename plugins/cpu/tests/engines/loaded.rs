@@ -1,4 +1,4 @@
-//! The library, loaded as a host loads it, computes what its engines compute natively.
+//! The library, loaded like by a host, computes the same as its engines called directly.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::c_void;
@@ -24,7 +24,7 @@ fn data(bytes: &[u8]) -> ConstData {
 
 #[test]
 fn a_training_step_through_the_c_interface() {
-    // The staged one, beside the folders of the tests: building another would take minutes.
+    // The staged library next to the test folders: building another would take minutes.
     let program = std::env::current_exe().unwrap();
     let target = program.ancestors().nth(3).unwrap();
     let file = format!("hipdnn_plugins/engines/{DLL_PREFIX}hipdnn_cpu_plugin{DLL_SUFFIX}");

@@ -1,4 +1,4 @@
-//! The engines from outside: the reference against independent results, the fast engine against the reference.
+//! Tests of whole engines: the reference against independent results, the fast engine against the reference.
 
 pub(crate) mod common;
 mod fast_against_reference;

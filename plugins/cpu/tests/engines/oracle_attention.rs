@@ -1,4 +1,4 @@
-//! Attention and mixtures of experts against what NumPy computes (`tests/oracle/make_attention.py`).
+//! Attention and mixtures of experts against results of NumPy (`tests/oracle/make_attention.py`).
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{FieldKind, OperationSpec, Value};
@@ -9,7 +9,7 @@ use super::reference_attention::assert_close;
 
 const CASES: &str = include_str!("../oracle/attention.txt");
 
-/// One case: a graph of one node, and what its outputs should be.
+/// One case: a graph of one node, and its expected outputs.
 struct Oracle {
     name: String,
     case: Case,
@@ -20,7 +20,7 @@ fn spec(name: &str) -> &'static OperationSpec {
     Operation::SPECS.iter().find(|spec| spec.name == name).expect("an operation")
 }
 
-/// The value of a field that no line sets.
+/// The value of a field that the file does not set.
 fn unset(kind: FieldKind) -> Value {
     match kind {
         FieldKind::Input { .. } | FieldKind::Output { .. } => Value::Uid(None),
@@ -41,7 +41,7 @@ fn set(kind: FieldKind, number: f64) -> Value {
         FieldKind::Int { .. } => Value::Int(Some(number as i64)),
         FieldKind::Int32 { .. } => Value::Int32(Some(number as i32)),
         FieldKind::Enum(_) => Value::Enum(number as u8),
-        other => panic!("{other:?} is no number"),
+        other => panic!("{other:?} is not a number"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Convolutions and matrix multiplications of bytes with everything around them, from bytes to bytes in one part.
+//! Int8 convolutions and matrix multiplications with everything around them, from bytes to bytes in one part.
 
 use hipdnn_plugin_sdk::graph::operation::{BlockScaleDequantize, ConvolutionForward, Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, TensorValue};
@@ -13,15 +13,15 @@ use crate::prepare::prepare;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
-/// 3 · 2²²: adding it to a number of single precision leaves no place for a fraction.
+/// 3 · 2²²: adding it to a single-precision value rounds that to an integer.
 pub const NO_FRACTION: f32 = 12_582_912.0;
 
-/// Whether bytes are multiplied as such: elsewhere single precision is faster.
+/// Whether int8 products are used; elsewhere single precision is faster.
 pub fn is_fast() -> bool {
     crate::int8::is_fast(Isa::detect())
 }
 
-/// A product that is to be made: its dims, and the axes of columns in the weights and in the result.
+/// A random product: its dims, and the axes of columns in the weights and in the result.
 pub struct Product {
     convolution: Option<ConvolutionForward>,
     pub x: Vec<i64>,
@@ -41,7 +41,7 @@ impl Product {
         let (mut side, mut most) = (random.one_of(&[1, 1, 3]), 9);
         let mut dilation = 1;
         if random.chance(30) {
-            // Each channel by itself.
+            // Depthwise convolutions.
             (groups, most) = random.one_of(&[(2, 40), (9, 9), (9, 40), (17, 9), (40, 9)]);
             (c, k) = (1, random.one_of(&[1, 1, 2]));
             (side, dilation) = (random.one_of(&[3, 5, 7]), random.one_of(&[1, 1, 2]));
@@ -67,7 +67,7 @@ impl Product {
         }
     }
 
-    /// The dims of a number for each column: of the weights, and of the result.
+    /// The dims of a tensor with one value per column, for the weights and for the result.
     pub fn of_columns(&self) -> [Vec<i64>; 2] {
         let (mut w, mut y) = (vec![1; self.w.len()], vec![1; self.y.len()]);
         match self.convolution {
@@ -89,7 +89,7 @@ pub fn between(case: &mut Case, of: DataType, dims: &[i64]) -> i64 {
     case.virtual_tensor(of, dims, &packed(dims))
 }
 
-/// A node of two operands in single precision, whose result is virtual.
+/// A single-precision node with two operands and a virtual result.
 pub fn two(case: &mut Case, mode: PointwiseMode, a: i64, b: i64, dims: &[i64]) -> i64 {
     let out = between(case, DataType::Float, dims);
     node(case, DataType::Float, Pointwise::new(mode, a, Some(b), out));
@@ -100,14 +100,14 @@ pub fn constant(case: &mut Case, value: f32) -> i64 {
     case.value(DataType::Float, TensorValue::Float32(value))
 }
 
-/// A tensor of one number.
+/// A tensor with one element.
 pub fn one(case: &mut Case, of: DataType, value: f64) -> i64 {
     let uid = case.tensor(of, &[1]);
     case.memory(uid).fill(|| value);
     uid
 }
 
-/// A zero point of a type, in memory or in the graph.
+/// A zero point, in memory or constant.
 fn zero_point(case: &mut Case, random: &mut Random, of: DataType) -> i64 {
     let value = if of == DataType::Int8 { random.int(-128, 127) } else { random.int(0, 255) };
     match random.one_of(&[0, 0, 1]) {
@@ -116,7 +116,7 @@ fn zero_point(case: &mut Case, random: &mut Random, of: DataType) -> i64 {
     }
 }
 
-/// Nodes that quantize a value of single precision to bytes, in one of the forms that are recognized.
+/// Nodes that quantize a single-precision value to bytes, in one of the recognized forms.
 fn quantize(case: &mut Case, random: &mut Random, value: i64, dims: &[i64], out: i64, of: DataType) {
     use PointwiseMode as M;
     let mut value = value;
@@ -164,7 +164,7 @@ fn quantize(case: &mut Case, random: &mut Random, value: i64, dims: &[i64], out:
     node(case, DataType::Float, Pointwise::new(M::Identity, value, None, out));
 }
 
-/// Sums as integers, a bias, a scale and all that follows: the same bits as the reference's.
+/// Integer sums, a bias, a scale and everything after: bit-identical to the reference.
 #[test]
 fn integers_to_bytes_are_one_part_with_the_references_bits() {
     use PointwiseMode as M;
@@ -209,7 +209,7 @@ fn integers_to_bytes_are_one_part_with_the_references_bits() {
     }
 }
 
-/// A tensor of bytes, and the tensor of single precision that the graph makes of it.
+/// A tensor of bytes, and the single-precision tensor that the graph dequantizes from it.
 pub fn stored(case: &mut Case, random: &mut Random, dims: &[i64], of_scale: &[i64], low: f64) -> (i64, i64) {
     let of = random.one_of(&BYTES);
     let bytes = tensor(random, case, of, dims);
@@ -235,7 +235,7 @@ pub fn stored(case: &mut Case, random: &mut Random, dims: &[i64], of_scale: &[i6
     (bytes, out)
 }
 
-/// Runs a case on the reference and on every instruction set: results are equal, or one step apart now and then.
+/// Runs a case on the reference and on every instruction set: results are equal, or rarely one step apart.
 pub fn run_nearly(case: &Case, out: i64, what: &str) -> [usize; 2] {
     in_place::check(case, &mut Random(out as u64), what);
     let mut reference = case.clone();
@@ -293,7 +293,7 @@ fn dequantized_operands_are_multiplied_as_bytes() {
     assert!(counts[1] * 100 < counts[0], "{counts:?}");
 }
 
-/// Zero points of integers, as MatMulInteger and ConvInteger have them, and sums as the result.
+/// Integer zero points, as in MatMulInteger and ConvInteger, with the sums as result.
 #[test]
 fn products_of_differences_of_bytes_are_exact() {
     for round in 0..60 {
@@ -316,7 +316,7 @@ fn products_of_differences_of_bytes_are_exact() {
     }
 }
 
-/// A tensor that two convolutions read is dequantized by neither; one that something else reads as well is computed for that.
+/// Two convolutions that read a tensor need no dequantization; another reader does.
 #[test]
 fn a_dequantized_tensor_with_several_readers() {
     for with_other in [false, true] {
@@ -350,7 +350,7 @@ fn a_dequantized_tensor_with_several_readers() {
             node(&mut case, DataType::Float, Pointwise::new(PointwiseMode::Neg, x, None, out));
             outputs.push(out);
         }
-        // Alone, the convolutions leave nothing to dequantize.
+        // With only the convolutions, nothing is left to dequantize.
         assert!(!is_fast() || (parts(&case) > 2) == with_other);
         let mut reference = case.clone();
         reference.run(planner(1));
@@ -366,9 +366,9 @@ fn a_dequantized_tensor_with_several_readers() {
     }
 }
 
-/// A zero point that no byte holds is left to the kernels of single precision.
+/// Zero points that do not fit in a byte are left to the single-precision kernels.
 #[test]
-fn other_zero_points_are_computed_all_the_same() {
+fn other_zero_points_are_supported() {
     for zero in [0.5, 300.0, -1.0] {
         let random = &mut Random(78);
         let mut case = Case::new();

@@ -1,4 +1,4 @@
-//! What quantized networks have between one product of bytes and the next: rounds of scales, residuals and functions of a byte.
+//! What comes between int8 products in quantized networks: scales, residuals and functions of a byte.
 
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode as M};
@@ -7,7 +7,7 @@ use super::common::{Case, Random, tensor};
 use super::integers::{BYTES, fill_bytes, node, parts};
 use super::quantized::{NO_FRACTION, Product, between, constant, is_fast, one, run_nearly, stored, two};
 
-/// Numbers less a zero point, times a scale.
+/// Values minus a zero point, times a scale.
 fn dequantize(case: &mut Case, random: &mut Random, bytes: i64, dims: &[i64], scale: f32) -> i64 {
     let zero = constant(case, random.int(-3, 3) as f32);
     let value = two(case, M::Sub, bytes, zero, dims);
@@ -15,7 +15,7 @@ fn dequantize(case: &mut Case, random: &mut Random, bytes: i64, dims: &[i64], sc
     two(case, M::Mul, value, scale, dims)
 }
 
-/// Bytes of a type, nearest to numbers over a scale, around a zero point.
+/// Values divided by a scale and rounded to bytes, around a zero point.
 fn quantize(case: &mut Case, value: i64, dims: &[i64], scale: f32, out: i64, of: DataType) {
     let scale = constant(case, scale);
     let value = two(case, M::Div, value, scale, dims);
@@ -26,7 +26,7 @@ fn quantize(case: &mut Case, value: i64, dims: &[i64], scale: f32, out: i64, of:
     node(case, DataType::Float, Pointwise::new(M::Add, value, Some(zero), out));
 }
 
-/// A function of numbers whose slope is at most about one.
+/// A function with a slope of at most about one.
 fn function(case: &mut Case, random: &mut Random, value: i64, dims: &[i64]) -> i64 {
     let mode = random.one_of(&[M::SigmoidFwd, M::ReluFwd, M::TanhFwd, M::SwishFwd, M::GeluFwd, M::Abs]);
     let out = between(case, DataType::Float, dims);
@@ -36,7 +36,7 @@ fn function(case: &mut Case, random: &mut Random, value: i64, dims: &[i64]) -> i
 
 /// A product, its bytes, and up to three more rounds or functions of bytes, in one part.
 #[test]
-fn rounds_behind_a_product_are_one_part() {
+fn rounds_after_a_product_are_one_part() {
     let mut counts = [0, 0];
     for round in 0..80 {
         let random = &mut Random(12_000 + round);
@@ -62,11 +62,11 @@ fn rounds_behind_a_product_are_one_part() {
                 break;
             }
             value = dequantize(&mut case, random, bytes, &dims, scale);
-            // A step of the bytes before is less than one of the next.
+            // A step of the previous bytes must be less than one of the next.
             scale *= 3.0;
             let has_columns = of_columns.iter().any(|dim| *dim > 1);
             match random.one_of(&[0, 1, 1, 2, 2]) {
-                // A factor for one column could be what quantizes.
+                // With one column, the factor could be a quantization factor.
                 0 if has_columns => {
                     let [factor, shift] = [(0.5, 1.0), (-2.0, 2.0)].map(|(low, high)| {
                         let uid = case.tensor(DataType::Float, &of_columns);
@@ -94,7 +94,7 @@ fn rounds_behind_a_product_are_one_part() {
     assert!(counts[1] * 50 < counts[0], "{counts:?}");
 }
 
-/// Functions of stored bytes are looked up: several nodes that read the same byte, and all 256 of them.
+/// Functions of stored bytes become tables: several nodes that read the same byte, and all 256 values.
 #[test]
 fn functions_of_bytes_are_one_part() {
     for round in 0..60 {
@@ -126,9 +126,9 @@ fn functions_of_bytes_are_one_part() {
     }
 }
 
-/// Where a number is a tensor of memory, or something else reads what is between, nodes are computed one after the other.
+/// If an operand is in memory, or something else reads an intermediate result, nodes are computed one by one.
 #[test]
-fn what_is_no_function_of_a_byte_is_computed_all_the_same() {
+fn other_functions_are_computed_one_by_one() {
     for round in 0..20 {
         let random = &mut Random(16_000 + round);
         let mut case = Case::new();

@@ -1,4 +1,4 @@
-//! The reference batch normalization against results by hand.
+//! The reference batch normalization against hand-computed results.
 
 use crate::plan::planner::Planner;
 use crate::plan::planner::planner;
@@ -36,7 +36,7 @@ fn inference_takes_the_inverse_as_it_is() {
 fn inference_makes_the_inverse_from_variance_and_epsilon() {
     let mut case = Case::new();
     let x = case.tensor_with(DataType::Half, &[2, 2, 1], &[2, 1, 2]);
-    // One number for each channel, in a tensor of one dimension.
+    // One value per channel, in a one-dimensional tensor.
     let [mean, variance, scale, bias] = [0; 4].map(|_| case.tensor(DataType::Float, &[2]));
     let epsilon = case.value(DataType::Float, TensorValue::Float32(0.25));
     let y = case.tensor(DataType::Half, &[2, 2, 1]);
@@ -50,7 +50,7 @@ fn inference_makes_the_inverse_from_variance_and_epsilon() {
     assert_eq!(case.values(y), [1.5, 1.0, -0.5, 3.0]);
 }
 
-/// A training over `x` with one channel, whose statistics are all asked for.
+/// A training over `x` with one channel and all statistics as outputs.
 struct Training {
     case: Case,
     y: i64,
@@ -102,7 +102,7 @@ fn training_keeps_its_statistics() {
 }
 
 #[test]
-fn momentum_is_a_tenth_where_none_is_given() {
+fn momentum_defaults_to_a_tenth() {
     let t = training(&[1.0, 2.0, 3.0, 4.0], 1.0, None, [10.0, 20.0]);
     assert_close(&t.case.values(t.next_mean), &[9.0 + 0.25], 1e-14);
     assert_close(&t.case.values(t.next_variance), &[18.0 + 0.5 / 3.0], 1e-14);
@@ -118,8 +118,8 @@ fn a_single_element_keeps_its_variance() {
 }
 
 #[test]
-fn a_large_mean_does_not_swallow_the_variance() {
-    // A sum of squares in single precision would lose all of it; so would one in double precision, nearly.
+fn a_large_mean_does_not_cancel_the_variance() {
+    // A sum of squares would lose the variance in single precision, and nearly in double precision.
     let mut case = Case::new();
     let (x, y) = (case.tensor(DataType::Float, &[2, 1]), case.tensor(DataType::Float, &[2, 1]));
     let [scale, bias, inv_variance] = [0; 3].map(|_| case.tensor(DataType::Float, &[1, 1]));

@@ -1,4 +1,4 @@
-//! The reference block scale operations against results by hand, there and back again, and their refusals.
+//! The reference block scale operations against hand-computed results and round trips, and their refusals.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{BlockScaleDequantize, BlockScaleQuantize};
@@ -55,9 +55,9 @@ fn scales_that_have_a_zero_give_zeros() {
     assert_eq!((case.values(2), case.values(3)), (vec![0.0, 0.0, 7.0, -4.0], vec![0.0, 1.0]));
 }
 
-/// A scale that its type cannot hold is the largest one, and then the results are.
+/// Scales that their type cannot hold saturate, and so do the results.
 #[test]
-fn what_no_scale_brings_into_range_is_cut() {
+fn values_beyond_every_scale_saturate() {
     let mut case = quantize(&[2], (DataType::Fp8E4m3, &[2]), (DataType::Fp8E4m3, &[1]), 2);
     case.fill(1, &[3e38, -448.0]);
     case.run(planner(1));
@@ -82,7 +82,7 @@ fn the_last_two_dimensions_may_be_exchanged() {
     let Operation::BlockScaleQuantize(node) = &mut case.graph.nodes[0].operation else { unreachable!() };
     node.transpose = true;
     case.run(planner(1));
-    // Of row 0 the blocks 127, 1 and 254, of row 1 -127, 2 and 3, each of them one column now.
+    // Row 0 has the blocks (127, 1) and (254), row 1 (-127, 2) and (3), each a column here.
     let third = f64::from((3.0_f64 / 127.0) as f32);
     let up = if third < 3.0 / 127.0 { f64::from((third as f32).next_up()) } else { third };
     assert_eq!(case.values(3), [1.0, 1.0, 2.0, up]);
@@ -121,13 +121,13 @@ fn block_sizes_belong_to_the_dimensions_that_differ_or_to_the_last() {
     }
 }
 
-/// There and back again in every small type, any axis and order of strides: no further off than half a step of the type.
+/// Round trips in every small type, any axis and stride order: errors are at most half a step of the type.
 #[test]
 fn quantized_numbers_come_back() {
     use DataType as Type;
     let mut random = Random(17);
     let types = [
-        // Half a step relative to the number, and to the largest of the block.
+        // Half a step relative to the value, and to the largest of the block.
         (Type::Fp8E4m3, 1.0 / 16.0, 1e-5),
         (Type::Fp8E5m2, 1.0 / 8.0, 1e-5),
         (Type::Fp8E4m3Fnuz, 1.0 / 16.0, 1e-5),
@@ -173,7 +173,7 @@ fn quantized_numbers_come_back() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_arguments_are_refused() {
     type Change = fn(&mut BlockScaleQuantize);
     let (fp8, e8m0, float) = (DataType::Fp8E4m3, DataType::Fp8E8m0, DataType::Float);
     let none: Change = |_| {};

@@ -1,4 +1,4 @@
-//! The reference convolutions against sums written out over padded arrays, and their gradients against the linear map itself.
+//! The reference convolutions against sums over padded arrays, and their gradients against the linear map.
 
 use super::common::{Case, Random, Strides, channels_last, packed, strides};
 use crate::plan::planner::Planner;
@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
 
-/// A convolution by its numbers; two spatial dimensions at most are checked against the written out sum.
+/// A convolution's parameters; at most two spatial dimensions are checked against the explicit sum.
 #[derive(Clone, Debug)]
 struct Shape {
     x: Vec<i64>,
@@ -127,7 +127,7 @@ fn integers(random: &mut Random, dims: &[i64]) -> Vec<f64> {
     (0..count(dims)).map(|_| random.int(-4, 4) as f64).collect()
 }
 
-/// The forward sum in two dimensions, over an input that is really padded and a filter that is really spread and mirrored.
+/// The forward sum in two dimensions, over an explicitly padded input and dilated, mirrored filter.
 fn written_out(s: &Shape, x: &[f64], w: &[f64]) -> Vec<f64> {
     let n = |v: i64| v as usize;
     let (c, c_group, k) = (n(s.x[1]), n(s.w[1]), n(s.w[0]));
@@ -184,7 +184,7 @@ fn written_out(s: &Shape, x: &[f64], w: &[f64]) -> Vec<f64> {
 }
 
 #[test]
-fn forward_is_the_written_out_sum() {
+fn forward_matches_the_explicit_sum() {
     let mut random = Random(1);
     for _ in 0..60 {
         let shape = Shape::random(&mut random, 2);
@@ -197,7 +197,7 @@ fn forward_is_the_written_out_sum() {
 
 #[test]
 fn fewer_and_more_dimensions_agree_with_two() {
-    // A dimension of 1 with a window of 1 changes nothing, wherever it stands.
+    // A dimension of 1 with a window of 1 changes nothing, wherever it is.
     let mut random = Random(2);
     for _ in 0..20 {
         let shape = Shape::random(&mut random, 1);
@@ -268,7 +268,7 @@ fn a_volume_is_a_sum_of_planes() {
     }
 }
 
-/// The map is linear in x and in w, so the gradient of Σ dy · y is its value for each unit vector, exactly.
+/// The map is linear in x and in w, so the gradient of Σ dy · y is exactly its value for each unit vector.
 #[test]
 fn gradients_are_those_of_the_linear_map() {
     let mut random = Random(4);
@@ -318,7 +318,7 @@ fn a_double_sum_keeps_what_a_single_one_loses() {
 }
 
 #[test]
-fn products_of_bytes_are_whole_numbers() {
+fn products_of_bytes_are_integers() {
     for planner in [Planner::Reference, Planner::new(0, &[]).unwrap()] {
         let mut case = Case::new();
         let x = case.tensor(DataType::Int8, &[1, 2, 3]);

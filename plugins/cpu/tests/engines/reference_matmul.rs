@@ -1,4 +1,4 @@
-//! The reference product of matrices against sums over plain arrays, and its refusals.
+//! The reference matmul against sums over plain arrays, and its refusals.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::DataType;
@@ -95,7 +95,7 @@ fn random_products_are_sums() {
 }
 
 #[test]
-fn shapes_that_do_not_agree_are_refused() {
+fn mismatched_shapes_are_refused() {
     for (a, b, c, parts) in [
         (vec![2, 3], vec![3, 2], vec![2], ["c:", "two or more"]),
         (vec![1, 2, 3], vec![3, 2], vec![2, 2], ["a:", "has 3 entries, expected 2"]),

@@ -1,4 +1,4 @@
-//! Mixtures of experts against results by hand.
+//! Mixtures of experts against hand-computed results.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::MoeGroupedMatmul;
@@ -15,7 +15,7 @@ fn filled(case: &mut Case, data_type: DataType, dims: &[i64], values: &[f64]) ->
     uid
 }
 
-/// Rows of two numbers, two experts: the first swaps them, the second doubles them.
+/// Rows of two values, two experts: the first swaps them, the second doubles them.
 struct Setup {
     case: Case,
     node: MoeGroupedMatmul,
@@ -83,9 +83,9 @@ const THREE: [f64; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
 fn rows_meet_their_experts() {
     let none = MoeGroupedMatmulMode::None;
     setup(&THREE, 3, &[0.0, 1.0], none).makes(&[2.0, 1.0, 6.0, 8.0, 10.0, 12.0]);
-    // Groups that begin again with the first expert, one of them empty.
+    // Groups that start over with the first expert, one of them empty.
     setup(&THREE, 3, &[0.0, 1.0, 1.0, 2.0], none).makes(&[2.0, 1.0, 4.0, 3.0, 10.0, 12.0]);
-    // Rows before the first group are nobody's.
+    // Rows before the first group have no expert.
     setup(&THREE, 3, &[1.0, 3.0], none).makes(&[0.0, 0.0, 4.0, 3.0, 6.0, 5.0]);
 }
 
@@ -133,7 +133,7 @@ fn indices_out_of_range_stop_the_execution() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn mismatched_arguments_are_named() {
     let none = MoeGroupedMatmulMode::None;
     setup(&THREE, 4, &[0.0, 1.0], none).refused("output: has [4, 2] rows and columns, expected [3, 2]");
     setup(&THREE, 3, &[0.0, 1.0, 2.0], none)

@@ -1,4 +1,4 @@
-//! The reference layer normalization and that by the root of the mean square against results by hand.
+//! The reference layer and RMS normalization against hand-computed results.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{Layernorm, LayernormBackward, RmsNorm, RmsNormBackward};
@@ -11,7 +11,7 @@ const DOUBLE: DataType = DataType::Double;
 /// A normalization of one kind in double precision.
 #[derive(Clone, Debug)]
 struct Norm {
-    /// Layer normalization of so many dimensions; without, normalization by the root of the mean square.
+    /// The number of dimensions of a layer normalization; `None` for RMS normalization.
     layer: Option<i64>,
     x: Vec<i64>,
     scale: Vec<i64>,
@@ -147,7 +147,7 @@ fn assert_close(got: &[f64], expected: &[f64], tolerance: f64) {
 }
 
 #[test]
-fn layers_lose_their_mean() {
+fn layernorm_subtracts_the_mean() {
     // Row 0 has mean 2 and variance 1, row 1 mean 0 and variance 9; ε makes them 4 and 12.
     let norm = Norm { epsilon: 3.0, ..layer(&[2, 2], 1, &[2], &[2, 1]) };
     let w = norm.forward(&[1.0, 3.0, -3.0, 3.0], &[1.0, 2.0], &[0.0, 10.0], true);
@@ -158,7 +158,7 @@ fn layers_lose_their_mean() {
 }
 
 #[test]
-fn root_mean_square_keeps_it() {
+fn rms_norm_keeps_the_mean() {
     // Means of squares 12.5 and 4.
     let norm = Norm { epsilon: 0.0, ..rms(&[2, 2], &[1, 2], &[2, 1]) };
     let w = norm.forward(&[3.0, 4.0, -2.0, 2.0], &[1.0, 2.0], &[0.0, 1.0], true);
@@ -168,7 +168,7 @@ fn root_mean_square_keeps_it() {
 }
 
 #[test]
-fn statistics_are_kept_where_there_is_room() {
+fn statistics_are_written_if_they_are_outputs() {
     for phase in NormFwdPhase::ALL {
         for norm in [layer(&[2, 3], 1, &[1, 3], &[2]), rms(&[2, 3], &[1, 3], &[2, 1])] {
             let norm = Norm { phase: *phase, ..norm };
@@ -182,7 +182,7 @@ fn statistics_are_kept_where_there_is_room() {
 }
 
 #[test]
-fn a_large_mean_does_not_swallow_the_variance() {
+fn a_large_mean_does_not_cancel_the_variance() {
     let mut case = Case::new();
     let float = DataType::Float;
     let [x, y] = [0; 2].map(|_| case.tensor(float, &[1, 2]));
@@ -219,7 +219,7 @@ fn saved_statistics_are_used() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_arguments_are_refused() {
     let good = layer(&[2, 3, 4], 2, &[3, 4], &[2]);
     let changed = |change: fn(&mut Norm)| {
         let mut norm = good.clone();

@@ -1,4 +1,4 @@
-//! The reference reductions against results by hand and sums over plain arrays, and their refusals.
+//! The reference reductions against hand-computed results and sums over plain arrays, and their refusals.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::Reduction;
@@ -98,7 +98,7 @@ fn any_dimensions_in_any_layout() {
 }
 
 #[test]
-fn what_is_no_reduction_is_refused() {
+fn invalid_reductions_are_refused() {
     for (mode, x, y, parts) in [
         (ReductionMode::NotSet, vec![2], vec![1], ["mode:", "not_set"]),
         (ReductionMode::Add, vec![2, 3], vec![1], ["out:", "has 1 entries, expected 2"]),

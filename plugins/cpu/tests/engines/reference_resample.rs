@@ -1,4 +1,5 @@
-//! The reference pooling against results by hand and windows over padded arrays, and its gradient against sums over windows.
+//! The reference pooling against hand-computed results and windows over padded arrays, and its gradient
+//! against sums over windows.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
@@ -59,7 +60,7 @@ impl Pooling {
         case
     }
 
-    /// The values of y and of the index tensor, empty where there is none.
+    /// The values of y and of the index tensor, the latter empty if there is none.
     fn forward(&self, layout: Strides, with_index: bool, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let mut case = self.forward_case(layout, with_index);
         case.fill(1, x);
@@ -81,7 +82,7 @@ impl Pooling {
         self.mode == ResampleMode::Maxpool
     }
 
-    /// For each element of y, the elements of x in its window in the order of the window; none outside x.
+    /// For each element of y, the elements of x in its window in window order; `None` outside x.
     fn windows(&self) -> Vec<Vec<Option<usize>>> {
         let spatial = self.window.len();
         let plane: i64 = self.x[2..].iter().product();
@@ -131,7 +132,7 @@ fn line(x: i64, y: i64, pre: i64, post: i64, stride: i64, window: i64) -> Poolin
 }
 
 #[test]
-fn maxima_and_their_places() {
+fn maxima_and_their_indices() {
     let pool = line(4, 3, 1, 1, 2, 2);
     let x = [-3.0, -1.0, -1.0, -5.0];
     // Windows: outside, -3 | -1, -1 | -5, outside.
@@ -140,10 +141,10 @@ fn maxima_and_their_places() {
     let zeros = Pooling { padding: PaddingMode::ZeroPad, ..pool.clone() };
     let (y, index) = zeros.forward(packed, true, &x);
     assert_eq!((y, index), (vec![0.0, -1.0, 0.0], vec![-1.0, 1.0, -1.0]));
-    // The first of equal ones wins: the zero outside at the beginning, the one inside at the end.
+    // The first of equal values wins: the zero outside at the beginning, the one inside at the end.
     let (_, index) = zeros.forward(packed, true, &[0.0, 1.0, 1.0, 0.0]);
     assert_eq!(index, [-1.0, 1.0, 3.0]);
-    // Without a number there is no place, and what is no number is the largest.
+    // Windows of padding have no maximum, and NaN is the largest.
     let (y, index) = pool.forward(packed, true, &[2.0, f64::NAN, 7.0, f64::NEG_INFINITY]);
     assert!(y[1].is_nan() && y[0] == 2.0 && y[2] == f64::NEG_INFINITY);
     assert_eq!(index, [0.0, 1.0, 3.0]);
@@ -167,11 +168,11 @@ fn means_count_the_padding_or_not() {
 }
 
 #[test]
-fn gradients_of_maxima_go_where_the_index_says() {
+fn gradients_of_maxima_follow_the_index() {
     let pool = line(4, 3, 1, 1, 2, 2);
     let dx = pool.backward(packed, &[1.0, 2.0, 4.0], Some(&[1.0, 1.0, 3.0]));
     assert_eq!(dx, [0.0, 3.0, 0.0, 4.0]);
-    // Places that are none get nothing, whatever they are.
+    // Indices out of range are ignored, whatever they are.
     let far = [f64::from(i32::MIN), -1.0, f64::from(i32::MAX)];
     assert_eq!(pool.backward(packed, &[1.0, 2.0, 4.0], Some(&far)), [0.0; 4]);
     assert_eq!(pool.backward(packed, &[1.0, 2.0, 4.0], Some(&[4.0, 0.0, 4.0])), [2.0, 0.0, 0.0, 0.0]);
@@ -179,7 +180,7 @@ fn gradients_of_maxima_go_where_the_index_says() {
 
 /// A window larger than memory is clipped, not walked.
 #[test]
-fn a_huge_window_takes_no_longer_than_its_elements() {
+fn a_huge_window_costs_only_its_elements() {
     let huge = 1_i64 << 60;
     let include = Pooling { mode: ResampleMode::AvgpoolIncludePadding, ..line(4, 1, huge, huge, 1, huge) };
     let mut pool = Pooling { y: vec![1, 1, 5], ..include };
@@ -195,7 +196,7 @@ fn random_poolings_and_their_gradients() {
     let modes = &ResampleMode::ALL[1..];
     for round in 0..300 {
         let spatial = random.int(1, 5) as usize;
-        // Small where there are many dimensions.
+        // Small if there are many dimensions.
         let most = if spatial > 3 { 2 } else { 4 };
         let mut numbers = |low, high| (0..spatial).map(|_| random.int(low, high)).collect::<Vec<_>>();
         let (input, pre, post) = (numbers(1, most + 1), numbers(0, most / 2), numbers(0, most / 2));
@@ -210,7 +211,7 @@ fn random_poolings_and_their_gradients() {
         let padding = random.one_of(PaddingMode::ALL);
         let pool = Pooling { x, y, pre, post, stride, window, mode: random.one_of(modes), padding };
         let layout: Strides = if round % 2 == 0 { packed } else { channels_last };
-        // Few different numbers, so that there are many equal ones.
+        // Few different values, so that many are equal.
         let elements = pool.x.iter().product::<i64>() as usize;
         let x: Vec<f64> = (0..elements).map(|_| random.int(-3, 2) as f64).collect();
         let (y, index) = pool.forward(layout, pool.is_maximum(), &x);
@@ -253,7 +254,7 @@ fn random_poolings_and_their_gradients() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_arguments_are_refused() {
     let good = line(4, 3, 1, 1, 2, 2);
     type Change = fn(&mut Pooling);
     let changes: [(Change, [&str; 2]); 9] = [

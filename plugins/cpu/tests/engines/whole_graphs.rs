@@ -1,4 +1,4 @@
-//! Graphs of many nodes: with virtual tensors in a shared workspace they give what their nodes give one by one.
+//! Graphs of many nodes: with virtual tensors in a shared workspace they match their nodes one by one.
 
 use crate::plan::planner::{Planner, planner};
 use hipdnn_plugin_sdk::graph::operation::{
@@ -9,7 +9,7 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, TensorValue};
 
 use super::common::{Case, Memory, Random, channels_last};
 
-/// Gives every virtual tensor memory of its own and runs the nodes in graphs of their own.
+/// Gives every virtual tensor its own memory and runs each node in its own graph.
 fn one_by_one(case: &Case, planner: Planner) -> Case {
     let mut all = case.clone();
     for tensor in &mut all.graph.tensors {
@@ -27,13 +27,13 @@ fn one_by_one(case: &Case, planner: Planner) -> Case {
     all
 }
 
-/// Compares all tensors that the caller sees, bit for bit.
+/// Compares all tensors visible to the caller, bit for bit.
 fn assert_same_as_one_by_one(case: &Case, name: &str) {
     for engine in 0..2 {
         let expected = one_by_one(case, planner(engine));
         let mut whole = case.clone();
         let plan = planner(engine).plan(&whole.graph).unwrap();
-        // Twice with the same plan: nothing is left over from the first run.
+        // Twice with the same plan: the first run leaves nothing behind.
         whole.execute(&plan);
         whole.execute(&plan);
         for memory in &case.memory {
@@ -123,7 +123,7 @@ fn a_training_step() {
     }
 }
 
-/// Sums, products and the like of tensors that came before, most of them virtual and of all sizes.
+/// Pointwise operations on earlier tensors, most of them virtual and of all sizes.
 #[test]
 fn random_pointwise_graphs() {
     let modes = [
@@ -138,7 +138,7 @@ fn random_pointwise_graphs() {
     for seed in 0..60 {
         let random = &mut Random(20_000 + seed);
         let mut case = Case::new();
-        // Longer tensors can be made of shorter ones of one element, never the other way round.
+        // Longer tensors can be computed from shorter ones of one element, not the other way round.
         let lengths = [1, 50];
         let mut made: Vec<(i64, i64)> = Vec::new();
         for length in lengths {

@@ -1,4 +1,4 @@
-//! Plans that get no workspace have one: every example computes what it computes with one, in any number of threads.
+//! Plans without a workspace allocate their own: examples give the same results with any number of threads.
 
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
@@ -13,7 +13,7 @@ use hipdnn_plugin_sdk::wire::KnobSetting;
 use super::common::{Case, Memory, Random};
 use super::whole_graphs::training_step;
 
-/// The graphs of the folder, in order.
+/// The graphs in the folder, in order.
 fn examples() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples_graphs");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -30,7 +30,7 @@ fn case_of(path: &Path) -> Case {
     for tensor in &case.graph.tensors {
         if !tensor.is_virtual && tensor.value.is_none() {
             let mut memory = Memory::new(tensor, 0);
-            // Positive, for what is a variance.
+            // Positive, for variances.
             memory.fill(|| random.real(0.25, 1.0));
             case.memory.push(memory);
         }
@@ -38,7 +38,7 @@ fn case_of(path: &Path) -> Case {
     case
 }
 
-/// A plan whose results do not show by how many threads they were made.
+/// A plan whose results do not depend on the number of threads.
 fn plan_of(case: &Case, engine: usize) -> Compiled {
     let deterministic = KnobSetting { knob_id: "deterministic".to_owned(), value: 1_i64.into() };
     let knobs: &[KnobSetting] = if engine == 0 { &[deterministic] } else { &[] };
@@ -60,7 +60,7 @@ fn assert_same(case: &Case, expected: &Case, of: &str) {
 }
 
 #[test]
-fn every_example_gives_the_same_with_and_without() {
+fn examples_give_the_same_with_and_without_a_workspace() {
     let examples = examples();
     assert!(examples.len() >= 10, "{examples:?}");
     let mut asked = 0;
@@ -69,7 +69,7 @@ fn every_example_gives_the_same_with_and_without() {
         for engine in 0..2 {
             let plan = plan_of(&case, engine);
             let size = CpuPlugin::plan_workspace_size(&plan);
-            // Engines ask for nothing that is small, and may be given something all the same.
+            // Engines do not ask for small workspaces, but may be given one all the same.
             assert!(size == 0 || size > 64 << 10, "{size} bytes");
             asked += usize::from(size > 0);
             let [mut with, mut without] = [case.clone(), case.clone()];
@@ -84,7 +84,7 @@ fn every_example_gives_the_same_with_and_without() {
 }
 
 #[test]
-fn threads_share_a_plan_without_one() {
+fn threads_share_a_plan_without_a_workspace() {
     let named = |name: &str| examples().into_iter().find(|path| path.ends_with(name)).unwrap();
     for mut case in [case_of(&named("residual_block.json")), training_step(DataType::Half)] {
         let plan = plan_of(&case, 0);
@@ -106,9 +106,9 @@ fn threads_share_a_plan_without_one() {
     }
 }
 
-/// Results that a frontend left virtual, and bound ones: the same numbers, whichever of them are bound.
+/// Results that a frontend left virtual: bound or not, all results stay the same.
 #[test]
-fn outputs_that_nobody_marked_are_written() {
+fn unmarked_outputs_are_written() {
     for storage in [DataType::Float, DataType::Half] {
         let marked = training_step(storage);
         let outputs = |case: &Case| -> Vec<i64> {

@@ -1,6 +1,6 @@
-//! What attention means, whoever computes it: where sequences lie, and which scores dropout drops.
+//! The definition of attention, independent of kernels: where sequences are, and which scores dropout drops.
 //!
-//! The fast kernels and the reference share it, so it uses neither.
+//! Shared by the fast kernels and the reference, so it uses neither.
 
 pub(crate) mod philox;
 pub(crate) mod sequences;

@@ -1,5 +1,6 @@
-//! The generator of dropout: Philox 4×32 with 10 rounds (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
-//! 1, 2, 3", 2011). A counter and a key make four words, so any word is had without those before it.
+//! The random generator of dropout: Philox 4×32 with 10 rounds (Salmon, Moraes, Dror and Shaw, "Parallel
+//! random numbers: as easy as 1, 2, 3", 2011). A counter and a key give four words, so any word can be
+//! computed directly.
 
 /// The words of a counter under a key.
 #[inline(always)]
@@ -19,7 +20,7 @@ pub(crate) fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
-/// The number from 0 (included) to 1 (excluded) of the score with this index: a word in units of 2⁻³².
+/// The value in [0, 1) for the score with this index: a word in units of 2⁻³².
 ///
 /// Four neighbours share a counter, whose lower half is a fourth of the index and whose upper half is the offset.
 pub(crate) fn uniform(seed: i64, offset: i64, index: u64) -> f64 {
@@ -45,14 +46,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_from_words_in_order() {
+    fn values_follow_the_order_of_words() {
         let words = [0x6627_e8d5_u32, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8];
         for (index, word) in words.into_iter().enumerate() {
             assert_eq!(uniform(0, 0, index as u64), f64::from(word) / 4_294_967_296.0);
         }
         let seed = 0x299f_31d0_a409_3822_i64;
         let offset = 0x0370_7344_1319_8a2e_i64;
-        // The counter's lower half would need an index of more than 64 bits to be the published one, so this one is its own.
+        // Our own vector: the published counters would need an index of more than 64 bits.
         let words = philox([7, 1, 0x1319_8a2e, 0x0370_7344], [0xa409_3822, 0x299f_31d0]);
         assert_eq!(uniform(seed, offset, 4 * ((1 << 32) + 7) + 2), f64::from(words[2]) / 4_294_967_296.0);
         assert_eq!(uniform(-1, 0, 0), f64::from(philox([0; 4], [!0; 2])[0]) / 4_294_967_296.0);

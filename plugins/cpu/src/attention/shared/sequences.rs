@@ -1,4 +1,4 @@
-//! Where the rows of sequences lie, and the integers in memory that say so.
+//! Locates the rows of sequences, which integers in memory describe.
 
 use hipdnn_plugin_planner::problem::attention::shape::{Integers, Sequences, Shape, Start};
 
@@ -14,7 +14,7 @@ pub(crate) struct Sequence {
     pub(crate) queries: usize,
     /// How many keys it has.
     pub(crate) keys: usize,
-    /// Its first query, where the queries of all are packed.
+    /// Its first query, if the queries of all sequences are packed.
     pub(crate) first: usize,
 }
 
@@ -59,7 +59,7 @@ impl Lengths {
     }
 }
 
-/// Where the rows of a tensor [B, heads, S, depth] of sequences lie.
+/// How the rows of a tensor [B, heads, S, depth] of sequences are placed.
 pub(crate) struct Placement {
     name: &'static str,
     strides: [usize; 4],
@@ -83,12 +83,12 @@ impl Placement {
         self.dims
     }
 
-    /// Whether there is room for rows beyond the lengths of the sequences.
+    /// Whether the tensor has rows after the ends of sequences.
     pub(crate) fn has_padding(&self) -> bool {
         !matches!(self.start, Start::Ragged { .. })
     }
 
-    /// The most rows, from one on, that have the stride from each other, with one in the next block.
+    /// How many rows from this one on have a constant stride: the rest of a page, if paged.
     pub(crate) fn rows_together(&self, position: usize) -> usize {
         match self.start {
             Start::Paged(_) => self.dims[2] - position % self.dims[2],
@@ -96,7 +96,8 @@ impl Placement {
         }
     }
 
-    /// The first element of the row of a head and of a position in the sequence or its padding. What is read of the tensors was checked.
+    /// The first element of the row of a head and of a position in the sequence or its padding. The tensors
+    /// read were checked.
     #[inline]
     pub(crate) fn row(
         &self,
@@ -121,7 +122,8 @@ impl Placement {
             }
     }
 
-    /// Whether every row of every sequence lies in the tensor; `length` gives the lengths of its sequences, which were checked.
+    /// Checks that every row of every sequence lies in the tensor; `length` gives the sequences' lengths,
+    /// which were checked.
     pub(crate) fn check(
         &self,
         tensors: Pointers<'_>,
@@ -222,7 +224,7 @@ impl Bound<'_> {
         Row { view: &self.view, offset, stride: placement.strides[3], length: placement.dims[3] }
     }
 
-    /// The row for one of `heads` heads of queries, of which several may share a head of this tensor.
+    /// The row for one of `heads` query heads, several of which may share a head of this tensor.
     pub(crate) fn shared(&self, sequence: &Sequence, head: usize, heads: usize, key: usize) -> Row<'_> {
         self.row(sequence, head / (heads / self.rows.heads()), key)
     }

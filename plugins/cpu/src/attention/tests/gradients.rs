@@ -1,4 +1,4 @@
-//! Gradients of attention against numbers that are computed from their definition.
+//! Gradients of attention against values computed from their definition.
 
 use super::*;
 use crate::fusion::node::plan_node_at;
@@ -9,7 +9,7 @@ use crate::threading::partition::Threads;
 use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
 use hipdnn_plugin_sdk::graph::{DataType, Operation};
 
-/// The gradients of an attention whose result is tensor 4 and whose statistics are tensor 10: tensors 21 to 23 from tensor 20.
+/// The gradients of an attention with result 4 and statistics 10: tensors 21 to 23 from tensor 20.
 fn gradients_of(forward: &Sdpa) -> SdpaBackward {
     SdpaBackward {
         q: forward.q,
@@ -43,7 +43,7 @@ fn gradients_of(forward: &Sdpa) -> SdpaBackward {
     }
 }
 
-/// A random attention after its forward direction, with what its gradients need; and these.
+/// A random attention after its forward pass, with the gradients' operands, and its gradients.
 fn backward(random: &mut Random, longest: usize) -> (Case, Operation) {
     let mut case = Case::random(random, longest);
     let dims = |case: &Case, at: usize| case.arrays[at].tensor.dims.clone();
@@ -64,7 +64,7 @@ fn backward(random: &mut Random, longest: usize) -> (Case, Operation) {
     (case, operation)
 }
 
-/// Keys and values of different heads; and pages, which have no gradients.
+/// Keys and values with different heads, or paged, have no fast gradients.
 fn is_left_to_the_reference(case: &Case) -> bool {
     case.arrays[1].tensor.dims[1] != case.arrays[2].tensor.dims[1] || case.operation.page_table_k.is_some()
 }
@@ -120,7 +120,7 @@ fn gradients_of_nan() {
 }
 
 #[test]
-fn threads_do_not_show_in_gradients() {
+fn gradients_do_not_depend_on_the_number_of_threads() {
     for seed in 0..5 {
         let (case, operation) = backward(&mut Random::new(seed + 13_000), 200);
         if is_left_to_the_reference(&case) {

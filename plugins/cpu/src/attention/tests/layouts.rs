@@ -1,13 +1,13 @@
-//! Dropout, and sequences that do not lie evenly: ragged, in pages or packed.
+//! Dropout, and sequences with irregular layouts: ragged, paged or packed.
 
 use super::*;
 
-/// The tensors with a row for each query, and those with a row for each key, with their gradients.
+/// The tensors with a row per query, and those with a row per key, with their gradients.
 const OF_QUERIES: [i64; 7] = [1, 4, 10, 11, 12, 20, 21];
 const OF_KEYS: [i64; 4] = [2, 3, 22, 23];
 
 impl Case {
-    /// Drops probabilities, by a mask or by the generator.
+    /// Adds dropout of probabilities, by a mask or by the generator.
     pub(super) fn drop(&mut self, random: &mut Random, operation: &mut Sdpa, scores: [i64; 4]) {
         match random.within(0, 5) {
             0 => {
@@ -41,7 +41,7 @@ impl Case {
         array.values().into_iter().map(|length| length as i64).collect()
     }
 
-    /// Where lengths are given, sometimes lays sequences out in another way.
+    /// If lengths are given, sometimes changes the layout of sequences.
     pub(super) fn vary_layout(&mut self, random: &mut Random) {
         if !self.operation.padding_mask {
             return;
@@ -56,7 +56,7 @@ impl Case {
         }
     }
 
-    /// Has the sequences of queries (1), of keys (2) or of both lie one after the other.
+    /// Makes the sequences of queries (1), of keys (2) or of both contiguous.
     fn be_ragged(&mut self, random: &mut Random, which: usize) {
         for (bit, uids, lengths, offsets) in [(1, &OF_QUERIES[..], 7, 18), (2, &OF_KEYS[..], 8, 19)] {
             if which & bit == 0 {
@@ -77,7 +77,7 @@ impl Case {
         }
     }
 
-    /// Lays a tensor out token by token, by offsets in tokens.
+    /// Lays out a tensor token by token, with offsets in tokens.
     fn ragged_by(&mut self, random: &mut Random, uid: i64, offsets: i64) {
         let Some(array) = self.array(uid) else { return };
         let dims = array.tensor.dims.clone();
@@ -87,7 +87,7 @@ impl Case {
         *array = new.filled(|| random.real() / 2.0);
     }
 
-    /// Makes the gradients and what they are made of as ragged as the tensors of the forward direction.
+    /// Makes the gradients and their operands as ragged as the forward tensors.
     pub(super) fn as_ragged_as_before(&mut self, random: &mut Random) {
         for (uids, offsets) in [([20, 21], 18), ([22, 23], 19)] {
             if self.array(offsets).is_some() {
@@ -96,7 +96,7 @@ impl Case {
         }
     }
 
-    /// Puts keys and values into pages, and sometimes the queries behind each other.
+    /// Puts keys and values into pages, and sometimes packs the queries.
     fn be_paged(&mut self, random: &mut Random) {
         let batch = self.arrays[0].tensor.dims[0];
         let keys = self.arrays[1].tensor.dims[2];

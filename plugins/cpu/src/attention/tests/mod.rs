@@ -12,10 +12,10 @@ use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, Graph, Node, Operati
 
 const FLOATS: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
 
-/// Results of a case: o, what is kept of each row, and the largest numbers.
+/// Results of a case: o, the statistics of each row, and the largest values.
 const RESULTS: [i64; 6] = [4, 10, 11, 12, 37, 38];
 
-/// The distance of neighbours of a type relative to their size, at most.
+/// The largest relative distance between neighbouring values of a type.
 fn unit_of(data_type: DataType) -> f64 {
     match data_type {
         DataType::Half => 1e-3,
@@ -40,7 +40,7 @@ impl Case {
         let axes = random.of(&[0, 0, 1, 2]);
         let mut axes = order(dims.len(), axes);
         if random.within(0, 2) == 0 && dims.len() == 4 {
-            // Heads between a row and the next.
+            // Heads between one row and the next.
             axes = vec![0, 2, 1, 3];
         }
         let array = Array::new(uid, data_type, dims, &strides(dims, &axes, random.of(&[0, 0, 3])));
@@ -53,21 +53,21 @@ impl Case {
         Self::of(random, longest, &FLOATS)
     }
 
-    /// The same of tensors with eight bits and their factors.
+    /// The same with 8-bit tensors and their factors.
     fn of_eight_bits(random: &mut Random, longest: usize) -> Self {
         let mut case = Self::of(random, longest, &EIGHT_BITS);
         if random.within(0, 5) == 0 {
             case.compute_type = DataType::Double;
         }
         for mask in case.arrays.iter_mut().filter(|array| array.tensor.uid == 6) {
-            // Hiding is not for them: -∞ becomes a number so large that adding it leaves little of a score.
+            // 8-bit masks do not hide: -∞ becomes a value so large that little of a score remains.
             if EIGHT_BITS.contains(&mask.tensor.data_type) {
                 *mask = mask.clone().filled(|| random.real());
             }
         }
         if random.within(0, 2) == 0 {
             case.add(random, 13, DataType::Float, &case.arrays[3].tensor.dims.clone());
-            // In a wider type it shows what rounding the probabilities has changed.
+            // A wider dtype, to show the effect of rounding the probabilities.
             let mut o = case.arrays.pop().unwrap();
             o.tensor.uid = 4;
             case.arrays[3] = o;
@@ -95,7 +95,7 @@ impl Case {
         }
         let one = |uid, number| Array::new(uid, DataType::Float, &[1], &[1]).filled(|| number);
         if random.within(0, 2) > 0 {
-            // Numbers that use the range of the type, and some that do not.
+            // Values that use the range of the type, and some that do not.
             let scale = random.of(&[1.0, 3.0, 200.0]);
             (operation.scale_s, operation.descale_s) = (Some(33), Some(34));
             self.arrays.extend([one(33, scale), one(34, 1.0 / scale)]);
@@ -115,7 +115,7 @@ impl Case {
         operation
     }
 
-    /// A case of random shape, layout, types of these and options.
+    /// A case with random shape, layout, one of these types and options.
     fn of(random: &mut Random, longest: usize, types: &[DataType]) -> Self {
         let one = random.of(types);
         let mixed = random.within(0, 5) == 0;
@@ -219,11 +219,13 @@ impl Case {
 
     fn compare(&self, what: &str) {
         let expected = self.expected();
-        // A score's error is that of its sum, and its weight's relative error the same; a result is a mean of values.
+        // A score's error is that of its sum, as is its weight's relative error; a result is a mean of
+        // values.
         let unit: f64 = if self.compute_type == DataType::Double { 1e-13 } else { 4e-5 };
         let has_factors = EIGHT_BITS.contains(&self.arrays[2].tensor.data_type);
         let unit = if has_factors { 4.0 * unit } else { unit };
-        // A probability that is almost between two elements may become either, which moves a mean of values by at most as much.
+        // A probability near the middle of two elements may become either, which changes a mean of values by
+        // at most that much.
         let rounds = has_factors && self.operation.scale_s.is_some();
         let step = if rounds { unit_of(self.arrays[2].tensor.data_type) } else { 0.0 };
         for isa in Isa::available() {
@@ -246,7 +248,7 @@ impl Case {
                     );
                 }
             }
-            // All results of a query move together.
+            // All results of a query change together.
             let (all, width) = (self.arrays[3].indices().len(), self.arrays[3].tensor.dims[3]);
             assert!(moved <= 2 * width as usize + all / 100, "{what}, {isa:?}: {moved} moved");
         }
@@ -254,7 +256,7 @@ impl Case {
 }
 
 #[test]
-fn floats_of_eight_bits_and_their_factors() {
+fn floats_of_8_bits_and_their_factors() {
     for seed in 0..400 {
         Case::of_eight_bits(&mut Random::new(seed + 20_000), 40).compare(&format!("seed {}", seed + 20_000));
     }
@@ -264,7 +266,7 @@ fn floats_of_eight_bits_and_their_factors() {
 }
 
 #[test]
-fn floats_of_eight_bits_that_are_no_numbers() {
+fn nan_and_infinity_in_8_bit_floats() {
     for seed in 22_000..22_300 {
         let random = &mut Random::new(seed);
         let mut case = Case::of_eight_bits(random, 30);
@@ -316,7 +318,7 @@ fn infinities_and_nan() {
 }
 
 #[test]
-fn threads_do_not_show() {
+fn results_do_not_depend_on_the_number_of_threads() {
     for seed in 0..8 {
         let random = &mut Random::new(seed + 5000);
         let case = if seed < 5 { Case::random(random, 300) } else { Case::of_eight_bits(random, 300) };
@@ -350,7 +352,7 @@ fn refusal(change: impl FnOnce(&mut Sdpa, &mut Vec<Array>)) -> Refusal {
 }
 
 #[test]
-fn what_the_reference_alone_computes_is_refused() {
+fn unsupported_options_are_refused() {
     let one = |uid| Array::new(uid, DataType::Float, &[1], &[1]);
     let amax = refusal(|operation, arrays| {
         (operation.amax_s, operation.sink_token) = (Some(5), Some(6));

@@ -1,8 +1,8 @@
 //! Backward weights with vectors of output channels.
 //!
-//! The output's gradient is transposed, so that each output is a row of channels. Each worker has weights of its
-//! own and goes through all outputs. If there are few weights, each worker has blocks of outputs instead, and the
-//! blocks' sums are added in order. So results do not depend on the number of workers.
+//! The output's gradient is transposed, so that each output is a row of channels. Each worker has its own
+//! weights and visits all outputs. If there are few weights, each worker has blocks of outputs instead, whose
+//! sums are added in order, so that results do not depend on the number of workers.
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ use crate::tensor::row_converter::{all_finite, is_compute_type};
 use crate::tensor::scratch::{Scratch, Shared};
 use crate::threading::partition::{Workers, part};
 
-/// Outputs that are summed in registers, about.
+/// Approximate number of outputs summed in registers.
 const OUTPUTS: usize = 512;
 
 /// Backward weights with vectors of output channels, with every decision made.
@@ -43,10 +43,10 @@ pub(crate) struct BackwardWeightsByChannel<T: 'static> {
     /// Offsets of a block's outputs in the planes, and their indices.
     outputs: Vec<usize>,
     indices: Vec<usize>,
-    /// For each tap the outputs that meet it inside the input, and those that meet it or the next tap; empty if
-    /// that is about all of them.
+    /// For each tap, the outputs that meet it inside the input, and those that meet it or the next tap; empty
+    /// if those are nearly all outputs.
     met: Vec<[Met; 2]>,
-    /// Whether a tile is of one tap, so that no output is multiplied with padding.
+    /// Whether each tile has a single tap, so that no output is multiplied with padding.
     by_tap: bool,
     division: Partition,
     workers: Workers,
@@ -56,7 +56,7 @@ pub(crate) struct BackwardWeightsByChannel<T: 'static> {
     store: Store<T>,
     /// Transposes sums into weights that are contiguous in the sums' order.
     transpose: Option<Pack<T>>,
-    /// Computes instead if padding meets gradients that are NaN or infinite.
+    /// Runs instead if padding meets gradients that are NaN or infinite.
     exact: Option<Box<BackwardWeights<T>>>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct ScratchLayout {
     sums: usize,
 }
 
-/// Elements of a block's planes at most; large dilations could exceed it.
+/// The most elements of a block's planes; large dilations could exceed it.
 const MAX_ELEMENTS: f64 = (1_u64 << 24) as f64;
 
 /// Refuses too few output channels to fill a vector, and blocks whose planes are too large.
@@ -89,7 +89,7 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> Result<(), Refus
     Ok(())
 }
 
-/// Images and box size of the blocks: as few blocks of about the same size as possible.
+/// Images and box size of the blocks: as few blocks as possible, of similar size.
 fn block(batch: usize, outputs: [usize; 3]) -> (usize, [usize; 3]) {
     let of_image: usize = outputs.iter().product();
     if of_image <= OUTPUTS {
@@ -135,8 +135,8 @@ impl<T: Float> BackwardWeightsByChannel<T> {
             let met = if size == windows.output { met(&blocks, &outputs) } else { Vec::new() };
             (outputs, met)
         };
-        // Without padding the image is read in place. This must not depend on the threads, because results
-        // would.
+        // Without padding the image is read in place. This must not depend on the number of threads, or
+        // results would too.
         let in_place = Planes::plan(windows, *input, *channels, (images, size), true)?;
         let (outputs, met) = of_images(&in_place);
         let by_tap = !met.is_empty()
@@ -203,15 +203,15 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         channels * self.operands.taps.len() + MAX_ROWS
     }
 
-    /// Whether workers have blocks of outputs, each with sums of its own.
-    fn has_block_lanes(&self) -> bool {
+    /// Whether workers have blocks of outputs, each with its own sums.
+    fn workers_have_blocks(&self) -> bool {
         self.division.by_blocks > 1
     }
 
     fn layout(&self, scratch: &mut Scratch) -> ScratchLayout {
         let [planes, gradients, sums] = self.sizes();
         let workers = self.workers.count();
-        let areas = if self.has_block_lanes() { self.division.blocks } else { workers };
+        let areas = if self.workers_have_blocks() { self.division.blocks } else { workers };
         ScratchLayout {
             planes: scratch.area::<T>(planes, workers),
             gradients: scratch.area::<T>(gradients, workers),
@@ -233,7 +233,7 @@ impl<T: Float> BackwardWeightsByChannel<T> {
         }
     }
 
-    /// Transposes the output's gradient of a block: for each panel and output a row of channels, zeros beyond
+    /// Transposes a block of the output's gradient: a row of channels for each panel and output, zeros after
     /// the last channel.
     ///
     /// # Safety
@@ -413,7 +413,7 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
         let base = Shared([tensors[input.slot], tensors[gradient.slot], tensors[weights.slot], scratch]);
         let weight_size = weights.data_type.size().unwrap_or(1);
         let finite = AtomicBool::new(true);
-        // There is an area for each worker, or for each block.
+        // One area per worker, or per block.
         let sums_of = |index: usize| Scratch::of_worker::<T>(base.get(3), areas.sums, index, sums_size);
         self.workers.run(|worker| {
             let share = self.division.share(worker);
@@ -438,21 +438,21 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
                         if self.exact.is_some() && !all_finite(gradients, elements) {
                             finite.store(false, Ordering::Relaxed);
                         }
-                        let (add, sums) = match self.has_block_lanes() {
+                        let (add, sums) = match self.workers_have_blocks() {
                             true => (false, sums_of(number)),
                             false => (number > 0, sums_of(worker)),
                         };
                         self.add((outputs, add), &share, filled, gradients, sums);
                     }
                 }
-                if !self.has_block_lanes() {
+                if !self.workers_have_blocks() {
                     let to = base.get(2).wrapping_add(group * weights.group * weight_size);
                     // SAFETY: the sums of all blocks are there, and the weights of these channels are this worker's.
                     unsafe { self.store(&share, sums_of(worker), to) };
                 }
             }
         });
-        if self.has_block_lanes() {
+        if self.workers_have_blocks() {
             let share = Partition { by_blocks: 1, ..self.division }.share(0);
             let (rows, pairs) = (self.rows(*channels), channels * self.operands.taps.len());
             self.panels(&share, |channel_blocks, _| {
@@ -460,7 +460,7 @@ impl<T: Float> Kernel for BackwardWeightsByChannel<T> {
                     channel_blocks.start * self.kernel.channel_block,
                     channel_blocks.len() * self.kernel.channel_block,
                 );
-                // SAFETY: the sums of all blocks are complete, and nobody else writes them.
+                // SAFETY: the sums of all blocks are complete, and only this worker writes them.
                 unsafe {
                     let of_panel = |number: usize| sums_of(number).add(first * rows);
                     let sums = std::slice::from_raw_parts_mut(of_panel(0), pairs * width);

@@ -1,5 +1,4 @@
-//! Backward weights: the gradient of the weights, on vectors of output channels ([`channels`]) or as scalar
-//! products along rows ([`rows`]).
+//! Backward weights, on vectors of output channels ([`channels`]) or as dot products along rows ([`rows`]).
 
 pub(crate) mod channels;
 pub(crate) mod partition;

@@ -1,10 +1,10 @@
-//! How backward weights are divided among workers.
+//! Partitions backward weights among workers.
 
 use std::ops::Range;
 
 use crate::threading::partition::{Threads, Workers, part};
 
-/// A division by weights, or by blocks of outputs.
+/// A partition by weights, or by blocks of outputs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Partition {
     /// Workers by blocks of output channels, by input channels, and by blocks of outputs.
@@ -17,11 +17,11 @@ pub(crate) struct Partition {
     pub(crate) blocks: usize,
 }
 
-/// Sums of all blocks together up to which workers may have blocks of their own.
+/// The most sums of all blocks together for which workers get their own blocks.
 pub(crate) const MAX_SUMS: usize = 1 << 14;
 
 impl Partition {
-    /// The part of a worker.
+    /// A worker's share.
     pub(crate) fn share(&self, worker: usize) -> WorkerShare {
         WorkerShare {
             channel_blocks: part(self.channel_blocks, self.rows, worker / self.channels % self.rows),
@@ -30,13 +30,13 @@ impl Partition {
         }
     }
 
-    /// Channel blocks and input channels of the worker that has most.
+    /// The most channel blocks and input channels of any worker.
     pub(crate) fn most(&self) -> (usize, usize) {
         (self.channel_blocks.div_ceil(self.rows), self.inputs.div_ceil(self.channels))
     }
 
-    /// The division of `whole` with the least time; `time` gives that for the channel blocks and input channels of one worker.
-    /// Blocks are divided only if `may_divide_blocks`.
+    /// The fastest partition of `whole`; `time` estimates the channel blocks and input channels of one
+    /// worker. Blocks are divided only if `may_divide_blocks`.
     pub(crate) fn best(
         whole: Self,
         threads: Threads,
@@ -77,7 +77,7 @@ pub(crate) struct WorkerShare {
 mod tests {
     use super::*;
 
-    /// How often the workers together have each block of output channels, input channel and block of outputs.
+    /// How many workers have each combination of output channel block, input channel and block of outputs.
     fn met(division: &Partition) -> Vec<usize> {
         let Partition { channel_blocks, inputs, blocks, .. } = *division;
         let mut met = vec![0; channel_blocks * inputs * blocks];
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_have_everything_once() {
+    fn workers_cover_everything_once() {
         for (channel_blocks, inputs, blocks) in [(3, 1, 4), (6, 24, 1), (7, 5, 3), (1, 1, 9)] {
             for most in 1..7 {
                 for may_divide_blocks in [false, true] {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_divided_where_weights_do_not_divide_well() {
+    fn images_are_divided_if_weights_do_not_divide_well() {
         let threads = Threads { most: 2, deterministic: false };
         let whole = Partition { rows: 1, channels: 1, by_blocks: 1, channel_blocks: 3, inputs: 1, blocks: 4 };
         let best = |may_divide_blocks| {

@@ -1,8 +1,8 @@
-//! Backward weights as scalar products: for each output channel, input channel and tap that of the output's
-//! gradient with the input that the tap meets.
+//! Backward weights as dot products: for each output channel, input channel and tap, of the output's gradient
+//! with the inputs that the tap meets.
 //!
 //! Both are contiguous along the columns, so neither is transposed. Each worker sums over its own images; the
-//! workers' sums are added in order, so results are the same for the same number of threads.
+//! workers' sums are added in order, so results only depend on the number of threads.
 
 use crate::conv::backward_weights::tile::{DotTile, DotTileKernel};
 use crate::conv::cost::{BUFFER, Cost, Shape};
@@ -17,7 +17,7 @@ use crate::tensor::row_converter::{all_finite, not_a_float};
 use crate::tensor::scratch::{Scratch, Shared};
 use crate::threading::partition::Workers;
 
-/// Output channels below which another worker shares a worker's images, because both copy them.
+/// Output channels per worker; workers that share images each copy them.
 const LEAST_ROWS: usize = 32;
 
 /// Columns of the largest tile.
@@ -46,7 +46,7 @@ type Spread<T> = unsafe fn(&Geometry, &Block, *const u8, &Strides, usize, *mut T
 
 type Store<T> = unsafe fn(&BackwardWeights<T>, usize, *const T, *mut u8);
 
-/// Backward weights as scalar products, with every decision made.
+/// A planned backward weights kernel of dot products.
 pub(crate) struct BackwardWeights<T> {
     operands: Operands,
     geometry: Geometry,
@@ -174,8 +174,8 @@ impl<T: Float> BackwardWeights<T> {
         let taps = self.geometry.taps();
         let width = self.kernel.pairs;
         let columns = self.geometry.columns(block).next_multiple_of(self.kernel.lanes);
-        // Zeros stand for the padding and for what lies between the outputs; their products with NaN or
-        // infinity would be NaN.
+        // Zeros represent the padding and the gaps between outputs; their products with NaN or infinity would
+        // be NaN.
         // SAFETY: the planes and gradients are valid, as this function requires.
         let exact = !unsafe {
             all_finite(planes, self.operands.channels * self.geometry.channel())
@@ -223,7 +223,7 @@ impl<T: Float> BackwardWeights<T> {
         }
     }
 
-    /// The same tile without the products with padding, because zero times infinity is NaN.
+    /// The same tile without products with padding, because zero times infinity is NaN.
     ///
     /// # Safety
     /// As [`BackwardWeights::add`].
@@ -260,7 +260,7 @@ impl<T: Float> BackwardWeights<T> {
     }
 }
 
-/// The scalar product of `len` values.
+/// The dot product of `len` values.
 ///
 /// # Safety
 /// They are readable.

@@ -1,4 +1,4 @@
-//! The micro-kernel of scalar products along the columns.
+//! The micro-kernel of dot products along the columns.
 
 use crate::gemm::multiply::multiply;
 use crate::gemm::register::Register;
@@ -22,7 +22,7 @@ pub(crate) struct DotTile<'a, T> {
     pub(crate) tile: *mut T,
 }
 
-/// The micro-kernel of scalar products of one instruction set.
+/// The micro-kernel of dot products for one instruction set.
 #[derive(Clone, Copy)]
 pub(crate) struct DotTileKernel<T> {
     /// Rows of `a` and of the tile.
@@ -65,7 +65,7 @@ impl<T: Float> DotTileKernel<T> {
     }
 }
 
-/// Operand A, of which a register holds consecutive terms of one row.
+/// Operand A, where a register holds consecutive terms of one row.
 #[derive(Clone, Copy)]
 struct Vectors<T, const MR: usize>([*const T; MR]);
 
@@ -77,7 +77,7 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Vectors<R::Word, MR> {
 
     #[inline(always)]
     unsafe fn get(&self, row: usize, at: usize) -> R {
-        // SAFETY: the caller has the instructions and the terms.
+        // SAFETY: the caller guarantees the instructions and the terms.
         unsafe { R::load(self.0[row].add(at)) }
     }
 }

@@ -1,4 +1,4 @@
-//! How a direct convolution is divided into blocks.
+//! Divides a direct convolution into blocks.
 
 use crate::conv::cost::BUFFER;
 use crate::conv::direct::problem::Scheme;
@@ -7,13 +7,13 @@ use crate::conv::operands::Operands;
 use crate::gemm::accumulator::Accumulator;
 use crate::kernel::Refusal;
 
-/// Image rows up to which the taps that each row meets are counted.
+/// The most image rows for which the taps that each row meets are counted.
 pub(crate) const MAX_LINES: usize = 1 << 16;
 
-/// Tiles in a block: their accumulators stay in the L2 cache.
+/// The most tiles in a block: their accumulators stay in the L2 cache.
 pub(crate) const MAX_TILES: usize = 64;
 
-/// Tiles below which a block is not divided any further.
+/// With fewer tiles, a block is not divided further.
 pub(crate) const LEAST_TILES: usize = 4;
 
 /// The blocks of a direct convolution, and what it costs.
@@ -21,7 +21,7 @@ pub(crate) struct Blocks {
     pub(crate) geometry: Geometry,
     /// Whether the input is read in place.
     pub(crate) in_place: bool,
-    /// Estimated nanoseconds on one thread: of an execution, and of packing the weights before it.
+    /// Estimated nanoseconds on one thread: of an execution, and of packing its weights.
     pub(crate) time: f64,
     pub(crate) pack_time: f64,
 }

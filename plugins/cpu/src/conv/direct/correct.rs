@@ -1,5 +1,5 @@
-//! NaN that padding may have caused: where a weight is NaN or infinite, its product with the zeros of the padding
-//! is NaN. Such outputs are computed again without the padding.
+//! Repairs NaN caused by padding: the product of the padding's zeros with a weight that is NaN or infinite is
+//! NaN. Such outputs are computed again without the padding.
 
 use std::ops::Range;
 
@@ -48,7 +48,7 @@ pub(crate) unsafe fn correct_pairs(
 }
 
 impl<T: Float> Direct<T> {
-    /// Computes NaN among the outputs that meet the padding again, without the padding.
+    /// Recomputes, without the padding, NaN outputs that meet it.
     ///
     /// # Safety
     /// As [`Direct::multiply`], with one panel's weights and accumulators.

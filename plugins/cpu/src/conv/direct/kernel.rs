@@ -1,9 +1,9 @@
 //! Direct convolution with vectors of output channels.
 //!
-//! A tile is a few outputs times a few output channels. An output is only an offset into the input, so outputs need
-//! not be contiguous: no element is computed twice or for nothing in small images, and the convolution's stride
-//! costs nothing. The input is read in place unless it is padded or has another dtype. In return weights have to be
-//! packed, and results have to be transposed unless the output is channels last.
+//! A tile is a few outputs times a few output channels. An output is just an offset into the input, so
+//! outputs need not be contiguous: small images waste no work, and the convolution's stride is free. The
+//! input is read in place unless it is padded or has another dtype. In return, weights must be packed, and
+//! results transposed unless the output is channels last.
 
 use crate::conv::direct::choice::{Blocks, MAX_TILES};
 use crate::conv::direct::problem::{Direct, Scheme};
@@ -26,20 +26,20 @@ use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Assignment;
 use std::ops::Range;
 
-/// Tiles that are stored together: outputs of whole vectors, so that 32 channels stay in the L1 cache.
+/// How many tiles are stored together: whole vectors of outputs, so that 32 channels stay in the L1 cache.
 const TOGETHER: usize = 16;
 
 /// Work items per worker, so that workers of different speed end at about the same time.
 const ITEMS_PER_WORKER: usize = 4;
 
-/// What a worker keeps from one work item to the next.
+/// A worker's state between work items.
 #[derive(Default)]
 struct WorkerState {
     /// The group and the block whose input is in its planes.
     filled: Option<(usize, usize)>,
 }
 
-/// Where a tile's outputs are.
+/// The outputs of a tile.
 #[derive(Clone, core::marker::Copy)]
 struct At {
     /// Offset of each output from the block's first one.
@@ -51,11 +51,11 @@ struct At {
 }
 
 impl At {
-    /// Of no output yet.
+    /// No outputs yet.
     const NOWHERE: Self = Self { pixels: [0; MAX_PIXELS], stride: None, taps: (usize::MAX, 0) };
 }
 
-/// The outputs of a block in a tensor where they are contiguous within an image.
+/// A block's outputs in a tensor in which they are contiguous within an image.
 struct Far {
     /// The first output of channel 0.
     first: *const u8,
@@ -146,7 +146,7 @@ impl<T: Accumulator> Direct<T> {
         })
     }
 
-    /// Whether most tiles are computed two at a time.
+    /// Whether most tiles are computed in pairs.
     pub(crate) fn are_two(&self) -> bool {
         let (mut count, mut steps) = (0, 0);
         self.for_each_tile(&self.geometry.block(0), |at| {
@@ -156,7 +156,7 @@ impl<T: Accumulator> Direct<T> {
         count > 1 && steps >= count - count / 4
     }
 
-    /// The scratch memory: packed weights, then planes and accumulators of each worker.
+    /// The layout of the scratch memory: packed weights, then each worker's planes and accumulators.
     fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
         let workers = self.workers.count();
         (
@@ -212,7 +212,7 @@ impl<T: Accumulator> Direct<T> {
         });
     }
 
-    /// Where the outputs of a block's tiles are, and how many tiles there are.
+    /// The tiles of a block, and their number.
     fn tiles(&self, block: &Block) -> ([At; MAX_TILES], usize) {
         let (mut tiles, mut count) = ([At::NOWHERE; MAX_TILES], 0);
         self.for_each_tile(block, |at| {
@@ -301,11 +301,10 @@ impl<T: Accumulator> Direct<T> {
             // SAFETY: the tensors are those of the operation, as this function requires.
             unsafe { tile_epilogue.run(tensors, block, first + channels.start..first + channels.end) };
         };
-        // A channels-last output: one panel's channels are only part of a cache line.
+        // Not for channels-last outputs, where one panel's channels are only part of a cache line.
         let by_panel = output.strides.channel != 1;
         let far = self.far(tensors, group, block);
-        // Results of some tiles are stored together while they are in the L1 cache, if their outputs are
-        // contiguous.
+        // If outputs are contiguous, several tiles are stored together while they are in the L1 cache.
         let together = if self.geometry.is_flat() { TOGETHER.min(count) } else { count };
         let pixels = block.outputs();
         let tile_prefetch = |panel: usize, index: usize, tiles: usize| {
@@ -338,7 +337,7 @@ impl<T: Accumulator> Direct<T> {
             let mut done = 0;
             while done < count {
                 let (index, at) = (done, tiles[done]);
-                // What is stored together ends with a tile.
+                // A group of tiles that are stored together must end here.
                 let behind = Some(done + 1).filter(|next| *next < count && !next.is_multiple_of(together));
                 let behind = behind
                     .map(|next| tiles[next])
@@ -424,7 +423,7 @@ impl<T: Accumulator> Kernel for Direct<T> {
             groups * self.chunks * blocks,
             |assignment, carried: &mut WorkerState| {
                 let Assignment { worker, part: index, .. } = assignment;
-                // Chunks of a block are consecutive, so that a worker copies the block's input once.
+                // Chunks of a block are consecutive, so that a worker copies the block's input only once.
                 let (chunk, at) = (index % self.chunks, index / self.chunks);
                 let (group, block_number) = (at / blocks, at % blocks);
                 let next = assignment.next_block(self.chunks).filter(|_| self.prefetches);
@@ -448,7 +447,7 @@ impl<T: Accumulator> Kernel for Direct<T> {
                 } else {
                     if carried.filled != Some((group, block_number)) {
                         let strides = &input.strides;
-                        // SAFETY: the input covers the group, and the worker has planes of its own.
+                        // SAFETY: the input covers the group, and each worker has its own planes.
                         unsafe {
                             (self.scheme.fill)(&self.geometry, &block, from, strides, *channels, planes)
                         };

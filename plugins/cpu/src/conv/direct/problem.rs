@@ -1,4 +1,4 @@
-//! The data of a direct convolution: what is planned once and read by its loops.
+//! The data of a direct convolution, planned once.
 
 use std::ops::Range;
 
@@ -15,11 +15,11 @@ use crate::threading::partition::Workers;
 /// Rounds accumulators to elements of another dtype with this stride.
 pub(crate) type Write<T> = unsafe fn(from: *const T, to: *mut u8, stride: usize, len: usize);
 
-/// Computes NaN that padding caused again: for some outputs of a block, with one panel's weights, the columns and
+/// Recomputes NaN caused by padding: for some outputs of a block, with one panel's weights, the columns and
 /// the accumulators.
 pub(crate) type Correct<T> = unsafe fn(&Direct<T>, (&Block, Range<usize>), *const T, *const T, *mut T);
 
-/// How operands are packed and which micro-kernel runs: values of the compute type, or pairs of 16 bits.
+/// How operands are packed and which micro-kernel runs: for values of the compute type or 16-bit pairs.
 pub(crate) struct Scheme<T: 'static> {
     pub(crate) kernel: TileKernel<T>,
     /// Input channels per packed word.
@@ -34,13 +34,13 @@ pub(crate) struct Scheme<T: 'static> {
     pub(crate) write: Option<Write<T>>,
     pub(crate) output_size: usize,
     pub(crate) correct: Option<Correct<T>>,
-    /// The epilogue applied before results are stored; `None` if there is none, or if it is a [`TileEpilogue`].
+    /// The epilogue applied before stores; `None` if there is none, or if it is a [`TileEpilogue`].
     pub(crate) channel_epilogue: Option<ChannelEpilogue>,
     /// Cost of a term, and of a copied element.
     pub(crate) cost: Cost,
 }
 
-/// A direct convolution with every decision made.
+/// A planned direct convolution.
 pub(crate) struct Direct<T: 'static> {
     pub(crate) operands: Operands,
     pub(crate) part: SubProblem,
@@ -53,12 +53,11 @@ pub(crate) struct Direct<T: 'static> {
     pub(crate) prefetches: bool,
     /// Packed words per tap: input channels of a group divided by the channels of a word.
     pub(crate) words: usize,
-    /// Offsets of the taps, stride of channels, and strides of neighbours along the three dimensions and of
-    /// images, in what is read.
+    /// Offsets of the taps, and strides of channels, of the three dimensions and of images, in what is read.
     pub(crate) taps: Vec<usize>,
     pub(crate) channel_stride: usize,
     pub(crate) stride: [usize; 4],
-    /// Panels of output channels in a group, and chunks into which they are divided for the workers.
+    /// Panels of output channels in a group, and chunks of panels for the workers.
     pub(crate) panels: usize,
     pub(crate) chunks: usize,
     pub(crate) workers: Workers,

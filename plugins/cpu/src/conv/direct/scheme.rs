@@ -1,4 +1,4 @@
-//! The two ways to compute a direct convolution: on values of the compute type, or on pairs of channels of 16 bits.
+//! The two schemes of a direct convolution: values of the compute type, or pairs of 16-bit channels.
 
 use crate::conv::cost::Cost;
 use crate::conv::direct::correct::correct;

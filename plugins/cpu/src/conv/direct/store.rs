@@ -1,4 +1,4 @@
-//! Stores a panel's accumulators, which are contiguous by channel for each output, as elements of the output.
+//! Stores a panel's accumulators, which hold contiguous channels for each output, to the output tensor.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(crate) struct Panel<'a, T: 'static> {
     pub(crate) block: &'a Block,
     /// The block's outputs that are stored.
     pub(crate) pixels: Range<usize>,
-    /// The first channel, and how many there are.
+    /// The first channel, and the number of channels.
     pub(crate) first: usize,
     pub(crate) present: usize,
     pub(crate) sums: *const T,
@@ -38,7 +38,7 @@ struct Line {
     at: [usize; 3],
 }
 
-/// A tensor as the panel sees it.
+/// A tensor from the panel's point of view.
 #[derive(Clone, Copy)]
 struct View<T> {
     /// The element of the panel's first channel in image 0.
@@ -128,7 +128,7 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
 }
 
 impl<T> View<T> {
-    /// The element of a line's first output and the panel's first channel, for elements of `T` or of the given
+    /// The element of a line's first output and the panel's first channel, in elements of `T` or of this
     /// size.
     #[inline(always)]
     fn of(&self, line: &Line, size: usize) -> *mut T {
@@ -137,8 +137,8 @@ impl<T> View<T> {
 }
 
 impl<T: Accumulator> StoreEpilogue<T> {
-    /// Applies the epilogue to some accumulators: adds the bias and the residual, whose elements have this
-    /// stride, then RELU, as far as each is present.
+    /// Applies the epilogue to some accumulators: those present of bias, residual (whose elements have this
+    /// stride) and RELU, in this order.
     ///
     /// # Safety
     /// The residual has `present` elements.
@@ -240,7 +240,7 @@ impl<T: Accumulator> Panel<'_, T> {
     fn by_channels(&self, line: &Line, epilogue: &StoreEpilogue<T>) {
         let width = self.channels.scheme.kernel.width;
         let isa = self.channels.isa;
-        // Transposing moves bits only, so the dtype does not matter.
+        // Transposing only moves bits, so any dtype of this size will do.
         let side = if size_of::<T>() == size_of::<f32>() { convert::block::<f32, f32>(isa) } else { 0 };
         let (channels, size) = (self.present, epilogue.size);
         let sums = self.sums.wrapping_add(line.pixel * width);

@@ -1,5 +1,5 @@
-//! The micro-kernels of direct convolutions: operand A is the input, with a row for each output of a tile, and
-//! operand B the packed weights, with vectors of output channels.
+//! The micro-kernels of direct convolutions. Operand A is the input, one row per output of a tile; operand B
+//! is the packed weights, in vectors of output channels.
 
 use crate::gemm::multiply::run_tile;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch};
@@ -27,14 +27,13 @@ pub(crate) struct TileKernel<T> {
     /// Output channels of a tile.
     pub(crate) width: usize,
     run: RunTile<T>,
-    /// Two tiles at once, by output stride minus 1; for processors where loading weights for a single tile is
-    /// the bottleneck.
+    /// Two tiles at once, by output stride minus 1; for processors on which loading weights limits one tile.
     two: Option<[RunTile<T>; MAX_STRIDE]>,
 }
 
 impl<T: Float> TileKernel<T> {
-    /// The micro-kernel of an instruction set. Two vectors of channels are enough to hide the latency of an
-    /// addition, and small channel counts fill them.
+    /// The micro-kernel of an instruction set. Two vectors of channels are enough to hide the latency of
+    /// additions, and few channels fill them.
     pub(crate) fn of(isa: Isa) -> Self {
         match isa {
             #[cfg(not(target_arch = "aarch64"))]
@@ -60,8 +59,7 @@ impl<T> TileKernel<T> {
         Self { pixels: PIXELS, width: VECTORS * R::LANES, run, two: None }
     }
 
-    /// The output stride that [`TileKernel::run_two`] takes; `None` if there is no micro-kernel for two such
-    /// tiles.
+    /// The output stride for [`TileKernel::run_two`]; `None` if no micro-kernel computes two such tiles.
     pub(crate) fn stride(&self, pixels: &[usize; MAX_PIXELS]) -> Option<usize> {
         let (stride, first) = (pixels[1].wrapping_sub(pixels[0]), pixels[0]);
         let have_stride = || pixels.iter().enumerate().all(|(i, pixel)| *pixel == first + i * stride);
@@ -92,7 +90,7 @@ impl<T> TileKernel<T> {
     }
 }
 
-/// The inputs of two tiles' outputs. With a constant stride between outputs, all addresses need two registers only.
+/// The inputs of two tiles' outputs. If outputs have a constant stride, two registers hold all addresses.
 #[derive(Clone, Copy)]
 #[cfg_attr(
     not(target_arch = "x86_64"),
@@ -100,7 +98,7 @@ impl<T> TileKernel<T> {
 )]
 struct TwoTiles<T, const STEP: usize>([*const T; 2]);
 
-// SAFETY: one element in all lanes is a function of the register.
+// SAFETY: a broadcast element is a function of the register.
 unsafe impl<R: Register, const STEP: usize> Lhs<R, { 2 * MAX_PIXELS }> for TwoTiles<R::Word, STEP> {
     const TAPS: bool = true;
 
@@ -119,7 +117,7 @@ unsafe impl<R: Register, const STEP: usize> Lhs<R, { 2 * MAX_PIXELS }> for TwoTi
 
     #[inline(always)]
     fn prefetch(&self, at: usize, channel_stride: usize) {
-        // Channels are often in different pages, where the hardware prefetcher does not follow.
+        // Channels are often in different pages, which the hardware prefetcher does not cross.
         for first in self.0 {
             prefetch(first.wrapping_add(at.wrapping_add(PREFETCH_ROWS * channel_stride)));
         }

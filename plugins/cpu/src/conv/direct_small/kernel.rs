@@ -21,7 +21,7 @@ use crate::tensor::row_converter::{all_finite, is_compute_type};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Workers};
 
-/// Outputs of an image of which some channels are stored.
+/// The outputs of an image for which some channels are stored.
 pub(crate) struct Image {
     pub(crate) index: usize,
     pub(crate) size: [usize; 3],
@@ -29,13 +29,13 @@ pub(crate) struct Image {
     pub(crate) flat: bool,
 }
 
-/// Outputs of a block at least, if there are as many images.
+/// The fewest outputs in a block, if there are enough images.
 pub(crate) const LEAST_COLUMNS: usize = 64;
 
-/// Rows that are transposed have a multiple of this many elements.
+/// Transposed rows have a multiple of this many elements.
 pub(crate) const MAX_LANES: usize = 16;
 
-/// One of the sub-problems with every decision made.
+/// A planned sub-problem.
 pub(crate) struct Planned {
     pub(crate) part: SubProblem,
     pub(crate) classes: Vec<Class>,
@@ -47,7 +47,7 @@ pub(crate) struct Planned {
     pub(crate) packed: usize,
 }
 
-/// Outputs that are sums over the same taps.
+/// Outputs that sum over the same taps.
 pub(crate) struct Class {
     /// Offsets of a block's outputs in the planes, image by image.
     pub(crate) outputs: Vec<usize>,
@@ -55,12 +55,12 @@ pub(crate) struct Class {
     pub(crate) sums: Vec<usize>,
     /// How many there are in an image.
     pub(crate) of_image: usize,
-    /// Offset of each term's input, channel by channel, and the row of weights that it is multiplied with.
+    /// Offset of each term's input, channel by channel, and its row of weights.
     pub(crate) terms: Vec<usize>,
     pub(crate) rhs_rows: Vec<usize>,
 }
 
-/// A convolution of small images with every decision made.
+/// A planned convolution of small images.
 pub(crate) struct DirectSmall<T: 'static> {
     pub(crate) operands: Operands,
     pub(crate) isa: Isa,
@@ -85,11 +85,10 @@ pub(crate) struct DirectSmall<T: 'static> {
     pub(crate) weights: usize,
     /// Rows of the accumulators of a block.
     pub(crate) columns: usize,
-    /// Outputs of an image, if the results of all sub-problems are in the order of the outputs and stored at
-    /// once.
+    /// Outputs per image, if the results of all sub-problems are in output order and stored together.
     pub(crate) whole: Option<usize>,
     pub(crate) tile_epilogue: Option<TileEpilogue>,
-    /// Computes instead if padding meets weights that are NaN or infinite.
+    /// Runs instead if padding meets weights that are NaN or infinite.
     pub(crate) exact: Option<ImplicitGemm<T>>,
     pub(crate) prepacked: Prepacked<T>,
 }
@@ -125,7 +124,7 @@ impl<T: Float> DirectSmall<T> {
                 + packed * cost.copy)
     }
 
-    /// Plans the convolution with its epilogue. `exact` computes the same.
+    /// Plans the convolution with its epilogue. `exact` is the fallback for weights that are not finite.
     #[inline(never)]
     pub(crate) fn plan(
         operands: Operands,
@@ -146,7 +145,7 @@ impl<T: Float> DirectSmall<T> {
         } else {
             1
         }));
-        // Twice as many images if taps in the padding can then be skipped.
+        // Twice as many images, if taps in the padding can then be skipped.
         let tiles = |images: usize| {
             let of_part = |part| tiles(&classes(windows, part, images, kernel.rows), images, kernel.rows);
             parts.iter().map(of_part).sum::<usize>()
@@ -154,7 +153,7 @@ impl<T: Float> DirectSmall<T> {
         let is_worth = 2 * least * 2 * wanted <= windows.batch && tiles(2 * least) * 20 < tiles(least) * 39;
         let images = if is_worth { 2 * least } else { least };
         let of_parts: Vec<_> = parts.iter().map(|part| classes(windows, part, images, kernel.rows)).collect();
-        // Images are then read in place, and no weight meets padding.
+        // Then images are read in place, and no weight meets padding.
         let inside = parts.iter().zip(&of_parts).all(|(part, classes)| are_inside(windows, part, classes));
         let planes = Planes::plan(windows, *input, *channels, (images, windows.output), inside)?;
         let (channel_blocks, panels) = panels(*rows, &kernel);
@@ -236,7 +235,7 @@ impl<T: Float> DirectSmall<T> {
         }
     }
 
-    /// Packs all weights: for each panel and term a row, zeros beyond the last channel. Returns whether they
+    /// Packs all weights: a row per panel and term, with zeros after the last channel. Returns whether they
     /// are finite, if that matters.
     ///
     /// # Safety
@@ -277,12 +276,12 @@ impl<T: Float> DirectSmall<T> {
                 }
             }
         }
-        // SAFETY: all are written.
+        // SAFETY: all weights are written.
         self.exact.is_none() || unsafe { all_finite(to, self.weights) }
     }
 }
 
-/// One worker's memory.
+/// A worker's memory.
 pub(crate) struct WorkerMemory<T> {
     pub(crate) tile: *mut T,
     pub(crate) rows: *mut T,
@@ -339,7 +338,7 @@ impl<T: Float> DirectSmall<T> {
         }
     }
 
-    /// The accumulators of a panel of one sub-problem.
+    /// Computes the accumulators of a panel of one sub-problem.
     ///
     /// # Safety
     /// As [`DirectSmall::multiply`], and `tile` has room for the accumulators.
@@ -419,7 +418,7 @@ impl<T: Float> Kernel for DirectSmall<T> {
             |Assignment { worker, part: unit, .. }, cleared: &mut bool| {
                 let planes = area(areas.planes, worker, planes_size);
                 if !std::mem::replace(cleared, true) {
-                    // Images are copied into planes whose zeros stay.
+                    // Images are copied into planes, whose zeros are kept.
                     // SAFETY: the planes are this worker's.
                     unsafe { planes.write_bytes(0, planes_size) };
                 }
@@ -446,14 +445,14 @@ impl<T: Float> Kernel for DirectSmall<T> {
     }
 }
 
-/// Bytes of a panel of weights, which stay in the L2 cache while all outputs are computed with it.
+/// The most bytes of a panel of weights, which stays in the L2 cache while all outputs are computed with it.
 pub(crate) const RESIDENT: usize = 256 << 10;
 
-/// Outputs below which packing the weights for each execution does not pay.
+/// With fewer outputs, packing the weights for each execution does not pay.
 pub(crate) const WORTH_PACKING: usize = 128;
 
-/// Refuses rows of outputs that fill a vector, outputs that are one contiguous row, too few output channels to fill
-/// a vector, and so many weights that another algorithm is faster.
+/// Refuses rows of outputs that fill a vector, outputs in one contiguous row, output channels that do not
+/// fill a vector, and so many weights that another algorithm is faster.
 pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings) -> Result<(), Refusal> {
     let kernel = AccumulatorTileKernel::<T>::of(isa);
     let Operands { windows, parts, rows, channels, .. } = operands;
@@ -470,7 +469,7 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa, settings: Settings)
     if rows * 2 <= kernel.lanes {
         return Err(format!("{rows} output channels in a group, expected more than {}", kernel.lanes / 2));
     }
-    // Beyond that, a single sub-problem has a faster algorithm.
+    // Above this, a faster algorithm exists for a single sub-problem.
     if panel > RESIDENT || (panel == RESIDENT && parts.len() == 1) {
         return Err(format!("a panel of weights has {panel} bytes, expected less than {RESIDENT}"));
     }

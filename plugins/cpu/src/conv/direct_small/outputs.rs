@@ -1,11 +1,11 @@
-//! The outputs of an image: the taps that each of them meets, and their offsets.
+//! The outputs of an image: the taps that each meets, and their offsets.
 
 use std::collections::BTreeMap;
 
 use crate::conv::geometry::{Geometry, Strides, Windows};
 use crate::conv::operands::SubProblem;
 
-/// Outputs of an image from which on few of them are at the border.
+/// With more outputs per image, only few are at the border.
 const MAX_OUTPUTS: usize = 4096;
 
 /// Indices of taps of a sub-problem.
@@ -14,8 +14,8 @@ type Taps = Vec<usize>;
 /// Indices of outputs of an image.
 type Indices = Vec<usize>;
 
-/// The outputs of an image, grouped by the taps that they meet inside the input; one group with all taps if
-/// grouping does not save work.
+/// The outputs of an image, grouped by the taps that they meet inside the input; a single group with all taps
+/// if grouping saves no work.
 pub(crate) fn classes(
     windows: &Windows,
     part: &SubProblem,
@@ -70,7 +70,7 @@ pub(crate) fn in_plane(part: &SubProblem, strides: &Strides) -> impl Iterator<It
     })
 }
 
-/// Number of outputs of an image, if those of all sub-problems together are contiguous.
+/// The number of outputs of an image, if those of all sub-problems together are contiguous.
 pub(crate) fn whole_plane(parts: &[SubProblem], strides: &Strides) -> Option<usize> {
     let all: usize = parts.iter().map(|part| part.size.iter().product::<usize>()).sum();
     let mut met = vec![false; all];
@@ -91,10 +91,10 @@ pub(crate) struct Met {
     pub(crate) indices: Vec<usize>,
 }
 
-/// Taps of a filter above which no outputs are skipped.
+/// The most taps of a filter for which outputs are skipped.
 pub(crate) const MAX_TAPS: usize = 49;
 
-/// The outputs of a block of images that meet each tap inside the input, and those that meet it or the next one;
+/// The outputs of a block of images that meet each tap inside the input, and those that meet it or the next;
 /// empty if skipping saves no work.
 pub(crate) fn met(blocks: &Geometry, outputs: &[usize]) -> Vec<[Met; 2]> {
     let whole = blocks.block(0);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_at_the_sides_are_sums_of_fewer_taps() {
+    fn outputs_at_the_border_have_fewer_taps() {
         let (windows, part) = windows(8, 2);
         let classes = classes(&windows, &part, 8, 8);
         let sizes: Vec<_> = classes.iter().map(|(taps, outputs)| (taps.len(), outputs.len())).collect();
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_together_where_tiles_of_classes_would_not_be_full() {
+    fn outputs_form_one_class_if_tiles_would_not_be_full() {
         let (windows, part) = windows(8, 2);
         assert_eq!(classes(&windows, &part, 2, 8).len(), 1);
     }
 
     #[test]
-    fn taps_at_the_sides_are_met_by_fewer_outputs() {
+    fn taps_at_the_border_meet_fewer_outputs() {
         let (windows, _) = windows(8, 2);
         let starts: Vec<usize> = (100..132).collect();
         let met = met(&Geometry::new(&windows, false, 2, windows.output, 1), &starts);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plane_is_whole_where_its_outputs_have_no_gap() {
+    fn a_plane_is_whole_if_its_outputs_have_no_gaps() {
         let part = |first: usize| SubProblem { taps: Vec::new(), first, size: [1, 4, 4] };
         let parts = [part(0), part(1), part(8), part(9)];
         let strides = |line: usize| Strides { batch: 0, channel: 64, spatial: [0, line, 2] };

@@ -6,15 +6,14 @@ use crate::kernel::Refusal;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::{RowConverter, is_compute_type};
 
-/// Where images are read from: the tensor itself, or a copy that has every element that a filter reaches.
+/// The source of images: the tensor itself, or a copy that includes the padding.
 pub(crate) struct Planes<T> {
     /// Conversion of the tensor's elements.
     run: RowConverter<T>,
     input: [usize; 3],
     stride: [usize; 3],
     view: OperandView,
-    /// The first position that the first block reaches, which may be in the padding, and how many positions it
-    /// reaches.
+    /// The first position that the first block reaches, possibly in the padding, and the number of positions.
     low: [isize; 3],
     size: [usize; 3],
     /// Strides in the planes, or in the tensor.
@@ -23,13 +22,13 @@ pub(crate) struct Planes<T> {
     images: usize,
     copied: bool,
     padded: bool,
-    /// Whether blocks are parts of images, so that each block has its padding elsewhere.
+    /// Whether blocks are parts of images, each with different padding.
     parted: bool,
 }
 
 impl<T: Float> Planes<T> {
-    /// Plans the planes for this many channels, and for blocks of some images and outputs of each. `inside`
-    /// says that nothing outside the tensor is read, so that no padding is needed.
+    /// Plans planes for this many channels, and blocks of some images and some of their outputs. If `inside`,
+    /// nothing outside the tensor is read, so that no padding is needed.
     pub(crate) fn plan(
         windows: &Windows,
         view: OperandView,
@@ -75,8 +74,8 @@ impl<T: Float> Planes<T> {
         if self.copied { self.strides.batch * self.images } else { 0 }
     }
 
-    /// Offsets of the outputs of some images, image by image: that of each output's first tap from that of the
-    /// first output.
+    /// Offsets of the outputs of some images, image by image: from the first output's first tap to each
+    /// one's.
     pub(crate) fn outputs(&self, images: usize, size: [usize; 3], stride: [usize; 3]) -> Vec<usize> {
         let [_, height, length] = size;
         let of_image: usize = size.iter().product();
@@ -94,8 +93,8 @@ impl<T: Float> Planes<T> {
         channel * self.strides.channel + self.strides.offset(0, at)
     }
 
-    /// The planes of some channels for a block; the pointer may be before the tensor's first element. Copies
-    /// them to `to` unless the tensor is read in place.
+    /// The planes of some channels for a block, copied to `to` unless the tensor is read in place. The
+    /// pointer may lie before the tensor's first element.
     ///
     /// # Safety
     /// `from` is the first element of the first channel; `to` is writable for [`Planes::elements`] values, which
@@ -124,7 +123,7 @@ impl<T: Float> Planes<T> {
             first as usize..end as usize
         };
         let [depth, height, width] = [inside(0), inside(1), inside(2)];
-        // For each channel a run of a row's elements, or for each element a run of channels.
+        // A run of each row's elements per channel, or a run of channels per element.
         let (runs, len, stride) = if self.strides.channel == 1 {
             (width.len(), channels, strides.channel)
         } else {
@@ -161,7 +160,7 @@ impl<T: Float> Planes<T> {
     }
 }
 
-/// Copies a few elements, for which a call would take longer than the copy.
+/// Copies a few elements, for which a call would take longer than the copy itself.
 ///
 /// # Safety
 /// Both pointers are valid for `len` values.

@@ -1,11 +1,11 @@
-//! Stores accumulators, which are contiguous by channel, as elements of the output.
+//! Stores accumulators, which hold contiguous channels, to the output tensor.
 
 use crate::conv::direct_small::kernel::{DirectSmall, Image, MAX_LANES};
 use crate::gemm::pack::{Accumulators as Stored, PackSource};
 use crate::simd::vector::Float;
 
 impl<T: Float> DirectSmall<T> {
-    /// Stores some channels of an image's outputs, given each output's contiguous channels.
+    /// Stores some channels of an image's outputs, whose channels are contiguous in `from`.
     ///
     /// # Safety
     /// `from` has the outputs, `rows` has room for them, and `to` is the first channel's first element.
@@ -37,7 +37,7 @@ impl<T: Float> DirectSmall<T> {
             }
             return;
         }
-        // Blocks of channels and outputs that are transposed, unless they are stored directly.
+        // Channels and outputs are transposed in blocks, unless they are stored directly.
         let direct = self.direct && flat && channels >= self.kernel.lanes;
         let (row, row_stride) = match direct {
             true => (count, strides.channel),

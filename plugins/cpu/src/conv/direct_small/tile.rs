@@ -1,9 +1,9 @@
-//! The micro-kernel: some outputs, or weights, times several output channels. A channel block is half a vector of channels
-//! if the instruction set has half vectors.
+//! The micro-kernel: some outputs, or weights, times several output channels. A channel block is half a
+//! vector if the instruction set has half vectors, else a vector.
 //!
 //! [`crate::gemm::kernel`] has neither half vectors nor nine rows, its operand B has all terms in order, and
-//! its results are rows of one stride. Here each term is an offset in operand A and a row of operand B, so that taps
-//! in the padding are left out, and each row of results lies anywhere.
+//! its rows of results have one stride. Here each term is an offset in operand A and a row of operand B, so
+//! that taps in the padding are skipped, and rows of results lie anywhere.
 
 use crate::conv::cost::Cost;
 use crate::gemm::context::Find;
@@ -54,12 +54,12 @@ pub(crate) struct AccumulatorTileKernel<T: 'static> {
     pub(crate) lanes: usize,
     /// Elements of a channel block: half a vector, or a vector if registers are few.
     pub(crate) channel_block: usize,
-    /// The packing of operand B, and how results are stored: those of the GEMM.
+    /// The packing of operand B and the storing of results, both from the GEMM.
     pub(crate) pack_rhs: Find<Pack<T>>,
     pub(crate) store: Find<Store<T>>,
-    /// By number of channel blocks in a row.
+    /// By the number of channel blocks in a row.
     run: &'static [RunTile<T>],
-    /// The same with [`MAX_ROWS`] rows, for few channel blocks.
+    /// Kernels with [`MAX_ROWS`] rows, for few channel blocks.
     tall: &'static [RunTile<T>],
 }
 
@@ -124,8 +124,8 @@ impl<T: Float> AccumulatorTileKernel<T> {
         }
     }
 
-    /// The tile height for which the fewest tiles have this many rows together: [`AccumulatorTileKernel::rows`]
-    /// or one more.
+    /// The tile height that covers the rows with the fewest tiles: [`AccumulatorTileKernel::rows`] or one
+    /// more.
     pub(crate) fn height(&self, rows: usize, channel_blocks: usize) -> usize {
         let is_tall = channel_blocks <= self.tall.len() && rows.div_ceil(MAX_ROWS) < rows.div_ceil(self.rows);
         if is_tall { MAX_ROWS } else { self.rows }
@@ -179,7 +179,7 @@ impl<V: Vector, const ROWS: usize, const VECTORS: usize, const HALF: bool> IsaTa
         for (term, row) in terms.iter().zip(rhs_rows) {
             let rhs = rhs.wrapping_add(row * width);
             let (mut columns, mut half) = ([zero; VECTORS], zero_half);
-            // SAFETY: a row of the right operand has all vectors, and the half one; every row of inputs has the term.
+            // SAFETY: a row of operand B has all vectors, and the half one; every row of inputs has the term.
             unsafe {
                 for (v, column) in columns.iter_mut().enumerate() {
                     *column = V::load(rhs.add(v * V::LANES));
@@ -233,7 +233,7 @@ pub(crate) fn copied(cost: &Cost, row: usize) -> f64 {
     cost.copy * (0.5 + 2.0 / row.max(1) as f64)
 }
 
-/// How many channel blocks a panel has, and how many panels there are, for this many channels.
+/// Channel blocks per panel, and panels, for this many channels.
 pub(crate) fn panels<T: Float>(channels: usize, kernel: &AccumulatorTileKernel<T>) -> (usize, usize) {
     let channel_blocks = channels.div_ceil(kernel.channel_block);
     let panels = channel_blocks.div_ceil(kernel.most());

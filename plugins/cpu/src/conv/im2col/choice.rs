@@ -1,4 +1,4 @@
-//! Whether im2col applies to a convolution, and whether it is likely to be the fastest algorithm.
+//! Decides whether im2col applies to a convolution, and whether it is probably the fastest algorithm.
 
 use crate::conv::epilogue::ChannelEpilogue;
 use crate::conv::geometry::Strides;
@@ -11,32 +11,32 @@ use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::is_compute_type;
 
-/// Columns of all images, and columns by which whole vectors exceed them.
+/// Columns of all images, and by how many columns whole vectors exceed them.
 pub(crate) fn columns(operands: &Operands, lanes: usize) -> [usize; 2] {
     let columns = operands.windows.batch * operands.windows.output.iter().product::<usize>();
     [columns, columns.next_multiple_of(lanes) - columns]
 }
 
-/// At most 1/3 of the columns may be computed for nothing.
+/// At most 1/3 of the columns may be wasted.
 const MAX_IN_VAIN: usize = 3;
 
-/// The wasted part, as a divisor, from which on vectors of channels are faster: for columns that are contiguous in
-/// memory, and for others.
+/// The wasted part, as a divisor, from which vectors of channels are faster: for columns that are contiguous
+/// in memory, and for others.
 const WASTE: [usize; 2] = [20, 5];
 
-/// Terms of a sum below which vectors of channels are not faster.
+/// With fewer terms per sum, vectors of channels are not faster.
 const LEAST_TERMS: usize = 512;
 
-/// Channels on both sides up to which contiguous columns are better read in place if they are in cache.
+/// With at most this many channels on both sides, contiguous columns in cache are better read in place.
 const SMALL: usize = 64;
 
-/// Terms of a sum above which a tile exceeds every cache.
+/// With more terms per sum, a tile exceeds every cache.
 const MAX_DEPTH: usize = 1 << 16;
 
-/// Output channels below which a copied tile is used too few times.
+/// With fewer output channels, a copied tile is not reused enough.
 const LEAST_ROWS: usize = 64;
 
-/// The epilogue, where im2col applies: at most two spatial dimensions, operands of the compute type, a single
+/// The epilogue if im2col applies: at most two spatial dimensions, operands of the compute type, a single
 /// sub-problem, not too many terms, and an epilogue in registers.
 pub(crate) fn form<T: Float>(
     operands: &Operands,
@@ -44,7 +44,7 @@ pub(crate) fn form<T: Float>(
     epilogue: Option<&Epilogue>,
 ) -> Result<ChannelEpilogue, Refusal> {
     if !has_form::<T>(operands) {
-        return Err("a stride of backward data, a dtype or a layout that it does not have".to_owned());
+        return Err("a stride in backward data, or an unsupported dtype or layout".to_owned());
     }
     let channel_epilogue = epilogue.map_or_else(
         || Some(ChannelEpilogue::default()),
@@ -69,7 +69,7 @@ fn has_form<T: Float>(operands: &Operands) -> bool {
         && operands.channels.saturating_mul(part.taps.len()) <= MAX_DEPTH
 }
 
-/// Whether im2col is likely to be the fastest algorithm on processors with full 512-bit vector units.
+/// Whether im2col is probably the fastest algorithm on processors with full 512-bit vector units.
 pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
     let kernel = Context::<T>::of(isa);
     let [columns, in_vain] = columns(operands, kernel.lanes);
@@ -82,8 +82,8 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
         && in_vain <= columns / MAX_IN_VAIN
 }
 
-/// Whether so many columns are computed for nothing that vectors of output channels are faster. Those waste no
-/// columns, but read the weights more often and transpose the results, which is expensive for short sums.
+/// Whether so many columns are wasted that vectors of output channels are faster. Those waste no columns, but
+/// read the weights more often and transpose the results, which is expensive for short sums.
 pub(crate) fn wastes<T: Float>(operands: &Operands, isa: Isa) -> bool {
     let [columns, in_vain] = columns(operands, Context::<T>::of(isa).lanes);
     let divisor = WASTE[usize::from(!are_columns::<T>(operands))];

@@ -1,4 +1,4 @@
-//! Copies the input of a tile into the order of GEMM (im2col).
+//! Copies the input of a tile into GEMM order (im2col).
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use crate::gemm::im2col::Strip;
 use crate::gemm::kernel::MicroKernel;
 use crate::simd::vector::{Float, Vector, VectorTask};
 
-/// Channels whose rows are copied together if the filter has several taps.
+/// How many channels' rows are copied together if the filter has several taps.
 const CHANNELS: usize = 16;
 
-/// Copies what a tile's columns meet: for each channel and tap a row of whole vectors. Columns beyond the last one
+/// Copies the inputs of a tile's columns: a row of whole vectors per channel and tap. Columns after the last
 /// hold other inputs or zeros.
 pub(crate) struct Im2colTile<'a, T: 'static> {
     pub(crate) tiled: &'a Im2col<T>,
@@ -61,8 +61,8 @@ impl<T: Float> VectorTask<T> for Im2colTile<'_, T> {
                         vectors,
                         rest: V::LANES.min(width - run.column - (vectors - 1) * V::LANES),
                     };
-                    // SAFETY: the input has the channels' lines. A run is written in whole vectors, beyond its end but not beyond its
-                    // row; the run that comes next is written afterwards.
+                    // SAFETY: the input has the channels' lines. Runs are written in whole vectors, beyond
+                    // their end but inside their row; the next run is written afterwards.
                     unsafe { V::pack_im2col(&strip) };
                 }
             });

@@ -1,4 +1,4 @@
-//! Columns at the padding, computed again without its zeros.
+//! Recomputes columns at the padding without its zeros.
 
 use std::ops::Range;
 
@@ -8,8 +8,7 @@ use crate::gemm::tile::Tile;
 use crate::simd::vector::Float;
 
 impl<T: Float> Im2col<T> {
-    /// Computes the columns of a tile that meet the padding without their products with it, because zero times
-    /// infinity is NaN.
+    /// Recomputes a tile's columns that meet the padding, skipping it, because zero times infinity is NaN.
     ///
     /// # Safety
     /// As [`Context::run`](crate::gemm::context::Context::run).
@@ -23,7 +22,7 @@ impl<T: Float> Im2col<T> {
         self.runs(columns, |run| {
             for (column, at) in (run.column..run.column + run.len).zip(run.at..) {
                 let meets = |tap: usize| meets([run.line, at], &self.taps[tap]);
-                // SAFETY: the caller has the weights, the columns and the tile.
+                // SAFETY: the caller guarantees the weights, the columns and the tile.
                 unsafe { compute_column_again(tile, rows, column, self.taps.len(), meets) };
             }
         });

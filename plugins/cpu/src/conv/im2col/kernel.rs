@@ -1,9 +1,9 @@
-//! Convolution as GEMM with im2col: operand B is copied tile by tile, for each channel and tap one row of a few
-//! vectors.
+//! Convolution as GEMM with im2col: operand B is copied tile by tile, a row of a few vectors per channel and
+//! tap.
 //!
-//! The outputs of all images form one row of columns, so a tile may continue in the next row or image and hardly
-//! any column is computed for nothing. A tile's input is contiguous once copied, wherever it came from, and the
-//! input of later tiles is prefetched meanwhile.
+//! The outputs of all images form one row of columns, so a tile may continue in the next row or image, and
+//! hardly any column is wasted. A copied tile is contiguous wherever it came from, and the input of later
+//! tiles is prefetched meanwhile.
 
 #[cfg(test)]
 mod tests;
@@ -31,43 +31,42 @@ use crate::tensor::row_converter::all_finite;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::Assignment;
 
-/// Bytes of a block: its copied tiles and the input of the next ones. They fit the L2 cache, which has 2 MB on
-/// processors with full 512-bit vector units.
+/// Bytes of a block: its copied tiles and the input of the next ones. They fit in the L2 cache, which has 2
+/// MB on processors with full 512-bit vector units.
 const BLOCK: usize = 1536 << 10;
 
-/// The same if the first panel copies the tiles, the input is larger than the output, and all weights are in cache
-/// anyway: with shorter blocks, more of the input is loaded while other tiles are multiplied.
+/// The same if the first panel copies the tiles, the input is larger than the output, and all weights are in
+/// cache: with shorter blocks, more input is loaded while other tiles are multiplied.
 const SMALL_BLOCK: usize = 768 << 10;
 
 /// Bytes of weights that stay in cache.
 const FEW_WEIGHTS: usize = 512 << 10;
 
-/// Tiles of a block at most.
+/// The most tiles in a block.
 pub(crate) const MAX_TILES: usize = 16;
 
-/// Bytes of images and results above which more is prefetched; smaller in tests, whose images are small.
+/// With more bytes of images and results, more is prefetched; smaller for the tests' small images.
 const FAR: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
 
-/// Terms between two prefetches, and cache lines of each prefetch, which costs about as much as one term.
+/// Terms between two prefetches, and cache lines per prefetch, which costs about as much as one term.
 const INTERVAL: usize = 16;
 
 const TOGETHER: usize = 4;
 
-/// Blocks, or chunks of their panels, per worker, so that workers of different speed end at about the same time.
+/// Blocks, or chunks of their panels, per worker, so that workers of different speed finish together.
 const ITEMS_PER_WORKER: usize = 4;
 
-/// Cost of reading one panel's weights for a block, in panels multiplied with a tile: weights that stay in the L2
-/// cache, and weights that do not.
+/// Cost of reading one panel's weights for a block, in panels multiplied with a tile: for weights that stay
+/// in the L2 cache, and for others.
 const READ: [f64; 2] = [0.125, 0.5];
 
 /// Bytes of weights that stay in the L2 cache.
 const MAX_WEIGHTS: usize = 1 << 20;
 
-/// Cost of beginning a block or a chunk of it, in the same unit.
+/// Cost of beginning a block or a chunk, in the same unit.
 const UNIT: f64 = 1.0;
 
-/// Cost of copying a tile, in panels multiplied with it: if the first panel copies it because columns are
-/// contiguous in memory, and otherwise.
+/// Cost of copying a tile, in the same unit: by the first panel if columns are contiguous, and otherwise.
 const COPY: [f64; 2] = [0.25, 2.0];
 
 /// A tile's position among the outputs.

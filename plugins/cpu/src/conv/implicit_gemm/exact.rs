@@ -1,4 +1,4 @@
-//! Columns at the padding, computed again without its zeros.
+//! Recomputes columns at the padding without its zeros.
 
 use crate::conv::geometry::Block;
 use crate::conv::implicit_gemm::kernel::{ImplicitGemm, Planned};
@@ -7,8 +7,7 @@ use crate::gemm::tile::Tile;
 use crate::simd::vector::Float;
 
 impl<T: Float> ImplicitGemm<T> {
-    /// Computes the columns of a tile that meet the padding without their products with it, because zero times
-    /// infinity is NaN.
+    /// Recomputes a tile's columns that meet the padding, skipping it, because zero times infinity is NaN.
     ///
     /// # Safety
     /// As [`Context::run`](crate::gemm::context::Context::run).
@@ -25,7 +24,7 @@ impl<T: Float> ImplicitGemm<T> {
             for i in 0..run.len {
                 let at = [run.at[0], run.at[1], run.at[2] + i];
                 let meets = |tap: usize| self.geometry.meets(at, taps[tap].0);
-                // SAFETY: the caller has the weights, the planes and the tile.
+                // SAFETY: the caller guarantees the weights, the planes and the tile.
                 unsafe { compute_column_again(tile, rows, run.column - from + i, taps.len(), meets) };
             }
         });

@@ -1,7 +1,7 @@
 //! Convolution as implicit GEMM: output channels times outputs, summed over taps and input channels.
 //!
-//! The forward pass is one GEMM. Backward data is one for each remainder of the input's indices modulo the stride,
-//! because the same taps meet all elements with one remainder. All of them read the same planes.
+//! The forward pass is one GEMM. Backward data is one per remainder of the input's indices modulo the stride,
+//! because all elements with the same remainder meet the same taps. All of them read the same planes.
 
 use crate::conv::cost::{BUFFER, Cost, Shape};
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
@@ -25,10 +25,10 @@ use crate::tensor::row_converter::{all_finite, is_compute_type};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Workers};
 
-/// Bytes of weights up to which they are read once per column tile, instead of columns once per panel.
+/// With at most this many bytes, weights are read once per column tile, instead of columns once per panel.
 const RESIDENT_WEIGHTS: usize = 512 << 10;
 
-/// One of the GEMMs with every decision made.
+/// A planned GEMM.
 pub(crate) struct Planned {
     pub(crate) part: SubProblem,
     /// Offset of each tap in the planes.
@@ -39,13 +39,13 @@ pub(crate) struct Planned {
     packed: usize,
 }
 
-/// A convolution by implicit GEMM with every decision made.
+/// A planned convolution by implicit GEMM.
 pub(crate) struct ImplicitGemm<T: 'static> {
     operands: Operands,
     parts: Vec<Planned>,
     pub(crate) geometry: Geometry,
     pub(crate) kernel: Context<T>,
-    /// Panels of output channels in a group, and chunks into which they are divided for the workers.
+    /// Panels of output channels in a group, and chunks of panels for the workers.
     panels: usize,
     chunks: usize,
     workers: Workers,
@@ -59,8 +59,8 @@ pub(crate) struct ImplicitGemm<T: 'static> {
     spread: Option<Spread<T>>,
     channel_epilogue: ChannelEpilogue,
     tile_epilogue: Option<TileEpilogue>,
-    /// Whether the input is read in place, which needs contiguous columns, and whether the output is written in
-    /// place.
+    /// Whether the input is read in place, which requires contiguous columns, and whether the output is
+    /// written in place.
     in_place: bool,
     written_in_place: bool,
     /// Whether input and output are prefetched.
@@ -72,7 +72,7 @@ pub(crate) struct ImplicitGemm<T: 'static> {
     prepacked: Prepacked<T>,
 }
 
-/// How the outputs are divided into blocks, and what that costs.
+/// A division of the outputs into blocks, and its cost.
 pub(crate) struct Blocks {
     geometry: Geometry,
     in_place: bool,
@@ -134,7 +134,7 @@ impl<T: Float> ImplicitGemm<T> {
         if are_columns::<T>(operands) && !unrolled {
             shape.in_place = true;
             let (other, time) = shape.best(&cost, BUFFER)?;
-            // The last tile begins earlier if it would be too wide, which needs enough columns.
+            // A last tile that would be too wide begins earlier, if there are enough columns.
             let fits = |index| {
                 let columns = other.columns(&other.block(index));
                 columns >= kernel.columns() || columns.is_multiple_of(kernel.lanes)
@@ -183,7 +183,7 @@ impl<T: Float> ImplicitGemm<T> {
         let panels = operands.rows.div_ceil(kernel.rows);
         let blocks = geometry.blocks() * operands.groups;
         let wanted = threads.workers_for_reduction(work, usize::MAX).count();
-        // Each chunk of the rows copies the input again, so there are no more chunks than the workers need.
+        // Each chunk of rows copies the input again, so there are only as many as the workers need.
         let chunks =
             if wanted > 1 && blocks < 2 * wanted { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
         let workers = threads.workers(work, blocks * chunks);
@@ -233,7 +233,7 @@ impl<T: Float> ImplicitGemm<T> {
         })
     }
 
-    /// The scratch memory: packed weights, then planes and a tile of each worker.
+    /// The layout of the scratch memory: packed weights, then each worker's planes and tile.
     fn layout(&self, scratch: &mut Scratch) -> (usize, usize, usize) {
         let workers = self.workers.count();
         (
@@ -250,7 +250,7 @@ impl<T: Float> ImplicitGemm<T> {
         let (first, end) = (total * index / tiles, total * (index + 1) / tiles);
         let vectors = end - first;
         let to = columns.min(end * lanes);
-        // In place nothing may be read beyond the last column, so some columns are computed twice.
+        // Reads in place must end at the last column, so some columns are computed twice.
         let from = if self.in_place { to - vectors * lanes } else { first * lanes };
         (from, to, vectors)
     }
@@ -262,7 +262,7 @@ impl<T: Float> ImplicitGemm<T> {
     unsafe fn multiply(&self, planned: &Planned, share: &BlockTask<'_, T>) {
         let Operands { channels, rows, input, output, .. } = &self.operands;
         let BlockTask { tensors, group, ref panels, .. } = *share;
-        // With a stride, some of the GEMMs have one output less along a dimension.
+        // With a stride, some GEMMs have one output less along a dimension.
         let size = planned.part.size;
         let block = Block {
             size: [0, 1, 2].map(|i| share.block.size[i].min(size[i].saturating_sub(share.block.origin[i]))),
@@ -274,8 +274,8 @@ impl<T: Float> ImplicitGemm<T> {
         let columns = self.geometry.columns(&block);
         let width = self.kernel.columns();
         let tiles = columns.div_ceil(self.kernel.lanes).div_ceil(self.kernel.vectors);
-        // With an epilogue, all columns of a panel are computed one after the other while they are in cache.
-        // In a channels-last output a panel is scattered, so the epilogue runs on the whole block.
+        // With an epilogue, all columns of a panel are computed in a row while they are in cache. In a
+        // channels-last output a panel is scattered, so the epilogue runs on the whole block.
         let by_panel = self.tile_epilogue.is_some() && output.strides.channel != 1;
         let weights_stay = !by_panel && panels.len() * planned.panel * size_of::<T>() <= RESIDENT_WEIGHTS;
         let (taps, b_stride): (&[usize], _) = if self.in_place {
@@ -288,7 +288,7 @@ impl<T: Float> ImplicitGemm<T> {
             // SAFETY: the tensors are those of the operation, as this function requires.
             unsafe { tile_epilogue.run(tensors, &block, first + rows.start..first + rows.end) };
         };
-        // Few weights are looked at once, and not the results of each tile.
+        // Few weights are checked once, instead of the results of each tile.
         let of_panels = panels.len() * planned.panel;
         let is_checked = self.geometry.is_padded()
             && !(self.weights_stride.is_none()
@@ -353,11 +353,11 @@ impl<T: Float> ImplicitGemm<T> {
                     strides,
                 );
             }
-            // SAFETY: there are weights for each channel and tap, whole vectors beyond each tap's last column or before the last
-            // one, and room for the tile's rows.
+            // SAFETY: there are weights for each channel and tap, whole vectors after each tap's last column
+            // or before the last one, and room for the tile's rows.
             unsafe { self.kernel.run(&mut gemm_tile, height, vectors) };
             // A weight that is NaN or infinite times a zero of the padding is NaN.
-            // SAFETY: the tile was computed just now, from weights and columns that are still there.
+            // SAFETY: the tile was just computed, from weights and columns that are still valid.
             unsafe {
                 if is_checked
                     && has_nan(tile, (height, width), vectors * self.kernel.lanes)
@@ -470,7 +470,7 @@ impl<T: Float> Kernel for ImplicitGemm<T> {
                     planes.cast_const()
                 }
             };
-            // The outputs of several GEMMs are interleaved: those of one panel are written while they are in cache.
+            // Outputs of several GEMMs are interleaved: a panel's are written while they are in cache.
             let together = if self.parts.len() > 1 { 1 } else { panels.len().max(1) };
             let work = panels
                 .step_by(together)

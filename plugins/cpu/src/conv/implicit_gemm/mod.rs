@@ -1,4 +1,4 @@
-//! Implicit GEMM: output channels times outputs, the right operand read from planes of the input where it lies.
+//! Implicit GEMM: output channels times outputs, with operand B read in place from planes of the input.
 
 pub(crate) mod exact;
 pub(crate) mod kernel;

@@ -17,7 +17,7 @@ const FORMS: [Algorithm; 7] = [
     Algorithm::Winograd4,
 ];
 
-/// The tensors that are added or multiplied with.
+/// Tensors that are added or multiplied.
 const BIAS: i64 = 4;
 const WHOLE: i64 = 5;
 const A: i64 = 6;
@@ -26,7 +26,7 @@ const B: i64 = 7;
 /// The first result of the convolution; those of the operations follow.
 const FIRST: i64 = 10;
 
-/// The operations of an activation of tensor `x`, whose results are numbered from `x + 1` on.
+/// The operations of an activation of tensor `x`, with results numbered from `x + 1`.
 fn activation(kind: usize, x: i64) -> Vec<Operation> {
     let clip = |from: i64, to: i64, [low, high]: [f32; 2]| {
         let mut clip = Pointwise::new(Mode::ReluFwd, from, None, to);
@@ -44,12 +44,12 @@ fn activation(kind: usize, x: i64) -> Vec<Operation> {
         3 => vec![one(Mode::TanhFwd, x + 1)],
         4 => vec![one(Mode::SigmoidFwd, x + 1), two(Mode::Mul, x + 1, x, x + 2)],
         5 => vec![one(Mode::GeluFwd, x + 1)],
-        // No form in one loop: the product has another operand.
+        // Not fused into one loop: the product has another operand.
         _ => vec![one(Mode::SigmoidFwd, x + 1), two(Mode::Mul, x + 1, WHOLE, x + 2)],
     }
 }
 
-/// The operations behind a convolution.
+/// The operations after a convolution.
 fn behind(random: &mut Random, seed: usize) -> Vec<Operation> {
     let mut operations: Vec<Operation> = Vec::new();
     let add = |operations: &mut Vec<Operation>, other: i64| {
@@ -75,7 +75,7 @@ fn behind(random: &mut Random, seed: usize) -> Vec<Operation> {
     operations
 }
 
-/// A convolution and what follows give the same as one operation after the other.
+/// A fused convolution gives the same as one operation after the other.
 #[test]
 fn activations_of_a_convolution() {
     for seed in 0..210 {

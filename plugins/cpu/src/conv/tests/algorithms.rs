@@ -35,7 +35,7 @@ fn every_algorithm_computes_the_same() {
 }
 
 #[test]
-fn algorithms_are_what_they_are_called() {
+fn algorithms_match_their_names() {
     let windows = Windows {
         batch: 1,
         output: [1, 20, 20],
@@ -58,14 +58,14 @@ fn algorithms_are_what_they_are_called() {
         };
         shape.best(&Cost::of::<f32>(Isa::detect()), BUFFER).unwrap().0.channel()
     };
-    // One copy of the image with its padding, and one for each element of the window.
+    // One copy of the padded image, and one per element of the window.
     assert!(elements(false) < 2 * 22 * 22);
     assert!(elements(true) >= 9 * 20 * 20);
 }
 
-/// Vectors of channels are chosen where images leave lanes empty or windows have steps.
+/// Vectors of channels are chosen if images leave lanes empty or windows have strides.
 #[test]
-fn vectors_of_channels_are_chosen_where_they_pay() {
+fn vectors_of_channels_are_chosen_if_they_pay() {
     let is_chosen = |case: &Case, isa: Isa| {
         let operands = case.forward();
         let threads = Threads { most: 1, deterministic: false };

@@ -5,7 +5,7 @@ use crate::problem::convolution::Direction;
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, run};
 
-/// Bytes, whose sums are exact in 32 bits, and more than a float holds.
+/// Sums of bytes are exact in 32 bits, even if a float could not hold them.
 #[test]
 fn products_of_bytes() {
     let mut random = Random::new(7);

@@ -1,4 +1,4 @@
-//! Convolutions of floats of 8 bits.
+//! Convolutions of 8-bit floats.
 
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
@@ -8,7 +8,7 @@ use crate::problem::convolution::Direction;
 use crate::simd::isa::Isa;
 use crate::testing::{Array, EIGHT_BITS, Random, run_together};
 
-/// Makes one to three of the tensors floats of 8 bits.
+/// Turns one to three of the tensors into 8-bit floats.
 fn convert(random: &mut Random, case: &mut Case) {
     let one = random.of(&EIGHT_BITS);
     let which = random.within(1, 7);
@@ -22,7 +22,7 @@ fn convert(random: &mut Random, case: &mut Case) {
     }
 }
 
-/// Sums that exceed the largest value of some formats, in any layout, with gaps too.
+/// Sums beyond the largest value of some formats, in any layout, with gaps too.
 #[test]
 fn any_shape_and_layout() {
     let mut random = Random::new(81);
@@ -33,7 +33,7 @@ fn any_shape_and_layout() {
     }
 }
 
-/// Forms that tensors of other types take when they are large enough.
+/// Algorithms for larger tensors of other dtypes.
 #[test]
 fn many_channels() {
     let mut random = Random::new(82);
@@ -56,7 +56,7 @@ fn many_channels() {
     }
 }
 
-/// Depthwise ones, which read elements of any type themselves.
+/// Depthwise convolutions, which read elements of any dtype directly.
 #[test]
 fn depthwise() {
     let mut random = Random::new(83);
@@ -76,7 +76,7 @@ fn depthwise() {
     }
 }
 
-/// What follows reads the input, which lies where it was and is of its own type.
+/// The epilogue reads the original input, in its own dtype.
 #[test]
 fn the_input_is_added_to_the_output() {
     let mut random = Random::new(84);

@@ -1,4 +1,4 @@
-//! Filters of which a part lies in the padding at every output.
+//! Filters of which a part lies in the padding for every output.
 
 use hipdnn_plugin_sdk::graph::{ConvMode, Graph};
 
@@ -8,7 +8,7 @@ use crate::simd::isa::Isa;
 use crate::testing::{Random, convolution_of};
 
 #[test]
-fn what_never_meets_the_image_is_left_out() {
+fn filters_are_cropped_to_the_image() {
     let mut random = Random::new(61);
     for mode in [ConvMode::CrossCorrelation, ConvMode::Convolution] {
         for (side, padding, window, stride, left) in [
@@ -30,7 +30,7 @@ fn what_never_meets_the_image_is_left_out() {
                 assert_eq!(sides, expected as usize, "{window} over {side}, {direction:?}");
             }
             case.check_all(Isa::available());
-            // What is left out does not count, be it infinite.
+            // The cropped part does not matter, even if it is infinite.
             case.spoil(&mut random, 1);
             case.check_all(Isa::available());
         }

@@ -8,7 +8,7 @@ use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Random, same};
 
-/// A convolution of packed images, with windows as wide as high.
+/// A convolution of packed images with square windows.
 fn images(batch: i64, [channels, rows]: [i64; 2], size: [i64; 2], [window, stride]: [i64; 2]) -> Case {
     let [height, width] = size;
     plain(
@@ -20,7 +20,7 @@ fn images(batch: i64, [channels, rows]: [i64; 2], size: [i64; 2], [window, strid
     )
 }
 
-/// Checks the forward convolution, and whether most of its tiles are computed two at a time on processors where that is faster.
+/// Checks the forward convolution, and, if that is faster here, whether most tiles are computed in pairs.
 fn check(case: &Case, two: bool, wastes: bool, algorithm: Algorithm) {
     let isa = Isa::detect();
     let settings = Settings { convolution: algorithm, constant_weights: true, ..Settings::default() };
@@ -43,19 +43,19 @@ fn check(case: &Case, two: bool, wastes: bool, algorithm: Algorithm) {
 }
 
 #[test]
-fn two_tiles_are_computed_at_once_where_outputs_follow_each_other() {
+fn two_tiles_are_computed_at_once_if_outputs_are_contiguous() {
     let mut random = Random::new(91);
     for batch in [1, 3] {
         for channels in [[1, 32], [5, 40], [19, 7]] {
             for (size, window, two) in [
-                // Lines that follow each other, and such that are whole tiles.
+                // Contiguous lines, and lines that are whole tiles.
                 ([7, 7], [1, 1], true),
                 ([5, 9], [1, 1], true),
                 ([28, 28], [1, 2], true),
                 ([14, 14], [3, 2], true),
                 ([8, 14], [3, 1], true),
                 ([9, 42], [3, 3], true),
-                // Lines that are no whole tiles, and images that have but one.
+                // Lines that are not whole tiles, and images that are a single one.
                 ([9, 9], [3, 1], false),
                 ([1, 7], [1, 1], batch > 1),
             ] {
@@ -71,8 +71,8 @@ fn two_tiles_are_computed_at_once_where_outputs_follow_each_other() {
 }
 
 #[test]
-fn columns_that_would_be_computed_in_vain_are_not() {
-    // One image of 7 × 7 leaves 15 of 64 columns, one of 14 × 14 12 of 208, and 16 images none.
+fn wasted_columns_are_avoided() {
+    // One image of 7 × 7 wastes 15 of 64 columns, one of 14 × 14 wastes 12 of 208, and 16 images waste none.
     check(&images(1, [512, 64], [7, 7], [1, 1]), true, true, Algorithm::Automatic);
     check(&images(1, [512, 64], [14, 14], [1, 1]), true, true, Algorithm::Automatic);
     check(&images(1, [511, 64], [7, 7], [1, 1]), true, false, Algorithm::Automatic);

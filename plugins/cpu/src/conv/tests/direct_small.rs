@@ -1,4 +1,4 @@
-//! Images whose rows are shorter than a vector, with channels that fill vectors, halves of them or neither.
+//! Images whose rows are shorter than a vector, with channels that fill vectors, half vectors or neither.
 
 use hipdnn_plugin_sdk::graph::ConvMode;
 
@@ -14,7 +14,7 @@ fn small_images_of_any_number_of_channels() {
     let mut random = Random::new(6);
     for round in 0..48 {
         let spatial = random.within(1, 3);
-        // What becomes channels along vectors depends on the direction.
+        // The direction determines which channels run along vectors.
         let (few, many) = (random.within(1, 3), random.within(9, 56));
         let (channels, rows) = if round % 2 == 0 { (few, many) } else { (many, few) };
         let outline = Outline {
@@ -34,16 +34,16 @@ fn small_images_of_any_number_of_channels() {
     }
 }
 
-/// The bits of the filter's gradient on so many threads.
+/// The bits of the weights' gradient with this many threads.
 fn filter_gradient(case: &Case, most: usize) -> Vec<u64> {
     let settings = Settings { threads: Threads { most, deterministic: false }, ..Settings::default() };
     let filter = case.run(Direction::BackwardFilter, Isa::detect(), settings);
     filter.values().into_iter().map(f64::to_bits).collect()
 }
 
-/// Workers have blocks of images where there are few weights, and otherwise weights.
+/// Workers share blocks of images if there are few weights, and otherwise weights.
 #[test]
-fn filters_do_not_show_the_number_of_threads() {
+fn weights_do_not_depend_on_the_number_of_threads() {
     let mut random = Random::new(8);
     for (images, channels, rows, stride) in
         [(70, 1, 24, 1), (70, 3, 24, 1), (75, 2, 57, 2), (40, 24, 48, 2), (33, 13, 40, 2)]

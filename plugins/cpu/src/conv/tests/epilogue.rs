@@ -7,9 +7,9 @@ use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
 use crate::testing::{Array, Random, order, run_together_for, same, strides};
 
-/// The epilogue of a convolution: bias, residual and RELU, each of them optional.
+/// The epilogue of a convolution: optional bias, residual and RELU.
 #[test]
-fn what_follows_a_convolution() {
+fn bias_residual_and_relu() {
     for seed in 0..240 {
         let mut random = Random::new(5000 + seed);
         let mut case = if seed % 8 == 7 {
@@ -58,7 +58,7 @@ fn what_follows_a_convolution() {
         }
         for (mode, other) in steps {
             let last = between.len() as i64 + 5;
-            // A sum has its operands in either order.
+            // The operands of a sum may be swapped.
             let pair = match other {
                 Some(other) if random.within(0, 1) == 0 => (other, Some(last)),
                 other => (last, other),
@@ -92,13 +92,13 @@ fn what_follows_a_convolution() {
             .map(|(index, product)| {
                 let channel: Vec<usize> =
                     index.iter().zip(&dims).map(|(at, dim)| at % *dim as usize).collect();
-                // Each operation's result is rounded to its type. No smaller sum has a larger result.
+                // Each result is rounded to its dtype; rounding is monotonic.
                 [-bound, bound].map(|bound| {
                     let mut sum = y.rounded(*product + bound);
                     sum = y.rounded(sum + if has_bias { bias.get(&channel) } else { 0.0 });
                     sum = y.rounded(sum + if has_whole { whole.get(index) } else { 0.0 });
                     if relu && sum == f64::INFINITY {
-                        // RELU is at most the largest value of the compute type.
+                        // RELU clips at the largest value of the compute type.
                         sum = if case.compute == DataType::Double { f64::MAX } else { f64::from(f32::MAX) };
                     }
                     let sum = if relu && sum <= 0.0 { 0.0 } else { sum };

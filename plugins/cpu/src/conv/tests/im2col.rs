@@ -20,7 +20,7 @@ fn packed(random: &mut Random, outline: &Outline) -> Case {
 }
 
 #[test]
-fn tiles_go_on_in_lines_and_images_with_any_number_of_threads() {
+fn tiles_span_rows_and_images_with_any_number_of_threads() {
     let mut random = Random::new(77);
     for round in 0..60 {
         let outline = Outline {

@@ -1,4 +1,4 @@
-//! Which entry of the list is chosen, and what is kept of the choice.
+//! Which entry of the list is chosen, and how the choice is reported.
 
 use std::collections::HashSet;
 
@@ -62,7 +62,7 @@ const LAYERS: &[[i64; 5]] = &[
     [7, 19, 9, 2, 1],
 ];
 
-/// The same of depthwise convolutions, the last of which have several filters for a channel.
+/// Depthwise ones, the last of which have several filters per channel.
 #[cfg(target_arch = "x86_64")]
 const DEPTHWISE: &[[i64; 5]] = &[
     [32, 32, 112, 3, 1],
@@ -79,7 +79,7 @@ const DEPTHWISE: &[[i64; 5]] = &[
 #[cfg(target_arch = "x86_64")]
 const TYPED: [usize; 5] = [0, 2, 6, 7, 28];
 
-/// A layer of these dtypes, with tensors that have no memory.
+/// A layer of these dtypes, with tensors without memory.
 fn layer(types: [DataType; 3], batch: i64, [channels, rows, side, window, stride]: [i64; 5]) -> Case {
     let padding = window / 2;
     let output = (side + 2 * padding - window) / stride + 1;
@@ -97,7 +97,7 @@ fn layer(types: [DataType; 3], batch: i64, [channels, rows, side, window, stride
     case
 }
 
-/// A layer each of whose filters has one channel.
+/// A layer whose filters have one channel each.
 #[cfg(target_arch = "x86_64")]
 fn depthwise(types: [DataType; 3], batch: i64, sizes: [i64; 5]) -> Case {
     let mut case = layer(types, batch, sizes);
@@ -125,7 +125,7 @@ fn settings(convolution: Algorithm, constant_weights: bool) -> Settings {
 #[cfg(target_arch = "x86_64")]
 type Layer = fn([DataType; 3], i64, [i64; 5]) -> Case;
 
-/// The names of the entries for an instruction set, with the problems that they are chosen for.
+/// The names of the entries for an instruction set, with the problems that select them.
 #[cfg(target_arch = "x86_64")]
 fn choices(isa: Isa) -> Vec<String> {
     use DataType::{Bfloat16, Double, Float, Fp8E4m3, Half, Int8, Int32, Int64, Uint8};
@@ -134,7 +134,7 @@ fn choices(isa: Isa) -> Vec<String> {
         let constant = direction == Direction::Forward;
         let kernel =
             kernel(&of(types, batch, sizes), direction, isa, settings(Algorithm::Automatic, constant));
-        // The cascade had one name for both forms of direct convolution.
+        // Previously both variants of direct convolution had one name.
         let name = |name| if name == "direct-two-tiles" { "direct" } else { name };
         let names: Vec<_> = kernel.choices().iter().map(|choice| name(choice.name)).collect();
         let [channels, rows, side, window, stride] = sizes;
@@ -156,7 +156,7 @@ fn choices(isa: Isa) -> Vec<String> {
         for types in [[Double; 3], [Half; 3], [Fp8E4m3, Fp8E4m3, Float]] {
             one(layer, types, 16, sizes, Direction::Forward);
         }
-        // Other instructions that not every processor with AVX-512 has.
+        // Instructions that not every processor with AVX-512 has.
         for types in [[Bfloat16; 3], [Int8, Int8, Int32], [Uint8, Int8, Float]] {
             one(layer, types, 16, sizes, Direction::Forward);
         }
@@ -174,7 +174,7 @@ fn choices(isa: Isa) -> Vec<String> {
     lines
 }
 
-/// `choices.txt` was written by the cascade of conditions that the list replaced.
+/// `choices.txt` records the cascade of conditions that the list replaced.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn entries_are_chosen_as_before() {
@@ -212,7 +212,7 @@ fn the_knob_names_every_entry() {
     assert!(entries.iter().all(|entry| Algorithm::VALUES.contains(&entry.algorithm)));
 }
 
-/// The problems of some layers with settings, and the names of what is chosen for each.
+/// Calls `f` with the problems of some layers with settings, and the name of the choice for each.
 #[cfg(target_arch = "x86_64")]
 fn for_each_choice(settings: Settings, mut f: impl FnMut(&conv::problem::Problem<'_>, &str)) {
     let layers = LAYERS.iter().map(|sizes| layer([DataType::Float; 3], 16, *sizes));
@@ -240,7 +240,7 @@ fn the_order_decides_and_then_the_estimates() {
         let supported = List::<f32>::ENTRIES.iter().filter(|entry| (entry.supports)(problem).is_ok());
         let supported: Vec<_> =
             supported.map(|entry| (entry.algorithm.name(), (entry.estimate)(problem).unwrap())).collect();
-        // Entries with estimates are the last ones.
+        // Entries with estimates come last.
         assert!(supported.is_sorted_by_key(|(_, time)| time.is_some()));
         let (first, time) = supported[0];
         if time.is_none() {
@@ -257,19 +257,19 @@ fn the_order_decides_and_then_the_estimates() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn the_knob_asks_for_entries() {
+fn the_knob_selects_entries() {
     for entry in List::<f32>::ENTRIES {
         let mut times = 0;
         for_each_choice(settings(entry.algorithm, true), |problem, chosen| {
             if (entry.supports)(problem).is_ok() && (entry.estimate)(problem).is_ok() {
-                // These are no GEMM that reads its input this way or that.
+                // These algorithms ignore how the knob makes a GEMM read its input.
                 let is_before = chosen == "depthwise" && entry.also.is_empty();
                 assert!(chosen == entry.algorithm.name() || is_before, "{:?}: {chosen}", entry.algorithm);
                 times += usize::from(!is_before);
             }
         });
         let of_other_types = [Algorithm::Converted, Algorithm::DirectBfloat16, Algorithm::DirectInt8];
-        // Two tiles at once are for processors with whole vectors.
+        // Pairs of tiles are for processors with full vector units.
         let of_other_processors =
             entry.algorithm == Algorithm::DirectTwoTiles && !Isa::detect().has_whole_vectors();
         assert!(
@@ -281,7 +281,7 @@ fn the_knob_asks_for_entries() {
 }
 
 #[test]
-fn a_choice_names_what_was_passed_over() {
+fn a_choice_names_the_entries_passed_over() {
     let case = layer([DataType::Float; 3], 1, [64, 64, 56, 3, 1]);
     let choice = |algorithm, isa| {
         let kernel = kernel(&case, Direction::Forward, isa, settings(algorithm, true));
@@ -296,7 +296,7 @@ fn a_choice_names_what_was_passed_over() {
         assert_eq!(passed_over, names[..end]);
         assert!(automatic.passed_over.iter().all(|(_, reason)| !reason.is_empty()));
         assert_eq!(choice(Algorithm::Winograd, *isa).name, "winograd-2x2");
-        // Where estimates decide, the reasons have both times.
+        // If estimates decide, the reasons contain both times.
         let free = settings(Algorithm::Automatic, false);
         let kernel =
             kernel(&layer([DataType::Double; 3], 1, [5, 7, 9, 5, 1]), Direction::Forward, *isa, free);
@@ -314,7 +314,7 @@ fn a_choice_names_what_was_passed_over() {
         let kernel = kernel(&covering, direction, Isa::detect(), Settings::default());
         assert_eq!(kernel.choices()[0].name, "matmul");
     }
-    // A filter of 5 × 5 has no form of Winograd's, and direct and im2col none for a stride of backward data.
+    // Winograd has no 5 × 5 filters, and direct and im2col have no strides in backward data.
     let five = layer([DataType::Float; 3], 1, [64, 64, 14, 5, 2]);
     for algorithm in [Algorithm::Winograd4, Algorithm::Im2col, Algorithm::Direct] {
         let kernel = kernel(&five, Direction::BackwardData, Isa::detect(), settings(algorithm, true));

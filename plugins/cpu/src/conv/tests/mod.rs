@@ -39,7 +39,7 @@ pub(crate) struct Case {
     pub(crate) y: Array,
 }
 
-/// What is chosen of a convolution before the rest is random.
+/// The properties of a convolution that are fixed before the rest is random.
 pub(crate) struct Outline {
     pub(crate) spatial: usize,
     pub(crate) batch: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Outline {
     pub(crate) rows: usize,
     /// The longest side of an image.
     pub(crate) most: usize,
-    /// The sides and steps of a window whose elements lie side by side.
+    /// The sides and strides of a window without dilation.
     pub(crate) window: Option<(i64, i64)>,
 }
 
@@ -166,7 +166,7 @@ impl Case {
         }
     }
 
-    /// Calls `each` with the offsets in x, w and y of every multiplication, counted without gaps, the last dimension fastest.
+    /// Calls `each` with the packed offsets in x, w and y of all multiplications, the last dimension fastest.
     fn for_each_multiplication(&self, mut each: impl FnMut(usize, usize, usize)) {
         let [x, w, y] = [&self.x, &self.w, &self.y].map(|array| {
             let dims: Vec<usize> = array.tensor.dims.iter().map(|d| *d as usize).collect();
@@ -208,7 +208,7 @@ impl Case {
         }
     }
 
-    /// The result of a direction, by plain sums, counted without gaps.
+    /// The packed result of a direction, by plain sums.
     pub(crate) fn expected(&self, direction: Direction) -> Vec<f64> {
         let [mut x, mut w, mut y] = [&self.x, &self.w, &self.y].map(Array::values);
         match direction {
@@ -266,7 +266,7 @@ impl Case {
         }
     }
 
-    /// How far results of small whole numbers may be from exact ones.
+    /// The error bound for results of small integers.
     fn bound(&self, direction: Direction, convolution: Algorithm) -> f64 {
         let may_be_chosen = direction != Direction::BackwardFilter
             && self.compute == DataType::Float
@@ -307,7 +307,7 @@ const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData,
 
 #[test]
 fn equals_plain_sums() {
-    // Small whole numbers: every sum is exact, in whatever order it is computed.
+    // Small integers: every sum is exact in any order.
     let mut random = Random::new(1);
     for _ in 0..120 {
         let case = Case::random(&mut random);
@@ -316,7 +316,7 @@ fn equals_plain_sums() {
 }
 
 #[test]
-fn nan_and_infinity_stay_where_they_belong() {
+fn nan_and_infinity_do_not_spread() {
     let mut random = Random::new(2);
     for round in 0..60 {
         let mut case = Case::random(&mut random);
@@ -325,9 +325,9 @@ fn nan_and_infinity_stay_where_they_belong() {
     }
 }
 
-/// Windows that step over rows and columns: gradients of images are zero there.
+/// Windows with strides over rows and columns, whose images' gradients contain zeros.
 #[test]
-fn zeros_between_elements() {
+fn strides_leave_zeros_in_gradients() {
     let mut random = Random::new(8);
     for round in 0..60 {
         let spatial = random.within(1, 3);
@@ -348,9 +348,9 @@ fn zeros_between_elements() {
     }
 }
 
-/// The same with dilations equal to the strides, by every algorithm.
+/// The same with dilations equal to the strides, for every algorithm.
 #[test]
-fn zeros_between_elements_of_windows_with_gaps() {
+fn strides_leave_zeros_with_dilated_windows() {
     let mut case = plain([2, 24, 21, 20], [24, 24, 5, 5], 2, 2, ConvMode::CrossCorrelation);
     let (mut random, dims) = (Random::new(9), [24, 24, 3, 3]);
     case.w = Array::packed(2, DataType::Float, &dims).filled(|| random.whole());
@@ -391,7 +391,7 @@ pub(crate) fn plain(x: [i64; 4], w: [i64; 4], stride: i64, padding: i64, mode: C
 }
 
 #[test]
-fn work_for_several_lanes() {
+fn work_for_several_threads() {
     let correlation = ConvMode::CrossCorrelation;
     for case in [
         plain([24, 16, 8, 8], [32, 16, 3, 3], 1, 1, correlation),
@@ -409,7 +409,7 @@ fn work_for_several_lanes() {
     }
 }
 
-/// Images of several blocks of outputs, along any dimension.
+/// Images with several blocks of outputs along any dimension.
 #[test]
 fn filters_of_larger_images() {
     let mut random = Random::new(5);
@@ -432,7 +432,7 @@ fn filters_of_larger_images() {
     }
 }
 
-/// Images whose elements are the columns, with numbers of rows and columns that fill no tile, and some that fill none at all.
+/// 1 × 1 windows, with row and column counts that fill no tile, some of which are smaller than a tile.
 #[test]
 fn windows_of_one_element() {
     let mut random = Random::new(4);
@@ -447,7 +447,7 @@ fn windows_of_one_element() {
             0,
             ConvMode::CrossCorrelation,
         );
-        // Gaps between images, of which the kernels read and write nothing.
+        // Gaps between images, which the kernels neither read nor write.
         for array in [&mut case.x, &mut case.y] {
             let mut strides = array.tensor.strides.clone();
             strides[0] += random.of(&[0, 5]);
@@ -465,7 +465,7 @@ fn windows_as_large_as_their_image() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn too_large_convolutions_are_refused() {
     let mut case = plain([1, 1, 4, 4], [1, 1, 1, 1], 1, 0, ConvMode::CrossCorrelation);
     let far = 1 << 40;
     for (array, dims) in

@@ -23,9 +23,9 @@ fn case(random: &mut Random, most: usize) -> Case {
 
 const FORMS: [Algorithm; 2] = [Algorithm::Winograd, Algorithm::Winograd4];
 
-/// Halves and quarters of small whole numbers are exact, so with tiles of 2 × 2 there is nothing to round.
+/// Halves and quarters of small integers are exact, so F(2 × 2) rounds nothing.
 #[test]
-fn whole_numbers_have_exact_sums_and_nan_and_infinity_stay_where_they_belong() {
+fn integers_have_exact_sums_and_nan_and_infinity_do_not_spread() {
     let mut random = Random::new(31);
     for round in 0..90 {
         let mut case = case(&mut random, [5, 14, 60][round % 3]);
@@ -41,9 +41,9 @@ fn whole_numbers_have_exact_sums_and_nan_and_infinity_stay_where_they_belong() {
     }
 }
 
-/// The bound of docs/numerics.md. Elements are of very different sizes, so that a wrong dependence shows.
+/// The bound of docs/numerics.md. Magnitudes vary widely, so that wrong dependences show.
 #[test]
-fn results_are_as_near_as_they_are_said_to_be() {
+fn errors_stay_within_the_documented_bound() {
     let mut random = Random::new(32);
     let mut most = [0.0_f64; 2];
     for round in 0..40 {
@@ -64,7 +64,7 @@ fn results_are_as_near_as_they_are_said_to_be() {
             *array = Array::new(uid, DataType::Float, &dims, &strides).filled(&mut number);
         }
         let expected = case.expected(Direction::Forward);
-        // With tiles of 2 × 2 an output depends on its window only, with tiles of 4 × 4 on all that the tile meets.
+        // With F(2 × 2) an output depends only on its window, with F(4 × 4) on all inputs of its tile.
         let met = side + 2;
         let step = case.stride[0] as usize;
         let near = |index: &[usize]| -> f64 {
@@ -107,17 +107,17 @@ fn results_are_as_near_as_they_are_said_to_be() {
             }
         }
     }
-    // Bounds that are not far off.
+    // The bounds are nearly reached.
     assert!(most[0] > 1e-3 && most[1] > 1e-4, "{most:?}");
 }
 
-/// The bits of the result of a convolution that was not rounded to whole numbers.
+/// The bits of the result of a convolution of values that are not integers.
 fn bits(case: &Case, settings: Settings) -> Vec<u64> {
     let number = |number: f64| if number.is_nan() { u64::MAX } else { number.to_bits() };
     case.run(Direction::Forward, Isa::detect(), settings).values().into_iter().map(number).collect()
 }
 
-/// A convolution of values that use all their bits.
+/// A convolution of values that use all bits of their type.
 fn real(x: [i64; 4], w: [i64; 4]) -> Case {
     let mut random = Random::new(33);
     let mut case = plain(x, w, 1, 1, ConvMode::CrossCorrelation);
@@ -130,7 +130,7 @@ fn real(x: [i64; 4], w: [i64; 4]) -> Case {
 }
 
 #[test]
-fn it_is_chosen_where_it_pays() {
+fn winograd_is_chosen_if_it_pays() {
     let settings = |convolution| Settings { convolution, constant_weights: true, ..Settings::default() };
     let chosen = |case: &Case| {
         let [chosen, two, four, implicit] =
@@ -144,10 +144,10 @@ fn it_is_chosen_where_it_pays() {
     // Outputs that fill few of the larger tiles.
     assert_eq!(chosen(&real([1, 64, 10, 10], [64, 64, 3, 3])), Some(2));
     assert_eq!(chosen(&real([8, 64, 6, 6], [64, 64, 3, 3])), Some(2));
-    // Transformed filters that come from far away for few tiles.
+    // Transformed weights that are expensive to read for few tiles.
     let outputs = if Isa::detect().has_whole_vectors() { 2 } else { 4 };
     assert_eq!(chosen(&real([1, 256, 14, 14], [256, 256, 3, 3])), Some(outputs));
-    // Few channels, few tiles, and values that are to be exact.
+    // Few channels, few tiles, and values that must be exact.
     assert_eq!(chosen(&real([1, 8, 20, 20], [16, 8, 3, 3])), None);
     assert_eq!(chosen(&real([1, 64, 4, 4], [64, 64, 3, 3])), None);
     let mut double = real([1, 64, 20, 20], [48, 64, 3, 3]);
@@ -163,9 +163,9 @@ fn it_is_chosen_where_it_pays() {
     assert_eq!(chosen(&double), None);
 }
 
-/// NaN and infinity are computed again, and their neighbours in a vector are not.
+/// Recomputed NaN and infinity do not affect their neighbours in a vector.
 #[test]
-fn results_do_not_show_the_number_of_threads() {
+fn results_do_not_depend_on_the_number_of_threads() {
     let case = real([3, 40, 30, 31], [40, 40, 3, 3]);
     for (convolution, number) in
         FORMS.into_iter().flat_map(|form| [0.0, f64::NAN, f64::INFINITY].map(|number| (form, number)))

@@ -1,14 +1,14 @@
-//! Whether Winograd's algorithm is estimated to be the fastest, and with which tiles.
+//! Whether Winograd is probably the fastest algorithm, and with which tiles.
 
 use crate::conv::operands::Operands;
 use crate::conv::winograd::kernel::square;
 use crate::conv::winograd::transform::Tile;
 use crate::simd::isa::Isa;
 
-/// Channels of input and output below which the transforms take too long whatever the estimate says.
+/// With fewer input or output channels the transforms take too long, whatever the estimate says.
 const LEAST_CHANNELS: usize = 16;
 
-/// Tiles that are multiplied at once; a partial group costs as much.
+/// Tiles multiplied at once; a partial group costs as much.
 const TOGETHER: f64 = 16.0;
 
 /// Cost of a multiplication relative to other algorithms, whose tiles have more of them: usually, and if the
@@ -24,23 +24,23 @@ const TILE: [f64; 3] = [150.0, 250.0, 350.0];
 const LINE: [f64; 3] = [0.0, 0.0, 1100.0];
 
 /// Cost of reading a weight for the first time, and a transformed one: usually, and for constant weights that
-/// exceed the cache on processors with full 512-bit vector units, which do more multiplications in the time.
+/// exceed the cache on processors with full 512-bit vector units, which multiply more in that time.
 const NUMBER: f64 = 5.0;
 
 const TRANSFORMED: [f64; 2] = [7.0, 20.0];
 
-/// Cost of transforming a 3 × 3 filter, per 16 transformed elements, and of packing it for other algorithms, if
-/// that is done for each execution.
+/// Cost of transforming a 3 × 3 filter, per 16 transformed elements, and of packing it for other algorithms,
+/// if each execution does so.
 const FILTER: [f64; 2] = [300.0, 100.0];
 
-/// Cost of writing a transformed weight to new memory, as the first of many executions does; and the cost of an
-/// execution of about 5 ms, of which the first should take at most three times as long as later ones.
+/// Cost of writing a transformed weight to new memory, as the first execution does; and the cost of an
+/// execution of about 5 ms, the first of which should take at most three times as long as later ones.
 const FIRST: f64 = 400.0;
 
 const LONG: f64 = 3e8;
 
-/// At most this part of the time of other algorithms, and F(4 × 4) of the time of F(2 × 2), because results are
-/// less exact.
+/// The largest acceptable part of other algorithms' time, and for F(4 × 4) of F(2 × 2)'s, as it is less
+/// exact.
 const SHARE: f64 = 0.9;
 
 /// Elements of the transformed weights.
@@ -48,7 +48,7 @@ fn weight_elements(operands: &Operands, tile: Tile) -> f64 {
     (tile.positions() * operands.channels * operands.rows) as f64
 }
 
-/// Estimated cost with tiles of `outputs` × `outputs`, in multiplications; `None` if there is no such form.
+/// Estimated cost with tiles of `outputs` × `outputs`, in multiplications; `None` if no such tile exists.
 fn cost(operands: &Operands, outputs: usize, isa: Isa, constant_weights: bool) -> Option<f64> {
     let windows = &operands.windows;
     let tile = Tile::of(outputs, windows.stride[1])?;
@@ -67,7 +67,7 @@ fn cost(operands: &Operands, outputs: usize, isa: Isa, constant_weights: bool) -
     Some(channels * rows * positions * (products + read + transform) + transformed)
 }
 
-/// The tile size with which a convolution or its backward data is estimated to be the fastest; `None` if another
+/// The tile size with which a convolution or its backward data is probably the fastest; `None` if another
 /// algorithm is. Results depend on it, so it must not depend on the number of threads.
 pub(crate) fn fastest(operands: &Operands, isa: Isa, constant_weights: bool) -> Option<usize> {
     if operands.channels.min(operands.rows) < LEAST_CHANNELS || square(operands).is_none() {

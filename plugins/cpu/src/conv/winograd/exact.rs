@@ -1,5 +1,4 @@
-//! Tiles with NaN or infinity, computed again directly: the transforms spread such values to outputs that do not
-//! depend on them.
+//! Recomputes tiles with NaN or infinity directly: the transforms spread such values to unrelated outputs.
 
 use crate::conv::geometry::Block;
 use crate::conv::operands::Operands;
@@ -8,7 +7,7 @@ use crate::conv::winograd::problem::{Winograd, WorkerMemory};
 use crate::conv::winograd::transform::{MAX_OUTPUTS, MAX_SIDE, Tile, elements, with_sides};
 use crate::simd::vector::{Float, MAX_LANES, Vector, VectorTask, relu};
 
-/// Row and column, in a tile, of a tap of one of its outputs.
+/// Row and column, in a tile, of one output's tap.
 #[inline(always)]
 fn met(tile: Tile, output: usize, element: usize) -> [usize; 2] {
     let at = [output / tile.outputs, output % tile.outputs];
@@ -20,11 +19,11 @@ fn is_finite<T: Float>(value: T) -> bool {
 }
 
 impl<T: Float> Winograd<T> {
-    /// Computes the outputs of a panel that are NaN or infinite again. Depends only on the tile's own inputs,
-    /// not on other tiles computed with it.
+    /// Recomputes the outputs of a panel that are NaN or infinite. Depends only on the tile's own inputs, not
+    /// on other tiles computed with it.
     ///
     /// # Safety
-    /// As [`Winograd::multiply`], with the first of the weights, and the panel's accumulators of so many
+    /// As [`Winograd::multiply`], with the first of the weights, and the panel's accumulators in this many
     /// vectors.
     pub(crate) unsafe fn correct(
         &self,
@@ -68,7 +67,7 @@ impl<T: Float> Winograd<T> {
                         let sums = if are_zeros || (0..self.tile.side.pow(2)).all(meets) {
                             let all = outputs.get_or_insert_with(|| {
                                 let first = run.column + begin * self.tile.input_stride();
-                                // SAFETY: there are whole vectors of planes behind each line.
+                                // SAFETY: whole vectors of planes follow each line.
                                 unsafe { self.exact(worker.planes.add(first), &weight) }
                             });
                             all.map(|values| values[i - begin])
@@ -114,7 +113,7 @@ impl<T: Float> Winograd<T> {
         }
     }
 
-    /// The outputs of a tile from inputs inside the image only, given its planes and its position.
+    /// The outputs of a tile, given its planes and position, from inputs inside the image only.
     ///
     /// # Safety
     /// The planes have the tile.
@@ -125,7 +124,7 @@ impl<T: Float> Winograd<T> {
         weight: impl Fn(usize, usize) -> T,
     ) -> [T; MAX_OUTPUTS] {
         let mut outputs = [T::ZERO; MAX_OUTPUTS];
-        // For each tap the outputs for which it is inside the input, and where.
+        // For each tap, the outputs for which it is inside the input, and where.
         let mut met_by = [[(0, 0); MAX_OUTPUTS]; 9];
         let mut counts = [0; 9];
         for (element, (met_by, count)) in met_by.iter_mut().zip(&mut counts).enumerate() {

@@ -25,7 +25,7 @@ pub(crate) unsafe fn pack<S: Stored, T: Float>(
     let Operands { channels, rows, weights, .. } = &winograd.operands;
     let height = winograd.kernel.rows;
     let first = panel * height;
-    // Tap by tap; what is beyond the last row stays zero.
+    // Tap by tap; values after the last row stay zero.
     let mut elements = [[T::ZERO; CHANNELS * MAX_ROWS]; 9];
     for begin in (0..*channels).step_by(CHANNELS) {
         let count = (channels - begin).min(CHANNELS);

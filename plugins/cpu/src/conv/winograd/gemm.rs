@@ -10,7 +10,7 @@ use crate::simd::stored::Stored;
 use crate::simd::vector::Float;
 use crate::tensor::row_converter::store_run;
 
-/// Tiles that are multiplied at once, at most.
+/// The most tiles multiplied at once.
 pub(crate) const MAX_COLUMNS: usize = 48;
 
 impl<T: Float> Winograd<T> {
@@ -22,8 +22,7 @@ impl<T: Float> Winograd<T> {
         let (planes, to, width, position_stride) =
             (worker.planes, worker.inputs, self.width(), self.position_stride());
         let (rows, row_stride, channels) = (self.rows, self.planes.channel(), self.operands.channels);
-        // SAFETY: the planes are valid, as this function requires; the worker has room for what is made of
-        // them.
+        // SAFETY: this function requires the planes, and the worker has room for the transformed tiles.
         unsafe {
             with_sides!(self.tile, SIDE, OUTPUTS => {
                 let work = Inputs::<_, SIDE, OUTPUTS> { planes, rows, channels, row_stride, lines, width, position_stride, to };
@@ -32,7 +31,7 @@ impl<T: Float> Winograd<T> {
         }
     }
 
-    /// Transforms the accumulators of a panel back and applies the epilogue; returns whether all results are
+    /// Transforms a panel's accumulators back and applies the epilogue; returns whether all results are
     /// finite.
     ///
     /// # Safety
@@ -135,7 +134,8 @@ impl<T: Float> Winograd<T> {
                     let sums = worker.sums.wrapping_add((panel - first) * positions * height * width);
                     let sums = sums.cast_const();
                     let channel_epilogue = (bias, self.channel_epilogue.relu);
-                    // SAFETY: the sums of all positions are there, the bias has the channels, and there is room for their outputs.
+                    // SAFETY: the sums of all positions are complete, the bias has the channels, and there is
+                    // room for their outputs.
                     let are_finite =
                         unsafe { self.with_epilogue(sums, present, count, channel_epilogue, worker.outputs) };
                     if !are_finite {

@@ -1,10 +1,11 @@
 //! Winograd's algorithm for 3 × 3 filters. F(2 × 2, 3 × 3) has 16 multiplications for 4 outputs instead of 36 (25
 //! with stride 2); F(4 × 4, 3 × 3) has 36 for 16 outputs instead of 144.
 //!
-//! A tile of 2 × 2 outputs meets 4 × 4 inputs (5 × 5 with stride 2), one of 4 × 4 outputs 6 × 6. Inputs and filter
-//! are transformed by additions, multiplied element by element, summed over the channels, and transformed back: y =
-//! Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A. For each transformed position the sum over channels is a matrix multiplication.
-//! Transforms round before the multiplication, so results are less exact than those of other algorithms.
+//! A tile of 2 × 2 outputs meets 4 × 4 inputs (5 × 5 with stride 2), one of 4 × 4 outputs 6 × 6. Inputs and
+//! filter are transformed by additions, multiplied element by element, summed over the channels, and
+//! transformed back: y = Aᵀ [Σ (G g Gᵀ) ∘ (Bᵀ d B)] A. For each transformed position the sum over channels is
+//! a GEMM. Transforms round before the multiplication, so results are less exact than those of other
+//! algorithms.
 //!
 //! The tiles are the outputs of a larger sliding window, whose [`Geometry`] gives the blocks. Their input is copied
 //! into zero-padded planes, and split into tiles while it is transformed.
@@ -31,17 +32,17 @@ use crate::tensor::row_converter::{RowConverter, not_a_float};
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
 use crate::threading::partition::{Assignment, Threads};
 
-/// Column tiles that a block should have, so that the transformed weights are read for enough outputs.
+/// Column tiles wanted per block, so that the transformed weights are reused enough.
 const WANTED_TILES: usize = 2;
 
-/// Planes may be this many times larger than for other algorithms to reach that.
+/// Planes may be this many times larger than for other algorithms to achieve that.
 const MAX_BUFFERS: usize = 8;
 
-/// Accumulators of some panels that stay in the L2 cache. The more panels, the fewer times the transformed input is
-/// read from there.
+/// The most accumulators of some panels, which stay in the L2 cache. The more panels, the less often the
+/// transformed input is read from there.
 const SUMS: usize = 96 << 10;
 
-/// What a worker keeps from one work item to the next.
+/// A worker's state between work items.
 #[derive(Default)]
 struct WorkerState {
     /// The group and the block whose input is in its planes.
@@ -85,8 +86,8 @@ pub(crate) fn square(operands: &Operands) -> Option<Square> {
     Some((first, offsets))
 }
 
-/// The tiles of `outputs` × `outputs` and the taps, where the filter is 3 × 3, the stride has such tiles, and all
-/// elements are floats. Integers have exact sums in other algorithms.
+/// The tile of `outputs` × `outputs` and the taps, if the filter is 3 × 3, such a tile exists for the stride,
+/// and all elements are floats. Other algorithms sum integers exactly.
 pub(crate) fn form<T: Float>(operands: &Operands, outputs: usize) -> Result<(Tile, Square), Refusal> {
     let types = [operands.input.data_type, operands.weights.data_type, operands.output.data_type];
     types.into_iter().try_for_each(|data_type| RowConverter::<T>::of(data_type).map(|_| ()))?;
@@ -94,7 +95,7 @@ pub(crate) fn form<T: Float>(operands: &Operands, outputs: usize) -> Result<(Til
     Ok((tile, square(operands).ok_or("the filter is not 3 × 3, or it is backward data with a stride")?))
 }
 
-/// Smaller blocks of tiles; `None` if more vectors of `lanes` tiles would be computed then.
+/// Smaller blocks of tiles; `None` if they need more vectors of `lanes` tiles.
 fn halved(tiles: &Windows, geometry: &Geometry, lanes: usize) -> Option<Geometry> {
     let vectors = |geometry: &Geometry| {
         let blocks = 0..geometry.blocks();
@@ -147,7 +148,7 @@ impl<T: Float> Winograd<T> {
             tile: kernel.columns(),
             unrolled: Some(false),
             in_place: false,
-            // Blocks are divided for the threads below.
+            // Threads are considered below.
             threads: Threads { most: 1, ..threads },
         };
         let (mut geometry, mut time) = shape.best(&cost, BUFFER)?;
@@ -177,7 +178,7 @@ impl<T: Float> Winograd<T> {
         let blocks = geometry.blocks() * operands.groups;
         let are_shared = blocks < 2 * wanted && !blocks.is_multiple_of(wanted);
         let chunks = if are_shared { (2 * wanted).div_ceil(blocks).min(panels) } else { 1 };
-        // About the same number of panels in each group.
+        // Groups with about equally many panels.
         let most = (SUMS / (positions * kernel.rows * kernel.columns())).max(1);
         let of_chunk = panels.div_ceil(chunks).max(1);
         let channel_epilogue =
@@ -238,8 +239,8 @@ impl<T: Float> Winograd<T> {
         self.kernel.columns() + self.kernel.lanes
     }
 
-    /// Stride of positions in the transformed tiles. Were it a power of 2, the elements of a tile would evict
-    /// each other from the L1 cache.
+    /// Stride of positions in the transformed tiles. With a power of 2, elements of a tile would evict each
+    /// other from the L1 cache.
     pub(crate) fn position_stride(&self) -> usize {
         self.operands.channels * self.width() + Scratch::padded::<T>(1)
     }
@@ -261,15 +262,15 @@ impl<T: Float> Winograd<T> {
         ]
     }
 
-    /// The scratch memory: transformed weights, then the parts of each worker.
+    /// The layout of the scratch memory: transformed weights, then each worker's parts.
     fn layout(&self, scratch: &mut Scratch) -> (usize, [usize; 4]) {
         let workers = self.workers.count();
         let weights = self.operands.groups * self.tile.positions() * self.panels * self.panel();
         (scratch.area::<T>(weights, 1), self.sizes().map(|size| scratch.area::<T>(size, workers)))
     }
 
-    /// Calls `each` with the rows of a block's tiles in `from..to`, counted without gaps, and the position of
-    /// each row's first tile.
+    /// Calls `each` with the rows of a block's tiles in `from..to`, counted consecutively, and the position
+    /// of each row's first tile.
     #[inline(always)]
     pub(crate) fn lines(
         &self,
@@ -338,7 +339,7 @@ impl<T: Float> Kernel for Winograd<T> {
             groups * self.chunks * blocks,
             |assignment, carried: &mut WorkerState| {
                 let Assignment { worker, part: index, .. } = assignment;
-                // Chunks of a block are consecutive, so that a worker copies the block's input once.
+                // Chunks of a block are consecutive, so that a worker copies the block's input only once.
                 let (chunk, at) = (index % self.chunks, index / self.chunks);
                 let (group, block_number) = (at / blocks, at % blocks);
                 let block = self.geometry.block(block_number);

@@ -1,4 +1,4 @@
-//! The data of a convolution by Winograd's algorithm: what is planned once and read by its loops.
+//! The data of a convolution by Winograd's algorithm, planned once.
 
 use crate::conv::epilogue::{ChannelEpilogue, TileEpilogue};
 use crate::conv::geometry::{Block, Geometry};
@@ -15,7 +15,7 @@ pub(crate) type Write<T> = unsafe fn(&Winograd<T>, &Block, (usize, usize), (usiz
 
 pub(crate) type Weight<T> = unsafe fn(*const u8, usize) -> T;
 
-/// A convolution by Winograd's algorithm with every decision made.
+/// A planned convolution by Winograd's algorithm.
 pub(crate) struct Winograd<T: 'static> {
     pub(crate) operands: Operands,
     pub(crate) isa: Isa,
@@ -32,10 +32,10 @@ pub(crate) struct Winograd<T: 'static> {
     pub(crate) rows: [usize; MAX_SIDE],
     /// Whether input and output are prefetched.
     pub(crate) prefetches: bool,
-    /// Panels of output channels in a group, and chunks into which they are divided for the workers.
+    /// Panels of output channels in a group, and chunks of panels for the workers.
     pub(crate) panels: usize,
     pub(crate) chunks: usize,
-    /// Panels that are multiplied at one position before the next position.
+    /// Panels that are multiplied at one position before moving to the next.
     pub(crate) together: usize,
     pub(crate) workers: Workers,
     pub(crate) pack_workers: Workers,

@@ -1,11 +1,13 @@
 //! The transforms of Winograd F(2 × 2, 3 × 3), for convolutions with stride 1 and with stride 2, and of F(4 × 4, 3 × 3).
 //!
-//! Along each dimension a tile of F(2 × 2, 3 × 3) with stride 1 has the elements a, b, c, e. The transformed elements a - c, b + c,
-//! c - b and b - e are multiplied with f, (f + g + h) / 2, (f - g + h) / 2 and h of the filter f, g, h. With stride 2 a tile has
-//! a, b, c, d, e, and a - c, c, c - e, b and d are multiplied with f, f + h, h, g and g.
+//! Along each dimension a tile of F(2 × 2, 3 × 3) with stride 1 has the elements a, b, c, e. The transformed
+//! elements a - c, b + c, c - b and b - e are multiplied with f, (f + g + h) / 2, (f - g + h) / 2 and h of
+//! the filter f, g, h. With stride 2 a tile has a, b, c, d, e, and a - c, c, c - e, b and d are multiplied
+//! with f, f + h, h, g and g.
 //!
-//! F(4 × 4, 3 × 3) is Toom-Cook interpolation at 0, ±[`POINTS`] and infinity. Among points whose powers are exact these have
-//! nearly the smallest errors: half of those of 0, ±1, ±2. Points that differ in sign only share partial sums.
+//! F(4 × 4, 3 × 3) is Toom-Cook interpolation at 0, ±[`POINTS`] and infinity. Among points with exact powers
+//! these have nearly the smallest errors: half of those of 0, ±1, ±2. Points that differ only in sign share
+//! partial sums.
 
 use crate::dtype::element::ComputeType;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask};
@@ -22,7 +24,7 @@ pub(crate) struct Tile {
 }
 
 impl Tile {
-    /// The tile of F(`outputs` × `outputs`, 3 × 3) for a stride; `None` if there is no such transform.
+    /// The tile of F(`outputs` × `outputs`, 3 × 3) for a stride; `None` if it does not exist.
     pub(crate) fn of(outputs: usize, stride: usize) -> Option<Self> {
         matches!((outputs, stride), (2, 1 | 2) | (4, 1)).then_some(Self {
             side: (outputs - 1) * stride + 3,
@@ -66,10 +68,10 @@ macro_rules! with_sides {
 }
 pub(crate) use with_sides;
 
-/// Elements along a side, at most.
+/// The most elements along a side.
 pub(crate) const MAX_SIDE: usize = 6;
 
-/// Outputs of a tile, at most.
+/// The most outputs of a tile.
 pub(crate) const MAX_OUTPUTS: usize = 16;
 
 /// The points of F(4 × 4, 3 × 3) above 0, and their squares.
@@ -108,11 +110,11 @@ fn plus<V: Vector>(summand: V, factor: f64, a: V) -> V {
 
 /// G g Gᵀ of filters.
 pub(crate) struct Filters<T, const SIDE: usize> {
-    /// For each element of the filter `len` values, and the stride of elements.
+    /// `len` values for each element of the filter, and the stride of elements.
     pub(crate) from: *const T,
     pub(crate) stride: usize,
     pub(crate) len: usize,
-    /// The same for each transformed element.
+    /// Likewise for each transformed element.
     pub(crate) to: *mut T,
     pub(crate) to_stride: usize,
 }
@@ -127,8 +129,8 @@ fn filter<V: Vector, const SIDE: usize>([a, b, c]: [V; 3]) -> [V; SIDE] {
         }
         5 => [a, sum(a, c), c, b, b, b],
         _ => {
-            // The filter's polynomial at both signs of a point, divided by the product of the point's differences from
-            // the others.
+            // The filter's polynomial at both signs of a point, divided by the product of the point's
+            // differences from the others.
             let pair = |index: usize| {
                 let (point, square) = (POINTS[index], SQUARES[index]);
                 let by = 1.0 / (2.0 * square * (square - SQUARES[1 - index]));
@@ -148,7 +150,7 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
     #[inline(always)]
     unsafe fn run<V: Vector<Scalar = T>>(self) {
         let Self { from, stride, len, to, to_stride } = self;
-        // SAFETY: there are `len` values for each element; lanes beyond the last one are not touched.
+        // SAFETY: there are `len` values for each element; lanes after the last one are not touched.
         unsafe {
             for first in (0..len).step_by(V::LANES) {
                 let lanes = V::lanes(0, (len - first).min(V::LANES));
@@ -172,10 +174,10 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
     }
 }
 
-/// Tiles that are neighbours in the planes.
+/// Adjacent tiles in the planes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Line {
-    /// The index of the first one among the tiles that are transformed, and its column in the planes.
+    /// The index of the first one among the transformed tiles, and its column in the planes.
     pub(crate) first_tile: usize,
     pub(crate) column: usize,
     pub(crate) len: usize,
@@ -189,11 +191,11 @@ pub(crate) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
     pub(crate) channels: usize,
     /// Stride of channels in the planes.
     pub(crate) row_stride: usize,
-    /// The tiles, in order and without gaps.
+    /// The tiles, in consecutive order.
     pub(crate) lines: &'a [Line],
     /// Row stride of the transformed input: a vector more than there are tiles.
     pub(crate) width: usize,
-    /// For each transformed element a row for each channel, and the stride of transformed elements.
+    /// A row per channel for each transformed element, and the stride of transformed elements.
     pub(crate) position_stride: usize,
     pub(crate) to: *mut T,
 }
@@ -204,17 +206,17 @@ pub(crate) struct Inputs<'a, T, const SIDE: usize, const OUTPUTS: usize> {
 /// Two vectors are readable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn pair<V: Vector>(from: *const V::Scalar) -> (V, V) {
-    // SAFETY: the caller has the instructions and both vectors.
+    // SAFETY: the caller guarantees the instructions and both vectors.
     unsafe { V::load(from).unzip(V::load(from.add(V::LANES))) }
 }
 
-/// For each element of a row of a tile a vector with that element of consecutive tiles, of which `from` is the first.
+/// For each element of a tile's row, a vector with that element of consecutive tiles, the first at `from`.
 ///
 /// # Safety
 /// The row of a vector of tiles and one more vector are readable, and the processor has the vector's instructions.
 #[inline(always)]
 pub(crate) unsafe fn elements<V: Vector, const SIDE: usize>(from: *const V::Scalar) -> [V; SIDE] {
-    // SAFETY: the caller has the instructions and the row.
+    // SAFETY: the caller guarantees the instructions and the row.
     unsafe {
         let elements = if SIDE == 4 {
             let ((a, b), (c, e)) = (pair::<V>(from), pair::<V>(from.add(2)));
@@ -257,10 +259,10 @@ fn input<V: Vector, const SIDE: usize>(elements: [V; SIDE]) -> [V; SIDE] {
     first(transformed)
 }
 
-/// Columns of the planes whose columns are transformed before their rows are.
+/// How many columns of the planes are transformed before their rows.
 const COLUMNS: usize = 384;
 
-/// The planes' columns, transformed: for each transformed element of a column the columns of some lines.
+/// Transformed columns of the planes: for each transformed element of a column, the columns of some lines.
 #[repr(align(64))]
 struct Downward<T, const SIDE: usize>([[T; COLUMNS + MAX_LANES]; SIDE]);
 
@@ -275,7 +277,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
     #[inline(always)]
     unsafe fn down<V: Vector<Scalar = T>>(&self, from: *const T, count: usize, to: &mut Downward<T, SIDE>) {
         for column in (0..count).step_by(V::LANES) {
-            // SAFETY: the caller has the instructions and the columns.
+            // SAFETY: the caller guarantees the instructions and the columns.
             unsafe {
                 let mut elements = [V::zero(); SIDE];
                 for (element, row) in elements.iter_mut().zip(&self.rows) {
@@ -295,8 +297,8 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
     #[inline(always)]
     unsafe fn across<V: Vector<Scalar = T>>(&self, row: usize, line: &Line, from: *const T, to: *mut T) {
         for first in (0..line.len).step_by(V::LANES) {
-            // Lanes beyond the line are overwritten by the next one.
-            // SAFETY: the caller has the instructions and whole vectors after the line.
+            // The next line overwrites lanes after this one.
+            // SAFETY: the caller guarantees the instructions and whole vectors after the line.
             unsafe {
                 let transformed = input(elements::<V, SIDE>(from.add(Self::STRIDE * first)));
                 for (column, value) in transformed.into_iter().enumerate() {
@@ -322,7 +324,7 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Inputs
         let end = |line: &Line| line.column + Self::STRIDE * (line.len - 1) + SIDE;
         for channel in 0..self.channels {
             let to = self.to.wrapping_add(channel * self.width);
-            // Lanes beyond the last tile are multiplied, too, so they have to be initialised.
+            // Lanes after the last tile are also multiplied, so they must be initialized.
             if !count.is_multiple_of(V::LANES) {
                 for index in 0..SIDE * SIDE {
                     let rest = to.wrapping_add(index * self.position_stride + count / V::LANES * V::LANES);
@@ -371,7 +373,7 @@ pub(crate) struct Outputs<T, const SIDE: usize, const OUTPUTS: usize> {
     pub(crate) bias: Option<(*const T, usize)>,
     /// Whether RELU follows.
     pub(crate) relu: bool,
-    /// For each row `OUTPUTS` lines, with the outputs of `width` tiles.
+    /// `OUTPUTS` lines per row, with the outputs of `width` tiles.
     pub(crate) to: *mut T,
 }
 
@@ -412,7 +414,7 @@ fn output<V: Vector, const SIDE: usize, const OUTPUTS: usize>(m: [V; SIDE]) -> [
 /// All of them are writable, and the processor has the vector's instructions.
 #[inline(always)]
 unsafe fn store_interleaved<V: Vector, const OUTPUTS: usize>(vectors: [V; OUTPUTS], to: *mut V::Scalar) {
-    // SAFETY: the caller has the instructions and room for the vectors.
+    // SAFETY: the caller guarantees the instructions and room for the vectors.
     unsafe {
         let interleaved = if OUTPUTS == 2 {
             let (first, second) = vectors[0].zip(vectors[1]);

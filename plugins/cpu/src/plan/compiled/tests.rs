@@ -10,7 +10,7 @@ use super::*;
 use crate::plan::planner::Planner;
 use crate::prepare::prepare;
 
-/// y = max(2 x, 0) in two steps, the one between virtual: tensors 1, 2 and 3, and 4 with the 2.
+/// y = max(2 x, 0) in two steps over tensors 1, 2 (virtual) and 3; tensor 4 holds the 2.
 fn graph(dims: &[i64], strides: &[i64]) -> Graph {
     let float = DataType::Float;
     let mut tensors: Vec<Tensor> = (1..=3).map(|uid| Tensor::new(uid, float, dims, strides)).collect();
@@ -45,8 +45,7 @@ fn check(compiled: &Compiled, uids: &[i64], dims: &[i64], strides: &[i64]) -> Re
     let mut workspace = vec![0_u8; compiled.workspace_size()];
     let lengths = vec![dims.len() as u32; uids.len()];
     let (all_dims, all_strides) = (vec![dims.as_ptr(); uids.len()], vec![strides.as_ptr(); uids.len()]);
-    // SAFETY: every array has as many elements as there are uids, every tensor its extent, and the workspace is as large
-    // as the plan asks for.
+    // SAFETY: every array has an element per uid, every tensor its extent, and the workspace its size.
     unsafe {
         let overrides = Overrides::from_raw(
             uids.len() as u32,
@@ -81,7 +80,7 @@ fn other_shapes_are_planned_and_kept() {
 }
 
 #[test]
-fn the_shape_used_last_is_in_front() {
+fn the_last_shape_is_found_first() {
     let compiled = compiled(1, &[2, 3], &[3, 1]);
     let run = |rows| check(&compiled, &[1, 2, 3], &[rows, 3], &[3, 1]).unwrap();
     (4..7).for_each(run);
@@ -93,7 +92,7 @@ fn the_shape_used_last_is_in_front() {
 }
 
 #[test]
-fn order_and_strides_of_overrides_count() {
+fn overrides_differ_by_order_and_strides() {
     let compiled = compiled(1, &[2, 3], &[3, 1]);
     check(&compiled, &[1, 2, 3], &[4, 3], &[3, 1]).unwrap();
     check(&compiled, &[3, 2, 1], &[4, 3], &[3, 1]).unwrap();
@@ -102,11 +101,11 @@ fn order_and_strides_of_overrides_count() {
 }
 
 #[test]
-fn shapes_that_make_no_sense_are_refused_and_not_kept() {
+fn invalid_shapes_are_refused_and_not_kept() {
     let compiled = compiled(0, &[2, 3], &[3, 1]);
     let error = check(&compiled, &[1, 2, 9], &[4, 3], &[3, 1]).unwrap_err();
     assert!(error.message().contains("tensor 9 has another shape"), "{error}");
-    // The tensor between the two steps keeps its shape.
+    // The tensor between the two steps keeps its old shape.
     let error = check(&compiled, &[1, 3], &[4, 3], &[3, 1]).unwrap_err();
     assert!(error.message().contains("node 0"), "{error}");
     assert!(compiled.others.kept().is_empty());
@@ -122,7 +121,7 @@ fn a_saved_plan_is_the_graph_and_its_configuration() {
 }
 
 #[test]
-fn parts_that_are_whole_do_not_make_a_plan() {
+fn damaged_plans_are_refused() {
     for parts in [&[b"".as_slice(), b""], &[&[0; 4], &[1; 9]], &[&[255; 40], b""]] {
         assert!(Compiled::read(&PAYLOAD.write(parts).unwrap()).is_err(), "{parts:?}");
     }
@@ -146,7 +145,7 @@ fn a_loaded_plan_has_the_engine_and_the_settings_of_the_saved_one() {
         assert_eq!(loaded.save().unwrap(), bytes);
         check(&loaded, &[1, 2, 3], &[4, 3], &[3, 1]).unwrap();
     }
-    // What no engine of this plugin made
+    // Saved plans that no engine of this plugin made.
     let other = |engine_id, knobs: &[KnobSetting]| {
         let config = EngineConfig { engine_id, knobs: knobs.to_vec() };
         let bytes = planned(Request { graph: graph.clone(), config }, 1).save().unwrap();

@@ -19,7 +19,7 @@ fn float(uid: i64, dims: &[i64]) -> Tensor {
     packed(uid, DataType::Float, dims)
 }
 
-/// Tensor 2 from tensor 1, of these sizes.
+/// Reduces tensor 1 to tensor 2.
 fn reduction(mode: ReductionMode, from: &[i64], to: &[i64]) -> Graph {
     let operation = Reduction { in_: 1, out: 2, mode, is_deterministic: false };
     graph(vec![float(1, from), float(2, to)], vec![operation.into()])
@@ -31,8 +31,8 @@ fn compiled(graph: &Graph, engine: usize) -> Compiled {
     Compiled::new(request, &prepared, planner(engine)).unwrap()
 }
 
-/// Runs a graph of floats on both engines with nothing bound but what has elements, each tensor having `values` of its uid, and answers
-/// what tensor `uid` holds then.
+/// Runs a graph of floats on both engines, with `values` in each tensor and null bound to the empty ones, and
+/// returns tensor `uid`.
 fn run(graph: &Graph, uid: i64, values: impl Fn(i64, usize) -> f32) -> Vec<f32> {
     let mut results: Vec<Vec<f32>> = Vec::new();
     for engine in 0..2 {
@@ -59,7 +59,7 @@ fn run(graph: &Graph, uid: i64, values: impl Fn(i64, usize) -> f32) -> Vec<f32> 
 }
 
 #[test]
-fn sums_without_a_term_are_written() {
+fn empty_sums_are_written() {
     let product = graph(
         vec![float(1, &[2, 3, 0]), float(2, &[2, 0, 4]), float(3, &[2, 3, 4])],
         vec![Matmul { a: 1, b: 2, c: 3 }.into()],
@@ -90,7 +90,7 @@ fn sums_without_a_term_are_written() {
 }
 
 #[test]
-fn minimum_maximum_and_mean_of_nothing_are_refused() {
+fn minimum_maximum_and_mean_of_empty_tensors_are_refused() {
     for (mode, name) in
         [(ReductionMode::Min, "min"), (ReductionMode::Max, "max"), (ReductionMode::Avg, "avg")]
     {
@@ -99,14 +99,14 @@ fn minimum_maximum_and_mean_of_nothing_are_refused() {
              is not"
         );
         assert_eq!(prepare(&reduction(mode, &[3, 0], &[3, 1])).unwrap_err(), expected);
-        // There is nothing to write.
+        // There is nothing to compute.
         let prepared = prepare(&reduction(mode, &[0, 3], &[0, 1])).unwrap();
         assert!(prepared.graph.nodes.is_empty());
     }
 }
 
 #[test]
-fn a_product_of_any_sizes_and_what_follows_it_are_right() {
+fn products_of_any_size_with_an_epilogue() {
     let mut random = Random::new(1);
     let mut empty = 0;
     for _ in 0..60 {
@@ -120,7 +120,7 @@ fn a_product_of_any_sizes_and_what_follows_it_are_right() {
             float(6, &[1, 1, 1]),
         ];
         tensors[2].is_virtual = true;
-        // Strides of what has no elements are free.
+        // Strides of empty tensors are arbitrary.
         for tensor in tensors.iter_mut().filter(|tensor| is_empty(tensor)) {
             tensor.strides = vec![-7, i64::MAX, 0];
         }
@@ -146,7 +146,7 @@ fn a_product_of_any_sizes_and_what_follows_it_are_right() {
 }
 
 #[test]
-fn attention_to_nothing_is_zero_and_of_no_size_is_refused() {
+fn attention_without_keys_is_zero_and_with_empty_heads_is_refused() {
     let attention = |keys, size| {
         let operation = Sdpa { stats: Some(5), generate_stats: Some(true), ..Sdpa::new(1, 2, 3, 4) };
         let tensors = vec![
@@ -173,7 +173,7 @@ fn attention_to_nothing_is_zero_and_of_no_size_is_refused() {
 }
 
 #[test]
-fn shapes_are_checked_without_elements_too() {
+fn shapes_of_empty_tensors_are_checked() {
     let product = |a: &[i64], b: &[i64], c: &[i64]| {
         prepare(&graph(vec![float(1, a), float(2, b), float(3, c)], vec![Matmul { a: 1, b: 2, c: 3 }.into()]))
     };
@@ -196,8 +196,8 @@ fn shapes_are_checked_without_elements_too() {
 }
 
 #[test]
-fn steps_name_the_places_of_the_graph() {
-    // The first node has nothing to do, the second sums nothing.
+fn steps_name_the_nodes_of_the_original_graph() {
+    // The first node has no output elements, the second sums nothing.
     let tensors = vec![float(1, &[0, 3]), float(2, &[0, 3]), float(3, &[1, 3]), float(4, &[1, 3])];
     let operations = vec![
         Pointwise::new(PointwiseMode::Neg, 1, None, 2).into(),

@@ -1,4 +1,4 @@
-//! Which memory a step's tensors take, to see whether indices lie where it writes.
+//! The memory of a step's tensors, to detect indices that the step would overwrite.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,32 +7,32 @@ use hipdnn_plugin_sdk::graph::{DataType, Tensor};
 use crate::kernel::Refusal;
 use crate::layout::{Layout, storage_size};
 
-/// The memory of a tensor of a step.
+/// The memory range of a tensor of a step.
 #[derive(Clone, Copy)]
 pub(super) struct Extent {
     pub(super) uid: i64,
     /// Its slot among the tensors of the step.
     pub(super) slot: usize,
-    /// Its bytes.
+    /// Its size in bytes.
     pub(super) size: usize,
-    /// Where its sequences end before that.
+    /// Its end if its sequences end earlier.
     end: Option<RaggedEnd>,
 }
 
-/// The last offset of a ragged tensor. Only memory for its sequences need be bound to one.
+/// The last offset of a ragged tensor, of which only the memory of its sequences need be bound.
 #[derive(Clone, Copy)]
 struct RaggedEnd {
     /// The slot of the offsets among the tensors of the step.
     slot: usize,
-    /// Where the last offset lies, in bytes.
+    /// The byte position of the last offset.
     at: usize,
     is_wide: bool,
-    /// Bytes that an offset counts.
+    /// Bytes per unit of an offset.
     unit: usize,
 }
 
 impl Extent {
-    /// Those of the step's tensors that are among some.
+    /// The extents of those tensors of the step that are in `among`.
     pub(super) fn of(
         step: &[i64],
         among: &HashSet<i64>,
@@ -47,18 +47,18 @@ impl Extent {
         Ok(extents.into_boxed_slice())
     }
 
-    /// The tensor's memory in an execution with these tensors, and its bytes. Offsets out of range count as all of it.
+    /// The tensor's address and size in this execution. If offsets are out of range, the whole tensor.
     fn memory(&self, tensors: &[*mut u8]) -> Option<(*mut u8, usize)> {
         let end = self.end.as_ref().and_then(|end| end.bytes(tensors));
         Some((*tensors.get(self.slot)?, end.map_or(self.size, |end| end.min(self.size))))
     }
 
-    /// Whether it shares memory with another tensor.
+    /// Whether it overlaps another tensor.
     pub(super) fn meets(&self, other: &Self, tensors: &[*mut u8]) -> bool {
         other.memory(tensors).is_some_and(|other| self.lies_in(other, tensors))
     }
 
-    /// Whether it shares memory with so many bytes.
+    /// Whether it overlaps this memory.
     pub(super) fn lies_in(&self, (other, other_size): (*mut u8, usize), tensors: &[*mut u8]) -> bool {
         self.memory(tensors).is_some_and(|(own, size)| {
             own.addr() < other.addr().saturating_add(other_size)
@@ -86,7 +86,7 @@ impl RaggedEnd {
 
     fn bytes(&self, tensors: &[*mut u8]) -> Option<usize> {
         let last = tensors.get(self.slot)?.wrapping_add(self.at);
-        // SAFETY: the offsets' memory has the tensor's extent, as everyone who binds it makes sure, and this is the last element.
+        // SAFETY: whoever binds the offsets guarantees their extent, and this is the last element.
         let last = unsafe {
             match self.is_wide {
                 true => last.cast::<i64>().read_unaligned(),

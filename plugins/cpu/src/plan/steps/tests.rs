@@ -41,7 +41,7 @@ fn reference(graph: &Graph) -> Result<Plan, Refusal> {
 }
 
 #[test]
-fn dead_tensors_give_their_memory_back() {
+fn memory_of_dead_tensors_is_reused() {
     let plan = reference(&chain()).unwrap();
     // 400 bytes are 448 with alignment; only neighbours live at the same time.
     assert_eq!(plan.workspace_size(), 2 * 448 + 63);
@@ -56,7 +56,7 @@ fn dead_tensors_give_their_memory_back() {
 }
 
 #[test]
-fn without_a_workspace_the_plan_has_one() {
+fn without_a_workspace_the_plan_allocates_one() {
     let plan = reference(&chain()).unwrap();
     for round in 0..3 {
         let mut x: Vec<f32> = (0..100).map(|i| (i * round) as f32).collect();
@@ -70,14 +70,14 @@ fn without_a_workspace_the_plan_has_one() {
     large.tensors.iter_mut().for_each(|tensor| tensor.dims = vec![1 << 58]);
     let plan = reference(&large).unwrap();
     let (mut x, mut y) = ([0.0], [0.0]);
-    // SAFETY: nothing is read or written without a workspace, of which there is none this large.
+    // SAFETY: a workspace of this size cannot be allocated, so nothing is read or written.
     let error = unsafe { plan.execute(&[buffer(1, &mut x), buffer(5, &mut y)], std::ptr::null_mut()) };
     let error = error.unwrap_err();
     assert_eq!(error, ExecuteError::NoMemory(plan.workspace_size()));
     assert!(error.to_string().contains(&format!("{} bytes", plan.workspace_size())), "{error}");
 }
 
-/// 2 = -(1), which nobody marked as an output, 3 = |1|, and 5 = 4 - 1 with 4 = max(1, 0), which is read.
+/// 2 = -(1), virtual but read by no node, 3 = |1|, and 5 = 4 - 1 with 4 = max(1, 0), which is read.
 fn unmarked() -> Graph {
     Graph {
         tensors: tensors(&[(1, 100), (2, 100), (3, 100), (4, 100), (5, 100)], &[2, 4, 5]),
@@ -91,13 +91,13 @@ fn unmarked() -> Graph {
     }
 }
 
-/// Runs [`unmarked`] with these of its tensors bound, and checks the others' memory.
+/// Runs [`unmarked`] with some tensors bound, and checks that the others are untouched.
 fn check_unmarked(plan: &Plan, bound: &[i64]) {
     let mut x: Vec<f32> = (-50..50).map(|i| i as f32).collect();
     let mut memory = [(); 4].map(|()| vec![7.0_f32; 100]);
     let null = |uid| hipdnnPluginDeviceBuffer_t { uid, ptr: std::ptr::null_mut() };
     let mut buffers: Vec<_> = (2..).zip(&mut memory).map(|(uid, values)| buffer(uid, values)).collect();
-    // Half of what is not bound is there, and null.
+    // Every other unbound tensor is listed with a null pointer.
     buffers.retain(|buffer| bound.contains(&buffer.uid));
     buffers.extend([2, 4].into_iter().filter(|uid| !bound.contains(uid)).map(null));
     buffers.push(buffer(1, &mut x));
@@ -111,12 +111,12 @@ fn check_unmarked(plan: &Plan, bound: &[i64]) {
 }
 
 #[test]
-fn virtual_tensors_that_nobody_reads_are_written_where_they_are_bound() {
+fn unread_virtual_tensors_are_written_if_bound() {
     for engine in 0..2 {
         let plan = crate::plan::planner::planner(engine).plan(&unmarked()).unwrap();
         assert_eq!(plan.bound(), [1, 3]);
         assert_eq!(plan.bindable().len(), 4);
-        // The 4 is read and stays virtual, whatever is bound to it.
+        // Tensor 4 is read and stays virtual, even if bound.
         for bound in [&[3][..], &[2, 3], &[3, 5], &[2, 3, 4, 5], &[3]] {
             check_unmarked(&plan, bound);
         }
@@ -124,8 +124,8 @@ fn virtual_tensors_that_nobody_reads_are_written_where_they_are_bound() {
 }
 
 #[test]
-fn places_of_live_tensors_do_not_overlap() {
-    // Each node reads two virtual tensors of different lives, of sizes that leave gaps of all kinds.
+fn live_tensors_do_not_overlap() {
+    // Each node reads two virtual tensors of different lifetimes, whose sizes leave gaps of all kinds.
     let lengths: Vec<(i64, i64)> = (0..40).map(|uid| (uid, 1)).collect();
     for seed in 0..50_u64 {
         let mut state = seed;
@@ -136,7 +136,7 @@ fn places_of_live_tensors_do_not_overlap() {
         let mut graph =
             Graph { tensors: tensors(&lengths, &(1..39).collect::<Vec<_>>()), ..Graph::default() };
         for tensor in &mut graph.tensors {
-            // A stride in one dimension of two makes an extent without more elements.
+            // A stride in one of two dimensions enlarges the extent without adding elements.
             tensor.dims = vec![2];
             tensor.strides = vec![1 + random(300) as i64];
         }
@@ -200,7 +200,7 @@ fn a_long_integer_is_kept_exactly() {
 }
 
 #[test]
-fn a_long_graph_is_planned_at_once() {
+fn a_long_graph_is_planned_quickly() {
     let length = 5_000;
     let mut graph = Graph {
         tensors: tensors(
@@ -223,7 +223,7 @@ fn a_long_graph_is_planned_at_once() {
 }
 
 #[test]
-fn what_is_not_bound_is_named() {
+fn unbound_tensors_are_named() {
     let plan = reference(&chain()).unwrap();
     let (mut x, mut y) = (vec![1.0; 100], vec![7.0; 100]);
     let null = hipdnnPluginDeviceBuffer_t { uid: 5, ptr: std::ptr::null_mut() };
@@ -259,7 +259,7 @@ fn a_workspace_beyond_the_address_space_is_refused() {
     assert!(refusal.contains("workspace"), "{refusal}");
 }
 
-/// Rows 1 of 2 × 3 tokens times the matrices of 2 experts: 4 = 1 · 2, where 3 has the first row of each group.
+/// Tokens 1 (2 × 3) times the matrices 2 of 2 experts: 4 = 1 · 2, where 3 has the first row of each group.
 fn mixture() -> Graph {
     use hipdnn_plugin_sdk::graph::MoeGroupedMatmulMode;
     use hipdnn_plugin_sdk::graph::operation::MoeGroupedMatmul;
@@ -288,11 +288,11 @@ fn mixture() -> Graph {
 }
 
 #[test]
-fn indices_do_not_lie_where_the_step_writes() {
+fn indices_may_not_overlap_outputs() {
     for engine in 0..2 {
         let plan = crate::plan::planner::planner(engine).plan(&mixture()).unwrap();
         let (mut token, mut weight) = ([1.0; 6], [1.0; 24]);
-        // The offsets of the groups are the last two words of the result, the two behind it, or elsewhere.
+        // The groups' offsets are the last two words of the result, straddle its end, or lie just after it.
         for (place, overlaps) in [(6, true), (7, true), (8, false)] {
             let mut result = [0.0_f32; 10];
             let (mut workspace, first) = (vec![0_u8; plan.workspace_size()], result.as_mut_ptr());
@@ -317,9 +317,9 @@ fn indices_do_not_lie_where_the_step_writes() {
 }
 
 #[test]
-fn indices_do_not_lie_in_the_workspace() {
+fn indices_may_not_overlap_the_workspace() {
     let mut graph = mixture();
-    // A virtual tensor behind, so that there is a workspace.
+    // A virtual tensor follows, so that there is a workspace.
     graph.tensors[3].is_virtual = true;
     let result = &graph.tensors[3];
     let mut negative = Tensor::new(5, DataType::Float, &result.dims, &result.strides);
@@ -383,10 +383,11 @@ fn ragged_attention() -> Graph {
 }
 
 #[test]
-fn indices_may_lie_right_behind_the_sequences_of_a_ragged_output() {
+fn indices_may_directly_follow_the_sequences_of_a_ragged_output() {
     let plan = reference(&ragged_attention()).unwrap();
     let mut workspace = vec![0_u8; plan.workspace_size()];
-    // Two rows are four words. The length of the queries lies in the last of them, behind them, or at the end of all that there could be.
+    // Two rows are four words. The query length is the last of these, just after them, or at the extent's
+    // end.
     for (place, overlaps) in [(3, true), (4, false), (7, false)] {
         let (mut rows, mut offsets, mut length) = ([1.0_f32; 8], [0_i32, 4], [2_i32]);
         let mut result = [0_u32; 8];

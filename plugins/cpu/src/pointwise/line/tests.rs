@@ -4,7 +4,7 @@ use super::*;
 use crate::simd::stream::settle;
 use crate::testing::{Function, Random, each};
 
-/// What becomes of a number that is stored.
+/// The stored form of a value.
 type Stores = fn(f32) -> f32;
 
 /// Rounds to elements of a type.
@@ -37,7 +37,7 @@ fn values_are_rounded_as_they_are_stored() {
     }
 }
 
-/// Runs x · y + 2 with the result from element `first` on, and yields all that is written.
+/// Runs x · y + 2 with the result from element `first` on, and returns everything written.
 fn run(isa: Isa, [x, y]: [&[f32]; 2], first: usize, is_streamed: bool) -> (Vec<f32>, [f32; MAX_TOTALS]) {
     const TO: usize = 2;
     let links = vec![
@@ -52,14 +52,14 @@ fn run(isa: Isa, [x, y]: [&[f32]; 2], first: usize, is_streamed: bool) -> (Vec<f
     rows[..3].copy_from_slice(&[x.as_ptr().cast_mut(), y.as_ptr().cast_mut(), to[first..].as_mut_ptr()]);
     let two = 2.0;
     let memory = Memory { rows: &rows, ones: &raw const two, streamed: is_streamed.then_some(TO) };
-    // SAFETY: the processor supports the instruction set; inputs and the result are as long as is said.
+    // SAFETY: the processor supports the instruction set; inputs and result have the given length.
     let totals = unsafe { Line { links }.run(isa, &memory, x.len()) };
     settle();
     (to, totals)
 }
 
 #[test]
-fn what_is_streamed_is_what_is_stored() {
+fn streaming_stores_the_same_values() {
     let mut random = Random::new(31);
     for isa in Isa::available() {
         for len in (1..40).chain([127, 128, 129, 300, 1000]) {

@@ -1,7 +1,7 @@
 //! The gradients of an attention.
 //!
-//! The probabilities are computed again from the scores and the saved statistics. Each gradient is a sum of its own, in double
-//! precision, and rounded once.
+//! Recomputes the probabilities from the scores and the saved statistics. Each gradient is a separate sum in
+//! double precision, rounded once.
 
 use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_planner::problem::attention::AttentionGradients;
@@ -29,7 +29,7 @@ pub(crate) struct Backward {
     scratch: usize,
 }
 
-/// The gradient of an additive mask, whose dimensions are aligned with the last of the scores.
+/// The gradient of an additive mask, whose dimensions are aligned with the last ones of the scores.
 struct Bias {
     dims: [usize; 4],
     spread: Spread<f64, 4>,
@@ -51,7 +51,7 @@ impl Backward {
             }
             Memory::of("dbias", dbias).map(|memory| Bias { dims, spread: Spread { memory, strides } })
         });
-        // Room for a query or a value.
+        // Memory for a query or a value.
         let fits = |count: &usize| count.checked_mul(size_of::<f64>()).is_some();
         let scratch = Some(shape.depth.max(shape.value_depth)).filter(fits);
         Ok(Self {
@@ -127,7 +127,7 @@ impl Run<'_> {
         self.d_o.row(sequence, head, query).dot(&self.o.row(sequence, head, query))
     }
 
-    /// The probability of a key that the query sees, and its factor from dropout; none if the key is masked.
+    /// The probability of a key that the query sees, and its dropout factor; `None` if the key is masked.
     fn probability(&self, sequence: &Sequence, head: usize, query: usize, key: usize) -> Option<(f64, f64)> {
         let score = self.scores.score(sequence, head, query, key);
         let stats = self.stats.row(sequence, head, query).get(0);
@@ -137,7 +137,7 @@ impl Run<'_> {
         Some(((score - stats).exp(), self.scores.kept(sequence, head, query, key)))
     }
 
-    /// The gradient of the score of a key that the query sees, from the query's `delta`; none if the key is masked.
+    /// The gradient of the score of a key that the query sees, from its `delta`; `None` if the key is masked.
     fn slope(&self, sequence: &Sequence, head: usize, query: usize, key: usize, delta: f64) -> Option<f64> {
         let heads = self.backward.shape.heads;
         let (probability, kept) = self.probability(sequence, head, query, key)?;
@@ -198,7 +198,7 @@ impl Run<'_> {
         });
     }
 
-    /// Sums up for each key over the queries that see it, of all heads that share it, and writes the sums.
+    /// For each key, sums over the queries that see it in all heads that share it, and writes the sums.
     fn for_each_key(
         &self,
         sequence: &Sequence,

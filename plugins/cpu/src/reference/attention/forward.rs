@@ -1,4 +1,4 @@
-//! The attention itself.
+//! The forward attention.
 
 use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_planner::problem::attention::Attention;
@@ -24,7 +24,7 @@ pub(crate) struct Forward {
     descale_s: Option<Memory<f64>>,
     scale_s: Option<Memory<f64>>,
     scale_o: Option<Memory<f64>>,
-    /// The dtype to which probabilities are rounded before they multiply values of eight bits.
+    /// The dtype to which probabilities are rounded before they multiply 8-bit values.
     rounding: Option<Element<f64>>,
     /// Rows of one element each: statistics, maxima and sums.
     stats: Option<Rows>,
@@ -59,7 +59,7 @@ impl Forward {
         let value_type = attention.v.operand.data_type;
         let rounds = factors.scale_s.is_some() && is_float_of_eight_bits(value_type);
         let dump = attention.rng_dump.as_ref().filter(|_| {
-            // Refused before: a dump without a generator.
+            // A dump without a generator was refused before.
             matches!(attention.options.dropout, Some(Dropout::Random { .. }))
         });
         Ok(Self {
@@ -221,7 +221,7 @@ impl Run<'_> {
             }
         }
         if sum.is_nan() && self.scores.drops() {
-            // As a probability that is NaN makes the results, also where that one is dropped.
+            // NaN probabilities make all results NaN, even if this one is dropped.
             sums.fill(f64::NAN);
         }
         let descale_v = forward.descale_v.as_ref();
@@ -245,7 +245,7 @@ impl Run<'_> {
         }
     }
 
-    /// Writes the results of a query of the padding.
+    /// Writes the results of a padding query.
     fn padding(&self, sequence: &Sequence, head: usize, query: usize) {
         if self.forward.o.has_padding() {
             self.o.row(sequence, head, query).fill(0.0);

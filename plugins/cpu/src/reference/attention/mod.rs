@@ -1,7 +1,7 @@
-//! Attention, one query after the other.
+//! Attention, query by query.
 //!
-//! Results are computed in double precision for any compute type and rounded once. So a difference between an engine and the
-//! reference is that engine's own error.
+//! Results are computed in double precision for any compute type and rounded once, so any difference between
+//! an engine and the reference is that engine's error.
 
 #![expect(
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! The scores of an attention with all its options, and what dropout leaves of the probabilities.
+//! The scores of an attention with all its options, and dropout of the probabilities.
 
 use hipdnn_plugin_planner::problem::attention::options;
 use hipdnn_plugin_planner::problem::attention::options::{
@@ -13,14 +13,14 @@ use crate::kernel::Refusal;
 use crate::problem::attention::alibi::slope;
 use crate::tensor::view::{Memory, Pointers, Spread};
 
-/// A tensor that is spread over the scores.
+/// A tensor that is broadcast over the scores.
 fn over(name: &str, spread: &options::Spread) -> Result<Spread<f64, 4>, Refusal> {
     let is_boolean = spread.operand.data_type == DataType::Boolean;
     let memory = if is_boolean { Memory::of_any } else { Memory::of };
     Ok(Spread { memory: memory(name, &spread.operand)?, strides: spread.strides })
 }
 
-/// A factor of the heads.
+/// A factor per head.
 pub(crate) struct Heads {
     spread: Spread<f64, 2>,
     heads: usize,
@@ -95,7 +95,7 @@ impl Scores {
         })
     }
 
-    /// Adds the options that only the forward direction has.
+    /// Adds the options of the forward direction.
     pub(crate) fn with(
         mut self,
         descales: [Option<Heads>; 2],
@@ -111,7 +111,7 @@ impl Scores {
         Ok(self)
     }
 
-    /// Whether the rows of queries and keys lie in their tensors.
+    /// Checks that the rows of queries and keys lie in their tensors.
     pub(crate) fn check(
         &self,
         tensors: Pointers<'_>,
@@ -146,7 +146,7 @@ pub(crate) struct BoundScores<'a> {
 }
 
 impl BoundScores<'_> {
-    /// The keys that a query sees, as far as lengths and band say.
+    /// The keys that a query sees according to lengths and band.
     pub(crate) fn keys(&self, sequence: &Sequence, query: usize) -> std::ops::Range<usize> {
         self.scores.band.keys(sequence.queries, sequence.keys, query)
     }
@@ -190,7 +190,7 @@ impl BoundScores<'_> {
         self.scores.drop.is_some()
     }
 
-    /// What dropout multiplies the probability of a score by: 0 if it is dropped.
+    /// The factor by which dropout multiplies the probability of a score; 0 if it is dropped.
     pub(crate) fn kept(&self, sequence: &Sequence, head: usize, query: usize, key: usize) -> f64 {
         match &self.scores.drop {
             None => 1.0,

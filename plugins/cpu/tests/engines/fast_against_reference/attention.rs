@@ -1,7 +1,8 @@
-//! Attention with the options that have a fast kernel, and with some that do not.
+//! Attention with options that have a fast kernel, and with some that do not.
 //!
-//! A score is a sum of as many terms as a query has numbers, and is off by δ = (depth + 4) · eps · Σ|t|. Its weight is then off by
-//! 2 δ, relatively, and so is the sum of weights; a result is a mean of values, whose sum adds an error for each key.
+//! A score is a sum of as many terms as a query has elements, with an error of δ = (depth + 4) · eps · Σ|t|.
+//! Its weight then has a relative error of 2 δ, as does the sum of weights; a result is a mean of values,
+//! whose sum adds an error per key.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::DataType;
@@ -60,7 +61,7 @@ fn problem(random: &mut Random, case: &mut Case, longest: i64) -> (Sizes, Sdpa, 
     (sizes, sdpa, scale)
 }
 
-/// Adds the factors of tensors with eight bits.
+/// Adds the factors of 8-bit tensors.
 fn add_factors(random: &mut Random, case: &mut Case, sizes: &Sizes, sdpa: &mut Sdpa) {
     let mut factor = |case: &mut Case, dims: &[i64], low: f64, high: f64| {
         random.chance(50).then(|| {
@@ -101,9 +102,9 @@ fn attention(seed: u64, longest: i64) {
     let (fast, reference) = both(&case);
     let (eps, _) = roundoff(compute(&case));
     let (depth, keys) = (sizes.depth as f64, sizes.keys as f64);
-    // The mask is one term more.
+    // The mask is one more term.
     let of_score = (depth + 4.0) * eps * (depth * f64::from(scale).abs() + 1.0);
-    // A probability that is rounded to the type of the values may become a neighbour of what it is in the reference.
+    // A probability rounded to the values' type may become a neighbour of the reference's.
     let (unit, smallest) = roundoff(of_values);
     let of_roundings = if rounds { 2.0 * unit + keys * smallest / scale_s } else { 0.0 };
     let of_result = (4.0 * of_score + 2.0 * (keys + 8.0) * eps + of_roundings) * last.max(1.0);
@@ -116,9 +117,9 @@ fn attention(seed: u64, longest: i64) {
     }
 }
 
-/// Gradients of what the reference computed forward. A weight is off by 2 δ, as above; the gradient of a score is the weight times
-/// the difference of two sums of as many terms as a value has numbers, of which none is more than 1. The results are sums of these
-/// over keys, or over the queries of all heads that share a key.
+/// Gradients of the reference's forward results. A weight has a relative error of 2 δ, as above; the gradient
+/// of a score is the weight times the difference of two sums of as many terms as a value has elements, each
+/// at most 1. The results are sums of these over keys, or over the queries of all heads that share a key.
 fn gradients(seed: u64) {
     let random = &mut Random(seed);
     let mut case = Case::new();

@@ -1,4 +1,4 @@
-//! Batch normalization in its four forms.
+//! Batch normalization in its four variants.
 
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance,
@@ -8,11 +8,11 @@ use hipdnn_plugin_sdk::graph::{DataType, TensorValue};
 use super::{both, compare, compute, fill, roundoff, tensor, types};
 use crate::tests::engines::common::{Case, Random};
 
-/// What a batch normalization is made of: a shape, and parameters of the shapes that are allowed.
+/// The shape of a batch normalization, and of its parameters.
 struct Channels {
     dims: Vec<i64>,
     parameter: Vec<i64>,
-    /// Elements of one channel.
+    /// Elements per channel.
     n: f64,
 }
 
@@ -31,12 +31,12 @@ impl Channels {
         Self { dims, parameter, n: n as f64 }
     }
 
-    /// Adds a tensor with a number for each channel.
+    /// Adds a tensor with one value per channel.
     fn parameter(&self, random: &mut Random, case: &mut Case, data_type: DataType) -> i64 {
         tensor(random, case, data_type, &self.parameter)
     }
 
-    /// Adds one and fills it.
+    /// Adds and fills one.
     fn given(&self, random: &mut Random, case: &mut Case, data_type: DataType, low: f64, high: f64) -> i64 {
         let uid = self.parameter(random, case, data_type);
         fill(random, case, uid, low, high);
@@ -44,7 +44,7 @@ impl Channels {
     }
 }
 
-/// A scalar, in the graph or in the caller's memory.
+/// A scalar, as a constant or in the caller's memory.
 fn scalar(random: &mut Random, case: &mut Case, value: f64) -> i64 {
     if random.chance(50) {
         case.value(DataType::Float, TensorValue::Float32(value as f32))
@@ -55,7 +55,7 @@ fn scalar(random: &mut Random, case: &mut Case, value: f64) -> i64 {
     }
 }
 
-/// Parameters are float, or double with double tensors, or of the tensors' own type.
+/// Parameters are float, double with double tensors, or of the tensors' type.
 fn parameter_type(random: &mut Random, storage: DataType) -> DataType {
     match storage {
         DataType::Double => DataType::Double,
@@ -85,7 +85,7 @@ fn inference() {
             case.node(BatchnormInferenceVariance { x, mean, variance: spread, scale, bias, y, epsilon });
         }
         let (fast, reference) = both(&case);
-        // A handful of roundings, of terms that are at most 2 · 3 · 4 + 1.
+        // A few roundings, of terms that are at most 2 · 3 · 4 + 1.
         let bound = 16.0 * roundoff(compute(&case)).0 * 25.0;
         compare(seed, "batchnorm inference", &fast, &reference, y, |_| bound);
     }
@@ -141,8 +141,9 @@ fn training() {
             peer_stats: vec![],
         });
         let (fast, reference) = both(&case);
-        // The mean of n elements of magnitude at most 3 is off by n · eps · 3, the variance by as much of 9, and 1/√(variance + ε)
-        // by half of that over its own square: at most 1/ε = 100, times itself, at most 10. y has |scale| · |x - mean| ≤ 12 of it.
+        // The mean of n elements of magnitude at most 3 has an error of n · eps · 3, the variance one of n ·
+        // eps · 9, and 1/√(variance + ε) half of that relative to its square: at most 1/ε = 100, times
+        // itself, at most 10. y has |scale| · |x - mean| ≤ 12 of it.
         let eps = roundoff(compute(&case)).0;
         let spread = reference_spread(&case, x, channels.dims[1] as usize);
         for uid in results {
@@ -163,7 +164,7 @@ fn training() {
     }
 }
 
-/// The channel of an element by its place in the order of the indices.
+/// The channel of an element with this index.
 fn channel_of(dims: &[i64], at: usize) -> usize {
     let inner: i64 = dims[2..].iter().product();
     (at / inner as usize) % dims[1] as usize
@@ -188,7 +189,7 @@ fn backward() {
         let [dy_type, x_type, dx_type] = types(random, &mut case);
         let parameter = parameter_type(random, x_type);
         let mut channels = Channels::random(random);
-        // Channels of one or two elements can have no spread, and then 1/√(variance + 1e-5) makes noise of any rounding.
+        // Channels of one or two elements may have no variance; 1/√(variance + 1e-5) then amplifies rounding.
         channels.dims[0] = channels.dims[0].max(8);
         let n = (channels.dims.iter().product::<i64>() / channels.dims[1]) as f64;
         let dy = tensor(random, &mut case, dy_type, &channels.dims);
@@ -223,8 +224,8 @@ fn backward() {
             compare(seed, "batchnorm backward", &fast, &reference, uid, |at| {
                 let of = if uid == dx { channel_of(&channels.dims, at) } else { at };
                 let inv = if saved { 2.0 } else { 1.0 / (spread[of] + 1e-5).sqrt() };
-                // xhat is at most 4 · inv and, without saved statistics, off by the error of mean and variance; a sum of n
-                // products with dy by n · eps of itself and n times that.
+                // xhat is at most 4 · inv and, without saved statistics, has the error of mean and variance;
+                // a sum of n products with dy has a relative error of n · eps and n times that of xhat.
                 let xhat = 4.0 * inv;
                 let xhat_error = (n + 8.0) * eps * (9.0 * inv.powi(3) * 4.0 + 3.0 * inv + xhat);
                 let sum_error = n * xhat_error + (n + 8.0) * eps * n * xhat;

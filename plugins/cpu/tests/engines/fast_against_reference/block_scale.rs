@@ -1,4 +1,4 @@
-//! Block scale quantization and its inverse: the same bits as the reference's.
+//! Block scale quantization and dequantization: bit-identical to the reference.
 
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::{BlockScaleDequantize, BlockScaleQuantize};
@@ -9,7 +9,7 @@ use crate::tests::engines::common::{Case, Random};
 const SMALL: [DataType; 5] =
     [DataType::Int4, DataType::Int8, DataType::Fp4E2m1, DataType::Fp6E2m3, DataType::Fp6E3m2];
 
-/// Dims with now and then one that is more than a part of the work.
+/// Dims, one of which sometimes exceeds a unit of work.
 fn dims(random: &mut Random) -> Vec<i64> {
     let rank = random.int(1, 4);
     let mut dims: Vec<i64> = (0..rank).map(|_| random.int(1, 20)).collect();
@@ -66,7 +66,7 @@ fn dequantized() {
         let block_size: Vec<i32> = dims.iter().map(|_| random.one_of(&[1, 1, 3, 16, 32, 500])).collect();
         let blocks = dims.iter().zip(&block_size);
         let scale_dims: Vec<i64> = blocks.map(|(dim, block)| blocks_of(*dim, i64::from(*block))).collect();
-        // As many sizes as there are dimensions that differ, or one for each.
+        // As many sizes as differing dimensions, or one per dimension.
         let differ = |axis: &usize| dims[*axis] != scale_dims[*axis];
         let given: Vec<i32> = (0..dims.len()).filter(differ).map(|axis| block_size[axis]).collect();
         let all = [FLOATS.as_slice(), &EIGHT_BITS, &SMALL, &[DataType::Int32, DataType::Fp8E8m0]].concat();

@@ -1,4 +1,4 @@
-//! Convolutions, alone and with what usually follows them.
+//! Convolutions, alone and with usual epilogues.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{
@@ -43,7 +43,7 @@ impl ConvolutionShape {
         }
     }
 
-    /// One whose channels do not meet.
+    /// A depthwise shape.
     fn depthwise(random: &mut Random) -> Self {
         loop {
             let channels = (random.int(2, 20), 1, random.one_of(&[1, 1, 1, 2]));
@@ -53,7 +53,8 @@ impl ConvolutionShape {
         }
     }
 
-    /// One with these groups and channels in them, and images of at most this size; none where it is too much to compute.
+    /// A shape with these groups and channels per group, and images up to this size; `None` if it is too much
+    /// work.
     fn of(
         random: &mut Random,
         spatial: usize,
@@ -72,7 +73,7 @@ impl ConvolutionShape {
             mode: random.one_of(&[ConvMode::Convolution, ConvMode::CrossCorrelation]),
         };
         let mut products = n * groups * c * k;
-        // Most networks use windows of 1 or 3 with their own padding; the rest is anything.
+        // Most networks use windows of 1 or 3 with matching padding; the rest is random.
         let usual = random.chance(50).then(|| random.one_of(&[1, 3]));
         let mut possible = true;
         for _ in 0..spatial {
@@ -97,7 +98,7 @@ impl ConvolutionShape {
         (possible && products <= 1_000_000).then_some(shape)
     }
 
-    /// Adds the node; gives the two operands, the result, and the number of terms of each of its sums.
+    /// Adds the node; returns the two operands, the result, and the number of terms of each sum.
     fn node(
         &self,
         random: &mut Random,
@@ -154,9 +155,9 @@ impl ConvolutionShape {
         }
     }
 
-    /// Where Winograd's algorithm may be chosen, its bound in units of eps, given the operands' magnitudes:
-    /// 16 (c + 11) · Σ m · Σ|w| over c channels, with m the largest of the elements that the window meets; with step 1
-    /// 176 (c + 18) · Σ m · Σ|w|, where m is the largest of those that the windows of 4 × 4 outputs meet.
+    /// If Winograd may be chosen, its bound in units of eps, given the operands' magnitudes:
+    /// 16 (c + 11) · Σ m · Σ|w| over c channels, with m the largest element that the window meets; with stride 1
+    /// 176 (c + 18) · Σ m · Σ|w|, with m the largest element that the windows of 4 × 4 outputs meet.
     fn near(
         &self,
         sizes: &Case,
@@ -220,7 +221,7 @@ fn convolution(seed: u64, direction: Direction, shape: fn(&mut Random) -> Convol
     }
     let (fast, reference) = both(&case);
 
-    // Σ|t|, as the reference computes it in double precision from the operands' magnitudes.
+    // Σ|t|, which the reference computes in double precision from the operands' magnitudes.
     let mut sizes = Case::new();
     sizes.graph.compute_type = DataType::Double;
     let ([a, b], total, _) = shape.node(&mut Random(seed), &mut sizes, [DataType::Double; 3], direction);
@@ -255,16 +256,16 @@ fn backward_filter() {
 }
 
 #[test]
-fn gradients_of_depthwise_ones() {
+fn gradients_of_depthwise_convolutions() {
     for seed in 0..120 {
         convolution(8000 + seed, Direction::Data, ConvolutionShape::depthwise);
         convolution(9000 + seed, Direction::Filter, ConvolutionShape::depthwise);
     }
 }
 
-/// Convolution, bias and activation with virtual tensors in between, in one storage type.
+/// Convolution, bias and activation with virtual intermediate tensors of one storage type.
 #[test]
-fn bias_and_activation_after_it() {
+fn bias_and_activation_epilogue() {
     for seed in 12_000..12_080 {
         let random = &mut Random(seed);
         let mut case = Case::new();
@@ -290,19 +291,20 @@ fn bias_and_activation_after_it() {
             random.one_of(&[PointwiseMode::ReluFwd, PointwiseMode::SigmoidFwd, PointwiseMode::TanhFwd]);
         case.node(Pointwise::new(mode, summed, None, out));
         let (fast, reference) = both(&case);
-        // The convolution's bound with Σ|t| at most k, which no activation here makes larger, and the roundings after it.
+        // The convolution's bound with Σ|t| at most k, which no activation increases, plus the later
+        // roundings.
         let eps = roundoff(DataType::Float).0;
-        // By Winograd's algorithm, with Σ m · Σ|w| at most k for k / 9 channels.
+        // With Winograd, where Σ m · Σ|w| is at most k for k / 9 channels.
         let near = 176.0 * (terms / 9.0 + 18.0) * terms;
         let bound = eps * ((2.0 * terms * terms).max(near) + 16.0 * terms + 64.0);
         compare(seed, "convolution, bias, activation", &fast, &reference, out, |_| bound);
     }
 }
 
-/// A depthwise convolution with what networks have behind it: a bias or batch normalization, and an activation with or without
-/// an upper end; now and then with NaN and infinities.
+/// A depthwise convolution with a usual epilogue: a bias or batch normalization, and an activation with or
+/// without an upper bound; sometimes with NaN and infinities.
 #[test]
-fn depthwise_with_what_follows_it() {
+fn depthwise_with_epilogues() {
     for seed in 13_000..13_120 {
         let random = &mut Random(seed);
         let mut case = Case::new();
@@ -340,7 +342,7 @@ fn depthwise_with_what_follows_it() {
         let relu_upper_clip = (mode == PointwiseMode::ReluFwd && random.chance(50)).then_some(0.75);
         case.node(Pointwise { relu_upper_clip, ..Pointwise::new(mode, moved, None, out) });
         let (fast, reference) = both(&case);
-        // As above, with factors of at most 1, and a unit of half precision for each result between.
+        // As above, with factors of at most 1, and a half precision unit per intermediate result.
         let eps = roundoff(DataType::Float).0;
         let half = if storage == DataType::Half { 4.0 * roundoff(storage).0 * (terms + 3.0) } else { 0.0 };
         let bound = half + 4.0 * eps * (terms * terms + 8.0 * terms + 32.0);

@@ -1,4 +1,4 @@
-//! Products of matrices, alone and with what usually follows them.
+//! Matrix multiplications, alone and with usual epilogues.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ fn shape(random: &mut Random) -> [Vec<i64>; 3] {
         for _ in 0..random.one_of(&[0, 0, 1, 1, 2, 3]) {
             let of_c = random.one_of(&[1, 2, 3, 4, 6]);
             let divisors: Vec<i64> = (1..=of_c).filter(|divisor| of_c % divisor == 0).collect();
-            // Mostly the same number of matrices, or one for all.
+            // Mostly the same number of matrices, or one shared by all.
             let usual = random.chance(70);
             for of_factor in &mut dims[..2] {
                 of_factor.push(if usual {
@@ -55,7 +55,7 @@ fn terms(shape: &[Vec<i64>; 3]) -> f64 {
     shape[0].last().map_or(0.0, |k| *k as f64)
 }
 
-/// Both engines' products of random shape for each seed, of the types that are chosen.
+/// Both engines' products of random shapes for each seed, with chosen dtypes.
 fn check(seeds: Range<u64>, mut types: impl FnMut(&mut Random, &mut Case) -> [DataType; 3]) {
     for seed in seeds {
         let random = &mut Random(seed);
@@ -68,7 +68,7 @@ fn check(seeds: Range<u64>, mut types: impl FnMut(&mut Random, &mut Case) -> [Da
         }
         let (fast, reference) = both(&case);
 
-        // Σ|t|, as the reference computes it in double precision from the operands' magnitudes.
+        // Σ|t|, which the reference computes in double precision from the operands' magnitudes.
         let mut sizes = Case::new();
         sizes.graph.compute_type = DataType::Double;
         let of_sizes = node(&mut Random(seed), &mut sizes, [DataType::Double; 3], &shape);
@@ -89,7 +89,7 @@ fn products() {
 }
 
 #[test]
-fn products_of_floats_of_eight_bits() {
+fn products_of_8_bit_floats() {
     check(22_000..22_100, |random, case| {
         case.graph.compute_type = random.one_of(&[DataType::Float, DataType::Float, DataType::Double]);
         let of_result = random.one_of(&EIGHT_BITS);
@@ -97,9 +97,9 @@ fn products_of_floats_of_eight_bits() {
     });
 }
 
-/// What follows a product is computed with it: the tensors in between have no room in the workspace.
+/// A product's epilogue is computed with it: intermediate tensors need no workspace.
 #[test]
-fn tensors_between_are_never_stored() {
+fn intermediate_tensors_are_never_stored() {
     let mut case = Case::new();
     let float = DataType::Float;
     let whole = [512, 512];
@@ -113,9 +113,9 @@ fn tensors_between_are_never_stored() {
     assert!(plan.workspace_size() < 512 * 512 * 4, "{} bytes", plan.workspace_size());
 }
 
-/// A bias of the columns and an activation with virtual tensors in between.
+/// A column bias and an activation, with virtual intermediate tensors.
 #[test]
-fn bias_and_activation_after_it() {
+fn bias_and_activation_epilogue() {
     for seed in 21_000..21_150 {
         let random = &mut Random(seed);
         let mut case = Case::new();
@@ -139,7 +139,8 @@ fn bias_and_activation_after_it() {
         let mode = random.one_of(&[PointwiseMode::ReluFwd, PointwiseMode::TanhFwd]);
         case.node(Pointwise::new(mode, summed, None, out));
         let (fast, reference) = both(&case);
-        // The product's bound with Σ|t| at most k, which no activation here makes larger, and the roundings to storage after each step.
+        // The product's bound with Σ|t| at most k, which no activation here increases, plus the rounding to
+        // storage at each step.
         let eps = roundoff(compute(&case)).0;
         let unit = roundoff(types[2]).0;
         let k = terms(&shape);

@@ -1,14 +1,15 @@
 //! CPU_ENGINE against CPU_REFERENCE_ENGINE on random problems.
 //!
-//! Every run computes the same problems. A failure prints the seed of its problem; `Random(seed)` makes it again.
+//! Every run computes the same problems. A failure prints its problem's seed; `Random(seed)` reproduces it.
 //!
 //! # Tolerances
-//! Both engines round each product and sum to the compute type, in different orders, and the result once to the storage type.
-//! A sum of k terms t, in whatever order, is off by at most k · eps · Σ|t|, with eps the unit roundoff of the compute type (2⁻²⁴
-//! or 2⁻⁵³). So two engines differ by at most 2 · k · eps · Σ|t|, where Σ|t| is what the reference computes from the operands'
-//! magnitudes. Rounding to storage then moves each by half a unit in the last place, together 2 · u · |result| with u = 2⁻²⁴ for float,
-//! 2⁻⁵³ for double, 2⁻¹¹ for half, 2⁻⁸ for bfloat16, and by the smallest subnormal where the result is that small. Windows of 3 × 3
-//! may be computed by Winograd's algorithm and have its bound, which docs/numerics.md has.
+//! Both engines round each product and sum to the compute type, in different orders, and the result once to
+//! the storage type. In any order, a sum of k terms t has an error of at most k · eps · Σ|t|, with eps the
+//! unit roundoff of the compute type (2⁻²⁴ or 2⁻⁵³). So two engines differ by at most 2 · k · eps · Σ|t|; the
+//! reference computes Σ|t| from the operands' magnitudes. Rounding to storage then moves each by half a unit
+//! in the last place, together 2 · u · |result| with u = 2⁻²⁴ for float, 2⁻⁵³ for double, 2⁻¹¹ for half, 2⁻⁸
+//! for bfloat16, and by the smallest subnormal if the result is that small. Winograd may compute 3 × 3
+//! windows, with the bound in docs/numerics.md.
 
 mod attention;
 mod batchnorm;
@@ -33,7 +34,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use super::common::{Case, EIGHT_BITS, Random, fill, tensor};
 
-/// The places of the engines among the plugin's.
+/// The indices of the engines in the plugin.
 const FAST: usize = 0;
 const REFERENCE: usize = 1;
 
@@ -53,7 +54,7 @@ fn roundoff(data_type: DataType) -> (f64, f64) {
     }
 }
 
-/// Compares one element; `bound` is how far the engines may be apart before the result is rounded to `storage`.
+/// Compares one element; `bound` is the largest difference of the engines before rounding to `storage`.
 fn close(fast: f64, reference: f64, storage: DataType, bound: f64) -> bool {
     if fast.is_nan() || reference.is_nan() {
         return fast.is_nan() && reference.is_nan();
@@ -112,7 +113,7 @@ fn equals_reference(case: &Case, results: &[i64], what: &str) {
     }
 }
 
-/// The types of a problem: mostly one storage type, now and then a mixture.
+/// The dtypes of a problem: usually one storage type, sometimes a mixture.
 fn types<const N: usize>(random: &mut Random, case: &mut Case) -> [DataType; N] {
     let floats = if random.chance(15) { &EIGHT_BITS } else { &FLOATS };
     let one = random.one_of(floats);
@@ -129,7 +130,7 @@ fn types<const N: usize>(random: &mut Random, case: &mut Case) -> [DataType; N] 
     })
 }
 
-/// The type that the graph's compute type stands for.
+/// The type of the graph's compute type.
 fn compute(case: &Case) -> DataType {
     if case.graph.compute_type == DataType::Double { DataType::Double } else { DataType::Float }
 }

@@ -1,4 +1,4 @@
-//! Layer normalization, normalization by the root of the mean square, and their gradients.
+//! Layer normalization, RMS normalization, and their gradients.
 
 use hipdnn_plugin_sdk::graph::operation::{Layernorm, LayernormBackward, RmsNorm, RmsNormBackward};
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, TensorValue};
@@ -25,7 +25,7 @@ impl Shape {
         let (mut places, mut rows) = (dims.clone(), dims.clone());
         places[..rank - count].fill(1);
         rows[rank - count..].fill(1);
-        // Where the last dimension that is not normalized is 1, so is that of scale, and RMSNorm would take it too.
+        // If the last dimension that is not normalized is 1, so is scale's, and RMSNorm would include it.
         Self { dims, count, places, rows }
     }
 
@@ -39,7 +39,7 @@ impl Shape {
     }
 }
 
-/// A tensor with a number for each row or each place of one.
+/// A tensor with one value per row, or per position in a row.
 fn given(random: &mut Random, case: &mut Case, of: DataType, dims: &[i64], low: f64, high: f64) -> i64 {
     let uid = tensor(random, case, of, dims);
     fill(random, case, uid, low, high);
@@ -94,8 +94,8 @@ fn forward() {
             continue;
         }
         let (fast, reference) = both(&case);
-        // Inverses are at most 10, differences at most 4, scales at most 2. Sums of up to `len` terms are off by `len` roundings
-        // of their magnitudes at most, which mean and inverse take on.
+        // Inverses are at most 10, differences at most 4, scales at most 2. Sums of up to `len` terms have an
+        // error of `len` roundings of their magnitudes, which mean and inverse inherit.
         let bound = 4.0 * (shape.len() + 16.0) * roundoff(compute(&case)).0 * 100.0;
         for uid in results {
             compare(seed, "normalization", &fast, &reference, uid, |_| bound);
@@ -144,8 +144,8 @@ fn backward() {
             continue;
         }
         let (fast, reference) = both(&case);
-        // Terms of the sums along a row are at most 2 · 2 · 3, what they are multiplied with at most 2³ · 3; terms of the sums
-        // over the rows at most 2 · 3 · 2. Statistics that are computed are off as in the forward pass.
+        // Terms of the sums along a row are at most 2 · 2 · 3, and their factors at most 2³ · 3; terms of the
+        // sums over the rows at most 2 · 3 · 2. Computed statistics have the errors of the forward pass.
         let unit = roundoff(compute(&case)).0;
         let along = 4.0 * (shape.len() + 16.0) * unit * 300.0;
         let over = 4.0 * (shape.row_count() + shape.len() + 16.0) * unit * 12.0 * shape.row_count();

@@ -1,4 +1,4 @@
-//! All pointwise modes, with infinities, NaN and every type.
+//! All pointwise modes, with infinities, NaN and every dtype.
 
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 use super::{both, compare, compute, roundoff, tensor, types};
 use crate::tests::engines::common::{Case, Random};
 
-/// How far two engines may be apart in a mode.
+/// The largest difference between two engines in a mode.
 fn pointwise_bound(mode: PointwiseMode, eps: f64, operands: [f64; 3], result: f64, parameters: f64) -> f64 {
     use PointwiseMode as M;
     let [x, y, _] = operands.map(f64::abs);
@@ -25,7 +25,7 @@ fn pointwise_bound(mode: PointwiseMode, eps: f64, operands: [f64; 3], result: f6
         mode if mode.name().starts_with("cmp") || mode.name().starts_with("logical") => 0.0,
         M::ReluFwd | M::ReluBwd => 4.0 * eps * parameters * (1.0 + x),
         M::Rsqrt => 4.0 * eps * result.abs(),
-        // The functions are good to some units in the last place; where they end in a difference from 1, of 1.
+        // The functions are accurate to some units in the last place, or of 1 if they are differences from 1.
         mode if mode.is_backward() => 32.0 * eps * x * (1.0 + y * y) * parameters,
         _ => 32.0 * eps * (result.abs() + 1.0) * (1.0 + x.min(30.0)) * parameters,
     }
@@ -91,7 +91,7 @@ fn pointwise(seed: u64, mode: PointwiseMode) {
         .collect();
     let results = reference.values(out_0);
     if mode.is_backward() {
-        // A slope within roundings of 0, of what has come to its end, makes an infinite gradient infinite or NaN.
+        // A saturated function's slope within roundings of 0 turns an infinite gradient into infinity or NaN.
         let mut values = fast.values(out_0);
         for (at, value) in values.iter_mut().enumerate() {
             let at_end = operands[0][at].is_infinite() && operands[1][at].abs() > 8.0;
@@ -102,7 +102,7 @@ fn pointwise(seed: u64, mode: PointwiseMode) {
     compare(seed, mode.name(), &fast, &reference, out_0, |at| {
         let operand = |i: usize| operands.get(i).map_or(0.0, |values| values[at]);
         let bound = pointwise_bound(mode, eps, [operand(0), operand(1), operand(2)], results[at], 4.0);
-        // A result on the edge between two integers may be cut to either.
+        // A result near the edge between two integers may be truncated to either.
         let edge = if numbers.contains(&out) { 1.0 } else { 0.0 };
         if bound > 0.0 { bound + edge } else { bound }
     });
@@ -123,7 +123,7 @@ fn the_square_of_add_square_is_rounded_before_the_sum() {
     }
 }
 
-/// The values of a tensor repeated over a larger shape, aligned at the last dimension.
+/// The values of a tensor broadcast to a larger shape, aligned at the last dimension.
 fn spread(values: &[f64], from: &[i64], to: &[i64]) -> Vec<f64> {
     let steps = crate::tests::engines::common::packed(from);
     let missing = to.len() - from.len();

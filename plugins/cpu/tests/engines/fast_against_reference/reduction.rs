@@ -30,7 +30,7 @@ fn every_mode() {
         let terms = match mode {
             ReductionMode::Max | ReductionMode::Min | ReductionMode::Amax => 0.0,
             ReductionMode::Avg => 1.5,
-            // Factors of at most 1.5 whose signs and sizes vary: the product is off by a rounding for each.
+            // Factors of at most 1.5 with varying signs and sizes: the product has one rounding per factor.
             ReductionMode::Mul | ReductionMode::MulNoZeros => {
                 let expected = reference.values(y);
                 expected.iter().fold(0.0_f64, |largest, value| largest.max(value.abs()))

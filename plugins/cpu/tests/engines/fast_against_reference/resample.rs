@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
 use super::{both, compare, compute, fill, roundoff, tensor, types};
 use crate::tests::engines::common::{Case, Random};
 
-/// The shape of a pooling, and how many elements a window has.
+/// The shape of a pooling, and the number of elements in a window.
 struct Shape {
     x: Vec<i64>,
     y: Vec<i64>,
@@ -49,7 +49,8 @@ impl Shape {
         shape
     }
 
-    /// Σ|t| of terms of at most 1, as many as a window has elements, and of as many windows, times the bound's factor.
+    /// Σ|t| of terms of at most 1, as many as elements in a window, and of as many windows, times the bound's
+    /// factor.
     fn bound(&self, case: &Case) -> f64 {
         let n: i64 = self.window.iter().product();
         let eps = roundoff(compute(case)).0;
@@ -119,7 +120,7 @@ fn backward() {
             padding_mode: shape.padding,
         });
         let (fast, reference) = both(&case);
-        // An index may send every element of dy to one place.
+        // All indices may send elements of dy to the same place.
         let outputs: i64 = shape.y[2..].iter().product();
         let bound = match index {
             Some(_) => 2.0 * roundoff(compute(&case)).0 * (outputs * outputs) as f64,

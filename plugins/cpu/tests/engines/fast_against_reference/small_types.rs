@@ -1,5 +1,5 @@
-//! Products and convolutions of integers and of elements that are converted before they are multiplied: of whole numbers, whose sums
-//! are exact, they are the reference's.
+//! Products and convolutions of integers and of elements that are converted before multiplication. Sums of
+//! integers are exact, so they equal the reference's.
 
 use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
@@ -26,7 +26,7 @@ const CONVERTED: [DataType; 8] = [
 const OTHERS: [DataType; 6] =
     [DataType::Float, DataType::Half, DataType::Double, DataType::Int8, DataType::Uint8, DataType::Bfloat16];
 
-/// Three types, of which one of the operands is always converted.
+/// Three dtypes; one of the operands' is always converted.
 fn types(random: &mut Random, case: &mut Case) -> [DataType; 3] {
     case.graph.compute_type = random.one_of(&[DataType::Float, DataType::Float, DataType::Double]);
     let all = [CONVERTED.as_slice(), &OTHERS, &EIGHT_BITS].concat();
@@ -37,7 +37,7 @@ fn types(random: &mut Random, case: &mut Case) -> [DataType; 3] {
     types
 }
 
-/// Whole numbers from -3 to 3, now and then without those below 0; from 1 on in the type that has no other ones.
+/// Integers from -3 to 3, sometimes without negative ones; from 1 on in the type that has no others.
 fn whole(random: &mut Random, case: &mut Case, uid: i64) {
     let is_power = case.graph.tensor(uid).unwrap().data_type == DataType::Fp8E8m0;
     let least = if is_power { 1 } else { random.one_of(&[-3, -3, 0]) };
@@ -72,10 +72,10 @@ fn convolutions() {
         let spatial = random.one_of(&[1, 2, 2, 2, 3]);
         let side = |random: &mut Random| random.int(3, [40, 14, 6][spatial - 1]);
         let (groups, c, k) = (random.one_of(&[1, 1, 2]), random.int(1, 20), random.int(1, 20));
-        // Depthwise ones as well, and those for which Winograd's algorithm would be chosen.
+        // Also depthwise ones, and those for which Winograd would be chosen.
         let (groups, c, k) = random.one_of(&[(groups, c, k), (groups, c, k), (5, 1, 1), (1, 16, 16)]);
         if c >= 16 && k >= 16 {
-            // It stays exact for integers alone.
+            // It stays exact only for integers.
             types[..2].copy_from_slice(&[random.one_of(&[DataType::Int8, DataType::Int4]), DataType::Int32]);
         }
         let (window, stride) = (random.one_of(&[1, 2, 3, 3, 3]), random.one_of(&[1, 1, 2]));
@@ -106,7 +106,7 @@ fn convolutions() {
     }
 }
 
-/// Of bytes, whose sums need more digits than single precision has.
+/// Sums of bytes with more digits than single precision has.
 #[test]
 fn sums_of_bytes_are_exact_in_a_converted_result() {
     const TERMS: i64 = 2001;

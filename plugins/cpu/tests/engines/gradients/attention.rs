@@ -7,7 +7,7 @@ use super::{Check, DOUBLE};
 use crate::tests::engines::common::{Case, Random, fill};
 use crate::tests::engines::reference_attention::{SMALL, Sizes, filled, gradients_of, random_case};
 
-/// Checks dq, dk, dv and, with a mask, dbias, where `options` adds the options.
+/// Checks dq, dk, dv and, with a mask, dbias; `options` sets further options.
 #[track_caller]
 fn check(seed: u64, sizes: &Sizes, bias: bool, options: impl Fn(&mut Case, &mut Sdpa)) {
     let mut random = Random(seed);

@@ -19,8 +19,8 @@ struct Shape {
 }
 
 impl Shape {
-    /// Of so many groups, with so many channels of x and of y in each; padding that is not the same on both sides, gaps between
-    /// a window's elements, and steps, each now and then.
+    /// A random shape with these groups and channels of x and y per group; sometimes with asymmetric padding,
+    /// dilation and strides.
     fn random(random: &mut Random, spatial: usize, groups: i64, [c, k]: [i64; 2]) -> Self {
         let n = random.int(1, 2);
         let mut shape = Self {
@@ -35,7 +35,7 @@ impl Shape {
         for _ in 0..spatial {
             let (window, stride, dilation) = (random.int(1, 3), random.int(1, 3), random.int(1, 2));
             let reach = (window - 1) * dilation + 1;
-            // Every window has an element of the image, so that there is a gradient.
+            // Every window contains an element of the image, so that there is a gradient.
             let [pre, post] = [(); 2].map(|()| random.int(0, (reach - 1).min(2)));
             let least = (reach - pre - post).max(dilation);
             let input = random.int(least, [9, 6, 5][spatial - 1]);
@@ -98,7 +98,7 @@ fn of_every_rank_and_grouping() {
     let modes = [ConvMode::CrossCorrelation, ConvMode::Convolution];
     let mut seed = 0;
     for spatial in 1..=3 {
-        // Whole, in groups, and with a filter or two for each channel.
+        // One group, several, and depthwise with one or two filters per channel.
         for (groups, channels) in [(1, [3, 2]), (2, [2, 3]), (3, [1, 2]), (4, [1, 1])] {
             for mode in modes {
                 for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Gradients that several operations make together, with tensors between them that exist inside of the graph only.
+//! Gradients computed by several operations, with virtual tensors in between.
 
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
@@ -69,7 +69,8 @@ fn of_a_convolution_with_a_bias_and_an_activation() {
     }
 }
 
-/// Batch normalization, a residual, an activation: the residual's gradient is what arrives at the normalization.
+/// Batch normalization, a residual, an activation: the residual's gradient equals the normalization's
+/// incoming gradient.
 #[test]
 fn of_batchnorm_with_a_residual_and_an_activation() {
     for seed in 820..826 {
@@ -102,7 +103,7 @@ fn of_batchnorm_with_a_residual_and_an_activation() {
     }
 }
 
-/// Batch normalization and an activation: its gradient exists inside of the graph only.
+/// Batch normalization and an activation, whose gradient is virtual.
 #[test]
 fn of_batchnorm_with_an_activation() {
     for seed in 830..836 {
@@ -161,7 +162,7 @@ fn of_softmax() {
     }
 }
 
-/// A layer of a network: h = gelu(x · w + b). The caller has w turned over, as a second tensor.
+/// A layer of a network: h = gelu(x · w + b). The caller passes the transposed w as a second tensor.
 #[test]
 fn of_a_product_with_a_bias_and_an_activation() {
     for seed in 850..856 {

@@ -7,7 +7,7 @@ use super::Check;
 
 #[test]
 fn of_the_experts_matrices() {
-    // As many groups as experts, or several times as many, some of them empty; rows before the first are nobody's.
+    // As many groups as experts, or a multiple, some empty; rows before the first group have no expert.
     let groups: [&[f64]; 4] =
         [&[0.0, 3.0], &[0.0, 3.0, 3.0, 6.0], &[2.0, 2.0, 2.0, 5.0], &[1.0, 2.0, 4.0, 4.0, 5.0, 6.0]];
     for (seed, groups) in (700..).zip(groups) {

@@ -1,10 +1,10 @@
-//! Every backward operation of both engines against differences of the forward one, in double precision.
+//! Every backward operation of both engines against finite differences, in double precision.
 //!
-//! A [`Check`] holds the tensors of two graphs: one that computes results, and one that is said to compute how Σ result · weight
-//! changes with each operand. The first is run with an operand's elements moved by a small step to either side, one after the
-//! other, and the second must give the quotients of the differences. Both are run by the same engine, for each engine.
+//! A [`Check`] holds the tensors of two graphs: one computes results, the other computes how Σ result ·
+//! weight changes with each operand. The first is run with each element of an operand moved by a small step
+//! to either side, and the second must give the difference quotients. Each engine runs both.
 //!
-//! Every run computes the same numbers. A failure prints its seed.
+//! Every run computes the same values. A failure prints its seed.
 
 mod attention;
 mod convolution;
@@ -22,16 +22,16 @@ use super::common::{Case, Random, fill, tensor};
 
 const DOUBLE: DataType = DataType::Double;
 
-/// How far an operand is moved: an error of its square, of third derivatives that are about 1, and of 2⁻⁵³ divided by it.
+/// The step of operands: its error is its square times third derivatives of about 1, and 2⁻⁵³ divided by it.
 const STEP: f64 = 1e-5;
 
-/// An operand of the forward graph, and where the backward graph writes how much it counts.
+/// An operand of the forward graph, and the tensor to which the backward graph writes its gradient.
 struct Gradient {
     of: i64,
     written_to: i64,
 }
 
-/// A result of the forward graph, and the weights of its elements, which is what arrives at the backward graph.
+/// A result of the forward graph, and the weights of its elements: the backward graph's incoming gradient.
 struct Weighted {
     result: i64,
     weights: i64,
@@ -41,7 +41,7 @@ struct Weighted {
 pub struct Check {
     seed: u64,
     pub random: Random,
-    /// The tensors of both, and no nodes.
+    /// The tensors of both graphs, without nodes.
     pub case: Case,
     forward: Vec<Operation>,
     backward: Vec<Operation>,
@@ -54,7 +54,7 @@ impl Check {
         Self::of(seed, Case::new(), Random(seed))
     }
 
-    /// One whose tensors are there already.
+    /// A check whose tensors already exist.
     pub fn of(seed: u64, mut case: Case, random: Random) -> Self {
         case.graph.compute_type = DOUBLE;
         let (forward, backward) = (Vec::new(), Vec::new());
@@ -66,14 +66,14 @@ impl Check {
         tensor(&mut self.random, &mut self.case, DOUBLE, dims)
     }
 
-    /// One that is full of numbers.
+    /// A filled tensor.
     pub fn given(&mut self, dims: &[i64], low: f64, high: f64) -> i64 {
         let uid = self.tensor(dims);
         fill(&mut self.random, &mut self.case, uid, low, high);
         uid
     }
 
-    /// One that exists inside of a graph only.
+    /// A virtual tensor.
     pub fn between(&mut self, dims: &[i64]) -> i64 {
         let uid = self.tensor(dims);
         self.case.memory.retain(|memory| memory.tensor.uid != uid);
@@ -93,19 +93,19 @@ impl Check {
         weights
     }
 
-    /// The same where there is a tensor of them.
+    /// The same with an existing tensor of weights.
     pub fn weighted(&mut self, result: i64, weights: i64) {
         self.results.push(Weighted { result, weights });
     }
 
-    /// Where the gradient of an operand is written.
+    /// The tensor for the gradient of an operand.
     pub fn gradient(&mut self, of: i64) -> i64 {
         let written_to = self.tensor(&self.dims(of));
         self.gradient_at(of, written_to);
         written_to
     }
 
-    /// The same where there is a tensor for it.
+    /// The same with an existing tensor.
     pub fn gradient_at(&mut self, of: i64, written_to: i64) {
         self.gradients.push(Gradient { of, written_to });
     }
@@ -122,7 +122,7 @@ impl Check {
         self.backward.push(operation.into());
     }
 
-    /// Checks every gradient with both engines; `tolerance` is relative where a slope is more than 1.
+    /// Checks every gradient with both engines; `tolerance` is relative for slopes above 1.
     #[track_caller]
     pub fn holds(&self, tolerance: f64) {
         for engine in 0..2 {
@@ -137,7 +137,7 @@ impl Check {
             let mut case = self.case.clone();
             let slopes: Vec<Vec<f64>> =
                 self.gradients.iter().map(|gradient| self.slopes(&mut case, &forward, gradient.of)).collect();
-            // What the backward graph reads of the forward one's results.
+            // The backward graph reads results of the forward one.
             case.execute(&forward);
             case.execute(&backward);
             for (gradient, slopes) in self.gradients.iter().zip(slopes) {
@@ -171,7 +171,7 @@ impl Check {
         assert!(slopes.iter().any(|slope| slope.abs() > 1e-3), "seed {seed}: nothing to see in {written_to}");
     }
 
-    /// What the results come to with these operands.
+    /// The weighted sum of the results with these operands.
     fn value(&self, case: &mut Case, forward: &Plan) -> f64 {
         case.execute(forward);
         let of = |weighted: &Weighted| -> f64 {

@@ -1,5 +1,5 @@
-//! Gradients of batch normalization, layer normalization, and that by the root of the mean square: with the statistics that
-//! the forward pass saved, and with statistics that are computed again.
+//! Gradients of batch, layer and RMS normalization: with statistics saved by the forward pass, and with
+//! recomputed ones.
 
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, Layernorm, LayernormBackward, RmsNorm, RmsNormBackward,
@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::graph::{NormFwdPhase, TensorValue};
 
 use super::{Check, DOUBLE};
 
-/// What is added to variances: of batch normalization what its backward operation adds where nothing was saved.
+/// Added to variances; the batch normalization's backward operation adds this if nothing was saved.
 const EPSILON: f64 = 1e-5;
 const OF_ROWS: f64 = 1e-3;
 
@@ -49,7 +49,7 @@ fn of_batchnorm() {
     }
 }
 
-/// The dims of the parameters and of the statistics where the last `count` dimensions are normalized.
+/// The dims of the parameters and of the statistics if the last `count` dimensions are normalized.
 fn spread(dims: &[i64], count: usize) -> [Vec<i64>; 2] {
     let (mut places, mut rows) = (dims.to_vec(), dims.to_vec());
     places[..dims.len() - count].fill(1);
@@ -123,7 +123,7 @@ fn rms_norm(seed: u64, dims: &[i64], count: usize, with_bias: bool) {
 }
 
 #[test]
-fn of_the_root_of_the_mean_square() {
+fn of_rms_norm() {
     let shapes: [(&[i64], usize); 5] =
         [(&[3, 4], 1), (&[2, 3, 4], 1), (&[2, 3, 2, 2], 3), (&[3, 2, 5], 2), (&[3, 37], 1)];
     for (number, (dims, count)) in (0..).zip(shapes) {

@@ -24,7 +24,7 @@ fn of_every_activation() {
             let mut check = Check::new(400 + 10 * number + seed);
             let random = &mut check.random;
             let dims: Vec<i64> = (0..random.int(0, 3)).map(|_| random.int(1, 3)).chain([7]).collect();
-            // With the numbers that the operations have of themselves, and with others.
+            // With the default parameters of the operations, and with others.
             let mut number = |low, high| (seed % 2 == 1).then(|| random.real(low, high) as f32);
             let plain = Pointwise {
                 relu_lower_clip: number(-1.5, 0.5),

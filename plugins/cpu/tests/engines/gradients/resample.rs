@@ -1,4 +1,4 @@
-//! Gradients of pooling: of both means with either padding, and of the largest element by its index.
+//! Gradients of pooling: of means with either padding, and of maxima by their index.
 
 use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
 use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
@@ -13,7 +13,7 @@ fn check(seed: u64, spatial: usize, resample_mode: ResampleMode, padding_mode: P
     let [mut pre_padding, mut post_padding, mut stride, mut window] = [const { Vec::new() }; 4];
     for _ in 0..spatial {
         let (side, step) = (random.int(1, 3), random.int(1, 3));
-        // Every window has an element of the image, so that the largest one has a gradient.
+        // Every window contains an element of the image, so that its maximum has a gradient.
         let [pre, post] = [(); 2].map(|()| random.int(0, side - 1));
         let input = random.int(3, [12, 6, 4][spatial - 1]);
         x.push(input);
@@ -25,7 +25,7 @@ fn check(seed: u64, spatial: usize, resample_mode: ResampleMode, padding_mode: P
     }
     let by_index = resample_mode == ResampleMode::Maxpool;
     let index = by_index.then(|| check.case.tensor(DataType::Int32, &y));
-    // Far above the zeros of a padding, whose windows would count for nothing, or on both sides of them.
+    // Far above the zeros of the padding, which would hide their windows, or on both sides of them.
     let low = check.random.one_of(&[1.0, -2.0]);
     let x = check.given(&x, low, 3.0);
     let y = check.tensor(&y);

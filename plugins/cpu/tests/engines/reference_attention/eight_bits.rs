@@ -1,4 +1,4 @@
-//! Attention over 8-bit floating point.
+//! Attention on 8-bit floats.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::DataType;
@@ -7,9 +7,9 @@ use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use super::{assert_close, filled};
 use crate::tests::engines::common::{Case, EIGHT_BITS, Random};
 
-/// The same as of the numbers that the elements are, times their factors.
+/// The same result as with the elements' values times their factors.
 #[test]
-fn elements_are_read_as_their_numbers() {
+fn elements_are_read_as_their_values() {
     let mut random = Random(31);
     for data_type in EIGHT_BITS {
         for engine in 0..2 {
@@ -43,7 +43,7 @@ fn elements_are_read_as_their_numbers() {
     }
 }
 
-/// Where the type of the values is another one, probabilities are scaled and not rounded.
+/// If the values have another dtype, probabilities are scaled but not rounded.
 #[test]
 fn probabilities_of_wider_values_are_not_rounded() {
     for engine in 0..2 {
@@ -65,7 +65,7 @@ fn probabilities_of_wider_values_are_not_rounded() {
     }
 }
 
-/// Two keys as near weigh 0.5 each; times 1.125 that is 0.5625, which 3 bits of mantissa hold and 2 do not.
+/// Two equal scores give weights of 0.5; times 1.125 that is 0.5625, which needs 3 bits of mantissa.
 #[test]
 fn scaled_probabilities_are_rounded_to_the_type_of_v() {
     for (data_type, rounded) in EIGHT_BITS.into_iter().zip([0.5625, 0.5, 0.5625, 0.5]) {

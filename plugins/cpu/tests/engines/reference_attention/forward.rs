@@ -1,4 +1,4 @@
-//! Each option by itself, against a second and simpler way to compute the same.
+//! Each option separately, against a second, simpler computation.
 
 use crate::plan::planner::Planner;
 use crate::plan::planner::planner;
@@ -10,7 +10,7 @@ use crate::tests::engines::common::{Case, Random, strides};
 
 const HIDDEN: f64 = f64::NEG_INFINITY;
 
-/// softmax(score) · v, with the score of [place, head, query, key] from `score`, each probability times `kept`.
+/// softmax(score) · v, with `score` for [sequence, head, query, key], and each probability times `kept`.
 struct Expected {
     o: Vec<f64>,
     stats: Vec<f64>,
@@ -115,7 +115,7 @@ fn a_scale_tensor_comes_before_a_scale_value() {
 }
 
 #[test]
-fn masks_are_added_wherever_they_repeat() {
+fn masks_are_broadcast() {
     for dims in [vec![2, 2, 3, 4], vec![1, 1, 3, 4], vec![2, 1, 1, 4], vec![3, 4], vec![4], vec![1, 2, 1, 1]]
     {
         let (mut case, mut node) = random_case(&SMALL, &mut Random(3));
@@ -137,7 +137,7 @@ fn masks_are_added_wherever_they_repeat() {
 }
 
 #[test]
-fn boolean_masks_say_what_counts() {
+fn boolean_masks_select_scores() {
     let (mut case, mut node) = random_case(&SMALL, &mut Random(5));
     let mask = filled(&mut case, DataType::Boolean, &[1, 1, 1, 4], &[1.0, 0.0, 1.0, 0.0]);
     node.attn_mask = Some(mask);
@@ -153,7 +153,7 @@ fn a_band_bounds_what_a_query_sees() {
     type Bounds = (Option<i64>, Option<i64>, DiagonalAlignment, bool, bool);
     type Seen = fn(i64, i64) -> bool;
     let (top, bottom) = (DiagonalAlignment::TopLeft, DiagonalAlignment::BottomRight);
-    // 3 queries, 4 keys: from the end, query i stands at key i + 1.
+    // 3 queries, 4 keys: aligned at the end, query i is at key i + 1.
     let cases: [(Bounds, Seen); 8] = [
         ((None, Some(0), top, false, false), |i, j| j <= i),
         ((None, Some(0), bottom, false, false), |i, j| j <= i + 1),
@@ -185,7 +185,7 @@ fn rows_that_see_nothing_are_zero() {
     let (mut case, mut node) = random_case(&sizes, &mut Random(7));
     let stats = case.tensor(DataType::Float, &[2, 2, 4]);
     node.stats = Some(stats);
-    // From the end, query i stands at key i - 2, so the first two queries see no key.
+    // Aligned at the end, query i is at key i - 2, so the first two queries see no key.
     node.right_bound = Some(0);
     node.diagonal_alignment = DiagonalAlignment::BottomRight;
     case.node(node.clone());
@@ -207,7 +207,7 @@ fn scores_fall_with_the_distance() {
     node.alibi_mask = true;
     case.node(node.clone());
     case.run(Planner::Reference);
-    // Two heads have the slopes of two, the third the first one of four.
+    // Two heads have the slopes for two, the third the first slope for four.
     let slopes = [1.0 / 16.0, 1.0 / 256.0, 0.25];
     let score = |dot, [_, h, i, j]: [usize; 4]| dot - slopes[h] * (i as f64 - j as f64).abs();
     let expected = expected(&case, &sizes, [node.q, node.k, node.v], score, |_| 1.0);
@@ -215,7 +215,7 @@ fn scores_fall_with_the_distance() {
 }
 
 #[test]
-fn a_sink_takes_its_share() {
+fn a_sink_adds_to_the_sum() {
     let (mut case, mut node) = random_case(&SMALL, &mut Random(9));
     let sink = filled(&mut case, DataType::Float, &[1, 2, 1, 1], &[0.5, 3.0]);
     let stats = case.tensor(DataType::Double, &SMALL.rows());
@@ -267,7 +267,7 @@ fn dropout_by_a_mask() {
 
 #[test]
 fn dropout_by_a_seed() {
-    // The generator's first words under the seed and the offset 0, as its authors publish them.
+    // The generator's first words for this seed and offset 0, as published by its authors.
     let words = [0x6627_e8d5_u32, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8];
     let sizes = Sizes { batch: 1, heads: 1, key_heads: 1, value_heads: 1, queries: 1, ..SMALL };
     for integer in [DataType::Int32, DataType::Int64] {
@@ -306,25 +306,25 @@ fn dropout_keeps_its_share_and_follows_seed_and_offset() {
     };
     let one = dump(1.0, 0.0);
     let share = one.iter().sum::<f64>() / one.len() as f64;
-    // 8192 numbers: the standard deviation of the share is less than 0.005.
+    // 8192 values: the standard deviation of the share is less than 0.005.
     assert!((share - 0.75).abs() < 0.025, "{share}");
     assert_eq!(one, dump(1.0, 0.0));
     for other in [dump(2.0, 0.0), dump(1.0, 1.0), dump(-1.0, 0.0)] {
         let same = one.iter().zip(&other).filter(|(a, b)| a == b).count() as f64 / one.len() as f64;
-        // Two that know nothing of each other agree in 0.75² + 0.25² of the places.
+        // Two independent masks agree in 0.75² + 0.25² of the places.
         assert!((same - 0.625).abs() < 0.03, "{same}");
     }
 }
 
 #[test]
-fn factors_multiply_where_they_say() {
+fn every_factor_is_applied() {
     let (mut case, mut node) = random_case(&SMALL, &mut Random(14));
     let [amax_o, amax_s] = [0; 2].map(|_| case.tensor(DataType::Float, &[1]));
     node.amax_o = Some(amax_o);
     node.amax_s = Some(amax_s);
     let factor = |case: &mut Case, value: f32| Some(case.value(DataType::Float, TensorValue::Float32(value)));
     node.descale_q = factor(&mut case, 2.0);
-    // One for each sequence and each head.
+    // One per sequence and head.
     node.descale_k = Some(filled(&mut case, DataType::Float, &[2, 2, 1, 1], &[0.5, 1.0, 1.5, 2.0]));
     node.descale_v = factor(&mut case, 3.0);
     node.scale_s = factor(&mut case, 8.0);

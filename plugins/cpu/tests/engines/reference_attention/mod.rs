@@ -1,4 +1,4 @@
-//! The reference attention against results by hand and a second way to compute it.
+//! The reference attention against hand-computed results and a second computation.
 
 mod eight_bits;
 mod forward;
@@ -44,7 +44,7 @@ pub fn gradients_of(forward: &Sdpa, [d_o, stats, dq, dk, dv]: [i64; 5]) -> SdpaB
     }
 }
 
-/// The numbers of the shapes of a test.
+/// The sizes of a test's shapes.
 #[derive(Clone, Copy)]
 pub struct Sizes {
     pub batch: i64,
@@ -86,7 +86,7 @@ impl Sizes {
     }
 }
 
-/// A case in double precision with random q, k and v, and an attention of these that is not yet a node.
+/// A case in double precision with random q, k and v, and an attention on these that is not yet a node.
 pub fn random_case(sizes: &Sizes, random: &mut Random) -> (Case, Sdpa) {
     let mut case = Case::new();
     case.graph.compute_type = DataType::Double;
@@ -98,7 +98,7 @@ pub fn random_case(sizes: &Sizes, random: &mut Random) -> (Case, Sdpa) {
     (case, Sdpa::new(q, k, v, o))
 }
 
-/// Fills a tensor with the numbers, of whatever type it is.
+/// A tensor of any dtype filled with these values.
 pub fn filled(case: &mut Case, data_type: DataType, dims: &[i64], values: &[f64]) -> i64 {
     let uid = case.tensor(data_type, dims);
     case.fill(uid, values);

@@ -1,4 +1,4 @@
-//! Sequences of different lengths, and wherever they lie: padded, ragged, paged, packed.
+//! Sequences of different lengths in all layouts: padded, ragged, paged, packed.
 
 use crate::plan::planner::Planner;
 use crate::plan::planner::planner;
@@ -26,9 +26,9 @@ fn padded_case(random: &mut Random) -> (Case, Sdpa) {
     (case, node)
 }
 
-/// Graphs of 2026 give lengths, or lengths and page tables, without the flag.
+/// Graphs of 2026 give lengths, with or without page tables, without the flag.
 #[test]
-fn lengths_count_without_the_flag() {
+fn lengths_apply_without_the_flag() {
     let (mut case, mut node) = padded_case(&mut Random(2));
     let results = [node.o, node.stats.unwrap()];
     node.padding_mask = false;
@@ -46,7 +46,7 @@ fn lengths_count_without_the_flag() {
 }
 
 #[test]
-fn padding_is_as_if_it_were_not_there() {
+fn padding_has_no_effect() {
     let (mut case, node) = padded_case(&mut Random(1));
     case.node(node.clone());
     for engine in 0..2 {
@@ -54,7 +54,7 @@ fn padding_is_as_if_it_were_not_there() {
         let (o, stats) = (case.values(node.o), case.values(node.stats.unwrap()));
         for b in 0..2 {
             let (queries, keys) = (LENGTHS[0][b] as usize, LENGTHS[1][b] as usize);
-            // The same sequence by itself.
+            // The same sequence alone.
             let sizes = Sizes { batch: 1, queries: queries as i64, keys: keys as i64, ..SMALL };
             let (mut alone, mut of_alone) = random_case(&sizes, &mut Random(0));
             for (uid, from, length, of) in [
@@ -87,7 +87,7 @@ fn padding_is_as_if_it_were_not_there() {
     }
 }
 
-/// Makes a tensor ragged: sequences right after each other, positions before heads, offsets in positions.
+/// Makes a tensor ragged: contiguous sequences, positions before heads, offsets in positions.
 fn make_ragged(case: &mut Case, uid: i64, lengths: &[f64; 2]) {
     let dims: [i64; 4] = case.memory(uid).tensor.dims.clone().try_into().unwrap();
     let offsets = [0.0, lengths[0], lengths[0] + lengths[1]];
@@ -102,8 +102,8 @@ fn make_ragged(case: &mut Case, uid: i64, lengths: &[f64; 2]) {
     case.fill(uid, &ragged(&values, dims, lengths));
 }
 
-/// The values of a padded tensor as they lie in a ragged one, in the order of the ragged tensor's indices. What is beyond
-/// the sequences is NaN.
+/// The values of a padded tensor in a ragged layout, in the ragged tensor's index order. Values beyond the
+/// sequences are NaN.
 fn ragged(values: &[f64], [_, heads, length, width]: [i64; 4], lengths: &[f64; 2]) -> Vec<f64> {
     let (heads, length, width) = (heads as usize, length as usize, width as usize);
     let mut memory = vec![f64::NAN; values.len()];
@@ -118,7 +118,7 @@ fn ragged(values: &[f64], [_, heads, length, width]: [i64; 4], lengths: &[f64; 2
             }
         }
     }
-    // From memory, where positions come before heads, to indices.
+    // From memory order, with positions before heads, to index order.
     let mut by_index = vec![0.0; values.len()];
     for b in 0..2 {
         for h in 0..heads {
@@ -138,7 +138,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
 }
 
 #[test]
-fn ragged_is_padded_without_the_padding() {
+fn ragged_tensors_match_padded_ones() {
     let (mut case, node) = padded_case(&mut Random(2));
     let stats = node.stats.unwrap();
     let mut packed = case.clone();
@@ -215,7 +215,7 @@ fn paged(padded: &Case, of: &Sdpa, packed: bool, rank: usize) -> Paged {
     let table = filled(&mut case, DataType::Int32, dims, &[4.0, 1.0, 0.0, 3.0]);
     let q_values = padded.values(of.q);
     let (q, o, stats) = if packed {
-        // Five queries of two sequences, and one more that belongs to none.
+        // Five queries of two sequences, and another that belongs to neither.
         let mut packed = vec![7.0; 2 * 6 * 2];
         for h in 0..2 {
             for (place, (b, s)) in [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)].into_iter().enumerate() {
@@ -242,7 +242,7 @@ fn paged(padded: &Case, of: &Sdpa, packed: bool, rank: usize) -> Paged {
 }
 
 #[test]
-fn blocks_lie_where_the_table_says() {
+fn blocks_are_found_by_the_table() {
     let (mut case, node) = padded_case(&mut Random(4));
     case.node(node.clone());
     case.run(Planner::Reference);
@@ -331,7 +331,7 @@ fn offsets_out_of_range_stop_the_execution() {
         case.fill(uid, &offsets);
         case.node(node);
         if offsets[2] == 9e18 {
-            // A far end harms nobody: it is the beginnings that are used.
+            // A far end is harmless: only the beginnings are used.
             case.run(Planner::Reference);
         } else {
             let message = failure(&mut case);

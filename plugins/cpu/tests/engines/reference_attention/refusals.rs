@@ -1,4 +1,4 @@
-//! Attentions that make no sense, and what is said of them.
+//! Invalid attentions and their error messages.
 
 use crate::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;

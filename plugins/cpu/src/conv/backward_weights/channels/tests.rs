@@ -3,7 +3,7 @@ use crate::conv::geometry::{Strides, Windows};
 use crate::conv::operands::{OperandView, Weights};
 
 #[test]
-fn large_dilations_are_left_to_the_other_form() {
+fn large_dilations_are_left_to_the_other_algorithm() {
     let data_type = DataType::Float;
     let view = OperandView { slot: 0, data_type, strides: Strides::default() };
     let of = |far: isize| Operands {

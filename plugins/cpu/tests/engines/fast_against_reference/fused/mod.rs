@@ -1,4 +1,4 @@
-//! Graphs whose nodes are computed together, against the same nodes one by one.
+//! Graphs with fused nodes, against the same nodes one by one.
 
 mod normalization;
 use super::{FAST, REFERENCE, both, compare};
@@ -15,7 +15,7 @@ fn pointwise(operation: PointwiseMode, inputs: &[i64], out_0: i64) -> Pointwise 
     }
 }
 
-/// Modes that neither amplify a difference nor make a step of it.
+/// Modes that neither amplify differences nor have discontinuities.
 const MODES: [PointwiseMode; 12] = [
     PointwiseMode::Add,
     PointwiseMode::Sub,
@@ -31,7 +31,7 @@ const MODES: [PointwiseMode; 12] = [
     PointwiseMode::SwishFwd,
 ];
 
-/// A tensor of the shape, or one that repeats along it.
+/// A tensor of the shape, or one that is broadcast to it.
 fn operand(random: &mut Random, case: &mut Case, dims: &[i64], data_type: DataType) -> i64 {
     let shape: Vec<i64> = match random.int(0, 3) {
         0 => dims.iter().enumerate().map(|(axis, dim)| if axis == 1 { *dim } else { 1 }).collect(),
@@ -44,8 +44,8 @@ fn operand(random: &mut Random, case: &mut Case, dims: &[i64], data_type: DataTy
     uid
 }
 
-/// A graph of a convolution, a batch normalization or nothing, and operations on each element of what is there, in which
-/// some tensors are read more than once, and some are the caller's.
+/// A graph of a convolution, a batch normalization or nothing, and element-wise operations on existing
+/// tensors, some of which are read more than once, and some are not virtual.
 fn random_graph(seed: u64) -> (Case, Vec<i64>) {
     let random = &mut Random(seed);
     let mut case = Case::new();
@@ -111,7 +111,7 @@ fn random_graph(seed: u64) -> (Case, Vec<i64>) {
             case.node(BatchnormInference { x: last, mean, inv_variance, scale, bias, y: out });
         } else {
             let mode = random.one_of(&MODES);
-            // Mostly what was computed last, so that there are chains.
+            // Mostly the last result, so that there are chains.
             let mut inputs = vec![if random.chance(80) { last } else { random.one_of(&there) }];
             if mode.operands() == 2 {
                 let second = match random.int(0, 2) {
@@ -125,7 +125,7 @@ fn random_graph(seed: u64) -> (Case, Vec<i64>) {
         }
         there.push(out);
     }
-    // The last result is the caller's, so that something is.
+    // The last result is not virtual, so that there is an output.
     let last = *there.last().unwrap();
     if !written.contains(&last) {
         let out = case.tensor_with(DataType::Float, &dims, &strides(&dims));
@@ -136,14 +136,14 @@ fn random_graph(seed: u64) -> (Case, Vec<i64>) {
 }
 
 #[test]
-fn nodes_that_are_computed_together() {
+fn fused_nodes() {
     let mut smaller = 0;
     for seed in 0..600 {
         let (case, written) = random_graph(seed);
         in_place::check(&case, &mut Random(seed), &format!("fused, seed {seed}"));
         let (fast, reference) = both(&case);
         for uid in written {
-            // Half precision in between moves a value by up to a unit of it, which the products behind may enlarge.
+            // Half precision intermediates move a value by up to a unit, which later products may amplify.
             let half = case.graph.tensors.iter().any(|tensor| tensor.data_type == DataType::Half);
             let values = reference.values(uid);
             let bound = |at: usize| (values[at].abs() + 1.0) * if half { 2e-2 } else { 1e-4 };
@@ -159,7 +159,7 @@ fn reduction(mode: ReductionMode, in_: i64, out: i64) -> Reduction {
     Reduction { in_, out, mode, is_deterministic: false }
 }
 
-/// Softmax along the last dimensions, of five nodes.
+/// Softmax along the last dimensions, as five nodes.
 fn softmax(random: &mut Random, dims: &[i64], reduced: &[bool], data_type: DataType) -> (Case, i64) {
     let mut case = Case::new();
     let last = random.chance(50) && dims.len() > 2;
@@ -190,7 +190,7 @@ fn softmax_is_one_step() {
         let (case, y) = softmax(random, &dims, &reduced, data_type);
         let (fast, reference) = both(&case);
         compare(seed, "softmax", &fast, &reference, y, |_| 1e-5);
-        // Some rows of numbers for each lane, and none of the tensors in between.
+        // A few rows of values per thread, and none of the intermediate tensors.
         let plan = planner(FAST).plan(&case.graph).unwrap();
         let row: i64 = dims.iter().zip(&reduced).map(|(dim, one)| if *one { *dim } else { 1 }).product();
         let most = 64 + 64 * (row as usize + 16) * 4 * 16;
@@ -198,7 +198,7 @@ fn softmax_is_one_step() {
     }
 }
 
-/// (x - mean) / sqrt(variance + epsilon), with functions of one number for each row between.
+/// (x - mean) / sqrt(variance + epsilon), with functions of one value per row in between.
 #[test]
 fn a_norm_of_single_operations() {
     for seed in 0..40 {
@@ -245,9 +245,9 @@ const REDUCTIONS: [ReductionMode; 9] = [
     ReductionMode::MulNoZeros,
 ];
 
-/// Operations on each element and reductions of them, in any order that makes sense, with NaN and infinities among the elements.
+/// Element-wise operations and reductions of their results in any valid order, with NaN and infinities.
 #[test]
-fn reductions_among_operations_on_each_element() {
+fn reductions_among_elementwise_operations() {
     let mut smaller = 0;
     for seed in 0..200 {
         let random = &mut Random(seed);
@@ -305,7 +305,7 @@ fn reductions_among_operations_on_each_element() {
                     };
                     inputs.insert(random.int(0, 1) as usize, second);
                 }
-                // An operation on numbers of rows alone would have another shape.
+                // An operation on row values alone would have another shape.
                 if inputs.iter().all(|input| ones.contains(input)) {
                     inputs[0] = last;
                 }
@@ -319,7 +319,7 @@ fn reductions_among_operations_on_each_element() {
         let (fast, reference) = both(&case);
         for uid in written {
             let values = reference.values(uid);
-            // Products of a row may be large, and what is made of them is as exact as they are.
+            // Products of a row may be large, and later results are as accurate as they are.
             let largest =
                 values.iter().filter(|value| value.is_finite()).fold(1.0, |m: f64, v| m.max(v.abs()));
             compare(seed, "rows", &fast, &reference, uid, |_| largest * if double { 1e-10 } else { 2e-3 });

@@ -1,4 +1,4 @@
-//! Operations that are computed with a normalization.
+//! Operations fused with a normalization.
 
 use super::*;
 use crate::plan::planner::planner;
@@ -7,7 +7,7 @@ use crate::tests::engines::fast_against_reference::{FAST, REFERENCE, both, compa
 use hipdnn_plugin_sdk::graph::operation::{Batchnorm, BatchnormInferenceVariance, Layernorm, RmsNorm};
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, PointwiseMode, TensorValue};
 
-/// Adds one of the operations that are mostly before or behind a normalization.
+/// Adds an operation that often precedes or follows a normalization.
 fn around_a_normalization(
     random: &mut Random,
     case: &mut Case,
@@ -23,16 +23,16 @@ fn around_a_normalization(
     case.node(pointwise(mode, &inputs, to));
 }
 
-/// A normalization of any kind, with what follows it: operations on each element, with residuals and numbers of channels.
+/// A normalization of any kind and its element-wise epilogue, with residuals and values per channel.
 #[test]
-fn what_follows_a_normalization() {
+fn epilogues_of_a_normalization() {
     let mut smaller = 0;
     for seed in 0..240 {
         let random = &mut Random(seed);
         let mut case = Case::new();
         let dims = match random.int(0, 2) {
             0 => vec![random.int(1, 4), random.int(1, 40), random.int(1, 9), random.int(1, 9)],
-            // Rows that are longer than what is finished at once, and many short ones.
+            // Rows longer than a block of the epilogue, and many short ones.
             1 => vec![2, 3, random.int(1, 40), random.int(40, 60)],
             _ => vec![random.int(2, 3), random.int(1, 5), 7, random.int(600, 1500)],
         };
@@ -105,16 +105,16 @@ fn what_follows_a_normalization() {
     assert!(smaller > 120, "tensors in between take no memory in {smaller} graphs of 240");
 }
 
-/// Operations on each element whose result only a layernorm or RMSNorm reads, and maybe one behind it.
+/// Element-wise operations whose result only a layernorm or RMSNorm reads, and possibly one after it.
 #[test]
-fn what_comes_before_a_normalization() {
+fn prologues_of_a_normalization() {
     let (mut without, mut candidates) = (0, 0);
     for seed in 0..160 {
         let random = &mut Random(seed);
         let mut case = Case::new();
         let dims = match random.int(0, 2) {
             0 => vec![random.int(1, 4), random.int(1, 40), random.int(1, 90)],
-            // Rows that are longer than what is made at once, and many short ones.
+            // Rows longer than a block of the prologue, and many short ones.
             1 => vec![2, 3, random.int(3000, 6000)],
             _ => vec![random.int(2, 30), random.int(20, 90), random.int(1, 9)],
         };
@@ -132,7 +132,7 @@ fn what_comes_before_a_normalization() {
             around_a_normalization(random, &mut case, (last, out), &dims, data_type);
             last = out;
         }
-        // Now and then somebody else reads what is normalized.
+        // Sometimes another node also reads the normalization's input.
         let shared = random.chance(15);
         let row = [1, 1, dims[2]];
         let scale = case.tensor(DataType::Float, &row);
@@ -187,7 +187,7 @@ fn what_comes_before_a_normalization() {
             let unit = if data_type == DataType::Float { 2e-4 } else { 4e-2 };
             compare(seed, "before", &fast, &reference, uid, |at| (values[at].abs() + 1.0) * unit);
         }
-        // Rows that are numbers side by side need no memory but the result's.
+        // Rows of contiguous floats need only the result's memory.
         if data_type == DataType::Float && strides == packed(&dims) && !shared {
             candidates += 1;
             without += usize::from(planner(FAST).plan(&case.graph).unwrap().workspace_size() == 0);

@@ -1,5 +1,5 @@
-//! NaN and infinities in each operand of every operation: where the reference has a NaN, an infinity or a number, so has the
-//! other engine.
+//! NaN and infinities in each operand of every operation: both engines have NaN, infinities and finite values
+//! in the same places.
 
 mod problems;
 use self::problems::*;
@@ -9,7 +9,7 @@ use crate::plan::steps::Plan;
 use crate::tests::engines::common::{Case, Random};
 use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
 
-/// Every operation that takes floating point numbers and accepts NaN and infinity.
+/// Every operation that takes floats and accepts NaN and infinity.
 fn operations() -> Vec<(String, Build)> {
     let mut all: Vec<(String, Build)> = Vec::new();
     let mut add = |name: &str, build: Build| all.push((name.to_owned(), build));
@@ -74,7 +74,7 @@ fn operations() -> Vec<(String, Build)> {
     all
 }
 
-/// Where two numbers are not the same kind of thing, or far from each other.
+/// Whether two values are of different kinds, or far apart.
 fn differ(fast: f64, reference: f64, of: DataType, mixed: bool) -> bool {
     if mixed && !fast.is_finite() && !reference.is_finite() {
         return false;
@@ -85,7 +85,7 @@ fn differ(fast: f64, reference: f64, of: DataType, mixed: bool) -> bool {
     !(fast == reference || (fast.is_nan() && reference.is_nan()))
 }
 
-/// Runs both engines; gives the first result that differs.
+/// Runs both engines; returns the first result that differs.
 fn difference(what: &str, case: &Case, (of, mixed): (DataType, bool), plans: &[Plan; 2]) -> Option<String> {
     let [fast, reference] = [FAST, REFERENCE].map(|engine| {
         let mut case = case.clone();
@@ -110,9 +110,9 @@ fn difference(what: &str, case: &Case, (of, mixed): (DataType, bool), plans: &[P
 }
 
 #[test]
-fn nan_and_infinity_go_where_they_go_in_the_reference() {
+fn nan_and_infinity_match_the_reference() {
     const STRANGE: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-    // One of each operation with each type, so that one cause does not hide another.
+    // One failure of each operation with each type, so that one cause does not hide another.
     let mut differences = Vec::new();
     for (number, (name, build)) in (40_000_u64..).step_by(100).zip(operations()) {
         for (seed, of) in (number..).zip(FLOATS.into_iter().cycle().take(6)) {
@@ -146,7 +146,7 @@ fn nan_and_infinity_go_where_they_go_in_the_reference() {
                     found.extend(difference(&what, &case, (of, mixed), &plans));
                 }
             }
-            // Several at once, which may meet.
+            // Several at once, which may interact.
             let mut case = case.clone();
             let not_inverses = inputs.iter().filter(|uid| !inverses.contains(uid));
             for (uid, strange) in not_inverses.zip(STRANGE.into_iter().cycle().skip(1)) {

@@ -13,19 +13,19 @@ use hipdnn_plugin_sdk::graph::{
     ReductionMode, ResampleMode,
 };
 
-/// A graph whose tensors are of one type.
+/// A graph whose tensors have one dtype.
 pub(crate) struct Problem {
     pub(crate) case: Case,
     pub(crate) random: Random,
     pub(crate) of: DataType,
-    /// Operands that no other operation makes infinite, and whose infinities the engines treat each in its own way.
+    /// Operands that no other operation makes infinite, and whose infinities the engines treat differently.
     pub(crate) inverses: Vec<i64>,
     /// Whether an infinity may be NaN.
     pub(crate) mixed: bool,
 }
 
 impl Problem {
-    /// An inverse of a root that the forward direction saved.
+    /// An inverse standard deviation saved by the forward pass.
     pub(crate) fn inverse(&mut self, dims: &[i64]) -> i64 {
         let uid = self.given(dims, 0.5, 1.5);
         self.inverses.push(uid);
@@ -42,7 +42,7 @@ impl Problem {
         tensor(&mut self.random, &mut self.case, self.of, dims)
     }
 
-    /// A tensor without memory, in the layout of another.
+    /// A virtual tensor in the layout of another.
     pub(crate) fn between(&mut self, like: i64) -> i64 {
         let of = self.case.graph.tensor(like).unwrap().clone();
         self.case.virtual_tensor(of.data_type, &of.dims, &of.strides)
@@ -59,7 +59,7 @@ impl Problem {
     }
 }
 
-/// A convolution in each direction, with these groups and channels of x and y in each, and this step.
+/// A convolution in each direction, with these groups, channels of x and y per group, and this stride.
 pub(crate) fn convolution(p: &mut Problem, direction: usize, groups: i64, [c, k]: [i64; 2], step: i64) {
     let window = p.random.one_of(&[1, 3]);
     let sizes = [(6, 19), (7, 8)];
@@ -100,7 +100,7 @@ pub(crate) fn convolution(p: &mut Problem, direction: usize, groups: i64, [c, k]
     }
 }
 
-/// Makes what the last node writes a tensor without memory, and adds a bias along a dimension and an activation.
+/// Makes the last node's output virtual, and adds a bias along a dimension and an activation.
 pub(crate) fn ending(p: &mut Problem, axis: usize) {
     let made = p.case.graph.nodes.last().unwrap().operation.outputs()[0];
     p.case.memory.retain(|memory| memory.tensor.uid != made);
@@ -310,7 +310,7 @@ pub(crate) fn softmax(p: &mut Problem) {
     p.node(Pointwise::new(PointwiseMode::Div, powers, Some(sum), y));
 }
 
-/// Attention; its gradients read what would be the results.
+/// Attention; its gradients read the tensors that would be its results.
 pub(crate) fn attention(p: &mut Problem, gradients: bool, causal_mask: bool, with_mask: bool) {
     let (queries, keys) = ([1, 2, 5, 8], [1, 2, 19, 8]);
     let q = p.given(&queries, -1.0, 1.0);
