@@ -13,7 +13,7 @@ pub fn read(clock: libc::clockid_t) -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// Seconds that local time is behind UTC; none if the system has a time zone database.
+/// Seconds that local time is ahead of UTC; none if the system has a time zone database.
 pub fn offset() -> Option<i32> {
     None
 }

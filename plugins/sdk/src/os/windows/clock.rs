@@ -26,7 +26,7 @@ pub fn coarse() -> u64 {
     unsafe { api::GetTickCount64() }.wrapping_mul(1_000_000)
 }
 
-/// Seconds that local time is behind UTC; none if the system has a time zone database.
+/// Seconds that local time is ahead of UTC; none if the system has a time zone database.
 pub fn offset() -> Option<i32> {
     let mut zone = api::TimeZone {
         bias: 0,
