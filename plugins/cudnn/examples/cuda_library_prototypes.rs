@@ -1,5 +1,5 @@
-//! Prints a C++ program that compiles where `cudnn_graph.h` and `cublasLt.h` have the functions, numbers and layouts that this
-//! plugin counts on.
+//! Prints a C++ program that compiles if `cudnn_graph.h` and `cublasLt.h` agree with the functions, constants
+//! and layouts declared by this plugin.
 
 use std::mem::offset_of;
 

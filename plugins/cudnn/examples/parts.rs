@@ -1,9 +1,11 @@
-//! Says into which parts graphs are divided for cuDNN, on a device that need not be there: cuDNN is asked for plans, none of which runs.
+//! Prints how graphs are divided into parts for cuDNN, for a device that need not be present: cuDNN is asked
+//! for plans, which are not run.
 //!
-//! `parts ARCHITECTURE FOLDER [NAME...]`: the architecture, such as `sm_90`, and a folder of graphs in JSON. The exit
-//! status is 1 where cuDNN fails otherwise than by having no engine, or has none for a graph whose name begins with one of the names. What is saved
-//! of plans lies beside the graphs then, and another process loads it: where it cannot read a file, or looks again for a plan whose kernels
-//! were compiled, that is a failure, too. Whether cuDNN compiles kernels when it loads a plan cannot be seen here.
+//! `parts ARCHITECTURE FOLDER [NAME...]`: the architecture, such as `sm_90`, and a folder of graphs in JSON.
+//! The exit status is 1 if cuDNN fails other than by having no engine, or has no engine for a graph whose
+//! name begins with one of the names. Saved plans are stored next to the graphs, and a second process loads
+//! them: it also fails if it cannot read a file, or searches again for a plan with compiled kernels. Whether
+//! cuDNN compiles kernels while loading a plan cannot be observed here.
 
 use std::error::Error;
 use std::fs;
@@ -51,10 +53,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// The last argument of the process that has plans to load.
+/// The last argument of the second process, which loads the plans.
 const SECOND: &str = "--saved";
 
-/// Plans everything in another process, of what was saved. Answers whether it was right.
+/// Plans everything in a second process, from the saved plans. Returns whether it succeeded.
 fn again(arguments: &[PathBuf]) -> Result<bool, Box<dyn Error>> {
     let began = Instant::now();
     let ended = Command::new(std::env::current_exe()?)
@@ -72,7 +74,7 @@ fn again(arguments: &[PathBuf]) -> Result<bool, Box<dyn Error>> {
     Ok(is_right)
 }
 
-/// What became of a graph.
+/// The result for a graph.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Whole,
@@ -81,7 +83,7 @@ enum Outcome {
     Failed,
 }
 
-/// Writes a line for each graph, and answers how many failed.
+/// Prints a line for each graph, and returns how many failed.
 fn divided(
     architecture: &str,
     folder: &Path,
@@ -121,7 +123,7 @@ fn divided(
     Ok(failed)
 }
 
-/// What cuDNN makes of the graph in a file.
+/// Plans the graph in a file.
 fn plan(
     maker: Maker,
     file: &Path,
@@ -138,25 +140,25 @@ fn plan(
     let first = if is_second {
         match fs::read(&kept) {
             Ok(bytes) => Found::read(&bytes).and_then(|saved| of(&saved)).and_then(|parts| {
-                // Of what is loaded it is not known.
+                // For loaded plans this is unknown.
                 match parts.iter().any(Part::is_runtime_compiled) {
                     true => Err(PluginError::internal("a plan with compiled kernels was looked for again")),
                     false => Ok(parts),
                 }
             }),
-            // Of a graph that is refused nothing is saved.
+            // Nothing is saved for refused graphs.
             Err(error) if error.kind() == ErrorKind::NotFound => of(&Found::default())
                 .and_then(|_| Err(PluginError::internal("nothing was saved of the plan"))),
             Err(error) => return Err(failed(&error)),
         }
     } else {
-        // Another run's.
+        // Left by an earlier run.
         match fs::remove_file(&kept) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(&error)),
             _ => of(&Found::default()),
         }
     };
-    // What is saved of a plan makes the same one.
+    // Restoring a saved plan yields the same plan.
     let again = |first: Vec<Part>| {
         let mut saved = Found::default();
         for part in &first {

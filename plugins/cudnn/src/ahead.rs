@@ -1,4 +1,4 @@
-//! Devices that are not here, as cuDNN plans for them: by their properties.
+//! Devices that are not present, for which cuDNN plans from their properties.
 
 use std::fmt::Write as _;
 use std::ptr;
@@ -10,7 +10,7 @@ use crate::compiled::{Maker, Target, properties};
 use crate::cudnn::Cudnn;
 use crate::library::keep_open;
 
-/// cuDNN with the properties of a device.
+/// cuDNN with the properties of an absent device.
 #[derive(Debug)]
 pub struct Absent {
     cudnn: &'static Cudnn,
@@ -22,7 +22,8 @@ impl Absent {
     /// For an architecture, such as `sm_90`.
     ///
     /// # Errors
-    /// That the architecture is not in the list, and what cuDNN or its libraries lack: it plans without a device since 9.8.
+    /// When the architecture is not in the list, and what cuDNN or its libraries lack: planning without a
+    /// device needs cuDNN 9.8.
     pub fn new(architecture: &str) -> Result<Self, PluginError> {
         let board = BOARDS.iter().find(|board| board.architecture() == architecture).ok_or_else(|| {
             let known: Vec<String> = BOARDS.iter().map(Board::architecture).collect();
@@ -43,9 +44,9 @@ impl Absent {
         Ok(Self { cudnn, properties, version: board.version })
     }
 
-    /// What makes plans for the device. It is valid as long as this is alive.
+    /// Makes plans for the device. Valid as long as this is alive.
     pub fn maker(&self) -> Maker {
-        // Plans are kept by the device's number; those of devices that are here are positive.
+        // Plans are cached by device number; those of present devices are not negative.
         Maker {
             cudnn: self.cudnn,
             target: Target::Properties(self.properties.get()),
@@ -55,27 +56,28 @@ impl Absent {
     }
 }
 
-/// A board of an architecture, by which cuDNN's heuristics choose.
+/// A board of an architecture, from whose properties cuDNN's heuristics choose.
 #[derive(Debug)]
 struct Board {
-    /// The compute capability: 900 is 9.0.
+    /// The compute capability; 900 for 9.0.
     version: i32,
     name: &'static str,
     multiprocessors: u32,
     threads_per_multiprocessor: u32,
     blocks_per_multiprocessor: u32,
-    /// The most shared memory of a block, in bytes.
+    /// Maximum shared memory per block, in bytes.
     shared_memory: u32,
     l2_cache: u32,
     memory: u64,
     clock_khz: u32,
     memory_clock_khz: u32,
-    /// Bits.
+    /// Width in bits.
     memory_bus: u32,
 }
 
-/// The numbers are those of the boards' data sheets and of the table of technical specifications in the CUDA programming guide; those of
-/// `sm_90` are what an H200 reports, but for the L2 cache and the memory, which are the H100's.
+/// The numbers are from the boards' data sheets and the technical specifications in the CUDA programming
+/// guide; those of `sm_90` are as reported by an H200, except for the L2 cache and the memory, which are the
+/// H100's.
 const BOARDS: [Board; 6] = [
     Board {
         version: 800,
@@ -158,12 +160,12 @@ const BOARDS: [Board; 6] = [
 ];
 
 impl Board {
-    /// The compiler's name: `sm_90`.
+    /// The compiler's name, for instance `sm_90`.
     fn architecture(&self) -> String {
         format!("sm_{}", self.version / 10)
     }
 
-    /// The properties as cuDNN 9.28 writes them; 9.19 has three keys less, and passes over those.
+    /// The properties as cuDNN 9.28 writes them; 9.19 has three keys less, and ignores those.
     fn json(&self) -> String {
         let mut text = String::from(
             "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"deviceName\":\"",
@@ -196,7 +198,7 @@ impl Board {
             ("driverVer", 13_000),
         ];
         for (name, value) in numbers {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, ",\"{name}\":{value}");
         }
         text.push('}');

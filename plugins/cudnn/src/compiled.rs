@@ -1,4 +1,4 @@
-//! The plans that cuDNN makes, each once in a process.
+//! The plans that cuDNN makes, each once per process.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
@@ -30,23 +30,23 @@ use crate::names::{
 };
 use crate::trial;
 
-/// How many unused plans are kept.
+/// Number of unused plans that are cached.
 const KEPT: usize = 128;
 
-/// How many configurations of one heuristic are looked at.
+/// Maximum number of configurations to try per heuristic.
 const MOST: usize = 64;
 
-/// A plan of cuDNN's.
+/// A cuDNN plan.
 #[derive(Debug)]
 pub struct Compiled {
     plan: Object,
     /// Bytes of workspace that it needs.
     pub workspace_size: usize,
-    /// Whether its kernels were compiled for it, as far as cuDNN says.
+    /// Whether its kernels were compiled at run time, as far as cuDNN tells.
     pub is_runtime_compiled: bool,
 }
 
-/// What decides which plan is made.
+/// Everything that determines a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     device: c_int,
@@ -55,21 +55,21 @@ struct Key {
     options: Options,
 }
 
-/// A plan, or why there is none: of the thread that looks for it, whom others wait for.
+/// A plan, or why there is none. Locked by the thread that searches for it, while others wait.
 type Slot = Arc<Mutex<Option<Result<Arc<Compiled>, PluginError>>>>;
 
 /// The plans of this process.
 struct Plans {
-    /// Those that were made, the last used at the end.
+    /// The cached plans, most recently used last.
     kept: VecDeque<(Key, Arc<Compiled>)>,
-    /// Those that threads look for. They take no place of one that is kept: cuDNN may refuse them.
+    /// Plans that threads are searching for. They do not evict cached ones, because cuDNN may refuse them.
     sought: Vec<(Key, Slot)>,
 }
 
 static PLANS: Mutex<Plans> = Mutex::new(Plans { kept: VecDeque::new(), sought: Vec::new() });
 
 impl Plans {
-    /// A plan that is kept, which is now the last used.
+    /// A cached plan, which becomes the most recently used.
     fn kept(&mut self, key: &Key) -> Option<Arc<Compiled>> {
         let place = self.kept.iter().position(|(other, _)| other == key)?;
         let entry = self.kept.remove(place)?;
@@ -78,7 +78,7 @@ impl Plans {
         Some(plan)
     }
 
-    /// The slot for a plan that is not kept.
+    /// The slot for a plan that is not cached.
     fn slot(&mut self, key: &Key) -> Slot {
         if let Some((_, slot)) = self.sought.iter().find(|(other, _)| other == key) {
             return Arc::clone(slot);
@@ -88,11 +88,13 @@ impl Plans {
         slot
     }
 
-    /// Ends the search of a slot, and keeps what it found. The answer is no longer kept: cuDNN ends a plan, so let no lock be held then.
+    /// Ends the search of a slot, and caches what it found. The result was evicted: drop it without holding a
+    /// lock, since cuDNN destroys a plan.
     #[must_use]
     fn end(&mut self, key: Key, slot: &Slot, found: Option<&Arc<Compiled>>) -> Option<Arc<Compiled>> {
         self.sought.retain(|(_, other)| !Arc::ptr_eq(other, slot));
-        // Two find one where the first search of a slot failed, and a third thread came before the second.
+        // Two threads find the same plan if the first search of a slot failed and a third thread overtook the
+        // second.
         if let (Some(plan), None) = (found, self.kept(&key)) {
             self.kept.push_back((key, Arc::clone(plan)));
         }
@@ -100,17 +102,17 @@ impl Plans {
     }
 }
 
-/// What cuDNN knows the device of a plan by. Either is alive.
+/// How cuDNN identifies the device of a plan. The object is alive.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// A handle, on a device that is there and entered.
+    /// A handle, on a device that is present and entered.
     Handle(*mut c_void, Gpu),
-    /// Its properties, from [`properties`]: plans for it are made, and run nowhere.
+    /// Device properties from [`properties`]: plans for them are made but not run.
     Properties(*mut c_void),
 }
 
 impl Target {
-    /// Names the device to an object that has an attribute for each kind.
+    /// Sets the device of an object, by the attribute for handles or for properties.
     fn name_to(self, open: &Open, handle: c_int, properties: c_int) -> Result<(), PluginError> {
         // SAFETY: the types are those of the attributes, and what is named is alive.
         unsafe {
@@ -122,10 +124,10 @@ impl Target {
     }
 }
 
-/// The properties of a device that need not be there, of what cuDNN wrote where it was: an object of JSON.
+/// The properties of a device that may be absent, from the JSON object that cuDNN wrote where it was present.
 ///
 /// # Errors
-/// What cuDNN misses in it; versions before 9.8 know of no such objects.
+/// What cuDNN misses in it; versions before 9.8 do not support such objects.
 pub fn properties(cudnn: &'static Cudnn, json: &str) -> Result<Object, PluginError> {
     let open = Open::new(cudnn, BACKEND_DEVICEPROP_DESCRIPTOR)?;
     // SAFETY: the type is that of the attribute.
@@ -133,12 +135,12 @@ pub fn properties(cudnn: &'static Cudnn, json: &str) -> Result<Object, PluginErr
     open.finalize()
 }
 
-/// A device that plans are made on, with cuDNN.
+/// cuDNN and the device that it makes plans for.
 #[derive(Clone, Copy, Debug)]
 pub struct Maker {
     /// The library.
     pub cudnn: &'static Cudnn,
-    /// What plans are made for.
+    /// The target of the plans.
     pub target: Target,
     /// The driver's number of the device.
     pub device: c_int,
@@ -147,10 +149,10 @@ pub struct Maker {
 }
 
 impl Compiled {
-    /// The plan of a graph with these options, made now or before, or by another thread meanwhile.
+    /// The plan of a graph with these options: cached, made now, or by another thread meanwhile.
     ///
     /// # Errors
-    /// Why cuDNN has none, in its words.
+    /// cuDNN's reason if it has none.
     pub fn of(maker: Maker, described: &Described, options: &Options) -> Result<Arc<Self>, PluginError> {
         let key = Key {
             device: maker.device,
@@ -168,7 +170,8 @@ impl Compiled {
         let mut made = slot.lock();
         match &*made {
             Some(Ok(plan)) => return Ok(Arc::clone(plan)),
-            // What cuDNN refused another thread meanwhile it refuses this one. Any other failure may be over.
+            // A refusal that another thread got meanwhile holds for this one, too. Other failures may be
+            // temporary.
             Some(Err(error)) if error.status() == HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE => {
                 return Err(error.clone());
             }
@@ -177,20 +180,20 @@ impl Compiled {
         let found = search(maker, described, options).map(Arc::new);
         *made = Some(found.clone());
         drop(made);
-        // Where there is none, who comes later looks again.
+        // After a failure, later callers search again.
         let evicted = PLANS.lock().end(key, &slot, found.as_ref().ok());
         drop(evicted);
         found
     }
 
-    /// Puts the work on the stream of a handle.
+    /// Queues the work on a handle's stream.
     ///
     /// # Errors
     /// cuDNN's.
     ///
     /// # Safety
-    /// The handle is alive, and no other thread uses it meanwhile. The tensors with these of cuDNN's uids are valid until the work is done, and so is
-    /// `workspace` for [`Compiled::workspace_size`] bytes.
+    /// The handle is alive, and no other thread uses it meanwhile. The tensors with these cuDNN uids are
+    /// valid until the work is done, as is `workspace` for [`Compiled::workspace_size`] bytes.
     pub unsafe fn run(
         &self,
         cudnn: &'static Cudnn,
@@ -209,14 +212,14 @@ impl Compiled {
             }
             pack.finalize()
         };
-        // cuDNN has a plan, so it cannot refuse the graph any more.
+        // cuDNN made a plan, so this is not a refusal of the graph any more.
         let pack = pack().map_err(|error| PluginError::internal(error.message().to_owned()))?;
         // SAFETY: the objects are alive, and the caller vouches for the memory.
         let status = unsafe { (cudnn.cudnnBackendExecute)(handle, self.plan.get(), pack.get()) };
         cudnn.check("cudnnBackendExecute", status)
     }
 
-    /// The plan as cuDNN's JSON.
+    /// The plan as written by cuDNN in JSON.
     ///
     /// # Errors
     /// When cuDNN cannot write it.
@@ -232,7 +235,7 @@ impl Compiled {
         }
     }
 
-    /// A plan of what [`Compiled::json`] wrote.
+    /// Restores a plan from what [`Compiled::json`] wrote.
     ///
     /// # Errors
     /// When cuDNN cannot read it here.
@@ -265,7 +268,7 @@ impl Compiled {
     }
 }
 
-/// The configurations that a heuristic recommends, the best first.
+/// The configurations recommended by a heuristic, best first.
 fn configurations(maker: Maker, graph: &OperationGraph, mode: c_int) -> Result<Vec<Object>, PluginError> {
     let cudnn = maker.cudnn;
     let open = Open::new(cudnn, BACKEND_ENGINEHEUR_DESCRIPTOR)?;
@@ -273,7 +276,7 @@ fn configurations(maker: Maker, graph: &OperationGraph, mode: c_int) -> Result<V
     unsafe {
         open.set(ATTR_ENGINEHEUR_OPERATION_GRAPH, TYPE_BACKEND_DESCRIPTOR, &[graph.graph.get()])?;
         open.set(ATTR_ENGINEHEUR_MODE, TYPE_HEUR_MODE, &[mode])?;
-        // The graph has the handle.
+        // The graph already has the handle.
         if let Target::Properties(properties) = maker.target {
             open.set(ATTR_ENGINEHEUR_DEVICEPROP, TYPE_BACKEND_DESCRIPTOR, &[properties])?;
         }
@@ -292,19 +295,19 @@ fn configurations(maker: Maker, graph: &OperationGraph, mode: c_int) -> Result<V
     }
 }
 
-/// What cuDNN says of the engine of a configuration.
+/// The notes of a configuration's engine.
 #[derive(Debug, Default)]
 struct Notes {
-    /// Of the numbers that it computes.
+    /// About numerical behavior.
     numerical: Vec<c_int>,
-    /// Of what it does and asks for.
+    /// About other behavior and requirements.
     behavior: Vec<c_int>,
 }
 
 fn notes(cudnn: &'static Cudnn, config: &Object) -> Result<Notes, PluginError> {
     let engine = Open::new(cudnn, BACKEND_ENGINE_DESCRIPTOR)?.into_object();
     let read = |attribute, kind| {
-        // Room for more notes than there are.
+        // More than the number of existing notes.
         let mut notes = vec![-1; 32];
         // SAFETY: the engine is alive, and the type is that of the attribute.
         let count = unsafe { get(cudnn, engine.get(), attribute, kind, &mut notes) }?;
@@ -320,7 +323,7 @@ fn notes(cudnn: &'static Cudnn, config: &Object) -> Result<Notes, PluginError> {
     })
 }
 
-/// Why a configuration is not to be taken.
+/// Why a configuration must not be used.
 fn forbidden(notes: &Notes, described: &Described, options: &Options) -> Option<&'static str> {
     let has = |note| notes.numerical.contains(&note);
     let rounds = has(NUMERICAL_NOTE_TENSOR_CORE) || has(NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
@@ -338,8 +341,8 @@ fn forbidden(notes: &Notes, described: &Described, options: &Options) -> Option<
     }
 }
 
-/// The plan in the place that the options ask for, of those that can be made: first those of heuristic A, then the fallback's, or in the
-/// order of their times.
+/// The plan at the index requested in the options, among those that can be made: first those of heuristic A,
+/// then the fallback's, or sorted by time.
 fn search(maker: Maker, described: &Described, options: &Options) -> Result<Compiled, PluginError> {
     let wanted = options.engine + 1;
     let most = if options.benchmarking { wanted.max(TIMED_PLANS) } else { wanted };
@@ -365,7 +368,7 @@ fn search(maker: Maker, described: &Described, options: &Options) -> Result<Comp
     })
 }
 
-/// So many plans at most, the best first by cuDNN's heuristics.
+/// At most this many plans, best first by cuDNN's heuristics.
 fn candidates(
     maker: Maker,
     described: &Described,
@@ -377,7 +380,7 @@ fn candidates(
         Target::Handle(handle, _) => Some(handle),
         Target::Properties(_) => None,
     };
-    // What was said of other graphs is no reason for this one.
+    // Discard earlier messages, which belong to other graphs.
     let _ = cudnn.last_words();
     // SAFETY: the handle is alive.
     let graph = unsafe { OperationGraph::new(cudnn, handle, described) }.map_err(refused)?;
@@ -425,14 +428,15 @@ fn candidates(
     Err(Refusal::new(format!("cuDNN has no engine for it{reasons}")).into())
 }
 
-/// Keeps a reason, if it is a new one, and not too many.
+/// Adds a reason, if it is new and there are not too many.
 fn note(reasons: &mut Vec<String>, reason: &str) {
     if !reason.is_empty() && reasons.len() < 4 && !reasons.iter().any(|known| known == reason) {
         reasons.push(reason.to_owned());
     }
 }
 
-/// Says of what cuDNN does not take that it is the graph. Other failures, as of an allocation, stay what they are.
+/// Turns an error about unsupported input into a refusal of the graph. Other failures, such as allocations,
+/// stay as they are.
 fn refused(error: PluginError) -> PluginError {
     if error.status() != HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE {
         return error;

@@ -1,7 +1,7 @@
-//! The part of cuDNN that the engine needs, looked for at run time.
+//! The part of cuDNN that the engine needs, loaded at run time.
 //!
-//! The signatures are those of cuDNN 9; the example `cuda_library_prototypes` writes a program that compares them and [`names`](crate::names)
-//! with the header.
+//! The signatures are those of cuDNN 9; the example `cuda_library_prototypes` writes a program that compares
+//! them and [`names`](crate::names) with the header.
 
 #![expect(non_camel_case_types, reason = "the names of cuDNN")]
 
@@ -15,15 +15,15 @@ use hipdnn_plugin_sdk::{PluginError, function_table};
 use crate::library;
 use crate::names::{STATUS_BAD_PARAM, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 
-/// What a function of cuDNN answers; 0 is success.
+/// Result of a cuDNN function; 0 is success.
 pub type cudnnStatus_t = c_int;
-/// cuDNN on one device.
+/// A cuDNN handle, for one device.
 pub type cudnnHandle_t = *mut c_void;
-/// Any object of the graph API.
+/// A descriptor: any object of the graph API.
 pub type cudnnBackendDescriptor_t = *mut c_void;
-/// What kind of object.
+/// The kind of a descriptor.
 pub type cudnnBackendDescriptorType_t = c_int;
-/// An attribute of an object.
+/// An attribute of a descriptor.
 pub type cudnnBackendAttributeName_t = c_int;
 /// The type of an attribute's elements.
 pub type cudnnBackendAttributeType_t = c_int;
@@ -37,24 +37,24 @@ function_table! {
             fn cudnnGetVersion() -> usize;
             /// The text of a status.
             fn cudnnGetErrorString(status: cudnnStatus_t) -> *const c_char;
-            /// What went wrong last on this thread.
+            /// This thread's last error message.
             fn cudnnGetLastErrorString(text: *mut c_char, size: usize);
-            /// Makes a handle on the thread's device.
+            /// Creates a handle on the thread's device.
             fn cudnnCreate(handle: *mut cudnnHandle_t) -> cudnnStatus_t;
-            /// Ends a handle, and waits for the device.
+            /// Destroys a handle, and waits for the device.
             fn cudnnDestroy(handle: cudnnHandle_t) -> cudnnStatus_t;
-            /// The stream of later executions.
+            /// Sets the stream of later executions.
             fn cudnnSetStream(handle: cudnnHandle_t, stream: hipStream_t) -> cudnnStatus_t;
-            /// Makes an object.
+            /// Creates a descriptor.
             fn cudnnBackendCreateDescriptor(
                 kind: cudnnBackendDescriptorType_t,
                 descriptor: *mut cudnnBackendDescriptor_t
             ) -> cudnnStatus_t;
-            /// Ends an object.
+            /// Destroys a descriptor.
             fn cudnnBackendDestroyDescriptor(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t;
-            /// Checks an object, which stays as it is from now on.
+            /// Checks a descriptor, which cannot be changed afterwards.
             fn cudnnBackendFinalize(descriptor: cudnnBackendDescriptor_t) -> cudnnStatus_t;
-            /// Sets an attribute before that.
+            /// Sets an attribute of a descriptor that is not finalized.
             fn cudnnBackendSetAttribute(
                 descriptor: cudnnBackendDescriptor_t,
                 name: cudnnBackendAttributeName_t,
@@ -62,7 +62,7 @@ function_table! {
                 count: i64,
                 elements: *const c_void
             ) -> cudnnStatus_t;
-            /// Gets an attribute after that.
+            /// Gets an attribute of a finalized descriptor.
             fn cudnnBackendGetAttribute(
                 descriptor: cudnnBackendDescriptor_t,
                 name: cudnnBackendAttributeName_t,
@@ -71,7 +71,7 @@ function_table! {
                 count: *mut i64,
                 elements: *mut c_void
             ) -> cudnnStatus_t;
-            /// Puts the work of a plan on the handle's stream.
+            /// Queues a plan's work on the handle's stream.
             fn cudnnBackendExecute(
                 handle: cudnnHandle_t,
                 plan: cudnnBackendDescriptor_t,
@@ -83,15 +83,15 @@ function_table! {
 }
 
 impl Cudnn {
-    /// cuDNN, where one was found.
+    /// cuDNN, if it was found.
     ///
     /// # Errors
-    /// What was looked for.
+    /// What was tried.
     pub fn find() -> Result<&'static Self, dynlib::Error> {
         static CUDNN: OnceLock<Result<Cudnn, dynlib::Error>> = OnceLock::new();
         let load = || {
             let found = library::load(Self::LIBRARIES, |candidates| Self::load_from(candidates))?;
-            // cuDNN opens these by name when it needs them, and would not look where pip keeps them.
+            // cuDNN opens these by name when it needs them, and would not find pip's copies.
             library::keep_open(&["libcublasLt.so.13", "libcublasLt.so.12"]);
             library::keep_open(&["libnvrtc.so.13", "libnvrtc.so.12"]);
             Ok(found)
@@ -99,7 +99,7 @@ impl Cudnn {
         CUDNN.get_or_init(load).as_ref().map_err(Clone::clone)
     }
 
-    /// Makes an error of an answer that is not success, with cuDNN's own words.
+    /// Turns a status other than success into an error with cuDNN's message.
     ///
     /// # Errors
     /// When `status` is an error.
@@ -108,7 +108,7 @@ impl Cudnn {
         if status == STATUS_SUCCESS { Ok(()) } else { Err(self.error(function, status)) }
     }
 
-    /// The same for an object that is described to cuDNN: one that it finds wrong or does not support is refused, which is no failure.
+    /// The same for an object described to cuDNN: if it is invalid or unsupported, the error is a refusal.
     ///
     /// # Errors
     /// When `status` is an error.
@@ -130,8 +130,7 @@ impl Cudnn {
         PluginError::internal(format!("{function} failed with status {status}: {name}: {words}"))
     }
 
-    /// Why something was refused on this thread since this was last asked, in cuDNN's words: the cause that it found first. Empty where
-    /// nothing was.
+    /// cuDNN's reason for the first error on this thread since the last call. Empty if there was none.
     pub fn last_words(&self) -> String {
         let mut text: [c_char; 512] = [0; 512];
         // SAFETY: the text has room for one byte less than it is, so it ends.
@@ -142,7 +141,7 @@ impl Cudnn {
         cause(&text.to_string_lossy()).to_owned()
     }
 
-    /// Makes a handle on the device of this thread.
+    /// Creates a handle on this thread's device.
     ///
     /// # Errors
     /// cuDNN's.
@@ -156,14 +155,14 @@ impl Cudnn {
     }
 }
 
-/// Whether a status says that cuDNN does not take what it was given. Each thousand of statuses is a family.
+/// Whether a status means that cuDNN does not support its input. Each thousand of statuses is a family.
 fn is_refusal(status: cudnnStatus_t) -> bool {
     const FAMILY: cudnnStatus_t = 1000;
     [STATUS_BAD_PARAM, STATUS_NOT_SUPPORTED].map(|first| first / FAMILY).contains(&(status / FAMILY))
 }
 
-/// The first cause in what cuDNN writes of a failure: lines with a status and a reason each, callers last, perhaps behind the engine's
-/// number and knobs.
+/// The first cause in cuDNN's error report: lines with a status and a reason each, callers last, possibly
+/// preceded by the engine's number and knobs.
 fn cause(text: &str) -> &str {
     let reason = text.lines().find_map(|line| line.split_once("Reason: "));
     reason.map_or(text.lines().next().unwrap_or_default(), |(_, reason)| reason).trim()
@@ -185,7 +184,7 @@ mod tests {
     fn only_what_cudnn_does_not_take_is_a_refusal() {
         let refusals = [2000, 2006, 3000, 3014];
         assert!(refusals.into_iter().all(is_refusal));
-        // Not initialized, failed allocations and compilations, a failed execution.
+        // Not initialized, failed allocation, failed compilation, failed execution.
         let failures = [0, 1001, 1999, 4000, 4003, 4004, 5000, 5003];
         assert!(!failures.into_iter().any(is_refusal));
     }

@@ -1,4 +1,4 @@
-//! The objects of cuDNN's graph API, made of what a graph was lowered to.
+//! Builds the objects of cuDNN's graph API from a lowered graph.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -16,7 +16,7 @@ use crate::names::{
     TYPE_INT64,
 };
 
-/// An object whose attributes can be set.
+/// A descriptor whose attributes can be set.
 #[derive(Debug)]
 pub struct Open {
     cudnn: &'static Cudnn,
@@ -24,7 +24,7 @@ pub struct Open {
 }
 
 impl Open {
-    /// An object of a kind.
+    /// Creates a descriptor of a kind.
     ///
     /// # Errors
     /// cuDNN's.
@@ -45,7 +45,7 @@ impl Open {
     /// cuDNN's, with the attribute's number.
     ///
     /// # Safety
-    /// `T` is what elements of the attribute type are.
+    /// `T` is the type of the attribute type's elements.
     pub unsafe fn set<T>(&self, name: c_int, kind: c_int, elements: &[T]) -> Result<(), PluginError> {
         // SAFETY: the object is alive and not finalized, and the elements are as many as is said; the caller vouches for their type.
         let status = unsafe {
@@ -62,7 +62,7 @@ impl Open {
             .map_err(|error| error.with_context(|text| format!("{text} (attribute {name})")))
     }
 
-    /// The object, finalized.
+    /// Finalizes the descriptor.
     ///
     /// # Errors
     /// cuDNN's.
@@ -73,24 +73,25 @@ impl Open {
         Ok(self.object)
     }
 
-    /// cuDNN's pointer, for functions that fill an object.
+    /// cuDNN's pointer, for functions that fill a descriptor.
     pub fn get(&self) -> *mut c_void {
         self.object.get()
     }
 
-    /// The object as it is, for what cuDNN finalizes itself.
+    /// The descriptor as it is, if cuDNN itself finalized it.
     pub fn into_object(self) -> Object {
         self.object
     }
 }
 
-/// Up to as many elements of an attribute of a finalized object as `room` has; the answer is how many there are.
+/// Gets at most as many elements of a finalized descriptor's attribute as `room` has; returns how many there
+/// are.
 ///
 /// # Errors
 /// cuDNN's.
 ///
 /// # Safety
-/// `T` is what elements of the attribute type are, and the object is alive.
+/// `T` is the type of the attribute type's elements, and the descriptor is alive.
 pub unsafe fn get<T>(
     cudnn: &Cudnn,
     object: *mut c_void,
@@ -108,12 +109,12 @@ pub unsafe fn get<T>(
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-/// cuDNN's uid of the tensor in a place.
+/// cuDNN's uid of the tensor at an index.
 pub fn uid(place: usize) -> i64 {
     place as i64 + 1
 }
 
-/// The tensor in the next place. Its offsets, if it is ragged, are among those before it.
+/// The tensor at the next index. The offsets of a ragged tensor precede it.
 fn tensor(cudnn: &'static Cudnn, before: &[Object], tensor: &Tensor) -> Result<Object, PluginError> {
     let open = Open::new(cudnn, BACKEND_TENSOR_DESCRIPTOR)?;
     let is_by_value = matches!(tensor.place, Place::Constant(_) | Place::Host(_));
@@ -175,7 +176,7 @@ fn object(
     open.finalize()
 }
 
-/// An operation graph with what it consists of.
+/// An operation graph with the objects it consists of.
 #[derive(Debug)]
 pub struct OperationGraph {
     /// The graph.
@@ -184,10 +185,10 @@ pub struct OperationGraph {
 }
 
 impl OperationGraph {
-    /// The operation graph of what a graph was lowered to.
+    /// Builds the operation graph of a lowered graph.
     ///
     /// # Errors
-    /// What cuDNN refuses, in its words.
+    /// cuDNN's reason if it refuses an object.
     ///
     /// # Safety
     /// `handle` is alive, if there is one.
@@ -211,10 +212,10 @@ impl OperationGraph {
     }
 }
 
-/// The operations of a graph, and what they consist of. No device is needed for these.
+/// The operations of a graph, and the objects they consist of. Needs no device.
 ///
 /// # Errors
-/// What cuDNN refuses, in its words.
+/// cuDNN's reason if it refuses an object.
 pub fn operations(
     cudnn: &'static Cudnn,
     described: &Described,

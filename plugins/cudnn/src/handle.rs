@@ -1,4 +1,4 @@
-//! What a plugin handle stands for: a stream, and NVIDIA's libraries on its device.
+//! The state of a plugin handle: a stream, and NVIDIA's libraries on its device.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -14,13 +14,13 @@ use crate::compiled::{Maker, Target};
 use crate::cudnn::{Cudnn, cudnnHandle_t};
 use crate::lt::library::CublasLt;
 
-/// A handle of the host's with this plugin. The libraries come into play when a graph is asked about for the first time.
+/// The plugin's handle. The libraries are loaded when a graph is first queried.
 pub type Handle = gpu::handle::Handle<OnDevice>;
 
-/// The handle's device, which is that of the thread until this is dropped.
+/// The handle's device, current on this thread until this is dropped.
 pub type Entered<'a> = gpu::handle::Entered<'a, OnDevice>;
 
-/// A device with what a handle has on it.
+/// A device with a handle's state on it.
 #[derive(Debug)]
 pub struct OnDevice {
     /// The device.
@@ -28,7 +28,7 @@ pub struct OnDevice {
     cudnn: OnceLock<&'static Mutex<OfCudnn>>,
 }
 
-/// A handle of cuDNN's, and the stream that it was last told.
+/// A cuDNN handle, and the stream that was last set.
 #[derive(Debug)]
 struct OfCudnn {
     handle: Object,
@@ -38,18 +38,19 @@ struct OfCudnn {
 // SAFETY: a stream is a name that any thread may use.
 unsafe impl Send for OfCudnn {}
 
-/// The handles of cuDNN's of this process. They are not ended: plans may have been made with them, and ending one waits for the device.
+/// The process's cuDNN handles. They are never destroyed: plans may depend on them, and destroying one waits
+/// for the device.
 static POOL: Mutex<Vec<Pooled>> = Mutex::new(Vec::new());
 
-/// A handle of cuDNN's with its context, and how many handles of the host's have it: one, but for those that came while a stream was
-/// captured.
+/// A cuDNN handle with its context, and the number of plugin handles that share it: one, unless some were
+/// created while a stream was captured.
 struct Pooled {
     context: usize,
     of_cudnn: &'static Mutex<OfCudnn>,
     users: usize,
 }
 
-/// Whether there are a driver, a device and cuDNN.
+/// Checks that there are a driver, a device and cuDNN.
 ///
 /// # Errors
 /// What is missing.
@@ -59,7 +60,7 @@ pub fn check_cudnn() -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether there are a driver, a device and cuBLASLt.
+/// Checks that there are a driver, a device and cuBLASLt.
 ///
 /// # Errors
 /// What is missing.
@@ -69,7 +70,7 @@ pub fn check_lt() -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Makes the handle's device that of the thread.
+/// Makes the handle's device current.
 ///
 /// # Errors
 /// When the driver or a device is missing, or the driver fails.
@@ -78,9 +79,9 @@ pub fn enter(handle: &Handle) -> Result<Entered<'_>, PluginError> {
     handle.enter_cuda(Cuda::with_device()?, open)
 }
 
-/// cuDNN on the device that was entered, for this thread alone.
+/// cuDNN on the entered device, for this thread alone.
 pub struct Ready {
-    /// cuDNN, which makes plans with the handle.
+    /// cuDNN and the handle as the target of plans.
     pub maker: Maker,
     /// Its handle.
     pub handle: cudnnHandle_t,
@@ -91,7 +92,7 @@ impl Ready {
     /// cuDNN with a handle on the device.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// Why it is not available.
     pub fn new(entered: &Entered<'_>) -> Result<Self, PluginError> {
         let cudnn = Cudnn::find()?;
         let own = &entered.device.own;
@@ -106,10 +107,10 @@ impl Ready {
         Ok(Self { maker, handle, of_cudnn })
     }
 
-    /// The same where the handle works on the stream.
+    /// The same, with the handle working on the stream.
     ///
     /// # Errors
-    /// As [`Ready::new`], and that the stream cannot be set.
+    /// As [`Ready::new`], or that the stream cannot be set.
     pub fn on_stream(entered: &Entered<'_>) -> Result<Self, PluginError> {
         let mut ready = Self::new(entered)?;
         let stream = entered.stream;
@@ -123,7 +124,7 @@ impl Ready {
         Ok(ready)
     }
 
-    /// Copies bytes to the device before the work that cuDNN gets next.
+    /// Copies bytes to the device before the work that cuDNN is given next.
     ///
     /// # Errors
     /// The driver's.
@@ -139,8 +140,8 @@ impl Ready {
 }
 
 impl OnDevice {
-    /// A handle of cuDNN's that no handle of the host's has, else a new one. What cuDNN does to make one would end the capture of the
-    /// stream: then it is one that another handle of the host's has, and executions take turns.
+    /// A cuDNN handle that no other plugin handle uses, else a new one. Creating one would end a capture of
+    /// the stream: then an existing handle is shared, and executions take turns.
     #[cold]
     fn open(
         &self,
@@ -175,7 +176,7 @@ impl OnDevice {
 impl Drop for OnDevice {
     fn drop(&mut self) {
         let Some(own) = self.cudnn.get() else { return };
-        // Another stream may have the name later.
+        // Another stream may get the same address later.
         own.lock().stream = None;
         let mut pool = POOL.lock();
         if let Some(pooled) = pool.iter_mut().find(|pooled| std::ptr::eq(pooled.of_cudnn, *own)) {

@@ -1,49 +1,49 @@
-//! What a caller can choose of a plan.
+//! The knobs of the engines.
 
 use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, WORKSPACE_SIZE_LIMIT, positive_setting};
 
-/// The engine that hands graphs to cuDNN, whole where it takes them.
+/// The engine that passes graphs to cuDNN, whole if possible.
 pub const CUDNN_ENGINE: &str = "CUDNN_ENGINE";
-/// The engine that computes products of matrices with cuBLASLt.
+/// The engine that computes matmuls with cuBLASLt.
 pub const CUBLASLT_ENGINE: &str = "CUBLASLT_ENGINE";
 
-/// The place of [`CUDNN_ENGINE`] among the engines.
+/// The index of [`CUDNN_ENGINE`] among the engines.
 pub const CUDNN: usize = 0;
-/// The place of [`CUBLASLT_ENGINE`].
+/// The index of [`CUBLASLT_ENGINE`] among the engines.
 pub const LT: usize = 1;
 
 /// Whether algorithms are timed when a plan is made.
 pub const BENCHMARKING: &str = "global.benchmarking";
-/// The place in cuDNN's list of configurations that it can make a plan of, the best first.
+/// The index in cuDNN's list of usable configurations, best first.
 pub const CUDNN_ENGINE_CHOICE: &str = "cudnn.engine";
-/// Whether cuDNN may round floats to TF32 in products.
+/// Whether cuDNN may round floats to TF32 in matmuls and convolutions.
 pub const CUDNN_TF32: &str = "cudnn.tf32";
-/// Whether results have to be the same from run to run.
+/// Whether results must be equal from run to run.
 pub const CUDNN_DETERMINISTIC: &str = "cudnn.deterministic";
-/// The place in cuBLASLt's list of algorithms, the best first.
+/// The index in cuBLASLt's list of algorithms, best first.
 pub const LT_ALGORITHM: &str = "cublaslt.algorithm";
 /// Whether cuBLASLt may round floats to TF32.
 pub const LT_TF32: &str = "cublaslt.tf32";
 
-/// What cuBLASLt may need where nothing else is said, as NVIDIA recommends for recent devices.
+/// Default limit of cuBLASLt's workspace, as NVIDIA recommends for recent devices.
 const LT_LIMIT: usize = 32 << 20;
 
-/// The number of cuBLASLt's algorithms that are asked for.
+/// Number of algorithms requested from cuBLASLt.
 pub const ALGORITHMS: usize = 16;
 
-/// The most plans of cuDNN's that are timed.
+/// Maximum number of cuDNN plans that are timed.
 pub const TIMED_PLANS: usize = 10;
 
-/// The choices for one plan.
+/// The options of one plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// The place of the configuration or algorithm.
+    /// The index of the configuration or algorithm.
     pub engine: usize,
-    /// The most bytes of workspace, where there is a limit.
+    /// The limit for workspace in bytes, if any.
     pub workspace_size_limit: Option<usize>,
     /// Whether floats may be rounded to TF32.
     pub tf32: bool,
-    /// Whether equal inputs have to give equal bits.
+    /// Whether equal inputs must yield equal bits.
     pub deterministic: bool,
     /// Whether algorithms are timed.
     pub benchmarking: bool,
@@ -53,7 +53,7 @@ fn limit(description: &'static str) -> Knob {
     Knob::int(WORKSPACE_SIZE_LIMIT, description, 0, 0, i64::MAX)
 }
 
-/// The knobs of the engine with cuDNN.
+/// The knobs of the cuDNN engine.
 pub fn cudnn_knobs() -> Vec<Knob> {
     vec![
         limit("the most bytes of workspace of cuDNN's plan; 0 for any number"),
@@ -64,7 +64,7 @@ pub fn cudnn_knobs() -> Vec<Knob> {
     ]
 }
 
-/// The knobs of the engine with cuBLASLt.
+/// The knobs of the cuBLASLt engine.
 pub fn lt_knobs() -> Vec<Knob> {
     vec![
         limit("the most bytes of workspace of one product; 0 for 32 MiB"),
@@ -81,7 +81,7 @@ pub fn lt_knobs() -> Vec<Knob> {
 }
 
 impl Options {
-    /// The choices that settings of the engine's knobs make.
+    /// The options selected by knob settings.
     pub fn of_cudnn(settings: &[KnobSetting]) -> Self {
         Self {
             engine: positive_setting(settings, CUDNN_ENGINE_CHOICE).unwrap_or(0),
@@ -92,7 +92,7 @@ impl Options {
         }
     }
 
-    /// The choices that settings of the engine's knobs make.
+    /// The options selected by knob settings.
     pub fn of_lt(settings: &[KnobSetting]) -> Self {
         Self {
             engine: positive_setting(settings, LT_ALGORITHM).unwrap_or(0),

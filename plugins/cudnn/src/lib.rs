@@ -1,16 +1,16 @@
 //! The cuDNN and cuBLASLt engines of hipDNN, as an engine plugin for NVIDIA GPUs.
 //!
-//! Nothing of NVIDIA's is linked. The driver, [`cudnn`] and [`lt`] are opened when a graph is first asked about; without them, or
-//! without a device, an engine does not apply and the reason says what was looked for.
+//! NVIDIA's libraries are not linked. The driver, [`cudnn`] and [`lt`] are opened when a graph is first
+//! queried; without them, or without a device, an engine does not apply and its reason lists what was tried.
 //!
-//! `CUDNN_ENGINE`: [`lowering`] says which objects of cuDNN's graph API nodes become, [`descriptor`] makes them, [`compiled`] finds the
-//! plan that cuDNN makes of them, by a [`trial`] where that is asked for, and [`part`] is such a plan. A graph that cuDNN does not take
-//! whole is divided into several.
+//! `CUDNN_ENGINE`: [`lowering`] translates nodes to objects of cuDNN's graph API, [`descriptor`] creates
+//! them, [`compiled`] has cuDNN make a plan, timed by a [`trial`] if requested, and a [`part`] is such a
+//! plan. Graphs that cuDNN does not accept whole are divided into several parts.
 //!
-//! `CUBLASLT_ENGINE`: a `chain` of nodes becomes one call of cuBLASLt with one of the algorithms of [`lt`]. Chains and `product`s are
-//! the planner's, which the engine of hipBLASLt has in common.
+//! `CUBLASLT_ENGINE`: a `chain` of nodes becomes one call of cuBLASLt with one of the algorithms of [`lt`].
+//! Chains and `product`s come from the planner, which the hipBLASLt engine uses as well.
 //!
-//! Plans [`ahead`] are for a device that is not here.
+//! Plans [`ahead`] are for a device that is not present.
 //!
 //! Parts and chains are the steps of a [`plan`], which runs on the stream of a [`handle`].
 

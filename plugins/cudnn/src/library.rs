@@ -1,12 +1,12 @@
-//! NVIDIA's libraries, found where the SDK looks for them.
+//! Loads NVIDIA's libraries from the SDK's search paths.
 
 use hipdnn_plugin_sdk::cuda::search::candidates;
 use hipdnn_plugin_sdk::dynlib::{self, Candidate, Library};
 
-/// A table from the first of the files of these names.
+/// A table from the first of the files with these names.
 ///
 /// # Errors
-/// What was looked for.
+/// What was tried.
 pub fn load<T>(
     names: &[Candidate<'_>],
     from: impl FnOnce(&[Candidate<'_>]) -> Result<T, dynlib::Error>,
@@ -16,9 +16,10 @@ pub fn load<T>(
     from(&paths.iter().map(|path| Candidate::from(path.as_str())).collect::<Vec<_>>())
 }
 
-/// Opens the first of these that there is, for as long as the process lives, and says whether there is one.
+/// Opens the first of these libraries that exists, for the life of the process; returns whether one was
+/// found.
 pub fn keep_open(names: &[&str]) -> bool {
     let library = candidates(names).iter().find_map(|path| Library::open(path).ok());
-    // Whoever asks for it by name later gets this one.
+    // Later requests by name get this one.
     library.map(std::mem::forget).is_some()
 }

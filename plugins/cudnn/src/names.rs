@@ -1,4 +1,4 @@
-//! The numbers of cuDNN that the plugin uses, as `cudnn_graph.h` of cuDNN 9 has them, without `CUDNN_` before their names.
+//! The cuDNN constants used by the plugin, as in `cudnn_graph.h` of cuDNN 9, without the prefix `CUDNN_`.
 
 #![expect(missing_docs, reason = "the names are those of the header, which says what they are")]
 

@@ -1,4 +1,4 @@
-//! A part of a graph that cuDNN computes in one call, and the parts that a graph is divided into.
+//! Parts of a graph that cuDNN computes in one call each.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -23,37 +23,37 @@ use crate::knob::Options;
 use crate::lowering::{Lowered, Place, lower};
 use crate::lt::step;
 
-/// The most tensors that are not virtual, with numbers and those in the workspace.
+/// Maximum number of tensors that are not virtual, including constants and scratch tensors.
 const MAX_PLACED: usize = 128;
 
-/// How many graphs are remembered that were divided.
+/// Number of divided graphs that are remembered.
 const DIVISIONS: usize = 32;
 
-/// A part of a graph with cuDNN's plan.
+/// A part of a graph with its cuDNN plan.
 #[derive(Debug)]
 pub struct Part {
     /// The nodes, in order.
     pub nodes: Vec<usize>,
-    /// The tensors that it is given, by their uids in the graph.
+    /// The uids in the graph of the tensors passed to it.
     pub tensors: Vec<i64>,
     compiled: Arc<Compiled>,
-    /// cuDNN's uids of the tensors below.
+    /// cuDNN's uids of the tensors in `sources`.
     uids: Vec<i64>,
     sources: Vec<Source>,
-    /// Bytes of its memory before those of cuDNN's plan.
+    /// Bytes of its scratch memory before the plan's workspace.
     own: usize,
-    /// What parts of these are filled with before each execution, by offsets.
+    /// Contents that parts of it are filled with before each execution, by offset.
     fills: Vec<(usize, Vec<u8>)>,
 }
 
-/// Where a tensor of cuDNN's is found.
+/// The location of a cuDNN tensor.
 #[derive(Debug)]
 enum Source {
-    /// One that the part is given, by its place, at a multiple of the number.
+    /// A tensor passed to the part, by its index, and its alignment.
     Given(usize, usize),
-    /// A number of the graph.
+    /// A constant of the graph.
     Constant(Box<u64>),
-    /// An offset in the part's memory.
+    /// An offset in the part's scratch memory.
     Scratch(usize),
 }
 
@@ -80,35 +80,37 @@ impl Part {
         Ok(Self { nodes: nodes.collect(), tensors: lowered.uids, compiled, uids, sources, own, fills })
     }
 
-    /// Bytes of device memory that an execution needs beside the tensors that it is given.
+    /// Bytes of device memory that an execution needs in addition to the tensors passed.
     ///
     /// # Errors
-    /// When they are more than the address space has.
+    /// When they exceed the address space.
     pub fn scratch(&self) -> Result<usize, Refusal> {
         let size = self.own.checked_add(self.compiled.workspace_size);
         size.ok_or_else(|| Refusal::new("the workspace would be larger than the address space"))
     }
 
-    /// Whether cuDNN compiled kernels for it, as far as it says.
+    /// Whether cuDNN compiled kernels for it, as far as it tells.
     pub fn is_runtime_compiled(&self) -> bool {
         self.compiled.is_runtime_compiled
     }
 
-    /// What cuDNN writes of its plan; nothing where its engine cannot be written, and the plan is to be looked for again.
+    /// The plan as written by cuDNN; empty if its engine cannot be saved, so that the search must be
+    /// repeated.
     ///
     /// # Errors
-    /// When there is no cuDNN.
+    /// When cuDNN is not available.
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
         Ok(self.compiled.json(Cudnn::find()?).unwrap_or_default())
     }
 
-    /// Puts the work on the stream of the handle of cuDNN's that is ready.
+    /// Queues the work on the stream of a ready cuDNN handle.
     ///
     /// # Errors
-    /// When a tensor is not aligned as was promised, or cuDNN fails.
+    /// When a tensor is misaligned, or cuDNN fails.
     ///
     /// # Safety
-    /// The tensors are those of the part, valid until the work is done, and `scratch` is as long valid for [`Part::scratch`] bytes.
+    /// The tensors are those of the part, valid until the work is done, as is `scratch` for [`Part::scratch`]
+    /// bytes.
     pub unsafe fn run(
         &self,
         ready: &Ready,
@@ -141,7 +143,7 @@ impl Part {
     }
 }
 
-/// A graph that was divided: what it was planned with, and its parts.
+/// A divided graph: the inputs of planning, and its parts.
 struct Division {
     graph: Graph,
     options: Options,
@@ -149,14 +151,16 @@ struct Division {
     parts: Vec<Range<usize>>,
 }
 
-/// What was divided in this process, the last at the end: whoever is asked whether a graph is supported plans it next.
+/// Graphs divided in this process, latest last: after a query whether a graph is supported, it is usually
+/// planned.
 static KNOWN: Mutex<VecDeque<Division>> = Mutex::new(VecDeque::new());
 
-/// The parts of a graph: the whole graph if cuDNN takes it, else parts of it one after the other. `saved` is what was once found for it.
+/// The parts of a graph: the whole graph if cuDNN accepts it, else consecutive parts. `saved` contains
+/// earlier results for it.
 ///
 /// # Errors
-/// What is not lowered, and what cuDNN has no engine for: of the whole graph where it is not to be divided, else of the first node that is
-/// in no part that cuDNN takes.
+/// What is not supported here or by cuDNN: for the whole graph if it is not to be divided, else for the first
+/// node that is in no part that cuDNN accepts.
 pub fn parts(
     maker: impl FnOnce() -> Result<Maker, PluginError>,
     prepared: &Prepared,
@@ -167,7 +171,8 @@ pub fn parts(
     let whole = lower(prepared, 0..count);
     let may_divide = may_divide(prepared);
     if let Err(refusal) = &whole {
-        // A node that is refused for the same alone is in no part, and cuDNN need not be asked for the others.
+        // If a single node is refused for the same reason, no part can contain it; skip the remaining
+        // queries.
         let is_of = |node| lower(prepared, node..node + 1).is_err_and(|own| own == *refusal);
         if !may_divide || (0..count).any(is_of) {
             return Err(Refusal::new(refusal.clone()).into());
@@ -184,7 +189,7 @@ pub fn parts(
             None => lower(prepared, nodes.clone()),
         };
         let lowered = lowered.map_err(Refusal::new)?;
-        // What another version of cuDNN wrote is made anew.
+        // Plans saved by another version of cuDNN are made anew.
         let json = saved.of(&nodes.clone().collect::<Vec<_>>()).filter(|json| !json.is_empty());
         let loaded = json.and_then(|json| Compiled::load(maker, json).ok());
         let compiled = match loaded {
@@ -214,20 +219,22 @@ pub fn parts(
     Ok(made)
 }
 
-/// Says which node cuDNN refuses, where it is only one.
+/// Adds the node to cuDNN's refusal, if there is only one.
 fn named(prepared: &Prepared, nodes: &Range<usize>, error: PluginError) -> PluginError {
     if nodes.len() == 1 { error.with_context(|text| prepared.refusal(nodes.start, text)) } else { error }
 }
 
-/// Whether nodes are attention or its gradients, which cuDNN is not asked for beside others: version 9.19 ends the process for some.
+/// Whether nodes include attention or its gradients, which cuDNN is not asked to fuse: version 9.19 crashes
+/// the process for some.
 fn has_attention(prepared: &Prepared, nodes: &Range<usize>) -> bool {
     let is_attention =
         |problem: &Problem| matches!(problem, Problem::Attention(_) | Problem::AttentionGradients(_));
     prepared.problems.get(nodes.clone()).is_some_and(|problems| problems.iter().any(is_attention))
 }
 
-/// Whether a graph that cuDNN does not take whole is worth several calls. What NVRTC_ENGINE or CUBLASLT_ENGINE computes in fewer is left
-/// to them: operations on elements, reductions and normalizations of rows, and chains behind products.
+/// Whether a graph that cuDNN does not accept whole is worth several calls. What NVRTC_ENGINE or
+/// CUBLASLT_ENGINE computes in fewer kernels is left to them: pointwise operations, reductions,
+/// normalizations of rows, and chains that begin with a matmul.
 fn may_divide(prepared: &Prepared) -> bool {
     let needs_library = |problem: &Problem| match problem {
         Problem::Convolution(_)

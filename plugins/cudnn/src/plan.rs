@@ -1,4 +1,4 @@
-//! A graph as calls of the libraries, in order.
+//! A graph as a sequence of library calls.
 
 use std::borrow::Cow;
 use std::ffi::c_void;
@@ -19,22 +19,22 @@ use crate::knob::{CUBLASLT_ENGINE, CUDNN_ENGINE, LT};
 use crate::lt::step::{Product, products};
 use crate::part::{Part, parts};
 
-/// The form of saved plans of cuDNN's.
+/// The format of saved cuDNN plans.
 pub const CUDNN_PLANS: Payload = Payload { mark: *b"CUDN", version: 2, owner: CUDNN_ENGINE };
-/// The form of those of cuBLASLt's.
+/// The format of saved cuBLASLt plans.
 pub const LT_PLANS: Payload = Payload { mark: *b"CULT", version: 2, owner: CUBLASLT_ENGINE };
 
-/// A graph with every decision made.
+/// A complete plan.
 #[derive(Debug)]
 pub enum Plan {
-    /// On a device.
+    /// For a present device.
     Here(plan::Plan<Step>),
-    /// For one that is not here, with the plan as bytes.
+    /// For an absent device, with the plan as bytes.
     Ahead(Ahead, Vec<u8>),
 }
 
 impl Plan {
-    /// The same with the memory that it has itself, to be executed.
+    /// Allocates the memory that the plan owns, for execution.
     ///
     /// # Errors
     /// The driver's.
@@ -45,7 +45,7 @@ impl Plan {
         }
     }
 
-    /// Bytes of workspace that an execution is given.
+    /// Bytes of workspace passed to an execution.
     pub fn workspace_size(&self) -> usize {
         match self {
             Self::Here(plan) => plan.workspace_size(),
@@ -53,7 +53,7 @@ impl Plan {
         }
     }
 
-    /// What an execution does.
+    /// Describes an execution.
     pub fn describe(&self) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
         match self {
             Self::Here(plan) => plan.describe(),
@@ -77,12 +77,12 @@ impl Asked for Plan {
     }
 }
 
-/// A call of a library.
+/// A library call.
 #[derive(Debug)]
 pub enum Step {
-    /// A part of the graph, by cuDNN.
+    /// A part of the graph, computed by cuDNN.
     Part(Part),
-    /// A product of matrices with what follows it, by cuBLASLt.
+    /// A matmul with its epilogue, computed by cuBLASLt.
     Product(Box<Product>),
 }
 
@@ -125,10 +125,10 @@ impl Call for Step {
     }
 }
 
-/// Plans a graph for an engine. `saved` is what was once found out for it.
+/// Plans a graph for an engine. `saved` contains earlier results for it.
 ///
 /// # Errors
-/// What the engine does not compute, and the libraries' own errors; they name the node.
+/// What the engine does not support, and the libraries' own errors; they name the node.
 pub fn plan(handle: &Handle, engine: usize, request: Request, saved: &Found) -> Result<Plan, PluginError> {
     if let Some(architecture) = planner_ahead::target("sm_")? {
         return plan_ahead(architecture, engine, request, saved);
@@ -141,7 +141,7 @@ pub fn plan(handle: &Handle, engine: usize, request: Request, saved: &Found) -> 
         products.into_iter().map(|product| Step::Product(Box::new(product))).collect()
     } else {
         let options = Options::of_cudnn(&request.config.knobs);
-        // Kept until all is planned: no other thread may use the handle of cuDNN's meanwhile.
+        // Held until planning is complete: no other thread may use the cuDNN handle meanwhile.
         let mut ready = None;
         let maker = || Ok(ready.insert(Ready::new(&entered)?).maker);
         parts(maker, &prepared, &options, saved)?.into_iter().map(Step::Part).collect()
@@ -150,7 +150,7 @@ pub fn plan(handle: &Handle, engine: usize, request: Request, saved: &Found) -> 
     plan::Plan::new(entered.device, request, steps, placed, scratch).map(Plan::Here)
 }
 
-/// Where the steps find their tensors, and the bytes that the largest needs for itself.
+/// The memory of the steps' tensors, and the scratch bytes of the largest step.
 fn places(prepared: &Prepared, steps: &[Step]) -> Result<(Placed, usize), Refusal> {
     let tensors: Vec<StepTensors> = steps.iter().map(Step::tensors).collect();
     let placed = Placed::new(&prepared.graph, &prepared.unmarked, tensors.iter()).map_err(Refusal::new)?;
@@ -158,7 +158,7 @@ fn places(prepared: &Prepared, steps: &[Step]) -> Result<(Placed, usize), Refusa
     Ok((placed, scratch))
 }
 
-/// Plans a graph for an architecture whose device is not here.
+/// Plans a graph for an architecture whose device is not present.
 fn plan_ahead(
     architecture: String,
     engine: usize,
@@ -172,7 +172,7 @@ fn plan_ahead(
     }
     let prepared = prepare(&request.graph).map_err(Refusal::new)?;
     let options = Options::of_cudnn(&request.config.knobs);
-    // Alive until all is planned.
+    // Alive until planning is complete.
     let mut absent = None;
     let maker = || Ok(absent.insert(ahead::Absent::new(&architecture)?).maker());
     let steps: Vec<Step> = parts(maker, &prepared, &options, saved)?.into_iter().map(Step::Part).collect();
@@ -188,7 +188,7 @@ fn plan_ahead(
 /// The plan as bytes.
 ///
 /// # Errors
-/// When a part is larger than the form allows.
+/// When a part exceeds the format's limit.
 pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
     match plan {
         Plan::Here(plan) => save_steps(plan.request(), plan.steps()),
@@ -212,16 +212,17 @@ fn save_steps<'a>(request: &Request, steps: impl Iterator<Item = &'a Step>) -> R
     form.write_plan(request, &found.write()?)
 }
 
-/// Whether kernels were compiled for a plan on a device.
+/// Whether kernels were compiled at run time for a plan on a present device.
 pub fn is_runtime_compiled(plan: &Plan) -> bool {
     let compiles = |step: &Step| matches!(step, Step::Part(part) if part.is_runtime_compiled());
     matches!(plan, Plan::Here(plan) if plan.steps().any(compiles))
 }
 
-/// Puts the work of a plan on the handle's stream. Returns when the library has taken it, not when it is done.
+/// Queues a plan's work on the handle's stream. Returns when the library has accepted it, not when it is
+/// done.
 ///
 /// # Errors
-/// When the handle is another device's, a buffer is missing or not aligned, or a library fails.
+/// When the handle is of another device, a buffer is missing or misaligned, or a library fails.
 ///
 /// # Safety
 /// As for [`plan::Plan::execute`].

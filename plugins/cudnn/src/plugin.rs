@@ -1,4 +1,4 @@
-//! The engine plugin: two engines over two libraries.
+//! The plugin with two engines for two libraries.
 
 use std::ffi::c_void;
 
@@ -20,11 +20,11 @@ use crate::plan::{self, CUDNN_PLANS, LT_PLANS, Plan, plan};
 
 /// The engines of this library.
 ///
-/// They compute on the handle's stream and return when the work is queued. Tensors are device memory. The device is that of the
-/// stream, or else of the thread's context, or else the first.
+/// They work on the handle's stream and return when the work is queued. Tensors are in device memory. The
+/// device is that of the stream, or else of the thread's context, or else the first.
 pub struct CudnnPlugin;
 
-/// What the engines say of themselves. Executions can be captured.
+/// The engines' behavior notes. Executions can be captured.
 const NOTES: [i32; 3] = [SUPPORTS_GRAPH_CAPTURE, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
 fn knobs(engine: usize) -> Vec<Knob> {
@@ -35,7 +35,8 @@ impl EnginePlugin for CudnnPlugin {
     const NAME: &'static str = "cuDNN";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const ENGINES: &'static [&'static str] = &[CUDNN_ENGINE, CUBLASLT_ENGINE];
-    /// Any alignment will do, and scalars may be passed at execution; ragged tensors are refused.
+    /// Any alignment is supported, scalars may be passed at execution, and ragged tensors are supported in
+    /// attention.
     const API_VERSION: &'static str = "1.3.0";
     type Handle = Handle;
     type Plan = Plan;
@@ -50,11 +51,11 @@ impl EnginePlugin for CudnnPlugin {
     }
 
     fn supports(handle: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
-        // What is missing comes first; a device need not be here for a plan ahead of time.
+        // First report missing libraries; planning ahead of time needs no device.
         if target("sm_")?.is_none() {
             if engine == LT { check_lt()? } else { check_cudnn()? }
         }
-        // Only the libraries know what they have kernels for. What is found here need not be looked for again.
+        // Only the libraries know which kernels they have. Planning later reuses what is found here.
         plan(handle, engine, Self::request(engine, graph, &[]), &Found::default())
             .map(drop)
             .map_err(|error| Refusal::new(error.message().to_owned()))
@@ -123,8 +124,9 @@ impl EnginePlugin for CudnnPlugin {
     }
 }
 
-/// Whether cuDNN says that it compiles kernels for a graph. The plan is the one that was found when the graph was supported. A graph that is
-/// refused with the default knobs counts as compiled at run time: with other knobs cuDNN may compile kernels for it.
+/// Whether cuDNN says that it compiles kernels for a graph. The plan is cached from the support query. A
+/// graph that is refused with default knobs counts as compiled at run time: cuDNN may compile kernels for it
+/// with other knobs.
 fn compiles(handle: &Handle, graph: &Graph) -> Result<bool, PluginError> {
     match plan(handle, CUDNN, CudnnPlugin::request(CUDNN, graph, &[]), &Found::default()) {
         Ok(plan) => Ok(plan::is_runtime_compiled(&plan)),
@@ -133,7 +135,7 @@ fn compiles(handle: &Handle, graph: &Graph) -> Result<bool, PluginError> {
     }
 }
 
-/// A plan with its memory, made while the device is the thread's.
+/// A plan with its memory, allocated while the device is current.
 fn runnable(handle: &Handle, engine: usize, request: Request, saved: &Found) -> Result<Plan, PluginError> {
     let _entered = target("sm_")?.is_none().then(|| enter(handle)).transpose()?;
     plan(handle, engine, request, saved)?.with_memory()

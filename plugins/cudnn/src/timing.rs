@@ -1,4 +1,4 @@
-//! Candidates timed on the device, where a caller asks for that when a plan is made.
+//! Times candidates on the device, if a caller requests it when planning.
 
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::gpu::Gpu;
 
-/// Runs before those that are timed.
+/// Number of warm-up runs.
 const WARM: usize = 2;
-/// Runs that are timed together, so that the host's part hides behind the device's.
+/// Number of runs timed together, to hide the host's overhead.
 const TIMED: usize = 10;
 
-/// Device memory for a while.
+/// Temporary device memory.
 pub struct Memory {
     gpu: Gpu,
     pointer: *mut c_void,
 }
 
 impl Memory {
-    /// So many bytes, whose contents mean nothing.
+    /// Uninitialized memory of this many bytes.
     ///
     /// # Errors
     /// The driver's.
@@ -26,7 +26,7 @@ impl Memory {
         Ok(Self { gpu, pointer: gpu.allocate(bytes)? })
     }
 
-    /// So many zeros.
+    /// Zeroed memory of this many bytes.
     ///
     /// # Errors
     /// The driver's.
@@ -37,7 +37,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Where it is.
+    /// Its address.
     pub fn pointer(&self) -> *mut c_void {
         self.pointer
     }
@@ -50,7 +50,7 @@ impl Drop for Memory {
     }
 }
 
-/// The candidates that run, the fastest first. `run` queues the work of one on the device.
+/// The candidates that run successfully, fastest first. `run` queues one on the device.
 pub fn by_time<T>(gpu: Gpu, candidates: Vec<T>, run: impl Fn(&T) -> Result<(), PluginError>) -> Vec<T> {
     let time = |candidate: &T, times: usize| -> Result<Duration, PluginError> {
         let start = Instant::now();

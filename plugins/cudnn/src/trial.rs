@@ -1,4 +1,4 @@
-//! Plans of cuDNN's timed with memory made for that.
+//! Times cuDNN plans in temporary memory.
 
 use std::ffi::{c_int, c_void};
 
@@ -13,8 +13,9 @@ use crate::names::{
 };
 use crate::timing::{Memory, by_time};
 
-/// The plans of a graph that run, the fastest first; in the order given where there is no memory to run them with. `workspace_size` says
-/// the bytes of device memory that a plan needs, and `run` puts it on the stream with uids, pointers and that memory.
+/// The plans of a graph that run, fastest first; in the given order if there is not enough memory to run
+/// them. `workspace_size` returns the bytes of device memory that a plan needs, and `run` queues it with
+/// uids, pointers and that memory.
 ///
 /// # Errors
 /// When none of them runs.
@@ -61,7 +62,7 @@ impl Tensors {
                 Place::Scratch(offset) => scratch.pointer().wrapping_byte_add(offset),
                 Place::Constant(_) | Place::Host(_) => std::ptr::from_ref(number).cast_mut().cast(),
                 Place::Given(_) => {
-                    // Lengths and offsets are followed, and numbers that are none take other times: all is 0.
+                    // All zeros, because kernels follow lengths and offsets, and NaNs would distort times.
                     let memory = Memory::zeros(gpu, extent(tensor))?;
                     let pointer = memory.pointer();
                     on_device.push(memory);

@@ -1,4 +1,4 @@
-//! Graphs in parts, planned and run through stand-ins for the CUDA driver and cuDNN.
+//! Divided graphs, planned and run with stand-ins for the CUDA driver and cuDNN.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic is how a test fails")]
 
@@ -28,20 +28,20 @@ const CUDNN: usize = 0;
 const SIZE: usize = 24;
 
 function_table! {
-    /// What the stand-in for cuDNN counts.
+    /// The counters and switches of the stand-in for cuDNN.
     struct Standin: "the stand-in", ["libcudnn.so.9"] {
         required {
-            /// How often it was asked for engines.
+            /// Number of searches for engines.
             fn standin_cudnn_searches() -> c_int;
-            /// How many plans it was given that were saved.
+            /// Number of saved plans loaded.
             fn standin_cudnn_loads() -> c_int;
-            /// How many handles it made.
+            /// Number of handles created.
             fn standin_cudnn_handles() -> c_int;
-            /// Has each search take so many milliseconds.
+            /// Makes each search take this many milliseconds.
             fn standin_cudnn_slow_down(milliseconds: c_int);
-            /// Has it answer this status to the next graph, once, as late as a search.
+            /// Makes it return this status for the next graph, once, as late as a search.
             fn standin_cudnn_fail_graph(status: c_int);
-            /// Has it find no engine for graphs of more operations.
+            /// Makes it find no engine for graphs with more operations.
             fn standin_cudnn_limit_operations(most: c_int);
         }
         optional {}
@@ -50,7 +50,7 @@ function_table! {
 
 static STANDIN: OnceLock<Standin> = OnceLock::new();
 
-/// What the stand-in counts is of one test at a time.
+/// The counters belong to one test at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,14 +67,14 @@ fn alone() -> MutexGuard<'static, ()> {
     one
 }
 
-/// How often cuDNN was asked for engines, and how many plans it was given that were saved.
+/// The number of searches for engines, and of saved plans loaded.
 fn counts() -> [c_int; 2] {
     let standin = STANDIN.get().unwrap();
     // SAFETY: the functions take nothing.
     unsafe { [(standin.standin_cudnn_searches)(), (standin.standin_cudnn_loads)()] }
 }
 
-/// out = sigmoid(tanh(x) · w) · v, of which the stand-in takes two operations at a time.
+/// out = sigmoid(tanh(x) · w) · v; the stand-in accepts two operations at a time.
 fn graph() -> Graph {
     let tensor = |uid| Tensor::new(uid, DataType::Float, &[SIZE as i64; 2], &[SIZE as i64, 1]);
     let between = |uid| Tensor { is_virtual: true, ..tensor(uid) };
@@ -96,7 +96,7 @@ fn graph() -> Graph {
     }
 }
 
-/// With room behind.
+/// With padding at the end.
 type Matrix = Vec<f32>;
 
 fn matrix(seed: usize) -> Matrix {
@@ -127,19 +127,19 @@ fn expected() -> Matrix {
 type Plan = <CudnnPlugin as EnginePlugin>::Plan;
 type Handle = <CudnnPlugin as EnginePlugin>::Handle;
 
-/// A plan that may round floats as tensor cores do, for cuDNN's products do.
+/// A plan that may round floats to TF32, as cuDNN's matmuls do.
 fn planned(handle: &Handle, graph: &Graph) -> Result<Plan, PluginError> {
     let allowed = KnobSetting { knob_id: CUDNN_TF32.to_owned(), value: KnobValue::Int(1) };
     CudnnPlugin::plan(handle, CUDNN, graph, &[allowed])
 }
 
-/// Memory of these tensors, the last of which is the result.
+/// Memory for these tensors, the last of which is the result.
 fn bound(uids: &[i64], shift: usize) -> Bound {
     let tensors: Vec<_> = uids.iter().map(|uid| (*uid, bytes(&matrix(*uid as usize)))).collect();
     Bound::new(&tensors, shift)
 }
 
-/// Runs a plan with these tensors in memory, and answers the result.
+/// Runs a plan with these tensors bound, and returns the result.
 fn run(handle: &Handle, plan: &Plan, uids: &[i64], shift: usize) -> Result<Matrix, PluginError> {
     let bound = bound(uids, shift);
     execute(handle, plan, &bound)?;
@@ -168,7 +168,7 @@ fn parts_compute_what_the_graph_says_and_come_back_from_saved_plans() {
     assert_eq!(nodes(&plan), [[0, 1], [2, 3]]);
     assert_right(&run(&handle, &plan, &[1, 2, 3, 7], 0).unwrap());
 
-    // What was found need not be looked for again, by whatever handle.
+    // Results are reused, whatever the handle.
     let [searches, loads] = counts();
     let other = CudnnPlugin::create_handle().unwrap();
     let again = planned(&other, &graph()).unwrap();
@@ -187,7 +187,7 @@ fn a_plan_is_executed_with_other_shapes() {
     let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
     let plan = Shaped::from(planned(&handle, &graph()).unwrap());
-    // All in memory by columns: the transposed product of the transposed matrices, in other order.
+    // All matrices column-major: the transposed product of the transposed matrices, in reverse order.
     let (uids, size) = ([1, 2, 3, 7], SIZE as i64);
     let shapes = [[size, size], [1, size]];
     let run_with = |uids: &[i64], shapes: &[[i64; 2]; 2]| {
@@ -221,7 +221,7 @@ fn a_plan_is_executed_with_other_shapes() {
             assert!((got - expected).abs() < 1e-5, "{got}, expected {expected}");
         }
     }
-    // The plan for the graph's own shapes is there as before.
+    // The plan for the graph's own shapes is still cached.
     let [searches, _] = counts();
     run_with(&uids, &shapes).unwrap();
     assert_eq!(counts()[0], searches);
@@ -233,14 +233,14 @@ fn a_plan_is_executed_with_other_shapes() {
 }
 
 #[test]
-fn a_result_that_nobody_marked_is_written_where_it_is_bound() {
+fn an_unmarked_result_is_written_where_it_is_bound() {
     let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
     let mut unmarked = graph();
     unmarked.tensors[6].is_virtual = true;
     let plan = planned(&handle, &unmarked).unwrap();
     assert_right(&run(&handle, &plan, &[1, 2, 3, 7], 0).unwrap());
-    // And nowhere that anybody sees where it is not.
+    // And not visibly if it is not bound.
     run(&handle, &plan, &[1, 2, 3], 0).unwrap();
 }
 
@@ -260,11 +260,11 @@ fn executions_that_lack_something_say_what() {
 fn what_no_part_takes_is_refused_with_the_node_and_why() {
     let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
-    // Without leave to round.
+    // Without permission to round.
     let refusal = CudnnPlugin::supports(&handle, CUDNN, &graph()).unwrap_err().to_string();
     assert!(refusal.starts_with("node 1 \"\" (Matmul): cuDNN has no engine for it: "), "{refusal}");
     assert!(refusal.contains("rounds floats to TF32, which cudnn.tf32 does not allow"), "{refusal}");
-    // Inference with a variance is six operations.
+    // Inference with a variance takes six operations.
     let mut graph = graph();
     let channels = |uid| Tensor::new(uid, DataType::Float, &[1, SIZE as i64], &[SIZE as i64, 1]);
     graph.tensors.extend((10..15).map(channels));
@@ -314,7 +314,7 @@ fn handles_that_come_while_a_stream_is_captured_take_one_that_is_there() {
         assert_eq!(handles(), made);
         assert_right(&run(&other, &plan, &[1, 2, 3, 7], 0).unwrap());
     }
-    // Else each has its own, be it one that another test left, which is there again when it ends.
+    // Otherwise each has its own, possibly one left by another test, which is released at the end.
     let made_by = [(); 2].map(|()| {
         let other = CudnnPlugin::create_handle().unwrap();
         assert_right(&run(&other, &plan, &[1, 2, 3, 7], 0).unwrap());
@@ -322,14 +322,14 @@ fn handles_that_come_while_a_stream_is_captured_take_one_that_is_there() {
     });
     assert!((made..=made + 1).contains(&made_by[0]), "{made_by:?}");
     assert_eq!(made_by[1], made_by[0]);
-    // What is planned meanwhile is the program's own doing, but needs no other rights than the thread can be given.
+    // Planning during a capture is up to the program, but must not need more than the relaxed capture mode.
     let [other, another] = [0; 2].map(|_| CudnnPlugin::create_handle().unwrap());
     planned(&other, &graph()).unwrap();
     let (_, planned) = driver.captured(stream, || planned(&another, &graph()));
     assert!(planned.is_ok());
 }
 
-/// out = mode(x · w), whose result has so many columns.
+/// out = mode(x · w), where the result has this many columns.
 fn layer(mode: PointwiseMode, columns: i64) -> Graph {
     let tensor = |uid, dims: [i64; 2]| Tensor::new(uid, DataType::Float, &dims, &[dims[1], 1]);
     let operations: [Operation; 2] =
@@ -380,13 +380,13 @@ fn only_plans_that_are_made_push_out_those_that_are_kept() {
     let kept = layer(PointwiseMode::TanhFwd, 1000);
     assert!(searches_of(&kept) > 0);
     (0..127).for_each(|more| assert!(searches_of(&layer(PointwiseMode::TanhFwd, 1001 + more)) > 0));
-    // No more are kept. Without leave to round nothing is found for others.
+    // The cache is full. Without permission to round nothing is found for others.
     for columns in 1..4 {
         let refused = layer(PointwiseMode::TanhFwd, columns);
         assert!(CudnnPlugin::supports(&handle, CUDNN, &refused).is_err());
     }
     assert_eq!(searches_of(&kept), 0);
-    // The one that was longest not used goes first.
+    // The least recently used one is evicted first.
     assert!(searches_of(&layer(PointwiseMode::TanhFwd, 2000)) > 0);
     assert_eq!(searches_of(&kept), 0);
     assert!(searches_of(&layer(PointwiseMode::TanhFwd, 1001)) > 0);
@@ -402,7 +402,7 @@ fn a_graph_is_refused_for_what_it_is_and_not_for_want_of_memory() {
     graph.nodes.truncate(1);
     graph.tensors.truncate(3);
     graph.tensors[2].is_virtual = false;
-    // A parameter that is wrong, an operation that is not supported, an allocation that failed.
+    // An invalid parameter, an unsupported operation, a failed allocation.
     for (status, expected) in [
         (2000, HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE),
         (3001, HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE),
@@ -476,6 +476,6 @@ fn what_a_stream_does_with_a_plans_own_memory_needs_no_events() {
         assert_right(&run(&handle, &plan, &[1, 2, 3, 7], 0).unwrap());
         seen.push(orders() - before);
     }
-    // The fifth stream shares what is left with those that come later.
+    // The fifth stream shares the remaining buffers with later ones.
     assert_eq!(seen, [0, 0, 0, 0, 0, 0, 0, 1, 2]);
 }

@@ -1,4 +1,4 @@
-//! Products of 8-bit floats, planned and run through stand-ins for the CUDA driver and cuBLASLt.
+//! Matmuls of 8-bit floats, planned and run with stand-ins for the CUDA driver and cuBLASLt.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a panic is how a test fails")]
 
@@ -20,7 +20,7 @@ const ROWS: usize = 16;
 const COLUMNS: usize = 32;
 const TERMS: usize = 48;
 
-/// Numbers with their bytes as floats with 3 and with 2 bits of mantissa.
+/// Values with their bytes as floats with 3 and with 2 mantissa bits.
 const NUMBERS: [(f32, u8, u8); 6] = [
     (1.0, 0x38, 0x3c),
     (-2.0, 0xc0, 0xc0),
@@ -34,7 +34,7 @@ fn number(place: usize) -> (f32, u8, u8) {
     NUMBERS[(place * 5 + place / 7) % NUMBERS.len()]
 }
 
-/// a · b · first · second + bias, no less than 0, with rows of a and columns of b side by side.
+/// relu(a · b · first · second + bias), with a row-major and b column-major.
 fn graph(a: DataType, b: DataType) -> Graph {
     let [batch, rows, columns, terms] = [BATCH, ROWS, COLUMNS, TERMS].map(|size| size as i64);
     let dims = [batch, rows, columns];
@@ -120,7 +120,7 @@ fn scales_bias_and_activation_go_with_the_product() {
     let plan = planned(&handle, &graph(DataType::Fp8E4m3, DataType::Fp8E5m2)).unwrap();
     let steps = CudnnPlugin::describe(&plan).unwrap();
     assert_eq!(steps.iter().map(|step| step.nodes.as_slice()).collect::<Vec<_>>(), [[0, 1, 2, 3, 4]]);
-    // Numbers and places of the scales may be others each time.
+    // Values and addresses of the scales may change each time.
     for [first, second] in [[0.5, 2.0], [4.0, 0.25], [1.0, 1.0]] {
         assert_eq!(run(&handle, &plan, [first, second]), expected(first, second));
     }

@@ -1,4 +1,5 @@
-//! Chains of nodes that one call can compute: a product, factors, a summand, a bias and an activation, in this order.
+//! Chains of nodes that one library call computes: a matmul, factors, a summand, a bias and an activation, in
+//! this order.
 
 mod call;
 mod links;
@@ -16,35 +17,35 @@ use crate::product::Product;
 pub use call::{Scalar, Tensors};
 pub use sums::{Summed, Sums};
 
-/// What the libraries apply to each element of a result.
+/// The library's activation functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activation {
     /// max(0, x)
     Relu,
-    /// GELU, by the formula with tanh.
+    /// GELU, tanh approximation.
     Gelu,
     /// x / (1 + exp(-x))
     Swish,
-    /// x times the derivative of that GELU where the auxiliary matrix is.
+    /// x times the derivative of that GELU at the auxiliary matrix.
     GeluBackward,
 }
 
-/// What is computed, without the tensors' names.
+/// A computation, without the tensors' uids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chain {
-    /// The product with its summand.
+    /// The matmul with its summand.
     pub product: Product,
-    /// Whether sums are in double precision.
+    /// Whether accumulation is in double precision.
     pub double: bool,
-    /// The bits of the factor of the product, a double.
+    /// The bits of alpha, a double.
     pub alpha: u64,
-    /// The type of the bias, which has an element for each row of the product.
+    /// The type of the bias, which has an element for each row of the matmul.
     pub bias: Option<DataType>,
     /// The activation.
     pub activation: Option<Activation>,
-    /// How many numbers in memory the product is multiplied by, as products of 8-bit floats are.
+    /// Number of scales in device memory that multiply the matmul, as for 8-bit floats.
     pub scales: usize,
-    /// What is summed beside the product.
+    /// Sums computed along with the matmul.
     pub sums: Option<Sums>,
 }
 
@@ -53,11 +54,11 @@ pub struct Chain {
 pub struct Part {
     /// The nodes, in order.
     pub nodes: Vec<usize>,
-    /// Those of them that begin with the product, each of which reads what the one before it writes.
+    /// The matmul and what follows it, each node reading the output of the previous one.
     pub links: Vec<usize>,
     /// What they compute.
     pub chain: Chain,
-    /// Of which tensors.
+    /// The tensors' uids.
     pub tensors: Tensors<i64>,
 }
 
@@ -67,19 +68,19 @@ impl AsRef<Self> for Part {
     }
 }
 
-/// The longest chain that begins with this product.
+/// The longest chain that begins with this matmul.
 ///
 /// # Errors
-/// Why neither the product alone nor a chain behind it can be computed.
+/// Why neither the matmul alone nor a chain that begins with it can be computed.
 fn longest(prepared: &Prepared, first: usize, readers: &Readers, taken: &[bool]) -> Result<Part, Refusal> {
     let mut builder = Builder::begin(prepared, readers, taken, first)?;
     let mut longest = builder.part();
-    // A node that is no link of the chain is said to be so when its turn comes.
+    // A node that cannot join the chain is reported when its turn comes.
     while let Some(place) = builder.next() {
         if builder.add(place).is_err() {
             break;
         }
-        // A result in the middle may have a type that only registers have.
+        // An intermediate result may have a type that only exists in registers.
         let part = builder.part();
         if part.is_ok() || longest.is_err() {
             longest = part;
@@ -88,10 +89,10 @@ fn longest(prepared: &Prepared, first: usize, readers: &Readers, taken: &[bool])
     longest
 }
 
-/// Why a node that reads the result of a chain is no link of it.
+/// Why a node that reads the result of a chain cannot join it.
 ///
 /// # Errors
-/// The first thing that is not taken.
+/// The first unsupported feature.
 fn explain(prepared: &Prepared, readers: &Readers, chain: &Part, place: usize) -> Result<(), Refusal> {
     let Some((first, rest)) = chain.links.split_first() else { return Ok(()) };
     let mut builder = Builder::begin(prepared, readers, &[], *first)?;
@@ -106,10 +107,11 @@ fn explain(prepared: &Prepared, readers: &Readers, chain: &Part, place: usize) -
     ))
 }
 
-/// Whether every node of the graph may belong to a chain that begins with a product, found out without a device.
+/// Whether every node of the graph may belong to a chain that begins with a matmul, determined without a
+/// device.
 ///
 /// # Errors
-/// The first node that does not, and why.
+/// The first node that cannot, and why.
 pub fn check(graph: &Graph) -> Result<(), PluginRefusal> {
     match partition(&prepare(graph)?, Ok) {
         Ok(_) => Ok(()),
@@ -117,11 +119,11 @@ pub fn check(graph: &Graph) -> Result<(), PluginRefusal> {
     }
 }
 
-/// The chains that a graph falls into, each as long as it can be, in an order in which they can be computed, and what `make`
-/// makes of them. Nothing computes what a shorter chain would leave over.
+/// Splits a graph into chains, each as long as possible, in an executable order, and applies `make` to each.
+/// Shorter chains would leave nodes that nothing else computes.
 ///
 /// # Errors
-/// Those of `make`, and why a node is in no chain; they name the node.
+/// Those of `make`, or why a node is in no chain; they name the node.
 pub fn partition<T: AsRef<Part>>(
     prepared: &Prepared,
     mut make: impl FnMut(Part) -> Result<T, PluginError>,
@@ -129,7 +131,7 @@ pub fn partition<T: AsRef<Part>>(
     let readers = prepared.readers();
     let mut parts: Vec<T> = Vec::new();
     let mut taken = vec![false; prepared.problems.len()];
-    // A sum belongs to a product that may come later.
+    // A sum may belong to a matmul that follows it.
     let is_sum = |node: &CheckedNode<'_>| matches!(node.problem, Problem::Reduction(_));
     let (sums, others): (Vec<_>, Vec<_>) = prepared.nodes().partition(is_sum);
     for node in others.into_iter().chain(sums) {
@@ -138,7 +140,7 @@ pub fn partition<T: AsRef<Part>>(
             continue;
         }
         let refuse = |refusal| PluginRefusal::new(node.refusal(refusal));
-        // A node behind a product is refused for what keeps it out of the product's call.
+        // Report why the node cannot join the call of the matmul before it.
         let inputs = node.node.operation.inputs();
         let before = parts.iter().map(T::as_ref).find(|part| inputs.contains(&part.tensors.c));
         if !matches!(node.problem, Problem::Matmul(_))
@@ -155,22 +157,22 @@ pub fn partition<T: AsRef<Part>>(
         }
         parts.push(made);
     }
-    // What a chain reads may be written between its nodes. No node waits for its sums.
+    // Other parts may write what a chain reads between its nodes. Nothing waits for its sums.
     parts.sort_by_key(|made| made.as_ref().links.last().copied());
     Ok(parts)
 }
 
-/// Whether elements are of a type that sums are kept or results are written in.
+/// Whether accumulators or results can have this type.
 fn is_computed(data_type: DataType) -> bool {
     matches!(data_type, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double)
 }
 
-/// Whether elements are floats of 8 bits.
+/// Whether elements are 8-bit floats.
 pub fn is_small(data_type: DataType) -> bool {
     matches!(data_type, DataType::Fp8E4m3 | DataType::Fp8E5m2)
 }
 
-/// An operand that is added.
+/// An operand of an addition.
 #[derive(Clone, Copy)]
 struct Added {
     uid: i64,
@@ -178,7 +180,7 @@ struct Added {
     strides: [usize; MAX_RANK],
 }
 
-/// The strides of a tensor of the shape of the result: 0 along dims of 1.
+/// The strides of an operand broadcast to the result's shape: 0 along dimensions of 1.
 fn spread(operand: &Operand) -> [usize; MAX_RANK] {
     let mut strides = [0; MAX_RANK];
     let axes = operand.layout.dims().iter().zip(operand.layout.strides());
@@ -188,22 +190,22 @@ fn spread(operand: &Operand) -> [usize; MAX_RANK] {
     strides
 }
 
-/// A chain that may become longer.
+/// A chain under construction.
 struct Builder<'a> {
     prepared: &'a Prepared,
     readers: &'a Readers,
-    /// Which nodes are of other chains.
+    /// Nodes that belong to other chains.
     taken: &'a [bool],
     links: Vec<usize>,
     node: &'a operation::Matmul,
-    /// With the result of the chain in the place of c.
+    /// Its c is the result of the chain so far.
     matmul: Matmul,
     result: i64,
     double: bool,
     alpha: Option<f64>,
     scales: Vec<i64>,
     summand: Option<Added>,
-    /// The bias, and whether it has an element for each column of the operation's result and not for each row.
+    /// The bias, and whether it has an element per column rather than per row of the operation's result.
     bias: Option<(Added, bool)>,
     activation: Option<Activation>,
     auxiliary: Option<Added>,
@@ -234,7 +236,7 @@ impl<'a> Builder<'a> {
             }
         };
         let Operation::Matmul(operation) = &node.operation else {
-            return Err("operation is no matmul".to_owned());
+            return Err("operation is not a matmul".to_owned());
         };
         let double = matmul.a.data_type == DataType::Double;
         let builder = Self {
@@ -274,7 +276,7 @@ impl<'a> Builder<'a> {
         Ok(builder)
     }
 
-    /// The only reader of the result, where nothing else can see it or the call writes it, too.
+    /// The only reader of the result, if the result is virtual or the call writes it as well.
     fn next(&self) -> Option<usize> {
         match self.readers.get(&self.result)?.as_slice() {
             [reader] if self.is_virtual() || self.is_kept_by(*reader) => Some(*reader),
@@ -298,7 +300,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Refuses numbers that the host has.
+    /// Refuses scalars in host memory.
     fn in_memory(&self, name: &str, uid: i64) -> Result<(), Refusal> {
         let by_value = self
             .prepared
@@ -308,7 +310,7 @@ impl<'a> Builder<'a> {
         if by_value { Err(format!("{name}: is passed by value, expected device memory")) } else { Ok(()) }
     }
 
-    /// Takes in the node that reads the result.
+    /// Appends the node that reads the result.
     fn add(&mut self, place: usize) -> Result<(), Refusal> {
         let CheckedNode { node, problem, .. } = self.prepared.node(place).ok_or("there is no such node")?;
         let (Operation::Pointwise(operation), Problem::Pointwise(pointwise)) = (&node.operation, problem)
@@ -354,7 +356,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The chain up to here, with sums where the graph asks for them and the call can make them.
+    /// The chain so far, with sums if the graph asks for them and the call supports them.
     fn part(&self) -> Result<Part, Refusal> {
         let with = |asked: &sums::Asked| self.part_with(Some(asked)).ok();
         self.sums().iter().find_map(with).map_or_else(|| self.part_with(None), Ok)

@@ -1,23 +1,26 @@
-//! A graph divided into parts that a library computes in one call each.
+//! Divides a graph into parts that a library computes in one call each.
 
 use std::ops::Range;
 
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::ffi::HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
 
-/// How many nodes a node is tried with that is refused alone, and how many a part has that is tried first.
+/// A node that is refused alone is tried with up to this many nodes; also the length of the first part tried.
 const COMPANY: usize = 4;
 
-/// Up to so many nodes are tried together that are left. A library takes long to refuse many, and seldom takes them.
+/// Up to this many remaining nodes are tried together. Libraries take long to refuse many nodes, and rarely
+/// accept them.
 const TOGETHER: usize = 32;
 
-/// Divides so many nodes into consecutive parts, and answers what `accept` makes of each. Everything in one part is tried first.
+/// Divides this many nodes into consecutive parts, and returns the results of `accept`. A single part of all
+/// nodes is tried first.
 ///
-/// A part is tried as long as the one before it. While it is accepted it is doubled, else it is halved, and then it grows as far as
-/// bisection finds. So the attempts for a part grow with the logarithm of the nodes that are left, and no range of nodes is tried twice.
+/// Each part is first tried with the length of the previous one. While it is accepted it is doubled, else
+/// halved; then bisection extends it as far as possible. So the number of attempts per part is logarithmic in
+/// the remaining nodes, and no range of nodes is tried twice.
 ///
 /// # Errors
-/// Those of `accept`, but that a part is not applicable; this only where a node is in no part that is accepted.
+/// Those of `accept`. A refusal (not applicable) is returned only if some node is in no accepted part.
 pub fn divide<T>(
     count: usize,
     mut accept: impl FnMut(Range<usize>) -> Result<T, PluginError>,
@@ -34,7 +37,7 @@ pub fn divide<T>(
     Ok(parts)
 }
 
-/// A long leading part of so many nodes, with its length.
+/// A long accepted prefix of this many nodes, with its length.
 fn leading<T>(
     count: usize,
     guess: usize,
@@ -46,7 +49,7 @@ fn leading<T>(
         Err(error) if error.status() == HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE => Ok(Err(error)),
         Err(error) => Err(error),
     };
-    // The lengths that are refused, the last one above any that is accepted.
+    // Refused lengths; the last one is above any accepted length.
     let mut refused = vec![count + 1];
     let mut length = if is_whole || count <= TOGETHER { count } else { guess.min(count) };
     let mut part = loop {
@@ -57,7 +60,8 @@ fn leading<T>(
         refused.push(length);
         length = if length == count { guess.min(count - 1) } else { length / 2 };
         if length == 0 {
-            // What follows may be what a library needs: a truth value that never reaches memory, for instance.
+            // The library may need the next nodes: for instance if the result is a boolean that must stay in
+            // registers.
             for more in (2..=COMPANY.min(count)).filter(|length| !refused.contains(length)) {
                 if let Ok(part) = ask(more)? {
                     return Ok((more, part));
@@ -83,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// What is accepted, asked for the nodes of a graph: each range once, and none when it is refused.
+    /// Divides the nodes of a graph, and asserts that no range is tried twice.
     fn divided(
         count: usize,
         is_accepted: impl Fn(&Range<usize>) -> bool,
@@ -120,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_part_ends_where_the_next_node_is_refused_with_it() {
-        // Convolution | batchnorm | relu, and the same with a fused tail.
+        // Convolution | batchnorm | relu, also with a fused tail.
         assert_eq!(check(3, |range| range.len() == 1), Ok(vec![0..1, 1..2, 2..3]));
         assert_eq!(check(3, |range| !range.contains(&0) || range.len() == 1), Ok(vec![0..1, 1..3]));
         let whole = |range: &Range<usize>| range.end <= 7 || range.start >= 7;

@@ -1,4 +1,4 @@
-//! Where the elements of a tensor lie.
+//! Tensor layouts.
 
 #![expect(
     clippy::indexing_slicing,
@@ -9,13 +9,13 @@ use hipdnn_plugin_sdk::graph::{DataType, Tensor};
 
 use crate::Refusal;
 
-/// The largest number of dimensions of a tensor.
+/// Maximum number of dimensions of a tensor.
 pub const MAX_RANK: usize = 8;
 
-/// The shape of a tensor and the distances between its elements, in elements.
+/// The sizes and strides of a tensor, in elements.
 ///
-/// Every dimension is at least 1, no stride is negative, and neither the number of elements nor the extent in bytes is
-/// beyond `isize::MAX`, so no offset inside the tensor overflows.
+/// Every size is at least 1, no stride is negative, and neither the number of elements nor the extent in
+/// bytes exceeds `isize::MAX`, so offsets inside the tensor never overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     rank: usize,
@@ -24,7 +24,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a tensor whose data type is known; the refusal says what is wrong with it.
+    /// The layout of a tensor of a known data type; the refusal states what is wrong with it.
     pub fn of(tensor: &Tensor) -> Result<Self, Refusal> {
         let rank = tensor.dims.len();
         if rank > MAX_RANK {
@@ -37,7 +37,7 @@ impl Layout {
                 tensor.dims
             ));
         }
-        // What is smaller than a byte counts as one, so that neither elements nor bytes overflow.
+        // Types smaller than a byte count as one, so that neither elements nor bytes overflow.
         let size = storage_size(tensor.data_type, 1)?;
         let mut layout = Self { rank, dims: [1; MAX_RANK], strides: [0; MAX_RANK] };
         let mut elements = 1_usize;
@@ -79,7 +79,7 @@ impl Layout {
         &self.dims[..self.rank]
     }
 
-    /// Distance in elements between neighbours along each dimension.
+    /// Stride of each dimension in elements.
     pub fn strides(&self) -> &[usize] {
         &self.strides[..self.rank]
     }
@@ -89,13 +89,13 @@ impl Layout {
         self.dims().iter().product()
     }
 
-    /// The number of elements from the first to the last in memory, gaps included.
+    /// Number of elements from the first to the last in memory, including gaps.
     pub fn extent(&self) -> usize {
         1 + self.dims().iter().zip(self.strides()).map(|(dim, stride)| (dim - 1) * stride).sum::<usize>()
     }
 
-    /// Whether no two indices share an element. Said of layouts that are some nesting of the dimensions, with or without
-    /// gaps; a layout that interleaves dimensions without a collision counts as overlapping.
+    /// Whether no two indices share an element. Exact for layouts that nest their dimensions, with or without
+    /// gaps; layouts that interleave dimensions without a collision count as overlapping.
     pub fn is_injective(&self) -> bool {
         let mut axes = [(0, 0); MAX_RANK];
         for (axis, slot) in axes.iter_mut().enumerate().take(self.rank) {
@@ -114,7 +114,7 @@ impl Layout {
     }
 }
 
-/// Bits of one element; the refusal says that the type is not set.
+/// Bits of one element; refuses a type that is not set.
 pub fn element_bits(data_type: DataType) -> Result<usize, Refusal> {
     match data_type {
         DataType::Fp4E2m1 | DataType::Int4 => Ok(4),
@@ -123,16 +123,17 @@ pub fn element_bits(data_type: DataType) -> Result<usize, Refusal> {
     }
 }
 
-/// Bytes of so many elements. Those of less than a byte lie bit after bit.
+/// Bytes of this many elements. Elements smaller than a byte are packed bit by bit.
 ///
-/// Does not overflow where the elements are those of a [`Layout`].
+/// Does not overflow for the elements of a [`Layout`].
 pub fn storage_size(data_type: DataType, elements: usize) -> Result<usize, Refusal> {
     let bits = element_bits(data_type)?;
-    // Eight elements take as many bytes as one has bits.
+    // Eight elements take as many bytes as one element has bits.
     Ok(if bits < 8 { elements / 8 * bits + (elements % 8 * bits).div_ceil(8) } else { elements * (bits / 8) })
 }
 
-/// All indices of a shape, the last dimension fastest, each with its offset in elements under each of `N` sets of strides.
+/// Iterates over the indices of a shape, last dimension fastest, with the offset in elements under each of
+/// `N` sets of strides.
 pub struct Walk<const N: usize> {
     rank: usize,
     dims: [usize; MAX_RANK],
@@ -153,7 +154,7 @@ impl<const N: usize> Iterator for Walk<N> {
 }
 
 impl<const N: usize> Walk<N> {
-    /// A walk that begins at index 0; `dims` has at most [`MAX_RANK`] entries, each at least 1.
+    /// A walk that begins at index 0; `dims` has at most [`MAX_RANK`] entries, all at least 1.
     pub fn new(dims: &[usize], strides: [&[usize]; N]) -> Self {
         let mut walk = Self {
             rank: dims.len().min(MAX_RANK),
@@ -174,7 +175,7 @@ impl<const N: usize> Walk<N> {
         walk
     }
 
-    /// Goes to the next index; false, and back at index 0, after the last.
+    /// Advances to the next index; after the last one returns false and restarts at index 0.
     fn advance(&mut self) -> bool {
         for axis in (0..self.rank).rev() {
             self.index[axis] += 1;

@@ -1,8 +1,9 @@
-//! From a graph as a plugin gets it to numbers that its kernels are planned with, the same for every processor.
+//! Translates graphs into the parameters from which plugins plan their kernels, the same for every device.
 //!
-//! [`prepare`](prepare::prepare) resolves and checks a graph and says what each node asks for, one [`problem`] for each kind of
-//! node. [`layout`] has where the elements of a tensor lie, [`workspace`] the places of the tensors that exist only between nodes, and
-//! [`plan`] what plans for a GPU have in common, [`shapes`] executions with other shapes; plans [`ahead`] are for a GPU that is not here.
+//! [`prepare`](prepare::prepare) resolves and checks a graph and derives a [`problem`] from each node.
+//! [`layout`] describes where a tensor's elements are, [`workspace`] places the virtual tensors. [`plan`] is
+//! the common part of GPU plans, [`shapes`] handles executions with other shapes, and [`ahead`] plans for a
+//! GPU that is not present.
 
 pub mod ahead;
 pub mod chain;
@@ -16,12 +17,12 @@ pub mod shapes;
 pub mod step;
 pub mod workspace;
 
-/// Calls a function in a stack frame of its own. Threads that plan may have little stack: what makes one of many large things, each
-/// in an arm of a match, would else have room for all of them.
+/// Calls a function in its own stack frame. Planning threads may have small stacks: otherwise a function that
+/// builds large values in the arms of a match would reserve space for all of them.
 #[inline(never)]
 pub fn in_own_frame<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Why a graph is not computed: names the first thing that is not supported.
+/// Why a graph is refused: names the first unsupported feature.
 pub type Refusal = String;

@@ -1,7 +1,8 @@
-//! A graph made ready to run on a GPU: steps in order, and where each finds its tensors.
+//! A graph prepared to run on a GPU: steps in order, and where each finds its tensors.
 //!
-//! A plugin divides a [`Prepared`](crate::prepare::Prepared) graph into steps of its own type and says which tensors each gets. [`Placed`]
-//! gives them places, [`Plan`] keeps the steps with what an execution needs of the device, and [`Found`] what they took long to find out.
+//! A plugin divides a [`Prepared`](crate::prepare::Prepared) graph into steps of its own type and lists the
+//! tensors of each. [`Placed`] assigns memory to them, [`Plan`] holds the steps and what an execution needs
+//! of the device, and [`Found`] the results that were expensive to compute.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,15 +25,15 @@ use crate::shapes::Asked;
 use crate::step::described;
 use crate::workspace::{Places, place_in_steps};
 
-/// The most tensors that one step may have.
+/// Maximum number of tensors of a step.
 pub const MAX_TENSORS: usize = 128;
 
 /// The tensors of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepTensors {
-    /// Those that it gets pointers to, in its order.
+    /// The tensors whose pointers it receives, in its order.
     pub all: Vec<i64>,
-    /// Those of them that exist only inside it, whose pointers are null.
+    /// Those that exist only inside the step; their pointers are null.
     pub inside: Vec<i64>,
 }
 
@@ -42,22 +43,22 @@ impl From<Vec<i64>> for StepTensors {
     }
 }
 
-/// Where a tensor of a step lies.
+/// Where a step's tensor is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
     /// In the caller's device memory.
     Device(i64),
-    /// In the caller's host memory, as a number that is passed at execution.
+    /// In host memory of the caller, as a scalar passed at execution.
     Host(i64),
     /// In the workspace, at this offset in bytes.
     Workspace(usize),
-    /// An output that is not marked as one: where the caller binds it, else in the workspace at this offset.
+    /// An unmarked output: where the caller binds it, else in the workspace at this offset.
     Unmarked(i64, usize),
-    /// In no memory: the graph has its value, or it exists only inside the step.
+    /// Nowhere: the graph contains its value, or it exists only inside the step.
     Nowhere,
 }
 
-/// The places of the tensors of steps.
+/// The memory of the steps' tensors.
 #[derive(Clone, Debug, Default)]
 pub struct Placed {
     slots: Vec<Box<[Slot]>>,
@@ -65,10 +66,11 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Gives the tensors of each step of a prepared graph places. Those in the workspace share it by the time that they live.
+    /// Assigns memory to the tensors of each step of a prepared graph. Tensors share workspace if their
+    /// lifetimes do not overlap.
     ///
     /// # Errors
-    /// When a step has too many tensors, or the workspace would be larger than the address space.
+    /// When a step has too many tensors, or the workspace exceeds the address space.
     pub fn new<'a>(
         graph: &Graph,
         unmarked: &HashSet<i64>,
@@ -103,22 +105,22 @@ impl Placed {
         Ok(Self { slots, virtuals })
     }
 
-    /// The tensors that lie in the workspace.
+    /// The tensors in the workspace.
     pub fn virtuals(&self) -> &Places {
         &self.virtuals
     }
 
-    /// The workspace of a plan, of whose steps the largest needs so many bytes for itself.
+    /// The workspace of a plan whose largest step needs `scratch` bytes for itself.
     ///
     /// # Errors
-    /// When it is larger than the address space.
+    /// When it exceeds the address space.
     pub fn workspace(&self, scratch: usize) -> Result<Workspace, hipdnn_plugin_sdk::Refusal> {
         Workspace::new(self.virtuals.size, scratch)
     }
 }
 
 impl Slot {
-    /// The tensor's memory in an execution.
+    /// The tensor's address in an execution.
     #[inline]
     fn pointer(
         self,
@@ -140,36 +142,37 @@ impl Slot {
     }
 }
 
-/// A step of a plugin's, as people are told of it.
+/// A plugin's step, as it is described to users.
 pub trait Call {
     /// The nodes that it computes.
     fn nodes(&self) -> &[usize];
 
-    /// The library or other means that computes them.
+    /// The library that computes them, or another means.
     fn library(&self) -> &'static str;
 
-    /// What is called of that.
+    /// The function that is called.
     fn call(&self) -> Cow<'static, str>;
 }
 
-/// A graph with every decision made, in steps of a plugin's. It may run with any handle of the device that it was made on.
+/// A complete plan of a plugin's steps. It may run with any handle of the device that it was made on.
 #[derive(Debug)]
 pub struct Plan<S> {
     request: Request,
     steps: Vec<(S, Box<[Slot]>)>,
     gpu: Gpu,
-    /// The driver's number of the device that the steps are for.
+    /// The driver's number of the steps' device.
     device: c_int,
     memory: PlanMemory,
-    /// What a trace calls the steps, once one was asked for.
+    /// The steps' names in a trace, once they were requested.
     names: OnceLock<Box<[CString]>>,
 }
 
 impl<S: Call> Plan<S> {
-    /// A plan for this device, with as many steps as have places. The largest needs `scratch` bytes for itself.
+    /// A plan for this device, with one step per entry of `placed`. The largest step needs `scratch` bytes
+    /// for itself.
     ///
     /// # Errors
-    /// When the workspace would be larger than the address space.
+    /// When the workspace exceeds the address space.
     pub fn new<T>(
         device: &Device<T>,
         request: Request,
@@ -183,7 +186,7 @@ impl<S: Call> Plan<S> {
         Ok(Self { request, steps, gpu: device.gpu, device: device.number, memory, names: OnceLock::new() })
     }
 
-    /// Makes the memory that a plan has itself, for a plan that will be executed.
+    /// Allocates the memory that the plan owns, if it will be executed.
     ///
     /// # Errors
     /// The driver's.
@@ -192,7 +195,7 @@ impl<S: Call> Plan<S> {
         Ok(self)
     }
 
-    /// What the plan was asked for.
+    /// The request that the plan answers.
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -208,26 +211,26 @@ impl<S: Call> Plan<S> {
         described(&self.request.graph, self.steps().map(call))
     }
 
-    /// What a trace calls each step: what is called of the library, and the nodes.
+    /// The steps' names in a trace: the function called, and the nodes.
     #[cold]
     fn names(&self) -> &[CString] {
         self.names.get_or_init(|| self.steps().map(|step| trace::name(&step.call(), step.nodes())).collect())
     }
 
-    /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
+    /// Bytes of device memory that [`Plan::execute`] expects, at any address.
     pub fn workspace_size(&self) -> usize {
         self.memory.workspace_size()
     }
 
-    /// Has `run` put each step on the stream, with the pointers of its tensors and memory for itself. Returns when that is done, not when
-    /// the work is.
+    /// Makes `run` put each step on the stream, with the addresses of its tensors and its scratch memory.
+    /// Returns when the work is queued, not when it is done.
     ///
     /// # Errors
-    /// When the handle is another device's, a buffer is missing, or those of `run`.
+    /// When the handle is of another device or a buffer is missing, and those of `run`.
     ///
     /// # Safety
-    /// The buffers are device memory (host memory where a tensor is passed by value at execution), valid for their tensors until the
-    /// work is done, and `workspace` is null or valid for [`Plan::workspace_size`] bytes as long.
+    /// The buffers are device memory (host memory for a scalar passed at execution), valid for their tensors
+    /// until the work is done; `workspace` is null or valid for [`Plan::workspace_size`] bytes for as long.
     pub unsafe fn execute<T>(
         &self,
         device: &Device<T>,
@@ -258,30 +261,31 @@ impl<S: Call> Asked for Plan<S> {
     }
 
     fn finish(&self) {
-        // A failure says that the device is lost, with all work on it.
+        // A failure means that the device and all its work are lost.
         drop(self.gpu.synchronize());
     }
 }
 
-/// What the steps of a plan took long to find out, to be saved with it: for each some bytes, by its last node and the number of its nodes.
+/// Results of steps that were expensive to compute, saved with the plan: bytes per step, keyed by its last
+/// node and number of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found(BTreeMap<usize, (usize, Vec<u8>)>);
 
 impl Found {
-    /// Adds what the step with these nodes found out.
+    /// Adds the result of the step with these nodes.
     pub fn add(&mut self, nodes: &[usize], bytes: impl Into<Vec<u8>>) {
         if let Some(last) = nodes.last() {
             self.0.insert(*last, (nodes.len(), bytes.into()));
         }
     }
 
-    /// What the step with these nodes found out; none where there was no such step.
+    /// The result of the step with these nodes; none if there was no such step.
     pub fn of(&self, nodes: &[usize]) -> Option<&[u8]> {
         let (count, bytes) = self.0.get(nodes.last()?)?;
         (*count == nodes.len()).then_some(bytes)
     }
 
-    /// The nodes of the steps, where these are so many nodes in order without gaps.
+    /// The nodes of each step, if they cover `count` nodes in order without gaps.
     pub fn ranges(&self, count: usize) -> Option<Vec<Range<usize>>> {
         let mut ranges: Vec<Range<usize>> = Vec::with_capacity(self.0.len());
         for (last, (nodes, _)) in &self.0 {
@@ -294,15 +298,15 @@ impl Found {
         (ranges.last()?.end == count).then_some(ranges)
     }
 
-    /// Whether nothing is known, as for a new plan.
+    /// Whether there are no results, as for a new plan.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The bytes of [`Found::read`].
+    /// Encodes the results for [`Found::read`].
     ///
     /// # Errors
-    /// When a number is too large.
+    /// When a number does not fit.
     pub fn write(&self) -> Result<Vec<u8>, PluginError> {
         let mut all = Vec::new();
         for (last, (count, bytes)) in &self.0 {
@@ -317,10 +321,10 @@ impl Found {
         Ok(all)
     }
 
-    /// What [`Found::write`] wrote.
+    /// Decodes what [`Found::write`] wrote.
     ///
     /// # Errors
-    /// When the bytes end too early.
+    /// When the bytes are truncated.
     pub fn read(mut bytes: &[u8]) -> Result<Self, PluginError> {
         let mut found = BTreeMap::new();
         while !bytes.is_empty() {
@@ -334,7 +338,7 @@ impl Found {
     }
 }
 
-/// The first record: last node, number of nodes, bytes; and what comes after it.
+/// The first record: last node, number of nodes, bytes; and the rest.
 fn record(bytes: &[u8]) -> Option<(usize, usize, &[u8], &[u8])> {
     let (last, bytes) = bytes.split_first_chunk::<4>()?;
     let (count, bytes) = bytes.split_first_chunk::<4>()?;

@@ -1,4 +1,4 @@
-//! From a graph as it came to one that can be computed: types filled in, every node checked.
+//! Resolves a graph into one that can be computed: types filled in, every node checked.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,40 +8,41 @@ use crate::Refusal;
 use crate::layout::Layout;
 use crate::problem::{Problem, may_be_ragged, named_tensors, ragged_tensors};
 
-/// The most nodes of a graph. The time to plan a graph grows with the square of them.
+/// Maximum number of nodes of a graph. Planning time is quadratic in it.
 const MAX_NODES: usize = 10_000;
 
-/// A graph that makes sense, and what each of its nodes asks for.
+/// A consistent graph, with a problem for each node.
 ///
-/// Every tensor that a node uses and every node has its type, tensors with a value are not virtual, tensors that no node uses are
-/// gone, and the nodes stand in an order in which a tensor is written before it is read, and written once. Shapes agree, no
-/// extent overflows, and no output has two indices for one element.
+/// All nodes and used tensors have a type, tensors with a value are not virtual, unused tensors are removed,
+/// and nodes are ordered so that a tensor is written once, before it is read. Shapes agree, extents do not
+/// overflow, and no output has two indices for one element.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prepared {
     /// The graph.
     pub graph: Graph,
-    /// What each node of the graph asks for, in the same order.
+    /// The problem of each node, in the same order.
     pub problems: Vec<Problem>,
-    /// The tensors that a node writes, none reads, and which are not marked as outputs.
+    /// Tensors that a node writes, no node reads, and which are not marked as outputs.
     ///
-    /// Programs that leave a result virtual, as frontends do with unmarked results, bind it all the same. Whether an execution
-    /// does is known only then: such a tensor has a buffer or has not, and no step may swallow it. It is not virtual in the graph.
+    /// Programs that leave a result virtual, as frontends do with unmarked results, still bind it. This is
+    /// known only at execution: such a tensor may or may not have a buffer, and no step may fuse it away. It
+    /// is not virtual in the graph.
     pub unmarked: HashSet<i64>,
 }
 
-/// A node of a prepared graph, with what it asks for.
+/// A node of a prepared graph, with its problem.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckedNode<'a> {
-    /// Its place in the graph.
+    /// Its index in the graph.
     pub place: usize,
     /// The node.
     pub node: &'a Node,
-    /// What it asks for.
+    /// Its problem.
     pub problem: &'a Problem,
 }
 
 impl CheckedNode<'_> {
-    /// Says of this node that a refusal is of it.
+    /// Adds this node to a refusal.
     pub fn refusal(&self, refusal: Refusal) -> Refusal {
         in_node(self.place, self.node, refusal)
     }
@@ -54,12 +55,12 @@ impl Prepared {
         nodes.map(|(place, (node, problem))| CheckedNode { place, node, problem })
     }
 
-    /// The node at a place.
+    /// The node at an index.
     pub fn node(&self, place: usize) -> Option<CheckedNode<'_>> {
         Some(CheckedNode { place, node: self.graph.nodes.get(place)?, problem: self.problems.get(place)? })
     }
 
-    /// Says of which node a refusal is.
+    /// Adds the node at an index to a refusal.
     pub fn refusal(&self, place: usize, refusal: Refusal) -> Refusal {
         match self.graph.nodes.get(place) {
             Some(node) => in_node(place, node, refusal),
@@ -67,7 +68,7 @@ impl Prepared {
         }
     }
 
-    /// The nodes that read each tensor, in order. A node that reads a tensor twice is there twice.
+    /// The nodes that read each tensor, in order. A node that reads a tensor twice is listed twice.
     pub fn readers(&self) -> Readers {
         let mut readers = Readers::new();
         for (place, node) in self.graph.nodes.iter().enumerate() {
@@ -78,10 +79,10 @@ impl Prepared {
         readers
     }
 
-    /// Makes the problems again, after types of the graph were changed.
+    /// Rebuilds the problems after types of the graph were changed.
     ///
     /// # Errors
-    /// The first node that makes no sense any more.
+    /// The first node that is no longer valid.
     pub fn update_problems(&mut self) -> Result<(), Refusal> {
         for (place, (node, problem)) in self.graph.nodes.iter().zip(&mut self.problems).enumerate() {
             *problem =
@@ -94,10 +95,10 @@ impl Prepared {
 /// The nodes that read each tensor of a graph.
 pub type Readers = HashMap<i64, Vec<usize>>;
 
-/// Resolves a graph and checks that it makes sense.
+/// Resolves a graph and checks that it is consistent.
 ///
 /// # Errors
-/// The node, the argument, the value got and what was expected.
+/// The node, the argument, its value and what was expected.
 pub fn prepare(graph: &Graph) -> Result<Prepared, Refusal> {
     if graph.nodes.is_empty() {
         return Err("the graph has no nodes, expected at least one".to_owned());
@@ -132,7 +133,7 @@ pub fn prepare(graph: &Graph) -> Result<Prepared, Refusal> {
     Ok(Prepared { graph, problems, unmarked })
 }
 
-/// Makes outputs of the virtual tensors that a node writes and none reads, and answers which these are.
+/// Makes virtual tensors outputs if a node writes them and none reads them, and returns their uids.
 fn mark_outputs(graph: &mut Graph) -> HashSet<i64> {
     let read: HashSet<i64> = graph.nodes.iter().flat_map(|node| node.operation.inputs()).collect();
     let mut unmarked = HashSet::new();
@@ -145,7 +146,7 @@ fn mark_outputs(graph: &mut Graph) -> HashSet<i64> {
     unmarked
 }
 
-/// Says of which node a refusal is.
+/// Adds the node to a refusal.
 pub fn in_node(place: usize, node: &Node, refusal: Refusal) -> Refusal {
     format!("node {place} \"{}\" ({}): {refusal}", node.name, node.operation.spec().name)
 }
@@ -156,14 +157,14 @@ fn fill_types(graph: &mut Graph, has_uid_0: bool) {
             tensor.is_virtual = false;
         }
         if tensor.data_type == DataType::Unset {
-            // A value knows its own type; the type of the graph's tensors could cut it.
+            // A value has its own type; the default type for tensors could truncate it.
             tensor.data_type = match &tensor.value {
                 Some(value) => value_type(value),
                 None if tensor.is_virtual => graph.intermediate_type,
                 None => graph.io_type,
             };
         }
-        // On the wire one byte is a float of 8 bits, whatever the tensor's type makes of it.
+        // The wire format stores any single byte as an 8-bit float; the tensor's type decides what it is.
         tensor.value = match (tensor.value, tensor.data_type) {
             (Some(TensorValue::Float8(byte)), DataType::Int8) => {
                 Some(TensorValue::Int32(byte.cast_signed().into()))
@@ -179,7 +180,7 @@ fn fill_types(graph: &mut Graph, has_uid_0: bool) {
                 given => given,
             };
         }
-        // Older writers say "no second operand" with the uid 0.
+        // Older writers use the uid 0 for "no second operand".
         if let Operation::Pointwise(pointwise) = &mut node.operation
             && pointwise.operation.operands() < 2
             && pointwise.in_1 == Some(0)
@@ -190,7 +191,7 @@ fn fill_types(graph: &mut Graph, has_uid_0: bool) {
     }
 }
 
-/// Drops the tensors that no node uses, so that looking one up takes no longer than the nodes are worth.
+/// Removes tensors that no node uses, so that lookups stay fast.
 fn keep_used(graph: &mut Graph) {
     let mut used: HashSet<i64> = graph.nodes.iter().flat_map(|node| node.operation.tensors()).collect();
     let offsets: Vec<i64> = graph
@@ -289,7 +290,7 @@ fn check_tensors(
         match tensors.get(&offsets) {
             None => return refuse("is not in the graph"),
             Some(tensor) if tensor.value.is_some() => return refuse("has a value, expected memory"),
-            // A virtual tensor lives until the last node that names it, which no node does here.
+            // A virtual tensor lives until the last node that names it, but no node names offsets.
             Some(_) if written.contains_key(&offsets) => {
                 return refuse("a node writes, expected one that is bound");
             }

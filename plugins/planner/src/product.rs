@@ -1,4 +1,4 @@
-//! A product as the libraries see it: columns first, with one batch dimension.
+//! A matmul in the libraries' view: column-major, with one batch dimension.
 
 use crate::Refusal;
 use crate::layout::MAX_RANK;
@@ -6,75 +6,77 @@ use crate::problem::Operand;
 use crate::problem::matmul::Matmul;
 use hipdnn_plugin_sdk::graph::DataType;
 
-/// The most calls that one product may take. Batch dimensions that cannot be walked with one distance take more than one.
+/// Maximum number of calls per matmul. Batch dimensions that do not merge into one with a single stride need
+/// several calls.
 const MAX_CALLS: usize = 1024;
 
-/// The most matrices of a product: its factors, its result, the summand and the auxiliary one.
+/// Maximum number of matrices: both operands, the result, the summand and the auxiliary matrix.
 pub const MATRICES: usize = 5;
 
-/// A matrix, or one for each index of the batch.
+/// A matrix, or one per batch index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matrix {
     /// The type of the elements.
     pub data_type: DataType,
-    /// Whether it is read transposed.
+    /// Whether it is transposed when read.
     pub transposed: bool,
-    /// Elements from one column in memory to the next.
+    /// Leading dimension: the stride between columns in memory.
     pub leading: usize,
-    /// Elements from one matrix of the batch to the next.
+    /// Stride between the matrices of the batch.
     pub stride: usize,
 }
 
-/// c = a · b, and perhaps a summand, for every index of the batch. What the libraries call a is the operation's b where `swapped`.
+/// c = a · b, optionally plus a summand, for every batch index. The libraries' a is the operation's b if
+/// `swapped`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Product {
-    /// Rows of c in the libraries' sense, whose elements are neighbours in memory along them.
+    /// Rows of c in the libraries' view; elements of a column are contiguous.
     pub m: usize,
     /// Columns of c.
     pub n: usize,
-    /// Terms of each sum.
+    /// Length of the dot products.
     pub k: usize,
     /// The left operand, m x k.
     pub a: Matrix,
     /// The right operand, k x n.
     pub b: Matrix,
-    /// The result, m x n.
+    /// The output, m x n.
     pub c: Matrix,
-    /// What is added, m x n.
+    /// The summand, m x n.
     pub summand: Option<Matrix>,
-    /// What an activation keeps of its input, or its gradient reads, m x n.
+    /// Written by an activation that saves its input, or read by its gradient, m x n.
     pub auxiliary: Option<Matrix>,
-    /// The number of matrices that one call walks over.
+    /// Batch size of one call.
     pub batch: usize,
-    /// For each call the elements from the beginning of a, b, c, the summand and the auxiliary matrix.
+    /// For each call the offsets in elements of a, b, c, the summand and the auxiliary matrix.
     pub calls: Vec<[usize; MATRICES]>,
-    /// Whether rows here are the operation's columns, and a its b.
+    /// Whether rows here are the operation's columns, and a is its b.
     pub swapped: bool,
 }
 
-/// One of the matrices while the shape is worked out.
+/// A matrix during the analysis of the shape.
 #[derive(Clone, Copy)]
 struct Part {
     name: &'static str,
     data_type: DataType,
-    /// Rows and columns, and the elements from one to the next.
+    /// Rows and columns, with their strides.
     dims: [usize; 2],
     strides: [usize; 2],
 }
 
-/// A batch dimension: its length, and the elements from one index to the next in each matrix.
+/// A batch dimension: its size, and its stride in each matrix.
 type Axis = (usize, [usize; MATRICES]);
 
-/// A matrix of the shape of the result, and its strides there.
+/// A matrix of the result's shape, and its strides there.
 pub type Spread<'a> = Option<(&'a Operand, [usize; MAX_RANK])>;
 
 impl Product {
-    /// The product of an operation, with a summand and an auxiliary matrix of the shape of the result or spread over its batch dimensions.
-    /// `by_column` says that a bias with an element for each column of the operation's result is to be added or made, which takes columns
-    /// whose elements the libraries call rows.
+    /// The matmul of an operation, with a summand and an auxiliary matrix of the result's shape or broadcast
+    /// over its batch dimensions. `by_column` means that a bias has (or receives) an element for each column
+    /// of the operation's result, which must be the rows in the libraries' view.
     ///
     /// # Errors
-    /// The first thing that the libraries do not take.
+    /// The first feature that the libraries do not support.
     pub fn of(matmul: &Matmul, others: [Spread<'_>; 2], by_column: Option<bool>) -> Result<Self, Refusal> {
         let batch = matmul.batch;
         let part = |name, operand: &Operand| {
@@ -100,7 +102,7 @@ impl Product {
         let [summand, auxiliary] = others;
         let mut added = [other("the summand", summand), other("what the activation is of", auxiliary)];
         let mut axes = axes(matmul, others.map(|other| other.map(|(_, strides)| strides)))?;
-        // Rows in the libraries' sense are those of the operation where it stores columns first.
+        // The libraries' rows are the operation's rows if its result is column-major.
         let swapped = by_column.unwrap_or(!(c.dims[0] > 1 && c.strides[0] == 1));
         if swapped {
             std::mem::swap(&mut a, &mut b);
@@ -133,10 +135,10 @@ impl Product {
         })
     }
 
-    /// Whether all numbers are within 32 bits, as rocBLAS and the kernels take them.
+    /// Whether all numbers fit 32 bits, as rocBLAS and the kernels require.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first that does not.
     pub fn check_numbers(&self) -> Result<(), Refusal> {
         let numbers = [
             ("rows", self.m),
@@ -160,7 +162,7 @@ impl Product {
 }
 
 impl Part {
-    /// The matrix as it is, or transposed.
+    /// The matrix, possibly transposed.
     fn matrix(&self, stride: usize) -> Result<Matrix, Refusal> {
         self.lying(false).or_else(|| self.lying(true)).map(|matrix| Matrix { stride, ..matrix }).ok_or_else(
             || {
@@ -172,7 +174,7 @@ impl Part {
         )
     }
 
-    /// The matrix as it is: the result cannot be written transposed.
+    /// The matrix untransposed, because the result cannot be written transposed.
     fn plain(&self, stride: usize) -> Result<Matrix, Refusal> {
         self.lying(false).map(|matrix| Matrix { stride, ..matrix }).ok_or_else(|| {
             format!(
@@ -182,7 +184,7 @@ impl Part {
         })
     }
 
-    /// None where the elements do not lie so. Strides along a dimension of 1 count for nothing.
+    /// None if the layout does not allow it. Strides along a dimension of 1 are ignored.
     fn lying(&self, transposed: bool) -> Option<Matrix> {
         let ([mut inner, mut outer], [mut step, mut leading]) = (self.dims, self.strides);
         if transposed {
@@ -201,7 +203,8 @@ fn at(values: &[usize], place: usize) -> usize {
     values.get(place).copied().unwrap_or(0)
 }
 
-/// The batch dimensions of the product, outermost first. One whose matrices several neighbours share becomes several.
+/// The batch dimensions of the matmul, outermost first. A dimension along which several indices share a
+/// matrix is split.
 fn axes(matmul: &Matmul, others: [Option<[usize; MAX_RANK]>; 2]) -> Result<Vec<Axis>, Refusal> {
     let mut axes = Vec::new();
     for axis in 0..matmul.batch {
@@ -214,7 +217,7 @@ fn axes(matmul: &Matmul, others: [Option<[usize; MAX_RANK]>; 2]) -> Result<Vec<A
                 shares[0], shares[1]
             ));
         }
-        // From the outermost: indices that differ by `unit` are neighbours on the axis.
+        // Outermost first: indices that differ by `unit` are neighbours on the axis.
         for (count, unit) in [(dim / more, more), (more / fewer, fewer), (fewer, 1)] {
             if count <= 1 {
                 continue;
@@ -237,7 +240,7 @@ fn axes(matmul: &Matmul, others: [Option<[usize; MAX_RANK]>; 2]) -> Result<Vec<A
     Ok(axes)
 }
 
-/// Joins neighbouring axes that can be walked with one distance.
+/// Merges neighbouring axes that a single stride can cover.
 fn merge(axes: &mut Vec<Axis>) {
     let mut merged: Vec<Axis> = Vec::with_capacity(axes.len());
     for (count, strides) in axes.drain(..) {
@@ -254,8 +257,8 @@ fn merge(axes: &mut Vec<Axis>) {
     *axes = merged;
 }
 
-/// Makes columns of the innermost axes along which the left operand is the same and columns go on: one large product is faster
-/// than many small ones.
+/// Turns innermost axes into columns, if the left operand is constant along them and the columns continue:
+/// one large GEMM is faster than many small ones.
 fn into_columns(axes: &mut Vec<Axis>, b: &mut Part, c: &mut Part, others: &mut [Option<Part>; 2]) {
     while let Some((count, [a_step, b_step, c_step, other_steps @ ..])) = axes.last().copied() {
         let follows = |part: &Part, step: usize| {
@@ -281,13 +284,13 @@ fn into_columns(axes: &mut Vec<Axis>, b: &mut Part, c: &mut Part, others: &mut [
     }
 }
 
-/// Takes out the longest axis, which one call walks over.
+/// Removes the longest axis, which becomes the batch of each call.
 fn batch_axis(axes: &mut Vec<Axis>) -> Axis {
     let longest = axes.iter().enumerate().max_by_key(|(_, (count, _))| *count).map(|(place, _)| place);
     longest.map_or((1, [0; MATRICES]), |place| axes.remove(place))
 }
 
-/// Where the matrices of each call begin.
+/// The offsets of the matrices for each call.
 fn calls(axes: &[Axis]) -> Result<Vec<[usize; MATRICES]>, Refusal> {
     let count = axes.iter().try_fold(1_usize, |count, (dim, _)| count.checked_mul(*dim));
     if count.is_none_or(|count| count > MAX_CALLS) {

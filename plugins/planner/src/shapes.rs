@@ -1,7 +1,7 @@
-//! Executions with other shapes than those that a plan was made for.
+//! Executions with shapes other than those a plan was made for.
 //!
-//! The first execution with some shapes makes a plan for them, which is kept for the next ones. [`AnyShape`] gives that to a plugin whose
-//! plans are for one shape.
+//! The first execution with some shapes makes a plan for them, which is cached. [`AnyShape`] adds this to a
+//! plugin whose plans are for one shape.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -15,10 +15,11 @@ use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
 use hipdnn_plugin_sdk::{EnginePlugin, Override, Overrides, PluginError, Refusal, Step, fork};
 
-/// How many plans for other shapes are kept, those that were used last; more while threads execute more.
+/// Number of cached plans for other shapes, least recently used dropped first; more while threads are
+/// executing them.
 pub const KEPT: usize = 8;
 
-/// The shape of a tensor in place of that of the graph.
+/// The shape that replaces a tensor's shape in the graph.
 struct Shape {
     uid: i64,
     dims: Vec<i64>,
@@ -42,13 +43,13 @@ struct Other<P> {
 }
 
 impl<P> Other<P> {
-    /// Whether no thread has the plan. Threads get it under the lock alone.
+    /// Whether no thread holds the plan. Threads obtain it only under the lock.
     fn is_unused(&self) -> bool {
         Arc::strong_count(&self.plan) == 1
     }
 }
 
-/// The plans of a graph with other shapes, the one that was used last first.
+/// The plans of a graph with other shapes, most recently used first.
 pub struct Others<P>(Mutex<Vec<Other<P>>>);
 
 impl<P> Default for Others<P> {
@@ -58,8 +59,8 @@ impl<P> Default for Others<P> {
 }
 
 impl<P> Others<P> {
-    /// The plan for these shapes, made where it is not kept. `leave` gets each plan that is not kept any longer, before it ends; a plan that
-    /// a thread has from here or from [`Others::kept`] is kept until a later call.
+    /// The plan for these shapes, made if it is not cached. `leave` gets each evicted plan before it is
+    /// dropped; a plan that a thread obtained from here or from [`Others::kept`] stays until a later call.
     ///
     /// # Errors
     /// Those of `make`.
@@ -76,7 +77,7 @@ impl<P> Others<P> {
         let other = Other { shapes: overrides.iter().map(Shape::of).collect(), plan: Arc::clone(&plan) };
         let mut left = Vec::new();
         {
-            // What is kept is whole at any time, also when a thread panicked.
+            // The list is consistent at any time, even after a panic.
             let mut others = self.0.lock();
             others.insert(0, other);
             while others.len() > KEPT
@@ -89,7 +90,7 @@ impl<P> Others<P> {
         Ok(plan)
     }
 
-    /// The plans that are kept, the one that was used last first.
+    /// The cached plans, most recently used first.
     pub fn kept(&self) -> Vec<Arc<P>> {
         self.0.lock().iter().map(|other| Arc::clone(&other.plan)).collect()
     }
@@ -127,16 +128,16 @@ pub fn graph_for(graph: &Graph, overrides: Overrides<'_>) -> Result<Graph, Plugi
     Ok(graph)
 }
 
-/// A plan for one shape that says what it was asked for.
+/// A plan for one shape that knows its request.
 pub trait Asked {
-    /// What the plan was asked for.
+    /// The request that the plan answers.
     fn request(&self) -> &Request;
 
-    /// Waits for the work of executions, before the plan ends while the program knows nothing of it.
+    /// Waits for executions to finish, before the plan is dropped without the program's knowledge.
     fn finish(&self);
 }
 
-/// A plan with those for other shapes.
+/// A plan with its variants for other shapes.
 pub struct Shaped<P> {
     plan: P,
     others: Others<P>,
@@ -148,7 +149,7 @@ impl<P> From<P> for Shaped<P> {
     }
 }
 
-/// A plugin whose plans are for one shape, with executions that have others.
+/// Adds executions with other shapes to a plugin whose plans are for one shape.
 pub struct AnyShape<E>(PhantomData<E>);
 
 impl<E: EnginePlugin> EnginePlugin for AnyShape<E>
@@ -220,14 +221,14 @@ where
         overrides: Overrides<'_>,
     ) -> Result<(), PluginError> {
         let Request { graph, config } = plan.plan.request();
-        // What cannot be computed with these shapes is refused by the plan.
+        // The plan refuses unsupported shapes.
         let make = || {
             let engine = E::engine_of_saved_plan(config.engine_id)?;
             E::plan(handle, engine, &graph_for(graph, overrides)?, &config.knobs)
         };
         let other = plan.others.plan(overrides, make, Asked::finish)?;
         let [given, needed] = [&plan.plan, &*other].map(E::plan_workspace_size);
-        // Where the caller was asked for less, the plan has to use memory of its own.
+        // If the caller was asked for less, the plan must use its own memory.
         let workspace = if needed <= given { workspace } else { null_mut() };
         // SAFETY: the buffers have the extents of the overrides, for which this plan is, and the workspace is null or large enough.
         let done = unsafe { E::execute(handle, &other, workspace, buffers) };

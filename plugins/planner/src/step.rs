@@ -1,4 +1,4 @@
-//! What a step of a plan does, told to people: its nodes, what moves and what is computed. How is the plugin's to add.
+//! Describes a plan's steps for users: nodes, bytes and operations. The plugin adds how they are computed.
 
 use std::collections::HashSet;
 
@@ -14,8 +14,8 @@ use crate::problem::normalization::Normalization;
 use crate::problem::resample::Resample;
 use crate::problem::{Operand, Problem, pointers};
 
-/// The steps of a plan of a graph, each with its nodes, the library or other means that computes them, and what is called of that;
-/// none where the graph makes no sense.
+/// The steps of a plan, each with its nodes, the library or other means that computes them, and the function
+/// called; none if the graph is invalid.
 pub fn described(
     graph: &Graph,
     calls: impl Iterator<Item = (Vec<usize>, &'static str, String)>,
@@ -42,7 +42,7 @@ impl<'a> Steps<'a> {
         Self { prepared, readers: prepared.readers() }
     }
 
-    /// Nodes of the graph as one step.
+    /// Describes these nodes as one step.
     pub fn of(&self, nodes: &[usize]) -> Step {
         let mut nodes = nodes.to_vec();
         nodes.sort_unstable();
@@ -57,7 +57,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Bytes of the tensors that come from outside of a step or are needed outside, each once.
+    /// Bytes of the tensors that a step reads from outside or that are needed outside, each counted once.
     fn bytes(&self, nodes: &[usize]) -> u64 {
         let graph = &self.prepared.graph;
         let own = || nodes.iter().filter_map(|place| graph.nodes.get(*place));
@@ -74,7 +74,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// Bytes of a tensor's elements, each once; none of a value that the graph carries.
+/// Bytes of a tensor's elements, each counted once; 0 for a value in the graph.
 fn size(graph: &Graph, uid: i64) -> u64 {
     let Some(tensor) = graph.tensor(uid).filter(|tensor| tensor.value.is_none()) else { return 0 };
     let Ok(layout) = Layout::of(tensor) else { return 0 };
@@ -83,11 +83,11 @@ fn size(graph: &Graph, uid: i64) -> u64 {
     storage_size(tensor.data_type, elements).unwrap_or(0) as u64
 }
 
-/// What a node computes.
+/// The name of a node's operation.
 fn name(node: &Node) -> String {
     match &node.operation {
         Operation::Pointwise(pointwise) => pointwise.operation.name().to_ascii_uppercase(),
-        // Others take 1/√d then, so that a graph that leaves it out means one of two things.
+        // Other libraries default to 1/√d, so a graph that omits the scale is ambiguous.
         Operation::Sdpa(sdpa) if sdpa.scale.is_none() && sdpa.attn_scale_value.is_none() => {
             format!("{} (no scale given: 1)", node.operation.spec().name)
         }
@@ -106,8 +106,8 @@ fn elements(operand: &Operand) -> f64 {
     product(operand.layout.dims())
 }
 
-/// Floating point operations of a node, where a multiplication and an addition are two and any function is one. Padding, masks
-/// and lengths are not taken into account; `docs/cpu-engines.md` has the formulas.
+/// Floating-point operations of a node; a multiply-add counts as two, any function as one. Ignores padding,
+/// masks and lengths; `docs/cpu-engines.md` has the formulas.
 fn flops(problem: &Problem) -> f64 {
     match problem {
         Problem::Convolution(c) => {

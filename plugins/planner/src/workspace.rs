@@ -1,4 +1,4 @@
-//! Where tensors that exist only while a graph runs lie in the workspace.
+//! Places the virtual tensors in the workspace.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,26 +14,26 @@ pub struct Place {
     pub uid: i64,
     /// The step that writes it.
     pub first: usize,
-    /// The last step that reads it; `first` where none does.
+    /// The last step that reads it; `first` if none does.
     pub last: usize,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: usize,
-    /// Where it begins, in bytes from the beginning of the workspace.
+    /// Its offset in the workspace in bytes.
     pub offset: usize,
 }
 
-/// Places that do not collide.
+/// Places that do not overlap while alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// The tensors, the largest first.
     pub places: Vec<Place>,
-    /// The bytes that they take together.
+    /// Total size in bytes.
     pub size: usize,
 }
 
-/// Gives every virtual tensor of a prepared graph that a step touches a place for as long as it lives, where each step touches these
-/// tensors. Tensors of `unmarked` get one too, for executions that do not bind them. Offsets are multiples of `alignment`, a power of
-/// two.
+/// Places every virtual tensor of a prepared graph that a step uses for its lifetime; the steps use these
+/// tensors. Tensors in `unmarked` get a place too, for executions that do not bind them. Offsets are
+/// multiples of `alignment`, a power of two.
 pub fn place_in_steps<'a>(
     graph: &Graph,
     unmarked: &HashSet<i64>,
@@ -63,8 +63,8 @@ pub fn place_in_steps<'a>(
     arrange(places, alignment)
 }
 
-/// Gives each of `places` an offset, a multiple of `alignment`, so that no two that live at the same step overlap. The
-/// largest choose first, each the lowest gap.
+/// Assigns each of `places` an offset, a multiple of `alignment`, so that no two with overlapping lifetimes
+/// overlap. Largest first, each in the lowest gap.
 pub fn arrange(mut places: Vec<Place>, alignment: usize) -> Result<Places, Refusal> {
     for place in &mut places {
         place.size = place.size.checked_next_multiple_of(alignment).ok_or_else(|| too_large(place.uid))?;

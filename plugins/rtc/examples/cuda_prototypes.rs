@@ -1,5 +1,5 @@
-//! Prints a C++ program that compiles where `cuda.h` and `nvrtc.h` have the functions and numbers that this plugin and the SDK
-//! count on.
+//! Prints a C++ program that compiles if `cuda.h` and `nvrtc.h` agree with the functions and constants
+//! declared by this plugin and the SDK.
 
 use hipdnn_plugin_sdk::cuda::{CONSTANTS, Cuda};
 use hipdnn_plugin_sdk::prototypes::Prototypes;

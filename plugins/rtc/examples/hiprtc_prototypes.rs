@@ -1,5 +1,5 @@
-//! Prints a C++ program that compiles where `hip/hiprtc.h` and `hip/hip_runtime_api.h` have the functions, numbers and layouts that
-//! this plugin and the SDK count on.
+//! Prints a C++ program that compiles if `hip/hiprtc.h` and `hip/hip_runtime_api.h` agree with the functions,
+//! constants and layouts declared by this plugin and the SDK.
 
 use std::mem::offset_of;
 

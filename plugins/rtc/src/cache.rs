@@ -1,6 +1,6 @@
-//! What was compiled, kept in files for later processes.
+//! Compiled code, cached in files for later processes.
 //!
-//! A file that is damaged, or of another key that has the same name, counts as none.
+//! Files that are damaged, or belong to another key with the same file name, are ignored.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,10 +12,10 @@ use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::shared_file;
 
-/// The form of the files: the key, then the code object.
+/// The file format: the key, then the code object.
 const PAYLOAD: Payload = Payload { mark: *b"HRTC", version: 1, owner: "the cache of compiled kernels" };
 
-/// More bytes than any file here has.
+/// An upper limit for the size of cache files in bytes.
 const MOST: u64 = 64 << 20;
 
 /// A folder of compiled code.
@@ -30,7 +30,7 @@ impl Cache {
         Self { folder: root.join("compiled-kernels").join(env!("CARGO_PKG_VERSION")) }
     }
 
-    /// The cache that the environment names, unless it is switched off.
+    /// The cache configured by the environment, unless it is disabled.
     pub fn from_environment() -> Option<Self> {
         Self::read(environment::path)
     }
@@ -59,7 +59,7 @@ impl Cache {
     /// The code object of a key.
     pub fn find(&self, key: &str) -> Option<Vec<u8>> {
         let path = self.path(key);
-        // A pipe or a device could make the caller wait.
+        // Opening a pipe or a device could block.
         if !fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MOST) {
             return None;
         }
@@ -69,10 +69,10 @@ impl Cache {
         (known == key.as_bytes() && !code.is_empty()).then(|| code.to_vec())
     }
 
-    /// Keeps the code object of a key.
+    /// Stores the code object of a key.
     ///
     /// # Errors
-    /// Why it could not be kept.
+    /// Why it could not be stored.
     pub fn store(&self, key: &str, code: &[u8]) -> Result<(), String> {
         let path = self.path(key);
         let bytes = PAYLOAD.write(&[key.as_bytes(), code]).map_err(|error| error.to_string())?;
@@ -100,7 +100,7 @@ mod tests {
         cache.store("b", b"newer code of b").unwrap();
         assert_eq!(cache.find("a").as_deref(), Some(b"code of a".as_slice()));
         assert_eq!(cache.find("b").as_deref(), Some(b"newer code of b".as_slice()));
-        // A file under the name of another key's.
+        // A file with the name of another key's file.
         fs::copy(cache.path("a"), cache.path("c")).unwrap();
         assert_eq!(cache.find("c"), None);
         fs::remove_dir_all(root).unwrap();

@@ -1,4 +1,4 @@
-//! A compiler at run time: hipRTC or NVRTC, whose functions are alike.
+//! A runtime compiler: hipRTC or NVRTC, which have similar functions.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::dynlib::answer::{MOST_CODE, MOST_WORDS, room};
 use hipdnn_plugin_sdk::dynlib::guard::thrown;
 
-/// What a function of a compiler answers; 0 is success.
+/// Result of a compiler function; 0 is success.
 pub type RtcResult = c_int;
 /// A program that is being compiled.
 pub type RtcProgram = *mut c_void;
@@ -15,25 +15,25 @@ pub type RtcProgram = *mut c_void;
 /// No error.
 pub const SUCCESS: RtcResult = 0;
 
-/// The most of the compiler's words that a message has.
+/// How much of the compiler's log a message contains.
 const MAX_WORDS: usize = 2000;
 
-/// The functions of a compiler and how it is called.
+/// The functions of a compiler and how to call them.
 #[derive(Clone, Copy, Debug)]
 pub struct Compiler {
-    /// The file that the functions are from.
+    /// The file that the functions come from.
     pub library: &'static str,
-    /// The prefix of its functions' names, for messages.
+    /// The prefix of its function names, for messages.
     pub prefix: &'static str,
-    /// The option before an architecture.
+    /// The option that precedes an architecture.
     pub architecture_option: &'static str,
-    /// The options of every compilation, beside the architecture.
+    /// The options of every compilation, besides the architecture.
     pub options: &'static [&'static str],
     /// The text of an error, which lives for ever.
     pub error_string: unsafe extern "C" fn(RtcResult) -> *const c_char,
     /// The version.
     pub version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> RtcResult,
-    /// Makes a program of a source, with headers by their names.
+    /// Creates a program from a source and named headers.
     pub create: unsafe extern "C" fn(
         *mut RtcProgram,
         *const c_char,
@@ -44,21 +44,21 @@ pub struct Compiler {
     ) -> RtcResult,
     /// Compiles a program with options.
     pub compile: unsafe extern "C" fn(RtcProgram, c_int, *mut *const c_char) -> RtcResult,
-    /// The bytes of the compiler's words, with the NUL.
+    /// The size of the compiler's log, with the NUL.
     pub log_size: unsafe extern "C" fn(RtcProgram, *mut usize) -> RtcResult,
-    /// The compiler's words.
+    /// The compiler's log.
     pub log: unsafe extern "C" fn(RtcProgram, *mut c_char) -> RtcResult,
-    /// What the functions that get the code call it.
+    /// What the functions that return code call it.
     pub code_name: &'static str,
-    /// The bytes of the code.
+    /// The size of the code.
     pub code_size: unsafe extern "C" fn(RtcProgram, *mut usize) -> RtcResult,
     /// The code.
     pub code: unsafe extern "C" fn(RtcProgram, *mut c_char) -> RtcResult,
-    /// Ends a program.
+    /// Destroys a program.
     pub destroy: unsafe extern "C" fn(*mut RtcProgram) -> RtcResult,
 }
 
-/// A program, ended when it is dropped.
+/// A program, destroyed on drop.
 struct Program<'a> {
     compiler: &'a Compiler,
     program: RtcProgram,
@@ -72,7 +72,7 @@ impl Drop for Program<'_> {
 }
 
 impl Compiler {
-    /// Which compiler this is, for keys of what it compiled.
+    /// The compiler's identity, for cache keys.
     ///
     /// # Errors
     /// The compiler's.
@@ -101,10 +101,10 @@ impl Compiler {
         Err(PluginError::internal(format!("{}{function} failed with error {result}: {text}", self.prefix)))
     }
 
-    /// Compiles a source for an architecture, `gfx1100` or `sm_90` for instance. No device is needed.
+    /// Compiles a source for an architecture, for instance `gfx1100` or `sm_90`. Needs no device.
     ///
     /// # Errors
-    /// The compiler's, with its first words.
+    /// The compiler's, with the beginning of its log.
     pub fn compile(&self, source: &str, architecture: &str) -> Result<Vec<u8>, PluginError> {
         let text = |text: &str| {
             CString::new(text).map_err(|_| PluginError::internal("a source or an architecture has a NUL"))

@@ -1,4 +1,4 @@
-//! The platforms of the engines, and what they need of a device.
+//! The engines' platforms, and their state on a device.
 
 use hipdnn_plugin_planner::ahead;
 use hipdnn_plugin_sdk::cuda::Cuda;
@@ -10,7 +10,7 @@ use crate::module::Driver;
 use crate::source::{CUDA, HIP};
 use crate::{hip, hiprtc, nvrtc};
 
-/// Whose devices an engine works on.
+/// The kind of devices an engine works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
     /// AMD GPUs, through HIP and hipRTC.
@@ -23,7 +23,7 @@ impl Platform {
     /// The compiler.
     ///
     /// # Errors
-    /// Which libraries were looked for.
+    /// Which libraries were tried.
     pub fn compiler(self) -> Result<Compiler, Refusal> {
         Ok(match self {
             Self::Hip => hiprtc::compiler()?,
@@ -31,7 +31,7 @@ impl Platform {
         })
     }
 
-    /// Whether there are a driver, a device and a compiler.
+    /// Checks that there are a driver, a device and a compiler.
     ///
     /// # Errors
     /// What is missing.
@@ -43,11 +43,11 @@ impl Platform {
         self.compiler().map(drop)
     }
 
-    /// The architecture that plans are made for ahead of time, without a device: what `HIPDNN_TARGET_DEVICE` names, where it is one of this
-    /// platform's.
+    /// The architecture for plans made ahead of time, without a device: that of `HIPDNN_TARGET_DEVICE`, if it
+    /// is this platform's.
     ///
     /// # Errors
-    /// That it is another platform's.
+    /// When it is another platform's.
     pub fn target(self) -> Result<Option<String>, Refusal> {
         let prefix = match self {
             Self::Hip => "gfx",
@@ -56,7 +56,7 @@ impl Platform {
         ahead::target(prefix)
     }
 
-    /// What the language of kernels calls what they need.
+    /// The header with this platform's definitions for the kernels' source.
     pub fn language(self) -> &'static str {
         match self {
             Self::Hip => HIP,
@@ -65,19 +65,19 @@ impl Platform {
     }
 }
 
-/// A handle of the host's with this plugin, which works on a device of HIP and on devices of CUDA.
+/// The plugin's handle, which works on a HIP device and on CUDA devices.
 pub type Handle = gpu::handle::Handle<Target>;
 
-/// What code is loaded with, and for.
+/// How code is loaded, and its target.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// What loads code onto the device.
+    /// Loads code onto the device.
     pub driver: Driver,
-    /// What code is compiled for.
+    /// The target of compilation.
     pub architecture: String,
 }
 
-/// Makes the handle's device that of the thread.
+/// Makes the handle's device current.
 ///
 /// # Errors
 /// When a library or a device is missing, or the driver fails.

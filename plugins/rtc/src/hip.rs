@@ -1,4 +1,4 @@
-//! The functions of the HIP runtime that are about code objects, looked for at run time.
+//! The module functions of the HIP runtime, loaded at run time.
 
 #![expect(non_camel_case_types, reason = "the names of HIP")]
 
@@ -9,19 +9,19 @@ use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::hip::{Hip, hipError_t};
 use hipdnn_plugin_sdk::{Refusal, function_table};
 
-/// A code object on a device.
+/// A loaded code object.
 pub type hipModule_t = *mut c_void;
 /// A kernel of a code object.
 pub type hipFunction_t = *mut c_void;
 
 function_table! {
-    /// The functions of the HIP runtime that are about code objects.
+    /// The module functions of the HIP runtime.
     #[expect(non_snake_case, reason = "the names of HIP")]
     pub struct Modules: "the HIP runtime", ["libamdhip64.so.7", "libamdhip64.so.6"] {
         required {
-            /// Puts a code object on the thread's device.
+            /// Loads a code object onto the thread's device.
             fn hipModuleLoadData(module: *mut hipModule_t, image: *const c_void) -> hipError_t;
-            /// Takes a code object from its device.
+            /// Unloads a code object.
             fn hipModuleUnload(module: hipModule_t) -> hipError_t;
             /// A kernel by its name.
             fn hipModuleGetFunction(
@@ -29,7 +29,7 @@ function_table! {
                 module: hipModule_t,
                 name: *const c_char
             ) -> hipError_t;
-            /// Starts a kernel.
+            /// Launches a kernel.
             fn hipModuleLaunchKernel(
                 function: hipFunction_t,
                 grid_x: c_uint,
@@ -48,17 +48,17 @@ function_table! {
     }
 }
 
-/// HIP as the engine needs it.
+/// The HIP functions that the engine needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Runtime {
     /// The HIP runtime.
     pub hip: &'static Hip,
-    /// Its functions for code objects.
+    /// Its module functions.
     pub modules: &'static Modules,
 }
 
 impl Runtime {
-    /// The libraries of this process, with at least one device to work on.
+    /// The process's libraries, with at least one device.
     ///
     /// # Errors
     /// Which library was not found, or that there is no device.
@@ -68,7 +68,7 @@ impl Runtime {
         let modules = match MODULES.get() {
             Some(modules) => modules,
             None => {
-                // The same library, whichever it was.
+                // The same library that was found for HIP.
                 let modules = Modules::load_from(&[hip.library().name()])?;
                 MODULES.get_or_init(|| modules)
             }

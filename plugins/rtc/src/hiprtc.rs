@@ -1,7 +1,7 @@
-//! The part of hipRTC that the engine needs, looked for at run time.
+//! The part of hipRTC that the engine needs, loaded at run time.
 //!
-//! The signatures and numbers are those of `hip/hiprtc.h` of HIP 5 to 7; `cargo xtask amd-test` compares them with the installed
-//! header.
+//! The signatures and constants are those of `hip/hiprtc.h` of HIP 5 to 7; `cargo xtask amd-test` compares
+//! them with the installed header.
 
 #![expect(non_camel_case_types, reason = "the names of hipRTC")]
 
@@ -11,7 +11,7 @@ use hipdnn_plugin_sdk::{dynlib, function_table};
 
 use crate::compiler::{Compiler, RtcProgram, RtcResult};
 
-/// What a hipRTC function answers; 0 is success.
+/// Result of a hipRTC function; 0 is success.
 pub type hiprtcResult = RtcResult;
 /// A program that is being compiled.
 pub type hiprtcProgram = RtcProgram;
@@ -25,7 +25,7 @@ function_table! {
             fn hiprtcGetErrorString(result: hiprtcResult) -> *const c_char;
             /// The version.
             fn hiprtcVersion(major: *mut c_int, minor: *mut c_int) -> hiprtcResult;
-            /// Makes a program of a source, with headers by their names.
+            /// Creates a program from a source and named headers.
             fn hiprtcCreateProgram(
                 program: *mut hiprtcProgram,
                 source: *const c_char,
@@ -40,29 +40,29 @@ function_table! {
                 count: c_int,
                 options: *mut *const c_char
             ) -> hiprtcResult;
-            /// The bytes of the compiler's words, with the NUL.
+            /// The size of the compiler's log, with the NUL.
             fn hiprtcGetProgramLogSize(program: hiprtcProgram, size: *mut usize) -> hiprtcResult;
-            /// The compiler's words.
+            /// The compiler's log.
             fn hiprtcGetProgramLog(program: hiprtcProgram, log: *mut c_char) -> hiprtcResult;
-            /// The bytes of the code object.
+            /// The size of the code object.
             fn hiprtcGetCodeSize(program: hiprtcProgram, size: *mut usize) -> hiprtcResult;
             /// The code object.
             fn hiprtcGetCode(program: hiprtcProgram, code: *mut c_char) -> hiprtcResult;
-            /// Ends a program.
+            /// Destroys a program.
             fn hiprtcDestroyProgram(program: *mut hiprtcProgram) -> hiprtcResult;
         }
         optional {}
     }
 }
 
-/// Products and sums are rounded one by one, so that results do not depend on what the compiler joins; tensors that share
-/// memory may have different types.
+/// Products and sums are rounded separately, so that results do not depend on which ones the compiler
+/// contracts; tensors that share memory may have different types.
 const OPTIONS: &[&str] = &["-O3", "-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing"];
 
 /// hipRTC as a compiler.
 ///
 /// # Errors
-/// What was looked for.
+/// What was tried.
 pub fn compiler() -> Result<Compiler, dynlib::Error> {
     let table = Hiprtc::get()?;
     Ok(Compiler {
@@ -92,7 +92,7 @@ mod tests {
         match compiler() {
             Ok(compiler) => {
                 assert!(compiler.name().unwrap().starts_with(compiler.library));
-                let error = compiler.compile("this is no source", "gfx1100").unwrap_err();
+                let error = compiler.compile("this is not a source", "gfx1100").unwrap_err();
                 assert!(error.message().contains("gfx1100"), "{error}");
             }
             Err(error) => {

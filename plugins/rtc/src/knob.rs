@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, int_setting};
 
 use crate::source::Options;
 
-/// Whether workgroups share rows that are few and long.
+/// Whether workgroups share rows if these are few and long.
 pub const SHARE_ROWS: &str = "rtc.share_rows";
 
 /// The knobs of both engines.
@@ -12,7 +12,7 @@ pub fn knobs() -> Vec<Knob> {
     vec![Knob::flag(SHARE_ROWS, "lets workgroups share rows where these are few and long", true)]
 }
 
-/// The choices that settings of the knobs make.
+/// The options selected by knob settings.
 pub fn options(settings: &[KnobSetting]) -> Options {
     Options { shares_rows: int_setting(settings, SHARE_ROWS) != Some(0) }
 }

@@ -1,4 +1,4 @@
-//! Code on a device, and what starts its kernels.
+//! Loaded device code, and launching its kernels.
 
 use std::ffi::{CString, c_uint, c_void};
 use std::ptr;
@@ -8,12 +8,12 @@ use hipdnn_plugin_sdk::cuda::Cuda;
 
 use crate::hip;
 
-/// ELF's number of the machine, for code of AMD GPUs.
+/// ELF machine number of AMD GPUs.
 const AMDGPU: usize = 224;
-/// ELF's number of the machine, for code of NVIDIA GPUs.
+/// ELF machine number of NVIDIA GPUs.
 const CUDA: usize = 190;
 
-/// What loads code and starts kernels.
+/// Loads code and launches kernels.
 #[derive(Clone, Copy, Debug)]
 pub enum Driver {
     /// The HIP runtime.
@@ -22,7 +22,7 @@ pub enum Driver {
     Cuda(&'static Cuda),
 }
 
-/// Code that is on a device until this is dropped.
+/// Code that stays loaded until this is dropped.
 #[derive(Debug)]
 pub struct Module {
     driver: Driver,
@@ -44,10 +44,11 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Module {
-    /// Puts code on the thread's device.
+    /// Loads code onto the thread's device.
     ///
     /// # Errors
-    /// When the bytes are no whole code object, and the driver's, for instance when it is one for another device.
+    /// When the bytes are not a complete code object, and the driver's, for instance if it is for another
+    /// device.
     pub fn load(driver: Driver, code: &[u8]) -> Result<Self, PluginError> {
         let machine = match driver {
             Driver::Hip(_) => AMDGPU,
@@ -78,7 +79,7 @@ impl Module {
     /// The kernel of this name.
     ///
     /// # Errors
-    /// The driver's, when there is none.
+    /// The driver's, if there is none.
     pub fn function(&self, name: &str) -> Result<Function, PluginError> {
         let name = CString::new(name).map_err(|_| PluginError::internal("the name of a kernel has a NUL"))?;
         let mut function = ptr::null_mut();
@@ -101,10 +102,10 @@ impl Module {
     }
 }
 
-/// Whether bytes are an ELF file for this machine whose tables and their contents lie inside it. The driver is not told how
-/// many bytes there are, so it must find nothing beyond them.
+/// Whether bytes are an ELF file for this machine whose tables and contents are within bounds. The driver is
+/// not told the size, so it must not be led beyond it.
 fn is_whole(code: &[u8], machine: usize) -> bool {
-    // The type of a section that has no bytes in the file.
+    // The section type without contents in the file.
     const NO_BITS: usize = 8;
     let number = |at: usize, bytes: usize| {
         let field = code.get(at..at.checked_add(bytes)?)?;
@@ -113,7 +114,8 @@ fn is_whole(code: &[u8], machine: usize) -> bool {
         usize::try_from(u64::from_le_bytes(number)).ok()
     };
     let inside = |begin: usize, size: usize| begin.checked_add(size).is_some_and(|end| end <= code.len());
-    // The table's place in the header; the least size of an entry; where an entry has its place and size in the file.
+    // Offset of the table in the header; minimum size of an entry; where an entry has its contents' offset
+    // and size.
     let table = |place: usize, counts: usize, least: usize, contents: [usize; 2], kind: Option<usize>| {
         let (begin, size, count) = (number(place, 8)?, number(counts, 2)?, number(counts + 2, 2)?);
         let whole = inside(begin, size.checked_mul(count)?)
@@ -145,14 +147,14 @@ impl Drop for Module {
 }
 
 impl Driver {
-    /// Puts a kernel on a stream of the thread's device.
+    /// Launches a kernel on a stream of the thread's device.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
-    /// The function's module is loaded; each parameter points to an argument of the type that the kernel takes, and what the
-    /// arguments point to stays valid until the kernel is done.
+    /// The function's module is loaded; each parameter points to an argument of the kernel's type, and what
+    /// the arguments point to stays valid until the kernel is done.
     pub unsafe fn launch(
         &self,
         function: Function,
@@ -198,7 +200,7 @@ impl Driver {
 mod tests {
     use super::*;
 
-    /// A header with a program header and a section, and 16 bytes that both stand for.
+    /// A header with a program header and a section that both describe the same 16 bytes.
     fn code_object() -> Vec<u8> {
         let mut code = vec![0_u8; 64 + 56 + 64 + 16];
         let mut put = |at: usize, bytes: &[u8]| code[at..at + bytes.len()].copy_from_slice(bytes);
@@ -226,7 +228,7 @@ mod tests {
         for size in 0..whole.len() {
             assert!(!is_whole(&whole[..size], AMDGPU), "{size}");
         }
-        // Places and sizes beyond the end, also so large that sums overflow.
+        // Offsets and sizes beyond the end, some so large that sums overflow.
         for at in [32, 40, 64 + 8, 64 + 32, 120 + 24, 120 + 32] {
             for value in [whole.len() as u64, u64::MAX, u64::MAX - 15] {
                 let mut damaged = whole.clone();
@@ -234,7 +236,7 @@ mod tests {
                 assert!(!is_whole(&damaged, AMDGPU), "{at} {value}");
             }
         }
-        // A section without bytes may be of any size.
+        // A section without contents may have any size.
         let mut empty = whole.clone();
         empty[120 + 4] = 8;
         empty[120 + 32..120 + 40].copy_from_slice(&u64::MAX.to_le_bytes());

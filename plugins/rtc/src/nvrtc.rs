@@ -1,7 +1,7 @@
-//! The part of NVRTC that the engine needs, looked for at run time.
+//! The part of NVRTC that the engine needs, loaded at run time.
 //!
-//! The signatures are those of `nvrtc.h` of CUDA 12 and 13; the example `cuda_prototypes` writes a
-//! program that compares them with the header.
+//! The signatures are those of `nvrtc.h` of CUDA 12 and 13; the example `cuda_prototypes` writes a program
+//! that compares them with the header.
 
 #![expect(non_camel_case_types, reason = "the names of NVRTC")]
 
@@ -14,7 +14,7 @@ use hipdnn_plugin_sdk::function_table;
 
 use crate::compiler::{Compiler, RtcProgram, RtcResult};
 
-/// What an NVRTC function answers; 0 is success.
+/// Result of an NVRTC function; 0 is success.
 pub type nvrtcResult = RtcResult;
 /// A program that is being compiled.
 pub type nvrtcProgram = RtcProgram;
@@ -28,7 +28,7 @@ function_table! {
             fn nvrtcGetErrorString(result: nvrtcResult) -> *const c_char;
             /// The version.
             fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> nvrtcResult;
-            /// Makes a program of a source, with headers by their names.
+            /// Creates a program from a source and named headers.
             fn nvrtcCreateProgram(
                 program: *mut nvrtcProgram,
                 source: *const c_char,
@@ -43,28 +43,28 @@ function_table! {
                 count: c_int,
                 options: *mut *const c_char
             ) -> nvrtcResult;
-            /// The bytes of the compiler's words, with the NUL.
+            /// The size of the compiler's log, with the NUL.
             fn nvrtcGetProgramLogSize(program: nvrtcProgram, size: *mut usize) -> nvrtcResult;
-            /// The compiler's words.
+            /// The compiler's log.
             fn nvrtcGetProgramLog(program: nvrtcProgram, log: *mut c_char) -> nvrtcResult;
-            /// The bytes of the code for a device.
+            /// The size of the device code.
             fn nvrtcGetCUBINSize(program: nvrtcProgram, size: *mut usize) -> nvrtcResult;
-            /// The code for a device.
+            /// The device code.
             fn nvrtcGetCUBIN(program: nvrtcProgram, code: *mut c_char) -> nvrtcResult;
-            /// Ends a program.
+            /// Destroys a program.
             fn nvrtcDestroyProgram(program: *mut nvrtcProgram) -> nvrtcResult;
         }
         optional {}
     }
 }
 
-/// Products and sums are rounded one by one, as with hipRTC.
+/// Products and sums are rounded separately, as with hipRTC.
 const OPTIONS: &[&str] = &["--std=c++17", "--fmad=false"];
 
 /// NVRTC as a compiler.
 ///
 /// # Errors
-/// What was looked for.
+/// What was tried.
 pub fn compiler() -> Result<Compiler, dynlib::Error> {
     static NVRTC: OnceLock<Result<Nvrtc, dynlib::Error>> = OnceLock::new();
     let load = || {
@@ -99,7 +99,7 @@ mod tests {
         match compiler() {
             Ok(compiler) => {
                 assert!(compiler.name().unwrap().starts_with(compiler.library));
-                let error = compiler.compile("this is no source", "sm_90").unwrap_err();
+                let error = compiler.compile("this is not a source", "sm_90").unwrap_err();
                 assert!(error.message().contains("sm_90"), "{error}");
                 let source = "extern \"C\" __global__ void f(float *a) { a[0] = 1.0f; }";
                 assert!(compiler.compile(source, "sm_90").unwrap().starts_with(b"\x7fELF"));

@@ -1,4 +1,4 @@
-//! A graph as compiled kernels, and what each is passed.
+//! A plan of compiled kernels and their arguments.
 
 use std::borrow::Cow;
 use std::ffi::c_void;
@@ -22,10 +22,10 @@ use crate::source::generate_with;
 use crate::source::group::MAX_TENSORS;
 use crate::source::kernel::Argument;
 
-/// The form of saved plans.
+/// The format of saved plans.
 pub const PAYLOAD: Payload = Payload { mark: *b"HRTP", version: 1, owner: "an engine of generated kernels" };
 
-/// What people call the compiler of a platform.
+/// The display name of a platform's compiler.
 fn compiler_name(platform: Platform) -> &'static str {
     match platform {
         Platform::Hip => "hipRTC",
@@ -33,15 +33,15 @@ fn compiler_name(platform: Platform) -> &'static str {
     }
 }
 
-/// Code of a saved plan: the source and the architecture that it was compiled for and from, and the code object.
+/// Code in a saved plan: the architecture and source that it was compiled for, and the code object.
 const CODE: Payload = Payload { mark: *b"HRTO", version: 1, owner: "an engine of generated kernels" };
 
-/// What there is to be executed.
+/// The executable content of a plan.
 #[derive(Debug)]
 enum Made {
-    /// Kernels on a device.
+    /// Kernels loaded on a device.
     Loaded(plan::Plan<Step>),
-    /// Code for a device that is not here.
+    /// Code for a device that is not present.
     Ahead(Ahead),
 }
 
@@ -49,14 +49,14 @@ enum Made {
 #[derive(Debug)]
 pub struct Plan {
     made: Made,
-    /// Empty where there is nothing to compute.
+    /// Empty if there is nothing to compute.
     code: Vec<u8>,
     platform: Platform,
-    /// Behind the functions of the steps; last, so that it is dropped last.
+    /// Contains the functions of the steps; last, so that it is dropped last.
     _module: Option<Module>,
 }
 
-/// A kernel that is ready to be started.
+/// A kernel ready to be launched.
 #[derive(Debug)]
 struct Step {
     compiler: &'static str,
@@ -82,13 +82,13 @@ impl Call for Step {
     }
 }
 
-/// The code object of a saved plan, where it is of this source and for this architecture.
+/// The code object of a saved plan, if it is for this source and architecture.
 fn saved_code(saved: &[u8], source: &str, architecture: &str) -> Option<Vec<u8>> {
     let [of, for_, code] = CODE.read(saved).ok()?;
     (of == source.as_bytes() && for_ == architecture.as_bytes() && !code.is_empty()).then(|| code.to_vec())
 }
 
-/// Code for an architecture: what `try_out` made of the saved one, the one in the cache, or a new one.
+/// Code for an architecture: the result of `try_out` for saved or cached code, or newly compiled.
 fn code_for<T>(
     platform: Platform,
     architecture: &str,
@@ -118,10 +118,10 @@ fn code_for<T>(
 }
 
 impl Plan {
-    /// Plans a graph, with the code of a saved plan where that fits.
+    /// Plans a graph, with a saved plan's code if it matches.
     ///
     /// # Errors
-    /// What the engine does not compute, and the errors of the driver and the compiler.
+    /// What the engine does not support, and the errors of the driver and the compiler.
     pub fn new(
         platform: Platform,
         entered: &Entered<'_, Target>,
@@ -155,11 +155,11 @@ impl Plan {
         Ok(Self { made: Made::Loaded(plan), code, platform, _module: module })
     }
 
-    /// Plans a graph for an architecture whose device is not here, with the code of a saved plan where that fits. Such a plan is there to be
-    /// saved.
+    /// Plans a graph for an architecture whose device is not present, with a saved plan's code if it matches.
+    /// Such a plan can be saved.
     ///
     /// # Errors
-    /// What the engine does not compute, and the errors of the compiler.
+    /// What the engine does not support, and the errors of the compiler.
     pub fn ahead(
         platform: Platform,
         architecture: String,
@@ -189,12 +189,12 @@ impl Plan {
     /// The plan as bytes.
     ///
     /// # Errors
-    /// When a part is larger than the form allows.
+    /// When a part exceeds the format's limit.
     pub fn save(&self) -> Result<Vec<u8>, PluginError> {
         PAYLOAD.write_plan(self.request(), &self.code)
     }
 
-    /// What an execution does: the generated kernels.
+    /// Describes an execution: the generated kernels.
     pub fn describe(&self) -> Option<Vec<hipdnn_plugin_sdk::Step>> {
         match &self.made {
             Made::Loaded(plan) => plan.describe(),
@@ -202,7 +202,7 @@ impl Plan {
         }
     }
 
-    /// Bytes of device memory that callers of [`Plan::execute`] are asked for, at any address.
+    /// Bytes of device memory that [`Plan::execute`] expects, at any address.
     pub fn workspace_size(&self) -> usize {
         match &self.made {
             Made::Loaded(plan) => plan.workspace_size(),
@@ -210,10 +210,11 @@ impl Plan {
         }
     }
 
-    /// Puts the work of the graph on the stream of the handle. Returns when the driver has taken it, not when it is done.
+    /// Queues the graph's work on the handle's stream. Returns when the driver has accepted it, not when it
+    /// is done.
     ///
     /// # Errors
-    /// When the handle is another device's, a buffer is missing or not aligned, or the driver fails.
+    /// When the handle is of another device, a buffer is missing or misaligned, or the driver fails.
     ///
     /// # Safety
     /// As for [`plan::Plan::execute`].
@@ -253,7 +254,7 @@ impl Asked for Plan {
 }
 
 impl Step {
-    /// Puts the kernel on a stream.
+    /// Launches the kernel on a stream.
     ///
     /// # Safety
     /// The module of the function is loaded, and each tensor is valid for its extent until the work is done.
@@ -283,7 +284,7 @@ impl Step {
     }
 }
 
-/// An element in host memory.
+/// Reads an element in host memory.
 ///
 /// # Safety
 /// `pointer` is valid for an element of the type.
@@ -300,7 +301,7 @@ unsafe fn number(pointer: *mut c_void, data_type: DataType) -> f64 {
             DataType::Int8 => f64::from(pointer.cast::<i8>().read()),
             DataType::Uint8 => f64::from(pointer.cast::<u8>().read()),
             DataType::Boolean => f64::from(u8::from(pointer.cast::<u8>().read() != 0)),
-            // No kernel takes another type.
+            // No kernel takes other types.
             _ => f64::NAN,
         }
     }

@@ -1,4 +1,4 @@
-//! The engine plugin: two engines, whose kernels are generated: one for AMD GPUs, one for NVIDIA GPUs.
+//! The plugin of engines with generated kernels: one for AMD GPUs, one for NVIDIA GPUs.
 
 use std::ffi::c_void;
 
@@ -18,9 +18,9 @@ use crate::source::{generate, generate_with};
 
 /// The engines of this library.
 ///
-/// They compute on the handle's stream and return when the work is queued. Tensors are device memory. The device is for
-/// HIP the one that was current when a handle planned or executed first; for CUDA that of the stream, or else of the thread's
-/// context, or else the first.
+/// They work on the handle's stream and return when the work is queued. Tensors are in device memory. With
+/// HIP the device is the one that was current when the handle first planned or executed; with CUDA it is that
+/// of the stream, or else of the thread's context, or else the first.
 pub struct RtcPlugin;
 
 /// The engine for AMD GPUs.
@@ -38,7 +38,8 @@ fn platform(engine: usize) -> Result<Platform, PluginError> {
         .ok_or_else(|| PluginError::internal(format!("there is no engine {engine}")))
 }
 
-/// What the engines say of themselves. Executions can be captured: they only start kernels, which were loaded with the plan.
+/// The engines' behavior notes. Executions can be captured: they only launch kernels, which were loaded with
+/// the plan.
 const NOTES: [i32; 4] =
     [RUNTIME_COMPILATION, SUPPORTS_GRAPH_CAPTURE, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
@@ -46,7 +47,7 @@ impl EnginePlugin for RtcPlugin {
     const NAME: &'static str = "RTC";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const ENGINES: &'static [&'static str] = &[HIPRTC_ENGINE, NVRTC_ENGINE];
-    /// Any alignment will do, and scalars may be passed at execution.
+    /// Any alignment is supported, and scalars may be passed at execution.
     const API_VERSION: &'static str = "1.3.0";
     type Handle = Handle;
     type Plan = Plan;
@@ -69,7 +70,7 @@ impl EnginePlugin for RtcPlugin {
         }
         platform.check()?;
         generate(graph)?;
-        // A device that is lost or full.
+        // Fails if the device is lost or full.
         enter(handle, platform).map(drop).map_err(refusal)
     }
 
@@ -171,7 +172,7 @@ mod tests {
             assert_eq!(refusal, Err(missing.clone()));
             let missing = missing.to_string();
             assert!(words.iter().any(|word| missing.contains(word)), "{missing}");
-            // Planning needs what asking needs.
+            // Planning has the same prerequisites.
             let error = RtcPlugin::plan(&Handle::default(), engine, &graph(), &[]).unwrap_err();
             assert_eq!(error.message(), missing);
         }
@@ -189,7 +190,7 @@ mod tests {
         assert!(load(&PLANS.write(&[&config(5), b"", &graph]).unwrap()).contains("of engine 5"));
         let own = config(engine_id(HIPRTC_ENGINE));
         assert!(!load(&PLANS.write(&[&own, b"", b"no graph"]).unwrap()).is_empty());
-        // Code that is no code is as good as none, so what is missing is the same as for a new plan.
+        // Invalid code counts as missing, so the error is the same as for a new plan.
         if let Err(missing) = PLATFORMS[0].check() {
             let bytes = PLANS.write(&[&own, b"no code", &graph]).unwrap();
             assert_eq!(load(&bytes), missing.to_string());

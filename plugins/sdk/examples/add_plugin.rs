@@ -9,7 +9,7 @@ use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, buffer};
 
 struct AddPlugin;
 
-/// What an execution needs to know: both operands and the result by their uids, and the number of elements.
+/// What an execution needs: the uids of both operands and the result, and the number of elements.
 struct Sum {
     uids: [i64; 3],
     length: usize,

@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::{HeuristicPlugin, PluginError, engine_id};
 
 struct PreferencePlugin;
 
-/// The most elements that any tensor of a small graph has.
+/// Maximum number of elements of any tensor in a small graph.
 const SMALL: i64 = 65_536;
 
 impl HeuristicPlugin for PreferencePlugin {
@@ -26,7 +26,7 @@ impl HeuristicPlugin for PreferencePlugin {
             return Ok(None);
         }
         let mut order = engines.to_vec();
-        // A stable sort leaves the others as they are.
+        // A stable sort keeps the order of the others.
         order.sort_by_key(|engine| *engine != engine_id("CPU_REFERENCE_ENGINE"));
         Ok(Some(order))
     }

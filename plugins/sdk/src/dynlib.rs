@@ -1,8 +1,8 @@
-//! Libraries that are looked for when they are needed, not linked.
+//! Libraries that are opened when they are first needed instead of being linked.
 //!
-//! [`function_table!`](crate::function_table) declares the functions of a library. The table is filled the first time it is
-//! asked for. A library that is not installed is no panic and no failed start but an [`Error`], which an engine hands on as
-//! its reason not to compute anything.
+//! [`function_table!`](crate::function_table) declares the functions of a library. The table is filled on
+//! first use. If the library is not installed, the result is an [`Error`], which an engine reports as its
+//! reason to decline a graph.
 
 pub mod answer;
 mod candidate;
@@ -22,11 +22,11 @@ use crate::os::{cancel, library};
 pub struct Library {
     library: Opened,
     name: String,
-    /// What is behind each name that is looked for.
+    /// Appended to each name that is looked up.
     suffix: &'static str,
 }
 
-/// The loader's library. No other thread forks while it is being closed.
+/// The loader's library. While it is being closed, no other thread forks.
 #[derive(Debug)]
 struct Opened(ManuallyDrop<library::Library>);
 
@@ -39,11 +39,11 @@ impl Drop for Opened {
 }
 
 impl Library {
-    /// Opens a library by its path or, where the name has no slash, by the loader's search. All of its symbols are bound
-    /// now, and none of them is visible to other libraries.
+    /// Opens a library by its path or, if the name has no slash, through the loader's search. All symbols are
+    /// bound now, and none is visible to other libraries.
     ///
     /// # Errors
-    /// The loader's own words, or that the file is cut short.
+    /// The loader's message, or that the file is truncated.
     pub fn open(name: impl AsRef<OsStr>) -> Result<Self, Error> {
         let name = name.as_ref();
         let _off = cancel::disable();
@@ -62,17 +62,17 @@ impl Library {
         &self.name
     }
 
-    /// Whether the library has something of this name.
+    /// Whether the library has a symbol of this name.
     pub fn has(&self, name: &str) -> bool {
         self.address(name).is_some()
     }
 
-    /// The address of what the library has under this name, with its suffix.
+    /// The address of this symbol with the library's suffix.
     fn address(&self, name: &str) -> Option<*const ()> {
         library::address(&self.library.0, &format!("{name}{}", self.suffix))
     }
 
-    /// The file that the function of this name is in, by the path that the loader found.
+    /// The file that contains this function, as the loader resolved it.
     pub fn file_of(&self, function: &str) -> Option<PathBuf> {
         library::file_of(self.address(function)?.cast())
     }
@@ -88,11 +88,12 @@ impl Library {
         Some(unsafe { std::mem::transmute_copy::<*const (), F>(&address) })
     }
 
-    /// The function of this name, by an entry that ends its exceptions: where it throws, it returns what [`guard::Answer`] says.
-    /// None if the library has it not.
+    /// The function of this name behind an entry that stops exceptions: if it throws, the entry returns
+    /// [`guard::Answer`]'s value. None if the library lacks it.
     ///
     /// # Safety
-    /// `F` is the type of a pointer to the function, which takes as many arguments of a word at most and returns an `R`.
+    /// `F` is the type of a pointer to the function, which takes `arguments` arguments of at most one word
+    /// each and returns an `R`.
     pub unsafe fn guarded<F: Copy, R: guard::Answer>(&self, name: &str, arguments: usize) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<fn()>(), "F is a function pointer") };
         let entry = guard::entry(self.address(name)?, arguments, R::THREW)?;
@@ -101,20 +102,20 @@ impl Library {
     }
 }
 
-/// A function of a table as it is declared, in Rust's words.
+/// A function of a table as declared in Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signature {
     /// The function's name.
     pub name: &'static str,
     /// The types of its arguments.
     pub arguments: &'static [&'static str],
-    /// The type of its result; empty where it has none.
+    /// The type of its result; empty if it returns nothing.
     pub result: &'static str,
-    /// Whether a library without it is not taken.
+    /// Whether a library that lacks it is rejected.
     pub required: bool,
 }
 
-/// The first of some libraries that a table can be filled from.
+/// The first of these libraries from which a table can be filled.
 ///
 /// # Errors
 /// What is wrong with each of them.
@@ -123,7 +124,7 @@ pub fn first<'a, T>(
     candidates: &[impl Copy + Into<Candidate<'a>>],
     fill: impl Fn(Library) -> Result<T, Vec<&'static str>>,
 ) -> Result<T, Error> {
-    // What is the same of several is said once.
+    // Candidates with the same reason share one entry.
     let mut reasons: Vec<(String, String)> = Vec::with_capacity(candidates.len());
     let mut add = |file: &str, reason: String| match reasons.last_mut() {
         Some((files, last)) if *last == reason => *files += &format!(", {file}"),
@@ -134,7 +135,7 @@ pub fn first<'a, T>(
         let file = &*library::vendor_name(file);
         match Library::open(file) {
             Err(Error(reason)) => {
-                // The loader begins with the name.
+                // The loader's message begins with the file name.
                 let words = reason.strip_prefix(file).and_then(|rest| rest.strip_prefix(": "));
                 add(file, words.unwrap_or(&reason).to_owned());
             }
@@ -151,7 +152,7 @@ pub fn first<'a, T>(
     Err(Error(format!("no library for {what} was found; looked for {}", reasons.join(", "))))
 }
 
-/// An object that a library made, ended when it is dropped.
+/// An object created by a library and destroyed on drop.
 #[derive(Debug)]
 pub struct Object {
     object: *mut c_void,
@@ -164,11 +165,11 @@ unsafe impl Send for Object {}
 unsafe impl Sync for Object {}
 
 impl Object {
-    /// Takes an object over from the function that made it.
+    /// Takes ownership of an object.
     ///
     /// # Safety
-    /// `object` is alive and used by this value alone, belongs to no thread, and `destroy` ends it. What changes it while it is used
-    /// stands behind a lock.
+    /// `object` is alive, owned by this value alone and not tied to a thread, and `destroy` destroys it.
+    /// Whatever modifies it during use is behind a lock.
     pub unsafe fn new(object: *mut c_void, destroy: unsafe extern "C" fn(*mut c_void) -> c_int) -> Self {
         Self { object, destroy }
     }
@@ -211,17 +212,19 @@ impl Drop for Object {
 /// assert!(table.cos_of_the_future.is_none());
 /// ```
 ///
-/// `TABLE::get()` fills it once for the process, from the first of the libraries that has all required functions, and keeps
-/// the answer, whichever it is. Names that are not in snake case need an `#[expect(non_snake_case)]` on the struct. `TABLE::load_from(names)` does so anew with other libraries. An error says of each library
-/// why it was not taken: the loader's words, or all required functions that it lacks. `"libx_private.so" + "_impl"` is a library
-/// whose functions have that behind their names.
+/// `TABLE::get()` fills the table once per process from the first library that has all required functions,
+/// and keeps the result or the error. `TABLE::load_from(names)` does so anew with other libraries. Names that
+/// are not in snake case need an `#[expect(non_snake_case)]` on the struct. The error states for each library
+/// why it was rejected: the loader's message, or the required functions it lacks. `"libx_private.so" +
+/// "_impl"` is a library whose function names end in that suffix.
 ///
-/// A C++ exception out of a function ends where it was called: the function returns [`guard::THREW`], and [`guard::thrown`] has the words.
+/// A C++ exception thrown by a function ends at the call: the function returns [`guard::THREW`], and
+/// [`guard::thrown`] describes it.
 #[macro_export]
 macro_rules! function_table {
     (@result) => { () };
     (@result $result:ty) => { $result };
-    // Each argument is passed in one word, or it is none that a guard can pass on.
+    // A guard passes each argument in one word.
     (@count $($argument:ty),*) => { <[()]>::len(&[$(const { assert!(size_of::<$argument>() <= 8) }),*]) };
     (
         $(#[$meta:meta])*
@@ -235,7 +238,7 @@ macro_rules! function_table {
         $vis struct $table {
             $($(#[$rmeta])* pub $required: unsafe extern "C" fn($($rarg: $rtype),*) $(-> $rret)?,)*
             $($(#[$ometa])* pub $optional: ::std::option::Option<unsafe extern "C" fn($($oarg: $otype),*) $(-> $oret)?>,)*
-            // Last, so that it is dropped last.
+            // Last field, so that it is dropped last.
             library: $crate::dynlib::Library,
         }
 
@@ -263,7 +266,8 @@ macro_rules! function_table {
             /// The table of this process.
             ///
             /// # Errors
-            /// When none of the libraries has the functions; the answer stays the same as long as the process lives.
+            /// When none of the libraries has the functions. The result is the same for the life of the
+            /// process.
             $vis fn get() -> ::std::result::Result<&'static Self, $crate::dynlib::Error> {
                 static TABLE: $crate::lock::OnceLock<::std::result::Result<$table, $crate::dynlib::Error>> =
                     $crate::lock::OnceLock::new();
@@ -309,7 +313,7 @@ macro_rules! function_table {
                 })
             }
 
-            /// The library that the functions are from.
+            /// The library that the functions come from.
             $vis fn library(&self) -> &$crate::dynlib::Library {
                 &self.library
             }
@@ -322,7 +326,7 @@ mod tests {
     use super::*;
 
     function_table! {
-        /// Two functions that exist and one that may.
+        /// Two functions that exist and one that does not.
         struct Mathematics: "mathematics", ["libno_such_library.so.1", "libm.so.6"] {
             required {
                 /// The cosine.
@@ -331,17 +335,17 @@ mod tests {
                 fn fmax(x: f64, y: f64) -> f64;
             }
             optional {
-                /// Nothing has it.
+                /// Does not exist.
                 fn no_such_function(x: f64);
             }
         }
     }
 
     function_table! {
-        /// A function by a name with more behind it, of a library that has it and of one that has not.
+        /// A suffixed function, of a library that has it and of one that does not.
         struct Suffixed: "single precision", ["libc.so.6" + "f", "libm.so.6" + "f"] {
             required {
-                /// In this library `cosf`.
+                /// `cosf` in this library.
                 fn cos(x: f32) -> f32;
             }
             optional {}
@@ -353,11 +357,11 @@ mod tests {
         #[expect(dead_code, reason = "they cannot be called")]
         struct Missing: "what is missing", ["libno_such_library.so.1", "libm.so.6"] {
             required {
-                /// It exists.
+                /// Exists.
                 fn cos(x: f64) -> f64;
-                /// Nothing has it.
+                /// Does not exist.
                 fn first_missing();
-                /// Nothing has it.
+                /// Does not exist.
                 fn second_missing(x: i32) -> i32;
             }
             optional {}

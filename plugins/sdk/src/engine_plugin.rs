@@ -1,4 +1,4 @@
-//! What the author of an engine plugin writes.
+//! The trait that the author of an engine plugin implements.
 
 use std::ffi::c_void;
 
@@ -15,86 +15,88 @@ use crate::wire::{EngineConfig, EngineDetails, Knob, KnobSetting, check_settings
 
 /// A library with engines.
 ///
-/// [`export_engine_plugin!`](crate::export_engine_plugin) turns an implementation into the functions of the C ABI. Around
-/// each of these methods it checks what the host passed, catches panics and hands errors over, so an implementation sees
-/// valid arguments only.
+/// [`export_engine_plugin!`](crate::export_engine_plugin) turns an implementation into the functions of the C
+/// ABI. They check the host's arguments, catch panics and pass errors on, so an implementation only sees
+/// valid arguments.
 ///
-/// An engine is named by its place in [`EnginePlugin::ENGINES`], which is always in range.
+/// Engines are identified by their index in [`EnginePlugin::ENGINES`], which is always in range.
 ///
 /// # Threads
-/// Any method may be called from any thread, also several at once for one handle or one plan.
+/// Any method may be called from any thread, and concurrently for one handle or plan.
 pub trait EnginePlugin: Sized + 'static {
     /// The plugin's name, 1 to 127 bytes without a NUL.
     const NAME: &'static str;
-    /// The plugin's version, 1 to 127 bytes without a NUL; `env!("CARGO_PKG_VERSION")` is a good one.
+    /// The plugin's version, 1 to 127 bytes without a NUL, usually `env!("CARGO_PKG_VERSION")`.
     const VERSION: &'static str;
     /// The names of the engines, best first: 1 to 32 different names of 1 to 127 bytes without a NUL.
     ///
-    /// The name is what the rest of the world knows an engine by: its id is [`engine_id`] of the name, so a name must never
-    /// change and should not be taken by anybody else's engine. By custom it is upper case and ends in `_ENGINE`.
+    /// An engine's id is [`engine_id`] of its name, so a name must never change and must not collide with
+    /// another plugin's engine. By convention it is upper case and ends in `_ENGINE`.
     const ENGINES: &'static [&'static str];
 
-    /// Those of the engines that are offered only where no other one applies, or to hosts that ask for all, as this project's does: hosts
-    /// that sort engines by their ids would take such an engine first. Name `kept_back` in
-    /// [`export_engine_plugin!`](crate::export_engine_plugin), or no host can ask. The user can, with `HIPDNN_ALL_ENGINES`.
+    /// Engines that are offered only if no other one applies, or to hosts that ask for all engines, as this
+    /// project's host does: hosts that sort engines by id would pick them first. Name `kept_back` in
+    /// [`export_engine_plugin!`](crate::export_engine_plugin), or no host can ask. Users can, with
+    /// `HIPDNN_ALL_ENGINES`.
     const KEPT_BACK: &'static [&'static str] = &[];
 
-    /// The version of the plugin interface that the engines are up to. A graph that needs a younger one is not offered:
-    /// "1.1.0" says that shapes may change from one execution to the next, "1.2.0" that scalars may be passed by value at
-    /// execution, "1.3.0" that tensors may be aligned otherwise than to 16 bytes or be ragged. Whoever claims a version
-    /// refuses in [`EnginePlugin::supports`] what of it the engines cannot do.
+    /// The plugin interface version that the engines support. Graphs that need a newer one are not offered:
+    /// "1.1.0" allows shapes to change between executions, "1.2.0" scalars passed by value at execution,
+    /// "1.3.0" ragged tensors and alignments other than 16 bytes. If the engines lack a feature of the
+    /// claimed version, refuse it in [`EnginePlugin::supports`].
     const API_VERSION: &'static str = match HIPDNN_ENGINE_API_VERSION.to_str() {
         Ok(version) => version,
         Err(_) => "",
     };
 
-    /// The plugin's state for one handle of the host, for instance the stream to work on.
+    /// Per-handle state, for instance the stream to work on.
     type Handle: Send + Sync;
-    /// A graph made ready for one engine with one configuration. It may be executed with any handle of the plugin.
+    /// A graph prepared for one engine and configuration. Any handle of the plugin may execute it.
     type Plan: Send + Sync;
 
     /// Makes the state for a new handle of the host.
     ///
     /// # Errors
-    /// When the plugin cannot work at all. An engine that only lacks its hardware or a library is better off with a
-    /// handle and a refusal in [`EnginePlugin::supports`], because an error here may cost the host its own handle.
+    /// When the plugin cannot work at all. If only hardware or a library is missing, return a handle and
+    /// refuse in [`EnginePlugin::supports`]: an error here may make the host's own handle fail.
     fn create_handle() -> Result<Self::Handle, PluginError>;
 
     /// Sets the stream that later executions with this handle go to; null is the default stream.
     ///
     /// # Errors
-    /// When the stream cannot be used. The stream set before then stays.
+    /// When the stream cannot be used. The previous stream stays set.
     fn set_stream(handle: &Self::Handle, stream: hipStream_t) -> Result<(), PluginError>;
 
-    /// Whether the engine can compute the graph. The graph was read from well-formed bytes; whether it makes sense is
-    /// for the engine to say. Cheap and without side effects.
+    /// Whether the engine can compute the graph. The bytes were well formed; the engine checks whether the
+    /// graph makes sense. Cheap and without side effects.
     ///
     /// # Errors
-    /// The first thing that is not supported, in words for the person who wonders why no engine was found.
+    /// The first unsupported feature, worded for a user who wonders why no engine was found.
     fn supports(handle: &Self::Handle, engine: usize, graph: &Graph) -> Result<(), Refusal>;
 
-    /// What the engine says of itself for this graph: knobs and behavior notes. The id and, where it is empty, the name
-    /// are filled in. Only called for a graph that [`EnginePlugin::supports`] accepts; also when knobs are set, whose
-    /// settings are checked against the knobs given here.
+    /// The engine's knobs and behavior notes for this graph. The id is filled in, as is the name if empty.
+    /// Only called for graphs that [`EnginePlugin::supports`] accepts. Knob settings are checked against
+    /// these knobs, so it is also called when knobs are set.
     ///
     /// # Errors
-    /// When the engine cannot say.
+    /// When the details cannot be determined.
     fn details(handle: &Self::Handle, engine: usize, graph: &Graph) -> Result<EngineDetails, PluginError> {
         let _ = (handle, engine, graph);
         Ok(EngineDetails::default())
     }
 
-    /// The locks of the plugin that threads may have while another forks. What objects of the plugin have need not be listed.
+    /// The plugin's locks that threads may hold while another thread forks. Locks inside its objects need not
+    /// be listed.
     const LOCKS: &'static fork::List = &fork::List::EMPTY;
 
-    /// Makes a graph ready for execution: everything that can be decided or checked once belongs here. Only called for a
-    /// graph that [`EnginePlugin::supports`] accepts. `knobs` are the settings that the user chose, each of a knob that
-    /// [`EnginePlugin::details`] publishes for this graph, within the knob's limits, and none twice;
-    /// [`setting`](crate::wire::setting) and [`int_setting`](crate::wire::int_setting) find one. A knob that is not among
-    /// them has its default.
+    /// Prepares a graph for execution: everything that can be decided or checked once belongs here. Only
+    /// called for a graph that [`EnginePlugin::supports`] accepts. `knobs` are the user's settings: each is
+    /// of a knob that [`EnginePlugin::details`] publishes for this graph, within its limits, and unique;
+    /// [`setting`](crate::wire::setting) and [`int_setting`](crate::wire::int_setting) find one. Other knobs
+    /// have their defaults.
     ///
     /// # Errors
-    /// When the plan cannot be made, for instance because settings do not go together.
+    /// When the plan cannot be made, for instance because settings conflict.
     fn plan(
         handle: &Self::Handle,
         engine: usize,
@@ -102,8 +104,8 @@ pub trait EnginePlugin: Sized + 'static {
         knobs: &[KnobSetting],
     ) -> Result<Self::Plan, PluginError>;
 
-    /// The bytes of workspace that the plan of this graph and configuration will need. Makes the plan to find out; an
-    /// engine whose plans are expensive can answer without.
+    /// The bytes of workspace that the plan for this graph and configuration will need. Makes the plan to
+    /// find out; override it if plans are expensive.
     ///
     /// # Errors
     /// Those of [`EnginePlugin::plan`].
@@ -119,17 +121,18 @@ pub trait EnginePlugin: Sized + 'static {
     /// The bytes of workspace that an execution of the plan needs.
     fn plan_workspace_size(plan: &Self::Plan) -> usize;
 
-    /// Computes the graph. Hosts call this often, so it should repeat no check, allocate nothing and take no lock.
+    /// Computes the graph. Hosts call this often: repeat no checks, allocate nothing and take no lock.
     ///
-    /// `buffers` are in the caller's order, and nothing about them was checked: a tensor may be missing, be there twice or
-    /// have a null pointer. [`buffer`] finds one.
+    /// `buffers` are in the caller's order and unchecked: a tensor may be missing, duplicated or have a null
+    /// pointer. [`buffer`] finds one.
     ///
     /// # Errors
-    /// When a buffer is missing or the work could not be started. Work on a stream may fail later, unseen.
+    /// When a buffer is missing or the work could not be started. Work on a stream may fail later, unnoticed.
     ///
     /// # Safety
-    /// Each buffer that is not null is valid for the extent of its tensor until the work is done. `workspace` is null, also where
-    /// a caller never asked how large it has to be, or valid for [`EnginePlugin::plan_workspace_size`] bytes.
+    /// Each buffer that is not null is valid for the extent of its tensor until the work is done. `workspace`
+    /// is null, also if a caller never queried its size, or valid for [`EnginePlugin::plan_workspace_size`]
+    /// bytes.
     unsafe fn execute(
         handle: &Self::Handle,
         plan: &Self::Plan,
@@ -137,17 +140,18 @@ pub trait EnginePlugin: Sized + 'static {
         buffers: &[hipdnnPluginDeviceBuffer_t],
     ) -> Result<(), PluginError>;
 
-    /// Computes the graph with other shapes than those that the plan was made for: each override has the sizes and strides
-    /// that a tensor has in this execution. Hosts call it only for graphs that say so (`is_override_shape_enabled`), and
-    /// never without an override. Such graphs are offered only to plugins that name `overrides` in
-    /// [`export_engine_plugin!`](crate::export_engine_plugin) and have an [`EnginePlugin::API_VERSION`] of 1.1.0 or more.
+    /// Computes the graph with shapes other than those it was planned with: each override holds a tensor's
+    /// sizes and strides for this execution. Hosts call it only for graphs with `is_override_shape_enabled`,
+    /// and never without an override. Such graphs are offered only to plugins that name `overrides` in
+    /// [`export_engine_plugin!`](crate::export_engine_plugin) and have an [`EnginePlugin::API_VERSION`] of at
+    /// least 1.1.0.
     ///
     /// # Errors
-    /// Those of [`EnginePlugin::execute`], and when the graph cannot be computed with these shapes, in which case nothing was
-    /// written.
+    /// Those of [`EnginePlugin::execute`], and when the graph cannot be computed with these shapes; then
+    /// nothing was written.
     ///
     /// # Safety
-    /// As for [`EnginePlugin::execute`]; the extent of a tensor is that of its override, where it has one.
+    /// As for [`EnginePlugin::execute`]; an override, if given, determines its tensor's extent.
     unsafe fn execute_with_overrides(
         handle: &Self::Handle,
         plan: &Self::Plan,
@@ -159,56 +163,58 @@ pub trait EnginePlugin: Sized + 'static {
         Err(PluginError::not_applicable(format!("{} cannot execute with other shapes", Self::NAME)))
     }
 
-    /// Saves a plan in bytes that [`EnginePlugin::deserialize`] makes the same plan of, also in another process and another
-    /// version of the plugin: begin with a number that tells which. Hosts call it only for plugins that name `serialization`
-    /// in [`export_engine_plugin!`](crate::export_engine_plugin); those say so in the behavior notes of their
-    /// [`EnginePlugin::details`] as well ([`SUPPORTS_SERIALIZATION`]).
+    /// Saves a plan as bytes from which [`EnginePlugin::deserialize`] restores it, also in another process or
+    /// version of the plugin: begin with a version number. Hosts call it only for plugins that name
+    /// `serialization` in [`export_engine_plugin!`](crate::export_engine_plugin); their
+    /// [`EnginePlugin::details`] must also list [`SUPPORTS_SERIALIZATION`].
     ///
     /// # Errors
-    /// When this plan cannot be saved. There must be at least one byte.
+    /// When this plan cannot be saved. The result must not be empty.
     fn serialize(handle: &Self::Handle, plan: &Self::Plan) -> Result<Vec<u8>, PluginError> {
         let _ = (handle, plan);
         Err(PluginError::not_applicable(format!("{} cannot save plans", Self::NAME)))
     }
 
-    /// Makes a plan of saved bytes. They may come from anywhere and may be damaged, so nothing about them is certain.
+    /// Restores a plan from saved bytes, which may come from anywhere and be damaged: trust nothing.
     /// [`EnginePlugin::engine_of_saved_plan`] finds the engine that they name.
     ///
     /// # Errors
-    /// When the bytes are no plan, or none that can be executed here.
+    /// When the bytes are not a plan, or not one that can be executed here.
     fn deserialize(handle: &Self::Handle, bytes: &[u8]) -> Result<Self::Plan, PluginError> {
         let _ = (handle, bytes);
         Err(PluginError::not_applicable(format!("{} cannot load plans", Self::NAME)))
     }
 
-    /// What an execution of the plan does, step by step, for people who wonder what runs and why. Hosts call it only for plugins
-    /// that name `description` in [`export_engine_plugin!`](crate::export_engine_plugin), and never to execute. None where the
-    /// plugin cannot tell of this plan.
+    /// Describes an execution of the plan step by step, for users who wonder what runs and why. Hosts call it
+    /// only for plugins that name `description` in [`export_engine_plugin!`](crate::export_engine_plugin),
+    /// and never on the way to an execution. None if the plugin cannot describe this plan.
     fn describe(plan: &Self::Plan) -> Option<Vec<Step>> {
         let _ = plan;
         None
     }
 
-    /// Whether the plan keeps nothing that ties it to whoever planned or to the handle: it may be executed with this handle for anybody
-    /// who plans an equal graph with equal settings of knobs, and dropped while any handle is alive. Hosts ask only plugins that
-    /// name `sharing` in [`export_engine_plugin!`](crate::export_engine_plugin), with the handle that made the plan and with each
-    /// other one before they use it there.
+    /// Whether the plan is tied neither to its creator nor to its handle: with `handle` it may be executed
+    /// for anyone who plans an equal graph with equal knob settings, and it may be dropped while any handle
+    /// is alive. Hosts ask only plugins that name `sharing` in
+    /// [`export_engine_plugin!`](crate::export_engine_plugin), once with the handle that made the plan and
+    /// once with each other handle before they use it there.
     fn is_shareable(handle: &Self::Handle, plan: &Self::Plan) -> bool {
         let _ = (handle, plan);
         false
     }
 
-    /// What a plan of an engine is asked for.
+    /// The request that a plan of an engine answers.
     fn request(engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Request {
         let name = Self::ENGINES.get(engine).copied().unwrap_or_default();
         let config = EngineConfig { engine_id: engine_id(name), knobs: knobs.to_vec() };
         Request { graph: graph.clone(), config }
     }
 
-    /// The engine of a saved plan, what the plan was asked for, with settings of these knobs, and what it took long to find out.
+    /// Splits a saved plan into its engine, its request, with settings of these knobs, and results that are
+    /// expensive to recompute.
     ///
     /// # Errors
-    /// When the bytes are no plan of this form, are of another engine, or set other knobs.
+    /// When the bytes do not have this form, name another plugin's engine, or set other knobs.
     fn saved_request<'a>(
         form: &Payload,
         bytes: &'a [u8],
@@ -220,10 +226,10 @@ pub trait EnginePlugin: Sized + 'static {
         Ok((engine, request, found))
     }
 
-    /// The place in [`EnginePlugin::ENGINES`] of the engine that a saved plan names by its id.
+    /// The index in [`EnginePlugin::ENGINES`] of the engine whose id a saved plan contains.
     ///
     /// # Errors
-    /// When it is none of them.
+    /// When this plugin has no such engine.
     fn engine_of_saved_plan(id: i64) -> Result<usize, PluginError> {
         Self::ENGINES.iter().position(|name| engine_id(name) == id).ok_or_else(|| {
             let engines = Self::ENGINES.join(", ");
@@ -232,16 +238,16 @@ pub trait EnginePlugin: Sized + 'static {
     }
 }
 
-/// The behavior note of an engine that compiles kernels at run time.
+/// Behavior note of an engine that compiles kernels at run time.
 pub const RUNTIME_COMPILATION: i32 = 0;
-/// The behavior note of an engine whose executions can be captured in a graph of the device.
+/// Behavior note of an engine whose executions can be captured in a device graph.
 pub const SUPPORTS_GRAPH_CAPTURE: i32 = 2;
-/// The behavior note of an engine that stands on another library.
+/// Behavior note of an engine that uses an external library.
 pub const EXTERNAL_LIBRARY: i32 = 3;
-/// The behavior note of an engine whose plans can be saved.
+/// Behavior note of an engine whose plans can be saved.
 pub const SUPPORTS_SERIALIZATION: i32 = 4;
 
-/// The memory of the tensor with this uid; the first one where several have it.
+/// The memory of the tensor with this uid; the first match if there are several.
 ///
 /// # Errors
 /// When it is missing or null.
@@ -256,7 +262,7 @@ pub fn buffer(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64) -> Result<*mut c
     }
 }
 
-/// The memory of a tensor that need not have any: none where it is missing or null.
+/// The memory of an optional tensor: none if it is missing or null.
 pub fn bound(buffers: &[hipdnnPluginDeviceBuffer_t], uid: i64) -> Option<*mut c_void> {
     buffers.iter().find(|buffer| buffer.uid == uid && !buffer.ptr.is_null()).map(|buffer| buffer.ptr)
 }

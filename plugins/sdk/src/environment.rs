@@ -1,14 +1,14 @@
-//! Variables of the environment that say which files are read, written or loaded.
+//! Environment variables that determine which files are read, written or loaded.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 pub use crate::os::environment::{CACHE, HOME, home, is_secure};
 
-/// The value of a variable that names a file or a folder, or says how such are used. None where it is unset or empty, or where the
-/// program has more rights than its user.
+/// The value of a variable that names a file or folder, or controls their use. None if it is unset or empty,
+/// or if the process is privileged (setuid).
 ///
-/// A `~/` in front is the user's own [`home`]: shells write that out only where they know that a path is meant.
+/// A leading `~/` is replaced with the user's [`home`]: shells expand it only where they expect a path.
 pub fn path(name: &str) -> Option<OsString> {
     if is_secure() {
         return None;

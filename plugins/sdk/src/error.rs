@@ -1,4 +1,4 @@
-//! Why a plugin does not do what it is asked.
+//! Errors and refusals of plugins.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::ffi::{
 };
 use crate::graph::GraphError;
 
-/// Why an engine does not compute a graph: the first thing that is not supported, in words for people.
+/// Why an engine declines a graph: the first unsupported feature, in readable text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(Cow<'static, str>);
 
@@ -54,7 +54,7 @@ pub struct PluginError {
     message: Cow<'static, str>,
 }
 
-/// One constructor for each status, so that an error can never say success.
+/// One constructor per status, so that an error can never carry the success status.
 macro_rules! constructors {
     ($($(#[$doc:meta])* $name:ident = $status:ident;)+) => {
         impl PluginError {
@@ -73,13 +73,13 @@ constructors! {
     bad_param = HIPDNN_PLUGIN_STATUS_BAD_PARAM;
     /// A value inside an argument is not usable.
     invalid_value = HIPDNN_PLUGIN_STATUS_INVALID_VALUE;
-    /// The plugin failed for a reason of its own.
+    /// An internal failure of the plugin.
     internal = HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR;
-    /// Memory could not be had.
+    /// Memory could not be allocated.
     alloc_failed = HIPDNN_PLUGIN_STATUS_ALLOC_FAILED;
     /// The engine does not compute this graph.
     not_applicable = HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE;
-    /// Something that has to come first has not happened.
+    /// A prerequisite step was skipped.
     not_initialized = HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED;
 }
 
@@ -94,7 +94,7 @@ impl PluginError {
         &self.message
     }
 
-    /// The same status with another text made of this one.
+    /// The same status with a text derived from this one.
     pub fn with_context(self, text: impl FnOnce(String) -> String) -> Self {
         Self { status: self.status, message: text(self.message.into_owned()).into() }
     }

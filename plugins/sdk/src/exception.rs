@@ -1,11 +1,12 @@
-//! Exceptions out of foreign functions: where they are stopped, and what they were.
+//! Stops exceptions from foreign functions, and records their types.
 //!
-//! Rust cannot catch a C++ exception, and passing it on to frames that do not expect it is undefined. So calls that may end in one go through
-//! a frame that ends any exception, as a `catch (...)` in C++ does: its unwind table names a personality that stops each exception there, at
-//! a landing pad that gives it back to the runtime it came from.
+//! Rust cannot catch a C++ exception, and letting it unwind through frames that do not expect it is
+//! undefined. So calls that may throw go through a frame that works like `catch (...)` in C++: its unwind
+//! table names a personality that stops each exception at a landing pad, which gives it back to the runtime
+//! that threw it.
 //!
-//! What pthread_exit or a cancellation unwinds is not an exception and passes through; like everywhere in C++ code without
-//! handlers for it, the program does not survive that.
+//! The forced unwinding of pthread_exit and cancellation is not an exception and passes through; as in any
+//! C++ code without handlers for it, the program does not survive that.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -15,16 +16,16 @@ pub use crate::os::exceptions::Exception;
 use crate::objects;
 use crate::os::exceptions;
 
-/// The longest name of a type that is kept.
+/// Longest type name that is kept.
 const LENGTH: usize = 96;
 
 thread_local! {
-    /// Whether an exception ended on this thread and was not asked for, and the name of its type as the compiler writes it.
-    /// Without a destructor, which would keep the library loaded.
+    /// The mangled type name of an exception that ended on this thread and was not yet reported. Has no
+    /// destructor, which would keep the library loaded.
     static THROWN: Cell<Option<[u8; LENGTH]>> = const { Cell::new(None) };
 }
 
-/// Ends an exception that was stopped, and keeps for [`take`] what it was.
+/// Destroys an exception that was stopped, and records its type for [`take`].
 ///
 /// # Safety
 /// The unwinder handed the exception over, so only its receiver ends it.
@@ -42,7 +43,7 @@ pub unsafe fn end(exception: *mut Exception) {
             None => {
                 let name = exceptions::kept_name(&*exception).unwrap_or_default();
                 kept.iter_mut().zip(name).for_each(|(to, byte)| *to = *byte);
-                // A panic of another Rust runtime does not let itself be ended from here; its memory is lost.
+                // A panic of another Rust runtime cannot be ended from here; its memory leaks.
                 if (*exception).class != u64::from_be_bytes(*b"MOZ\0RUST") {
                     exceptions::delete(exception);
                 }
@@ -52,14 +53,14 @@ pub unsafe fn end(exception: *mut Exception) {
     THROWN.set(Some(kept));
 }
 
-/// The type of the exception that ended on this thread last, once.
+/// The type of the exception that last ended on this thread; reported once.
 pub fn take() -> Option<String> {
     let name = THROWN.replace(None)?;
     let name = String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
     Some(if name.is_empty() { "of an unknown type".into() } else { plain(&name).unwrap_or(name) })
 }
 
-/// A name as the source has it, of a class in no namespace or in `std`; longer ones stay as the compiler writes them.
+/// Demangles a class name without a namespace or in `std`; none for others.
 fn plain(name: &str) -> Option<String> {
     let (namespace, rest) = name.strip_prefix("St").map_or(("", name), |rest| ("std::", rest));
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -67,8 +68,8 @@ fn plain(name: &str) -> Option<String> {
     (length.parse() == Ok(class.len())).then(|| format!("{namespace}{class}"))
 }
 
-/// The functions with which the C++ runtime that threw an exception catches it. It counts the exceptions in flight, so
-/// those are better than only to delete it.
+/// The catch functions of the C++ runtime that threw an exception. It counts exceptions in flight, so
+/// catching is better than just deleting.
 struct Runtime {
     begin: unsafe extern "C" fn(*mut Exception) -> *mut c_void,
     end: unsafe extern "C" fn(),
@@ -83,8 +84,8 @@ struct TypeInfo {
 }
 
 impl Runtime {
-    /// There may be several such runtimes in the process: the exception's own is where its cleanup function is. The loader is not
-    /// asked: it may be waiting for this thread.
+    /// A process may have several C++ runtimes: the exception's own contains its cleanup function. Does not
+    /// ask the loader, which may be waiting for this thread.
     fn of(exception: &Exception) -> Option<Self> {
         // The class is the vendor's four letters, then the language; the last byte tells a copy from the original.
         if exception.class.to_be_bytes().get(4..7) != Some(b"C++") {
@@ -109,16 +110,16 @@ impl Runtime {
         })
     }
 
-    /// The name of the type of the exception that is caught just now.
+    /// The type name of the exception being caught.
     ///
     /// # Safety
-    /// One is; the name may go with it.
+    /// An exception is being caught; the name may become invalid with it.
     unsafe fn type_name<'a>(&self) -> Option<&'a [u8]> {
         // SAFETY: the runtime answers null or a type, whose name ends with a NUL.
         unsafe {
             let name = (self.current_type)().as_ref()?.name;
             let bytes = (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes())?;
-            // Types that are known by their address alone have a star before the name.
+            // The names of types that are compared by address begin with a star.
             Some(bytes.strip_prefix(b"*").unwrap_or(bytes))
         }
     }

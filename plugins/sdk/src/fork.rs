@@ -1,12 +1,15 @@
-//! What a forked child finds of a library or plugin whose threads went on while the process forked.
+//! What a forked child finds of a library or plugin whose other threads kept running while the process
+//! forked.
 //!
-//! The child has one thread, and all memory as it was at that moment. So the thread that forks first takes every lock of a list, always in
-//! the same order, and gives them back in parent and child: what they protect is whole. Before that it waits for threads that are in the
-//! system's loader, which has locks of its own. Locks that are not in the list, those of objects, are recognized by the child as its
-//! parent's ([`lock`](crate::lock)).
+//! The child has one thread and a copy of memory as it was at that moment. So the thread that forks first
+//! takes every lock of a list, always in the same order, and releases them in parent and child: the data
+//! behind them is consistent. Before that it waits for threads that are in the system's loader, which has
+//! locks of its own. The child recognizes unlisted locks, those inside objects, as taken by its parent
+//! ([`lock`](crate::lock)).
 //!
-//! Each library has its own list and calls [`protect`] once, plugins when their first handle is made. From then on it stays in memory. The system calls plugins before the
-//! library that loaded them, so a plugin may log while it has its locks.
+//! Each library has its own list and calls [`protect`] once, plugins when their first handle is created. From
+//! then on it stays loaded. The system calls plugins' handlers before those of the library that loaded them,
+//! so a plugin may log while it holds its locks.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -17,14 +20,14 @@ use crate::lock::{Condvar, Held, Mutex, OnceLock};
 use crate::os;
 use crate::process;
 
-/// How long a fork waits for threads that are in the loader: one of them may be waiting for the thread that forks.
+/// How long a fork waits for threads in the loader: one of them may be waiting for the forking thread.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is to be held during a fork. Each lock is listed before those that a thread may take while it has it.
+/// What is held during a fork. A lock is listed before those that a thread may take while holding it.
 pub struct List {
     /// The locks, in the order in which they are taken.
     pub locks: &'static [&'static dyn Held],
-    /// What the child does then, in this order.
+    /// Called in the child afterwards, in this order.
     pub in_child: &'static [fn()],
 }
 
@@ -35,14 +38,14 @@ impl List {
 
 static LIST: AtomicPtr<List> = AtomicPtr::new(ptr::null_mut());
 
-/// Has every fork from now on hold what is in the list. Later calls do nothing. Where the system has no memory for its functions, forks go
-/// on as before.
+/// Makes every fork from now on hold the list. Later calls do nothing. If the system has no memory for the
+/// handlers, forks are unprotected.
 pub fn protect(list: &'static List) {
     static DONE: OnceLock<()> = OnceLock::new();
     DONE.get_or_init(|| {
         LIST.store(ptr::from_ref(list).cast_mut(), Ordering::Release);
         os::process::at_fork(before, in_parent, in_child);
-        // Its threads, and what other threads have registered with the system, go on after a program has closed the library.
+        // Its threads, and handlers registered with the system, outlive a dlclose by the program.
         os::process::keep_loaded(protect as *const c_void);
     });
 }
@@ -57,7 +60,7 @@ fn locks() -> impl DoubleEndedIterator<Item = &'static dyn Held> {
 }
 
 extern "C" fn before() {
-    // Twice in a child whose parent's other thread was in `protect`.
+    // Called again in a child if another thread of its parent was in `protect`.
     if process::is_forking() {
         return;
     }
@@ -74,13 +77,13 @@ extern "C" fn in_child() {
     if !after(true) {
         return;
     }
-    // The others are not in this process.
+    // Other threads do not exist in this process.
     let own = os::thread::own();
     IN_LOADER.lock().retain(|thread| *thread == own);
     list().into_iter().flat_map(|list| list.in_child).for_each(|hook| hook());
 }
 
-/// Gives everything back that `before` holds; whether it held anything.
+/// Releases everything that `before` holds; returns whether it held anything.
 fn after(is_in_child: bool) -> bool {
     if !process::is_forking() {
         return false;
@@ -91,16 +94,16 @@ fn after(is_in_child: bool) -> bool {
     true
 }
 
-/// The threads that are in the loader.
+/// The threads in the loader.
 static IN_LOADER: Mutex<Vec<usize>> = Mutex::new(Vec::new());
-/// Told when a thread leaves the loader.
+/// Notified when a thread leaves the loader.
 static LEFT: Condvar = Condvar::new();
 
-/// While it lives this thread is in the loader, and no other thread forks.
+/// While it lives, this thread is in the loader, and no other thread forks.
 pub(crate) struct Loader(());
 
 impl Loader {
-    /// Enters the loader. The thread has no lock that is in a list.
+    /// Enters the loader. The thread must hold no listed lock.
     pub(crate) fn enter() -> Self {
         IN_LOADER.lock().push(os::thread::own());
         Self(())
@@ -146,12 +149,12 @@ mod tests {
     static TESTED: List =
         List { locks: &[&LISTED], in_child: &[|| _ = CHILDREN.fetch_add(1, Ordering::Relaxed)] };
 
-    /// What a forked child answers; false also where it hangs. A system without forks has no child that is wrong.
+    /// The result of a forked child; false if it hangs. Always true on systems without fork.
     fn in_fork(f: impl FnOnce() -> bool) -> bool {
         os::process::in_fork((), f) != Some(false)
     }
 
-    /// Runs `f` while another thread has what `hold` takes.
+    /// Runs `f` while another thread holds what `hold` takes.
     fn beside<T>(hold: impl FnOnce() -> T + Send, f: impl FnOnce()) {
         let (there, over) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
         std::thread::scope(|scope| {
@@ -181,7 +184,7 @@ mod tests {
                 drop(begins);
                 change();
             });
-            // The fork comes while the text is half written.
+            // Fork while the text is half written.
             let _ = began.read(&mut [0]);
             std::thread::sleep(Duration::from_millis(20));
             assert!(in_fork(|| LISTED.lock().0 == "half whole" && CHILDREN.load(Ordering::Relaxed) == 1));
@@ -196,9 +199,9 @@ mod tests {
             },
         );
         assert_eq!(OBJECT.lock().0, "half");
-        // A child of a child, too.
+        // Also a grandchild.
         beside(|| OBJECT.lock(), || assert!(in_fork(|| in_fork(|| OBJECT.lock().0.is_empty()))));
-        // A value whose maker is not in the child.
+        // A value whose initializing thread is not in the child.
         std::thread::scope(|scope| {
             let (mut made, makes) = std::io::pipe().unwrap();
             scope.spawn(|| {

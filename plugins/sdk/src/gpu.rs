@@ -1,7 +1,7 @@
-//! The GPU of a process, whoever made it: memory, copies, events and waiting.
+//! The process's GPU, whichever vendor made it: memory, copies, events and waiting.
 //!
-//! Programs feed an engine with its memory; plans have a [`workspace`] in it, and [`plan_memory`] of their own. A [`handle`] keeps the
-//! stream and what a plugin has on each device, and makes a device that of the thread.
+//! Programs pass device memory to an engine; plans have a [`workspace`] in it, and [`plan_memory`] of their
+//! own. A [`handle`] holds the stream and per-device state of a plugin, and makes a device current.
 
 mod captured;
 mod event;
@@ -21,12 +21,12 @@ pub use captured::{CaptureStream, CapturedWork};
 /// A point in the work of a stream.
 pub type Event = *mut c_void;
 
-/// A GPU and the library that reaches it.
+/// A GPU and the library that drives it.
 #[derive(Clone, Copy, Debug)]
 pub enum Gpu {
-    /// The device of this thread, as HIP sees it.
+    /// The thread's current device, through HIP.
     Hip(&'static Hip),
-    /// A device of CUDA with its context.
+    /// A CUDA device with its context.
     Cuda(cuda::Device),
 }
 
@@ -34,7 +34,7 @@ impl Gpu {
     /// The GPU that HIP finds, or else the one that CUDA finds.
     ///
     /// # Errors
-    /// What was looked for.
+    /// What was tried.
     pub fn find() -> Result<Self, Refusal> {
         let of_hip = match Hip::with_device() {
             Ok(hip) => return Ok(Self::Hip(hip)),
@@ -50,7 +50,7 @@ impl Gpu {
         }
     }
 
-    /// Makes a device of CUDA this thread's until what this answers is dropped; with HIP it is whichever the thread has.
+    /// Makes a CUDA device current until the result is dropped; with HIP the thread's current device stays.
     ///
     /// # Errors
     /// The driver's.
@@ -61,12 +61,12 @@ impl Gpu {
         }
     }
 
-    /// Allocates device memory, to be given to [`Gpu::free`] once.
+    /// Allocates device memory, to be passed to [`Gpu::free`] once.
     ///
     /// # Errors
     /// The library's.
     pub fn allocate(&self, bytes: usize) -> Result<*mut c_void, PluginError> {
-        // Nothing has an address of its own as well.
+        // Zero bytes get an address of their own as well.
         let bytes = bytes.max(1);
         match self {
             Self::Hip(hip) => {
@@ -86,7 +86,7 @@ impl Gpu {
         }
     }
 
-    /// Frees device memory. Work that uses it is waited for.
+    /// Frees device memory. Waits for work that uses it.
     ///
     /// # Safety
     /// `pointer` is from [`Gpu::allocate`] of this GPU and not freed.
@@ -95,7 +95,7 @@ impl Gpu {
             // SAFETY: the pointer is memory of this GPU that is not freed. A failure leaves nothing to do.
             Self::Hip(hip) => drop(unsafe { (hip.hipFree)(pointer) }),
             Self::Cuda(device) => {
-                // Where the context cannot be entered, the thread's own may do.
+                // If the context cannot be entered, the thread's own may do.
                 let _entered = device.enter();
                 // SAFETY: the pointer is memory of this GPU that is not freed.
                 unsafe { (device.cuda.cuMemFree_v2)(pointer.expose_provenance() as u64) };
@@ -103,11 +103,10 @@ impl Gpu {
         }
     }
 
-    /// Allocates memory of the host that the device reaches, which is copied faster than other memory; to be given to [`Gpu::free_host`]
-    /// once.
+    /// Allocates page-locked host memory, which is copied faster; to be passed to [`Gpu::free_host`] once.
     ///
     /// # Errors
-    /// The library's, and that it has no such function.
+    /// The library's, or that it lacks this function.
     pub fn allocate_host(&self, bytes: usize) -> Result<*mut c_void, PluginError> {
         let (bytes, mut pointer) = (bytes.max(1), std::ptr::null_mut());
         match self {
@@ -126,7 +125,7 @@ impl Gpu {
         Ok(pointer)
     }
 
-    /// Frees memory of the host that the device reaches.
+    /// Frees page-locked host memory.
     ///
     /// # Safety
     /// `pointer` is from [`Gpu::allocate_host`] of this GPU and not freed, and no work is left that uses it.
@@ -139,7 +138,7 @@ impl Gpu {
                 }
             }
             Self::Cuda(device) => {
-                // Where the context cannot be entered, the thread's own may do.
+                // If the context cannot be entered, the thread's own may do.
                 let _entered = device.enter();
                 if let Some(free) = device.cuda.cuMemFreeHost {
                     // SAFETY: the pointer is such memory that is not freed. A failure leaves nothing to do.
@@ -149,7 +148,7 @@ impl Gpu {
         }
     }
 
-    /// Copies bytes to the device, and waits.
+    /// Copies bytes to the device and waits.
     ///
     /// # Errors
     /// The library's.
@@ -174,14 +173,14 @@ impl Gpu {
         }
     }
 
-    /// Copies bytes to the device in the order of a stream of the GPU that the thread has entered.
+    /// Copies bytes to the device in stream order. The thread has entered the GPU.
     ///
     /// # Errors
     /// The library's.
     ///
     /// # Safety
-    /// `to` is device memory with room for the bytes. Both are valid until the work of the stream is done; where it is captured, as long as
-    /// the captured work is executed.
+    /// `to` is device memory with room for the bytes. Both are valid until the work of the stream is done; if
+    /// it is captured, as long as the captured work may run.
     pub unsafe fn upload_on(
         &self,
         stream: *mut c_void,
@@ -205,7 +204,7 @@ impl Gpu {
         }
     }
 
-    /// Copies bytes from the device, once the work before is done.
+    /// Copies bytes from the device after earlier work is done.
     ///
     /// # Errors
     /// The library's.
@@ -230,7 +229,7 @@ impl Gpu {
         }
     }
 
-    /// Copies bytes on the device, behind what was put on its default stream before. It need not be done when this returns.
+    /// Copies bytes on the device, in order with its default stream. It may return before the copy is done.
     ///
     /// # Errors
     /// The library's.
@@ -254,7 +253,7 @@ impl Gpu {
         }
     }
 
-    /// Refuses memory of a tensor that a device of CUDA, which the thread has entered, cannot reach; HIP is not asked.
+    /// Rejects a tensor's memory if the entered CUDA device cannot reach it; HIP is not asked.
     ///
     /// # Errors
     /// When kernels cannot use the address, with the tensor's uid.
@@ -274,7 +273,7 @@ impl Gpu {
     /// Waits for all work of the device.
     ///
     /// # Errors
-    /// The library's, those of the work among them.
+    /// The library's, including those of the work.
     pub fn synchronize(&self) -> Result<(), PluginError> {
         match self {
             // SAFETY: the function takes nothing.
@@ -289,16 +288,16 @@ impl Gpu {
     }
 }
 
-/// That the GPU's library has no function of that name, where older ones lack it.
+/// The error for a function that older versions of the GPU's library lack.
 #[cold]
 fn lacks(function: &str) -> PluginError {
     PluginError::internal(format!("the GPU's library has no {function}"))
 }
 
-/// Refuses memory of a tensor that is not aligned as a kernel needs it.
+/// Rejects a tensor's memory that is not aligned as a kernel needs it.
 ///
 /// # Errors
-/// When the address is no multiple of the alignment, with the tensor's uid.
+/// When the address is not a multiple of the alignment, with the tensor's uid.
 #[inline]
 pub fn check_alignment(uid: i64, pointer: *const c_void, alignment: usize) -> Result<(), PluginError> {
     if pointer.addr().is_multiple_of(alignment) {

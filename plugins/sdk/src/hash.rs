@@ -1,6 +1,6 @@
-//! The hash that engines are known by, and that finds damage.
+//! The hash that identifies engines and detects damaged data.
 
-/// The 64-bit FNV-1a hash of bytes. A change of one byte always changes it.
+/// The 64-bit FNV-1a hash of bytes. Changing one byte always changes it.
 pub struct Fnv1a(u64);
 
 impl Fnv1a {
@@ -10,7 +10,7 @@ impl Fnv1a {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    /// Adds bytes behind those before.
+    /// Appends bytes.
     #[must_use]
     pub const fn add(self, bytes: &[u8]) -> Self {
         let mut hash = self.0;

@@ -1,53 +1,55 @@
-//! What the author of a heuristic plugin writes.
+//! The trait that the author of a heuristic plugin implements.
 
 use crate::error::PluginError;
 use crate::ffi::heuristic_api_version::HIPDNN_HEURISTIC_API_VERSION;
 use crate::graph::Graph;
 use crate::wire::DeviceProperties;
 
-/// A library with policies, which put the engines that can run a graph into an order.
+/// A library with policies, which order the engines that can run a graph.
 ///
-/// [`export_heuristic_plugin!`](crate::export_heuristic_plugin) turns an implementation into the functions of the C ABI. Around
-/// each of these methods it checks what the host passed, catches panics and hands errors over, so an implementation sees
-/// valid arguments only.
+/// [`export_heuristic_plugin!`](crate::export_heuristic_plugin) turns an implementation into the functions of
+/// the C ABI. They check the host's arguments, catch panics and pass errors on, so an implementation only
+/// sees valid arguments.
 ///
 #[doc = concat!("```\n", include_str!("../examples/preference_plugin.rs"), "\n```")]
 ///
-/// A policy is named by its place in [`HeuristicPlugin::POLICIES`], which is always in range.
+/// Policies are identified by their index in [`HeuristicPlugin::POLICIES`], which is always in range.
 ///
 /// # Threads
-/// Any method may be called from any thread, also several at once for one handle.
+/// Any method may be called from any thread, and concurrently for one handle.
 pub trait HeuristicPlugin: Sized + 'static {
     /// The plugin's name, 1 to 127 bytes without a NUL.
     const NAME: &'static str;
-    /// The plugin's version, 1 to 127 bytes without a NUL; `env!("CARGO_PKG_VERSION")` is a good one.
+    /// The plugin's version, 1 to 127 bytes without a NUL, usually `env!("CARGO_PKG_VERSION")`.
     const VERSION: &'static str;
     /// The names of the policies: 1 to 32 different names of 1 to 127 bytes without a NUL.
     ///
-    /// A user names policies in `HIPDNN_HEUR_POLICY_ORDER`, and a policy's id is [`engine_id`](crate::engine_id) of its name,
-    /// so a name must never change and should not be taken by anybody else's policy.
+    /// Users name policies in `HIPDNN_HEUR_POLICY_ORDER`, and a policy's id is
+    /// [`engine_id`](crate::engine_id) of its name, so a name must never change and must not collide with
+    /// another plugin's policy.
     const POLICIES: &'static [&'static str];
 
-    /// The version of the heuristic plugin interface. Hosts load plugins of their own major version.
+    /// The version of the heuristic plugin interface. Hosts load only plugins of their own major version.
     const API_VERSION: &'static str = match HIPDNN_HEURISTIC_API_VERSION.to_str() {
         Ok(version) => version,
         Err(_) => "",
     };
 
-    /// What the policies know of one handle of the host: its device, and whatever they look up for it.
+    /// Per-handle state: the device, and whatever the policies look up for it.
     type Handle: Send + Sync;
 
     /// Makes the state for a new handle of the host, whose graphs run on this device.
     ///
     /// # Errors
-    /// When the policies cannot work there. They are passed over then.
+    /// When the policies cannot work there. They are skipped then.
     fn create_handle(device: &DeviceProperties) -> Result<Self::Handle, PluginError>;
 
-    /// Puts engines into an order, best first: some or all of those given, each at most once. `None`, or no engine, leaves the
-    /// choice to the next policy. The graph was read from well-formed bytes, and each of the engines said that it can run it.
+    /// Orders engines, best first: some or all of those given, each at most once. `None` or an empty list
+    /// leaves the choice to the next policy. The graph was read from well-formed bytes, and each of the
+    /// engines can run it.
     ///
     /// # Errors
-    /// When the policy should have had an order and has none. It is passed over, and the host logs the text.
+    /// When the policy failed to produce an order. It is skipped, and the host logs the text.
     fn order(
         handle: &Self::Handle,
         policy: usize,

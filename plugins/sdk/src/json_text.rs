@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// An object that is being put together: its keys, in alphabetical order, and their values as text.
+/// An object under construction: its keys, in alphabetical order, and their values as text.
 #[derive(Default)]
 pub struct ObjectWriter(BTreeMap<Cow<'static, str>, String>);
 
 impl ObjectWriter {
-    /// Adds a key, whose value `write` appends to a text.
+    /// Adds a key; `write` appends its value.
     pub fn put(&mut self, key: impl Into<Cow<'static, str>>, write: impl FnOnce(&mut String)) {
         let mut value = String::new();
         write(&mut value);
@@ -21,7 +21,7 @@ impl ObjectWriter {
         self.put(key, |to| text(to, value));
     }
 
-    /// Adds a key and a value that prints itself as JSON does: an integer or a truth value.
+    /// Adds a key and a value whose `Display` is valid JSON: an integer or a boolean.
     pub fn plain(&mut self, key: &'static str, value: impl std::fmt::Display) {
         self.put(key, |to| plain(to, value));
     }
@@ -43,7 +43,7 @@ impl ObjectWriter {
     }
 }
 
-/// Writes a value that prints itself as JSON does.
+/// Writes a value whose `Display` is valid JSON.
 pub fn plain(to: &mut String, value: impl std::fmt::Display) {
     // Writing into a string cannot fail.
     let _ = write!(to, "{value}");
@@ -84,11 +84,11 @@ pub fn text(to: &mut String, value: &str) {
     to.push('"');
 }
 
-/// Writes a number by its shortest digits: plainly where its point is at most 3 zeros before them or among the first 15,
-/// with at least one digit after it, else with an exponent of at least two digits. NaN and infinities are null.
+/// Writes a number with its shortest digits: in plain notation if the decimal point lies within `PLAIN`, with
+/// at least one digit after it, else with an exponent of at least two digits. NaN and infinities become null.
 #[cfg(any(feature = "json", test))]
 pub fn float(to: &mut String, value: f64) {
-    /// Where the point may be, counted from before the first digit, without an exponent.
+    /// Positions of the decimal point, relative to the first digit, that need no exponent.
     const PLAIN: std::ops::RangeInclusive<i32> = -3..=15;
     if !value.is_finite() {
         to.push_str("null");

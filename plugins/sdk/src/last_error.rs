@@ -8,12 +8,12 @@ use crate::ffi::HIPDNN_PLUGIN_ERROR_STRING_MAX_LENGTH;
 const LENGTH: usize = HIPDNN_PLUGIN_ERROR_STRING_MAX_LENGTH;
 
 thread_local! {
-    // A plain array has no destructor. A destructor would be registered with the thread and keep the library loaded
+    // A plain array has no destructor, which would be registered with the thread and keep the library loaded
     // after the host has closed it.
     static TEXT: UnsafeCell<[u8; LENGTH]> = const { UnsafeCell::new([0; LENGTH]) };
 }
 
-/// Keeps the text for this thread, cut to the longest that a host keeps.
+/// Stores the text for this thread, truncated to the length that a host keeps.
 pub fn set(text: &str) {
     let mut end = text.len().min(LENGTH - 1);
     while !text.is_char_boundary(end) {
@@ -35,7 +35,8 @@ pub fn set(text: &str) {
     });
 }
 
-/// The NUL terminated text of this thread, empty before the first failure. It stays until the next failure on this thread.
+/// The NUL-terminated text of this thread, empty before the first failure. It is valid until the next failure
+/// on this thread.
 pub fn get() -> *const c_char {
     TEXT.with(|cell| cell.get().cast_const().cast())
 }

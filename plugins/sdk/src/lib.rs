@@ -1,20 +1,20 @@
-//! What a hipDNN engine plugin is made of.
+//! The SDK for hipDNN engine plugins.
 //!
-//! A plugin is a shared library with engines. A host asks it which of them can compute a graph of operations, lets it make
-//! a plan for one, and executes the plan with the caller's memory. To write one in Rust, implement [`EnginePlugin`] and
-//! name the type in [`export_engine_plugin!`]:
+//! A plugin is a shared library with engines. A host asks it which engines can compute a graph of operations,
+//! has it plan the graph for one engine, and executes the plan with the caller's memory. To write one in
+//! Rust, implement [`EnginePlugin`] and name the type in [`export_engine_plugin!`]:
 //!
 #![doc = concat!("```\n", include_str!("../examples/add_plugin.rs"), "\n```")]
 //!
-//! A plugin of another kind puts engines into an order: implement [`HeuristicPlugin`] and name the type in
+//! The other kind of plugin orders engines: implement [`HeuristicPlugin`] and name the type in
 //! [`export_heuristic_plugin!`].
 //!
-//! [`graph`] is the one representation of an operation graph that the backend and every Rust plugin share, [`wire`] reads and
-//! writes it as FlatBuffers in both generations of the format, `json` (a feature of this crate) as JSON, [`log`] sends lines to the host, and [`ffi`] holds the types
-//! of the plugin C ABI. An engine that stands on another library finds it through [`dynlib`], and the HIP runtime is there
-//! as [`hip`], the CUDA driver as
-//! [`cuda`]; [`gpu`] is whichever of them there is. Locks and values that are made once are those of [`lock`], which forked children can use;
-//! what must be whole in a child is listed for [`fork`]. What systems do differently is in [`os`].
+//! [`graph`] is the representation of operation graphs that the backend and all Rust plugins share. [`wire`]
+//! reads and writes it as FlatBuffers in both generations of the format, `json` (a feature of this crate) as
+//! JSON. [`log`] sends lines to the host, and [`ffi`] declares the types of the plugin C ABI. Engines open
+//! other libraries with [`dynlib`]; [`hip`] is the HIP runtime, [`cuda`] the CUDA driver, and [`gpu`]
+//! whichever of the two exists. [`lock`] has locks and once-cells that work in forked children; [`fork`]
+//! lists what must be consistent in a child. [`os`] hides the differences between systems.
 
 pub mod cuda;
 pub mod dynlib;

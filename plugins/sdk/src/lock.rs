@@ -1,11 +1,12 @@
-//! Locks for any thread, also one that a plugin has started and waits for, and for forked children.
+//! Locks for any thread, even one that a plugin has started and waits for, and for forked children.
 //!
-//! While the loader opens or closes a library it holds its own lock, and a library's initializer or destructor may wait for a
-//! thread. So such a thread must not need the loader: a lock here is a word in memory and needs nothing of a thread. Waiting for one
-//! reaches no cancellation point either.
+//! While the loader opens or closes a library it holds its own lock, and the library's initializer or
+//! destructor may wait for a thread. Such a thread must not need the loader: so a lock here is a plain word
+//! in memory without thread-local state. Waiting for one is not a cancellation point either.
 //!
-//! The word says in which process the lock was taken ([`crate::process`]). A child knows by that a lock of a thread that exists in its
-//! parent only, and takes it over: what the lock protects may be half changed, so it begins anew and the old content leaks.
+//! The word records in which process the lock was taken ([`crate::process`]). By it a child recognizes a lock
+//! held by a thread that exists only in its parent, and takes it over: the protected value may be half
+//! changed, so it is replaced and the old one leaks.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -18,20 +19,20 @@ use std::time::{Duration, Instant};
 use crate::os::futex::{sleep_while, wake_all, wake_one};
 use crate::process;
 
-/// The word of an open lock. That of a taken one is [`process::word`], with [`AWAITED`] where a thread sleeps until it is given back, and
-/// [`HELD`] where it is taken for a fork.
+/// The word of an unlocked mutex. A locked one has [`process::word`], with [`AWAITED`] if a thread sleeps
+/// until it is released, and [`HELD`] if it is held for a fork.
 const OPEN: u32 = 0;
-/// The bit that says that a thread sleeps.
+/// Set if a thread sleeps.
 const AWAITED: u32 = 2;
-/// The bit that says that the thread that forks has it until the fork is over.
+/// Set if the forking thread holds it until the fork is over.
 const HELD: u32 = 4;
-/// The word of a value that is there for good.
+/// The word of an initialized value.
 const DONE: u32 = AWAITED;
 
-/// How often a thread looks at a lock before it sleeps.
+/// How often a thread spins before it sleeps.
 const LOOKS: u32 = 100;
 
-/// Whether a word was written by a thread that exists in a parent of this process only.
+/// Whether the word was written by a thread that exists only in a parent of this process.
 fn is_of_parent(word: u32, own: u32) -> bool {
     (word ^ own) & !(AWAITED | HELD) != 0
 }
@@ -55,12 +56,12 @@ impl<T> fmt::Debug for Mutex<T> {
 }
 
 impl<T> Mutex<T> {
-    /// An open lock.
+    /// An unlocked mutex.
     pub const fn new(value: T) -> Self {
         Self { word: AtomicU32::new(OPEN), value: UnsafeCell::new(value) }
     }
 
-    /// The value; only this thread can have the lock.
+    /// The value; `&mut` proves that no other thread holds the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -81,25 +82,25 @@ impl<T> Mutex<T> {
 }
 
 impl<T: Default> Mutex<T> {
-    /// Waits for the lock.
+    /// Acquires the lock, waiting if necessary.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         if self.take_if_open() { self.guard(false) } else { self.wait() }
     }
 
-    /// Takes the lock if it is open.
+    /// Acquires the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         if self.take_if_open() { Some(self.guard(false)) } else { self.take_unusual() }
     }
 
-    /// Waits for the lock, but no longer than this.
+    /// Acquires the lock, waiting at most this long.
     pub fn try_lock_for(&self, patience: Duration) -> Option<MutexGuard<'_, T>> {
         self.wait_until(Some(Instant::now() + patience))
     }
 
-    /// Takes a lock that is not open, where another thread need not give it back: one of a thread of the parent, or one that this thread
-    /// holds for its fork.
+    /// Takes a lock that no other running thread will release: it belongs to a thread of the parent, or this
+    /// thread holds it for its fork.
     #[cold]
     fn take_unusual(&self) -> Option<MutexGuard<'_, T>> {
         let (word, own) = (self.word.load(Ordering::Relaxed), process::word());
@@ -132,7 +133,7 @@ impl<T: Default> Mutex<T> {
         loop {
             if let Some(guard) = self.try_lock() {
                 if looks > LOOKS {
-                    // Other threads may sleep, too.
+                    // Other threads may be sleeping, too.
                     self.word.fetch_or(AWAITED, Ordering::Relaxed);
                 }
                 return Some(guard);
@@ -140,7 +141,8 @@ impl<T: Default> Mutex<T> {
             let patience = end.map(|end| end.saturating_duration_since(Instant::now()));
             let word = self.word.load(Ordering::Relaxed);
             if patience.is_some_and(|patience| patience.is_zero()) {
-                // This thread may have been woken in place of another one that sleeps on: whoever has the lock wakes that.
+                // This thread may have been woken in place of another one that still sleeps: whoever has the
+                // lock wakes that one.
                 if looks <= LOOKS || self.leave_to_owner(word) {
                     return None;
                 }
@@ -158,7 +160,7 @@ impl<T: Default> Mutex<T> {
         }
     }
 
-    /// Has whoever has the lock wake a thread; false where it has another word than this by now, or is open.
+    /// Makes the lock's owner wake a thread; false if the word has changed or the lock is free.
     fn leave_to_owner(&self, word: u32) -> bool {
         let awaited = word | AWAITED;
         let says = || self.word.compare_exchange(word, awaited, Ordering::Relaxed, Ordering::Relaxed).is_ok();
@@ -166,11 +168,11 @@ impl<T: Default> Mutex<T> {
     }
 }
 
-/// Something that is held during a fork.
+/// A lock that can be held during a fork.
 pub trait Held: Sync {
-    /// Takes it.
+    /// Acquires it.
     fn hold(&self);
-    /// Gives it back. Only the thread that holds it calls this.
+    /// Releases it. Only the thread that holds it calls this.
     fn release(&self);
 }
 
@@ -194,16 +196,16 @@ impl<T: Default + Send> Held for Mutex<T> {
     }
 }
 
-/// The right to the value, given back when this is dropped.
+/// Access to the value; the lock is released on drop.
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
-    /// Whether this thread had the lock already, for its fork.
+    /// Whether this thread already held the lock for its fork.
     is_nested: bool,
     not_send: PhantomData<*const ()>,
 }
 
 impl<T> MutexGuard<'_, T> {
-    /// Keeps the lock for a fork, until [`Held::release`].
+    /// Holds the lock for a fork, until [`Held::release`].
     pub(crate) fn hold(self) {
         self.mutex.word.fetch_or(HELD, Ordering::Relaxed);
         std::mem::forget(self);
@@ -240,7 +242,7 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// What threads that have a lock wait for.
+/// A condition variable.
 #[derive(Debug, Default)]
 pub struct Condvar {
     /// How often threads were woken.
@@ -248,7 +250,7 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    /// No thread waits for it yet.
+    /// No thread waits yet.
     pub const fn new() -> Self {
         Self { times: AtomicU32::new(0) }
     }
@@ -264,12 +266,12 @@ impl Condvar {
         mutex.lock()
     }
 
-    /// Lets go of the lock until it is told, and perhaps earlier.
+    /// Releases the lock until notified; may wake spuriously.
     pub fn wait<'a, T: Default>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.wait_for(guard, None)
     }
 
-    /// Waits while `condition` holds, but no longer than this. The second result is whether it still holds.
+    /// Waits while `condition` holds, at most this long. The second result is whether it still holds.
     pub fn wait_while_for<'a, T: Default>(
         &self,
         mut guard: MutexGuard<'a, T>,
@@ -300,7 +302,7 @@ impl Condvar {
     }
 }
 
-/// A value that is made once. A child makes it anew where a thread of its parent was at it.
+/// A value that is initialized once. A child initializes it anew if a thread of its parent was doing so.
 pub struct OnceLock<T> {
     word: AtomicU32,
     value: UnsafeCell<MaybeUninit<T>>,
@@ -335,13 +337,13 @@ impl<T: Clone> Clone for OnceLock<T> {
 }
 
 impl<T> OnceLock<T> {
-    /// No value.
+    /// An empty cell.
     pub const fn new() -> Self {
         let value = UnsafeCell::new(MaybeUninit::uninit());
         Self { word: AtomicU32::new(OPEN), value, owns: PhantomData }
     }
 
-    /// The value, if it was made.
+    /// The value, if initialized.
     #[inline]
     pub fn get(&self) -> Option<&T> {
         if self.word.load(Ordering::Acquire) != DONE {
@@ -354,14 +356,15 @@ impl<T> OnceLock<T> {
     /// Sets the value.
     ///
     /// # Errors
-    /// The value, where there was one already.
+    /// The value given, if the cell already had one.
     pub fn set(&self, value: T) -> Result<(), T> {
         let mut value = Some(value);
         self.get_or_make(&mut || value.take());
         value.map_or(Ok(()), Err)
     }
 
-    /// The value; `make` makes it the first time. Other threads wait meanwhile; a panic leaves it unmade.
+    /// The value; `make` creates it the first time. Other threads wait meanwhile; a panic leaves the cell
+    /// empty.
     #[inline]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {
@@ -380,7 +383,7 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The value, made by `make` unless another thread is faster.
+    /// The value, created by `make` unless another thread is faster.
     fn get_or_make(&self, make: &mut dyn FnMut() -> Option<T>) -> Option<&T> {
         loop {
             let (word, own) = (self.word.load(Ordering::Acquire), process::word());
@@ -411,7 +414,7 @@ impl<T> Drop for OnceLock<T> {
     }
 }
 
-/// Says that a value is made, or after a panic that it is not.
+/// Marks a value as initialized, or after a panic as not.
 struct Making<'a> {
     word: &'a AtomicU32,
     end: u32,
@@ -439,7 +442,8 @@ mod tests {
             while mutex.word.load(Ordering::Relaxed) != own | AWAITED {
                 std::thread::yield_now();
             }
-            // As if it was given back, with this thread to be woken of all that sleep, and another one was faster to take it.
+            // As if the lock was released to wake this thread among all that sleep, and another one took it
+            // first.
             mutex.word.store(own, Ordering::Relaxed);
             assert!(waits.join().unwrap());
         });

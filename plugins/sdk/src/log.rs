@@ -1,7 +1,7 @@
 //! Log lines to the host.
 //!
-//! The host hands a plugin a callback and a level. Lines below the level are not even formatted; before a callback was set,
-//! lines go nowhere. A line is `NAME: text` with the plugin's name.
+//! The host sets a callback and a level. Lines below the level are not even formatted; without a callback,
+//! lines are dropped. A line is `NAME: text` with the plugin's name.
 
 use std::ffi::CString;
 use std::fmt::Display;
@@ -14,21 +14,21 @@ use crate::ffi::{
 use crate::lock::OnceLock;
 
 static CALLBACK: AtomicPtr<()> = AtomicPtr::new(null_mut());
-// A host of the first generation sets no level and filters what it is given.
+// Hosts of the first generation set no level and filter the lines themselves.
 static LEVEL: AtomicI32 = AtomicI32::new(HIPDNN_SEV_INFO);
 static NAME: OnceLock<&'static str> = OnceLock::new();
 
-/// Says what happens.
+/// Logs information.
 pub fn info(text: impl Display) {
     line(HIPDNN_SEV_INFO, text);
 }
 
-/// Says what looks wrong and is survived.
+/// Logs a problem that the plugin can work around.
 pub fn warn(text: impl Display) {
     line(HIPDNN_SEV_WARN, text);
 }
 
-/// Says what failed.
+/// Logs a failure.
 pub fn error(text: impl Display) {
     line(HIPDNN_SEV_ERROR, text);
 }
@@ -44,8 +44,8 @@ fn line(severity: hipdnnSeverity_t, text: impl Display) {
     }
 }
 
-/// Tells the host why an engine does not compute a graph. This ignores the level: the host collects these lines to explain
-/// why no engine was found, also where it logs nothing.
+/// Tells the host why an engine declines a graph. This ignores the level: hosts collect these lines to
+/// explain why no engine was found, even if they log nothing.
 pub(crate) fn refusal(engine: &str, reason: impl Display) {
     send(HIPDNN_SEV_INFO, engine, reason);
 }
@@ -70,14 +70,14 @@ fn send(severity: hipdnnSeverity_t, speaker: &str, text: impl Display) {
     }
 }
 
-/// Sends lines to this callback from now on, or nowhere without one.
+/// Sends lines to this callback from now on; null drops them.
 pub(crate) fn set_callback(name: &'static str, callback: hipdnnCallback_t) {
-    // A library has one plugin, so a second call brings the same name.
+    // A library contains one plugin, so a second call passes the same name.
     let _ = NAME.set(name);
     CALLBACK.store(callback.map_or(null_mut(), |callback| callback as *mut ()), Ordering::Release);
 }
 
-/// Keeps lines below this severity from now on. Answers whether it is one.
+/// Drops lines below this severity from now on. Returns whether the severity is valid.
 pub(crate) fn set_level(level: hipdnnSeverity_t) -> bool {
     let known = (HIPDNN_SEV_INFO..=HIPDNN_SEV_OFF).contains(&level);
     if known {

@@ -1,7 +1,9 @@
-//! Programs and libraries that the process has loaded, found without the lock that the loader holds while it opens or closes a library.
+//! Finds loaded programs and libraries without the lock that the loader holds while it opens or closes a
+//! library.
 //!
-//! A library's destructor may wait for a thread, so a thread that might be waited for must not ask dlopen, dladdr or dlsym, and looks
-//! here. A forked child may find the lock of the loader's list taken for good, so a fork waits for threads that look at it here.
+//! A library's destructor may wait for a thread, so a thread that might be waited for must not call dlopen,
+//! dladdr or dlsym, and searches here. A forked child may inherit the loader's list lock taken for good, so a
+//! fork waits for threads that are walking the list here.
 
 use std::ffi::CStr;
 
@@ -10,13 +12,13 @@ pub use crate::os::objects::Object;
 use crate::fork;
 use crate::os::objects;
 
-/// Calls `f` with each object until it answers, and gives the answer. `f` must not ask for objects itself.
+/// Calls `f` with each object until it returns a value, which is the result. `f` must not call `find` itself.
 pub fn find<R>(f: impl FnMut(Object<'_>) -> Option<R>) -> Option<R> {
     let _loader = fork::Loader::enter();
     objects::find(f)
 }
 
-/// Whether a library of this name is loaded: the name of its file, or the one that it gives itself.
+/// Whether a library of this name is loaded, by file name or soname.
 pub fn is_loaded(name: &CStr) -> bool {
     find(|object| object.is_named(name).then_some(())).is_some()
 }
@@ -30,7 +32,7 @@ mod tests {
         let system = std::ffi::CString::new(&*crate::os::library::vendor_name("libc.so.6")).unwrap();
         assert!(is_loaded(&system));
         assert!(!is_loaded(c"libc.so"));
-        // No test of this process is in need of it.
+        // No test of this process needs it.
         assert!(!is_loaded(c"libutil.so.1"));
     }
 }

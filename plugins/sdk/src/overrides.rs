@@ -1,18 +1,18 @@
 //! Shapes that replace those of a plan for one execution.
 
-/// The sizes and strides that a tensor has in one execution.
+/// A tensor's sizes and strides for one execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Override<'a> {
     /// The tensor.
     pub uid: i64,
     /// Number of elements along each dimension, outermost first.
     pub dims: &'a [i64],
-    /// Distance in elements between neighbours along each dimension.
+    /// Stride of each dimension in elements.
     pub strides: &'a [i64],
 }
 
-/// The overrides of one execution, in the host's order. Nothing about the numbers was checked but that the host says of no
-/// tensor that it has no dimensions.
+/// The overrides of one execution, in the host's order. Numbers are unchecked, except that every tensor has
+/// at least one dimension.
 #[derive(Clone, Copy, Debug)]
 pub struct Overrides<'a> {
     uids: &'a [i64],
@@ -22,7 +22,7 @@ pub struct Overrides<'a> {
 }
 
 impl<'a> Overrides<'a> {
-    /// Overrides as a host passes them; none where an array is missing or a length or pointer is 0.
+    /// Overrides as passed by a host; none if an array is missing or a length or pointer is 0.
     ///
     /// # Safety
     /// Each array that is not null has `count` elements that live for `'a`. So have those that `dims` and `strides` point to,
@@ -56,12 +56,12 @@ impl<'a> Overrides<'a> {
         self.uids.len()
     }
 
-    /// Whether there is none, which no host passes.
+    /// Whether there are none, which no host passes.
     pub fn is_empty(&self) -> bool {
         self.uids.is_empty()
     }
 
-    /// Each of them.
+    /// Iterates over them.
     pub fn iter(&self) -> impl Iterator<Item = Override<'a>> + use<'a> {
         let shapes = self.lengths.iter().zip(self.dims).zip(self.strides);
         self.uids.iter().zip(shapes).map(|(&uid, ((&length, &dims), &strides))| {

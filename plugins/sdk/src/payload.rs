@@ -1,57 +1,57 @@
-//! What an engine keeps in a saved plan: a few parts behind a mark, a version and a checksum.
+//! The format of a saved plan: a few parts behind a magic number, a version and a checksum.
 
 use crate::error::PluginError;
 use crate::graph::Graph;
 use crate::hash::Fnv1a;
 use crate::wire::{self, EngineConfig, Layout};
 
-/// The form of one plugin's saved plans.
+/// The format of one plugin's saved plans.
 ///
-/// The bytes are the mark, the version (32 bits), the FNV-1a hash of the rest (64 bits), and the parts, each but the last
-/// behind its size (32 bits). Numbers are little endian.
+/// The bytes are the magic number, the version (32 bits), the FNV-1a hash of the rest (64 bits), and the
+/// parts, all but the last preceded by its size (32 bits). Numbers are little endian.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload {
-    /// What the bytes begin with.
+    /// The magic number at the start.
     pub mark: [u8; 4],
-    /// The version of what the parts mean.
+    /// The version of the parts' meaning.
     pub version: u32,
-    /// Whose plans these are, for messages: "the CPU engines".
+    /// The plans' owner in messages: "the CPU engines".
     pub owner: &'static str,
 }
 
-/// What a plan was asked for.
+/// The request that a plan answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// The graph.
     pub graph: Graph,
-    /// The engine, and how its knobs are set.
+    /// The engine and its knob settings.
     pub config: EngineConfig,
 }
 
 impl Payload {
-    /// A plan as bytes: what it was asked for, and what it took long to find out.
+    /// A plan as bytes: the request, and results that are expensive to recompute.
     ///
     /// # Errors
-    /// When a part is larger than its size can say.
+    /// When a part exceeds the size field.
     pub fn write_plan(&self, request: &Request, found: &[u8]) -> Result<Vec<u8>, PluginError> {
         let config = wire::write_engine_config(&request.config);
         self.write(&[&config, found, &wire::write(&request.graph, Layout::G2)?])
     }
 
-    /// Takes apart what [`Payload::write_plan`] wrote.
+    /// Splits what [`Payload::write_plan`] wrote.
     ///
     /// # Errors
-    /// When the bytes are no such plan.
+    /// When the bytes are not such a plan.
     pub fn read_plan<'a>(&self, bytes: &'a [u8]) -> Result<(Request, &'a [u8]), PluginError> {
         let [config, found, graph] = self.read(bytes)?;
         let config = wire::read_engine_config(config)?;
         Ok((Request { graph: wire::read(graph)?, config }, found))
     }
 
-    /// Puts parts together.
+    /// Joins parts.
     ///
     /// # Errors
-    /// When a part is larger than its size can say.
+    /// When a part exceeds the size field.
     pub fn write(&self, parts: &[&[u8]]) -> Result<Vec<u8>, PluginError> {
         let mut body = Vec::with_capacity(parts.iter().map(|part| part.len() + 4).sum());
         for (place, part) in parts.iter().enumerate() {
@@ -71,10 +71,10 @@ impl Payload {
         Ok(bytes)
     }
 
-    /// Takes bytes apart into `N` parts.
+    /// Splits bytes into `N` parts.
     ///
     /// # Errors
-    /// When they are not this plugin's, of another version, damaged or too short.
+    /// When they are another plugin's, of another version, damaged or too short.
     pub fn read<'a, const N: usize>(&self, bytes: &'a [u8]) -> Result<[&'a [u8]; N], PluginError> {
         let short = || PluginError::invalid_value(format!("the saved plan ends after {} bytes", bytes.len()));
         let (mark, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
@@ -146,7 +146,7 @@ mod tests {
         }
         let newer = Payload { version: 4, ..PAYLOAD }.read::<2>(&bytes).unwrap_err();
         assert!(newer.message().contains("of version 3, the test read version 4"), "{newer}");
-        // A size beyond the end behind a checksum that is right.
+        // A size beyond the end, with a valid checksum.
         let lying = Payload { mark: *b"TEST", ..PAYLOAD }.write(&[&[9, 0, 0, 0, 1]]).unwrap();
         assert!(PAYLOAD.read::<2>(&lying).unwrap_err().message().contains("ends after"));
     }

@@ -1,39 +1,41 @@
-//! Which process this is: the one that loaded this library, or a child that was forked off; and which thread forks.
+//! Which process this is, the one that loaded this library or a forked child, and which thread is forking.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::os::thread;
 
-/// What a taken lock has for a word: 1, and from bit 3 on how many forks lie between this process and the one that loaded this library.
+/// The word of a locked mutex: bit 0, and from bit 3 on the number of forks since the process that loaded
+/// this library.
 static WORD: AtomicU32 = AtomicU32::new(1);
 
-/// The thread that forks, while it holds the locks of the list; else 0.
+/// The thread that is forking, while it holds the listed locks; else 0.
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 
-/// The word of a lock that is taken in this process.
+/// The word of a lock that is held in this process.
 #[inline]
 pub fn word() -> u32 {
     WORD.load(Ordering::Relaxed)
 }
 
-/// Whether this process was forked off the one that loaded this library.
+/// Whether this process was forked from the one that loaded this library.
 pub fn is_child() -> bool {
     word() != 1
 }
 
-/// Whether this thread holds the locks of the list for a fork. What runs beside it then, handlers of the program, may use the library.
+/// Whether this thread holds the listed locks for a fork. The program's own fork handlers that run then may
+/// use the library.
 #[inline]
 pub(crate) fn is_forking() -> bool {
     let forking = FORKING.load(Ordering::Relaxed);
     forking != 0 && forking == thread::own()
 }
 
-/// Says that this thread holds the locks of the list for a fork.
+/// Marks this thread as holding the listed locks for a fork.
 pub(crate) fn begin_fork() {
     FORKING.store(thread::own(), Ordering::Relaxed);
 }
 
-/// Says that the fork is over, and where it has led to.
+/// Marks the fork as over, in the parent or in the child.
 pub(crate) fn end_fork(is_in_child: bool) {
     FORKING.store(0, Ordering::Relaxed);
     if is_in_child {

@@ -1,7 +1,8 @@
-//! A C++ program that compiles where a library's headers have what a plugin counts on.
+//! Generates a C++ program that compiles if a library's headers agree with a plugin's declarations.
 //!
-//! A [`function_table!`](crate::function_table) says in Rust what a library's functions are. Nothing compares that with the library's headers when the
-//! plugin is built, since it is built without them. Where they are installed, a C++ compiler does it with what a [`Prototypes`] writes.
+//! A [`function_table!`](crate::function_table) declares a library's functions in Rust. Plugins are built
+//! without the library's headers, so the build cannot compare them. Where the headers are installed, a C++
+//! compiler checks what [`Prototypes`] writes.
 
 use std::fmt::Write;
 
@@ -32,7 +33,7 @@ template <std::size_t N, class R, class... A> constexpr bool same(R (*)(A...), c
 }
 ";
 
-/// Declares constants of enumerations with their numbers, and `CONSTANTS`, a list of them with the names that the header has.
+/// Declares enumeration constants with their values, and `CONSTANTS`, a list of them with the header's names.
 #[macro_export]
 macro_rules! header_constants {
     ($($(#[$doc:meta])* $name:ident: $type:ident = $spelling:ident $value:literal;)+) => {
@@ -41,12 +42,12 @@ macro_rules! header_constants {
             pub const $name: $type = $value;
         )+
 
-        /// The name that the header has for each constant, and the constant's value here.
+        /// The header's name for each constant, and its value here.
         pub const CONSTANTS: &[(&str, i64)] = &[$((stringify!($spelling), $name as i64)),+];
     };
 }
 
-/// What a plugin counts on, as the text of a program.
+/// A plugin's declarations, as the text of a program.
 pub struct Prototypes {
     text: String,
     integers: &'static [&'static str],
@@ -54,14 +55,15 @@ pub struct Prototypes {
 }
 
 impl Prototypes {
-    /// A program that begins with `head`, the lines that include the headers. `integers` and `pointers` are names in the signatures that
-    /// stand for a 32-bit integer and for a pointer. Other names that end with `_t` stand for pointers too.
+    /// A program that begins with `head`, the lines that include the headers. In signatures, `integers` are
+    /// the names of 32-bit integers, `pointers` those of pointers. Other names that end in `_t` are pointers
+    /// too.
     #[must_use]
     pub fn new(head: &str, integers: &'static [&'static str], pointers: &'static [&'static str]) -> Self {
         Self { text: format!("{head}{PASSED}"), integers, pointers }
     }
 
-    /// The functions have these signatures.
+    /// Asserts that the functions have these signatures.
     #[must_use]
     pub fn functions(mut self, signatures: &[Signature]) -> Self {
         for signature in signatures {
@@ -72,7 +74,7 @@ impl Prototypes {
         self
     }
 
-    /// The constants have these values.
+    /// Asserts that the constants have these values.
     #[must_use]
     pub fn constants(mut self, constants: &[(&str, i64)]) -> Self {
         for (name, value) in constants {
@@ -81,7 +83,7 @@ impl Prototypes {
         self
     }
 
-    /// The struct has this size in bytes, and its fields lie at these.
+    /// Asserts that the struct has this size in bytes and its fields these offsets.
     #[must_use]
     pub fn layout(mut self, name: &str, size: usize, fields: &[(&str, usize)]) -> Self {
         self.line(format_args!("static_assert(sizeof({name}) == {size}, \"{name}\");"));

@@ -1,7 +1,7 @@
-//! Files that processes share without waiting for each other.
+//! Files that processes share without locking.
 //!
-//! A file is written under a name of its own and renamed when it is whole: readers find the old content, the new or none, and a process
-//! that is killed meanwhile leaves nothing that is taken for a file.
+//! A file is written under a unique name and renamed when complete: readers find the old content, the new or
+//! none, and a process that is killed meanwhile leaves nothing that could be mistaken for the file.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,17 +11,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::os::{cancel, files};
 
-/// How long a process may take to write a file. What is older was left by one that was killed.
+/// How long a process may take to write a file. Older unfinished files are from killed processes.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// What the names of unfinished files end with.
+/// Suffix of unfinished files.
 const UNFINISHED: &str = ".unfinished";
 
-/// Puts bytes into a file in the place of what it has, with permissions `mode` (less those that the process never gives). Its folder
-/// need not exist. The first call of a process also removes what killed processes left in the folder long ago.
+/// Replaces a file's content, with permissions `mode` (less the umask). Creates its folder if needed. The
+/// first call of a process also removes old files that killed processes left unfinished in the folder.
 ///
 /// # Errors
-/// Why it cannot be written; then it is as before.
+/// Why it cannot be written; the file is unchanged then.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     static SWEPT: AtomicBool = AtomicBool::new(false);
     let _off = cancel::disable();
@@ -35,13 +35,13 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = files::with_mode(OpenOptions::new().write(true).create_new(true), mode).open(&own)?;
     let written = file.write_all(bytes).and_then(|()| fs::rename(&own, path));
     if written.is_err() {
-        // What is half written is of no use; that it cannot be removed is not worth another word.
+        // A half-written file is useless; a failure to remove it is ignored.
         let _ = fs::remove_file(&own);
     }
     written
 }
 
-/// A name that no other process has, not even one of the same number in another container or of an earlier time.
+/// A name that no other process uses, not even one with the same id in another container or at another time.
 fn own_name(path: &Path) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -51,7 +51,7 @@ fn own_name(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Removes what killed processes left half written.
+/// Removes unfinished files of killed processes.
 fn sweep(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -82,7 +82,7 @@ mod tests {
         replace(&path, b"another", 0o600).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"another");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
-        // A folder has the name: what was written is removed.
+        // The name is taken by a folder: the unfinished file is removed.
         assert!(replace(path.parent().unwrap(), b"file", 0o600).is_err());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         fs::remove_dir_all(folder).unwrap();

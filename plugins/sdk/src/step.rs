@@ -1,29 +1,29 @@
-//! What a plan does, told to people: the steps of an execution, each with what computes it.
+//! Describes a plan for users: the steps of an execution, each with what computes it.
 
 use crate::json_text::{ObjectWriter, list, plain, text};
 
-/// A step of an execution. What is left at its default is not told.
+/// A step of an execution. Default values are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// The nodes that it computes, by their places in the graph.
+    /// The indices of the nodes that it computes.
     pub nodes: Vec<usize>,
-    /// What they compute together, as in `ConvolutionForward + RELU_FWD`.
+    /// What they compute together, such as `ConvolutionForward + RELU_FWD`.
     pub operation: String,
-    /// How: the name of an algorithm, or of the library that is called.
+    /// The name of the algorithm or of the library that is called.
     pub algorithm: String,
     /// The micro-kernel, the library's function or the generated kernel.
     pub kernel: String,
-    /// The instruction set that it is compiled for.
+    /// The kernel's instruction set.
     pub isa: String,
-    /// The most threads that work on it at a time.
+    /// Maximum number of concurrent threads.
     pub threads: usize,
-    /// The bytes that it has to move at least: each tensor that it reads and writes once.
+    /// Minimum bytes moved: each tensor that it reads or writes counted once.
     pub bytes: u64,
-    /// Its floating point operations, a multiplication and an addition being two.
+    /// Floating-point operations; a multiply-add counts as two.
     pub flops: u64,
-    /// The algorithms that did not apply or were estimated to be slower, each with the reason.
+    /// The algorithms that did not apply or were estimated slower, each with the reason.
     pub passed_over: Vec<String>,
-    /// Why no fast kernel applied, where the plain loops of a reference compute it.
+    /// Why no fast kernel applied, if a reference loop computes it.
     pub reference: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Step {
     }
 }
 
-/// The text that a host is given: an object with a list of steps.
+/// The text for the host: an object with a list of steps.
 pub(crate) fn write(steps: &[Step]) -> String {
     let mut object = ObjectWriter::default();
     object.put("steps", |to| list(to, steps, |to, step| step.write(to)));

@@ -1,7 +1,7 @@
-//! The steps of executions, told to a host that wants a trace.
+//! Reports the steps of executions to a host that traces them.
 //!
-//! A plugin that names `steps` in [`export_engine_plugin!`](crate::export_engine_plugin) can be asked to tell them. As long as no host
-//! does, a step costs nothing, and an execution the load of a word.
+//! A plugin that names `steps` in [`export_engine_plugin!`](crate::export_engine_plugin) can report its
+//! steps. While no host asks, a step costs nothing and an execution one load.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr::null_mut;
@@ -14,11 +14,11 @@ pub type Callback = Option<unsafe extern "C" fn(name: *const c_char, begin: u64,
 
 static CALLBACK: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// What an execution needs to tell its steps.
+/// What an execution needs to report its steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Steps(unsafe extern "C" fn(name: *const c_char, begin: u64, end: u64));
 
-/// Whether the host wants to know of steps: asked once for an execution.
+/// Whether the host wants steps; query once per execution.
 #[inline]
 pub fn steps() -> Option<Steps> {
     let callback = CALLBACK.load(Ordering::Relaxed);
@@ -30,7 +30,7 @@ pub fn steps() -> Option<Steps> {
 }
 
 impl Steps {
-    /// Tells a step that began at a time of [`now`] and ends now. Answers the time.
+    /// Reports a step that began at `begin` (from [`now`]) and ends now. Returns the current time.
     pub fn tell(self, name: &CStr, begin: u64) -> u64 {
         let end = now();
         // SAFETY: the host promises that its callback takes a NUL terminated text and two times.
@@ -39,18 +39,18 @@ impl Steps {
     }
 }
 
-/// What a trace calls a step that computes these nodes.
+/// The trace's name for a step that computes these nodes.
 pub fn name(what: &str, nodes: &[usize]) -> CString {
     let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
     CString::new(format!("{what} (nodes {})", nodes.join(" "))).unwrap_or_default()
 }
 
-/// The steps of one execution, which end one after the other.
+/// The steps of one execution, one after the other.
 #[derive(Debug)]
 pub struct Execution<'a>(Option<(Steps, u64, std::slice::Iter<'a, CString>)>);
 
 impl<'a> Execution<'a> {
-    /// Begins the first step. The steps' names are asked for where somebody wants to know of them.
+    /// Begins the first step. `names` is only called if a host wants steps.
     #[inline]
     pub fn begin(names: impl FnOnce() -> &'a [CString]) -> Self {
         Self(steps().map(|steps| (steps, now(), names().iter())))
@@ -65,7 +65,7 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// Tells steps to this callback from now on, and stops telling without one.
+/// Reports steps to this callback from now on; null stops it.
 pub(crate) fn set_callback(callback: Callback) {
     CALLBACK.store(callback.map_or(null_mut(), |callback| callback as *mut ()), Ordering::Relaxed);
 }

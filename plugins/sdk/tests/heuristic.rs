@@ -21,13 +21,13 @@ const INVALID_VALUE: hipdnnPluginStatus_t = HIPDNN_PLUGIN_STATUS_INVALID_VALUE;
 const INTERNAL_ERROR: hipdnnPluginStatus_t = HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR;
 const NOT_INITIALIZED: hipdnnPluginStatus_t = HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED;
 
-/// A plugin whose policies do what the name of the graph says.
+/// A plugin whose policies do what the graph's name says.
 struct Probe;
 
-/// Whether a policy was asked about the graph that it fails for the second time.
+/// Whether a policy was already asked about the graph on which it fails the second time.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// The device of a handle, so that it shows that it came through.
+/// The device of a handle, to verify that it was passed on.
 struct Device(DeviceProperties);
 
 impl Drop for Device {
@@ -107,7 +107,7 @@ fn device(architecture: &str) -> Vec<u8> {
     })
 }
 
-/// A graph whose name tells the policies how to behave.
+/// A graph whose name controls the policies.
 fn graph(name: &str) -> Vec<u8> {
     let identity = Pointwise::new(PointwiseMode::Identity, 1, None, 2);
     let node = Node { name: String::new(), compute_type: DataType::Float, operation: identity.into() };
@@ -116,7 +116,7 @@ fn graph(name: &str) -> Vec<u8> {
     wire::write(&graph, Layout::G2).unwrap()
 }
 
-/// A handle with a device, that ends with the test.
+/// A handle with a device, destroyed at the end of the test.
 struct Handle(hipdnnHeuristicHandle_t);
 
 impl Handle {
@@ -138,7 +138,7 @@ impl Drop for Handle {
     }
 }
 
-/// A descriptor that ends with the test.
+/// A descriptor that is destroyed at the end of the test.
 struct Descriptor(hipdnnHeuristicPolicyDescriptor_t);
 
 impl Descriptor {
@@ -236,7 +236,7 @@ fn a_policy_decides() {
     desc.set(&[1, 2, 3], &graph("reverse"));
     assert_eq!(desc.finalize(), (OK, 1));
     assert_eq!(desc.order(), [3, 2, 1]);
-    // Asked again, it answers for what it has been told since.
+    // Finalized again, it answers for the new inputs.
     desc.set(&[4, 5], &graph("as they are"));
     let mut count = 0;
     // SAFETY: the descriptor lives, and the output is valid.
@@ -279,7 +279,7 @@ fn an_order_that_makes_no_sense_is_the_policys_fault() {
         desc.set(&[7, 8], &graph(name));
         assert_eq!((desc.finalize(), text()), ((INTERNAL_ERROR, -1), expected.to_owned()));
     }
-    // It goes on working.
+    // It still works.
     desc.set(&[7, 8], &graph("reverse"));
     assert_eq!(desc.finalize(), (OK, 1));
 }
@@ -307,7 +307,7 @@ fn a_state_that_panics_is_a_status() {
         assert_eq!(hipdnnHeuristicHandleSetDeviceProperties(handle, &data(&device("panic"))), INTERNAL_ERROR);
         assert_eq!(text(), "the plugin panicked: device 3 lost its way");
         assert_eq!(hipdnnHeuristicPolicyDescriptorCreate(handle, policy, &mut desc), NOT_INITIALIZED);
-        // A second device replaces the first, whose state then ends; the descriptor made before keeps it.
+        // A second device replaces the first one's state; the descriptor created before keeps it alive.
         assert_eq!(hipdnnHeuristicHandleSetDeviceProperties(handle, &data(&device("panic in drop"))), OK);
         assert_eq!(hipdnnHeuristicPolicyDescriptorCreate(handle, policy, &mut desc), OK);
         assert_eq!(hipdnnHeuristicHandleSetDeviceProperties(handle, &data(&device("gfx942"))), OK);
@@ -356,7 +356,7 @@ fn what_is_missing_or_wrong_is_named() {
         assert_eq!(hipdnnHeuristicPolicyGetSortedEngineIds(desc.0, small.as_mut_ptr(), &mut room), BAD_PARAM);
         assert_eq!((text(), small, room), ("num_engines is 1, expected room for 2".into(), [0], 1));
     }
-    // A handle is no descriptor, and neither is null.
+    // A handle is not a descriptor, and neither is null.
     for foreign in [null_mut(), handle.0.cast()] {
         // SAFETY: what is null or foreign is what the functions are asked to refuse.
         unsafe {

@@ -1,4 +1,4 @@
-//! The example plugin, loaded as a host loads it, computes what it says.
+//! The example plugin, loaded as a host would load it, computes the right result.
 
 #![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
 
@@ -17,7 +17,7 @@ use libloading::Library;
 
 type Pointer = *mut c_void;
 
-/// Cargo puts examples beside the folder of the tests.
+/// Cargo puts examples next to the folder of the tests.
 fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.ancestors().nth(2).unwrap().join("examples/libadd_plugin.so");

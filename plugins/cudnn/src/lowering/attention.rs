@@ -1,4 +1,5 @@
-//! Scaled dot product attention, as the graph of products, masks and reductions that cuDNN's attention kernels are found by.
+//! Scaled dot product attention, as the pattern of matmuls, masks and reductions that cuDNN's attention
+//! kernels match.
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::attention::Attention;
@@ -16,7 +17,7 @@ use crate::names::{
     POINTWISE_MUL, POINTWISE_SUB, REDUCE_TENSOR_ADD, REDUCE_TENSOR_MAX,
 };
 
-/// What the scores are made of, in both directions.
+/// The inputs of the scores, in both directions.
 pub(super) struct Scores {
     /// [batch, heads, queries, keys]
     pub(super) dims: [i64; 4],
@@ -33,7 +34,7 @@ pub(super) struct Scores {
 }
 
 impl Scores {
-    /// The scores of an attention with tensors of these uids: the factor, the summand, the lengths.
+    /// The scores of an attention with tensors of these uids: scale, mask, lengths.
     pub(super) fn new(
         builder: &mut Builder<'_>,
         node: &Node,
@@ -80,12 +81,12 @@ impl Scores {
         })
     }
 
-    /// A tensor of the scores' dims between operations.
+    /// A virtual tensor with the scores' dims.
     pub(super) fn between(&self, builder: &mut Builder<'_>) -> TensorPlace {
         builder.between(DATA_FLOAT, &self.dims)
     }
 
-    /// The scores, with an operation of another tensor.
+    /// Applies an operation with another tensor to the scores.
     pub(super) fn with(
         &self,
         builder: &mut Builder<'_>,
@@ -124,7 +125,7 @@ impl Scores {
         last
     }
 
-    /// The scores with what does not count made minus infinity.
+    /// The scores with masked elements set to minus infinity.
     pub(super) fn masked(&self, builder: &mut Builder<'_>, scores: TensorPlace) -> TensorPlace {
         let mut last = scores;
         if let (Some(queries), Some(keys)) = (self.queries, self.keys) {
@@ -153,7 +154,7 @@ impl Scores {
             last = self.kept(builder, last, mask);
         }
         if let Some(left) = self.left {
-            // Kept is the diagonal and so many before it.
+            // Keeps the diagonal and `left` elements before it.
             let window = left + 1;
             let [_, _, rows, columns] = self.dims;
             let (row, column);
@@ -216,18 +217,18 @@ impl Scores {
     }
 }
 
-/// A number that is within the dims of a tensor, or a bound that was cut.
+/// An integer within a tensor's dims, or a bound, which saturates.
 fn whole(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// ALiBi's slopes, in device memory that is filled with them before each execution.
+/// ALiBi's slopes, in device memory that is filled before each execution.
 fn slopes(builder: &mut Builder<'_>, heads: usize) -> Result<TensorPlace, Refusal> {
     let slopes: Vec<f32> = (0..heads).map(|head| slope(head, heads) as f32).collect();
     builder.filled(packed(&[1, heads as i64, 1, 1]), &slopes)
 }
 
-/// Bands that cuDNN's documentation leaves out, whether a kernel takes them or not.
+/// Refuses bands that cuDNN's documentation does not cover, even if a kernel supports them.
 fn check_band(shape: &Numbers, options: &Options) -> Result<(), Refusal> {
     let band = &options.band;
     let from_the_end = band.bottom_right && band.right.is_some();
@@ -237,7 +238,7 @@ fn check_band(shape: &Numbers, options: &Options) -> Result<(), Refusal> {
             shape.queries, shape.keys
         ));
     }
-    // cuDNN adds slope · (k - q): as much as -slope · |q + off - k| where no later key counts.
+    // cuDNN adds slope · (k - q), which equals -slope · |q + off - k| only if later keys are masked.
     if options.alibi && (band.right != Some(0) || band.bottom_right) {
         return Err("alibi_mask: is true without causal_mask, expected one from the top left".to_owned());
     }
@@ -261,7 +262,7 @@ pub(super) fn lower(
         (operation.descale_v.is_some() || operation.descale_s.is_some(), "descale_v or descale_s"),
         (operation.scale_s.is_some() || operation.scale_o.is_some(), "scale_s or scale_o"),
         (operation.amax_s.is_some() || operation.amax_o.is_some(), "amax_s or amax_o"),
-        // Kernels of cuDNN 9.19 write both, wherever the other one is.
+        // Kernels of cuDNN 9.19 always write both.
         (operation.max.is_some() != operation.sum_exp.is_some(), "max or sum_exp without the other"),
     ] {
         if is_there {
@@ -314,20 +315,20 @@ pub(super) fn lower(
     let of_scores = if sink.is_some() { builder.between(DATA_FLOAT, &of_rows) } else { sum };
     builder.reduce(REDUCE_TENSOR_ADD, compute_type, exponentials, of_scores);
     if let Some(sink) = sink {
-        // The sink is one more score, of no value.
+        // The sink is an additional score without a value.
         let [below, part] = [(); 2].map(|()| builder.between(DATA_FLOAT, &of_rows));
         builder.pointwise(POINTWISE_SUB, compute_type, sink, Some(most), below);
         builder.pointwise(POINTWISE_EXP, compute_type, below, None, part);
         builder.pointwise(POINTWISE_ADD, compute_type, of_scores, Some(part), sum);
     }
-    // Kernels are found by the logarithms, whether somebody wants them or not.
+    // The pattern must include the logarithms, even if they are not requested.
     if operation.stats.is_some() || (operation.max.is_none() && operation.sum_exp.is_none()) {
         let logarithm = builder.between(DATA_FLOAT, &of_rows);
         builder.pointwise(POINTWISE_LOG, compute_type, sum, None, logarithm);
         let stats = row(builder, "stats", operation.stats, &problem.stats)?;
         builder.pointwise(POINTWISE_ADD, compute_type, most, Some(logarithm), stats);
     }
-    // The second product takes factors of the type of the first.
+    // The second matmul's operands have the type of the first's.
     let of_io = builder.type_of(operation.q)?;
     let weights = builder.between(of_io, &scores.dims);
     let uids = dropout::Uids {

@@ -1,4 +1,4 @@
-//! Batch normalization. With given statistics it is a chain of operations on each element.
+//! Batch normalization. With given statistics it is a sequence of pointwise operations.
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_sdk::graph::{Node, Operation, operation};
@@ -21,7 +21,7 @@ use crate::names::{
 };
 
 impl Builder<'_> {
-    /// A tensor with one number for each channel, as [1, channels, 1, 1].
+    /// A per-channel tensor as [1, channels, 1, 1].
     fn channels(&mut self, x: i64, uid: i64) -> Result<TensorPlace, Refusal> {
         let shape = self.channel_shape(x, uid)?;
         self.tensor_as(uid, shape)
@@ -42,7 +42,7 @@ impl Builder<'_> {
         Ok(shape)
     }
 
-    /// A statistic: if it is not wanted, a place in the workspace of the shape that `like` has.
+    /// A statistic; if it is not requested, workspace with the shape of `like`.
     fn statistic(&mut self, x: i64, uid: Option<i64>, like: i64) -> Result<TensorPlace, Refusal> {
         match uid {
             Some(uid) => self.channels(x, uid),
@@ -60,7 +60,7 @@ pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, operation: &Operatio
         Operation::BatchnormInferenceVariance(operation) => inference_with_variance(builder, node, operation),
         Operation::Batchnorm(operation) => training(builder, operation),
         Operation::BatchnormBackward(operation) => backward(builder, operation),
-        _ => Err("operation is no batch normalization".to_owned()),
+        _ => Err("operation is not a batch normalization".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Small numbers times the scales of their blocks, as factors of products.
+//! Dequantized blocks as operands of matmuls.
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::block_scale::{BlockScale, Dequantize};
@@ -46,7 +46,7 @@ fn sizes(problem: &Dequantize) -> Result<[i32; 2], Refusal> {
     let (blocks, _) = problem.block.split_at(dims.len());
     match blocks {
         [outer @ .., rows, columns] if outer.iter().all(|size| *size == 1) => {
-            // They were given as such.
+            // They were given as 32-bit numbers.
             Ok([*rows, *columns].map(|size| i32::try_from(size).unwrap_or(i32::MAX)))
         }
         _ => Err(format!(

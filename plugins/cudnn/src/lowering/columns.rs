@@ -1,32 +1,32 @@
-//! Matrices that are as many and as wide as cuDNN's kernels count.
+//! Reshapes matrices to fit the grids of cuDNN's kernels.
 //!
-//! Its kernels of operations on each element have a block for each 8 to 128 columns and one for each matrix, and CUDA starts at most 65535
-//! blocks along these sides of a grid: cuDNN 9.19 fails when it runs more. Which element is in which column is nothing that such an operation
-//! knows.
+//! Its pointwise kernels use one block per 8 to 128 columns and one per matrix, and CUDA limits these grid
+//! dimensions to 65535 blocks: cuDNN 9.19 fails at execution beyond that. Pointwise operations do not depend
+//! on which element is in which column.
 
 use hipdnn_plugin_planner::Refusal;
 
 use super::shape::{Shape, packed};
 
-/// The most columns of a matrix: kernels with 4 for each block take them, too.
+/// Maximum number of columns of a matrix, also for kernels with 4 columns per block.
 const MOST: i64 = 1 << 18;
 
-/// The most matrices of a batch.
+/// Maximum number of matrices in a batch.
 const MOST_MATRICES: i64 = 65_535;
 
-/// The columns of what is one row: a block has rows as well, which would have nothing to do.
+/// Preferred number of columns when a single row is split: blocks have rows as well, which would be idle.
 const WANTED: i64 = 1 << 10;
 
-/// The most columns of rows that end within a block, few of which are then for nothing.
+/// Maximum number of columns of rows that end within a block, so that few of its columns are idle.
 const LONG: i64 = 1 << 13;
 
-/// The fewest columns that are worth a row, which are those of the largest block.
+/// Minimum number of columns of a row: those of the largest block.
 const LEAST: i64 = 1 << 7;
 
-/// The shapes, whose columns are the dimension in this place.
+/// Returns the shapes, whose columns are dimension `place`.
 ///
 /// # Errors
-/// When there are more than cuDNN counts.
+/// When there are more columns than cuDNN supports.
 pub(super) fn counted(shapes: Vec<Shape>, place: usize) -> Result<Vec<Shape>, Refusal> {
     match widest(&shapes, place) {
         columns if columns > MOST => Err(refusal(columns)),
@@ -34,11 +34,12 @@ pub(super) fn counted(shapes: Vec<Shape>, place: usize) -> Result<Vec<Shape>, Re
     }
 }
 
-/// The shapes of batches of matrices as cuDNN counts them: wide ones in rows of equal length, the same for all. Where nothing is reduced
-/// what is one row becomes several as well.
+/// Reshapes batches of matrices for cuDNN: wide ones are split into rows of equal length, the same for all.
+/// If nothing is reduced, a single row is split into several as well.
 ///
 /// # Errors
-/// When columns do not divide into such rows, or rows and columns lie so that four dimensions would be left.
+/// When columns do not divide into such rows, or the strides of rows and columns would require four
+/// dimensions.
 pub(super) fn narrowed(shapes: Vec<Shape>, reduces: bool) -> Result<Vec<Shape>, Refusal> {
     let [batch, rows, columns] = [0, 1, 2].map(|place| widest(&shapes, place));
     let is_row = batch == 1 && rows == 1 && !reduces;
@@ -72,7 +73,7 @@ pub(super) fn narrowed(shapes: Vec<Shape>, reduces: bool) -> Result<Vec<Shape>, 
         _ => packed(&[1; 4]),
     };
     let divided: Vec<Shape> = shapes.into_iter().map(divided).collect();
-    // The parts of a row are rows, or matrices of rows that lie below each other.
+    // The parts of a row become rows, or matrices whose rows lie below each other.
     for order in [[0, 1, 2, 3], [0, 2, 1, 3]] {
         let mut shapes: Vec<Shape> = divided.iter().map(|shape| shape.picked(&order)).collect();
         let rank = join(&mut shapes, 4, 1);
@@ -84,8 +85,8 @@ pub(super) fn narrowed(shapes: Vec<Shape>, reduces: bool) -> Result<Vec<Shape>, 
     Err(refusal(columns))
 }
 
-/// Joins neighbours among these dimensions that lie like one in each tensor, but for so many at the end, and answers how many dimensions
-/// are left. Shapes of other ranks are single elements.
+/// Merges adjacent dimensions that every tensor can treat as one, except the last `apart`, and returns how
+/// many are left. Shapes of other ranks are single elements.
 pub(super) fn join(shapes: &mut [Shape], mut rank: usize, apart: usize) -> usize {
     let joins = |shape: &Shape, at: usize| {
         let (dims, strides) = (shape.dims.get(at..at + 2), shape.strides.get(at..at + 2));
@@ -117,7 +118,7 @@ pub(super) fn join(shapes: &mut [Shape], mut rank: usize, apart: usize) -> usize
     rank
 }
 
-/// Whether a matrix is one that every index of the batch shares: cuDNN 9.14 reads behind the end of it.
+/// Whether all indices of the batch share a matrix: cuDNN 9.14 reads beyond its end.
 pub(super) fn shares_matrices(shapes: &[Shape]) -> bool {
     let batch = shapes.iter().filter_map(|shape| shape.dims.first()).max();
     shapes.iter().any(|shape| shape.dims.first() != batch && shape.dims.iter().any(|dim| *dim > 1))
@@ -131,7 +132,7 @@ fn refusal(columns: i64) -> Refusal {
     format!("{columns} elements lie in a row, expected at most {MOST}, or rows that divide into such ones")
 }
 
-/// The length of the rows that so many columns are divided into.
+/// The length of the rows into which this many columns are split.
 fn divisor(columns: i64) -> Option<i64> {
     let divides = |width: &i64| columns % width == 0;
     aligned_divisor(columns)
@@ -139,7 +140,7 @@ fn divisor(columns: i64) -> Option<i64> {
         .or_else(|| (WANTED..=MOST).rev().find(divides))
 }
 
-/// The same where rows begin at multiples of 16 elements: rows of whole blocks, else long ones.
+/// The same for rows that begin at multiples of 16 elements: rows of whole blocks, else long ones.
 fn aligned_divisor(columns: i64) -> Option<i64> {
     let divides = |width: &i64| columns % width == 0;
     let whole = (LEAST..=WANTED).rev().step_by(LEAST as usize).find(divides);
@@ -163,10 +164,10 @@ mod tests {
         assert_eq!(dims(vec![packed(&[1, 3, 1 << 23])]).unwrap(), [[1, 3 << 13, 1 << 10]]);
         assert_eq!(dims(vec![packed(&[1, 3, MOST])]).unwrap(), [[1, 3, MOST]]);
         assert_eq!(dims(vec![packed(&[1, 1, 48 * 509])]).unwrap(), [[1, 3, 16 * 509]]);
-        // 65537 is a prime number.
+        // 65537 is prime.
         assert_eq!(dims(vec![packed(&[1, 1, 65_537])]).unwrap(), [[1, 1, 65_537]]);
         assert_eq!(dims(vec![packed(&[1, 1, 9 * 65_537])]).unwrap(), [[1, 3, 3 * 65_537]]);
-        // What is reduced is divided where it must be.
+        // Reduced dimensions are only split if necessary.
         let row = narrowed(vec![packed(&[1, 1, MOST]), packed(&[1; 3])], true).unwrap();
         assert_eq!(
             (row[0].dims.as_slice(), row[1].dims.as_slice()),
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn all_tensors_are_divided_alike_and_stay_where_they_are() {
-        // A number for each row, and rows with gaps.
+        // One value per row, and rows with gaps.
         let rows = Shape { dims: vec![1, 3, 1], strides: vec![3, 1, 1] };
         let gaps = Shape { dims: vec![1, 3, 1 << 23], strides: vec![4 << 23, (1 << 23) + 64, 1] };
         let got = narrowed(vec![gaps, rows, packed(&[1; 4])], false).unwrap();
@@ -184,13 +185,13 @@ mod tests {
         assert_eq!(got[0].strides, [(1 << 23) + 64, 1 << 10, 1]);
         assert_eq!((got[1].dims.as_slice(), got[1].strides[0]), ([3, 1, 1].as_slice(), 1));
         assert_eq!(got[2].dims, [1; 3]);
-        // A row that all rows share, or the sum of rows.
+        // A row shared by all rows, or the sum of rows.
         let shared = narrowed(vec![packed(&[1, 3, 1 << 23]), packed(&[1, 1, 1 << 23])], true).unwrap();
         assert_eq!(shared[0].dims, [1 << 13, 3, 1 << 10]);
         assert_eq!(shared[0].strides, [1 << 10, 1 << 23, 1]);
         let row = (shared[1].dims.as_slice(), shared[1].strides[0]);
         assert_eq!(row, ([1 << 13, 1, 1 << 10].as_slice(), 1 << 10));
-        // The sum of all.
+        // The sum of all elements.
         let sum = narrowed(vec![packed(&[1, 1, 1 << 23]), packed(&[1; 3])], true).unwrap();
         assert_eq!(
             (sum[0].dims.as_slice(), sum[1].dims.as_slice()),
@@ -219,10 +220,10 @@ mod tests {
             refusal,
             "100000007 elements lie in a row, expected at most 262144, or rows that divide into such ones"
         );
-        // A row that all rows share, and a number for each of them.
+        // A row shared by all rows, and one value per row.
         let shared = vec![packed(&[1, 3, 1 << 23]), packed(&[1, 1, 1 << 23]), packed(&[1, 3, 1])];
         assert!(narrowed(shared, false).unwrap_err().starts_with("8388608 elements"));
-        // Neither batch, rows nor columns lie like one.
+        // Neither batch, rows nor columns can be merged.
         let apart = Shape { dims: vec![2, 3, 1 << 23], strides: vec![5 << 23, (1 << 23) + 64, 1] };
         assert!(narrowed(vec![apart], false).is_err());
         assert!(counted(vec![packed(&[2, 1 << 21, 3, 4])], 1).is_err());

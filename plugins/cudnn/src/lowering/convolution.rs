@@ -23,7 +23,7 @@ use crate::names::{
     BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CONVOLUTION, CROSS_CORRELATION, TYPE_CONVOLUTION_MODE,
 };
 
-/// The tensors that are read, the one that is written, and the numbers.
+/// The tensors that are read, the one that is written, and the parameters.
 struct Parts<'a> {
     read: [i64; 2],
     written: i64,
@@ -33,7 +33,8 @@ struct Parts<'a> {
     dilation: &'a [i64],
 }
 
-/// The object of an operation with the attributes of what it reads, what it writes, the convolution, and two factors.
+/// The descriptor of an operation with its attributes for the inputs, the output, the convolution, and two
+/// factors.
 type Names = (i32, [i32; 6]);
 
 const FORWARD: Names = (
@@ -88,7 +89,7 @@ pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Convolutio
         Operation::ConvolutionForward(operation) => parts!(operation, [x, w], y),
         Operation::ConvolutionBackwardData(operation) => parts!(operation, [dy, w], dx),
         Operation::ConvolutionBackwardFilter(operation) => parts!(operation, [x, dy], dw),
-        _ => return Err("operation is no convolution".to_owned()),
+        _ => return Err("operation is not a convolution".to_owned()),
     };
     let (kind, [first, second, result, convolution, alpha, beta]) = match problem.direction {
         Direction::Forward => FORWARD,
@@ -97,7 +98,7 @@ pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Convolutio
     };
     builder.multiplies(parts.read);
     let compute_type = data_type(node.compute_type)?;
-    // An image with one spatial dimension is one with a height of 1.
+    // One spatial dimension is treated as an image of height 1.
     let spatial = problem.spatial.max(2);
     let numbers = |values: &[i64], of_one: i64| {
         let mut numbers = vec![of_one; spatial - problem.spatial];

@@ -1,6 +1,7 @@
-//! Dropout of attention: by a mask that is given, or by one that cuDNN draws.
+//! Dropout of attention, with a given mask or one that cuDNN draws.
 //!
-//! cuDNN draws the same mask in both directions for the same seed and offset. Other engines draw others.
+//! For the same seed and offset cuDNN draws the same mask in both directions. Other engines draw different
+//! masks.
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::attention::options::Dropout;
@@ -14,7 +15,7 @@ use crate::names::{
     TYPE_RNG_DISTRIBUTION,
 };
 
-/// The tensors that an operation has for dropout, by their uids.
+/// The uids of an operation's tensors for dropout.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Uids {
     pub(super) mask: Option<i64>,
@@ -24,17 +25,17 @@ pub(super) struct Uids {
     pub(super) dump: Option<i64>,
 }
 
-/// A mask that cuDNN draws: 1 for what is kept, and else 0.
+/// A mask drawn by cuDNN: 1 for what is kept, else 0.
 #[derive(Clone, Copy)]
 pub(super) struct Drawn {
     pub(super) mask: TensorPlace,
-    /// 1 / kept
+    /// 1 / `kept`
     pub(super) scale: TensorPlace,
-    /// The share that is kept.
+    /// The probability of being kept.
     pub(super) kept: f32,
 }
 
-/// What multiplies the probabilities of these dims, one after the other.
+/// The factors of the probabilities, which have these dims, in order.
 pub(super) fn factors(
     builder: &mut Builder<'_>,
     dims: &[i64; 4],
@@ -48,7 +49,7 @@ pub(super) fn factors(
     Ok(drawn(builder, dims, dropout, uids)?.map(|drawn| [drawn.mask, drawn.scale]))
 }
 
-/// The mask that cuDNN draws, where it draws one.
+/// The mask that cuDNN draws, if it is to draw one.
 pub(super) fn drawn(
     builder: &mut Builder<'_>,
     dims: &[i64; 4],

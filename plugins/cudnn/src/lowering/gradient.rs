@@ -1,4 +1,4 @@
-//! The gradients of attention, as the graph that cuDNN's kernels are found by.
+//! The gradients of attention, as the pattern that cuDNN's kernels match.
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::attention::AttentionGradients;
@@ -55,7 +55,7 @@ pub(super) fn lower(
     let v = builder.transposed(operation.v)?;
     let gradient = builder.tensor(operation.do_)?;
 
-    // The sum of dO · O in each row.
+    // The row sums of dO · O.
     let o = builder.tensor(operation.o)?;
     let product = builder.between_as(
         DATA_FLOAT,
@@ -68,12 +68,13 @@ pub(super) fn lower(
     let of_rows = [batch, heads, rows, 1];
     let summed = builder.between(DATA_FLOAT, &of_rows);
     builder.reduce(REDUCE_TENSOR_ADD, compute_type, product, summed);
-    // Multiplied by the share that is kept, which the scale below takes back. cuDNN finds its kernel by this product, too.
+    // Multiplied by the keep probability, which the scale below cancels. cuDNN's kernel needs this
+    // multiplication in the pattern.
     let inverse = builder.float(drawn.map_or(1.0, |drawn| drawn.kept));
     let row_sums = builder.scratch(packed(&of_rows))?;
     builder.pointwise(POINTWISE_MUL, compute_type, summed, Some(inverse), row_sums);
 
-    // The weights again, from the logarithms that the forward pass kept.
+    // Recomputes the weights from the logarithms saved by the forward pass.
     let begun = scores.begin(builder, q, k, false);
     let stats = builder.statistics("stats", operation.stats, &problem.stats, &of_rows)?;
     let below = scores.with(builder, POINTWISE_SUB, begun, Some(stats));
@@ -144,7 +145,7 @@ impl Builder<'_> {
         y
     }
 
-    /// The product of two, where heads of the result are shared summed over those that share one.
+    /// A matmul that sums over the heads that share a head of the result.
     fn by_heads(
         &mut self,
         compute_type: i32,

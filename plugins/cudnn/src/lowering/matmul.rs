@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matmuls.
 
 use std::ffi::c_int;
 
@@ -17,13 +17,13 @@ use crate::names::{
 /// Bytes.
 const SCALE_ALIGNMENT: i64 = 16;
 
-/// Tensors with the rows, columns and terms that count in each matrix of the batch.
+/// The tensors with the valid rows, columns and terms of each matrix of the batch.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) m: Option<TensorPlace>,
     pub(super) n: Option<TensorPlace>,
     pub(super) k: Option<TensorPlace>,
-    /// Whether what does not count is zero in the result.
+    /// Whether the rest of the result is set to zero.
     pub(super) pads: bool,
 }
 
@@ -39,7 +39,8 @@ pub(super) fn lower(
     let c = builder.tensor(operation.c)?;
     let [of_a, of_b] = [a, b].map(|place| builder.shape(place).dims);
     let is_last = !builder.nodes.iter().any(|node| node.operation.inputs().contains(&operation.c));
-    // Where nothing follows the product, cuDNN 9.14 reads behind the end of a factor that every index of the batch shares.
+    // If nothing follows the matmul, cuDNN 9.14 reads beyond the end of an operand shared by all indices of
+    // the batch.
     let outer = of_a.len().saturating_sub(2);
     if is_last && of_a.get(..outer) != of_b.get(..outer) {
         return Err(format!(
@@ -52,7 +53,8 @@ pub(super) fn lower(
     Ok(())
 }
 
-/// Products of 8-bit floats read scales 16 bytes at a time: cuDNN 9.19 makes a plan for others, too, which fails.
+/// Matmuls of 8-bit floats read 16 bytes of scales at a time: for others cuDNN 9.19 also makes a plan, which
+/// fails.
 fn check_scales(graph: &Graph, operation: &operation::Matmul) -> Result<(), Refusal> {
     let is_small = |uid: i64| {
         let data_type = graph.tensor(uid).map(|tensor| tensor.data_type);

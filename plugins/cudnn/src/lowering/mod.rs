@@ -1,7 +1,8 @@
-//! From a graph to the objects of cuDNN's graph API, as plain data: what a graph becomes is known, and can be compared, without cuDNN.
+//! Translates a graph to the objects of cuDNN's graph API, as plain data, so that the result can be inspected
+//! and compared without cuDNN.
 //!
-//! [`lower`] walks some nodes of a graph, and each kind of operation has a module that says which objects it becomes. They become one
-//! operation graph. Tensors take the shapes that cuDNN asks for on the way: see [`view`].
+//! [`lower`] translates some nodes to one operation graph; each kind of operation has a module that defines
+//! its objects. Tensors are given the shapes that cuDNN requires: see [`view`].
 
 mod attention;
 mod batchnorm;
@@ -37,90 +38,90 @@ use crate::names::{
 use shape::{Shape, packed};
 use view::View;
 
-/// A tensor of a [`Lowered`] graph, by its place among them.
+/// The index of a tensor in a [`Lowered`] graph.
 pub type TensorPlace = usize;
 
-/// An object that is not a tensor, with its attributes.
+/// An object other than a tensor, with its attributes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Descriptor {
-    /// cuDNN's number of the kind.
+    /// cuDNN's kind of descriptor.
     pub kind: c_int,
-    /// The attributes, by cuDNN's numbers, in the order in which they are set.
+    /// The attributes in the order in which they are set.
     pub attributes: Vec<(c_int, Value)>,
 }
 
-/// What an attribute is set to.
+/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// A tensor.
     Tensor(TensorPlace),
-    /// Integers of 64 bits.
+    /// 64-bit integers.
     Integers(Vec<i64>),
-    /// Integers of 32 bits.
+    /// 32-bit integers.
     Counts(Vec<i32>),
-    /// A number of an enumeration, with cuDNN's number of the attribute type.
+    /// An enumeration value, with cuDNN's attribute type.
     Number(c_int, c_int),
-    /// The bits of a float in double precision.
+    /// The bits of a double.
     Double(u64),
-    /// The bits of a float in single precision.
+    /// The bits of a float.
     Float(u32),
     /// Another object.
     Descriptor(Box<Descriptor>),
 }
 
-/// Where the elements of a tensor are.
+/// Where a tensor's elements are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// Nowhere: cuDNN has them while it computes.
+    /// Nowhere: they exist only inside cuDNN's kernels.
     Virtual,
-    /// In device memory that an execution is given, in this place of [`Lowered::uids`].
+    /// In device memory passed at execution, at this index of [`Lowered::uids`].
     Given(usize),
-    /// In host memory that it is given.
+    /// In host memory passed at execution.
     Host(usize),
-    /// A number, as its bytes.
+    /// A constant, as its bytes.
     Constant([u8; 8]),
-    /// At this offset of the memory that only these operations use.
+    /// At this offset in scratch memory of these operations.
     Scratch(usize),
 }
 
-/// A tensor as cuDNN sees it.
+/// A tensor in cuDNN's view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tensor {
     /// cuDNN's number of the type.
     pub data_type: c_int,
-    /// Dims and strides.
+    /// Sizes and strides.
     pub shape: Shape,
-    /// The alignment in bytes that is promised.
+    /// The guaranteed alignment in bytes.
     pub alignment: i64,
-    /// Where its elements are.
+    /// Where its elements are stored.
     pub place: Place,
-    /// The tensor, in an earlier place, that says where each of its sequences begins, if it is ragged.
+    /// The index of the offsets tensor of a ragged tensor, which precedes it.
     pub offsets: Option<TensorPlace>,
 }
 
-/// What decides which plan cuDNN makes. The tensors of two such graphs may have other uids.
+/// Everything that determines cuDNN's plan. The tensors of two such graphs may have different uids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Described {
-    /// The tensors; the place of each, counted from 1, is its uid for cuDNN.
+    /// The tensors; cuDNN's uid of each is its index plus one.
     pub tensors: Vec<Tensor>,
     /// The operations in order.
     pub operations: Vec<Descriptor>,
-    /// Bytes of memory that the tensors take that are neither virtual nor given.
+    /// Bytes of scratch memory.
     pub scratch: usize,
-    /// What parts of it are filled with before an execution: offsets and bytes.
+    /// Contents that parts of it are filled with before an execution: offsets and bytes.
     pub fills: Vec<(usize, Vec<u8>)>,
-    /// Whether a product or a convolution has operands of single precision.
+    /// Whether a matmul or convolution has single-precision operands.
     pub may_use_tf32: bool,
-    /// Whether a product of matrices has such operands. cuDNN rounds them to TF32 without a note that says so.
+    /// Whether a matmul has such operands. cuDNN rounds them to TF32 without a note about it.
     pub rounds_to_tf32: bool,
 }
 
 /// A graph in cuDNN's terms.
 #[derive(Clone, Debug)]
 pub struct Lowered {
-    /// What cuDNN gets.
+    /// The description for cuDNN.
     pub described: Described,
-    /// The uids of the tensors that an execution is given.
+    /// The uids of the tensors passed at execution.
     pub uids: Vec<i64>,
 }
 
@@ -161,7 +162,7 @@ impl Descriptor {
         self.with(attribute, Value::Double(value.to_bits()))
     }
 
-    /// A factor, in the precision that the operation computes in.
+    /// A factor, in the operation's compute precision.
     fn factor(self, attribute: c_int, value: f32, compute_type: c_int) -> Self {
         if compute_type == DATA_DOUBLE {
             self.double(attribute, f64::from(value))
@@ -179,7 +180,7 @@ impl Descriptor {
     }
 }
 
-/// cuDNN's number of a type.
+/// cuDNN's number of a data type.
 fn data_type(data_type: DataType) -> Result<c_int, Refusal> {
     Ok(match data_type {
         DataType::Float => DATA_FLOAT,
@@ -198,23 +199,23 @@ fn data_type(data_type: DataType) -> Result<c_int, Refusal> {
     })
 }
 
-/// What is known while a graph is lowered.
+/// The state of lowering.
 struct Builder<'a> {
     graph: &'a Graph,
-    /// The nodes that are lowered.
+    /// The nodes to lower.
     nodes: &'a [Node],
-    /// The virtual tensors that these nodes have in common with others, which are in memory.
+    /// The virtual tensors that these nodes share with others, which are in memory.
     shared: HashSet<i64>,
     view: View,
     lowered: Lowered,
-    /// The tensors of the graph that were looked at, with the shape that they were given.
+    /// The graph's tensors that were added, by uid and shape.
     known: HashMap<(i64, Shape), TensorPlace>,
 }
 
-/// Nodes of a graph as cuDNN's objects.
+/// Translates nodes of a graph to cuDNN's objects.
 ///
 /// # Errors
-/// What is not lowered; the text names the node.
+/// What is not supported; the text names the node.
 pub fn lower(prepared: &Prepared, range: Range<usize>) -> Result<Lowered, Refusal> {
     let graph = &prepared.graph;
     let nodes = graph.nodes.get(range.clone()).ok_or("there are no such nodes")?;
@@ -234,7 +235,7 @@ pub fn lower(prepared: &Prepared, range: Range<usize>) -> Result<Lowered, Refusa
     Ok(builder.lowered)
 }
 
-/// The tensors that nodes of a graph have in common with its others.
+/// The tensors that nodes share with the rest of the graph.
 fn shared(graph: &Graph, range: &Range<usize>) -> HashSet<i64> {
     if range.len() == graph.nodes.len() {
         return HashSet::new();
@@ -248,7 +249,7 @@ fn shared(graph: &Graph, range: &Range<usize>) -> HashSet<i64> {
 }
 
 impl Builder<'_> {
-    /// The one place that knows which module lowers what.
+    /// Dispatches a node to the module that lowers it.
     fn node(&mut self, checked: CheckedNode<'_>) -> Result<(), Refusal> {
         let node = checked.node;
         match (checked.problem, &node.operation) {
@@ -294,7 +295,7 @@ impl Builder<'_> {
         tensors.len() - 1
     }
 
-    /// A tensor of the graph in the shape that the graph's operations take.
+    /// A tensor of the graph in the shape that the graph's operations need.
     fn tensor(&mut self, uid: i64) -> Result<TensorPlace, Refusal> {
         let shape = self.view.shape(&self.layout(uid)?)?;
         self.tensor_as(uid, shape)
@@ -306,7 +307,7 @@ impl Builder<'_> {
         Layout::of(tensor)
     }
 
-    /// A tensor of the graph in another shape of the same elements.
+    /// A tensor of the graph in another shape with the same elements.
     fn tensor_as(&mut self, uid: i64, shape: Shape) -> Result<TensorPlace, Refusal> {
         let offsets = self.graph.tensor(uid).and_then(|tensor| tensor.ragged_offset_uid);
         let offsets = offsets.map(|uid| self.offsets(uid)).transpose()?;
@@ -317,7 +318,7 @@ impl Builder<'_> {
         Ok(place)
     }
 
-    /// The same, whether it is ragged or not.
+    /// The same, ignoring ragged offsets.
     fn even(&mut self, uid: i64, shape: Shape) -> Result<TensorPlace, Refusal> {
         let key = (uid, shape);
         if let Some(place) = self.known.get(&key) {
@@ -349,7 +350,7 @@ impl Builder<'_> {
                 self.lowered.uids.push(uid);
                 let is_number = tensor.is_runtime_pass_by_value;
                 let place = if is_number { Place::Host(index) } else { Place::Given(index) };
-                // A virtual one lies where plans have it, as aligned as other tensors.
+                // A virtual tensor is placed by the plan, as aligned as other tensors.
                 self.add(number, shape, if tensor.is_virtual { 16 } else { alignment }, place)
             }
         };
@@ -369,17 +370,17 @@ impl Builder<'_> {
         self.lowered.described.tensors.get(place).map(|tensor| tensor.shape.clone()).unwrap_or_default()
     }
 
-    /// A tensor that only cuDNN has.
+    /// A virtual tensor.
     fn between(&mut self, data_type: c_int, dims: &[i64]) -> TensorPlace {
         self.add(data_type, packed(dims), 16, Place::Virtual)
     }
 
-    /// The same in a given order of strides.
+    /// The same with these strides.
     fn between_as(&mut self, data_type: c_int, shape: Shape) -> TensorPlace {
         self.add(data_type, shape, 16, Place::Virtual)
     }
 
-    /// A tensor of floats in the workspace, without gaps.
+    /// A dense float tensor in scratch memory.
     fn scratch(&mut self, shape: Shape) -> Result<TensorPlace, Refusal> {
         let dims = &shape.dims;
         let elements = dims.iter().try_fold(1_usize, |product, dim| {
@@ -388,11 +389,11 @@ impl Builder<'_> {
         let elements = elements.filter(|elements| *elements <= isize::MAX as usize / 8);
         let elements = elements.ok_or_else(|| format!("dims {dims:?} reach beyond the address space"))?;
         let offset = self.take_scratch(4 * elements)?;
-        // As aligned as other tensors: cuDNN compares some.
+        // As aligned as other tensors: cuDNN compares some alignments.
         Ok(self.add(DATA_FLOAT, shape, 16, Place::Scratch(offset)))
     }
 
-    /// The same with these numbers.
+    /// The same, filled with these values.
     fn filled(&mut self, shape: Shape, numbers: &[f32]) -> Result<TensorPlace, Refusal> {
         let place = self.scratch(shape)?;
         let described = &mut self.lowered.described;
@@ -402,19 +403,19 @@ impl Builder<'_> {
         Ok(place)
     }
 
-    /// A number.
+    /// A float constant.
     fn float(&mut self, value: f32) -> TensorPlace {
         let bytes = bytes_of(&value.to_ne_bytes());
         self.add(DATA_FLOAT, packed(&[1; 4]), 4, Place::Constant(bytes))
     }
 
-    /// A whole number.
+    /// An integer constant.
     fn int(&mut self, value: i32) -> TensorPlace {
         let bytes = bytes_of(&value.to_ne_bytes());
         self.add(DATA_INT32, packed(&[1; 4]), 4, Place::Constant(bytes))
     }
 
-    /// A tensor with one element that has to be passed by value.
+    /// A tensor of one element that must be passed by value.
     fn by_value(&mut self, name: &str, uid: i64) -> Result<TensorPlace, Refusal> {
         let tensor = self.graph.tensor(uid);
         if tensor.is_some_and(|tensor| tensor.value.is_none() && !tensor.is_runtime_pass_by_value) {
@@ -423,14 +424,14 @@ impl Builder<'_> {
         self.tensor_as(uid, packed(&[1; 4]))
     }
 
-    /// The dims of a tensor of the graph, as they are.
+    /// The dims of a tensor of the graph.
     fn dims(&self, uid: i64) -> Result<Vec<i64>, Refusal> {
         let tensor =
             self.graph.tensor(uid).ok_or_else(|| format!("no tensor of the graph has the uid {uid}"))?;
         Ok(tensor.dims.clone())
     }
 
-    /// Notes that a product reads these tensors, and says whether any is of single precision.
+    /// Records that a matmul or convolution reads these tensors; returns whether any is in single precision.
     fn multiplies(&mut self, uids: [i64; 2]) -> bool {
         let is_float =
             |uid: &i64| self.graph.tensor(*uid).is_some_and(|tensor| tensor.data_type == DataType::Float);
@@ -448,7 +449,7 @@ fn bytes_of(bytes: &[u8]) -> [u8; 8] {
     all
 }
 
-/// The type that cuDNN gets a number in, and the number's bytes.
+/// The type and bytes with which cuDNN is given a value.
 fn constant(value: &TensorValue) -> Result<(c_int, [u8; 8]), Refusal> {
     Ok(match *value {
         TensorValue::Float32(value) | TensorValue::Float16(value) | TensorValue::BFloat16(value) => {

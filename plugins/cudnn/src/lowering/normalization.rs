@@ -1,4 +1,4 @@
-//! Layernorm and RMSNorm with their gradients, as rows of [rows, elements, 1, 1].
+//! LayerNorm and RMSNorm with their gradients, as rows of [rows, elements, 1, 1].
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_sdk::graph::{Operation, operation};
@@ -19,19 +19,19 @@ use crate::names::{
 };
 
 impl Builder<'_> {
-    /// A tensor with one number for each row.
+    /// A tensor with one value per row.
     fn rows(&mut self, uid: i64) -> Result<TensorPlace, Refusal> {
         let shape = self.view.of_rows(&self.layout(uid)?)?;
         self.tensor_as(uid, shape)
     }
 
-    /// The same, in the workspace if it is not wanted.
+    /// The same, in scratch memory if it is not requested.
     fn optional_rows(&mut self, uid: Option<i64>) -> Result<TensorPlace, Refusal> {
         match uid {
             Some(uid) => self.rows(uid),
             None => {
                 let View::Rows(dims, leading) = &self.view else {
-                    return Err("operation is no normalization of rows".to_owned());
+                    return Err("operation is not a normalization of rows".to_owned());
                 };
                 let rows = dims.iter().take(*leading).product();
                 self.scratch(packed(&[rows, 1, 1, 1]))
@@ -46,7 +46,7 @@ pub(super) fn lower(builder: &mut Builder<'_>, operation: &Operation) -> Result<
         Operation::LayernormBackward(operation) => layernorm_backward(builder, operation),
         Operation::RmsNorm(operation) => rms(builder, operation),
         Operation::RmsNormBackward(operation) => rms_backward(builder, operation),
-        _ => Err("operation is no normalization of rows".to_owned()),
+        _ => Err("operation is not a normalization of rows".to_owned()),
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn lower(
     let y = builder.tensor(operation.out)?;
     let mode = match operation.mode {
         ReductionMode::NotSet => return Err("mode: is not_set, expected a reduction mode".to_owned()),
-        // What cuDNN has no reduction for is a sum of something.
+        // Reductions that cuDNN lacks are expressed as sums.
         ReductionMode::Avg => {
             let elements = |uid| Ok::<_, Refusal>(builder.layout(uid)?.elements());
             let count = elements(operation.in_)? / elements(operation.out)?;
@@ -56,7 +56,7 @@ pub(super) fn lower(
 }
 
 impl Builder<'_> {
-    /// An operation on each element of what is reduced.
+    /// A pointwise operation on the reduction's input.
     fn before(
         &mut self,
         mode: c_int,
@@ -70,7 +70,7 @@ impl Builder<'_> {
         y
     }
 
-    /// y = x, reduced along the dimensions that y has as ones.
+    /// Reduces x to y along the dimensions in which y is 1.
     pub(super) fn reduce(&mut self, mode: c_int, compute_type: c_int, x: TensorPlace, y: TensorPlace) {
         let reduction = Descriptor::new(BACKEND_REDUCTION_DESCRIPTOR)
             .number(ATTR_REDUCTION_OPERATOR, TYPE_REDUCTION_OPERATOR_TYPE, mode)

@@ -1,5 +1,5 @@
-//! Pooling and its gradient. cuDNN's indices of a maximum say which place of the window it was, hipDNN's which element of the plane: what
-//! needs indices is refused.
+//! Pooling and its gradient. cuDNN's indices of a maximum count in the window, hipDNN's in the plane, so
+//! pooling with indices is refused.
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
@@ -34,14 +34,14 @@ pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Resample) 
         Operation::ResampleBackward(r) => {
             (r.dy, r.dx, [&r.pre_padding, &r.post_padding, &r.stride, &r.window])
         }
-        _ => return Err("operation is no pooling".to_owned()),
+        _ => return Err("operation is not a pooling".to_owned()),
     };
     let image = |uid| builder.view.shape(&builder.layout(uid)?);
     let (shape_read, shape_written) = (image(read)?, image(written)?);
     let innermost = |shape: &Shape| shape.strides.get(1) == Some(&1);
-    // Of one pixel an image lies either way, so the larger one decides.
+    // The layout of a one-pixel image is ambiguous, so the larger image decides.
     let channels_last = innermost(if problem.backward { &shape_written } else { &shape_read });
-    // What cuDNN 9.14 does: it fails when it runs, and it gives numbers that are none.
+    // cuDNN 9.14 fails at execution for the first of these, and returns NaN for the second.
     if problem.backward {
         for (name, shape) in [("dy", &shape_read), ("dx", &shape_written)] {
             if !innermost(shape) {
@@ -73,7 +73,7 @@ pub(super) fn lower(builder: &mut Builder<'_>, node: &Node, problem: &Resample) 
         .integers(ATTR_RESAMPLE_STRIDES, &numbers(stride, 1))
         .integers(ATTR_RESAMPLE_PRE_PADDINGS, &numbers(pre, 0))
         .integers(ATTR_RESAMPLE_POST_PADDINGS, &numbers(post, 0));
-    // Nodes that share a tensor see it with the same strides.
+    // Nodes that share a tensor must see the same strides.
     let alone = builder.nodes.len() == 1;
     let lying = |shape: Shape| if alone { shape.lying(channels_last) } else { shape };
     let read = builder.tensor_as(read, lying(shape_read))?;

@@ -1,4 +1,5 @@
-//! Where the sequences of an attention lie: evenly, at offsets of their own, or in the blocks of a page table.
+//! How the sequences of an attention are stored: evenly spaced, at ragged offsets, or in the blocks of a page
+//! table.
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::attention::shape::{Integers, Sequences, Shape as Numbers, Start};
@@ -11,11 +12,11 @@ use crate::names::{
     BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR,
 };
 
-/// What cuDNN's kernels read and write at once, without asking whether the address is a multiple of it.
+/// Bytes that cuDNN's kernels access at once, without checking that the address is a multiple.
 const VECTOR: i64 = 16;
 
 impl Builder<'_> {
-    /// Checks that tensors of heads lie as cuDNN's kernels read and write them.
+    /// Checks that the layout of tensors with heads suits cuDNN's kernels.
     pub(super) fn check_sequences(
         &self,
         shape: &Numbers,
@@ -46,7 +47,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A tensor with one number for each query of each head, which cuDNN takes as it lies only if it is ragged.
+    /// A tensor with one value per query and head; cuDNN only respects its layout if it is ragged.
     pub(super) fn statistics(
         &mut self,
         name: &str,
@@ -65,7 +66,7 @@ impl Builder<'_> {
                 let shape = packed(dims);
                 let long = |(dim, strides): (&i64, (&i64, &i64))| *dim > 1 && strides.0 != strides.1;
                 if dims.iter().zip(strides.iter().zip(&shape.strides)).any(long) {
-                    // Below 9.26 cuDNN takes others for these.
+                    // Before 9.26 cuDNN misinterprets them.
                     let expected = &shape.strides;
                     return Err(format!(
                         "{name}: strides are {strides:?}, expected {expected:?}, without gaps"
@@ -76,7 +77,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The lengths of sequences, one after the other.
+    /// The lengths of sequences, densely stored.
     pub(super) fn lengths(
         &mut self,
         name: &str,
@@ -96,7 +97,7 @@ impl Builder<'_> {
         self.even(uid, packed(&[count as i64, 1, 1, 1]))
     }
 
-    /// The keys or values of a page table's blocks, in this shape.
+    /// The keys or values in a page table's blocks, in this shape.
     pub(super) fn loaded(
         &mut self,
         uid: i64,
@@ -118,7 +119,7 @@ impl Builder<'_> {
         Ok(y)
     }
 
-    /// Checks that the elements of each head lie together and begin where cuDNN's kernels read them from.
+    /// Checks that the elements of each head are contiguous and aligned for cuDNN's kernels.
     fn check_heads(&self, tensors: &[(&str, i64)]) -> Result<(), Refusal> {
         for (name, uid) in tensors {
             let Some(tensor) = self.graph.tensor(*uid) else { continue };
@@ -146,20 +147,20 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A tensor of the graph with its last two dimensions exchanged.
+    /// A tensor of the graph with its last two dimensions swapped.
     pub(super) fn transposed(&mut self, uid: i64) -> Result<TensorPlace, Refusal> {
         let shape: Shape = self.view.shape(&self.layout(uid)?)?.transposed();
         self.tensor_as(uid, shape)
     }
 
-    /// cuDNN's number of the type of a tensor of the graph.
+    /// cuDNN's data type of a tensor of the graph.
     pub(super) fn type_of(&self, uid: i64) -> Result<i32, Refusal> {
         let tensor = self.graph.tensor(uid);
         data_type(tensor.ok_or_else(|| format!("no tensor of the graph has the uid {uid}"))?.data_type)
     }
 }
 
-/// Offsets count elements for cuDNN, whatever they are multiplied by in the graph.
+/// cuDNN's offsets count elements, whatever the graph's multiplier is.
 fn check_offsets(name: &str, offsets: &Integers, multiplier: usize) -> Result<(), Refusal> {
     let ([count, _], [stride, _]) = (offsets.dims, offsets.strides);
     if multiplier != 1 {
@@ -173,7 +174,7 @@ fn check_offsets(name: &str, offsets: &Integers, multiplier: usize) -> Result<()
     Ok(())
 }
 
-/// A table has no more columns than there are blocks of keys, and the blocks have no gaps.
+/// Checks that a table has no more columns than there are blocks of keys, and that blocks are dense.
 fn check_pages(
     name: &str,
     table: &Integers,

@@ -1,17 +1,17 @@
-//! Dims and strides.
+//! Sizes and strides.
 
 use hipdnn_plugin_planner::layout::Layout;
 
-/// Dims and strides of a tensor.
+/// The sizes and strides of a tensor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Elements along each dimension.
+    /// Size of each dimension.
     pub dims: Vec<i64>,
-    /// Elements from one to the next along each.
+    /// Stride of each dimension in elements.
     pub strides: Vec<i64>,
 }
 
-/// A shape without gaps.
+/// A dense shape.
 pub fn packed(dims: &[i64]) -> Shape {
     let mut strides = vec![1; dims.len()];
     let mut next = 1_i64;
@@ -23,7 +23,7 @@ pub fn packed(dims: &[i64]) -> Shape {
 }
 
 impl Shape {
-    /// The last two dimensions exchanged.
+    /// The last two dimensions swapped.
     pub fn transposed(mut self) -> Self {
         let last = self.dims.len();
         if last >= 2 {
@@ -34,7 +34,7 @@ impl Shape {
     }
 
     pub(super) fn of(layout: &Layout) -> Self {
-        // A layout's numbers are within the address space.
+        // A layout's numbers fit the address space.
         let numbers = |values: &[usize]| values.iter().map(|value| *value as i64).collect();
         let mut shape = Self { dims: numbers(layout.dims()), strides: numbers(layout.strides()) };
         let extent = shape.extent();
@@ -46,13 +46,13 @@ impl Shape {
         shape
     }
 
-    /// The stride of one more dimension outside all others.
+    /// The stride of an additional outermost dimension.
     pub(super) fn extent(&self) -> i64 {
         let ends = self.dims.iter().zip(&self.strides).map(|(dim, stride)| dim * stride);
         ends.max().unwrap_or(1).max(1)
     }
 
-    /// These dimensions in this order.
+    /// The dimensions selected by `axes`, in that order.
     pub(super) fn picked(&self, axes: &[usize]) -> Self {
         let pick = |values: &[i64]| axes.iter().filter_map(|axis| values.get(*axis).copied()).collect();
         if self.dims.len() != axes.len() {
@@ -61,12 +61,13 @@ impl Shape {
         Self { dims: pick(&self.dims), strides: pick(&self.strides) }
     }
 
-    /// An image whose dimensions of 1 have the strides that they have with this layout: cuDNN tells layouts apart by them.
+    /// An image whose dimensions of 1 get the strides that this layout implies: cuDNN uses them to tell
+    /// layouts apart.
     pub(super) fn lying(mut self, channels_last: bool) -> Self {
         let rank = self.dims.len();
         let mut axes: Vec<usize> = (0..rank).rev().collect();
         if channels_last && rank > 2 {
-            // Channels are innermost, the batch is outermost.
+            // Channels innermost, batch outermost.
             axes.retain(|axis| *axis != 1);
             axes.insert(0, 1);
         }
@@ -83,7 +84,7 @@ impl Shape {
         self
     }
 
-    /// Matrices as images, whose channels are the columns.
+    /// Matrices as images, with columns as channels.
     pub(super) fn into_image(self) -> Self {
         match (self.dims.as_slice(), self.strides.as_slice()) {
             (&[batch, rows, columns], &[step, row, column]) => {
@@ -93,7 +94,7 @@ impl Shape {
         }
     }
 
-    /// Ones in front, up to this rank.
+    /// Prepends ones up to this rank.
     pub(super) fn lead(mut self, rank: usize) -> Self {
         let extent = self.extent();
         while self.dims.len() < rank {

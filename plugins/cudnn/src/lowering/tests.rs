@@ -33,7 +33,7 @@ fn tensor(uid: i64, dims: &[i64]) -> hipdnn_plugin_sdk::graph::Tensor {
     Tensor::new(uid, DataType::Half, dims, &packed(dims).strides)
 }
 
-/// A whole graph.
+/// Lowers a whole graph.
 fn lower(graph: &Graph) -> Result<Lowered, Refusal> {
     super::lower(&prepare(graph)?, 0..graph.nodes.len())
 }
@@ -147,7 +147,7 @@ fn rows_of_a_normalization_are_counted_by_one_dimension() {
     let dims: Vec<&[i64]> =
         lowered.described.tensors.iter().map(|tensor| tensor.shape.dims.as_slice()).collect();
     assert!(dims.contains(&[6, 8, 1, 1].as_slice()) && dims.contains(&[1, 8, 1, 1].as_slice()), "{dims:?}");
-    // Results that are not asked for have a place in the workspace.
+    // Results that are not requested are in scratch memory.
     assert_eq!(dims.iter().filter(|dims| **dims == [6, 1, 1, 1]).count(), 2);
     assert!(lowered.described.scratch >= 24);
 }
@@ -170,7 +170,7 @@ fn attention_is_two_products_around_a_softmax() {
     let slopes = lowered.tensors.iter().find(|tensor| tensor.shape.dims == [1, 3, 1, 1]).unwrap();
     let [(offset, bytes)] = &lowered.fills[..] else { panic!("filled with {:?}", lowered.fills) };
     assert_eq!(slopes.place, Place::Scratch(*offset));
-    // Two heads have the slopes of two, the third the first one of four.
+    // The first two heads have the slopes of two heads, the third has the first of four.
     let expected = [1.0 / 16.0, 1.0 / 256.0, 1.0 / 4.0_f32];
     assert_eq!(*bytes, expected.map(f32::to_ne_bytes).concat());
     let tensors = (1..=4).map(|uid| tensor(uid, &[2, 3, 8, 16])).collect();
@@ -324,7 +324,7 @@ fn gradients_of_pooling_lie_with_channels_last_in_both_tensors() {
         let lowered = lower(&graph(tensors, vec![gradient.into()]))?;
         Ok::<_, Refusal>(lowered.described.tensors.into_iter().map(|t| t.shape.strides).collect::<Vec<_>>())
     };
-    // One pixel lies either way, and is told to cuDNN as what it is beside the other tensor.
+    // The layout of one pixel is ambiguous, so cuDNN is told the other tensor's.
     let last = [320, 1, 80, 16];
     for dy in [[16, 1, 1, 1], [16, 1, 16, 16]] {
         assert_eq!(pooling(&dy, &last).unwrap(), [vec![16, 1, 16, 16], last.to_vec()]);
@@ -344,7 +344,7 @@ fn elements_of_a_head_lie_together_where_kernels_read_them_at_once() {
         let tensors = (1..=4).map(of).collect();
         lower(&graph(tensors, vec![Sdpa::new(1, 2, 3, 4).into()])).err().unwrap_or_default()
     };
-    // Heads innermost, as channels are in PyTorch's channels_last.
+    // Heads innermost, like channels in PyTorch's channels_last.
     for (uid, name) in [(1, "q"), (2, "k"), (3, "v"), (4, "o")] {
         let said = refusal(DataType::Float, uid, [2048, 1, 128, 4]);
         assert!(said.contains(&format!("{name}: stride of the last dimension is 4, expected 1")), "{said}");
@@ -354,7 +354,8 @@ fn elements_of_a_head_lie_together_where_kernels_read_them_at_once() {
         said.contains("k: a stride is 516 elements of 2 bytes, expected a multiple of 16 bytes"),
         "{said}"
     );
-    // The same strides are multiples for wider elements; between sequences, heads and rows may be gaps.
+    // With wider elements the same strides are multiples; there may be gaps between sequences, heads and
+    // rows.
     assert_eq!(refusal(DataType::Float, 2, [2304, 576, 36, 1]), "");
     assert_eq!(refusal(DataType::Half, 3, [2048, 32, 128, 1]), "");
 }

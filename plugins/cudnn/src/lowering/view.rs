@@ -1,5 +1,5 @@
-//! The shapes in which cuDNN takes tensors: three dimensions at least, images with two spatial ones at least, rows of a normalization
-//! as [rows, elements, 1, 1].
+//! The shapes that cuDNN accepts: at least three dimensions, for images at least two spatial ones, and for
+//! normalizations rows as [rows, elements, 1, 1].
 
 use std::collections::HashSet;
 
@@ -15,22 +15,23 @@ use crate::names::{
     ATTR_POINTWISE_AXIS, BACKEND_OPERATION_POINTWISE_DESCRIPTOR, BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
 };
 
-/// How all tensors of a graph become those of cuDNN.
+/// How the graph's tensors are reshaped for cuDNN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum View {
-    /// Ones in front, up to this rank.
+    /// Prepends ones up to this rank.
     Leading(usize),
-    /// Ones in front up to the first number, then ones before the last dimension for images and behind it for channels without pixels.
+    /// Prepends ones up to this rank, then adds ones for missing spatial dimensions: before the last
+    /// dimension of images, after channels without pixels.
     Image(usize),
-    /// Rows of a normalization: these dims, of which the first so many count rows.
+    /// Rows of a normalization: these dims, the first of which (as many as the number says) enumerate rows.
     Rows(Vec<i64>, usize),
 }
 
 impl View {
-    /// What nodes of a graph ask for.
+    /// The view that the nodes of a graph need.
     ///
     /// # Errors
-    /// When they ask for shapes that do not go together.
+    /// When nodes need incompatible shapes.
     pub fn of(graph: &Graph, nodes: &[Node], problems: &[Problem]) -> Result<Self, Refusal> {
         let mut rows = None;
         let mut image = None;
@@ -77,7 +78,7 @@ impl View {
     /// A tensor's shape for cuDNN.
     ///
     /// # Errors
-    /// When rows or their elements do not lie so that they count as one dimension.
+    /// When rows or their elements cannot be merged into one dimension.
     pub fn shape(&self, layout: &Layout) -> Result<Shape, Refusal> {
         let shape = Shape::of(layout);
         match self {
@@ -87,7 +88,7 @@ impl View {
         }
     }
 
-    /// The shape of one number for each row: dims of rows, perhaps with ones behind.
+    /// The shape of a tensor with one value per row: dims of rows, possibly followed by ones.
     ///
     /// # Errors
     /// As [`View::shape`].
@@ -102,11 +103,12 @@ impl View {
     }
 }
 
-/// Gives graphs of operations on each element and of reductions the order of dimensions that cuDNN has kernels for: of four and more the
-/// second is the innermost in memory, as with channels last. Nothing in such a graph knows which dimension is which.
+/// Orders dimensions of pointwise and reduction graphs as cuDNN's kernels require: with four or more
+/// dimensions the second is innermost in memory, like channels last. Such graphs do not depend on the meaning
+/// of dimensions.
 ///
 /// # Errors
-/// When the elements lie in longer rows than cuDNN counts.
+/// When rows are longer than cuDNN supports.
 pub(super) fn innermost_second(described: &mut Described) -> Result<(), Refusal> {
     let (pointwise, reduction) =
         (BACKEND_OPERATION_POINTWISE_DESCRIPTOR, BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
@@ -136,7 +138,7 @@ pub(super) fn innermost_second(described: &mut Described) -> Result<(), Refusal>
     let (dims, strides) = (largest.shape.dims.clone(), largest.shape.strides.clone());
     let stride = |axis: &usize| match (dims.get(*axis), strides.get(*axis)) {
         (Some(2..), Some(stride)) => *stride,
-        // Along a dimension of 1 there is no distance.
+        // The stride of a dimension of 1 is irrelevant.
         _ => i64::MAX,
     };
     axes.sort_by_key(|axis| std::cmp::Reverse(stride(axis)));
@@ -173,7 +175,7 @@ pub(super) fn innermost_second(described: &mut Described) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Whether an operation names a dimension.
+/// Whether an operation refers to a dimension.
 fn axis_of(operation: &Descriptor) -> bool {
     operation.attributes.iter().any(|(_, value)| match value {
         Value::Descriptor(inner) => inner.attributes.iter().any(|(name, _)| *name == ATTR_POINTWISE_AXIS),
@@ -181,8 +183,8 @@ fn axis_of(operation: &Descriptor) -> bool {
     })
 }
 
-/// The shapes of all tensors as batches of matrices, with dimensions in this order and neighbours joined that lie like one in each
-/// tensor; `None` where more than three are left.
+/// The shapes of all tensors as batches of matrices, with dimensions in this order and merged where all
+/// tensors allow it; `None` if more than three are left.
 fn merged(described: &Described, axes: &[usize]) -> Option<Vec<Shape>> {
     let mut shapes: Vec<Shape> = described.tensors.iter().map(|tensor| tensor.shape.picked(axes)).collect();
     let rank = columns::join(&mut shapes, axes.len(), 0);
@@ -195,7 +197,7 @@ fn merged(described: &Described, axes: &[usize]) -> Option<Vec<Shape>> {
     (rank <= 3 && !columns::shares_matrices(&shapes)).then_some(shapes)
 }
 
-/// The rank that counts: a single element has any.
+/// The effective rank: a single element matches any.
 fn tensor_rank(shape: &Shape, rank: usize) -> usize {
     if shape.dims.iter().all(|dim| *dim == 1) { rank } else { shape.dims.len() }
 }
@@ -211,7 +213,7 @@ fn batchnorm_rank(graph: &Graph, operation: &Operation) -> Option<usize> {
     graph.tensor(x).map(|tensor| tensor.dims.len())
 }
 
-/// Two spatial dimensions at least.
+/// Adds dimensions so that there are at least two spatial ones.
 fn image(mut shape: Shape) -> Shape {
     if let (&[_, channels], &[_, stride]) = (shape.dims.as_slice(), shape.strides.as_slice()) {
         let pixel = channels * stride;
@@ -224,7 +226,7 @@ fn image(mut shape: Shape) -> Shape {
     shape
 }
 
-/// [rows, elements, 1, 1], either of which may be one.
+/// Merges into [rows, elements, 1, 1]; either size may be 1.
 fn collapse(shape: Shape, dims: &[i64], leading: usize) -> Result<Shape, Refusal> {
     let part = |from: usize, to: usize| -> Result<(i64, i64), Refusal> {
         let own = shape.dims.get(from..to).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A chain as a call of cuBLASLt, with one of the algorithms that it recommends.
+//! A chain as a call of cuBLASLt, with one of its recommended algorithms.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -23,23 +23,23 @@ use crate::timing::{Memory, by_time};
 use hipdnn_plugin_planner::chain::{Chain, Tensors, is_small};
 use hipdnn_plugin_planner::product::Matrix;
 
-/// The most that is promised of addresses.
+/// The largest alignment that is passed to cuBLASLt.
 const MOST_ALIGNED: usize = 256;
 
-/// What was found in this process.
+/// The algorithms found in this process.
 static FOUND: LazyLock<Mutex<HashMap<Key, Arc<[Found]>>>> = LazyLock::new(Mutex::default);
 
-/// The handles of this process, each with its context. They live as long as it does.
+/// The handles of this process, each with its context. They live as long as the process.
 static HANDLES: Mutex<Vec<(usize, Object)>> = Mutex::new(Vec::new());
 
-/// What a description says of memory, by these attributes.
+/// The attributes of a description that are addresses.
 const POINTERS: [cublasLtMatmulDescAttributes_t; 4] =
     [DESC_BIAS_POINTER, DESC_AUX_POINTER, DESC_A_SCALE_POINTER, DESC_B_SCALE_POINTER];
 
-/// The addresses of a bias or sums, of what GELU is of, and of two scales.
+/// The addresses of a bias or sums, of the auxiliary matrix, and of two scales.
 type Pointers = [*mut c_void; 4];
 
-/// What decides which algorithms are found.
+/// Everything that determines which algorithms are found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     context: usize,
@@ -48,24 +48,24 @@ struct Key {
     options: Options,
 }
 
-/// An algorithm that is recommended.
+/// A recommended algorithm.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     algo: cublasLtMatmulAlgo_t,
     workspace_size: usize,
 }
 
-/// A chain that is ready to run.
+/// A chain ready to run.
 #[derive(Debug)]
 pub struct Run {
     lt: &'static CublasLt,
     handle: cublasLtHandle_t,
     chain: Chain,
     description: Description,
-    /// The memory that the description has: they are a part of it, so runs of a plan take turns.
+    /// The addresses that are set in the description: since they are part of it, runs of a plan take turns.
     pointers: Mutex<Pointers>,
     found: Found,
-    /// What each tensor's address is a multiple of.
+    /// The alignment of each tensor's address.
     pub alignment: usize,
 }
 
@@ -90,11 +90,11 @@ fn handle(lt: &'static CublasLt, device: &Device) -> Result<cublasLtHandle_t, Pl
 }
 
 impl Run {
-    /// The chain with the algorithm that was saved, where cuBLASLt still recommends it, else with the one in the place that was chosen.
-    /// Addresses are multiples of `alignment`.
+    /// The chain with the saved algorithm, if cuBLASLt still recommends it, else with the one at the chosen
+    /// index. Addresses are multiples of `alignment`.
     ///
     /// # Errors
-    /// When cuBLASLt cannot be had, finds nothing, or fails.
+    /// When cuBLASLt is not available, finds nothing, or fails.
     pub fn new(
         device: &Device,
         chain: &Chain,
@@ -107,7 +107,7 @@ impl Run {
         let epilogue = epilogue(chain)?;
         let description = Description::new(lt, chain, epilogue, options)?;
         let alignment = aligned(chain, alignment.min(MOST_ALIGNED));
-        // The place does not change what is found.
+        // The index does not influence the search.
         let options_of_search = Options { engine: 0, ..options.clone() };
         let key = Key {
             context: device.context.addr(),
@@ -157,7 +157,7 @@ impl Run {
         Ok(run)
     }
 
-    /// What a saved plan keeps of the algorithm.
+    /// The algorithm, for a saved plan.
     pub fn algorithm(&self) -> cublasLtMatmulAlgo_t {
         self.found.algo
     }
@@ -167,7 +167,7 @@ impl Run {
         self.found.workspace_size
     }
 
-    /// The algorithms that cuBLASLt recommends, the best first; none where it knows none.
+    /// The algorithms that cuBLASLt recommends, best first; empty if it has none.
     fn search(&self, options: &Options) -> Result<Vec<Found>, PluginError> {
         let lt = self.lt;
         let preference =
@@ -189,7 +189,7 @@ impl Run {
                 lt.check("cublasLtMatmulPreferenceSetAttribute", status)?;
             }
         }
-        // Only their alignment counts here.
+        // Only the addresses' alignment matters here.
         let somewhere = std::ptr::without_provenance_mut(self.alignment.max(size_of::<f32>()));
         let Chain { product, bias, sums, scales, .. } = &self.chain;
         let vector = bias.is_some() || sums.is_some();
@@ -215,7 +215,7 @@ impl Run {
             )
         };
         match status {
-            // What it has no kernel for.
+            // There is no kernel for it.
             STATUS_INVALID_VALUE | STATUS_NOT_SUPPORTED | STATUS_ARCH_MISMATCH => return Ok(Vec::new()),
             status => lt.check("cublasLtMatmulAlgoGetHeuristic", status)?,
         }
@@ -226,7 +226,7 @@ impl Run {
             .collect())
     }
 
-    /// Tells the description where its memory is, if it does not know.
+    /// Sets the addresses in the description, unless they are set already.
     fn set_pointers(&self, last: &mut Pointers, wanted: [Option<*mut c_void>; 4]) -> Result<(), PluginError> {
         for ((last, wanted), attribute) in last.iter_mut().zip(wanted).zip(POINTERS) {
             let Some(wanted) = wanted.filter(|wanted| last != wanted) else { continue };
@@ -245,7 +245,7 @@ impl Run {
         Ok(())
     }
 
-    /// Puts the product on a stream.
+    /// Queues the matmul on a stream.
     ///
     /// # Errors
     /// cuBLASLt's.
@@ -303,7 +303,7 @@ impl Run {
         Ok(())
     }
 
-    /// Sorts algorithms by the time of a run with memory made for it.
+    /// Sorts algorithms by the time of a run in temporary memory.
     fn sort_by_time(&self, device: Device, found: &mut Vec<Found>) -> Result<(), PluginError> {
         let gpu = Gpu::Cuda(device);
         let product = &self.chain.product;
@@ -347,7 +347,7 @@ impl Run {
     }
 }
 
-/// What the addresses of a chain's matrices are multiples of, where those of its tensors are multiples of `most`.
+/// The alignment of the matrices' addresses, given that of the tensors, at most `most`.
 fn aligned(chain: &Chain, most: usize) -> usize {
     let product = &chain.product;
     let matrices = [Some(product.a), Some(product.b), Some(product.c), product.summand, product.auxiliary];

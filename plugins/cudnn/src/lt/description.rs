@@ -1,4 +1,4 @@
-//! What cuBLASLt is told of a chain: the product, its epilogue and the layouts of its matrices.
+//! Describes a chain to cuBLASLt: the matmul, its epilogue and the layouts of its matrices.
 
 use std::ffi::c_int;
 
@@ -23,13 +23,13 @@ pub(crate) struct Description {
     pub(crate) product: Object,
     pub(crate) a: Object,
     pub(crate) b: Object,
-    /// Of the summand, or of the result where there is none.
+    /// Of the summand, or of the result if there is none.
     pub(crate) c: Object,
     pub(crate) d: Object,
 }
 
 impl Description {
-    /// Describes the chain, whose result goes through this epilogue.
+    /// Describes the chain with this epilogue.
     pub(crate) fn new(
         lt: &'static CublasLt,
         chain: &Chain,
@@ -52,7 +52,7 @@ impl Description {
             (DESC_TRANSB, operation(&product.b)),
             (DESC_EPILOGUE, epilogue),
         ];
-        // Sums go where a bias would come from.
+        // Sums use the bias pointer and type.
         if let Some(bias) = chain.bias.or(chain.sums.map(|sums| sums.data_type)) {
             numbers.push((DESC_BIAS_TYPE, data_type(bias)));
         }
@@ -93,7 +93,7 @@ impl Description {
     }
 }
 
-/// What cuBLASLt wants elements between columns and matrices of the auxiliary matrix to be multiples of.
+/// Required multiple of the strides between columns and matrices of the auxiliary matrix, in elements.
 const AUXILIARY: usize = 8;
 
 /// cuBLASLt's number of the chain's epilogue.
@@ -124,12 +124,12 @@ pub(crate) fn epilogue(chain: &Chain) -> Result<c_int, Refusal> {
                 "operation: is SWISH after a product, expected RELU or GELU by the formula with tanh".into(),
             );
         }
-        // No chain has these.
+        // Cannot occur in a chain.
         _ => return Err("operation: sums of what cuBLASLt does not sum beside a product".into()),
     })
 }
 
-/// CUDA's number of a type of a chain, which has no others.
+/// CUDA's number of a data type that occurs in chains.
 fn data_type(data_type: DataType) -> c_int {
     match data_type {
         DataType::Half => R_16F,
@@ -141,7 +141,7 @@ fn data_type(data_type: DataType) -> c_int {
     }
 }
 
-/// The layout of a matrix with so many rows and columns once it is transposed as it should be.
+/// The layout of a matrix with this many rows and columns after any transposition.
 fn layout(
     lt: &'static CublasLt,
     matrix: &Matrix,

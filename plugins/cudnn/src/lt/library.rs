@@ -1,7 +1,7 @@
-//! The part of cuBLASLt that the engine needs, looked for at run time.
+//! The part of cuBLASLt that the engine needs, loaded at run time.
 //!
-//! The signatures and numbers are those of cuBLAS 12 and 13; the example `cuda_library_prototypes` writes a program that compares them
-//! with the headers.
+//! The signatures and constants are those of cuBLAS 12 and 13; the example `cuda_library_prototypes` writes a
+//! program that compares them with the headers.
 
 #![expect(non_camel_case_types, reason = "the names of cuBLASLt")]
 
@@ -14,41 +14,41 @@ use hipdnn_plugin_sdk::{PluginError, function_table};
 
 use crate::library;
 
-/// What a function answers; 0 is success.
+/// Result of a function; 0 is success.
 pub type cublasStatus_t = c_int;
-/// The library on one device.
+/// A handle, for one device.
 pub type cublasLtHandle_t = *mut c_void;
-/// A product.
+/// Description of a matmul.
 pub type cublasLtMatmulDesc_t = *mut c_void;
-/// A matrix.
+/// Layout of a matrix.
 pub type cublasLtMatrixLayout_t = *mut c_void;
-/// What is asked of an algorithm.
+/// Preferences for the choice of an algorithm.
 pub type cublasLtMatmulPreference_t = *mut c_void;
-/// The type of sums.
+/// The type of accumulators.
 pub type cublasComputeType_t = c_int;
 /// The type of elements.
 pub type cudaDataType_t = c_int;
-/// An attribute of a product.
+/// An attribute of a matmul.
 pub type cublasLtMatmulDescAttributes_t = c_int;
-/// An attribute of a matrix.
+/// An attribute of a layout.
 pub type cublasLtMatrixLayoutAttribute_t = c_int;
-/// An attribute of what is asked.
+/// An attribute of preferences.
 pub type cublasLtMatmulPreferenceAttributes_t = c_int;
 
 hipdnn_plugin_sdk::header_constants! {
     /// Success.
     STATUS_SUCCESS: c_int = CUBLAS_STATUS_SUCCESS 0;
-    /// An argument is not what the function takes.
+    /// An argument is invalid.
     STATUS_INVALID_VALUE: c_int = CUBLAS_STATUS_INVALID_VALUE 7;
     /// The device has no kernel for it.
     STATUS_ARCH_MISMATCH: c_int = CUBLAS_STATUS_ARCH_MISMATCH 8;
     /// There is no kernel for it.
     STATUS_NOT_SUPPORTED: c_int = CUBLAS_STATUS_NOT_SUPPORTED 15;
-    /// Sums in single precision.
+    /// Accumulation in single precision.
     COMPUTE_32F: c_int = CUBLAS_COMPUTE_32F 68;
-    /// The same of factors that may be rounded to TF32.
+    /// The same, operands may be rounded to TF32.
     COMPUTE_32F_FAST_TF32: c_int = CUBLAS_COMPUTE_32F_FAST_TF32 77;
-    /// Sums in double precision.
+    /// Accumulation in double precision.
     COMPUTE_64F: c_int = CUBLAS_COMPUTE_64F 70;
     /// 16-bit IEEE floats.
     R_16F: c_int = CUDA_R_16F 2;
@@ -62,63 +62,63 @@ hipdnn_plugin_sdk::header_constants! {
     R_8F_E4M3: c_int = CUDA_R_8F_E4M3 28;
     /// 8-bit floats with 2 bits of mantissa.
     R_8F_E5M2: c_int = CUDA_R_8F_E5M2 29;
-    /// A matrix as it is.
+    /// Not transposed.
     OPERATION_N: c_int = CUBLAS_OP_N 0;
-    /// A matrix transposed.
+    /// Transposed.
     OPERATION_T: c_int = CUBLAS_OP_T 1;
-    /// Whether the left factor is transposed.
+    /// Whether the left operand is transposed.
     DESC_TRANSA: c_int = CUBLASLT_MATMUL_DESC_TRANSA 3;
-    /// Whether the right factor is transposed.
+    /// Whether the right operand is transposed.
     DESC_TRANSB: c_int = CUBLASLT_MATMUL_DESC_TRANSB 4;
-    /// What follows the product.
+    /// The epilogue.
     DESC_EPILOGUE: c_int = CUBLASLT_MATMUL_DESC_EPILOGUE 7;
-    /// Where the bias is.
+    /// The address of the bias.
     DESC_BIAS_POINTER: c_int = CUBLASLT_MATMUL_DESC_BIAS_POINTER 8;
     /// The type of the bias.
     DESC_BIAS_TYPE: c_int = CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE 26;
-    /// Where the number is that the left factor is multiplied by.
+    /// The address of the left operand's scale.
     DESC_A_SCALE_POINTER: c_int = CUBLASLT_MATMUL_DESC_A_SCALE_POINTER 17;
-    /// The same for the right factor.
+    /// The address of the right operand's scale.
     DESC_B_SCALE_POINTER: c_int = CUBLASLT_MATMUL_DESC_B_SCALE_POINTER 18;
-    /// Where what GELU is of is written or read.
+    /// The address of GELU's auxiliary matrix, which is written or read.
     DESC_AUX_POINTER: c_int = CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER 11;
-    /// Elements from one of its columns to the next.
+    /// The auxiliary matrix's leading dimension.
     DESC_AUX_LEADING: c_int = CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD 12;
-    /// Elements from one of its matrices to the next.
+    /// The auxiliary matrix's batch stride.
     DESC_AUX_BATCH_STRIDE: c_int = CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE 13;
-    /// Nothing follows.
+    /// No epilogue.
     EPILOGUE_DEFAULT: c_int = CUBLASLT_EPILOGUE_DEFAULT 1;
-    /// RELU follows.
+    /// RELU.
     EPILOGUE_RELU: c_int = CUBLASLT_EPILOGUE_RELU 2;
-    /// A bias follows.
+    /// Bias.
     EPILOGUE_BIAS: c_int = CUBLASLT_EPILOGUE_BIAS 4;
-    /// A bias and RELU follow.
+    /// Bias and RELU.
     EPILOGUE_RELU_BIAS: c_int = CUBLASLT_EPILOGUE_RELU_BIAS 6;
-    /// GELU by the formula with tanh follows.
+    /// GELU, tanh approximation.
     EPILOGUE_GELU: c_int = CUBLASLT_EPILOGUE_GELU 32;
-    /// A bias and GELU follow.
+    /// Bias and GELU.
     EPILOGUE_GELU_BIAS: c_int = CUBLASLT_EPILOGUE_GELU_BIAS 36;
-    /// GELU follows, and what it is of is written.
+    /// GELU, writing its input.
     EPILOGUE_GELU_AUX: c_int = CUBLASLT_EPILOGUE_GELU_AUX 160;
-    /// A bias and GELU follow, and what GELU is of is written.
+    /// Bias and GELU, writing GELU's input.
     EPILOGUE_GELU_AUX_BIAS: c_int = CUBLASLT_EPILOGUE_GELU_AUX_BIAS 164;
-    /// The gradient of GELU follows.
+    /// The gradient of GELU.
     EPILOGUE_DGELU: c_int = CUBLASLT_EPILOGUE_DGELU 192;
-    /// The same, and the sums of its rows.
+    /// The gradient of GELU, and its row sums.
     EPILOGUE_DGELU_BGRAD: c_int = CUBLASLT_EPILOGUE_DGELU_BGRAD 208;
-    /// The terms of each row of the left factor are summed.
+    /// Sums the rows of the left operand.
     EPILOGUE_BGRADA: c_int = CUBLASLT_EPILOGUE_BGRADA 256;
-    /// The terms of each column of the right factor are summed.
+    /// Sums the columns of the right operand.
     EPILOGUE_BGRADB: c_int = CUBLASLT_EPILOGUE_BGRADB 512;
-    /// The number of matrices.
+    /// The batch size.
     LAYOUT_BATCH_COUNT: c_int = CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT 5;
-    /// Elements from one matrix to the next.
+    /// The stride between matrices in elements.
     LAYOUT_BATCH_OFFSET: c_int = CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET 6;
-    /// The most bytes of workspace.
+    /// The limit of workspace in bytes.
     PREF_MAX_WORKSPACE: c_int = CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES 1;
-    /// The alignment of the left factor in bytes.
+    /// The alignment of the left operand in bytes.
     PREF_ALIGNMENT_A: c_int = CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES 5;
-    /// The alignment of the right factor in bytes.
+    /// The alignment of the right operand in bytes.
     PREF_ALIGNMENT_B: c_int = CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES 6;
     /// The alignment of the summand in bytes.
     PREF_ALIGNMENT_C: c_int = CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES 7;
@@ -130,11 +130,11 @@ hipdnn_plugin_sdk::header_constants! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct cublasLtMatmulAlgo_t {
-    /// What only cuBLASLt reads.
+    /// Opaque data.
     pub data: [u64; 8],
 }
 
-/// An algorithm that is recommended.
+/// A recommended algorithm.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct cublasLtMatmulHeuristicResult_t {
@@ -144,9 +144,9 @@ pub struct cublasLtMatmulHeuristicResult_t {
     pub workspace_size: usize,
     /// Whether it can be used.
     pub state: cublasStatus_t,
-    /// How full the device is.
+    /// The number of waves on the device.
     pub waves_count: f32,
-    /// Nothing yet.
+    /// Reserved.
     pub reserved: [c_int; 4],
 }
 
@@ -157,26 +157,26 @@ function_table! {
         required {
             /// The name of a status.
             fn cublasLtGetStatusName(status: cublasStatus_t) -> *const c_char;
-            /// Makes a handle on the thread's device.
+            /// Creates a handle on the thread's device.
             fn cublasLtCreate(handle: *mut cublasLtHandle_t) -> cublasStatus_t;
-            /// Ends a handle.
+            /// Destroys a handle.
             fn cublasLtDestroy(handle: cublasLtHandle_t) -> cublasStatus_t;
-            /// Makes a product.
+            /// Creates a matmul description.
             fn cublasLtMatmulDescCreate(
                 product: *mut cublasLtMatmulDesc_t,
                 compute_type: cublasComputeType_t,
                 scale_type: cudaDataType_t
             ) -> cublasStatus_t;
-            /// Ends a product.
+            /// Destroys a matmul description.
             fn cublasLtMatmulDescDestroy(product: cublasLtMatmulDesc_t) -> cublasStatus_t;
-            /// Sets an attribute of a product.
+            /// Sets an attribute of a matmul description.
             fn cublasLtMatmulDescSetAttribute(
                 product: cublasLtMatmulDesc_t,
                 attribute: cublasLtMatmulDescAttributes_t,
                 value: *const c_void,
                 size: usize
             ) -> cublasStatus_t;
-            /// Makes a matrix.
+            /// Creates a layout.
             fn cublasLtMatrixLayoutCreate(
                 matrix: *mut cublasLtMatrixLayout_t,
                 data_type: cudaDataType_t,
@@ -184,27 +184,27 @@ function_table! {
                 columns: u64,
                 leading: i64
             ) -> cublasStatus_t;
-            /// Ends a matrix.
+            /// Destroys a layout.
             fn cublasLtMatrixLayoutDestroy(matrix: cublasLtMatrixLayout_t) -> cublasStatus_t;
-            /// Sets an attribute of a matrix.
+            /// Sets an attribute of a layout.
             fn cublasLtMatrixLayoutSetAttribute(
                 matrix: cublasLtMatrixLayout_t,
                 attribute: cublasLtMatrixLayoutAttribute_t,
                 value: *const c_void,
                 size: usize
             ) -> cublasStatus_t;
-            /// Makes what is asked of an algorithm.
+            /// Creates preferences.
             fn cublasLtMatmulPreferenceCreate(preference: *mut cublasLtMatmulPreference_t) -> cublasStatus_t;
-            /// Ends it.
+            /// Destroys preferences.
             fn cublasLtMatmulPreferenceDestroy(preference: cublasLtMatmulPreference_t) -> cublasStatus_t;
-            /// Sets an attribute of it.
+            /// Sets an attribute of preferences.
             fn cublasLtMatmulPreferenceSetAttribute(
                 preference: cublasLtMatmulPreference_t,
                 attribute: cublasLtMatmulPreferenceAttributes_t,
                 value: *const c_void,
                 size: usize
             ) -> cublasStatus_t;
-            /// The algorithms that are recommended, the best first.
+            /// The recommended algorithms, best first.
             fn cublasLtMatmulAlgoGetHeuristic(
                 handle: cublasLtHandle_t,
                 product: cublasLtMatmulDesc_t,
@@ -217,7 +217,7 @@ function_table! {
                 results: *mut cublasLtMatmulHeuristicResult_t,
                 count: *mut c_int
             ) -> cublasStatus_t;
-            /// Puts a product on a stream.
+            /// Queues a matmul on a stream.
             fn cublasLtMatmul(
                 handle: cublasLtHandle_t,
                 product: cublasLtMatmulDesc_t,
@@ -242,17 +242,17 @@ function_table! {
 }
 
 impl CublasLt {
-    /// cuBLASLt, where one was found.
+    /// cuBLASLt, if it was found.
     ///
     /// # Errors
-    /// What was looked for.
+    /// What was tried.
     pub fn find() -> Result<&'static Self, dynlib::Error> {
         static LT: OnceLock<Result<CublasLt, dynlib::Error>> = OnceLock::new();
         let load = || library::load(Self::LIBRARIES, |candidates| Self::load_from(candidates));
         LT.get_or_init(load).as_ref().map_err(Clone::clone)
     }
 
-    /// Makes an error of an answer that is not success.
+    /// Turns a status other than success into an error.
     ///
     /// # Errors
     /// When `status` is an error.
@@ -271,7 +271,7 @@ impl CublasLt {
         PluginError::internal(format!("{function} failed with status {status}: {}", name.to_string_lossy()))
     }
 
-    /// Makes an object.
+    /// Creates an object.
     ///
     /// # Errors
     /// cuBLASLt's.

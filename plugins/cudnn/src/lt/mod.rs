@@ -1,4 +1,4 @@
-//! Products of matrices with cuBLASLt.
+//! Matmuls with cuBLASLt.
 
 pub mod algorithm;
 pub mod description;

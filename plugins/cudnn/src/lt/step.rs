@@ -1,4 +1,4 @@
-//! The chains of a graph as calls of cuBLASLt, in order.
+//! The chains of a graph as a sequence of cuBLASLt calls.
 
 use std::ffi::c_void;
 
@@ -18,7 +18,7 @@ use crate::lt::algorithm::Run;
 use crate::lt::description::epilogue;
 use crate::lt::library::cublasLtMatmulAlgo_t;
 
-/// A chain with the algorithm that computes it.
+/// A chain with its algorithm.
 #[derive(Debug)]
 pub struct Product {
     /// The chain.
@@ -33,7 +33,7 @@ impl AsRef<Part> for Product {
     }
 }
 
-/// Whether a graph is nothing but chains that cuBLASLt surely computes.
+/// Whether a graph consists only of chains that cuBLASLt is known to support.
 pub fn takes(prepared: &Prepared) -> bool {
     let checked = |part: Part| {
         epilogue(&part.chain)?;
@@ -42,7 +42,8 @@ pub fn takes(prepared: &Prepared) -> bool {
     partition(prepared, checked).is_ok()
 }
 
-/// Epilogues for gradients are sure in the forms that ran on a device: of floats of 16 and 32 bits, with sums of a factor for one product.
+/// Gradient epilogues are known to work in forms that were run on a device: 16- and 32-bit floats, and
+/// operand sums only without a batch.
 fn is_shown(chain: &Chain) -> bool {
     let product = &chain.product;
     let wide =
@@ -52,17 +53,17 @@ fn is_shown(chain: &Chain) -> bool {
     plain || wide(&product.a) && wide(&product.b) && (!of_factor || product.batch == 1)
 }
 
-/// What the addresses of a tensor are multiples of.
+/// The alignment of a tensor's address.
 fn promised(graph: &Graph, uid: i64) -> usize {
     let tensor = graph.tensor(uid).filter(|tensor| !tensor.is_virtual);
     let promised = tensor.and_then(|tensor| usize::try_from(tensor.alignment).ok());
     promised.map_or(ALIGNMENT, |bytes| if bytes.is_power_of_two() { bytes } else { 1 })
 }
 
-/// The products of a graph. `saved` is what was once found for it.
+/// The matmuls of a graph. `saved` contains earlier results for it.
 ///
 /// # Errors
-/// What cuBLASLt does not compute, and its own errors; they name the node.
+/// What cuBLASLt does not support, and its own errors; they name the node.
 pub fn products(
     device: &Device,
     prepared: &Prepared,
@@ -95,18 +96,18 @@ fn algorithm(bytes: &[u8]) -> Result<cublasLtMatmulAlgo_t, PluginError> {
 }
 
 impl Product {
-    /// What a saved plan keeps of the algorithm.
+    /// The algorithm, for a saved plan.
     pub fn save(&self) -> Vec<u8> {
         self.run.algorithm().data.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// Puts the product on a stream.
+    /// Queues the matmul on a stream.
     ///
     /// # Errors
-    /// When a tensor is not aligned as was promised, and cuBLASLt's.
+    /// When a tensor is misaligned, and cuBLASLt's.
     ///
     /// # Safety
-    /// The tensors are those of the chain, in its order, valid until the work is done, and `workspace` is as long valid for
+    /// The tensors are those of the chain, in its order, valid until the work is done, as is `workspace` for
     /// [`Run::workspace_size`] bytes.
     pub unsafe fn run(
         &self,

@@ -73,7 +73,7 @@ fn only_what_other_engines_would_not_fuse_is_divided() {
     let sum = Reduction { in_: 2, out: 3, mode: ReductionMode::Add, is_deterministic: false };
     assert!(!may_divide(&graph(tensors, vec![exp.into(), sum.into()])));
 
-    // A chain that cuBLASLt computes in one call, and one that it has no epilogue for.
+    // A chain that cuBLASLt computes in one call, and one without an epilogue in cuBLASLt.
     let chain = |mode| {
         let tensors = vec![tensor(1, &[4, 4]), tensor(2, &[4, 4]), between(3, &[4, 4]), tensor(4, &[4, 4])];
         let last = Pointwise::new(mode, 3, None, 4);
@@ -86,7 +86,7 @@ fn only_what_other_engines_would_not_fuse_is_divided() {
 
 #[test]
 fn gradients_that_cublaslt_computes_in_one_call_are_not_divided() {
-    // The gradient of a product through GELU.
+    // The gradient of a matmul followed by GELU.
     let of = |data_type, batch: i64| {
         let dims = [batch, 8, 8];
         let mut tensors =
@@ -99,7 +99,7 @@ fn gradients_that_cublaslt_computes_in_one_call_are_not_divided() {
         assert!(!may_divide(&of(data_type, 1)) && !may_divide(&of(data_type, 3)), "{data_type:?}");
     }
 
-    // The gradient of weights and that of a bias, which sums a factor.
+    // The gradients of weights and of a bias, which sums an operand.
     let of = |batch: i64| {
         let dims = [batch, 8, 8];
         let tensors = vec![tensor(1, &dims), tensor(2, &dims), tensor(3, &dims), tensor(4, &[batch, 8, 1])];

@@ -1,11 +1,11 @@
-//! Memory of the device of the stand-in for the driver.
+//! Device memory of the stand-in for the driver.
 
 use hipdnn_cudnn_plugin::timing::Memory;
 use hipdnn_plugin_sdk::cuda::{Cuda, Device};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::gpu::Gpu;
 
-/// The device, as the thread's.
+/// The device, current on this thread.
 pub fn entered() -> (Gpu, impl Sized) {
     let device = Device::primary(Cuda::with_device().unwrap(), 0).unwrap();
     (Gpu::Cuda(device), device.enter().unwrap())
@@ -16,16 +16,16 @@ pub fn bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }
 
-/// Device memory of tensors.
+/// Device memory for tensors.
 pub struct Bound {
     memory: Vec<Memory>,
     sizes: Vec<usize>,
-    /// What an execution gets.
+    /// The buffers for an execution.
     pub buffers: Vec<hipdnnPluginDeviceBuffer_t>,
 }
 
 impl Bound {
-    /// Memory with these bytes, of which executions are told so many bytes behind where it begins.
+    /// Memory with these bytes, whose reported addresses are shifted by `shift` bytes.
     pub fn new(tensors: &[(i64, Vec<u8>)], shift: usize) -> Self {
         let (gpu, _entered) = entered();
         let of = |(_, bytes): &(i64, Vec<u8>)| {
@@ -43,7 +43,7 @@ impl Bound {
         Self { memory, sizes: tensors.iter().map(|(_, bytes)| bytes.len()).collect(), buffers }
     }
 
-    /// The floats of the last tensor, once the device is done.
+    /// The floats of the last tensor, after the device is done.
     pub fn result(&self) -> Vec<f32> {
         let (gpu, _entered) = entered();
         gpu.synchronize().unwrap();

@@ -8,25 +8,25 @@ use hipdnn_plugin_sdk::function_table;
 use super::standin::device::entered;
 
 function_table! {
-    /// What tests ask the stand-in for the driver.
+    /// The functions that tests call in the stand-in for the driver.
     #[expect(non_snake_case, reason = "the names of CUDA")]
     pub struct Driver: "the stand-in for the driver", ["libcuda.so.1"] {
         required {
-            /// Makes a stream of the context; with flag 1 the default stream does not wait for it.
+            /// Creates a stream of the context; with flag 1 it does not synchronize with the default stream.
             fn cuStreamCreate(stream: *mut *mut c_void, flags: c_uint) -> c_int;
-            /// Has work on the stream become part of a graph, and this thread allocate nothing meanwhile (mode 0).
+            /// Begins to capture a stream; with mode 0 this thread must not allocate meanwhile.
             fn cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_int) -> c_int;
-            /// Ends that, with the graph.
+            /// Ends the capture and returns the graph.
             fn cuStreamEndCapture(stream: *mut c_void, graph: *mut *mut c_void) -> c_int;
-            /// Makes a graph ready.
+            /// Instantiates a graph.
             fn cuGraphInstantiateWithFlags(
                 executable: *mut *mut c_void,
                 graph: *mut c_void,
                 flags: u64
             ) -> c_int;
-            /// Executes it.
+            /// Launches it.
             fn cuGraphLaunch(executable: *mut c_void, stream: *mut c_void) -> c_int;
-            /// How often it had work wait for an event, or recorded one.
+            /// Number of events recorded and waits for events.
             fn standin_orders() -> c_int;
         }
         optional {}
@@ -43,7 +43,7 @@ impl Driver {
         made
     }
 
-    /// The graph of what is put on a stream meanwhile. Nothing that the thread does may end the capture.
+    /// Captures what is put on a stream meanwhile. Nothing that the thread does may end the capture.
     pub fn captured<T>(&self, stream: *mut c_void, work: impl FnOnce() -> T) -> (*mut c_void, T) {
         // SAFETY: the stream is the driver's.
         assert_eq!(unsafe { (self.cuStreamBeginCapture_v2)(stream, 0) }, 0);
@@ -54,7 +54,7 @@ impl Driver {
         (graph, done)
     }
 
-    /// Executes a graph.
+    /// Launches a graph.
     pub fn launch(&self, graph: *mut c_void, stream: *mut c_void) {
         let _entered = entered();
         let mut executable = null_mut();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hipdnn_cudnn_plugin::names;
 use hipdnn_plugin_sdk::dynlib::Library;
 
-/// What NVIDIA's header has besides the plugin's numbers, and the stand-in for cuDNN uses.
+/// What NVIDIA's header has besides the plugin's constants, as needed by the stand-in for cuDNN.
 const TYPES: &str = "\
 typedef int cudnnStatus_t, cudnnBackendDescriptorType_t, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t;
 typedef struct cudnnContext* cudnnHandle_t;
@@ -15,7 +15,7 @@ typedef void *cudnnBackendDescriptor_t, *cudaStream_t;
 enum { CUDNN_VERSION = 91400, CUDNN_STATUS_INTERNAL_ERROR = 4000, CUDNN_ATTR_ENGINE_OPERATION_GRAPH = 1300 };
 ";
 
-/// A folder with a `cudnn.h` of the numbers that the plugin counts on, which a test of NVIDIA's compares with their header.
+/// A folder with a `cudnn.h` of the plugin's constants, which an NVIDIA test compares with the real header.
 fn header() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}_cudnn", std::process::id()));
     let numbers = names::CONSTANTS.iter().map(|(name, value)| format!("enum {{ {name} = {value} }};\n"));
@@ -25,8 +25,8 @@ fn header() -> PathBuf {
     folder
 }
 
-/// Compiles and opens stand-ins: sources below the plugin's folder with the names that the libraries are looked for by. What is opened first is
-/// what is found by its name later, and what those behind it are linked with.
+/// Compiles and opens stand-ins: sources below the plugin's folder, with the names of the real libraries.
+/// Libraries opened first are found by name later, and those behind them are linked with them.
 pub fn open(libraries: &[(&str, &str)]) {
     let (header, mut made) = (header(), Vec::<PathBuf>::new());
     for (source, name) in libraries {
@@ -35,7 +35,7 @@ pub fn open(libraries: &[(&str, &str)]) {
         let status = stub_plugins::compiler(stub_plugins::Language::C)
             .args(["-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", "-shared", "-fPIC", "-o"])
             .args([&library, &source])
-            // The stand-ins that the tests in C have, too.
+            // The stand-ins that the tests in C use, too.
             .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../c_tests/beside"))
             .arg("-I")
             .arg(&header)

@@ -1,4 +1,4 @@
-//! What a library's call gets of a chain.
+//! The arguments of a library call for a chain.
 
 use std::ffi::c_void;
 
@@ -8,26 +8,26 @@ use crate::product::{MATRICES, Matrix};
 /// The tensors of a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tensors<T> {
-    /// The left operand as the libraries see it.
+    /// The left operand in the library's view.
     pub a: T,
     /// The right operand.
     pub b: T,
     /// The result.
     pub c: T,
-    /// What is added to the product.
+    /// The summand of the matmul.
     pub summand: Option<T>,
     /// The vector that is added to each column.
     pub bias: Option<T>,
-    /// What an activation keeps of its input, or its gradient reads.
+    /// Written by an activation that saves its input, or read by its gradient.
     pub auxiliary: Option<T>,
-    /// The sums that are made beside the product.
+    /// The sums computed along with the matmul.
     pub sums: Option<T>,
-    /// The numbers that the product is multiplied by, of single precision.
+    /// The single-precision numbers that scale the matmul.
     pub scales: [Option<T>; 2],
 }
 
 impl<T: Copy> Tensors<T> {
-    /// All tensors but the scales.
+    /// All tensors except the scales.
     pub fn unscaled(&self) -> impl Iterator<Item = T> {
         let others = [self.summand, self.bias, self.auxiliary, self.sums];
         [self.a, self.b, self.c].into_iter().chain(others.into_iter().flatten())
@@ -38,7 +38,8 @@ impl<T: Copy> Tensors<T> {
         self.unscaled().chain(self.scales.into_iter().flatten())
     }
 
-    /// The same tensors with these in their places, in the order of [`Tensors::all`]; what is missing has its default.
+    /// The same structure with these values, in the order of [`Tensors::all`]; missing ones have their
+    /// default.
     pub fn filled<U: Copy + Default>(&self, with: &[U]) -> Tensors<U> {
         let mut with = with.iter().copied();
         let mut next = || with.next().unwrap_or_default();
@@ -55,7 +56,7 @@ impl<T: Copy> Tensors<T> {
     }
 }
 
-/// A factor, as the libraries take it by address.
+/// A factor, which the libraries take by address.
 #[derive(Clone, Copy, Debug)]
 pub struct Scalar {
     single: f32,
@@ -68,21 +69,21 @@ impl Scalar {
         Self { single: value as f32, double: value }
     }
 
-    /// Its address in the type of the sums.
+    /// Its address, in the accumulator's type.
     pub fn address(&self, double: bool) -> *const c_void {
         if double { (&raw const self.double).cast() } else { (&raw const self.single).cast() }
     }
 }
 
 impl Chain {
-    /// The factors of the product and of the summand.
+    /// The factors alpha and beta.
     pub fn factors(&self) -> [Scalar; 2] {
         let of_summand = if self.product.summand.is_some() { 1.0 } else { 0.0 };
         [Scalar::new(f64::from_bits(self.alpha)), Scalar::new(of_summand)]
     }
 
-    /// Where the matrices of a call begin: a, b, the result, and the summand or, where there is none, the result; what comes behind these
-    /// four belongs to a description, not to a call.
+    /// The addresses of a, b, the result, and the summand (the result if there is none). Other matrices are
+    /// part of a description, not of a call.
     pub fn operands(&self, begins: &[usize; MATRICES], tensors: &Tensors<*mut c_void>) -> [*mut c_void; 4] {
         let product = &self.product;
         let [a, b, c, summand, _] = *begins;

@@ -1,4 +1,4 @@
-//! The nodes that a chain takes in.
+//! The nodes that a chain can absorb.
 
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, operation};
 
@@ -8,13 +8,14 @@ use crate::problem::pointwise::{Broadcast, Pointwise};
 use crate::problem::{Operand, Problem};
 
 impl Builder<'_> {
-    /// Whether the only reader of a result that others see is GELU, beside which the libraries write what it is of.
+    /// Whether a result that others read as well has GELU as its only reader here: the libraries write GELU's
+    /// input, too.
     pub(super) fn is_kept_by(&self, reader: usize) -> bool {
         let is_gelu = |problem: &Problem| matches!(problem, Problem::Pointwise(own) if own.mode == PointwiseMode::GeluApproxTanhFwd);
         self.activation.is_none() && self.prepared.node(reader).is_some_and(|node| is_gelu(node.problem))
     }
 
-    /// Takes in the gradient of GELU at a tensor that has the shape of the result.
+    /// Absorbs the gradient of GELU at a tensor with the result's shape.
     pub(super) fn gradient(
         &mut self,
         operation: &operation::Pointwise,
@@ -39,7 +40,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The operand of a node that is not the result so far, its name and its place.
+    /// The operand of a node other than the result so far, with its name and index.
     fn other(&self, operation: &operation::Pointwise) -> Result<(&'static str, i64, usize), Refusal> {
         let second = operation.in_1.ok_or("in_1: absent, expected a tensor")?;
         Ok(if operation.in_0 == self.result { ("in_1", second, 1) } else { ("in_0", operation.in_0, 0) })
@@ -105,7 +106,7 @@ impl Builder<'_> {
         let by_column = rows == 1 && columns == n && (n == 1 || stride(batch + 1) == 1);
         let by_row = columns == 1 && rows == m && (m == 1 || stride(batch) == 1);
         if self.bias.is_none() && one_for_all && (by_column || by_row) {
-            // A single element for a single row is one for each of its columns, too.
+            // With one row, a per-row bias of one element is also a per-column one.
             self.bias = Some((added, by_column));
             return Ok(());
         }
@@ -120,7 +121,7 @@ impl Builder<'_> {
     }
 }
 
-/// The libraries' activation for a mode.
+/// The libraries' activation for a pointwise mode.
 pub(super) fn activation(mode: PointwiseMode, pointwise: &Pointwise) -> Result<Activation, Refusal> {
     let numbers = &pointwise.activation;
     match mode {

@@ -1,4 +1,4 @@
-//! Sums that the libraries make beside a product: gradients of a bias.
+//! Sums that the libraries compute along with a matmul: bias gradients.
 
 use hipdnn_plugin_sdk::graph::{DataType, Operation, ReductionMode};
 
@@ -6,18 +6,18 @@ use super::{Activation, Builder, is_small};
 use crate::prepare::CheckedNode;
 use crate::problem::Problem;
 
-/// What is summed, as the libraries see it.
+/// What is summed, in the library's view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Summed {
-    /// The columns of the result, to a number for each row.
+    /// Each row of the result.
     Result,
-    /// The terms of each row of the left factor.
+    /// Each row of the left operand.
     A,
-    /// The terms of each column of the right factor.
+    /// Each column of the right operand.
     B,
 }
 
-/// Sums beside a product.
+/// Sums computed along with a matmul.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sums {
     /// What is summed.
@@ -26,18 +26,19 @@ pub struct Sums {
     pub data_type: DataType,
 }
 
-/// Sums that a node asks for.
+/// Sums requested by a node.
 pub(super) struct Asked {
     pub(super) node: usize,
     pub(super) uid: i64,
-    /// Whether there is a sum for each column of the operation's result and not for each row, where the result is summed.
+    /// Whether the result is summed per column rather than per row of the operation's result; none for an
+    /// operand.
     pub(super) by_column: Option<bool>,
     of: Summed,
     data_type: DataType,
 }
 
 impl Asked {
-    /// The sums as the libraries see them, for which a is b where `swapped`.
+    /// The sums in the library's view, in which a is b if `swapped`.
     pub(super) fn seen(&self, swapped: bool) -> Sums {
         let of = match self.of {
             Summed::A if swapped => Summed::B,
@@ -49,7 +50,8 @@ impl Asked {
 }
 
 impl Builder<'_> {
-    /// The sums that may belong to the call: of a factor where nothing but numbers follows the product, of the result behind a gradient.
+    /// The sums that the call supports: of an operand if only scalars follow the matmul, of the result behind
+    /// a gradient.
     pub(super) fn sums(&self) -> Vec<Asked> {
         let small = is_small(self.matmul.a.data_type);
         let candidates = match self.activation {
@@ -85,7 +87,7 @@ impl Builder<'_> {
         }
         let is_reduced = |axis: usize| reduction.reduced.get(axis) == Some(&true);
         let is_one = |axis: usize| dims.get(axis) == Some(&1);
-        // Of a factor the terms are summed, which another axis of each has.
+        // Operands are summed along K, which is a different axis of each.
         let kept = match of {
             Summed::A => row,
             Summed::B => column,

@@ -3,7 +3,7 @@ use hipdnn_plugin_sdk::graph::{Graph, Tensor, TensorValue};
 
 use super::*;
 
-/// A graph that grows from a product of 2 x 3 and 3 x 4 in half precision: tensors 1, 2 and, virtual, 3.
+/// A graph that grows from a half-precision matmul of 2 × 3 and 3 × 4: tensors 1, 2 and 3, which is virtual.
 struct Growing {
     graph: Graph,
     result: i64,
@@ -73,7 +73,7 @@ impl Growing {
         longest(&prepared, 0, &prepared.readers(), &[])
     }
 
-    /// Why the last node is not in the chain before it.
+    /// Why the last node cannot join the chain before it.
     fn refusal(mut self) -> Refusal {
         match self.longest() {
             Err(refusal) => refusal,
@@ -100,11 +100,11 @@ fn a_chain_takes_a_factor_a_summand_a_bias_and_an_activation() {
     assert_eq!(nodes, [0, 1, 2, 3, 4]);
     assert_eq!(f64::from_bits(chain.alpha), 0.5);
     assert_eq!((chain.bias, chain.activation), (Some(DataType::Float), Some(Activation::Gelu)));
-    // Rows lie side by side, so what the library calls a is b.
+    // Row-major, so the library's a is b.
     assert_eq!((tensors.a, tensors.b, tensors.c), (2, 1, growing.result));
     assert_eq!((tensors.summand, tensors.bias), (Some(6), Some(8)));
     assert!(chain.product.swapped && chain.product.summand.is_some());
-    // A bias for each row takes the product as it is, which these strides do not allow.
+    // A per-row bias needs the matmul unswapped, which these strides do not allow.
     let refusal = Growing::new(DataType::Half).with(Add, DataType::Half, &[2, 1]).refusal();
     assert!(refusal.starts_with("c: strides"), "{refusal}");
 }
@@ -121,11 +121,11 @@ fn what_lies_between_nodes_may_have_any_floating_type() {
         }
         assert_eq!(growing.longest().unwrap().nodes, [0, 1, 2], "{}", between.name());
     }
-    // What would be cut to whole numbers is not left as it is.
+    // An intermediate rounded to integers must not be skipped.
     let mut whole = Growing::new(DataType::Half).pointwise(ReluFwd, None);
     whole.graph.tensors[2].data_type = DataType::Int32;
     assert!(whole.refusal().starts_with("c: data type is int32"));
-    // A bias that only a wider result keeps from being added is named.
+    // Reports a bias that cannot be added only because the result is wider.
     let mut wide = Growing::new(DataType::Half).with(Add, DataType::Half, &[1, 4]);
     let result = wide.result;
     for tensor in wide.graph.tensors.iter_mut().filter(|tensor| tensor.is_virtual) {
@@ -147,7 +147,7 @@ fn what_is_read_twice_ends_a_chain() {
     let prepared = growing.prepared();
     let refusal = explain(&prepared, &prepared.readers(), &part, 1).unwrap_err();
     assert!(refusal.starts_with("reads tensor 3, which others read"), "{refusal}");
-    // x + x is no bias.
+    // x + x is not a bias.
     let twice = Growing::new(DataType::Float);
     let result = twice.result;
     assert_eq!(twice.pointwise(Add, Some(result)).longest().unwrap().nodes, [0]);
@@ -196,7 +196,7 @@ fn tensors_are_filled_in_the_order_of_all() {
     assert_eq!(of.filled::<i64>(&[50]), expected);
 }
 
-/// A product of 8-bit floats with a result of single precision.
+/// A matmul of 8-bit floats with a single-precision result.
 fn small(a: DataType, b: DataType) -> Growing {
     let mut growing = Growing::new(DataType::Float);
     growing.graph.tensors[0].data_type = a;
@@ -260,7 +260,7 @@ fn scales_of_small_floats_are_single_numbers_and_two_at_most() {
 }
 
 impl Growing {
-    /// A node that sums a tensor to these dims.
+    /// Appends a node that sums a tensor to these dims.
     fn sum(&mut self, in_: i64, data_type: DataType, dims: &[i64]) -> i64 {
         let out = self.tensor(data_type, dims);
         let mode = hipdnn_plugin_sdk::graph::ReductionMode::Add;
@@ -268,7 +268,7 @@ impl Growing {
         out
     }
 
-    /// The chains of the graph, whose last tensors are seen.
+    /// The chains of the graph, whose last tensors are not virtual.
     fn parts(&self) -> Result<Vec<Part>, PluginError> {
         partition(&self.prepared(), Ok)
     }
@@ -290,7 +290,7 @@ fn what_gelu_is_of_is_written_beside_its_result_where_others_see_it() {
         (tensors.auxiliary, chain.product.auxiliary.map(|matrix| matrix.leading)),
         (Some(seen), Some(4))
     );
-    // RELU keeps bits, which are no tensor.
+    // RELU saves a bit mask, which cannot be a tensor.
     let (Part { nodes, tensors, .. }, _) = grown(ReluFwd);
     assert_eq!((nodes, tensors.auxiliary), (vec![0, 1], None));
 }
@@ -308,7 +308,7 @@ fn a_gradient_of_gelu_follows_the_product_and_its_columns_are_summed() {
     assert_eq!(chain.activation, Some(Activation::GeluBackward));
     assert_eq!(chain.sums, Some(Sums { of: Summed::Result, data_type: DataType::Half }));
     assert_eq!((tensors.auxiliary, tensors.c, tensors.sums), (Some(of), result, Some(sums)));
-    // Sums of another type, along rows that do not lie side by side, and those that somebody reads.
+    // Sums of another type, along strided rows, and sums that another node reads.
     for (data_type, dims) in [(DataType::Float, [1, 4]), (DataType::Half, [2, 1])] {
         let mut growing = gradient(GeluApproxTanhBwd);
         let result = growing.result;
@@ -325,11 +325,11 @@ fn a_gradient_of_gelu_follows_the_product_and_its_columns_are_summed() {
 
 #[test]
 fn terms_of_a_factor_are_summed_beside_the_product() {
-    // Rows lie side by side, so what the library calls a is b.
+    // Row-major, so the library's a is b.
     for (factor, dims, of) in [(1, [2, 1], Summed::B), (2, [1, 4], Summed::A)] {
         let mut growing = Growing::new(DataType::Half);
         let sums = growing.sum(factor, DataType::Half, &dims);
-        // Also where the sum comes first.
+        // Also if the sum comes first.
         growing.graph.nodes.swap(0, 1);
         growing.graph.tensors[2].is_virtual = false;
         let [part] = growing.parts().unwrap().try_into().unwrap();

@@ -4,7 +4,8 @@ use hipdnn_plugin_sdk::graph::{DataType, Node, PointwiseMode, TensorValue};
 use super::*;
 use crate::prepare::{Prepared, prepare};
 
-/// 3 = 1 + 2, 4 = 3 + 5, 6 = -4, with 3 and 4 virtual, 5 a value, 2 passed at execution and 6 not marked as an output.
+/// 3 = 1 + 2, 4 = 3 + 5, 6 = -4; 3 and 4 are virtual, 5 is a value, 2 is passed at execution, and 6 is an
+/// unmarked output.
 fn prepared() -> Prepared {
     let tensor = |uid, dims: &[i64]| Tensor::new(uid, DataType::Float, dims, &[1]);
     let mut tensors: Vec<Tensor> = (1..=6).map(|uid| tensor(uid, &[100])).collect();
@@ -32,7 +33,7 @@ fn every_tensor_has_its_place() {
     let steps: Vec<StepTensors> =
         graph.nodes.iter().map(|node| StepTensors::from(node.operation.tensors())).collect();
     let placed = Placed::new(&graph, &unmarked, steps.iter()).unwrap();
-    // Of 512 bytes each: 3 and 4 live together, and 6 with 4.
+    // 512 bytes each: the lifetimes of 3 and 4 overlap, and those of 4 and 6.
     assert_eq!(
         placed.slots,
         [
@@ -71,7 +72,7 @@ fn what_steps_found_is_read_by_their_nodes() {
     assert_eq!(Found::read(&bytes), Ok(found.clone()));
     assert_eq!(found.of(&[0, 1, 2]), Some(&b"chain"[..]));
     assert_eq!(found.of(&[3]), Some(&b""[..]));
-    // Steps of other nodes have found nothing.
+    // Steps with other nodes have no results.
     assert_eq!((found.of(&[1, 2]), found.of(&[0, 1]), found.of(&[])), (None, None, None));
     for cut in (1..bytes.len()).filter(|cut| *cut != 17) {
         let error = Found::read(&bytes[..cut]).unwrap_err();
@@ -94,7 +95,7 @@ fn ranges_of_steps_are_those_of_a_whole_graph_or_none() {
         (&[&[0, 1], &[1, 2]], 3),
         (&[&[0, 1]], 3),
         (&[&[0, 1, 2, 3]], 3),
-        // More nodes than there are before the last.
+        // More nodes than there are up to the last one.
         (&[&[4, 3, 1]], 2),
     ] {
         assert_eq!(ranges(steps, count), None, "{steps:?} of {count}");

@@ -21,7 +21,7 @@ fn graph(tensors: Vec<Tensor>, nodes: Vec<Node>) -> Graph {
     Graph { tensors, nodes, ..Graph::default() }
 }
 
-/// 3 = relu(2), 2 = relu(1), with 2 virtual.
+/// 3 = relu(2), 2 = relu(1); 2 is virtual.
 fn chain() -> Graph {
     let mut tensors = vec![tensor(1, &[4]), tensor(2, &[4]), tensor(3, &[4])];
     tensors[1].is_virtual = true;
@@ -48,14 +48,14 @@ fn assert_refused(graph: &Graph, parts: &[&str]) {
 fn virtual_tensors_that_no_node_reads_are_outputs() {
     let mut graph = chain();
     graph.tensors[2].is_virtual = true;
-    // The 4 is an output by name.
+    // Tensor 4 is a marked output.
     graph.tensors.push(tensor(4, &[4]));
     graph.nodes.push(node(Pointwise::new(PointwiseMode::Neg, 2, None, 4)));
     let prepared = prepare(&graph).unwrap();
     assert_eq!(prepared.unmarked, HashSet::from([3]));
     let virtuals: Vec<bool> = prepared.graph.tensors.iter().map(|tensor| tensor.is_virtual).collect();
     assert_eq!(virtuals, [false, true, false, false]);
-    // It keeps the type that a virtual tensor has.
+    // It keeps the type of a virtual tensor.
     graph.tensors.iter_mut().for_each(|tensor| tensor.data_type = DataType::Unset);
     (graph.io_type, graph.intermediate_type) = (DataType::Half, DataType::Double);
     let prepared = prepare(&graph).unwrap().graph;

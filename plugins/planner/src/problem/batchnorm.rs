@@ -1,4 +1,4 @@
-//! Batch normalization in its four forms. Dimension 1 of x is the channel.
+//! The four variants of batch normalization. Dimension 1 of x is the channel.
 
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::{self, BatchnormBackward};
@@ -9,24 +9,24 @@ use crate::Refusal;
 /// One number for each channel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameter {
-    /// Its place among the pointers that a kernel gets.
+    /// Its index among the kernel's pointers.
     pub slot: usize,
     /// The type of its elements.
     pub data_type: DataType,
-    /// Distance in elements from one channel to the next.
+    /// Stride in elements between channels.
     pub stride: usize,
 }
 
-/// A single number.
+/// A scalar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scalar {
-    /// Its place among the pointers that a kernel gets.
+    /// Its index among the kernel's pointers.
     pub slot: usize,
     /// Its type.
     pub data_type: DataType,
 }
 
-/// How the spread of a channel is given to an inference.
+/// How inference is given a channel's variance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spread {
     /// As 1/√(variance + ε).
@@ -40,30 +40,30 @@ pub enum Spread {
 pub struct Inference {
     /// The input.
     pub x: Operand,
-    /// The result, of x's dims.
+    /// The output, with x's dims.
     pub y: Operand,
     /// The mean.
     pub mean: Parameter,
-    /// What inv is made from.
+    /// The source of inv.
     pub spread: Spread,
-    /// The factor.
+    /// The scale.
     pub scale: Parameter,
-    /// The summand.
+    /// The bias.
     pub bias: Parameter,
 }
 
-/// The running statistics of a training.
+/// The running statistics of training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Running {
-    /// The mean before.
+    /// The old mean.
     pub prev_mean: Parameter,
-    /// The variance before.
+    /// The old variance.
     pub prev_variance: Parameter,
-    /// The mean after.
+    /// The new mean.
     pub next_mean: Parameter,
-    /// The variance after.
+    /// The new variance.
     pub next_variance: Parameter,
-    /// The weight of the new value; 0.1 where it is absent.
+    /// The weight of the new value; 0.1 if absent.
     pub momentum: Option<Scalar>,
 }
 
@@ -72,38 +72,38 @@ pub struct Running {
 pub struct Training {
     /// The input.
     pub x: Operand,
-    /// The result, of x's dims.
+    /// The output, with x's dims.
     pub y: Operand,
-    /// The factor.
+    /// The scale.
     pub scale: Parameter,
-    /// The summand.
+    /// The bias.
     pub bias: Parameter,
-    /// What is added to the variance.
+    /// Added to the variance.
     pub epsilon: Scalar,
-    /// Where the mean is kept.
+    /// Receives the mean.
     pub mean: Option<Parameter>,
-    /// Where 1/√(variance + ε) is kept.
+    /// Receives 1/√(variance + ε).
     pub inv_variance: Option<Parameter>,
     /// The running statistics.
     pub running: Option<Running>,
 }
 
-/// The gradients of a training.
+/// The gradients of training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backward {
-    /// The gradient of the result, of x's dims.
+    /// The gradient of the output, with x's dims.
     pub dy: Operand,
     /// The input.
     pub x: Operand,
-    /// The factor.
+    /// The scale.
     pub scale: Parameter,
-    /// The gradient of the input, of x's dims.
+    /// The gradient of the input, with x's dims.
     pub dx: Operand,
-    /// The gradient of the factor.
+    /// The gradient of the scale.
     pub dscale: Parameter,
-    /// The gradient of the summand.
+    /// The gradient of the bias.
     pub dbias: Parameter,
-    /// Mean and 1/√(variance + ε), where the training kept them.
+    /// Mean and 1/√(variance + ε), if the forward pass saved them.
     pub saved: Option<(Parameter, Parameter)>,
 }
 
@@ -119,17 +119,18 @@ pub enum Batchnorm {
 }
 
 impl Batchnorm {
-    /// The inference with 1/√(variance + ε). The refusal names the argument that does not fit the others, as for the other forms.
+    /// Inference with 1/√(variance + ε). A refusal names the inconsistent argument, as for the other
+    /// variants.
     pub(crate) fn inference(operands: Operands<'_>) -> Result<Self, Refusal> {
         Fields { operands }.inference(false)
     }
 
-    /// The inference with variance and ε.
+    /// Inference with variance and ε.
     pub(crate) fn inference_variance(operands: Operands<'_>) -> Result<Self, Refusal> {
         Fields { operands }.inference(true)
     }
 
-    /// The training.
+    /// Training.
     pub(crate) fn training(operands: Operands<'_>, b: &operation::Batchnorm) -> Result<Self, Refusal> {
         alone(&b.peer_stats)?;
         Fields { operands }.training()
@@ -165,7 +166,7 @@ fn alone(peer_stats: &[i64]) -> Result<(), Refusal> {
     }
 }
 
-/// The single number in the field `name`, if the field is set.
+/// The scalar in the field `name`, if set.
 pub(super) fn optional_scalar(operands: &Operands<'_>, name: &str) -> Result<Option<Scalar>, Refusal> {
     let Some(operand) = operands.optional(name)? else { return Ok(None) };
     if operand.layout.elements() != 1 {
@@ -203,7 +204,7 @@ impl Fields<'_> {
         let Some(operand) = self.operands.optional(name)? else { return Ok(None) };
         let channels = x.layout.dims().get(1).copied().unwrap_or(1);
         let (dims, strides) = (operand.layout.dims(), operand.layout.strides());
-        // One dimension holds the channels, all others are 1: [1, C, 1, ...], [C] and the like.
+        // One dimension has the channels, all others are 1: [1, C, 1, ...], [C] and the like.
         let mut long = dims.iter().zip(strides).filter(|(dim, _)| **dim != 1);
         let stride = match (long.next(), long.next()) {
             (None, _) if channels == 1 => Some(0),
@@ -255,7 +256,7 @@ impl Fields<'_> {
         }))
     }
 
-    /// All four running tensors together, or none of the two that would be written.
+    /// The running tensors: all four, or none if the two outputs are absent.
     fn running(&self, x: &Operand) -> Result<Option<Running>, Refusal> {
         let names =
             ["prev_running_mean", "prev_running_variance", "next_running_mean", "next_running_variance"];

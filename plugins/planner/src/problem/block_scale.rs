@@ -1,4 +1,4 @@
-//! Blocks of elements that share a scale: to a small type, and back.
+//! Block scaling: conversion to a narrow type with a scale per block, and back.
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
@@ -8,56 +8,56 @@ use super::{Operand, Operands};
 use crate::Refusal;
 use crate::layout::MAX_RANK;
 
-/// Numbers divided by the scale of their block and rounded.
+/// Divides elements by the scale of their block and rounds them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantize {
     /// The input.
     pub x: Operand,
-    /// The result.
+    /// The output.
     pub y: Operand,
     /// The scale of each block.
     pub scale: Operand,
-    /// The dimension of x along which the elements of a block lie.
+    /// The dimension of x along which blocks extend.
     pub axis: usize,
-    /// Elements of a block, at most as many as x has along the dimension; the last block may have fewer.
+    /// Elements per block, at most the size of the dimension; the last block may have fewer.
     pub block: usize,
     /// Strides of y along the dimensions of x.
     pub y_strides: [usize; MAX_RANK],
-    /// Strides of the scale along the dimensions of x, where the axis counts blocks.
+    /// Strides of the scale along the dimensions of x; along the axis, per block.
     pub scale_strides: [usize; MAX_RANK],
 }
 
-/// Numbers of a small type times the scale of their block.
+/// Multiplies elements of a narrow type by the scale of their block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dequantize {
     /// The input.
     pub x: Operand,
     /// The scale of each block.
     pub scale: Operand,
-    /// The result, of x's dims.
+    /// The output, with x's dims.
     pub y: Operand,
-    /// Elements of x along each dimension that share a scale. As many entries count as x has dimensions.
+    /// Elements of x along each dimension that share a scale; only x's dimensions have valid entries.
     pub block: [usize; MAX_RANK],
-    /// Whether the factor is 2 to the power of the negated scale.
+    /// Whether the scale's exponent is negated.
     pub is_negative_scale: bool,
 }
 
 /// A block scale operation whose shapes agree.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BlockScale {
-    /// To a small type.
+    /// To a narrow type.
     Quantize(Box<Quantize>),
     /// Back from it.
     Dequantize(Box<Dequantize>),
 }
 
 impl BlockScale {
-    /// The conversion to a small type. The refusal names the argument that does not fit the others, as for the way back.
+    /// Conversion to a narrow type. A refusal names the inconsistent argument, as for the way back.
     pub(crate) fn quantize(operands: &Operands<'_>, q: &BlockScaleQuantize) -> Result<Self, Refusal> {
         Ok(Self::Quantize(Box::new(quantize(operands, q.block_size, q.axis, q.transpose)?)))
     }
 
-    /// The conversion back.
+    /// Conversion back.
     pub(crate) fn dequantize(operands: &Operands<'_>, d: &BlockScaleDequantize) -> Result<Self, Refusal> {
         Ok(Self::Dequantize(Box::new(dequantize(operands, &d.block_size, d.is_negative_scale)?)))
     }
@@ -90,7 +90,7 @@ fn quantize(
         })?,
     };
     let block = size("block_size", block)?.min(xd[axis]);
-    // Where the dimensions of x are found in the results.
+    // The position of each dimension of x in the outputs.
     let mut order = [0, 1, 2, 3, 4, 5, 6, 7];
     if transpose {
         order.swap(rank - 2, rank - 1);
@@ -131,7 +131,7 @@ fn dequantize(operands: &Operands<'_>, sizes: &[i32], negative: bool) -> Result<
     if y.layout.dims() != xd {
         return Err(format!("y: dims are {:?}, expected {xd:?} as in x", y.layout.dims()));
     }
-    // The sizes are those of the dimensions along which x and scale differ, or of the last ones.
+    // The sizes are for the dimensions along which x and scale differ, or for the last ones.
     let differing: Vec<usize> = (0..rank).filter(|axis| xd[*axis] != sd[*axis]).collect();
     let axes = if sizes.len() == differing.len() {
         differing

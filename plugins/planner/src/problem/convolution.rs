@@ -1,4 +1,4 @@
-//! A convolution and its gradients: one set of numbers for all three.
+//! A convolution and its gradients, described by the same parameters.
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
@@ -11,7 +11,7 @@ use super::{Operand, Operands};
 use crate::Refusal;
 use crate::layout::MAX_RANK;
 
-/// The largest number of spatial dimensions.
+/// Maximum number of spatial dimensions.
 pub const MAX_SPATIAL: usize = 5;
 
 /// Which of the three tensors is computed from the other two.
@@ -27,8 +27,8 @@ pub enum Direction {
 
 /// A convolution whose shapes agree.
 ///
-/// Along every spatial dimension, element `o` of y and element `r` of the window meet element
-/// `o * stride + r * dilation - pre_padding` of x, where that lies inside x.
+/// Along every spatial dimension, element `o` of y and element `r` of the window use element `o * stride + r
+/// * dilation - pre_padding` of x, if it is inside x.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Convolution {
     /// What is computed.
@@ -43,11 +43,11 @@ pub struct Convolution {
     pub batch: usize,
     /// Number of groups.
     pub groups: usize,
-    /// Channels of x in one group.
+    /// Channels of x per group.
     pub in_channels: usize,
-    /// Channels of y in one group.
+    /// Channels of y per group.
     pub out_channels: usize,
-    /// Number of spatial dimensions; the arrays below have that many entries that count.
+    /// Number of spatial dimensions, and of valid entries in the arrays below.
     pub spatial: usize,
     /// Spatial dimensions of x.
     pub input: [usize; MAX_SPATIAL],
@@ -55,18 +55,18 @@ pub struct Convolution {
     pub output: [usize; MAX_SPATIAL],
     /// Spatial dimensions of the filter.
     pub window: [usize; MAX_SPATIAL],
-    /// Step of the window.
+    /// Stride of the window.
     pub stride: [usize; MAX_SPATIAL],
-    /// Distance between neighbours of the window.
+    /// Spacing of the window's elements.
     pub dilation: [usize; MAX_SPATIAL],
-    /// Zeros before x.
+    /// Padding zeros before x.
     pub pre_padding: [usize; MAX_SPATIAL],
-    /// Whether element `r` of the window uses the filter's element `window - 1 - r`, along every dimension.
+    /// Whether the filter is flipped: element `r` of the window uses the filter's element `window - 1 - r`.
     pub mirrored: bool,
 }
 
 impl Convolution {
-    /// The forward convolution. The refusal names the argument that does not fit the others, as for the gradients.
+    /// The forward convolution. A refusal names the inconsistent argument, as for the gradients.
     pub(crate) fn forward(operands: &Operands<'_>, c: &ConvolutionForward) -> Result<Self, Refusal> {
         let windows = [&c.pre_padding, &c.post_padding, &c.stride, &c.dilation].map(Vec::as_slice);
         Self::checked(Direction::Forward, operands, ["x", "w", "y"], windows, c.conv_mode)
@@ -205,7 +205,7 @@ impl Convolution {
     }
 }
 
-/// One number for each spatial dimension, each at least `least`.
+/// One number per spatial dimension, each at least `least`.
 pub(super) fn parameters(
     name: &str,
     values: &[i64],
@@ -220,7 +220,7 @@ pub(super) fn parameters(
     }
     let mut numbers = [least; MAX_SPATIAL];
     for (axis, (number, value)) in numbers.iter_mut().zip(values).enumerate() {
-        // Half of the address space, so that the sum of an index and its padding never overflows.
+        // Half of the address space, so that an index plus its padding never overflows.
         let limit = (isize::MAX as usize) / 2;
         *number = usize::try_from(*value).ok().filter(|n| (least..=limit).contains(n)).ok_or_else(|| {
             format!("{name}[{axis}]: is {value}, expected at least {least} and at most {limit}")

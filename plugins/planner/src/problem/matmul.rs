@@ -6,31 +6,31 @@ use super::{Operand, Operands};
 use crate::Refusal;
 use crate::layout::MAX_RANK;
 
-/// A multiplication whose shapes agree: c = a · b in the last two dimensions, for every index of the others.
+/// A matmul whose shapes agree: c = a · b in the last two dimensions, for every batch index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Matmul {
     /// The left operand [batch..., m, k].
     pub a: Operand,
     /// The right operand [batch..., k, n].
     pub b: Operand,
-    /// The result [batch..., m, n].
+    /// The output [batch..., m, n].
     pub c: Operand,
-    /// Rows of the result.
+    /// Rows of the output.
     pub m: usize,
-    /// Columns of the product.
+    /// Columns of the output.
     pub n: usize,
-    /// Terms of each sum.
+    /// Length of the dot products.
     pub k: usize,
-    /// Number of dimensions before the last two. As many entries of the arrays below count.
+    /// Number of batch dimensions, and of valid entries in the arrays below.
     pub batch: usize,
-    /// How many neighbours along each batch dimension of c share a matrix of a.
+    /// How many consecutive indices along each batch dimension of c share a matrix of a.
     pub a_share: [usize; MAX_RANK],
     /// The same for b.
     pub b_share: [usize; MAX_RANK],
 }
 
 impl Matmul {
-    /// The product. The refusal names the argument that does not fit the others.
+    /// The matmul. A refusal names the inconsistent argument.
     pub(crate) fn of(operands: &Operands<'_>) -> Result<Self, Refusal> {
         let [a, b, c] = [operands.required("a")?, operands.required("b")?, operands.required("c")?];
         let rank = c.layout.rank();
@@ -63,7 +63,7 @@ impl Matmul {
     }
 }
 
-/// How many neighbours along each batch dimension of c share one matrix.
+/// How many consecutive indices along each batch dimension of c share one matrix.
 fn share(name: &str, dims: &[usize], of_c: &[usize]) -> Result<[usize; MAX_RANK], Refusal> {
     let mut share = [1; MAX_RANK];
     for (axis, (dim, of_c)) in dims.iter().zip(of_c).enumerate() {

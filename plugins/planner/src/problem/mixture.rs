@@ -1,4 +1,5 @@
-//! Products of groups of rows, each with its expert's matrix, and the gradient of the matrices.
+//! Grouped GEMM of a mixture of experts, each group with its expert's matrix, and the gradient of the
+//! matrices.
 
 use hipdnn_plugin_sdk::graph::operation::MoeGroupedMatmul;
 use hipdnn_plugin_sdk::graph::{DataType, MoeGroupedMatmulMode};
@@ -7,70 +8,70 @@ use super::attention::shape::Integers;
 use super::{Operand, Operands};
 use crate::Refusal;
 
-/// Where rows come from and go to.
+/// How output rows are addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// Row r makes row r.
+    /// Input row r yields output row r.
     None,
-    /// Row `index[r]` makes row r.
+    /// Input row `index[r]` yields output row r.
     Gather(Integers),
-    /// Row r makes row `index[r] · top_k + ks[r]`.
+    /// Input row r yields output row `index[r] · top_k + ks[r]`.
     Scatter {
         /// The token of each row.
         index: Integers,
-        /// Which of the token's experts the row is for.
+        /// Which of its token's experts each row belongs to.
         ks: Integers,
-        /// Experts for each token.
+        /// Number of experts per token.
         top_k: usize,
     },
 }
 
-/// A matrix of rows: the last two dimensions of a tensor whose others are 1.
+/// A matrix: the last two dimensions of a tensor whose other dimensions are 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rows {
     /// The tensor.
     pub operand: Operand,
-    /// Rows and columns.
+    /// Number of rows and columns.
     pub dims: [usize; 2],
-    /// Distances in elements from a row and from a column to the next.
+    /// Strides in elements of rows and columns.
     pub strides: [usize; 2],
 }
 
-/// The matrices of the experts: [experts, K, N].
+/// The experts' matrices: [experts, K, N].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Experts {
     /// The tensor.
     pub operand: Operand,
     /// Experts, K and N.
     pub dims: [usize; 3],
-    /// Distances in elements along the three dimensions.
+    /// Strides in elements.
     pub strides: [usize; 3],
 }
 
-/// The groups' rows are those from one offset to the next, the last group's those to the end. Group g is for expert
-/// g mod experts.
+/// A group's rows extend from its offset to the next one, the last group's to the end. Group g uses expert g
+/// mod experts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mixture {
-    /// The rows that are multiplied.
+    /// The input rows.
     pub token: Rows,
-    /// The matrices.
+    /// The experts' matrices.
     pub weight: Experts,
     /// The first row of each group.
     pub first: Integers,
-    /// The products.
+    /// The output rows.
     pub output: Rows,
-    /// Where rows come from and go to.
+    /// How output rows are addressed.
     pub routing: Routing,
-    /// The rows that the groups are parts of.
+    /// Total number of rows in the groups.
     pub rows: usize,
 }
 
 /// The gradient of the matrices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MixtureGradient {
-    /// The gradient of the products.
+    /// The gradient of the output.
     pub d_output: Rows,
-    /// The rows that were multiplied.
+    /// The input rows.
     pub token: Rows,
     /// The first row of each group.
     pub first: Integers,
@@ -79,7 +80,7 @@ pub struct MixtureGradient {
 }
 
 impl Mixture {
-    /// The products. The refusal names the argument that does not fit.
+    /// The grouped GEMM. A refusal names the invalid argument.
     pub(crate) fn of(operands: &Operands<'_>, moe: &MoeGroupedMatmul) -> Result<Self, Refusal> {
         let (mode, top_k) = (moe.mode, moe.top_k);
         let token = rows("token", operands.required("token")?)?;
@@ -143,7 +144,7 @@ impl Mixture {
 }
 
 impl MixtureGradient {
-    /// The gradient of the matrices. The refusal names the argument that does not fit.
+    /// The gradient of the matrices. A refusal names the invalid argument.
     pub(crate) fn of(operands: &Operands<'_>) -> Result<Self, Refusal> {
         let d_output = rows("doutput", operands.required("doutput")?)?;
         let token = rows("token", operands.required("token")?)?;
@@ -184,12 +185,12 @@ fn experts(name: &str, operand: Operand) -> Result<Experts, Refusal> {
     }
 }
 
-/// The first row of each group: a multiple of the experts.
+/// The first row of each group; the number of groups is a multiple of the experts.
 fn first_rows(operands: &Operands<'_>, experts: usize) -> Result<Integers, Refusal> {
     integers("first_token_offset", &operands.required("first_token_offset")?, Some(experts))
 }
 
-/// `int32` along one dimension; their number a multiple of `step`, if that is given.
+/// `int32` values along one dimension; their number is a multiple of `step`, if given.
 fn integers(name: &str, operand: &Operand, step: Option<usize>) -> Result<Integers, Refusal> {
     if operand.data_type != DataType::Int32 {
         return Err(format!("{name}: data type is {}, expected int32", operand.data_type.name()));

@@ -1,7 +1,7 @@
-//! What a node asks for: the numbers of its operation, with every shape checked against the others.
+//! Problems: the parameters of each node's operation, with all shapes checked against each other.
 //!
-//! A plugin matches on [`Problem`] without a wildcard arm: an operation that is added then stops it from compiling until it says
-//! what it does with it.
+//! Plugins match on [`Problem`] without a wildcard arm, so that they do not compile until they handle a new
+//! operation.
 
 pub mod attention;
 pub mod batchnorm;
@@ -29,14 +29,14 @@ use self::resample::Resample;
 use crate::layout::Layout;
 use crate::{Refusal, in_own_frame};
 
-/// What a node asks for, one variant for each kind of operation.
+/// The problem of a node, one variant per kind of operation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Problem {
     /// A convolution or one of its gradients.
     Convolution(Box<Convolution>),
-    /// A batch normalization in one of its forms.
+    /// A batch normalization in one of its variants.
     Batchnorm(Box<Batchnorm>),
-    /// An operation on each element.
+    /// A pointwise operation.
     Pointwise(Box<Pointwise>),
     /// An attention.
     Attention(Box<Attention>),
@@ -48,24 +48,24 @@ pub enum Problem {
     MixtureGradient(Box<MixtureGradient>),
     /// A matrix multiplication.
     Matmul(Box<Matmul>),
-    /// Many elements that become one.
+    /// A reduction.
     Reduction(Box<Reduction>),
     /// A pooling or its gradient.
     Resample(Box<Resample>),
     /// A normalization of rows or its gradients.
     Normalization(Normalization),
-    /// Blocks of elements that share a scale.
+    /// A block scale operation.
     BlockScale(BlockScale),
 }
 
-/// The operations that no engine computes, by their names: [`Problem::of`] refuses them.
+/// The operations that no engine computes: [`Problem::of`] refuses them.
 pub const NOT_COMPUTED: &[&str] = &["CustomOp"];
 
 impl Problem {
-    /// What an operation of a graph asks for.
+    /// The problem of a graph's operation.
     ///
     /// # Errors
-    /// The argument that does not fit the others.
+    /// The inconsistent argument.
     pub fn of(graph: &Graph, operation: &Operation) -> Result<Self, Refusal> {
         let operands = Operands::new(graph, operation);
         match operation {
@@ -138,19 +138,19 @@ impl From<Box<AttentionGradients>> for Problem {
 
 from_boxed! { Convolution Batchnorm Pointwise Mixture MixtureGradient Matmul Reduction Resample }
 
-/// A tensor as a node sees it.
+/// A tensor from a node's view.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Operand {
-    /// Its place among the pointers that a kernel gets.
+    /// Its index among the kernel's pointers.
     pub slot: usize,
     /// The type of its elements.
     pub data_type: DataType,
-    /// Where its elements lie.
+    /// Its layout.
     pub layout: Layout,
 }
 
 impl Operand {
-    /// The number of elements along the only dimension that is not 1, none where there are several, and their distance.
+    /// The size and stride of the only dimension that is not 1; no size if there are several.
     pub(crate) fn line(&self) -> (Option<usize>, usize) {
         let dims = self.layout.dims().iter().zip(self.layout.strides());
         let mut long = dims.filter(|(dim, _)| **dim != 1);
@@ -162,8 +162,8 @@ impl Operand {
     }
 }
 
-/// Finds the operands of one operation. A kernel's pointers come in the order of [`pointers`], where absent optional tensors
-/// leave no gap.
+/// Finds the operands of one operation. A kernel's pointers are in the order of [`pointers`], in which absent
+/// optional tensors leave no gap.
 pub struct Operands<'a> {
     graph: &'a Graph,
     slots: Vec<(&'static str, i64)>,
@@ -175,7 +175,7 @@ impl<'a> Operands<'a> {
         Self { graph, slots: named_tensors(operation) }
     }
 
-    /// The operand in the field `name`, if the field is set.
+    /// The operand in the field `name`, if set.
     pub fn optional(&self, name: &str) -> Result<Option<Operand>, Refusal> {
         let Some((slot, uid)) = self
             .slots
@@ -200,15 +200,16 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// The tensors that a kernel gets pointers to: those of the operation in the order of `Operation::tensors`, then for each
-/// of these that is ragged the tensor with its offsets.
+/// The tensors whose pointers a kernel receives: those of the operation in the order of `Operation::tensors`,
+/// then the offsets of each ragged one.
 pub fn pointers(graph: &Graph, operation: &Operation) -> Vec<i64> {
     let mut uids = operation.tensors();
     uids.extend(ragged_tensors(graph, operation).into_iter().map(|(_, _, offsets)| offsets));
     uids
 }
 
-/// The ragged tensors of an operation that can have such: the field's name, the tensor and the tensor with its offsets.
+/// The ragged tensors of an operation that supports them: the field's name, the tensor and its offsets
+/// tensor.
 pub(crate) fn ragged_tensors(graph: &Graph, operation: &Operation) -> Vec<(&'static str, i64, i64)> {
     if !may_be_ragged(operation) {
         return Vec::new();
@@ -220,7 +221,7 @@ pub(crate) fn ragged_tensors(graph: &Graph, operation: &Operation) -> Vec<(&'sta
     ragged.collect()
 }
 
-/// The tensors of an operation whose integers say where others are read and written.
+/// The tensors of an operation that contain indices or offsets into others.
 pub fn index_tensors(graph: &Graph, operation: &Operation) -> Vec<i64> {
     const NAMES: &[&str] = &[
         "seq_len_q",
@@ -236,7 +237,7 @@ pub fn index_tensors(graph: &Graph, operation: &Operation) -> Vec<i64> {
     named.chain(ragged_tensors(graph, operation).into_iter().map(|(_, _, offsets)| offsets)).collect()
 }
 
-/// Whether an operation knows sequences of different lengths that lie one after the other.
+/// Whether an operation supports ragged tensors, with sequences of different lengths.
 pub(crate) fn may_be_ragged(operation: &Operation) -> bool {
     matches!(operation, Operation::Sdpa(_) | Operation::SdpaBackward(_))
 }

@@ -1,4 +1,4 @@
-//! Normalization over the last dimensions: layer normalization and that by the root of the mean square, with their gradients.
+//! Normalization over the last dimensions: layer normalization and RMS normalization, with their gradients.
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
@@ -9,73 +9,73 @@ use super::{Operand, Operands};
 use crate::Refusal;
 use crate::layout::MAX_RANK;
 
-/// A tensor with an element for each row of x, or for each place in a row.
+/// A tensor with an element for each row of x, or for each position in a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// Its place among the pointers that a kernel gets.
+    /// Its index among the kernel's pointers.
     pub slot: usize,
     /// The type of its elements.
     pub data_type: DataType,
-    /// Its strides along the dimensions of x: 0 where it repeats.
+    /// Its strides along the dimensions of x: 0 where it is broadcast.
     pub strides: [usize; MAX_RANK],
 }
 
-/// y = scale · (x - mean) · inverse + bias, with the statistics of each row: of the elements that share the indices along the
-/// leading dimensions.
+/// y = scale · (x - mean) · inverse + bias, with the statistics of each row. A row consists of the elements
+/// with equal indices along the leading dimensions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forward {
     /// The input.
     pub x: Operand,
-    /// The result, of x's dims.
+    /// The output, with x's dims.
     pub y: Operand,
     /// Number of dimensions that are not normalized.
     pub leading: usize,
-    /// Whether the mean is subtracted. Where it is not, it counts as 0 and is no output.
+    /// Whether the mean is subtracted. If not, it counts as 0 and is not an output.
     pub centered: bool,
-    /// The factor, the same for every row.
+    /// The scale, the same for every row.
     pub scale: Spread,
-    /// The summand, the same for every row.
+    /// The bias, the same for every row.
     pub bias: Option<Spread>,
-    /// What is added to the mean of the squares.
+    /// Added to the mean of the squares.
     pub epsilon: Scalar,
-    /// Where the mean of each row is kept.
+    /// Receives the mean of each row.
     pub mean: Option<Spread>,
-    /// Where the inverse of each row is kept: 1/√(mean of (x - mean)² + ε).
+    /// Receives the inverse of each row: 1/√(mean of (x - mean)² + ε).
     pub inverse: Option<Spread>,
 }
 
 /// Where the statistics of the rows come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Statistics {
-    /// The forward pass kept them.
+    /// Saved by the forward pass.
     Saved {
-        /// The mean; none where it is not subtracted.
+        /// The mean; none if it is not subtracted.
         mean: Option<Spread>,
         /// The inverse.
         inverse: Spread,
     },
-    /// They are computed again with this ε.
+    /// Recomputed with this ε.
     Computed(Scalar),
 }
 
 /// The gradients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backward {
-    /// The gradient of the result, of x's dims.
+    /// The gradient of the output, with x's dims.
     pub dy: Operand,
     /// The input.
     pub x: Operand,
-    /// The gradient of the input, of x's dims.
+    /// The gradient of the input, with x's dims.
     pub dx: Operand,
     /// Number of dimensions that are not normalized.
     pub leading: usize,
     /// Whether the mean was subtracted.
     pub centered: bool,
-    /// The factor.
+    /// The scale.
     pub scale: Spread,
-    /// The gradient of the factor.
+    /// The gradient of the scale.
     pub dscale: Spread,
-    /// The gradient of the summand.
+    /// The gradient of the bias.
     pub dbias: Option<Spread>,
     /// The statistics.
     pub statistics: Statistics,
@@ -84,7 +84,7 @@ pub struct Backward {
 /// A normalization whose shapes agree.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Normalization {
-    /// The result.
+    /// The forward pass.
     Forward(Box<Forward>),
     /// The gradients.
     Backward(Box<Backward>),
@@ -103,23 +103,23 @@ impl From<Backward> for Normalization {
 }
 
 impl Normalization {
-    /// The layer normalization over so many dimensions. The refusal names the argument that does not fit the others, as for the
-    /// other forms.
+    /// Layer normalization over this many dimensions. A refusal names the inconsistent argument, as for the
+    /// other variants.
     pub(crate) fn layernorm(operands: Operands<'_>, count: i64) -> Result<Self, Refusal> {
         Fields { operands }.layernorm(count)
     }
 
-    /// The gradients of a layer normalization over so many dimensions.
+    /// The gradients of layer normalization over this many dimensions.
     pub(crate) fn layernorm_backward(operands: Operands<'_>, count: i64) -> Result<Self, Refusal> {
         Fields { operands }.layernorm_backward(count)
     }
 
-    /// The normalization by the root of the mean square.
+    /// RMS normalization.
     pub(crate) fn rms(operands: Operands<'_>) -> Result<Self, Refusal> {
         Fields { operands }.rms()
     }
 
-    /// Its gradients.
+    /// The gradients of RMS normalization.
     pub(crate) fn rms_backward(operands: Operands<'_>) -> Result<Self, Refusal> {
         Fields { operands }.rms_backward()
     }
@@ -129,12 +129,12 @@ struct Fields<'a> {
     operands: Operands<'a>,
 }
 
-/// What a tensor has an element for.
+/// What a tensor's elements belong to.
 #[derive(Clone, Copy)]
 enum Part {
-    /// Each row: the leading dimensions, perhaps with ones behind.
+    /// Rows: the leading dimensions, possibly followed by ones.
     Rows,
-    /// Each place in a row: the normalized dimensions, perhaps with ones before.
+    /// Positions in a row: the normalized dimensions, possibly preceded by ones.
     Places,
 }
 
@@ -241,7 +241,7 @@ impl Fields<'_> {
         Ok(operand)
     }
 
-    /// The last dimensions along which scale and x agree are normalized, all but the first at most.
+    /// Normalizes the last dimensions along which scale and x agree, at most all but the first.
     fn leading_by_scale(&self, x: &Operand) -> Result<usize, Refusal> {
         let scale = self.operands.required("scale")?;
         let (xd, sd) = (x.layout.dims(), scale.layout.dims());
@@ -262,7 +262,7 @@ impl Fields<'_> {
         Ok((xd.len() - equal).max(1))
     }
 
-    /// A tensor with an element for each row, or for each place in a row.
+    /// A tensor with an element for each row, or for each position in a row.
     fn part(&self, name: &str, part: Part, x: &Operand, leading: usize) -> Result<Option<Spread>, Refusal> {
         let Some(operand) = self.operands.optional(name)? else { return Ok(None) };
         let (xd, dims) = (x.layout.dims(), operand.layout.dims());
@@ -290,7 +290,7 @@ impl Fields<'_> {
             Part::Places => leading,
         };
         for (axis, dim) in wanted.iter().enumerate() {
-            // Along a dimension of 1 any stride will do.
+            // Along a dimension of 1 any stride is valid.
             strides[first + axis] = if *dim == 1 { 0 } else { operand.layout.strides()[begin + axis] };
         }
         Ok(Some(Spread { slot: operand.slot, data_type: operand.data_type, strides }))

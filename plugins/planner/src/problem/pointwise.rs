@@ -1,4 +1,4 @@
-//! An operation on each element.
+//! Pointwise operations.
 
 use hipdnn_plugin_sdk::graph::{PointwiseMode, operation};
 
@@ -6,23 +6,24 @@ use super::{Operand, Operands};
 use crate::Refusal;
 use crate::layout::MAX_RANK;
 
-/// An operand of a pointwise operation, spread over the result's shape.
+/// An operand of a pointwise operation, broadcast to the output's shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Broadcast {
     /// The tensor.
     pub operand: Operand,
-    /// Its strides along the dimensions of the result: 0 where it repeats. As many count as the result has dimensions.
+    /// Its strides along the dimensions of the output: 0 where it is broadcast. Only the output's dimensions
+    /// have valid entries.
     pub strides: [usize; MAX_RANK],
 }
 
-/// The numbers of the activations.
+/// The parameters of the activations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Activation {
-    /// Where RELU begins.
+    /// Lower bound of RELU.
     pub lower_clip: f32,
-    /// Where RELU ends; none where it does not.
+    /// Upper bound of RELU, if any.
     pub upper_clip: Option<f32>,
-    /// The slope of RELU below its beginning.
+    /// Slope of RELU below its lower bound.
     pub lower_clip_slope: f32,
     /// β of SWISH.
     pub swish_beta: f32,
@@ -48,20 +49,20 @@ impl Default for Activation {
 /// A pointwise operation whose shapes agree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pointwise {
-    /// What is computed.
+    /// The function.
     pub mode: PointwiseMode,
-    /// The operands that the mode reads: in_0, then in_1, then in_2.
+    /// The operands that the mode reads: in_0, in_1, in_2.
     pub inputs: Vec<Broadcast>,
-    /// The result.
+    /// The output.
     pub output: Operand,
     /// The dimension of GEN_INDEX; 0 for other modes.
     pub axis: usize,
-    /// The numbers of the activations, with the defaults filled in.
+    /// The parameters of the activations, with defaults filled in.
     pub activation: Activation,
 }
 
 impl Pointwise {
-    /// The pointwise operation. The refusal names the argument that does not fit the others.
+    /// The pointwise operation. A refusal names the inconsistent argument.
     pub(crate) fn of(operands: &Operands<'_>, pointwise: &operation::Pointwise) -> Result<Self, Refusal> {
         let mode = pointwise.operation;
         if mode == PointwiseMode::Unset {
@@ -115,7 +116,7 @@ impl Pointwise {
     }
 }
 
-/// Aligns the operand's last dimension with the result's; what is missing or 1 repeats.
+/// Aligns the operand's last dimension with the output's; missing dimensions and those of 1 are broadcast.
 fn broadcast(name: &str, operand: Operand, output: &Operand) -> Result<Broadcast, Refusal> {
     let (dims, out) = (operand.layout.dims(), output.layout.dims());
     let fits = dims.len() <= out.len()

@@ -1,4 +1,4 @@
-//! Many elements that become one.
+//! Reductions.
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
@@ -11,20 +11,20 @@ use crate::layout::MAX_RANK;
 /// A reduction whose shapes agree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reduction {
-    /// How elements become one; never `NotSet`.
+    /// How elements are combined; never `NotSet`.
     pub mode: ReductionMode,
     /// The input.
     pub x: Operand,
-    /// The result, of x's dims, but 1 along the dimensions that are reduced.
+    /// The output, with x's dims except for 1 along the reduced dimensions.
     pub y: Operand,
-    /// Whether each dimension is reduced. As many entries count as x has dimensions.
+    /// Whether each dimension is reduced; only x's dimensions have valid entries.
     pub reduced: [bool; MAX_RANK],
-    /// How many elements become one.
+    /// How many elements are combined into one.
     pub count: usize,
 }
 
 impl Reduction {
-    /// The reduction. The refusal names the argument that does not fit the others.
+    /// The reduction. A refusal names the inconsistent argument.
     pub(crate) fn of(operands: &Operands<'_>, mode: ReductionMode) -> Result<Self, Refusal> {
         if mode == ReductionMode::NotSet {
             return Err("mode: is not_set, expected a reduction mode".to_owned());

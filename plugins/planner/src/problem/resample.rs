@@ -1,4 +1,4 @@
-//! Pooling: a window over the spatial dimensions becomes one element; and its gradient.
+//! Pooling over windows of the spatial dimensions, and its gradient.
 
 #![expect(clippy::indexing_slicing, reason = "every index is below a rank that is checked first")]
 
@@ -9,53 +9,53 @@ use super::convolution::{MAX_SPATIAL, parameters};
 use super::{Operand, Operands};
 use crate::Refusal;
 
-/// What becomes of a window.
+/// How a window is reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// The largest element; of equal ones the first. Positions outside x count as zeros, or not at all.
+    /// The maximum; among equal elements the first. Positions outside x count as zeros or are skipped.
     Maximum {
         /// Whether positions outside x count as zeros.
         zeros: bool,
     },
-    /// The sum over the number of positions inside x; over 1 where there is none.
+    /// The sum divided by the number of positions inside x, or by 1 if there are none.
     MeanInside,
-    /// The sum over the number of positions of the window.
+    /// The sum divided by the number of positions in the window.
     MeanOfWindow,
 }
 
 /// A pooling or its gradient, whose shapes agree.
 ///
-/// Along every spatial dimension, position `r` of the window of element `o` of y is element `o * stride + r - pre_padding` of
-/// x, where that lies inside x.
+/// Along every spatial dimension, position `r` of the window of element `o` of y is element `o * stride + r -
+/// pre_padding` of x, if it is inside x.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resample {
     /// Whether dx is computed from dy.
     pub backward: bool,
-    /// What becomes of a window.
+    /// How a window is reduced.
     pub pooling: Pooling,
     /// x or its gradient, [batch, channels, input...].
     pub x: Operand,
     /// y or its gradient, [batch, channels, output...].
     pub y: Operand,
-    /// Which element was the largest, of y's dims. Of `int32` and `int64` it is the index in the plane of x as if that were without
-    /// gaps, of `int8` and `uint8` the index in the window; where none was, -1, and 255 of `uint8`. Forward it is written if it is
-    /// there; backward a maximum has it, always.
+    /// The index of each maximum, with y's dims. `int32` and `int64` count in the plane of x as if it were
+    /// dense, `int8` and `uint8` in the window; -1 (255 for `uint8`) means no maximum. Optional output of the
+    /// forward pass; required by the gradient of a maximum.
     pub index: Option<Operand>,
-    /// Number of spatial dimensions; the arrays below have that many entries that count.
+    /// Number of spatial dimensions, and of valid entries in the arrays below.
     pub spatial: usize,
     /// Spatial dimensions of x.
     pub input: [usize; MAX_SPATIAL],
     /// Spatial dimensions of y.
     pub output: [usize; MAX_SPATIAL],
-    /// Extent of the window.
+    /// Size of the window.
     pub window: [usize; MAX_SPATIAL],
-    /// Step of the window.
+    /// Stride of the window.
     pub stride: [usize; MAX_SPATIAL],
-    /// Positions before x.
+    /// Padding before x.
     pub pre_padding: [usize; MAX_SPATIAL],
 }
 
-/// What both directions ask for.
+/// The parameters of both directions.
 struct Asked<'a> {
     backward: bool,
     names: [&'static str; 2],
@@ -69,7 +69,7 @@ struct Asked<'a> {
 }
 
 impl Resample {
-    /// The pooling. The refusal names the argument that does not fit the others, as for the gradient.
+    /// The pooling. A refusal names the inconsistent argument, as for the gradient.
     pub(crate) fn forward(operands: &Operands<'_>, r: &ResampleForward) -> Result<Self, Refusal> {
         let asked = Asked {
             backward: false,
@@ -209,7 +209,7 @@ impl Resample {
         Ok(Some(operand))
     }
 
-    /// Whether an index of this type can count what it has to.
+    /// Checks that the index type is large enough.
     fn check_count(&self, asked: &Asked<'_>, data_type: DataType) -> Result<(), Refusal> {
         let of_window = |most: usize| {
             let positions: f64 = self.window[..self.spatial].iter().map(|side| *side as f64).product();
@@ -224,7 +224,7 @@ impl Resample {
         };
         match data_type {
             DataType::Int8 => of_window(128),
-            // 255 says that there was none.
+            // 255 means no maximum.
             DataType::Uint8 => of_window(255),
             DataType::Int64 => Ok(()),
             DataType::Int32 => {
@@ -245,12 +245,12 @@ impl Resample {
         }
     }
 
-    /// Whether the index counts positions of the window; otherwise elements of a plane.
+    /// Whether the index counts positions in the window rather than elements of a plane.
     pub fn index_is_of_window(&self) -> bool {
         self.index.is_some_and(|index| matches!(index.data_type, DataType::Int8 | DataType::Uint8))
     }
 
-    /// Whether there is an index of another type than `int32`.
+    /// Whether there is an index of a type other than `int32`.
     pub fn has_other_index(&self) -> bool {
         self.index.is_some_and(|index| index.data_type != DataType::Int32)
     }

@@ -28,8 +28,8 @@ fn rows_first(a: &[i64], b: &[i64], c: &[i64]) -> Product {
     Product::of(&matmul([(a, &packed(a)), (b, &packed(b)), (c, &packed(c))]), [None; 2], None).unwrap()
 }
 
-/// What the libraries would compute, and what the operation asks for, as the places of all elements that go into each
-/// element of the result.
+/// Compares the library's computation with the operation, as the offsets of all elements that contribute to
+/// each element of the result.
 fn check(matmul: &Matmul, by_column: Option<bool>) {
     let product = Product::of(matmul, [None; 2], by_column).unwrap();
     let mut got = Vec::new();
@@ -84,16 +84,16 @@ fn check(matmul: &Matmul, by_column: Option<bool>) {
 fn every_layout_reads_the_elements_of_the_operation() {
     let shapes: &[[(&[i64], &[i64]); 3]] = &[
         [(&[2, 3], &[3, 1]), (&[3, 4], &[4, 1]), (&[2, 4], &[4, 1])],
-        // Columns first, gaps, one of each.
+        // Column-major, gaps, one of each.
         [(&[2, 3], &[1, 2]), (&[3, 4], &[1, 3]), (&[2, 4], &[1, 2])],
         [(&[2, 3], &[5, 1]), (&[3, 4], &[1, 7]), (&[2, 4], &[9, 1])],
         [(&[2, 3], &[1, 6]), (&[3, 4], &[4, 1]), (&[2, 4], &[1, 3])],
-        // Vectors, also with strides that count for nothing.
+        // Vectors, also with strides that are ignored.
         [(&[1, 3], &[99, 1]), (&[3, 4], &[4, 1]), (&[1, 4], &[7, 1])],
         [(&[2, 3], &[3, 1]), (&[3, 1], &[1, 55]), (&[2, 1], &[1, 8])],
         [(&[2, 1], &[1, 3]), (&[1, 4], &[4, 1]), (&[2, 4], &[4, 1])],
         [(&[1, 3], &[3, 2]), (&[3, 1], &[2, 1]), (&[1, 1], &[1, 1])],
-        // Batches: alike, shared by all, shared by neighbours, with gaps, in another order.
+        // Batches: equal, shared by all, shared by neighbours, with gaps, permuted.
         [(&[5, 2, 3], &[6, 3, 1]), (&[5, 3, 4], &[12, 4, 1]), (&[5, 2, 4], &[8, 4, 1])],
         [(&[5, 2, 3], &[6, 3, 1]), (&[1, 3, 4], &[12, 4, 1]), (&[5, 2, 4], &[8, 4, 1])],
         [(&[1, 2, 3], &[6, 3, 1]), (&[5, 3, 4], &[12, 4, 1]), (&[5, 2, 4], &[8, 4, 1])],
@@ -108,7 +108,7 @@ fn every_layout_reads_the_elements_of_the_operation() {
     for shape in shapes {
         check(&matmul(*shape), None);
     }
-    // A result of one row or column may be seen either way, as a bias wants it.
+    // A result of one row or column can be viewed either way, as a bias requires.
     check(&matmul(shapes[5]), Some(true));
     check(&matmul(shapes[5]), Some(false));
 }
@@ -119,7 +119,7 @@ fn batches_become_columns_where_one_factor_is_shared() {
     assert_eq!((linear.m, linear.n, linear.k, linear.batch, linear.calls.len()), (24, 128, 32, 1, 1));
     let apart = rows_first(&[8, 16, 32], &[8, 32, 24], &[8, 16, 24]);
     assert_eq!((apart.m, apart.n, apart.batch, apart.calls.len()), (24, 16, 8, 1));
-    // Four heads share each matrix of b: one call for each of the four.
+    // Four heads share each matrix of b: one call of batch four.
     let grouped = rows_first(&[2, 8, 16, 32], &[2, 2, 32, 24], &[2, 8, 16, 24]);
     assert_eq!((grouped.batch, grouped.calls.len()), (4, 1));
     assert_eq!(grouped.n, 64);

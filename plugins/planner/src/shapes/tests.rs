@@ -2,7 +2,7 @@ use std::cell::RefCell;
 
 use super::*;
 
-/// Asks for the plan of a tensor of that length; the plan is the length.
+/// Asks for the plan of a tensor of this length; the plan is the length itself.
 fn ask(others: &Others<i64>, length: i64, left: &RefCell<Vec<i64>>) -> Arc<i64> {
     let (dims, strides) = ([length], [1_i64]);
     // SAFETY: each array has one element, and so have those that they point to.

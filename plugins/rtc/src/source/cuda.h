@@ -1,6 +1,6 @@
-// What the kernels need of CUDA's language, without its headers: NVRTC needs none.
+// The kernels' definitions for CUDA, without its headers, which NVRTC does not need.
 #define DEVICE __device__ __forceinline__
-// Threads that exchange numbers without shared memory.
+// Number of threads that exchange values without shared memory.
 #define WAVE 32
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
 
@@ -73,7 +73,7 @@ DEVICE unsigned char e5m2_made(float r)
     return (unsigned char)s;
 }
 #endif
-// Good to some 2^-22 of the result; what is below 2^-126 counts as 0.
+// Relative error about 2^-22; subnormal results become 0.
 DEVICE float quick_exp2(float x)
 {
     float r;

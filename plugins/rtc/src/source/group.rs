@@ -15,45 +15,46 @@ use super::strip::Strip;
 use super::value::{Access, Level, Origin, Place, Real, Store, Value, element};
 use crate::Refusal;
 
-/// The most tensors that the nodes of a kernel may have together, so that its arguments stay within what can be passed.
+/// Maximum number of tensors of a kernel's nodes, so that its arguments stay within the limit.
 pub const MAX_TENSORS: usize = 128;
 
-/// The most elements that a kernel walks over, and the most from the first to the last of a tensor.
+/// Maximum number of elements that a kernel iterates over, and maximum extent of a tensor in elements.
 const MAX_ELEMENTS: usize = i32::MAX as usize;
 
-/// The dimensions that a kernel walks over.
+/// The dimensions that a kernel iterates over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     /// Number of elements along each dimension.
     pub dims: Vec<usize>,
-    /// Which dimensions are reduced, where any are.
+    /// Which dimensions are reduced, if any.
     pub reduced: Option<Vec<bool>>,
 }
 
 impl Domain {
-    /// The dims of what is reduced.
+    /// The dims of reduced results.
     pub fn rows(&self) -> Option<Vec<usize>> {
         let reduced = self.reduced.as_ref()?;
         Some(self.dims.iter().zip(reduced).map(|(dim, reduced)| if *reduced { 1 } else { *dim }).collect())
     }
 }
 
-/// A kernel's numbers while nodes are added.
+/// A kernel's values while nodes are added.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What is walked over.
+    /// The iteration domain.
     pub domain: Domain,
-    /// The numbers; each depends on earlier ones only.
+    /// The values; each depends on earlier ones only.
     pub values: Vec<Value>,
-    /// The memory that is read.
+    /// The memory accesses for reading.
     pub accesses: Vec<Access>,
-    /// The tensors that are written here, not all of which need memory.
+    /// The tensors written by the kernel; not all of them need memory.
     pub stores: Vec<Store>,
-    /// How many tensors its nodes have.
+    /// Number of tensors of its nodes.
     pub tensors: usize,
-    /// Whether its last workgroup has the first elements: those that an earlier kernel touched last are still in the cache.
+    /// Whether the last workgroup processes the first elements, to reuse what an earlier kernel left in the
+    /// cache.
     pub backward: bool,
-    /// Its nodes, by their places in the graph; each once, also where it computes only a part of one.
+    /// The indices of its nodes in the graph, without duplicates, even if it computes only part of a node.
     pub nodes: Vec<usize>,
     written: HashMap<i64, usize>,
     loads: Vec<(usize, i64, Real)>,
@@ -75,12 +76,12 @@ impl Group {
         }
     }
 
-    /// The level of a tensor that is written here.
+    /// The level of a tensor written by this kernel.
     pub fn level_of(&self, uid: i64) -> Option<Level> {
         self.written.get(&uid).map(|value| self.values[*value].level)
     }
 
-    /// The tensors in memory that are read here.
+    /// The tensors in memory that the kernel reads.
     pub fn reads(&self) -> impl Iterator<Item = i64> + '_ {
         self.accesses.iter().filter_map(|access| match access.place {
             Place::Memory(uid) => Some(uid),
@@ -88,8 +89,8 @@ impl Group {
         })
     }
 
-    /// Has its workgroups begin at the end of its largest input that the last of `walked` ended at. These are the tensors that earlier kernels
-    /// touched, each with whether the last one went backward.
+    /// Makes the kernel start at the end of its largest input that the last kernel ended at. `walked` has the
+    /// tensors that earlier kernels accessed, and whether each was last walked backward.
     pub fn turn(&mut self, walked: &mut HashMap<i64, bool>) {
         let memory = |access: &Access| match access.place {
             Place::Memory(uid) => Some((self.covers(access), uid)),
@@ -101,14 +102,14 @@ impl Group {
         walked.extend(touched.into_iter().map(|uid| (uid, self.backward)));
     }
 
-    /// The bytes of different elements that an access has in the domain.
+    /// Number of distinct bytes that an access touches in the domain.
     fn covers(&self, access: &Access) -> usize {
         let dims = self.domain.dims.iter().zip(&access.strides);
         let elements: usize = dims.filter(|(_, stride)| **stride > 0).map(|(dim, _)| dim).product();
         elements * access.data_type.size().unwrap_or(1)
     }
 
-    /// The number of a tensor's element: the one that was written here, else one that is read.
+    /// The value of a tensor's element: computed by this kernel, or else loaded.
     pub fn operand(
         &mut self,
         graph: &Graph,
@@ -150,7 +151,8 @@ impl Group {
         self.load(access, -1, real)
     }
 
-    /// A number that a function of the element's indices gathers from whole tensors, which have these names there.
+    /// A value that a function of the element's indices gathers from whole tensors, which have these names in
+    /// it.
     pub fn gather(
         &mut self,
         graph: &Graph,
@@ -185,7 +187,7 @@ impl Group {
         Ok(self.values.len() - 1)
     }
 
-    /// The numbers that a number is made of.
+    /// The values that a value is computed from.
     pub fn inputs(&self, value: usize) -> &[usize] {
         match &self.values[value].origin {
             Origin::Load(_) | Origin::Gather { .. } => &[],
@@ -194,7 +196,7 @@ impl Group {
         }
     }
 
-    /// What is written, and what that depends on.
+    /// What is stored, and its dependencies.
     pub fn needed(&self) -> BTreeSet<usize> {
         let mut needed: BTreeSet<usize> = BTreeSet::new();
         let mut wanted: Vec<usize> = self.stores.iter().map(|store| store.value).collect();
@@ -206,7 +208,7 @@ impl Group {
         needed
     }
 
-    /// Whether a number is gathered, which takes too long to be done more than once.
+    /// Whether a value is gathered, which is too slow to repeat.
     pub fn gathers(&self) -> bool {
         self.values.iter().any(|value| matches!(value.origin, Origin::Gather { .. }))
     }
@@ -234,7 +236,7 @@ impl Group {
         self.values.len() - 1
     }
 
-    /// How a number is spelled where one of type `real` is wanted.
+    /// How a value is spelled where type `real` is needed.
     pub fn name(&self, value: usize, real: Real) -> String {
         if self.values[value].real == real {
             format!("v{value}")
@@ -243,7 +245,7 @@ impl Group {
         }
     }
 
-    /// A number that is computed from `inputs`, which the text names.
+    /// A value computed from `inputs`, which the text refers to.
     pub fn compute(&mut self, level: Level, real: Real, text: String, inputs: &[usize]) -> usize {
         let pass = inputs.iter().map(|input| self.values[*input].pass).max().unwrap_or(0);
         let origin = Origin::Compute { text, inputs: inputs.to_vec() };
@@ -251,7 +253,7 @@ impl Group {
         self.values.len() - 1
     }
 
-    /// The number that joins those of a row.
+    /// The value that combines those of a row.
     pub fn reduce(&mut self, real: Real, join: &'static str, start: f64, input: usize) -> usize {
         let pass = self.values[input].pass + 1;
         self.values.push(Value {
@@ -263,8 +265,9 @@ impl Group {
         self.values.len() - 1
     }
 
-    /// Whether `power` is e^(x - the largest x of the row) and `sum` the row's sum of that, in single precision. It is at least 1 and far
-    /// from the end of the range, or not a number, so that its reciprocal serves for a division.
+    /// Whether `power` is e^(x - the row's maximum) and `sum` the sum of that over the row, in single
+    /// precision. The sum is at least 1 and far from overflow, or NaN, so its reciprocal can replace a
+    /// division.
     pub fn is_softmax(&self, power: usize, sum: usize) -> bool {
         let computed = |value: usize, count: usize, wanted: &dyn Fn(&[usize]) -> String| match &self.values
             [value]
@@ -275,7 +278,7 @@ impl Group {
             }
             _ => None,
         };
-        // What joins a row is followed by its conversion.
+        // A reduction is followed by a conversion.
         let joined = |value: usize, function: &str| {
             let [joined] = computed(value, 1, &|inputs| format!("(float)v{}", inputs[0]))? else {
                 return None;
@@ -300,7 +303,7 @@ impl Group {
             && exponent().is_some()
     }
 
-    /// Makes a number the element of a tensor, rounded as the tensor's type does.
+    /// Makes a value an element of a tensor, rounded to the tensor's type.
     pub fn write(
         &mut self,
         graph: &Graph,
@@ -320,7 +323,7 @@ impl Group {
         };
         let access = access(tensor, Place::Memory(uid), strides)?;
         self.written.insert(uid, rounded);
-        // Storing rounds; the rounded number is for nodes that read the tensor.
+        // The store rounds; nodes that read the tensor use the rounded value.
         self.stores.push(Store { uid, value, access });
         Ok(())
     }
@@ -334,10 +337,10 @@ fn given(value: &TensorValue) -> Result<f64, Refusal> {
     value.as_f64().ok_or_else(|| BYTE_FLOAT.to_owned())
 }
 
-/// Why a scalar is refused.
+/// The reason to refuse a scalar.
 const BYTE_FLOAT: &str = "has an 8-bit float as its value, expected a wider type";
 
-/// A tensor spread over a domain.
+/// A tensor broadcast to a domain.
 pub(super) fn access(tensor: &Tensor, place: Place, strides: [usize; MAX_RANK]) -> Result<Access, Refusal> {
     let layout = hipdnn_plugin_planner::layout::Layout::of(tensor)?;
     if layout.elements() > MAX_ELEMENTS || layout.extent() > MAX_ELEMENTS {
@@ -350,7 +353,7 @@ pub(super) fn access(tensor: &Tensor, place: Place, strides: [usize; MAX_RANK]) 
             layout.extent().max(layout.elements())
         ));
     }
-    // Virtual tensors lie in the workspace, where the plan aligns them.
+    // Virtual tensors are in the workspace, where the plan aligns them.
     let promised = if tensor.is_virtual { ALIGNMENT as i64 } else { tensor.alignment };
     let alignment = usize::try_from(promised).ok().filter(|alignment| alignment.is_power_of_two());
     Ok(Access { place, data_type: tensor.data_type, strides, alignment: alignment.unwrap_or(1) })

@@ -1,6 +1,6 @@
-// What the kernels need of HIP's language. Another target gives the same names in its own words.
+// The kernels' definitions for HIP. Other platforms define the same names.
 #define DEVICE __device__ __forceinline__
-// No size of a wave is assumed.
+// Assumes no wave size.
 #define WAVE 1
 #define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
 

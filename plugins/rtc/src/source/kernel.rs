@@ -1,4 +1,4 @@
-//! The text of one kernel.
+//! Generates the source of one kernel.
 
 #![expect(
     clippy::indexing_slicing,
@@ -18,9 +18,10 @@ use super::value::{Access, Level, Origin, Place, Real, Store, element};
 use super::walk::{Axes, Walk};
 use crate::Refusal;
 
-/// The most numbers of four bytes that a thread keeps from one pass over its row to the next.
+/// Maximum number of 4-byte values that a thread keeps from one pass over its row to the next.
 const MAX_KEPT: usize = 96;
-/// Registers that threads of a workgroup share on all devices, and how many of a thread hold something else.
+/// Number of registers that a workgroup's threads share on all devices, and how many per thread are needed
+/// otherwise.
 const REGISTERS: usize = 1 << 16;
 const OTHERS: usize = 24;
 
@@ -31,10 +32,10 @@ pub enum Argument {
     Memory {
         /// The tensor.
         uid: i64,
-        /// What the address must be a multiple of.
+        /// Required alignment of the address.
         alignment: usize,
     },
-    /// A tensor's only element, as a double.
+    /// The only element of a tensor, as a double.
     Number {
         /// The tensor.
         uid: i64,
@@ -52,20 +53,20 @@ impl Argument {
     }
 }
 
-/// A kernel that was written.
+/// The source of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// Its name.
     pub name: String,
     /// The nodes that it computes.
     pub nodes: Vec<usize>,
-    /// Its source.
+    /// Its source text.
     pub text: String,
     /// What is passed to it.
     pub arguments: Vec<Argument>,
-    /// Threads of a workgroup.
+    /// Threads per workgroup.
     pub block: u32,
-    /// Workgroups.
+    /// Number of workgroups.
     pub grid: u32,
 }
 
@@ -76,14 +77,14 @@ impl Kernel {
     }
 }
 
-/// What a group reads and then what it writes, and how its threads walk over that.
+/// A group's loads followed by its stores, and how its threads iterate over them.
 pub(super) fn walk(group: &Group) -> (Vec<Access>, Walk) {
     let mut accesses = group.accesses.clone();
     accesses.extend(group.stores.iter().map(|store| store.access.clone()));
     let domain = &group.domain;
     let walk = match group.strip() {
         Some(strip) => Walk::in_strips(&domain.dims, &accesses, strip),
-        // A function that gathers has work enough for a thread.
+        // A gathering function is work enough for a thread.
         None => Walk::new(&domain.dims, domain.reduced.as_deref(), &accesses, group.gathers()),
     };
     (accesses, walk)
@@ -120,7 +121,7 @@ pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
     Ok(Kernel { name, nodes: group.nodes.clone(), text, arguments, block, grid })
 }
 
-/// The place of an access among the arguments, for vectors of so many bytes or for single elements.
+/// The index of an access among the arguments, for vectors of this many bytes or for single elements.
 fn argument(arguments: &mut Vec<Argument>, access: &Access, vector: Option<usize>) -> usize {
     let bytes = vector.or_else(|| access.data_type.size()).unwrap_or(1);
     let wanted = match access.place {
@@ -162,23 +163,23 @@ struct Writer<'a> {
     name: &'a str,
     group: &'a Group,
     walk: &'a Walk,
-    /// What is read, then what is written.
+    /// Loads, then stores.
     accesses: &'a [Access],
     argument_of: &'a [usize],
     text: String,
     indent: usize,
 }
 
-/// What one pass over the rows does.
+/// One pass over the rows.
 #[derive(Default)]
 struct Pass {
-    /// Numbers that are computed for each element.
+    /// Values computed for each element.
     computed: BTreeSet<usize>,
-    /// Numbers that an earlier pass kept.
+    /// Values that an earlier pass kept.
     fetched: BTreeSet<usize>,
-    /// Numbers of rows that it joins.
+    /// Row values that it reduces.
     reduces: Vec<usize>,
-    /// Stores, by their places.
+    /// Indices of stores.
     stores: Vec<usize>,
 }
 
@@ -220,14 +221,14 @@ impl Writer<'_> {
         for (number, pass) in passes.iter().enumerate() {
             self.rows(&needed, number);
             if !pass.reduces.is_empty() || !pass.stores.is_empty() {
-                // A row of which nothing is kept may be of any length.
+                // A row may have any length if nothing is kept.
                 self.pass(pass, &kept, keeps && self.walk.rounds <= most);
             }
         }
         self.rows(&needed, passes.len());
     }
 
-    /// The needed numbers of rows that join others of a type.
+    /// The needed row values of a type that reduce others.
     fn reductions<'b>(&'b self, needed: &'b BTreeSet<usize>, real: Real) -> impl Iterator<Item = usize> + 'b {
         let values = &self.group.values;
         needed.iter().copied().filter(move |value| {
@@ -235,13 +236,13 @@ impl Writer<'_> {
         })
     }
 
-    /// The shared memory for so many joined numbers.
+    /// Declares the shared memory for this many reductions.
     fn shared(&self, count: usize) -> String {
         let stride = if self.walk.along_row { 1 } else { self.walk.rows_at_once };
         format!("shared_words<{}, {stride}, {}, {count}>", self.walk.threads, self.walk.block())
     }
 
-    /// Numbers of four bytes that are kept between two passes, where most are, of what a thread takes at once.
+    /// Maximum number of 4-byte values kept between two passes, per `lanes` elements.
     fn kept_words(&self, passes: &[Pass]) -> usize {
         let words = |value: &usize| {
             let size = self.pack_of(*value).and_then(|access| self.accesses[access].data_type.size());
@@ -257,7 +258,7 @@ impl Writer<'_> {
         (1..passes.len()).map(between).max().unwrap_or(0)
     }
 
-    /// The functions that gather.
+    /// The gathering functions.
     fn functions(&self) -> String {
         let mut text = String::new();
         for value in self.group.needed() {
@@ -300,7 +301,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether a number is made of one other by sums and products: to keep that one is enough.
+    /// Whether a value is computed from a single other one by additions and multiplications, so that keeping
+    /// that one is enough.
     fn is_cheap(&self, value: usize) -> bool {
         let Origin::Compute { text, inputs } = &self.group.values[value].origin else { return false };
         let inputs: BTreeSet<usize> = inputs.iter().copied().filter(|input| !self.is_row(*input)).collect();
@@ -308,7 +310,7 @@ impl Writer<'_> {
         inputs.len() == 1 && !calls && !text.contains('/')
     }
 
-    /// The passes, and the numbers that are kept for later ones.
+    /// The passes, and the values that are kept for later ones.
     fn passes(&self, needed: &BTreeSet<usize>, last: usize, keeps: bool) -> (Vec<Pass>, BTreeSet<usize>) {
         let mut passes = Vec::new();
         let mut computed: BTreeSet<usize> = BTreeSet::new();
@@ -349,7 +351,7 @@ impl Writer<'_> {
         (passes, kept)
     }
 
-    /// Which rows and elements are this thread's, and where the rows begin in memory.
+    /// Computes which rows and elements belong to this thread, and the rows' offsets.
     fn place(&mut self) {
         let walk = self.walk;
         let block = if self.group.backward {
@@ -381,12 +383,12 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether every thread of a workgroup has a row.
+    /// Whether every thread of every workgroup has a row.
     fn all_active(&self) -> bool {
         !self.walk.reduces || self.walk.rows.count().is_multiple_of(self.walk.rows_at_once)
     }
 
-    /// Takes a number apart into indices.
+    /// Splits a linear index into indices.
     fn split(&mut self, number: &str, axes: &Axes, letter: &str) {
         match axes.dims.as_slice() {
             [] => {}
@@ -402,7 +404,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The numbers of rows that are known after so many passes.
+    /// Computes the row values that are known after this many passes.
     fn rows(&mut self, needed: &BTreeSet<usize>, number: usize) {
         for value in needed {
             let own = &self.group.values[*value];
@@ -417,7 +419,7 @@ impl Writer<'_> {
                 }
                 Origin::Compute { text, .. } => text.clone(),
                 Origin::Reduce { .. } if self.walk.threads == 1 => format!("s{value}"),
-                // It is of an element.
+                // Gathered values are per element.
                 Origin::Gather { .. } => continue,
                 Origin::Reduce { join, .. } => {
                     let stride = if self.walk.along_row { 1 } else { self.walk.rows_at_once };

@@ -1,7 +1,8 @@
-//! Graphs as source: kernels in a C++ that hipRTC compiles, and another compiler with other words in front.
+//! Generates source from graphs: kernels in a C++ dialect that hipRTC and NVRTC compile, each with its own
+//! header.
 //!
-//! Nothing here knows a device or a library. Nodes are gathered into [`group`]s as long as one kernel can compute them, each
-//! element or row read once, and written as text by [`kernel`].
+//! This module does not depend on a device or library. Nodes are collected in a [`group`] as long as one
+//! kernel can compute them, reading each element or row once; [`kernel`] writes the source.
 
 pub mod group;
 pub mod kernel;
@@ -29,25 +30,25 @@ use kernel::Kernel;
 use node::Item;
 use statistics::spelled_out;
 
-/// What HIP's language calls what kernels need.
+/// HIP's definitions for the kernels.
 pub const HIP: &str = include_str!("hip.h");
-/// What CUDA's language calls them.
+/// CUDA's definitions for the kernels.
 pub const CUDA: &str = include_str!("cuda.h");
-/// What all kernels share.
+/// Code shared by all kernels.
 pub const PRELUDE: &str = include_str!("prelude.h");
 
-/// A graph as kernels that run one after the other.
+/// A graph as a sequence of kernels.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The kernels, in their order.
+    /// The kernels, in order.
     pub kernels: Vec<Kernel>,
-    /// Where the tensors of each kernel lie, in the order of its arguments. In the workspace are the virtual tensors that one kernel
-    /// leaves for another, and unmarked outputs, where they are not bound.
+    /// The memory of each kernel's tensors, in the order of its arguments. The workspace has virtual tensors
+    /// that one kernel leaves for another, and unmarked outputs that are not bound.
     pub placed: Placed,
 }
 
 impl Program {
-    /// The source of all kernels, with the words of a language in front.
+    /// The source of all kernels, preceded by a platform's definitions.
     pub fn source(&self, language: &str) -> String {
         let kernels = self.kernels.iter().map(|kernel| kernel.text.as_str());
         [language, PRELUDE].into_iter().chain(kernels).collect::<Vec<_>>().join("\n")
@@ -57,15 +58,15 @@ impl Program {
 /// Writes the kernels of a graph.
 ///
 /// # Errors
-/// The first node that is not computed, and why.
+/// The first unsupported node, and why.
 pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
     generate_with(graph, Options::default())
 }
 
-/// What can be chosen of the kernels.
+/// Options of code generation.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether workgroups share rows where these are few and long.
+    /// Whether workgroups share rows if these are few and long.
     pub shares_rows: bool,
 }
 
@@ -75,7 +76,7 @@ impl Default for Options {
     }
 }
 
-/// As [`generate`], with choices.
+/// As [`generate`], with options.
 ///
 /// # Errors
 /// As [`generate`].
@@ -126,7 +127,7 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
     let mut walked = HashMap::new();
     for mut group in groups {
         group.stores.retain(|store| !virtuals.contains(&store.uid) || read.contains(&store.uid));
-        // What no node reads and no caller asked for need not be computed.
+        // Nothing reads it and no caller asked for it: skip it.
         if group.stores.is_empty() {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The numbers of one node.
+//! The values of one node.
 
 #![expect(clippy::indexing_slicing, reason = "axes run below the rank of the domain, at most MAX_RANK")]
 
@@ -21,11 +21,11 @@ use crate::Refusal;
 pub struct Item {
     form: Form,
     real: Real,
-    /// The tensors, by the slots of the problem.
+    /// The tensors, indexed by the problem's slots.
     uids: Vec<i64>,
 }
 
-/// What is computed of a problem.
+/// Which part of a problem is computed.
 #[derive(Debug)]
 enum Form {
     Pointwise(Pointwise),
@@ -33,7 +33,7 @@ enum Form {
     /// With given statistics.
     Batchnorm(batchnorm::Inference),
     Normalization(Box<Forward>),
-    /// The gradient of x, row by row.
+    /// The gradient of x, by rows.
     InputGradient(Box<Backward>),
     /// The gradients of scale and bias, along the rows.
     ParameterGradient(Box<Backward>),
@@ -41,14 +41,14 @@ enum Form {
 }
 
 impl Item {
-    /// The numbers of a node that asks for a problem; the refusal says what of it is not computed here.
+    /// The item for a node and its problem; the refusal states what is not supported.
     pub fn of(node: &Node, problem: Problem) -> Result<Self, Refusal> {
         let form = match problem {
             Problem::Pointwise(pointwise) => Form::Pointwise(*pointwise),
             Problem::Reduction(reduction) => Form::Reduction(*reduction),
             Problem::Normalization(Normalization::Forward(forward)) => Form::Normalization(forward),
             Problem::Normalization(Normalization::Backward(backward)) => {
-                // Statistics that were not kept are nodes of their own before this one.
+                // Separate nodes before this one compute statistics that were not saved.
                 if let Statistics::Computed(_) = backward.statistics {
                     return Err("mean: absent, expected mean and inv_variance".to_owned());
                 }
@@ -56,7 +56,7 @@ impl Item {
             }
             Problem::Batchnorm(batchnorm) => match *batchnorm {
                 Batchnorm::Inference(inference) => Form::Batchnorm(inference),
-                // A training was spelled out before.
+                // Training was expanded into nodes before.
                 Batchnorm::Training(_) | Batchnorm::Backward(_) => {
                     return Err(
                         "operation: is the gradient of a batchnorm, expected a forward batchnorm".to_owned()
@@ -79,18 +79,18 @@ impl Item {
             }
         };
         let real = Real::of(node.compute_type)?;
-        // None of these operations has ragged tensors.
+        // Ragged tensors do not occur in these operations.
         Ok(Self { form, real, uids: node.operation.tensors() })
     }
 
-    /// What is left to compute of the node, in another kernel that walks along other dimensions.
+    /// The rest of the node, which another kernel computes along other dimensions.
     pub fn rest(&self) -> Option<Self> {
         let Form::InputGradient(backward) = &self.form else { return None };
         let form = Form::ParameterGradient(backward.clone());
         Some(Self { form, real: self.real, uids: self.uids.clone() })
     }
 
-    /// The dimensions that the node walks over.
+    /// The dimensions that the node iterates over.
     pub fn domain(&self) -> Domain {
         let (dims, reduced) = match &self.form {
             Form::Pointwise(p) => (p.output.layout.dims(), None),
@@ -116,7 +116,7 @@ impl Item {
         Domain { dims: dims.to_vec(), reduced }
     }
 
-    /// Whether a kernel can compute this node after those that it has.
+    /// Whether a kernel can compute this node in addition to those it has.
     pub fn fits(&self, group: &Group) -> bool {
         let domain = self.domain();
         let rows = group.domain.rows();
@@ -137,7 +137,7 @@ impl Item {
             Form::Window(_) if domain == group.domain => Level::Element,
             Form::Window(_) => return false,
         };
-        // What was written here is at hand only for the element or row that it belongs to.
+        // Values computed by this kernel are only available for their own element or row.
         let at_hand = |operand: &Operand| match group.level_of(self.uids[operand.slot]) {
             None => true,
             Some(Level::Element) => level == Level::Element && operand.layout.dims() == group.domain.dims,
@@ -170,7 +170,7 @@ impl Item {
         fits && group.tensors + self.uids.len() <= super::group::MAX_TENSORS
     }
 
-    /// Adds the numbers of the node.
+    /// Adds the node's values to a group.
     pub fn add(&self, group: &mut Group, graph: &Graph) -> Result<(), Refusal> {
         group.tensors += self.uids.len();
         match &self.form {
@@ -188,7 +188,7 @@ impl Item {
         let real = self.real;
         let level = if p.output.layout.dims() == group.domain.dims { Level::Element } else { Level::Row };
         let value = if p.mode == PointwiseMode::GenIndex {
-            // Every index that float does not hold exactly is one of more than 2^24 elements.
+            // Beyond 2^24 elements float cannot represent every index.
             let real = if group.domain.dims[p.axis] <= 1 << 24 { real } else { Real::Double };
             let index = group.index(p.axis, real, DataType::Int64);
             group.compute(level, real, format!("v{index}"), &[index])
@@ -217,7 +217,7 @@ impl Item {
         group.domain.reduced = self.domain().reduced;
         let real = self.real;
         let x = group.operand(graph, self.uids[p.x.slot], spread(&p.x), real)?;
-        // Sums of large integers and products, whose range is soon left, are made in double.
+        // Sums of large integers, and products, which soon leave float's range, are accumulated in double.
         let wide = matches!(p.x.data_type, DataType::Int32 | DataType::Int64 | DataType::Double)
             || matches!(p.mode, M::Mul | M::MulNoZeros);
         let total = if wide { Real::Double } else { real };
@@ -420,7 +420,7 @@ impl Item {
     }
 }
 
-/// Mean, spread, scale and bias of a batch normalization.
+/// Mean, variance, scale and bias of a batch normalization.
 fn channels(p: &batchnorm::Inference) -> [(&'static str, batchnorm::Parameter); 4] {
     let spread = match p.spread {
         batchnorm::Spread::InvVariance(part) => ("inv_variance", part),
@@ -429,7 +429,7 @@ fn channels(p: &batchnorm::Inference) -> [(&'static str, batchnorm::Parameter); 
     [("mean", p.mean), spread, ("scale", p.scale), ("bias", p.bias)]
 }
 
-/// The slot of what is added to a variance.
+/// The slot of epsilon.
 fn epsilon(p: &batchnorm::Inference) -> Option<usize> {
     match p.spread {
         batchnorm::Spread::InvVariance(_) => None,
@@ -437,7 +437,7 @@ fn epsilon(p: &batchnorm::Inference) -> Option<usize> {
     }
 }
 
-/// Mean and inverse as the forward pass kept them.
+/// Mean and inverse saved by the forward pass.
 fn saved(p: &Backward) -> [Option<Spread>; 2] {
     match p.statistics {
         Statistics::Saved { mean, inverse } => [mean, Some(inverse)],
@@ -461,7 +461,7 @@ fn is_float(data_type: DataType) -> bool {
     matches!(data_type, DataType::Float | DataType::Double | DataType::Half | DataType::Bfloat16)
 }
 
-/// The strides of a tensor that has the dimensions of the domain: 0 along those of one element.
+/// The strides of a tensor with the domain's dimensions: 0 along those of size 1.
 fn spread(operand: &Operand) -> [usize; MAX_RANK] {
     let mut strides = [0; MAX_RANK];
     for (axis, (dim, stride)) in operand.layout.dims().iter().zip(operand.layout.strides()).enumerate() {

@@ -1,7 +1,7 @@
-// What every kernel may use: elements as they lie in memory, functions of one number, and sums over threads.
+// Common code of all kernels: elements in memory, unary functions, and reductions across threads.
 typedef unsigned int index_t;
 
-// Toward zero; the nearest value in range where there is none, 0 where there is no number.
+// Truncates toward zero; out of range the nearest value, 0 for NaN.
 template <class T, class R>
 DEVICE T saturated(R r, R below, R above, T least, T most)
 {
@@ -104,7 +104,8 @@ struct u8 {
     }
 };
 
-// A double as a float whose last bit says whether it is exact, so that rounding it once more rounds the double.
+// Rounds a double to odd: the float's last bit tells if it is inexact, so that rounding it once more is as
+// good as rounding the double.
 DEVICE float to_odd(float r) { return r; }
 DEVICE float to_odd(double r)
 {
@@ -115,7 +116,8 @@ DEVICE float to_odd(double r)
     return float_of(below | 1u);
 }
 #ifndef HAS_BYTE_FLOATS
-// Floats of 8 bits (OFP8 1.0) with MANTISSA bits behind the point: to the nearest, ties to even; what is too large becomes the largest.
+// 8-bit floats (OFP8 1.0) with MANTISSA fraction bits: round to nearest even; values too large become the
+// largest finite one.
 template <int MANTISSA, int BIAS>
 DEVICE unsigned char byte_float_made(float r, float most)
 {
@@ -125,7 +127,7 @@ DEVICE unsigned char byte_float_made(float r, float most)
         return sign | 0x7fu;
     const unsigned bits = bits_of(size < most ? size : most);
     const float least = float_of((unsigned)(128 - BIAS) << 23);
-    // Added to a number whose last bit is worth that of a subnormal one, a size is rounded to such bits.
+    // Adding a number whose last bit has the weight of a subnormal's rounds a magnitude to such bits.
     const float shift = float_of((unsigned)(128 - BIAS - MANTISSA + 23) << 23);
     const unsigned small = bits_of(size + shift) - bits_of(shift);
     const unsigned half = (1u << (22 - MANTISSA)) - 1 + (bits >> (23 - MANTISSA) & 1u);
@@ -169,7 +171,7 @@ struct truth {
     }
 };
 
-// Neighbouring elements, as they are read and written at once.
+// Contiguous elements that are loaded and stored at once.
 template <class TAG, int N, int SIZE = sizeof(typename TAG::type)>
 struct alignas(SIZE* N) pack {
     typename TAG::type e[N];
@@ -184,7 +186,7 @@ struct alignas(SIZE* N) pack {
         return made;
     }
 };
-// Two to a word, in which they stay until they are numbers.
+// Two per word, which are unpacked when they are converted.
 template <class TAG, int N>
 struct alignas(2 * N) pack<TAG, N, 2> {
     unsigned e[N / 2];
@@ -256,7 +258,8 @@ DEVICE R gelu(R x)
 {
     return (R)0.5 * x * (1 + m_erf(x * (R)0.7071067811865476));
 }
-// x times the normal distribution up to x: Abramowitz and Stegun 7.1.26, off by at most 0.75e-7 and some roundings.
+// x times the normal distribution function of x: Abramowitz and Stegun 7.1.26, error at most 0.75e-7 plus
+// rounding.
 DEVICE float gelu(float x)
 {
     const float t = quick_reciprocal(fmaf(fabsf(x), 0.231641888f, 1));
@@ -283,7 +286,7 @@ DEVICE R gelu_by_tanh(R x)
 {
     return (R)0.5 * x * (1 + m_tanh(gelu_argument(x)));
 }
-// The same as x / (1 + 2^-z), z = 2 log2(e) times the argument.
+// The same as x / (1 + 2^-z), z = 2 log2(e) times the argument of tanh.
 DEVICE float gelu_by_tanh(float x)
 {
     const float z = x * fmaf(x * x, -0.10294324f, -2.302208198f);
@@ -366,7 +369,8 @@ struct join_smallest {
     }
 };
 
-// Numbers of shared memory that `across` needs for each of COUNT numbers, which have the same ones where it ends with a barrier.
+// Shared memory that `across` needs for COUNT values, in values. They share it if `across` ends with a
+// barrier.
 template <int THREADS, int STRIDE, int BLOCK, int COUNT>
 struct shared_words {
     static constexpr bool waves = STRIDE == 1 && WAVE > 1;
@@ -374,7 +378,8 @@ struct shared_words {
     static constexpr int all = waves ? step * COUNT : BLOCK;
 };
 
-// One number for the THREADS threads of a row, which lie STRIDE apart in the workgroup. `shared` is for this row alone, and this number.
+// Reduces the values of a row's THREADS threads, which are STRIDE apart in the workgroup. `shared` is for
+// this row and value alone.
 template <class JOIN, int THREADS, int STRIDE, class R>
 DEVICE R across(R own, R* shared, index_t lane)
 {

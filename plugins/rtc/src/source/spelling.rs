@@ -1,15 +1,15 @@
-//! Nodes while they are written down, one after the other.
+//! Builder for nodes that replace a node of the graph.
 
 use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{
     DataType, Graph, Operation, PointwiseMode, ReductionMode, Tensor, TensorValue,
 };
 
-/// Nodes while they are written down.
+/// A sequence of nodes under construction.
 pub struct Spelling<'a> {
-    /// The graph, which gets the tensors between them.
+    /// The graph, to which intermediate tensors are added.
     pub graph: &'a mut Graph,
-    /// The type of these.
+    /// The type of intermediate tensors.
     pub(super) data_type: DataType,
     pub(super) operations: Vec<Operation>,
 }
@@ -26,7 +26,7 @@ impl Spelling<'_> {
         uid
     }
 
-    /// A number that is part of the graph.
+    /// A constant in the graph.
     pub fn number(&mut self, value: f64) -> i64 {
         let mut tensor = self.tensor(&[1]);
         (tensor.data_type, tensor.value) = (DataType::Double, Some(TensorValue::Float64(value)));
@@ -35,7 +35,7 @@ impl Spelling<'_> {
         uid
     }
 
-    /// The means of a tensor along the dimensions in which `dims` has one element.
+    /// The means of a tensor along the dimensions in which `dims` is 1.
     pub fn average(&mut self, in_: i64, dims: &[i64]) -> i64 {
         let out = self.between(dims);
         let node = Reduction { in_, out, mode: ReductionMode::Avg, is_deterministic: true };
@@ -43,19 +43,20 @@ impl Spelling<'_> {
         out
     }
 
-    /// An operation on one or two tensors, whose result has these dims.
+    /// A pointwise operation on one or two tensors, whose output has these dims.
     pub fn pointwise(&mut self, mode: PointwiseMode, in_0: i64, in_1: Option<i64>, dims: &[i64]) -> i64 {
         let out = self.between(dims);
         self.pointwise_into(mode, in_0, in_1, out);
         out
     }
 
-    /// The same into a tensor that is there.
+    /// The same into an existing tensor.
     pub fn pointwise_into(&mut self, mode: PointwiseMode, in_0: i64, in_1: Option<i64>, out: i64) {
         self.operations.push(Pointwise::new(mode, in_0, in_1, out).into());
     }
 
-    /// The means and variances of a tensor along the dimensions in which `rows` has one element, and the differences from the means.
+    /// The means and variances of a tensor along the dimensions in which `rows` is 1, and the deviations from
+    /// the means.
     pub fn moments(&mut self, x: i64, dims: &[i64], rows: &[i64]) -> [i64; 3] {
         let mean = self.average(x, rows);
         let centered = self.pointwise(PointwiseMode::Sub, x, Some(mean), dims);
@@ -70,18 +71,18 @@ impl Spelling<'_> {
     }
 }
 
-/// The smallest number that is no tensor's.
+/// The smallest uid that no tensor uses.
 pub(super) fn unused(graph: &Graph) -> i64 {
     let mut uids: Vec<i64> = graph.tensors.iter().map(|tensor| tensor.uid).filter(|uid| *uid >= 0).collect();
     uids.sort_unstable();
-    // There are fewer tensors than numbers, so that one is free.
+    // There are more candidates than tensors, so one is unused.
     uids.iter()
         .zip(0..)
         .find(|(uid, number)| **uid != *number)
         .map_or(uids.len() as i64, |(_, number)| number)
 }
 
-/// The strides of dims without gaps.
+/// The strides of a dense tensor with these dims.
 pub(super) fn strides(dims: &[i64]) -> Vec<i64> {
     let mut strides = vec![1; dims.len()];
     let mut next = 1;

@@ -1,7 +1,8 @@
-//! A kernel with few long rows as several kernels, so that workgroups share a row.
+//! Splits a kernel with few long rows into several, so that workgroups share a row.
 //!
-//! For each pass over the rows one kernel joins the numbers of parts of them and a second one joins what the parts gave, both in an order that
-//! the dims alone decide; a last kernel computes the elements that need these. Between them lie tensors of the workspace.
+//! For each pass over the rows, one kernel reduces parts of them and a second one combines the partial
+//! results, both in an order determined by the dims alone; a last kernel computes the elements from the
+//! results. Tensors in the workspace connect them.
 
 #![expect(
     clippy::indexing_slicing,
@@ -19,29 +20,29 @@ use super::spelling::{strides, unused};
 use super::value::{Access, Level, Origin, Place, Real, Store, Value};
 use crate::Refusal;
 
-/// The most workgroups that leave enough of a device without work for further kernels to be worth it.
+/// Up to this many workgroups leave so much of a device idle that further kernels are worthwhile.
 const FEW: usize = 32;
-/// The least elements of such a workgroup.
+/// Minimum number of elements per such workgroup.
 const LONG: usize = 1 << 16;
-/// Workgroups that keep a device busy.
+/// Number of workgroups that keep a device busy.
 const WANTED: usize = 512;
-/// The least elements of a part of a row.
+/// Minimum number of elements of a part of a row.
 const PART: usize = 1 << 12;
-/// The least parts that pay for reading the elements again.
+/// Minimum number of parts that makes up for reading the elements again.
 const PARTS: usize = 4;
-/// The most elements that are read at once, where the length of a part is a multiple of it.
+/// Maximum vector length, if it divides the length of a part.
 const LANES: usize = 8;
 
-/// The kernels that compute what one kernel would: it alone, unless its rows are few and long.
+/// The kernels that replace one kernel: itself, unless its rows are few and long.
 ///
 /// # Errors
-/// When a tensor between them would be too large.
+/// When a tensor that connects them would be too large.
 pub fn split(group: Group, graph: &mut Graph) -> Result<Vec<Group>, Refusal> {
     let Some(cut) = Cut::of(&group) else { return Ok(vec![group]) };
     let needed = group.needed();
     let last = needed.iter().map(|value| group.values[*value].pass).max().unwrap_or(0);
     let is_row = |value: usize| group.values[value].level == Level::Row && group.values[value].pass > 0;
-    // A number of rows that another kernel than the one that computes it reads, too.
+    // A row value that is also read by another kernel than the one that computes it.
     let is_shared = |value: &usize| {
         let pass = group.values[*value].pass;
         let mut readers = needed.iter().filter(|reader| group.inputs(**reader).contains(value));
@@ -104,7 +105,7 @@ pub fn split(group: Group, graph: &mut Graph) -> Result<Vec<Group>, Refusal> {
     Ok(kernels)
 }
 
-/// A tensor of the workspace without gaps, which the graph gets. It repeats along dims of 1.
+/// Adds a dense tensor in the workspace to the graph. It is broadcast along dims of 1.
 fn between(graph: &mut Graph, dims: &[usize], real: Real) -> Result<Access, Refusal> {
     let dims: Vec<i64> = dims.iter().map(|dim| *dim as i64).collect();
     let data_type = if real == Real::Double { DataType::Double } else { DataType::Float };
@@ -124,7 +125,7 @@ fn store(value: usize, access: &Access) -> Store {
     Store { uid, value, access: access.clone() }
 }
 
-/// The kernel that makes these stores of a group's numbers, after so many passes whose numbers of rows lie in tensors.
+/// The kernel for these stores of a group's values, after this many passes whose row values are in tensors.
 fn kernel(
     group: &Group,
     domain: Domain,
@@ -152,7 +153,7 @@ fn kernel(
         let Some(own) = own.first_mut() else { continue };
         own.pass = 0;
         if !needed.contains(&value) {
-            // It keeps its place, since texts name numbers by that.
+            // It keeps its index, because texts refer to values by index.
             own.origin = Origin::Compute { text: String::new(), inputs: Vec::new() };
         }
         match &mut own.origin {
@@ -162,7 +163,7 @@ fn kernel(
             }
             Origin::Compute { inputs, .. } => {
                 own.pass = inputs.iter().map(|input| earlier[*input].pass).max().unwrap_or(0);
-                // Where there are no rows, what depends on them is one of elements.
+                // Without rows, values that depend on them are per element.
                 if !has_rows && !inputs.is_empty() {
                     own.level = Level::Element;
                 }
@@ -174,16 +175,16 @@ fn kernel(
     kernel
 }
 
-/// How the rows of a domain are divided: along whole axes, and along one that becomes two.
+/// How rows are divided: along whole axes, and along one axis that is split.
 #[derive(Debug, PartialEq, Eq)]
 struct Cut {
-    /// The domain, with the second half of the axis that becomes two at the end.
+    /// The domain, with the inner half of a split axis appended.
     dims: Vec<usize>,
-    /// Which axes each part of a row has as a whole.
+    /// The axes that extend within a part of a row.
     inner: Vec<bool>,
-    /// Which axes there is a part for each index of.
+    /// The axes that enumerate the parts.
     outer: Vec<bool>,
-    /// The axis that becomes two, where one does.
+    /// The axis that is split, if any.
     axis: Option<usize>,
 }
 
@@ -228,19 +229,19 @@ impl Cut {
         (parts >= PARTS).then_some(cut)
     }
 
-    /// What is walked over to join the elements of each part.
+    /// The domain for reducing the elements of each part.
     fn elements(&self) -> Domain {
         Domain { dims: self.dims.clone(), reduced: Some(self.inner.clone()) }
     }
 
-    /// What is walked over to join the parts of each row.
+    /// The domain for combining the parts of each row.
     fn parts(&self) -> Domain {
         let of_parts = |(dim, inner): (&usize, &bool)| if *inner { 1 } else { *dim };
         let dims = self.dims.iter().zip(&self.inner).map(of_parts).collect();
         Domain { dims, reduced: Some(self.outer.clone()) }
     }
 
-    /// A group with what it reads and writes spread over the divided domain.
+    /// A group with its loads and stores mapped to the divided domain.
     fn divided(&self, group: &Group) -> Group {
         let mut divided = group.clone();
         if let Some(axis) = self.axis {
@@ -253,7 +254,7 @@ impl Cut {
     }
 }
 
-/// The largest divisor of a dim that is at most `most`; one that leaves vectors whole where there is one.
+/// The largest divisor of a dim that is at most `most`; if possible a multiple of the vector length.
 fn divisor(dim: usize, most: usize) -> usize {
     let fits = |count: &usize| dim.is_multiple_of(*count);
     let whole = |count: &usize| (dim / count).is_multiple_of(LANES);

@@ -1,5 +1,5 @@
-//! Nodes with statistics that are not at hand, as nodes that compute these first: gradients of a layernorm whose statistics were not kept,
-//! and batch normalization in training.
+//! Expands nodes whose statistics must be computed first: layernorm gradients without saved statistics, and
+//! batch normalization in training.
 
 use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::problem::batchnorm::Batchnorm;
@@ -10,7 +10,8 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation};
 use super::spelling::Spelling;
 use super::training;
 
-/// A node as nodes that have their statistics; none where it has them itself. The tensors between them become part of the graph.
+/// The nodes that replace a node, with its statistics computed first; none if it needs no replacement.
+/// Intermediate tensors are added to the graph.
 pub fn spelled_out(graph: &mut Graph, node: &Node, problem: &Problem) -> Option<Vec<Node>> {
     let data_type = if node.compute_type == DataType::Double { DataType::Double } else { DataType::Float };
     let mut spelling = Spelling { graph, data_type, operations: Vec::new() };

@@ -11,7 +11,7 @@ use hipdnn_plugin_sdk::graph::{
 use super::kernel::Argument;
 use super::*;
 
-/// A graph with tensors 1, 2, 3 and so on of these dims without gaps, each virtual or not.
+/// A graph with dense tensors 1, 2, 3 and so on of these dims, each virtual or not.
 fn graph(tensors: &[(&[i64], bool)], operations: Vec<Operation>) -> Graph {
     use hipdnn_plugin_sdk::graph::Node;
     let tensors = tensors.iter().zip(1..).map(|((dims, is_virtual), uid)| {
@@ -94,7 +94,7 @@ fn softmax_reads_its_rows_once_as_long_as_threads_can_keep_them() {
 
 #[test]
 fn loops_over_long_rows_are_not_unrolled() {
-    // Of a sum nothing is kept, however long the row.
+    // Sums keep nothing, however long the row.
     let sum = |columns: i64| {
         let operations = vec![reduction(1, 2, ReductionMode::Add)];
         let program = generate(&graph(&[(&[64, columns], false), (&[64, 1], false)], operations)).unwrap();
@@ -120,7 +120,8 @@ fn a_softmax_multiplies_by_the_reciprocal_of_its_sum_and_other_quotients_divide(
     let text = |graph: &Graph| generate(graph).unwrap().kernels[0].text.clone();
     let own = text(&softmax());
     assert!(own.contains("= 1 / v6;") && own.contains("= v4 * v7;"), "{own}");
-    // Without the largest the sum may be too small; powers that are rounded are not those of the sum; another sum may be anything.
+    // Without subtracting the maximum the sum may underflow; rounded powers differ from those in the sum; any
+    // other sum is arbitrary.
     let mut raw = softmax();
     raw.nodes[1].operation = pointwise(PointwiseMode::Mul, 1, Some(2), 3);
     let mut rounded = softmax();
@@ -167,14 +168,14 @@ fn rows_are_kept_as_they_lie_in_memory_as_long_as_there_are_registers() {
         (text.contains("> p0["), text.contains("float k4["))
     };
     assert_eq!(kept(8192, DataType::Bfloat16), (true, true));
-    // 1024 threads with 40 numbers each.
+    // 1024 threads with 40 values each.
     assert_eq!(kept(40 << 10, DataType::Float), (true, true));
     assert_eq!(kept(44 << 10, DataType::Float), (false, false));
 }
 
 #[test]
 fn what_one_kernel_leaves_for_another_has_a_place_in_the_workspace() {
-    // The sums of rows, and the largest of these over the first dimension.
+    // The sums of rows, and their maximum over the first dimension.
     let graph = graph(
         &[WHOLE, ROWS_BETWEEN, (&[1, 1], false)],
         vec![reduction(1, 2, ReductionMode::Add), reduction(2, 3, ReductionMode::Max)],
@@ -186,8 +187,8 @@ fn what_one_kernel_leaves_for_another_has_a_place_in_the_workspace() {
 }
 
 #[test]
-fn what_nobody_reads_is_an_output_with_a_place_in_the_workspace() {
-    // The 2 is read by this kernel alone, the 3 by none.
+fn unread_results_are_outputs_with_a_place_in_the_workspace() {
+    // Only this kernel reads tensor 2, and nothing reads tensor 3.
     let nodes = vec![pointwise(PointwiseMode::Exp, 1, None, 2), pointwise(PointwiseMode::Neg, 2, None, 3)];
     let program = generate(&graph(&[WHOLE, BETWEEN, BETWEEN], nodes)).unwrap();
     assert_eq!((program.kernels.len(), memory(&program, 0)), (1, vec![1, 3]));
@@ -209,7 +210,7 @@ fn statistics_of_another_rank_go_through_memory() {
     let tensors = |rows| [WHOLE, (&[1, 64][..], false), (&[1][..], false), BETWEEN, (rows, true), WHOLE];
     let same_rank = generate(&graph(&tensors(&[8, 1]), operations.clone())).unwrap();
     assert_eq!((same_rank.kernels.len(), memory(&same_rank, 0)), (1, vec![1, 3, 2, 6]));
-    // A tensor of one dimension spreads along the last, which the rows do not fit.
+    // A one-dimensional tensor is broadcast along the last dimension, whose size differs.
     let refusal = generate(&graph(&tensors(&[8]), operations)).unwrap_err();
     assert!(refusal.starts_with("node 1") && refusal.contains("do not spread"), "{refusal}");
 }
@@ -245,7 +246,7 @@ fn gradients_are_two_kernels_and_a_third_where_statistics_were_not_kept() {
     let program = generate(&graph(&tensors, vec![backward(Some(4))])).unwrap();
     assert_eq!((memory(&program, 0), memory(&program, 1)), (vec![2, 1, 5, 4, 3, 7], vec![2, 1, 5, 4, 8, 9]));
     assert!(program.kernels.iter().all(|kernel| kernel.nodes == [0]));
-    // Mean and inverse deviation have numbers that no tensor has, and a place in the workspace.
+    // Mean and inverse have new uids, and places in the workspace.
     let program = generate(&graph(&tensors, vec![backward(None)])).unwrap();
     let (mean, inverse) = (0, 12);
     assert_eq!(program.kernels.len(), 3);
@@ -268,7 +269,7 @@ fn batchnorm_in_training_is_one_kernel_or_three_where_channels_are_divided() {
         let tensors = [(x, false), part, part, (&[1][..], false), (x, true), (x, false), part, part];
         generate(&graph(&tensors, operations)).unwrap()
     };
-    // The parameters may have their elements along any dimension.
+    // The parameters may extend along any dimension.
     for channels in [&[1, 8, 1, 1][..], &[8][..]] {
         let small = program(&[2, 8, 16, 16], channels);
         assert_eq!((small.kernels.len(), small.placed.virtuals().size), (1, 0));
@@ -281,7 +282,7 @@ fn batchnorm_in_training_is_one_kernel_or_three_where_channels_are_divided() {
         assert_eq!((0..3).filter(reads_x).collect::<Vec<_>>(), [0, 2]);
         assert!(memory(&large, 1).contains(&7) && memory(&large, 1).contains(&8));
         assert!(large.kernels.iter().all(|kernel| kernel.nodes.contains(&0)));
-        // What the first kernel read last is what the third one reads first.
+        // The third kernel first reads what the first one read last.
         let turned = |kernel: &usize| large.kernels[*kernel].text.contains("u - blockIdx.x)");
         assert_eq!((0..3).filter(turned).collect::<Vec<_>>(), [1, 2]);
     }
@@ -360,7 +361,7 @@ fn what_follows_a_convolution_is_in_its_kernel() {
     assert_eq!((program.kernels.len(), program.placed.virtuals().size), (1, 0));
     assert_eq!(memory(&program, 0), [1, 2, 4, 6]);
     let kernel = &program.kernels[0];
-    // One element for each thread, whose sum is in float until the end.
+    // One element per thread, accumulated in float until the end.
     assert_eq!((kernel.block, kernel.grid), (256, 3));
     let call = "const float v0 = kernel_0_v0(a0, a1, o2, o3, o4, o5);";
     assert_eq!(kernel.text.matches(call).count(), 1, "{}", kernel.text);
@@ -408,11 +409,11 @@ fn a_batchnorm_with_given_statistics_joins_the_kernel_before_it() {
 
 #[test]
 fn what_is_gathered_is_gathered_once() {
-    // The largest of each channel would have a kernel of rows go over the convolution twice.
+    // A maximum per channel in the same kernel would compute the convolution twice.
     let statistics = vec![convolution(1).into(), reduction(3, 4, ReductionMode::Max)];
     let program = generate(&graph(&[X, W, CONVOLVED, (&[1, 8, 1, 1], false)], statistics)).unwrap();
     assert_eq!((memory(&program, 0), memory(&program, 1)), (vec![1, 2, 3], vec![3, 4]));
-    // What is convolved has to be there as a whole.
+    // The input of a convolution must be complete.
     let twice = vec![pointwise(PointwiseMode::Exp, 4, None, 1), convolution(1).into()];
     let program = generate(&graph(
         &[(&[2, 8, 6, 8], true), (&[8, 8, 3, 3], false), (&[2, 8, 6, 8], false), (&[2, 8, 6, 8], false)],
@@ -458,7 +459,7 @@ fn windows_are_refused_by_what_they_reach_over_and_by_type() {
     ] {
         assert!(refusal.starts_with("node 0 \"n\"") && refusal.contains(expected), "{refusal}");
     }
-    // A window that lies outside of a small image, but for one element.
+    // A window that is outside a small image except for one element.
     let pooling = ResampleForward {
         x: 1,
         y: 2,
@@ -481,14 +482,14 @@ fn windows_are_refused_by_what_they_reach_over_and_by_type() {
 #[test]
 fn workgroups_share_rows_that_are_few_and_long() {
     let program = generate(&softmax_of(2, 1 << 20)).unwrap();
-    // The largest and the sum, each of parts and then of these, and the quotients.
+    // The maximum and the sum, each of parts and then combined, and the quotients.
     let grids: Vec<u32> = program.kernels.iter().map(|kernel| kernel.grid).collect();
     assert_eq!(grids.len(), 5, "{grids:?}");
     assert!(grids[0] >= 256 && grids[2] >= 256 && grids[4] >= 256, "{grids:?}");
     assert!(program.placed.virtuals().size > 0);
     let text = program.source(HIP);
     assert!(!text.contains("atomic"));
-    // Without that, one kernel of a workgroup for each row.
+    // Otherwise one kernel with a workgroup per row.
     let alone = generate_with(&softmax_of(2, 1 << 20), Options { shares_rows: false }).unwrap();
     let grids: Vec<u32> = alone.kernels.iter().map(|kernel| kernel.grid).collect();
     assert_eq!((grids, alone.placed.virtuals().size), (vec![2], 0));

@@ -1,7 +1,8 @@
-//! Batch normalization in training, as nodes that kernels are made of.
+//! Expands batch normalization in training into nodes for kernels.
 //!
-//! A channel of a large image is divided into parts: one kernel makes the mean and the variance of each part, which has it in registers,
-//! a second one joins these (Chan, Golub and LeVeque 1979), and a third one normalizes.
+//! Channels of a large image are divided into parts: one kernel computes the mean and variance of each part,
+//! which it holds in registers, a second one combines them (Chan, Golub and LeVeque 1979), and a third one
+//! normalizes.
 
 #![expect(
     clippy::indexing_slicing,
@@ -14,15 +15,15 @@ use hipdnn_plugin_sdk::graph::operation::Batchnorm;
 
 use super::spelling::Spelling;
 
-/// Inputs of fewer elements are not divided: further kernels would take longer.
+/// Smaller inputs are not divided: additional kernels would take longer.
 const SMALL: i64 = 1 << 14;
-/// Parts of all channels that keep a device busy: with a workgroup for each, and with a few threads for each.
+/// Total number of parts that keep a device busy, with a workgroup or a few threads each.
 const PARTS: i64 = 512;
 const NEIGHBOURING_PARTS: i64 = 1 << 14;
-/// The weight of the new value in the running statistics where none is given.
+/// The default weight of the new value in the running statistics.
 const MOMENTUM: f64 = 0.1;
 
-/// Writes the nodes of a training.
+/// Writes the nodes of a training step.
 pub fn spell(spelling: &mut Spelling<'_>, node: &Batchnorm, problem: &Training) {
     let (dims, strides) = (problem.x.layout.dims(), problem.x.layout.strides());
     let dims: Vec<i64> = dims.iter().map(|dim| *dim as i64).collect();
@@ -85,7 +86,7 @@ pub fn spell(spelling: &mut Spelling<'_>, node: &Batchnorm, problem: &Training) 
     spelling.pointwise_into(M::Add, scaled, Some(node.bias), node.y);
 }
 
-/// The dims of what there is one of for each part of a channel: 1 along the dimensions that a part has as a whole.
+/// The dims of per-part values: 1 along the dimensions that extend within a part.
 fn parts(dims: &[i64], strides: &[i64]) -> Option<Vec<i64>> {
     if dims.iter().product::<i64>() <= SMALL {
         return None;
@@ -99,12 +100,12 @@ fn parts(dims: &[i64], strides: &[i64]) -> Option<Vec<i64>> {
             parts[axis] = dims[axis];
         }
     }
-    // Parts of one element are no parts, and neither are whole channels.
+    // Neither single elements nor whole channels are useful parts.
     let count = parts.iter().product::<i64>();
     (count > dims[1] && count < dims.iter().product()).then_some(parts)
 }
 
-/// Gives a tensor of one element for each channel the dims that spread over x: it may have them along any dimension.
+/// Reshapes a per-channel tensor so that it broadcasts to x: its elements may extend along any dimension.
 fn spread(spelling: &mut Spelling<'_>, uid: i64, parameter: &Parameter, channels: &[i64]) {
     let Some(tensor) = spelling.graph.tensors.iter_mut().find(|tensor| tensor.uid == uid) else { return };
     if tensor.dims != channels {

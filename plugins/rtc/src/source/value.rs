@@ -1,4 +1,4 @@
-//! What one kernel computes: numbers that depend on each other, and the memory that they come from and go to.
+//! The values of one kernel, which depend on each other, and the memory that is loaded and stored.
 
 use hipdnn_plugin_planner::layout::MAX_RANK;
 use hipdnn_plugin_sdk::graph::DataType;
@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 use super::strip::Strip;
 use crate::Refusal;
 
-/// The type that numbers are computed in.
+/// The type of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Real {
     /// For the compute types float, half and bfloat16.
@@ -35,7 +35,7 @@ impl Real {
         }
     }
 
-    /// A number as it stands in the source.
+    /// A constant in the source.
     pub fn literal(self, number: f64) -> String {
         let number = if number.is_nan() {
             "float_of(0x7fc00000u)".to_owned()
@@ -47,13 +47,13 @@ impl Real {
         format!("({}){number}", self.name())
     }
 
-    /// Whether every element of a type is a number of this one, and a number of this type becomes an element unchanged.
+    /// Whether every element of a type can be represented in this one, and converted back unchanged.
     pub fn holds(self, data_type: DataType) -> bool {
         matches!((self, data_type), (_, DataType::Double) | (Self::Single, DataType::Float))
     }
 }
 
-/// The name that a type of elements has in the source.
+/// The source's name of an element type.
 pub fn element(data_type: DataType) -> Result<&'static str, Refusal> {
     Ok(match data_type {
         DataType::Float => "f32",
@@ -81,26 +81,26 @@ pub fn element(data_type: DataType) -> Result<&'static str, Refusal> {
 pub enum Place {
     /// In the memory of this tensor.
     Memory(i64),
-    /// Passed by value with each execution: the tensor's only element.
+    /// Passed by value at execution: the tensor's only element.
     Argument(i64),
     /// Nowhere: the element is the offset itself.
     Offset,
 }
 
-/// A tensor spread over the domain of a kernel.
+/// A tensor broadcast to the domain of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Where the elements are.
     pub place: Place,
     /// Their type.
     pub data_type: DataType,
-    /// The distance between elements along each dimension of the domain; 0 where the tensor repeats.
+    /// Stride of each dimension of the domain; 0 where the tensor is broadcast.
     pub strides: [usize; MAX_RANK],
     /// The alignment in bytes of the first element.
     pub alignment: usize,
 }
 
-/// For what there is one of a number.
+/// What a value exists for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Each element of the domain.
@@ -109,32 +109,32 @@ pub enum Level {
     Row,
 }
 
-/// How a number comes about.
+/// How a value is obtained.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
-    /// It is read.
+    /// It is loaded.
     Load(usize),
-    /// It is computed from other numbers, named `v0`, `v1` and so on in the text.
+    /// It is computed from other values, which the text calls `v0`, `v1` and so on.
     Compute {
         /// The expression.
         text: String,
-        /// The numbers in it.
+        /// The values that it refers to.
         inputs: Vec<usize>,
     },
-    /// It is made of all numbers of a row.
+    /// It combines the values of all elements in a row.
     Reduce {
-        /// The function of two numbers.
+        /// The binary function.
         join: &'static str,
-        /// What no number at all would give.
+        /// The result for no elements.
         start: f64,
-        /// The number of each element.
+        /// The value of each element.
         input: usize,
     },
-    /// It is gathered from whole tensors, by a function of the element's indices.
+    /// A function of the element's indices gathers it from whole tensors.
     Gather {
-        /// The tensors, with the names that they have in the function.
+        /// The tensors, with their names in the function.
         whole: Vec<(&'static str, usize)>,
-        /// Accesses whose offsets are the indices, `i0`, `i1` and so on in the function.
+        /// Accesses whose offsets are the indices, which the function calls `i0`, `i1` and so on.
         indices: Vec<usize>,
         /// The statements of the function.
         body: String,
@@ -143,26 +143,26 @@ pub enum Origin {
     },
 }
 
-/// A number, named by its place in the list of all.
+/// A value, identified by its index in the list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// For what there is one of it.
+    /// What it exists for.
     pub level: Level,
     /// Its type.
     pub real: Real,
-    /// How many passes over the row come before it can be computed.
+    /// How many passes over the row precede its computation.
     pub pass: usize,
-    /// How it comes about.
+    /// How it is obtained.
     pub origin: Origin,
 }
 
-/// A number that is written.
+/// A value that is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Store {
     /// The tensor.
     pub uid: i64,
-    /// The number.
+    /// The value.
     pub value: usize,
-    /// Where it goes to.
+    /// The destination.
     pub access: Access,
 }

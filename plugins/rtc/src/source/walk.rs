@@ -1,4 +1,4 @@
-//! In which order a kernel's threads walk over its domain.
+//! The order in which a kernel's threads iterate over its domain.
 
 #![expect(
     clippy::indexing_slicing,
@@ -10,45 +10,48 @@ use hipdnn_plugin_planner::layout::MAX_RANK;
 use super::strip::Strip;
 use super::value::{Access, Place};
 
-/// The most bytes that a thread reads or writes at once.
+/// Maximum number of bytes that a thread loads or stores at once.
 const VECTOR: usize = 16;
-/// The most elements of a vector.
+/// Maximum number of elements of a vector.
 const LANES: usize = 8;
-/// Threads of a workgroup.
+/// Threads per workgroup.
 const BLOCK: usize = 256;
-/// The least threads of a workgroup that has rows side by side: small ones leave few threads without work at the end.
+/// Minimum number of threads of a workgroup with adjacent rows: small workgroups leave few threads idle at
+/// the end.
 const SHORT_BLOCK: usize = 128;
-/// The most threads of a workgroup.
+/// Maximum number of threads of a workgroup.
 const LONG_BLOCK: usize = 1024;
-/// Threads that are together in any workgroup.
+/// Number of threads that every workgroup can hold together.
 const LEAST: usize = 32;
-/// Threads of different rows that lie side by side where rows are neighbours in memory: the most, and those that read 32 bytes of float.
+/// Numbers of threads with adjacent rows, if rows are contiguous in memory: the maximum, and one that reads
+/// 32 bytes of float.
 const NEIGHBOURS: usize = 64;
 const FEW_NEIGHBOURS: usize = 8;
-/// Elements of 4 bytes that such a thread reads at once.
+/// Number of 4-byte elements that such a thread reads at once.
 const READS: usize = 8;
-/// Indices and vectors of a tile, where two accesses have their neighbours along different dimensions: threads that follow each other write
-/// 32 neighbours of one, and those of a workgroup read 8 vectors side by side of the other.
+/// Size of a tile in indices and vectors, if two accesses are contiguous along different dimensions:
+/// consecutive threads write 32 contiguous elements of one, and a workgroup reads 8 adjacent vectors of the
+/// other.
 const TILE: (usize, usize) = (32, 8);
-/// Threads, and workgroups, that keep a device busy.
+/// Numbers of threads, and of workgroups, that keep a device busy.
 const MANY: usize = 1 << 16;
 const MANY_BLOCKS: usize = 256;
 
-/// Dimensions that are walked over as one number, outermost first.
+/// Dimensions that are traversed as one linear index, outermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Axes {
-    /// Number of indices along each.
+    /// Size of each.
     pub dims: Vec<usize>,
-    /// For each access its distances along these.
+    /// For each access its strides along them.
     pub strides: Vec<Vec<usize>>,
 }
 
 impl Axes {
-    /// The given dimensions of the domain in the order of `guide`'s memory, neighbours joined where that makes no difference to
-    /// any access.
+    /// These dimensions of the domain in the order of `guide`'s memory; neighbours are merged if that changes
+    /// no access.
     fn new(axes: &[usize], dims: &[usize], accesses: &[Access], guide: &[usize; MAX_RANK]) -> Self {
         let mut order: Vec<usize> = axes.iter().copied().filter(|axis| dims[*axis] > 1).collect();
-        // Stable, so that dimensions along which the guide repeats stay in their order.
+        // Stable, so that dimensions along which the guide is broadcast keep their order.
         order.sort_by_key(|axis| std::cmp::Reverse(guide[*axis]));
         let mut joined = Self { dims: Vec::new(), strides: vec![Vec::new(); accesses.len()] };
         for axis in order {
@@ -73,7 +76,8 @@ impl Axes {
         joined
     }
 
-    /// The same in tiles, where an access has its neighbours along another dimension than the innermost, which is taken in vectors.
+    /// The same in tiles, if an access is contiguous along a dimension other than the innermost, which is
+    /// vectorized.
     fn tiled(self, accesses: &[Access], lanes: usize) -> Self {
         let Some(inner) = self.dims.len().checked_sub(1) else { return self };
         let other = accesses.iter().zip(&self.strides).find_map(|(access, strides)| {
@@ -100,12 +104,12 @@ impl Axes {
         self.dims.iter().product()
     }
 
-    /// The distance of an access along the innermost dimension, 0 where there is none.
+    /// The stride of an access along the innermost dimension, 0 if there are no dimensions.
     pub fn innermost(&self, access: usize) -> usize {
         self.strides[access].last().copied().unwrap_or(0)
     }
 
-    /// Whether an access has the same element for all indices.
+    /// Whether an access is the same element for all indices.
     pub fn repeats(&self, access: usize) -> bool {
         self.strides[access].iter().all(|stride| *stride == 0)
     }
@@ -114,17 +118,17 @@ impl Axes {
 /// How threads share the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walk {
-    /// The dimensions that are not reduced; none where nothing is.
+    /// The dimensions that are not reduced; none if nothing is reduced.
     pub rows: Axes,
-    /// The others.
+    /// The other dimensions.
     pub elements: Axes,
     /// Elements that a thread takes at once.
     pub lanes: usize,
-    /// Threads that share a row; in a kernel without rows those of a workgroup.
+    /// Threads per row; without rows, per workgroup.
     pub threads: usize,
-    /// Rows of a workgroup.
+    /// Rows per workgroup.
     pub rows_at_once: usize,
-    /// Whether neighbouring threads have neighbouring elements of one row, not elements of neighbouring rows.
+    /// Whether adjacent threads process adjacent elements of one row rather than adjacent rows.
     pub along_row: bool,
     /// How often a thread takes `lanes` elements.
     pub rounds: usize,
@@ -135,14 +139,14 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// The walk over a domain. `one_by_one`: no thread takes several elements at once.
+    /// The walk over a domain. With `one_by_one` no thread takes several elements at once.
     pub fn new(dims: &[usize], reduced: Option<&[bool]>, accesses: &[Access], one_by_one: bool) -> Self {
         let all: Vec<usize> = (0..dims.len()).collect();
         let (rows, elements): (Vec<usize>, Vec<usize>) = match reduced {
             None => (Vec::new(), all),
             Some(reduced) => all.into_iter().partition(|axis| !reduced[*axis]),
         };
-        // The access that covers most of the domain tells which elements lie side by side.
+        // The access that covers most of the domain decides which elements are contiguous.
         let covers = |access: &Access| {
             let covered = (0..dims.len()).filter(|axis| access.strides[*axis] > 0);
             covered.map(|axis| dims[axis]).product::<usize>()
@@ -202,19 +206,19 @@ impl Walk {
         }
     }
 
-    /// The bytes of the vectors that an access is made of; none where its elements are taken one by one.
+    /// Size in bytes of an access's vectors; none if its elements are accessed one by one.
     pub fn vector(&self, place: usize, access: &Access) -> Option<usize> {
         let is_memory = matches!(access.place, Place::Memory(_)) && !self.strips;
         let side_by_side = is_memory && self.elements.innermost(place) == 1;
         if self.lanes > 1 && side_by_side { Some(self.lanes * access.data_type.size()?) } else { None }
     }
 
-    /// Threads of a workgroup.
+    /// Threads per workgroup.
     pub fn block(&self) -> usize {
         self.threads * self.rows_at_once
     }
 
-    /// Workgroups.
+    /// Number of workgroups.
     pub fn grid(&self) -> usize {
         if self.reduces {
             self.rows.count().div_ceil(self.rows_at_once)
@@ -224,8 +228,8 @@ impl Walk {
     }
 }
 
-/// Threads of a row that takes `items` reads, and rows of a workgroup. Two reads of each thread are under way at once, and four where
-/// that spares the larger workgroups; more where there are too few rows.
+/// Threads per row of `items` reads, and rows per workgroup. Each thread has two reads in flight, or four if
+/// that avoids the larger workgroups; more threads if there are too few rows.
 fn along(rows: usize, items: usize) -> (usize, usize) {
     let most = items.next_power_of_two();
     let mut threads = (most / 2).min(SHORT_BLOCK).max(most / 4).max(1);
@@ -236,8 +240,8 @@ fn along(rows: usize, items: usize) -> (usize, usize) {
     (threads, SHORT_BLOCK.div_ceil(threads))
 }
 
-/// The same where neighbouring threads have neighbouring rows, of elements of so many bytes. Small ones are more for each thread, as long as
-/// there are threads enough, so that as many bytes are under way.
+/// The same if adjacent threads process adjacent rows, for elements of `size` bytes. Threads take more of
+/// small elements, as long as there are enough threads, so that equally many bytes are in flight.
 fn across(rows: usize, items: usize, size: usize) -> (usize, usize) {
     let mut neighbours = rows.next_power_of_two().min(NEIGHBOURS);
     while neighbours > FEW_NEIGHBOURS && rows / neighbours < MANY_BLOCKS {
@@ -250,7 +254,7 @@ fn across(rows: usize, items: usize, size: usize) -> (usize, usize) {
     (threads, neighbours.max(BLOCK / threads))
 }
 
-/// How many neighbouring elements every access that has them side by side can take at once.
+/// How many contiguous elements all accesses can take at once.
 fn lanes(rows: &Axes, elements: &Axes, accesses: &[Access]) -> usize {
     let Some(innermost) = elements.dims.last() else { return 1 };
     let side_by_side: Vec<(usize, &Access)> = accesses
@@ -369,7 +373,7 @@ mod tests {
         assert_eq!(of(DataType::Float, 3584, 64), (128, 8, 8));
         assert_eq!(of(DataType::Float, 56, 1 << 16), (8, 64, 1 << 10));
         assert_eq!(of(DataType::Float, 1, 3), (1, 256, 1));
-        // Half as many threads have as many bytes under way, but not where threads are few.
+        // Half as many threads have the same number of bytes in flight, except if threads are few.
         assert_eq!(of(DataType::Half, 56, 1 << 16), (4, 64, 1 << 10));
         assert_eq!(of(DataType::Half, 3584, 64), (128, 8, 8));
     }

@@ -1,7 +1,7 @@
-//! Forward convolutions, pooling and its gradient: each element is gathered from the window around it.
+//! Forward convolution, pooling and its gradient: each output gathers the window around it.
 //!
-//! One thread makes one element, whatever the layouts are. That is far from what a device can do, and is for what no library computes;
-//! depthwise convolutions are made in [strips](super::strip).
+//! One thread computes one output, whatever the layouts are. This is far from peak, and only for what no
+//! library computes; depthwise convolutions are computed in [strips](super::strip).
 
 #![expect(
     clippy::indexing_slicing,
@@ -18,13 +18,13 @@ use super::strip::Strip;
 use super::value::{Real, element};
 use crate::Refusal;
 
-/// The most elements along a dimension with its padding, so that positions are numbers of 32 bits.
+/// Maximum size of a dimension with its padding, so that positions fit 32 bits.
 const MAX_PADDED: usize = i32::MAX as usize;
 
-/// The most positions of a window that is pooled: what is outside of the image costs no memory, but time.
+/// Maximum number of positions in a pooling window: padding takes no memory, but time.
 const MAX_WINDOW: usize = 1 << 24;
 
-/// A node whose elements are gathered.
+/// A node whose outputs gather windows.
 #[derive(Debug)]
 pub enum Window {
     /// A forward convolution.
@@ -34,7 +34,7 @@ pub enum Window {
 }
 
 impl Window {
-    /// The window of a convolution; the refusal says what of it is not computed here, as for a pooling.
+    /// The window of a convolution; the refusal states what is not supported, as for pooling.
     pub fn convolution(p: Convolution) -> Result<Self, Refusal> {
         if p.direction != Direction::Forward {
             return Err(
@@ -71,7 +71,7 @@ impl Window {
         Ok(Self::Pooling(p))
     }
 
-    /// The tensor that is gathered.
+    /// The output tensor.
     pub fn output(&self) -> &Operand {
         match self {
             Self::Convolution(p) => &p.y,
@@ -80,7 +80,7 @@ impl Window {
         }
     }
 
-    /// What it is gathered from, with the names in the functions.
+    /// The inputs, with their names in the functions.
     pub fn inputs(&self) -> impl Iterator<Item = (&'static str, &Operand)> {
         let [first, second] = match self {
             Self::Convolution(p) => [("x", &p.x), ("w", &p.w)].map(Some),
@@ -92,7 +92,7 @@ impl Window {
         first.into_iter().chain(second)
     }
 
-    /// The tensors that have to be of a floating-point type.
+    /// The tensors that must have a floating-point type.
     pub fn floats(&self) -> impl Iterator<Item = (&'static str, &Operand)> {
         let name = match self {
             Self::Pooling(p) if p.backward => "dx",
@@ -101,7 +101,7 @@ impl Window {
         self.inputs().filter(|(name, _)| *name != "index").chain([(name, self.output())])
     }
 
-    /// The strips that the result is made in, where that is faster than one element at a time.
+    /// The strips that the output is computed in, where that is faster than one element at a time.
     pub fn strip(&self) -> Option<Strip> {
         match self {
             Self::Convolution(p) => Strip::of(p),
@@ -109,7 +109,7 @@ impl Window {
         }
     }
 
-    /// The function of the result.
+    /// The function body of the output.
     pub fn body(&self, strip: Option<&Strip>, real: Real) -> Result<String, Refusal> {
         match self {
             Self::Convolution(p) => strip.map_or_else(|| convolution(p, real), |strip| strip.body(p, real)),
@@ -125,7 +125,7 @@ impl Window {
     pub fn index(&self, real: Real) -> Result<Option<(&Operand, Real, String)>, Refusal> {
         let Self::Pooling(p) = self else { return Ok(None) };
         let Some(index) = p.index.as_ref().filter(|_| !p.backward) else { return Ok(None) };
-        // Every index that float does not hold exactly is one of more than 2^24 elements.
+        // Beyond 2^24 elements float cannot represent every index.
         let plane: usize = p.input[..p.spatial].iter().product();
         let real = if plane <= 1 << 24 { real } else { Real::Double };
         Ok(Some((index, real, maximum(p, real, "at")?)))
@@ -141,7 +141,7 @@ fn check_padded(name: &str, axis: usize, padded: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The text of a function while it is written.
+/// The text of a function under construction.
 struct Body {
     text: String,
     depth: usize,
@@ -162,15 +162,15 @@ impl Body {
         self.depth += 1;
     }
 
-    /// Begins the loop over a window along an axis: `r` counts its elements, `reach` is how far each is from the first, and `p` where
-    /// it is in x.
+    /// Begins the loop over a window along an axis: `r` counts its elements, `reach` is each element's
+    /// distance from the first, and `p` its position in x.
     fn window(&mut self, axis: usize, (size, stride, padding): (usize, usize, usize), reach: &str) {
         self.each(format!("index_t r{axis} = 0; r{axis} < {size}u; r{axis}++"));
-        // What lies before x wraps around and lies behind it.
+        // Positions before x wrap around to large numbers, which are beyond its end.
         self.line(format!("const index_t p{axis} = i{} * {stride}u + {reach} - {padding}u;", axis + 2));
     }
 
-    /// Ends so many loops.
+    /// Ends this many loops.
     fn end(&mut self, loops: usize) {
         for _ in 0..loops {
             self.depth -= 1;
@@ -179,13 +179,13 @@ impl Body {
     }
 }
 
-/// Indices with these names, times the distances along them.
+/// The sum of these indices times their strides.
 fn offset(terms: &[(String, usize)]) -> String {
     let terms: Vec<String> = terms.iter().map(|(index, stride)| format!("{index} * {stride}u")).collect();
     terms.join(" + ")
 }
 
-/// An element as a number.
+/// An element converted to a value.
 fn load(name: &str, operand: &Operand, at: &str, real: Real) -> Result<String, Refusal> {
     Ok(format!("({}){}::load({name}[{at}])", real.name(), element(operand.data_type)?))
 }
@@ -196,7 +196,7 @@ fn spatial(letter: &str, operand: &Operand, count: usize) -> Vec<(String, usize)
     (0..count).map(|axis| (format!("{letter}{axis}"), strides[axis + 2])).collect()
 }
 
-/// Sums of products, a channel after the other at each position of the window.
+/// Accumulates products, channel by channel at each position of the window.
 fn convolution(p: &Convolution, real: Real) -> Result<String, Refusal> {
     let (xs, ws) = (p.x.layout.strides(), p.w.layout.strides());
     let mut body = Body::new();
@@ -221,7 +221,8 @@ fn convolution(p: &Convolution, real: Real) -> Result<String, Refusal> {
     Ok(body.text)
 }
 
-/// Begins the loops over a window, whose positions are `p`0, `p`1 and so on: those inside x, or with `outside` all of them.
+/// Begins the loops over a window, whose positions are `p`0, `p`1 and so on: those inside x, or all of them
+/// with `outside`.
 fn positions(p: &Resample, body: &mut Body, outside: bool) {
     for axis in 0..p.spatial {
         body.window(axis, (p.window[axis], p.stride[axis], p.pre_padding[axis]), &format!("r{axis}"));
@@ -236,7 +237,7 @@ fn begin_plane(p: &Resample, body: &mut Body) {
     body.line(format!("x += i0 * {}u + i1 * {}u;", strides[0], strides[1]));
 }
 
-/// The largest element of a window, `best`, or its index in the plane, `at`.
+/// The maximum of a window, `best`, or its index in the plane, `at`.
 fn maximum(p: &Resample, real: Real, result: &str) -> Result<String, Refusal> {
     let zeros = p.pooling == (Pooling::Maximum { zeros: true });
     let mut body = Body::new();
@@ -257,7 +258,7 @@ fn maximum(p: &Resample, real: Real, result: &str) -> Result<String, Refusal> {
         body.line(format!("const {} value = {value};", real.name()));
         body.line(format!("const int place = (int)({place});"));
     }
-    // The first NaN is larger than all else.
+    // The first NaN is the maximum.
     body.line("if (!any || value > best || (value != value && best == best)) {");
     body.line("    best = value;");
     body.line("    at = place;");
@@ -268,7 +269,7 @@ fn maximum(p: &Resample, real: Real, result: &str) -> Result<String, Refusal> {
     Ok(body.text)
 }
 
-/// Positions with the strides of a plane without gaps, which indices count.
+/// Positions with the strides of a dense plane, as counted by indices.
 fn plane(p: &Resample) -> Vec<(String, usize)> {
     let mut strides = [1_usize; MAX_SPATIAL];
     for axis in (1..p.spatial).rev() {
@@ -277,7 +278,7 @@ fn plane(p: &Resample) -> Vec<(String, usize)> {
     (0..p.spatial).map(|axis| (format!("p{axis}"), strides[axis])).collect()
 }
 
-/// The number of positions of a window, as the source has it.
+/// The number of positions of a window, as a source expression.
 fn window_size(p: &Resample, real: Real) -> String {
     real.literal(p.window[..p.spatial].iter().map(|extent| *extent as f64).product())
 }
@@ -299,7 +300,7 @@ fn mean(p: &Resample, real: Real) -> Result<String, Refusal> {
     Ok(body.text)
 }
 
-/// The gradient of one element of x, from all windows that it lies in.
+/// The gradient of one element of x, from all windows that contain it.
 fn pooling_gradient(p: &Resample, real: Real) -> Result<String, Refusal> {
     let strides = p.y.layout.strides();
     let mut body = Body::new();

@@ -1,4 +1,4 @@
-//! The devices of CUDA, and which of them a thread works on.
+//! CUDA devices, and which of them a thread works on.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use super::{
     CAPABILITY_MAJOR, CAPABILITY_MINOR, CUDA_SUCCESS, CUcontext, CUdevice, CUstream, Cuda, CudaError,
 };
 
-/// A device with the context that is used on it.
+/// A device with the context that this library uses on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Device {
     /// The driver.
@@ -27,13 +27,13 @@ unsafe impl Send for Device {}
 // SAFETY: as for Send.
 unsafe impl Sync for Device {}
 
-/// A context that is this thread's until this is dropped; then the thread has the one that it had before.
+/// A context that is current on this thread until this is dropped, which restores the previous one.
 #[derive(Debug)]
 #[must_use = "the thread leaves the context when this is dropped"]
 pub struct EnteredContext {
-    /// The driver, where the thread had another context.
+    /// The driver, if the thread had another context.
     pushed: Option<&'static Cuda>,
-    /// The context belongs to the thread that entered it.
+    /// The context is current on one thread only, so this is not `Send`.
     not_send: PhantomData<*const ()>,
 }
 
@@ -47,10 +47,10 @@ impl Drop for EnteredContext {
     }
 }
 
-/// The default streams: null, that of all threads, and each thread's own. They belong to whichever context is current.
+/// The default streams: null or 1 (legacy) and 2 (per thread). They belong to whichever context is current.
 const DEFAULT_STREAMS: usize = 2;
 
-/// The context that work on a stream is for: the stream's, or else the thread's, or else the primary one of device 0.
+/// The context for work on a stream: the stream's, or else the thread's, or else the primary one of device 0.
 ///
 /// # Errors
 /// The driver's.
@@ -64,7 +64,7 @@ pub unsafe fn context_of(cuda: &'static Cuda, stream: CUstream) -> Result<CUcont
     if context.is_null() { first_context(cuda) } else { Ok(context) }
 }
 
-/// The context of the stream or else of the thread, null where neither has one.
+/// The context of the stream or else of the thread, null if neither has one.
 ///
 /// # Safety
 /// As for [`context_of`].
@@ -81,8 +81,8 @@ unsafe fn known_context(cuda: &'static Cuda, stream: CUstream) -> Result<CUconte
     Ok(context)
 }
 
-/// The device that work on a stream goes to, as [`context_of`] says; none before its context is made, which is not done here:
-/// it takes long, and memory of the device.
+/// The device for work on a stream, as [`context_of`] defines it; none before its context exists. This does
+/// not create one, which is slow and uses device memory.
 ///
 /// # Errors
 /// The driver's.
@@ -111,7 +111,7 @@ fn has_first_context(cuda: &Cuda) -> bool {
     }
 }
 
-/// The primary context of device 0. It stays retained: plans live in it.
+/// The primary context of device 0. It stays retained because plans use it.
 #[cold]
 fn first_context(cuda: &'static Cuda) -> Result<CUcontext, CudaError> {
     static FIRST: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -124,7 +124,7 @@ fn first_context(cuda: &'static Cuda) -> Result<CUcontext, CudaError> {
     Ok(context)
 }
 
-/// Makes a context this thread's until what this answers is dropped.
+/// Makes a context current on this thread until the result is dropped.
 ///
 /// # Errors
 /// The driver's.
@@ -142,7 +142,7 @@ pub(crate) fn enter(cuda: &'static Cuda, context: CUcontext) -> Result<EnteredCo
 }
 
 impl Device {
-    /// A device with its primary context, which the CUDA runtime uses and which stays retained.
+    /// A device with its primary context, which the CUDA runtime uses; it stays retained.
     ///
     /// # Errors
     /// The driver's, for instance when there is no device of this number.
@@ -175,7 +175,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Makes the device's context this thread's until what this answers is dropped.
+    /// Makes the device's context current on this thread until the result is dropped.
     ///
     /// # Errors
     /// The driver's.

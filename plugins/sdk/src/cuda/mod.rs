@@ -1,7 +1,8 @@
-//! The part of the CUDA driver that engines need, looked for at run time.
+//! The part of the CUDA driver that engines need, loaded at run time.
 //!
-//! Without the driver, [`Cuda::with_device`] is an error that an engine can hand on. The signatures are those of CUDA 12 and 13:
-//! the example `cuda_prototypes` of the plugin with generated kernels writes a program that compares them with NVIDIA's headers.
+//! Without the driver, [`Cuda::with_device`] returns an error that an engine can pass on. The signatures are
+//! those of CUDA 12 and 13: the example `cuda_prototypes` of `plugins/rtc` writes a program that compares
+//! them with NVIDIA's headers.
 
 mod context;
 pub mod search;
@@ -17,21 +18,21 @@ use crate::{PluginError, Refusal, function_table};
 pub(crate) use context::enter;
 pub use context::{Device, EnteredContext, context_of, device_in_use};
 
-/// What a function of the driver answers; 0 is success.
+/// Result of a driver function; 0 is success.
 pub type CUresult = c_int;
-/// A device, by its number.
+/// A device number.
 pub type CUdevice = c_int;
-/// A context: a device and what belongs to it.
+/// A context: a device and the resources on it.
 pub type CUcontext = *mut c_void;
 /// A stream; null is the default stream of the thread's context.
 pub type CUstream = *mut c_void;
 /// An event.
 pub type CUevent = *mut c_void;
-/// Work that was captured.
+/// A captured graph.
 pub type CUgraph = *mut c_void;
-/// A graph that is prepared to be started.
+/// An instantiated graph.
 pub type CUgraphExec = *mut c_void;
-/// Code on a device.
+/// A module of device code.
 pub type CUmodule = *mut c_void;
 /// A kernel of a module.
 pub type CUfunction = *mut c_void;
@@ -39,25 +40,25 @@ pub type CUfunction = *mut c_void;
 crate::header_constants! {
     /// Success.
     CUDA_SUCCESS: c_int = CUDA_SUCCESS 0;
-    /// An argument is not what the function takes.
+    /// An argument is invalid.
     CUDA_ERROR_INVALID_VALUE: c_int = CUDA_ERROR_INVALID_VALUE 1;
     /// There is no device.
     CUDA_ERROR_NO_DEVICE: c_int = CUDA_ERROR_NO_DEVICE 100;
-    /// The major number of the compute capability.
+    /// Device attribute: the major number of the compute capability.
     CAPABILITY_MAJOR: c_int = CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR 75;
-    /// The minor number of the compute capability.
+    /// Device attribute: the minor number of the compute capability.
     CAPABILITY_MINOR: c_int = CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR 76;
-    /// What an address is asked for: where kernels of the thread's context reach the memory.
+    /// Pointer attribute: the address at which kernels of the thread's context access the memory.
     DEVICE_POINTER: c_int = CU_POINTER_ATTRIBUTE_DEVICE_POINTER 3;
-    /// What an address is asked for: the kind of memory.
+    /// Pointer attribute: the kind of memory.
     MEMORY_TYPE: c_int = CU_POINTER_ATTRIBUTE_MEMORY_TYPE 2;
-    /// What an address is asked for: whether the memory is managed, so that the host can use it, too.
+    /// Pointer attribute: whether the memory is managed, so that the host can use it, too.
     IS_MANAGED: c_int = CU_POINTER_ATTRIBUTE_IS_MANAGED 8;
-    /// What an address is asked for: the number of the device whose memory it is in.
+    /// Pointer attribute: the number of the device that holds the memory.
     DEVICE_ORDINAL: c_int = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL 9;
-    /// Memory of a device.
+    /// Device memory.
     MEMORYTYPE_DEVICE: c_int = CU_MEMORYTYPE_DEVICE 2;
-    /// An array of a device.
+    /// Device array.
     MEMORYTYPE_ARRAY: c_int = CU_MEMORYTYPE_ARRAY 3;
 }
 
@@ -66,27 +67,27 @@ function_table! {
     #[expect(non_snake_case, reason = "the names of CUDA")]
     pub struct Cuda: "the CUDA driver", ["libcuda.so.1"] {
         required {
-            /// Starts the driver; flags are 0.
+            /// Initializes the driver; flags are 0.
             fn cuInit(flags: c_uint) -> CUresult;
             /// The name of an error.
             fn cuGetErrorName(error: CUresult, text: *mut *const c_char) -> CUresult;
             /// The text of an error.
             fn cuGetErrorString(error: CUresult, text: *mut *const c_char) -> CUresult;
-            /// The version of CUDA that the driver has, 13000 for 13.0.
+            /// The CUDA version that the driver supports, 13000 for 13.0.
             fn cuDriverGetVersion(version: *mut c_int) -> CUresult;
             /// The number of devices.
             fn cuDeviceGetCount(count: *mut c_int) -> CUresult;
-            /// A device by its place.
+            /// A device by its index.
             fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> CUresult;
-            /// One number of a device.
+            /// An attribute of a device.
             fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: CUdevice) -> CUresult;
-            /// The context that the CUDA runtime uses for a device, kept alive.
+            /// A device's primary context, which the CUDA runtime uses; retains it.
             fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) -> CUresult;
             /// The context of this thread.
             fn cuCtxGetCurrent(context: *mut CUcontext) -> CUresult;
-            /// Makes a context this thread's.
+            /// Makes a context current on this thread.
             fn cuCtxPushCurrent_v2(context: CUcontext) -> CUresult;
-            /// Gives this thread the context that it had before.
+            /// Restores this thread's previous context.
             fn cuCtxPopCurrent_v2(context: *mut CUcontext) -> CUresult;
             /// The device of this thread's context.
             fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult;
@@ -94,13 +95,13 @@ function_table! {
             fn cuCtxSynchronize() -> CUresult;
             /// The context of a stream.
             fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) -> CUresult;
-            /// Puts code on this thread's device.
+            /// Loads a module into this thread's context.
             fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult;
-            /// Takes code from its device.
+            /// Unloads a module.
             fn cuModuleUnload(module: CUmodule) -> CUresult;
             /// A kernel by its name.
             fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char) -> CUresult;
-            /// Starts a kernel.
+            /// Launches a kernel.
             fn cuLaunchKernel(
                 function: CUfunction,
                 grid_x: c_uint,
@@ -120,25 +121,25 @@ function_table! {
             fn cuMemFree_v2(pointer: u64) -> CUresult;
             /// Copies to the device, and waits.
             fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> CUresult;
-            /// Copies to the device in the order of a stream.
+            /// Copies to the device in stream order.
             fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: CUstream) -> CUresult;
             /// Copies from the device, and waits.
             fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> CUresult;
-            /// Makes an event.
+            /// Creates an event.
             fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> CUresult;
-            /// Lets an event happen when a stream gets there.
+            /// Records an event in a stream.
             fn cuEventRecord(event: CUevent, stream: CUstream) -> CUresult;
             /// Whether an event has happened.
             fn cuEventQuery(event: CUevent) -> CUresult;
-            /// Ends an event.
+            /// Destroys an event.
             fn cuEventDestroy_v2(event: CUevent) -> CUresult;
-            /// Has a stream wait for an event.
+            /// Makes a stream wait for an event.
             fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint) -> CUresult;
             /// Whether the work of a stream becomes part of a graph.
             fn cuStreamIsCapturing(stream: CUstream, status: *mut c_int) -> CUresult;
-            /// What this thread may do while a stream is captured.
+            /// Sets what this thread may do while a stream is captured.
             fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) -> CUresult;
-            /// What is known of an address, which may be any: of what is unknown it answers zeros.
+            /// Attributes of an address, which may be any; zeros for unknown memory.
             fn cuPointerGetAttributes(
                 count: c_uint,
                 attributes: *mut c_int,
@@ -147,52 +148,52 @@ function_table! {
             ) -> CUresult;
         }
         optional {
-            /// The number of a stream, which no other stream has, nor will have when this one has ended.
+            /// A stream's id, which is never reused.
             fn cuStreamGetId(stream: CUstream, id: *mut u64) -> CUresult;
-            /// Whether the context that the CUDA runtime uses for a device is there.
+            /// Whether a device's primary context is active.
             fn cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, is_active: *mut c_int) -> CUresult;
-            /// Makes a stream.
+            /// Creates a stream.
             fn cuStreamCreate(stream: *mut CUstream, flags: c_uint) -> CUresult;
             /// Waits for the work of a stream.
             fn cuStreamSynchronize(stream: CUstream) -> CUresult;
-            /// Ends a stream.
+            /// Destroys a stream.
             fn cuStreamDestroy_v2(stream: CUstream) -> CUresult;
-            /// Allocates memory of the host that devices reach.
+            /// Allocates page-locked host memory.
             fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> CUresult;
-            /// Frees such memory.
+            /// Frees page-locked host memory.
             fn cuMemFreeHost(pointer: *mut c_void) -> CUresult;
-            /// Copies on the device, behind what was put on its default stream before.
+            /// Copies on the device, in order with the default stream.
             fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> CUresult;
-            /// Copies on the device in the order of a stream.
+            /// Copies on the device in stream order.
             fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: CUstream) -> CUresult;
-            /// Copies from the device in the order of a stream.
+            /// Copies from the device in stream order.
             fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: CUstream) -> CUresult;
-            /// Has later work of a stream become part of a graph.
+            /// Begins to capture a stream.
             fn cuStreamBeginCapture_v2(stream: CUstream, mode: c_int) -> CUresult;
-            /// Ends that, with the graph; null where a call ended it before.
+            /// Ends the capture and returns the graph; null if a call invalidated it.
             fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph) -> CUresult;
-            /// Prepares a graph to be started.
+            /// Instantiates a graph.
             fn cuGraphInstantiateWithFlags(started: *mut CUgraphExec, graph: CUgraph, flags: u64) -> CUresult;
-            /// Puts the work of a graph on a stream.
+            /// Launches an instantiated graph on a stream.
             fn cuGraphLaunch(graph: CUgraphExec, stream: CUstream) -> CUresult;
-            /// Ends what was prepared.
+            /// Destroys an instantiated graph.
             fn cuGraphExecDestroy(graph: CUgraphExec) -> CUresult;
-            /// Ends a graph.
+            /// Destroys a graph.
             fn cuGraphDestroy(graph: CUgraph) -> CUresult;
             /// Waits for an event.
             fn cuEventSynchronize(event: CUevent) -> CUresult;
-            /// The milliseconds between two events.
+            /// Milliseconds between two events.
             fn cuEventElapsedTime(milliseconds: *mut f32, from: CUevent, to: CUevent) -> CUresult;
         }
     }
 }
 
-/// A function of a CUDA library that failed.
+/// A failed call of a CUDA library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CudaError {
-    /// The number of the error.
+    /// The error code.
     pub code: c_int,
-    /// The function and the library's own words.
+    /// The function and the library's message.
     pub message: String,
 }
 
@@ -217,11 +218,11 @@ impl From<CudaError> for Refusal {
 }
 
 impl Cuda {
-    /// The driver of this process, started, with at least one device to work on. Once there is a device the answer stays
-    /// the same.
+    /// The process's driver, initialized and with at least one device. Once a device was found, the result
+    /// stays the same.
     ///
     /// # Errors
-    /// What was looked for, or that there is no device.
+    /// What was tried, or that there is no device.
     pub fn with_device() -> Result<&'static Self, Refusal> {
         static CUDA: OnceLock<&'static Cuda> = OnceLock::new();
         if let Some(cuda) = CUDA.get() {
@@ -238,13 +239,13 @@ impl Cuda {
         }
     }
 
-    /// The functions of the driver, if the process has it loaded by now. Nothing is loaded to find out.
+    /// The driver's functions, if the process has already loaded it. Loads nothing.
     pub fn loaded() -> Option<&'static Self> {
         static CUDA: Table<Cuda> = Table::new();
         table_of_loaded(&CUDA, Self::LIBRARIES, |library| Self::load_from(&[library]))
     }
 
-    /// Makes an error of an answer that is not success.
+    /// Turns a result other than success into an error.
     ///
     /// # Errors
     /// When `answer` is an error.
@@ -284,7 +285,7 @@ impl Cuda {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// The version of CUDA that the driver has, 13000 for 13.0.
+    /// The CUDA version that the driver supports, 13000 for 13.0.
     ///
     /// # Errors
     /// The driver's.
@@ -295,11 +296,12 @@ impl Cuda {
         Ok(version)
     }
 
-    /// Whether kernels of this thread's context can read and write at an address: memory of its device, or of another one while the
-    /// context has peer access to it, managed memory, or host memory that was registered with the driver. The address may be any.
+    /// Whether kernels of this thread's context can access an address: memory of its device, of a peer device
+    /// with peer access enabled, managed memory, or host memory registered with the driver. The address may
+    /// be any.
     ///
-    /// The number of the device is not asked: CUDA answers no [`DEVICE_POINTER`] where kernels of the context may not use the memory, and
-    /// what they may use is none of this library's to refuse.
+    /// This need not compare devices: CUDA reports no [`DEVICE_POINTER`] for memory that the context's
+    /// kernels may not access.
     #[inline]
     pub fn is_device_memory(&self, pointer: *const c_void) -> bool {
         let (mut there, mut kind) = (0_u64, UNKNOWN);
@@ -307,22 +309,22 @@ impl Cuda {
         self.knows(pointer, answers) && kind != UNKNOWN && there == pointer.addr() as u64
     }
 
-    /// Whether the host cannot read and write at an address: device memory that is not managed. The address may be any.
+    /// Whether the host cannot access an address: device memory that is not managed. The address may be any.
     pub fn is_beyond_host(&self, pointer: *const c_void) -> bool {
         let (mut kind, mut managed) = (UNKNOWN, 0);
         let answers = [(MEMORY_TYPE, (&raw mut kind).cast()), (IS_MANAGED, (&raw mut managed).cast())];
         self.knows(pointer, answers) && [MEMORYTYPE_DEVICE, MEMORYTYPE_ARRAY].contains(&kind) && managed != 1
     }
 
-    /// The number of the device whose memory an address is in, or that it was registered or allocated for. The address may be any.
+    /// The number of the device that an address was allocated on or registered for. The address may be any.
     pub fn device_of(&self, pointer: *const c_void) -> Option<CUdevice> {
         let (mut kind, mut device) = (UNKNOWN, 0);
         let answers = [(MEMORY_TYPE, (&raw mut kind).cast()), (DEVICE_ORDINAL, (&raw mut device).cast())];
         (self.knows(pointer, answers) && kind != UNKNOWN).then_some(device)
     }
 
-    /// Has the driver write what it knows of an address: each attribute with a place of the attribute's size. One that it does not know is
-    /// no error, which tools for debugging would report.
+    /// Makes the driver write the attributes of an address, each to a location of its size. An unknown
+    /// attribute is not an error, which debugging tools would report.
     #[inline]
     fn knows<const N: usize>(&self, pointer: *const c_void, answers: [(c_int, *mut c_void); N]) -> bool {
         let mut attributes = answers.map(|(attribute, _)| attribute);
@@ -340,7 +342,7 @@ impl Cuda {
     }
 }
 
-/// The kind of memory where the driver knows none.
+/// The memory type of addresses unknown to the driver.
 const UNKNOWN: c_int = 0;
 
 #[cfg(test)]

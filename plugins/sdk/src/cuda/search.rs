@@ -1,7 +1,7 @@
-//! Where NVIDIA's libraries are looked for.
+//! Search paths for NVIDIA's libraries.
 //!
-//! In this order: the folder in `HIPDNN_CUDA_PATH`, the loader's own search, the toolkit in `CUDA_PATH`, and the folders in
-//! which pip installs NVIDIA's packages, beside the Python that runs.
+//! In order: the folder in `HIPDNN_CUDA_PATH`, the loader's own search, the toolkit in `CUDA_PATH`, and the
+//! folders into which pip installs NVIDIA's packages, next to the running Python.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::environment;
 use crate::os::library::{VENDOR_FOLDERS, mapped_files, vendor_name};
 
-/// The paths at which a library may lie, by its file names in the order of preference.
+/// Candidate paths of a library, given its file names in order of preference.
 pub fn candidates(names: &[&str]) -> Vec<String> {
     let folder = |name: &str| environment::path(name).map(PathBuf::from);
     let maps = if environment::is_secure() { String::new() } else { mapped_files() };
@@ -33,8 +33,7 @@ fn list(names: &[&str], own: Option<&Path>, toolkit: Option<&Path>, pip: &[PathB
     found
 }
 
-/// The folders of Python packages of the Python in this process: those of which files are mapped, and that of the virtual
-/// environment.
+/// The package folders of the Python in this process: those with mapped files, and the virtual environment's.
 fn python_packages(maps: &str, environment: Option<&Path>) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut add = |folder: PathBuf| {
@@ -56,14 +55,14 @@ fn python_packages(maps: &str, environment: Option<&Path>) -> Vec<PathBuf> {
     found
 }
 
-/// The folders of packages below a prefix, for each version of Python that is there.
+/// The package folders below a prefix, for each Python version found.
 fn of_prefix(prefix: &Path) -> Vec<PathBuf> {
     let versions = fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten();
     let versions = versions.filter(|entry| entry.file_name().to_string_lossy().starts_with("python3"));
     versions.map(|version| version.path().join("site-packages")).filter(|folder| folder.is_dir()).collect()
 }
 
-/// The folders with libraries that NVIDIA's packages make: `nvidia/cu13/lib`, `nvidia/cudnn/lib` and the like.
+/// The library folders of NVIDIA's packages: `nvidia/cu13/lib`, `nvidia/cudnn/lib` and the like.
 fn pip_folders(packages: &Path) -> Vec<PathBuf> {
     let folders = fs::read_dir(packages.join("nvidia")).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = folders

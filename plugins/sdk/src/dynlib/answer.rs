@@ -1,18 +1,18 @@
-//! Sizes that a library answers, which decide how much memory is asked for.
+//! Limits for the sizes that a library reports, which decide how much memory is allocated.
 
 use crate::PluginError;
 
-/// The most bytes of what a compiler made, or of a plan or solution that is saved: a hundred times the largest ones seen.
+/// Limit in bytes for compiled code and saved plans or solutions: a hundred times the largest seen.
 pub const MOST_CODE: usize = 1 << 30;
-/// The most bytes of what a compiler says.
+/// Limit in bytes for a compiler's log.
 pub const MOST_WORDS: usize = 64 << 20;
-/// The most bytes of workspace: more than any device has memory.
+/// Limit in bytes for a workspace: more memory than any device has.
 pub const MOST_WORKSPACE: usize = 1 << 44;
 
-/// The size, if it is one.
+/// The size, if it is plausible.
 ///
 /// # Errors
-/// The function that answered, the size, and the most that is believed.
+/// The function that reported it, the size, and the limit.
 pub fn size(function: &str, size: usize, most: usize) -> Result<usize, PluginError> {
     if size <= most {
         return Ok(size);
@@ -20,10 +20,10 @@ pub fn size(function: &str, size: usize, most: usize) -> Result<usize, PluginErr
     Err(PluginError::internal(format!("{function} answers {size} bytes, expected at most {most}")))
 }
 
-/// Room for as many bytes as a function answers.
+/// A buffer of the size that a function reported.
 ///
 /// # Errors
-/// As [`size`], or that there is no such memory.
+/// As [`size`], or that the memory cannot be allocated.
 pub fn room(function: &str, bytes: usize, most: usize) -> Result<Vec<u8>, PluginError> {
     let bytes = size(function, bytes, most)?;
     let mut room = Vec::new();

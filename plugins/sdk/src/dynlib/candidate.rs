@@ -1,4 +1,4 @@
-//! Libraries that may be there, and why one is not.
+//! Candidate libraries, and why one was rejected.
 
 use std::fmt;
 
@@ -26,12 +26,12 @@ impl From<Error> for crate::PluginError {
     }
 }
 
-/// A library that may be there, and what its functions are called.
+/// A library that may be installed, and the suffix of its function names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate<'a> {
-    /// The library, by its path or, where that has no slash, for the loader's search.
+    /// The library, by its path or, if it has no slash, through the loader's search.
     pub file: &'a str,
-    /// What the names of its functions have behind those that are asked for.
+    /// The suffix that its function names have behind the requested ones.
     pub suffix: &'static str,
 }
 

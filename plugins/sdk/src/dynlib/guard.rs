@@ -1,7 +1,8 @@
-//! The way into the functions of a table: frames that end C++ exceptions.
+//! The entries of a function table: frames that stop C++ exceptions.
 //!
-//! What a table has is not a library's function itself but an entry of `entries`, one for each function. An entry goes to `frame`,
-//! which finds the function in the entry's `Slot`, calls it with the same arguments and lets no exception out: see [`crate::exception`].
+//! A table holds not the library's function but an entry of `entries`, one per function. The entry jumps to
+//! `frame`, which finds the function in the entry's `Slot`, calls it with the same arguments and lets no
+//! exception through: see [`crate::exception`].
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -9,10 +10,11 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::exception::{self, Exception};
 use crate::lock::Mutex;
 
-/// What a function returns that threw, where its result is an integer; [`thrown`] tells it from the library's own.
+/// The result of a function that threw, if its result is an integer; [`thrown`] tells it from the library's
+/// own value.
 pub const THREW: c_int = c_int::MIN;
 
-/// The words for a function that threw, if `answer` says that the last one on this thread did.
+/// The message for a function that threw, if `answer` says that the last call on this thread did.
 #[cold]
 pub fn thrown(function: &str, answer: c_int) -> Option<String> {
     (answer == THREW)
@@ -21,9 +23,9 @@ pub fn thrown(function: &str, answer: c_int) -> Option<String> {
         .map(|what| format!("{function} threw a C++ exception: {what}"))
 }
 
-/// The result of a function of a table.
+/// The result type of a function of a table.
 pub trait Answer {
-    /// What it is where the function threw.
+    /// The result if the function threw.
     const THREW: usize;
 }
 
@@ -43,12 +45,12 @@ impl<T> Answer for *mut T {
     const THREW: usize = 0;
 }
 
-/// A version or a size: none.
+/// A version or a size: 0.
 impl Answer for usize {
     const THREW: usize = 0;
 }
 
-/// Whatever the register of such results has: a number.
+/// Whatever the result register holds.
 impl Answer for f32 {
     const THREW: usize = 0;
 }
@@ -58,13 +60,13 @@ impl Answer for f64 {
     const THREW: usize = 0;
 }
 
-/// What is behind an entry, at the offsets that [`frame`] counts on.
+/// What belongs to an entry, at the offsets that [`frame`] uses.
 #[repr(C)]
 struct Slot {
     function: AtomicPtr<()>,
-    /// The words on the stack that may be arguments, an even number.
+    /// Number of words on the stack that may be arguments, always even.
     stack: AtomicUsize,
-    /// What is returned where the function throws.
+    /// Result if the function throws.
     threw: AtomicUsize,
 }
 
@@ -79,11 +81,13 @@ static SLOTS: [Slot; COUNT] = [const {
     }
 }; COUNT];
 
-/// Held while a slot is looked for. A child that takes it over finds each slot whole or without a function: that is written last.
+/// Held while a slot is searched. A forked child that takes it over finds each slot complete or without a
+/// function, which is written last.
 static TAKING: Mutex<()> = Mutex::new(());
 
-/// The entry for a function with that many arguments, each of a word at most, that returns `threw` where it throws; none when there
-/// are more functions than entries. A slot keeps its function for ever, so the same one finds the same slot when it is asked for again.
+/// The entry for a function with that many arguments of at most one word each, which returns `threw` if it
+/// throws; none when all entries are taken. A slot keeps its function for ever, so asking again for the same
+/// one yields the same slot.
 pub fn entry(function: *const (), arguments: usize, threw: usize) -> Option<*const ()> {
     let stack = arguments.saturating_sub(REGISTERS).next_multiple_of(2);
     let _taking = TAKING.lock();
@@ -99,13 +103,13 @@ pub fn entry(function: *const (), arguments: usize, threw: usize) -> Option<*con
     Some((entries as *const ()).wrapping_byte_add(index * ENTRY))
 }
 
-/// Ends an exception that was stopped.
+/// Destroys an exception that was stopped.
 unsafe extern "C" fn end(exception: *mut Exception) {
     // SAFETY: the unwinder handed it over, so only this frame ends it.
     unsafe { exception::end(exception) };
 }
 
-/// As many bytes of slots as of an entry, in halves on x86-64: the code multiplies by this.
+/// Slots are as large as entries (half as large on x86-64): the assembly computes offsets from this size.
 const _: () = assert!(size_of::<Slot>() == 24);
 
 crate::guard_frames!();
@@ -139,7 +143,7 @@ mod tests {
             let answer = unsafe { (table._ZSt17__throw_bad_allocv)() };
             assert_eq!(answer, THREW);
             assert_eq!(thrown("f", answer).as_deref(), Some("f threw a C++ exception: std::bad_alloc"));
-            // It was told, and the next answer like this is the library's own.
+            // It was reported once, so the next such value is the library's own.
             assert_eq!(thrown("f", answer), None);
         }
         let throw = table._ZSt20__throw_length_errorPKc.unwrap();
@@ -168,7 +172,7 @@ mod tests {
         f64,
     ) -> f64;
 
-    /// What is done where an argument is not what was passed.
+    /// Checks each argument.
     extern "C-unwind" fn many(
         a: i32,
         b: *const c_char,
@@ -250,7 +254,7 @@ mod tests {
             2
         }
         for (function, number) in [(one as *const (), 1), (two as *const (), 2)] {
-            // More distance between the entries, and as many results.
+            // Entries further apart, each with its own result.
             for threw in 0..40 {
                 let entry = entry(function, 0, threw).unwrap();
                 // SAFETY: both functions are of this type.

@@ -1,7 +1,8 @@
-//! The functions of libraries that others load.
+//! The functions of libraries that somebody else loads.
 //!
-//! What was found, or not found, is remembered, so that a forked child need not look ([`objects`](crate::objects)): it is looked for again
-//! after this library has opened others, and where [`look_again`] says so.
+//! The outcome of a search is remembered, so that a forked child need not search
+//! ([`objects`](crate::objects)). The search is repeated after this library has opened others, and on
+//! [`look_again`].
 
 use std::ffi::CString;
 use std::path::Path;
@@ -14,26 +15,26 @@ use crate::os::environment::GPU_FILES;
 use crate::os::library;
 use crate::process;
 
-/// How often there was a reason to look what is loaded.
+/// Counts the reasons to search again.
 static REASONS: AtomicUsize = AtomicUsize::new(1);
 
-/// Has everyone look again what is loaded: other libraries may have opened some.
+/// Makes everyone search again: other libraries may have been loaded.
 pub fn look_again() {
     REASONS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether the program may load the library of a GPU at any time: the machine has one. A forked child does not look for that, and what
-/// loads such a library there says [`look_again`].
+/// Whether the machine has a GPU, so that the program may load its library at any time. A forked child does
+/// not search for that; code that loads such a library there calls [`look_again`].
 fn has_gpu() -> bool {
     static FILES: OnceLock<bool> = OnceLock::new();
     let is_there = || GPU_FILES.iter().any(|file| Path::new(file).exists());
     *FILES.get_or_init(is_there) && !process::is_child()
 }
 
-/// The functions of a library that others load, once it was found.
+/// The functions of a library that somebody else loads, once found.
 pub struct Table<T> {
     table: OnceLock<Option<T>>,
-    /// The last reason for which it was looked for.
+    /// The count of reasons at the last search.
     reason: AtomicUsize,
 }
 
@@ -44,14 +45,14 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// Not looked for yet.
+    /// Not searched yet.
     pub const fn new() -> Self {
         Self { table: OnceLock::new(), reason: AtomicUsize::new(0) }
     }
 }
 
-/// The table of the first of these libraries that is loaded by now, kept in `table` once there is one. It is of the very library
-/// that is loaded: another version beside it would see another world.
+/// The table of the first of these libraries that is loaded, kept in `table` once found. It uses the loaded
+/// copy itself: a second version would have state of its own.
 pub fn table_of_loaded<T>(
     table: &'static Table<T>,
     libraries: &[Candidate<'static>],

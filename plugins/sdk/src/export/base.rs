@@ -1,4 +1,4 @@
-//! The functions that every plugin has, of whatever kind.
+//! The functions that plugins of every kind export.
 
 use std::ffi::c_char;
 
@@ -55,7 +55,7 @@ pub unsafe fn get_last_error_string(error_str: *mut *const c_char) {
     }
 }
 
-/// `hipdnnPluginSetLoggingCallback`: lines go to this callback from now on, or nowhere without one.
+/// `hipdnnPluginSetLoggingCallback`: sends log lines to this callback from now on; null disables them.
 ///
 /// # Safety
 /// The callback may be called from any thread until another one is set or the library is closed.
@@ -66,7 +66,7 @@ pub unsafe fn set_logging_callback<D: Describes>(callback: hipdnnCallback_t) -> 
     })
 }
 
-/// `hipdnnPluginSetLogLevel`: lines below this severity are kept back from now on.
+/// `hipdnnPluginSetLogLevel`: drops lines below this severity from now on.
 ///
 /// # Safety
 /// None is needed; the signature is that of its neighbours.

@@ -1,4 +1,4 @@
-//! What a plugin says of itself, made ready for C while it is compiled.
+//! A plugin's names and versions, prepared for C at compile time.
 
 use std::marker::PhantomData;
 
@@ -9,22 +9,22 @@ use crate::heuristic_plugin::HeuristicPlugin;
 const MAX_TEXT: usize = 128;
 const MAX_NAMES: usize = 32;
 
-/// A text that ends with a NUL.
+/// A NUL-terminated text.
 pub type CText = [u8; MAX_TEXT];
 
-/// What every plugin says of itself, of whatever kind.
+/// What plugins of every kind declare.
 pub trait Describes: 'static {
-    /// Its name.
+    /// The plugin's name.
     const NAME: &'static str;
-    /// Its version.
+    /// The plugin's version.
     const VERSION: &'static str;
-    /// The version of its interface.
+    /// The version of its plugin interface.
     const API_VERSION: &'static str;
-    /// What it is.
+    /// Its kind.
     const KIND: hipdnnPluginType_t;
 }
 
-/// An engine plugin, as one of the plugins.
+/// Declares an engine plugin.
 pub struct OfEngines<P>(PhantomData<P>);
 
 impl<P: EnginePlugin> Describes for OfEngines<P> {
@@ -34,7 +34,7 @@ impl<P: EnginePlugin> Describes for OfEngines<P> {
     const KIND: hipdnnPluginType_t = HIPDNN_PLUGIN_TYPE_ENGINE;
 }
 
-/// A heuristic plugin, as one of the plugins.
+/// Declares a heuristic plugin.
 pub struct OfPolicies<P>(PhantomData<P>);
 
 impl<P: HeuristicPlugin> Describes for OfPolicies<P> {
@@ -44,7 +44,8 @@ impl<P: HeuristicPlugin> Describes for OfPolicies<P> {
     const KIND: hipdnnPluginType_t = HIPDNN_PLUGIN_TYPE_HEURISTIC;
 }
 
-/// The constants of a plugin. A name that is empty, too long, not C or there twice stops the compilation.
+/// The constants of a plugin. Compilation fails for a name that is empty, too long, duplicated or contains a
+/// NUL.
 pub struct Declaration<D>(PhantomData<D>);
 
 impl<D: Describes> Declaration<D> {
@@ -102,7 +103,7 @@ impl Names {
         self.ids.get(..self.count).unwrap_or_default()
     }
 
-    /// The place of the name with this id.
+    /// The index of the name with this id.
     pub fn position(&self, id: i64) -> Option<usize> {
         self.ids().iter().position(|known| *known == id)
     }

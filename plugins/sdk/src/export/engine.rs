@@ -1,4 +1,4 @@
-//! The functions of an engine plugin.
+//! The exported functions of an engine plugin.
 
 use std::ffi::{c_char, c_void};
 
@@ -19,8 +19,8 @@ use crate::{fork, log};
 pub(super) type Handle<P> = Owned<<P as EnginePlugin>::Handle, { u64::from_be_bytes(*b"hipdnn-h") }>;
 pub(super) type Plan<P> = Owned<<P as EnginePlugin>::Plan, { u64::from_be_bytes(*b"hipdnn-p") }>;
 
-/// `hipdnnEnginePluginGetAllEngineIds`: writes as many ids as there is room for and how many were written; without an array
-/// or room, how many there are.
+/// `hipdnnEnginePluginGetAllEngineIds`: writes at most `max_engines` ids and how many were written; without
+/// an array or with a size of 0, the number of engines.
 ///
 /// # Safety
 /// `engine_ids` is null or valid for `max_engines` writes, `num_engines` is null or valid for a write.
@@ -50,7 +50,7 @@ pub unsafe fn get_engine_name<P: EnginePlugin>(
         if name.is_null() {
             return Err(null("name"));
         }
-        // This status is the one that does not cost the engine its place in the host.
+        // With any other status the host would drop the engine.
         let text = EngineNames::<P>::ENGINES
             .name(engine_id)
             .ok_or_else(|| PluginError::not_applicable(unknown::<P>(engine_id)))?;
@@ -60,7 +60,7 @@ pub unsafe fn get_engine_name<P: EnginePlugin>(
     })
 }
 
-/// `hipdnnEnginePluginCreate`: a handle, to be given to `hipdnnEnginePluginDestroy` once.
+/// `hipdnnEnginePluginCreate`: creates a handle, to be passed to `hipdnnEnginePluginDestroy` once.
 ///
 /// # Safety
 /// `handle` is null or valid for a write.
@@ -98,8 +98,8 @@ pub unsafe fn set_stream<P: EnginePlugin>(
     guard(|| P::set_stream(unsafe { Handle::<P>::borrow("handle", handle) }?, stream))
 }
 
-/// `hipdnnEnginePluginGetApplicableEngineIds`: writes as many ids of engines that can compute the graph as there is room
-/// for, best first, and how many there are. The reason of each other engine goes to the logging callback.
+/// `hipdnnEnginePluginGetApplicableEngineIds`: writes the ids of engines that can compute the graph, best
+/// first, at most `max_engines`, and their number. The logging callback receives every other engine's reason.
 ///
 /// # Safety
 /// As [`set_stream`] and [`get_all_engine_ids`]; `op_graph` is null or points to readable bytes.
@@ -135,7 +135,7 @@ pub unsafe fn get_applicable_engine_ids<P: EnginePlugin>(
     })
 }
 
-/// `hipdnnEnginePluginGetEngineDetails`: bytes to be given to `hipdnnEnginePluginDestroyEngineDetails` once.
+/// `hipdnnEnginePluginGetEngineDetails`: bytes to be passed to `hipdnnEnginePluginDestroyEngineDetails` once.
 ///
 /// # Safety
 /// As [`get_applicable_engine_ids`]; `engine_details` is null or valid for a write.
@@ -156,7 +156,7 @@ pub unsafe fn get_engine_details<P: EnginePlugin>(
         let engine = engine::<P>(engine_id)?;
         P::supports(handle, engine, &graph)?;
         let mut details = P::details(handle, engine, &graph)?;
-        // Hosts refuse such an engine; here the author reads which knob it is.
+        // Hosts reject such an engine; this tells the plugin's author which knob is wrong.
         details.knobs.iter().try_for_each(Knob::verify).map_err(|error| PluginError::internal(error.0))?;
         details.engine_id = engine_id;
         if details.name.is_empty() {
@@ -169,7 +169,7 @@ pub unsafe fn get_engine_details<P: EnginePlugin>(
     })
 }
 
-/// `hipdnnEnginePluginDestroyEngineDetails`: leaves the struct empty. An empty struct is fine.
+/// `hipdnnEnginePluginDestroyEngineDetails`: empties the struct. An empty struct is accepted.
 ///
 /// # Safety
 /// `engine_details` is null or valid, and what it points to is from `get_engine_details` of this plugin, not destroyed.
@@ -188,7 +188,7 @@ pub unsafe fn destroy_engine_details<P: EnginePlugin>(
     })
 }
 
-/// `hipdnnEnginePluginGetWorkspaceSize`. Settings of knobs that `create_execution_context` refuses count as not made.
+/// `hipdnnEnginePluginGetWorkspaceSize`. Ignores knob settings that `create_execution_context` refuses.
 ///
 /// # Safety
 /// As [`get_applicable_engine_ids`]; `engine_config` is null or points to readable bytes, `workspace_size` is null or valid
@@ -207,7 +207,7 @@ pub unsafe fn get_workspace_size<P: EnginePlugin>(
         }
         // SAFETY: `engine_config` and `op_graph` are null or point to readable bytes.
         let (engine, graph, settings) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
-        // A refusal is for the plan to give. Hosts ask for the size before, to finalize a configuration.
+        // Creating the plan reports the refusal. Hosts query the size earlier, to finalize a configuration.
         let knobs = if settings.refusal.is_none() { settings.known.as_slice() } else { &[] };
         let size = P::workspace_size(handle, engine, &graph, knobs)?;
         // SAFETY: `workspace_size` is not null, so it is valid for a write.
@@ -216,8 +216,8 @@ pub unsafe fn get_workspace_size<P: EnginePlugin>(
     })
 }
 
-/// `hipdnnEnginePluginCreateExecutionContext`: a plan, to be given to `hipdnnEnginePluginDestroyExecutionContext` once.
-/// Settings of knobs that the engine does not have are ignored, with a warning.
+/// `hipdnnEnginePluginCreateExecutionContext`: a plan, to be passed to
+/// `hipdnnEnginePluginDestroyExecutionContext` once. Ignores settings of unknown knobs, with a warning.
 ///
 /// # Safety
 /// As [`get_workspace_size`]; `execution_context` is null or valid for a write.
@@ -342,7 +342,7 @@ fn bad_buffers(device_buffers: *const hipdnnPluginDeviceBuffer_t, num_device_buf
     ))
 }
 
-/// Writes as many ids as there is room for and answers how many. Makes sure that a count can be written too.
+/// Writes at most `max` ids and returns how many. Checks first that the count can be written too.
 ///
 /// # Safety
 /// As [`get_all_engine_ids`].
@@ -400,7 +400,7 @@ unsafe fn graph(op_graph: *const hipdnnPluginConstData_t) -> Result<Graph> {
     wire::read(bytes).map_err(|error| PluginError::invalid_value(format!("op_graph: {error}")))
 }
 
-/// The place of a configuration's engine, a graph that this engine accepts, and how the engine's knobs are set.
+/// The index of a configuration's engine, a graph that this engine accepts, and the knob settings.
 ///
 /// # Safety
 /// As [`bytes`], for both.
@@ -425,13 +425,13 @@ unsafe fn chosen<P: EnginePlugin>(
     Ok((engine, graph, settings))
 }
 
-/// How knobs are set.
+/// The settings of an engine's knobs.
 struct Settings {
-    /// The settings of knobs that the engine has.
+    /// Settings of knobs that the engine has.
     known: Vec<KnobSetting>,
-    /// A warning for each other.
+    /// A warning for each other setting.
     ignored: Vec<String>,
-    /// Why the engine cannot be set like this.
+    /// Why the engine refuses these settings.
     refusal: Option<PluginError>,
 }
 

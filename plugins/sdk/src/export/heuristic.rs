@@ -1,4 +1,4 @@
-//! The functions of a heuristic plugin.
+//! The exported functions of a heuristic plugin.
 
 use std::ffi::c_char;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,27 +15,28 @@ use crate::graph::Graph;
 use crate::heuristic_plugin::HeuristicPlugin;
 use crate::{fork, lock, wire};
 
-/// A handle, which has no state before the host says what device it is for.
+/// A handle, which has no state until the host sets its device.
 type Handle<P> =
     Owned<lock::Mutex<Option<Arc<<P as HeuristicPlugin>::Handle>>>, { u64::from_be_bytes(*b"heur-hdl") }>;
 type Descriptor<P> = Owned<Mutex<Choice<P>>, { u64::from_be_bytes(*b"heur-pol") }>;
 
-/// What one policy is asked once.
+/// One query of one policy.
 pub(super) struct Choice<P: HeuristicPlugin> {
     handle: Arc<P::Handle>,
     policy: usize,
     engines: Option<Vec<i64>>,
     graph: Option<Graph>,
-    /// The answer: empty where the policy leaves the choice to others.
+    /// The result: empty if the policy leaves the choice to others.
     order: Option<Vec<i64>>,
 }
 
-/// What the host sets is whole at any time, also when a policy panicked.
+/// What the host sets is consistent at any time, even after a policy panicked.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `hipdnnHeuristicPluginGetAllPolicyIds`: how many policies there are, and as many of their ids as there is room for.
+/// `hipdnnHeuristicPluginGetAllPolicyIds`: writes the number of policies, and at most `max_policies` of their
+/// ids.
 ///
 /// # Safety
 /// `policy_ids` is null or valid for `max_policies` writes, `num_policies` is null or valid for a write.
@@ -83,7 +84,7 @@ fn unknown<P: HeuristicPlugin>(policy_id: i64) -> PluginError {
     PluginError::invalid_value(format!("policy_id is {policy_id}, expected the id of one of {names}"))
 }
 
-/// `hipdnnHeuristicHandleCreate`: a handle, to be given to `hipdnnHeuristicHandleDestroy` once.
+/// `hipdnnHeuristicHandleCreate`: a handle, to be passed to `hipdnnHeuristicHandleDestroy` once.
 ///
 /// # Safety
 /// `out_handle` is null or valid for a write.
@@ -102,7 +103,7 @@ pub unsafe fn create_heuristic_handle<P: HeuristicPlugin>(
     })
 }
 
-/// `hipdnnHeuristicHandleDestroy`. Descriptors that were made with the handle stay good.
+/// `hipdnnHeuristicHandleDestroy`. Descriptors created with the handle stay valid.
 ///
 /// # Safety
 /// `handle` is null or from `create_heuristic_handle` of this plugin, not destroyed, and no other call uses it.
@@ -113,7 +114,8 @@ pub unsafe fn destroy_heuristic_handle<P: HeuristicPlugin>(
     guard(|| unsafe { Handle::<P>::take("handle", handle) })
 }
 
-/// `hipdnnHeuristicHandleSetDeviceProperties`: makes the state of the handle. Set again, later descriptors get a new state.
+/// `hipdnnHeuristicHandleSetDeviceProperties`: creates the handle's state. If set again, later descriptors
+/// get a new state.
 ///
 /// # Safety
 /// `handle` is null or from `create_heuristic_handle` of this plugin and not destroyed; `device_props_serialized` is null or
@@ -136,7 +138,8 @@ pub unsafe fn set_device_properties<P: HeuristicPlugin>(
     })
 }
 
-/// `hipdnnHeuristicPolicyDescriptorCreate`: a descriptor, to be given to `hipdnnHeuristicPolicyDescriptorDestroy` once.
+/// `hipdnnHeuristicPolicyDescriptorCreate`: a descriptor, to be passed to
+/// `hipdnnHeuristicPolicyDescriptorDestroy` once.
 ///
 /// # Safety
 /// `plugin_handle` as in [`set_device_properties`]; `out_desc` is null or valid for a write.
@@ -248,14 +251,14 @@ pub unsafe fn finalize_policy<P: HeuristicPlugin>(
             return Err(null("out_applied"));
         }
         let mut choice = locked(choice);
-        // What an earlier answer was must not be taken for that of a policy that fails now.
+        // If the policy fails now, an earlier result must not remain.
         choice.order = None;
         let missing = |what: &str| PluginError::not_initialized(format!("desc has no {what}, expected one"));
         let engines = choice.engines.as_deref().ok_or_else(|| missing("engine ids"))?;
         let graph = choice.graph.as_ref().ok_or_else(|| missing("graph"))?;
         let order = P::order(&choice.handle, choice.policy, graph, engines)?.unwrap_or_default();
         for (at, id) in order.iter().enumerate() {
-            // Hosts refuse such an order; here the author reads what is wrong with it.
+            // Hosts reject such an order; this tells the plugin's author what is wrong with it.
             if !engines.contains(id) || order.get(..at).is_some_and(|before| before.contains(id)) {
                 let name = P::POLICIES.get(choice.policy).copied().unwrap_or_default();
                 return Err(PluginError::internal(format!(

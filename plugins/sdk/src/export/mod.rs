@@ -1,9 +1,9 @@
 //! The functions of the C ABI, written once for every plugin.
 //!
-//! [`export_engine_plugin!`](crate::export_engine_plugin) and [`export_heuristic_plugin!`](crate::export_heuristic_plugin)
-//! give them their C names. Every function checks its arguments,
-//! catches panics, turns an error into a status and a text, and writes its outputs last and only on success. Nothing here
-//! is meant to be called by name from Rust.
+//! [`export_engine_plugin!`](crate::export_engine_plugin) and
+//! [`export_heuristic_plugin!`](crate::export_heuristic_plugin) give them their C names. Every function
+//! checks its arguments, catches panics, turns an error into a status and a text, and writes its outputs last
+//! and only on success. Do not call them from Rust.
 
 mod base;
 mod declaration;
@@ -29,14 +29,14 @@ use crate::{cancel, last_error};
 
 type Result<T> = std::result::Result<T, PluginError>;
 
-/// Runs the body of a C function and turns what it ends with into a status. The thread cannot be cancelled meanwhile.
+/// Runs the body of a C function and returns its status. Thread cancellation is disabled meanwhile.
 #[inline]
 fn guard(body: impl FnOnce() -> Result<()>) -> hipdnnPluginStatus_t {
     let _off = cancel::disable();
     guard_execution(body)
 }
 
-/// The same for an execution, which costs less than to say that the thread cannot be cancelled.
+/// The same for an execution; it does not disable cancellation, which would cost more than the rest.
 #[inline]
 fn guard_execution(body: impl FnOnce() -> Result<()>) -> hipdnnPluginStatus_t {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -60,7 +60,7 @@ fn panicked(payload: Box<dyn Any + Send>) -> PluginError {
         _ => "a panic without a text",
     };
     let error = PluginError::internal(format!("the plugin panicked: {text}"));
-    // Dropping what somebody panicked with could panic again.
+    // Dropping a panic's payload could panic again.
     std::mem::forget(payload);
     error
 }
@@ -70,7 +70,7 @@ fn null(argument: &str) -> PluginError {
     PluginError::bad_param(format!("{argument} is null"))
 }
 
-/// Writes an output that was checked to be there.
+/// Writes an output that was checked for null.
 ///
 /// # Safety
 /// `output` is valid for a write.
@@ -80,14 +80,15 @@ unsafe fn write<T>(output: *mut T, value: T) {
 }
 
 /// Makes a library an engine plugin: defines the exported functions of the C ABI for a type that implements
-/// [`EnginePlugin`](crate::EnginePlugin). The crate has to be a `cdylib`; use it once in a library.
+/// [`EnginePlugin`](crate::EnginePlugin). The crate must be a `cdylib`; use it once per library.
 ///
-/// What a plugin can do besides follows its name, because hosts look for the functions to find out:
+/// Optional features follow the type, because hosts detect them by the exported functions:
 /// `export_engine_plugin!(MyPlugin, overrides, serialization, description)`. `overrides` exports
 /// [`execute_with_overrides`](crate::EnginePlugin::execute_with_overrides), `serialization`
-/// [`serialize`](crate::EnginePlugin::serialize) and [`deserialize`](crate::EnginePlugin::deserialize), `description`
-/// [`describe`](crate::EnginePlugin::describe), `sharing` [`is_shareable`](crate::EnginePlugin::is_shareable), `steps` lets a host ask for
-/// what [`trace`](crate::trace) tells, and `kept_back` for the engines of [`KEPT_BACK`](crate::EnginePlugin::KEPT_BACK).
+/// [`serialize`](crate::EnginePlugin::serialize) and [`deserialize`](crate::EnginePlugin::deserialize),
+/// `description` [`describe`](crate::EnginePlugin::describe), `sharing`
+/// [`is_shareable`](crate::EnginePlugin::is_shareable). `steps` lets a host receive [`trace`](crate::trace)
+/// steps, and `kept_back` the engines of [`KEPT_BACK`](crate::EnginePlugin::KEPT_BACK).
 #[macro_export]
 macro_rules! export_engine_plugin {
     ($plugin:ty $(, $more:ident)* $(,)?) => {
@@ -222,7 +223,7 @@ macro_rules! export_engine_plugin {
 }
 
 /// Makes a library a heuristic plugin: defines the exported functions of the C ABI for a type that implements
-/// [`HeuristicPlugin`](crate::HeuristicPlugin). The crate has to be a `cdylib`; use it once in a library.
+/// [`HeuristicPlugin`](crate::HeuristicPlugin). The crate must be a `cdylib`; use it once per library.
 #[macro_export]
 macro_rules! export_heuristic_plugin {
     ($plugin:ty $(,)?) => {
@@ -269,7 +270,7 @@ macro_rules! export_heuristic_plugin {
     };
 }
 
-/// Gives functions of this module their C names; `@base` does so with those that every plugin has.
+/// Gives functions of this module their C names; `@base` those that every plugin has.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! exported_functions {

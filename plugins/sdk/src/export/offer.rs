@@ -1,7 +1,8 @@
-//! Which of the engines that apply a host is offered.
+//! Which of the applicable engines a host is offered.
 //!
-//! Some hosts sort a plugin's engines by their ids and take the first, which is then no choice of the plugin's. So an engine that is
-//! only there to be compared with, or asked for by name, is kept back where another one applies, until a host or the user asks for all.
+//! Some hosts sort a plugin's engines by id and take the first, which bypasses the plugin's order. So an
+//! engine that exists only for comparison, or to be selected by name, is kept back where another one applies,
+//! until a host or the user asks for all engines.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,12 +11,12 @@ use crate::engine_plugin::{EnginePlugin, engine_id};
 use crate::ffi::hipdnnPluginStatus_t;
 use crate::lock::OnceLock;
 
-/// The variable with which the user asks for all engines, whatever the host.
+/// The environment variable with which the user asks for all engines, whatever the host does.
 const VARIABLE: &str = "HIPDNN_ALL_ENGINES";
 
 static ARE_ALL_OFFERED: AtomicBool = AtomicBool::new(false);
 
-/// `hipdnnEnginePluginOfferAllEngines_ext`: whether every engine that applies is offered from now on.
+/// `hipdnnEnginePluginOfferAllEngines_ext`: whether every applicable engine is offered from now on.
 ///
 /// # Safety
 /// None is needed; the signature is that of its neighbours.
@@ -32,7 +33,7 @@ fn are_all_offered() -> bool {
     ARE_ALL_OFFERED.load(Ordering::Relaxed) || *BY_USER.get_or_init(by_user)
 }
 
-/// Takes back from the ids of engines that apply those that are kept back.
+/// Removes the kept-back engines from the applicable ids, unless only they apply.
 pub(super) fn keep_back<P: EnginePlugin>(applicable: &mut Vec<i64>) {
     let is_kept_back = |id: &i64| P::KEPT_BACK.iter().any(|name| engine_id(name) == *id);
     if !P::KEPT_BACK.is_empty() && !applicable.iter().all(is_kept_back) && !are_all_offered() {

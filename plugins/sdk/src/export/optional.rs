@@ -1,4 +1,4 @@
-//! The functions that an engine plugin may have.
+//! The optional functions of an engine plugin.
 
 use std::ffi::{c_char, c_void};
 
@@ -65,8 +65,8 @@ pub unsafe fn execute_op_graph_with_overrides<P: EnginePlugin>(
     })
 }
 
-/// `hipdnnEnginePluginSerializeExecutionContext`: bytes to be given to `hipdnnEnginePluginDestroySerializedExecutionContext`
-/// once.
+/// `hipdnnEnginePluginSerializeExecutionContext`: bytes to be passed to
+/// `hipdnnEnginePluginDestroySerializedExecutionContext` once.
 ///
 /// # Safety
 /// `handle` and `execution_context` are null or of this plugin and not destroyed, `serialized_context` is null or valid for
@@ -115,7 +115,7 @@ pub unsafe fn serialize_execution_context_with_engine_id<P: EnginePlugin>(
     }
 }
 
-/// `hipdnnEnginePluginDestroySerializedExecutionContext`: leaves the struct empty. An empty struct is fine.
+/// `hipdnnEnginePluginDestroySerializedExecutionContext`: empties the struct. An empty struct is accepted.
 ///
 /// # Safety
 /// `serialized_context` is null or valid, and what it points to is from one of the functions above of this plugin, not
@@ -135,7 +135,7 @@ pub unsafe fn destroy_serialized_execution_context<P: EnginePlugin>(
     })
 }
 
-/// `hipdnnEnginePluginCreateExecutionContextFromSerialized`: a plan, to be given to
+/// `hipdnnEnginePluginCreateExecutionContextFromSerialized`: a plan, to be passed to
 /// `hipdnnEnginePluginDestroyExecutionContext` once.
 ///
 /// # Safety
@@ -188,7 +188,7 @@ pub unsafe fn describe_execution_context<P: EnginePlugin>(
         let steps = P::describe(plan).ok_or_else(|| {
             PluginError::not_applicable(format!("{} does not tell what this plan does", P::NAME))
         })?;
-        // A NUL in a text is escaped, so that only the last one is there.
+        // JSON escapes NULs, so the only NUL is the terminator.
         let mut text = step::write(&steps).into_bytes();
         text.push(0);
         if requested_size > 0 && requested_size < text.len() {
@@ -234,7 +234,7 @@ pub unsafe fn is_execution_context_shareable<P: EnginePlugin>(
     })
 }
 
-/// `hipdnnEnginePluginSetStepCallback_ext`: steps are told to this callback from now on; without one they are not told.
+/// `hipdnnEnginePluginSetStepCallback_ext`: reports steps to this callback from now on; null disables it.
 ///
 /// # Safety
 /// The callback may be called from any thread until the library is closed.

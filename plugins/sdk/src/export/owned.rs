@@ -1,4 +1,4 @@
-//! What crosses the C boundary as a pointer and comes back.
+//! Values that cross the C boundary as pointers and come back.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
@@ -8,8 +8,8 @@ use super::{Result, null as null_argument};
 use crate::error::PluginError;
 use crate::ffi::hipdnnPluginConstData_t;
 
-/// A value that the host holds a pointer to, of an opaque type `C`. The tag tells kinds apart, and it makes the pointers of two values differ
-/// even where the value has no size: some hosts use the pointer as a key over all plugins.
+/// A value that the host refers to by a pointer to an opaque type `C`. The tag distinguishes kinds, and makes
+/// pointers differ even if the value has no size: some hosts use the pointer as a key across all plugins.
 #[repr(C)]
 pub struct Owned<T, const TAG: u64> {
     tag: u64,
@@ -22,7 +22,7 @@ impl<T, const TAG: u64> Owned<T, TAG> {
         Box::into_raw(Box::new(Self { tag: TAG, value })).cast()
     }
 
-    /// Looks at a value that the host has.
+    /// Borrows a value that the host holds.
     ///
     /// # Safety
     /// `pointer` is null, or from `give` of this or another kind and not taken back for `'a`.
@@ -49,7 +49,7 @@ impl<T, const TAG: u64> Owned<T, TAG> {
         unsafe { Self::borrow(argument, pointer) }?;
         // SAFETY: it is of this kind, so it came from a box that was not taken back.
         let mut owned = unsafe { Box::from_raw(pointer.cast::<Self>()) };
-        // Makes it likely that a pointer used after its end is noticed.
+        // Makes a use after free likely to be noticed.
         owned.tag = 0;
         Ok(())
     }
@@ -63,8 +63,8 @@ fn not_ours(argument: &'static str, pointer: *mut c_void) -> PluginError {
     }
 }
 
-/// Bytes that the plugin made and the host has for a while. They are aligned for any FlatBuffers reader. Their size stands in
-/// front of them, so that it does not matter what the host does to its copy.
+/// Bytes made by the plugin and lent to the host, aligned for any FlatBuffers reader. Their size is stored in
+/// front of them, so that changes to the host's copy of the struct do no harm.
 pub struct Bytes;
 
 const ALIGN: usize = 16;

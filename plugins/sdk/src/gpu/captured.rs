@@ -1,6 +1,6 @@
-//! Work of a stream that is captured once and started many times.
+//! Work that is captured from a stream once and launched many times.
 //!
-//! CUDA alone: HIP has graphs as well, but no test of this project can execute them yet.
+//! CUDA only: HIP has graphs as well, but this project cannot test them yet.
 
 use std::ffi::{c_int, c_uint};
 use std::ptr::null_mut;
@@ -10,13 +10,14 @@ use crate::cuda::{self, CUgraph, CUgraphExec};
 use crate::ffi::hipStream_t;
 use crate::gpu::{Gpu, lacks};
 
-/// `CU_STREAM_NON_BLOCKING`: the stream and the default stream do not wait for each other, so that other threads may use that meanwhile.
+/// `CU_STREAM_NON_BLOCKING`: does not synchronize with the default stream, which other threads may use
+/// meanwhile.
 const WITHOUT_DEFAULT_STREAM: c_uint = 1;
 
-/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads do is not the capture's business.
+/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: calls of other threads do not affect the capture.
 const THREAD_LOCAL: c_int = 1;
 
-/// A stream whose work is captured.
+/// A stream for capturing work.
 #[derive(Debug)]
 pub struct CaptureStream {
     device: cuda::Device,
@@ -26,7 +27,7 @@ pub struct CaptureStream {
 // SAFETY: CUDA takes calls about a stream from any thread.
 unsafe impl Send for CaptureStream {}
 
-/// Kernels and copies with the addresses that they had when they were captured.
+/// Kernels and copies with the addresses they had when captured.
 #[derive(Debug)]
 pub struct CapturedWork {
     device: cuda::Device,
@@ -37,10 +38,10 @@ pub struct CapturedWork {
 unsafe impl Send for CapturedWork {}
 
 impl CaptureStream {
-    /// A new one.
+    /// Creates one.
     ///
     /// # Errors
-    /// The driver's, and that the GPU's library cannot capture.
+    /// The driver's, or that the GPU's library cannot capture.
     pub fn new(gpu: &Gpu) -> Result<Self, PluginError> {
         let Gpu::Cuda(device) = *gpu else { return Err(lacks("graphs that were tried")) };
         let _entered = device.enter()?;
@@ -51,15 +52,15 @@ impl CaptureStream {
         Ok(Self { device, stream })
     }
 
-    /// What C calls it.
+    /// The C handle.
     pub fn as_ptr(&self) -> hipStream_t {
         self.stream
     }
 
-    /// Captures what `work` puts on the stream, which is not done then.
+    /// Captures what `work` puts on the stream, without running it.
     ///
     /// # Errors
-    /// The driver's, for instance where `work` waits for the device; what `work` answers comes beside it.
+    /// The driver's, for instance if `work` waits for the device; the result of `work` is returned beside it.
     pub fn capture<R>(
         &self,
         work: impl FnOnce() -> R,
@@ -77,7 +78,7 @@ impl CaptureStream {
         Ok((done, ended.map_err(PluginError::from).and_then(|()| self.prepare(graph))))
     }
 
-    /// Prepares a graph to be started, and ends it.
+    /// Instantiates a graph, and destroys it.
     fn prepare(&self, graph: CUgraph) -> Result<CapturedWork, PluginError> {
         let cuda = self.device.cuda;
         let destroy = cuda.cuGraphDestroy.ok_or_else(|| lacks("cuGraphDestroy"))?;
@@ -101,13 +102,13 @@ impl Drop for CaptureStream {
 }
 
 impl CapturedWork {
-    /// Puts the work on a stream.
+    /// Launches the work on a stream.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
-    /// The stream is of the same GPU. All memory and kernels of the work are there until it is done.
+    /// The stream is of the same GPU. All memory and kernels of the work stay valid until it is done.
     pub unsafe fn start(&self, stream: hipStream_t) -> Result<(), PluginError> {
         let _entered = self.device.enter()?;
         let launch = self.device.cuda.cuGraphLaunch.ok_or_else(|| lacks("cuGraphLaunch"))?;
@@ -118,7 +119,7 @@ impl CapturedWork {
 
 impl Drop for CapturedWork {
     fn drop(&mut self) {
-        // Where the context cannot be entered, the thread's own may do.
+        // If the context cannot be entered, the thread's own may do.
         let _entered = self.device.enter();
         if let Some(destroy) = self.device.cuda.cuGraphExecDestroy {
             // SAFETY: the graph is this object's, and this is its last use. A failure leaves nothing to do.

@@ -24,7 +24,7 @@ const RELAXED: c_int = 2;
 const PER_THREAD: usize = 2;
 
 impl Gpu {
-    /// Makes an event without times, to be given to [`Gpu::destroy_event`] once.
+    /// Creates an event without timing, to be passed to [`Gpu::destroy_event`] once.
     ///
     /// # Errors
     /// The library's.
@@ -32,7 +32,7 @@ impl Gpu {
         self.create(WITHOUT_TIMES)
     }
 
-    /// Makes an event between which and another one there is a time, to be given to [`Gpu::destroy_event`] once.
+    /// Creates an event with timing, to be passed to [`Gpu::destroy_event`] once.
     ///
     /// # Errors
     /// The library's.
@@ -61,7 +61,7 @@ impl Gpu {
     /// Waits until an event has happened.
     ///
     /// # Errors
-    /// The library's, those of the work before the event among them.
+    /// The library's, including those of the work before the event.
     ///
     /// # Safety
     /// The event is alive and of this GPU.
@@ -78,10 +78,10 @@ impl Gpu {
         }
     }
 
-    /// Milliseconds from one event to another, which both have happened.
+    /// Milliseconds between two events that have both happened.
     ///
     /// # Errors
-    /// The library's, for instance where the events are of two devices.
+    /// The library's, for instance if the events are of two devices.
     ///
     /// # Safety
     /// Both are alive and from [`Gpu::create_timed_event`] of a GPU of this library.
@@ -103,10 +103,10 @@ impl Gpu {
         Ok(milliseconds)
     }
 
-    /// Ends an event. A failure leaves nothing to do.
+    /// Destroys an event. Failures are ignored.
     ///
     /// # Safety
-    /// The event is from [`Gpu::create_event`] of this GPU and not ended.
+    /// The event is from [`Gpu::create_event`] of this GPU and not destroyed.
     pub unsafe fn destroy_event(&self, event: Event) {
         // SAFETY: the event is of this GPU and not ended.
         unsafe {
@@ -117,7 +117,7 @@ impl Gpu {
         };
     }
 
-    /// Lets an event happen when the work that the stream has by now is done.
+    /// Records an event behind the work that the stream has so far.
     ///
     /// # Errors
     /// The library's.
@@ -136,7 +136,7 @@ impl Gpu {
         }
     }
 
-    /// Has later work of the stream wait for an event.
+    /// Makes later work of the stream wait for an event.
     ///
     /// # Errors
     /// The library's.
@@ -172,8 +172,8 @@ impl Gpu {
         }
     }
 
-    /// Whether work on a stream becomes part of a graph. The default stream has no answer while another is captured: then
-    /// it does not.
+    /// Whether work on a stream becomes part of a graph. False for the default stream while another one is
+    /// captured, when it cannot be queried.
     ///
     /// # Safety
     /// The stream is alive and of this GPU.
@@ -182,7 +182,7 @@ impl Gpu {
         unsafe { self.capture(stream) }.unwrap_or(false)
     }
 
-    /// The same; none for the default stream while another is captured, which work on it would end.
+    /// The same; none for the default stream while another one is captured, which using it would invalidate.
     ///
     /// # Safety
     /// The stream is alive and of this GPU.
@@ -201,8 +201,8 @@ impl Gpu {
         answered.then_some(status != 0)
     }
 
-    /// The number of a stream, by which it is told from one that had its address before. None where the library has none, and for each
-    /// thread's default stream, which they all call the same.
+    /// The id of a stream, which distinguishes it from an earlier one at the same address. None if the
+    /// library has none, and for the per-thread default stream, whose handle all threads share.
     ///
     /// # Safety
     /// The stream is alive and of this GPU.
@@ -218,8 +218,8 @@ impl Gpu {
         (answer == CUDA_SUCCESS).then_some(id)
     }
 
-    /// Has the driver let this thread allocate, or ask for an event, although a stream is being captured: by this thread, or strictly by
-    /// another one, whose capture that would end.
+    /// Lets this thread allocate or query events while a stream is being captured, by this thread or in
+    /// global mode by another one, without ending that capture.
     pub fn beside_captures<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = self.set_capture_mode(RELAXED);
         let done = work();
@@ -229,7 +229,7 @@ impl Gpu {
         done
     }
 
-    /// Sets what this thread may do while a stream is being captured; answers the mode before, none where that is not known.
+    /// Sets what this thread may do during a capture; returns the previous mode, none if unknown.
     fn set_capture_mode(&self, mut mode: c_int) -> Option<c_int> {
         // SAFETY: the mode is valid, and becomes the one before.
         let is_done = unsafe {

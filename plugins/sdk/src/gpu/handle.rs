@@ -1,4 +1,4 @@
-//! What a plugin's handle stands for: a stream, and the devices that its work went to.
+//! The state of a plugin's handle: a stream, and the devices that it has worked on.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -10,11 +10,12 @@ use crate::gpu::Gpu;
 use crate::hip::{EnteredDevice, Hip};
 use crate::lock::{Mutex, OnceLock};
 
-/// A handle of the host's: the stream of later executions, and what a plugin has on each device that the handle worked on.
+/// A handle of the host: the stream of later executions, and the plugin's state on each device that the
+/// handle worked on.
 ///
-/// A device comes into play when a graph is planned or run for the first time: until then a handle costs nothing on a machine
-/// without a GPU. With HIP it is the one that is current then, and stays. With CUDA it is that of the stream's context, or else of
-/// the thread's context, or else the first.
+/// A device is opened when a graph is first planned or run: until then a handle costs nothing on a machine
+/// without a GPU. With HIP it is the device that is current then, and stays the same. With CUDA it is that of
+/// the stream's context, or else of the thread's context, or else the first.
 #[derive(Debug)]
 pub struct Handle<T> {
     stream: AtomicPtr<c_void>,
@@ -22,28 +23,28 @@ pub struct Handle<T> {
     opening: Mutex<()>,
 }
 
-/// A device that a handle has worked on, which stays as long as the handle.
+/// A device that a handle has worked on; it lives as long as the handle.
 #[derive(Debug)]
 pub struct Device<T> {
     /// The device.
     pub gpu: Gpu,
-    /// The driver's number of it.
+    /// The driver's device number.
     pub number: c_int,
-    /// What the plugin has on it.
+    /// The plugin's state on it.
     pub own: T,
     next: Link<T>,
 }
 
-/// The next device of a list that only grows, so that finding one takes no lock.
+/// The next device of a list that only grows, so lookups take no lock.
 type Link<T> = OnceLock<Box<Device<T>>>;
 
-/// A device that is the thread's until this is dropped.
+/// A device that is current on this thread until this is dropped.
 #[derive(Debug)]
 #[must_use = "the thread leaves the device when this is dropped"]
 pub struct Entered<'a, T> {
     /// The device.
     pub device: &'a Device<T>,
-    /// The stream that work goes to.
+    /// The stream to work on.
     pub stream: hipStream_t,
     _left_when_dropped: Left<'a>,
 }
@@ -67,8 +68,8 @@ impl<T> Handle<T> {
         self.stream.store(stream, Ordering::Release);
     }
 
-    /// Makes the handle's device of HIP that of the thread. `open` makes what the plugin has on it, once, with the stream of the
-    /// handle and the device entered.
+    /// Makes the handle's HIP device current. `open` creates the plugin's state on it once, with the handle's
+    /// stream and the device entered.
     ///
     /// # Errors
     /// HIP's and those of `open`.
@@ -87,8 +88,8 @@ impl<T> Handle<T> {
         Ok(Entered { device, stream, _left_when_dropped: left })
     }
 
-    /// Makes the context that work on the stream is for that of the thread. `open` makes what the plugin has in it, once for each
-    /// context, with the context entered.
+    /// Makes the context of the stream current. `open` creates the plugin's state once per context, with the
+    /// context entered.
     ///
     /// # Errors
     /// The driver's and those of `open`.
@@ -114,7 +115,7 @@ impl<T> Handle<T> {
         Ok(Entered { device, stream, _left_when_dropped: Left::Cuda(entered) })
     }
 
-    /// The device that is the wanted one, else a new one.
+    /// The wanted device, or else a new one.
     fn find_or_add(
         &self,
         is_it: impl Fn(&Gpu) -> bool,
@@ -123,7 +124,7 @@ impl<T> Handle<T> {
         if let Ok(device) = self.find(&is_it) {
             return Ok(device);
         }
-        // Nothing is behind the lock but the right to add a device.
+        // The lock only protects the right to add a device.
         let _one_at_a_time = self.opening.lock();
         match self.find(&is_it) {
             Ok(device) => Ok(device),
@@ -134,7 +135,7 @@ impl<T> Handle<T> {
         }
     }
 
-    /// The device that is the wanted one, else the end of the list.
+    /// The wanted device, or else the end of the list.
     fn find(&self, is_it: impl Fn(&Gpu) -> bool) -> Result<&Device<T>, &Link<T>> {
         let mut link = &self.devices;
         while let Some(device) = link.get() {
@@ -194,7 +195,7 @@ mod tests {
     fn devices_are_told_apart() {
         let handle = Handle::default();
         let known = [hip(), hip(), hip()];
-        // Twice, so that each is found among the others.
+        // Twice, so that each is also found among the others.
         for _ in 0..2 {
             for (hip, number) in known.iter().zip(0..) {
                 let is_it = |gpu: &Gpu| matches!(gpu, Gpu::Hip(other) if std::ptr::eq(*other, *hip));

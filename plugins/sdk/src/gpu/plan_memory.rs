@@ -1,4 +1,4 @@
-//! Device memory of a plan's own, for executions that bring no workspace.
+//! Device memory owned by a plan, for executions without a workspace.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -9,25 +9,26 @@ use crate::gpu::workspace::Workspace;
 use crate::gpu::{Event, Gpu};
 use crate::lock::{Mutex, MutexGuard};
 
-/// Above so many bytes an execution has to bring the workspace: that is memory which programs share between plans.
+/// Above this size an execution must pass a workspace: programs share such memory between plans.
 const LARGE: usize = 64 << 20;
 
-/// How many buffers a plan has before executions on other streams wait for each other, on the device. Buffers that threads are
-/// using at the same moment come on top.
+/// Maximum number of buffers before executions on other streams wait for each other, on the device. Buffers
+/// that threads are using right now come on top.
 const MOST: usize = 8;
 
-/// How many of them may belong to a stream.
+/// How many of them may be owned by a stream.
 const MOST_OWNED: usize = 4;
 
-/// The workspace of a plan, and memory in its place.
+/// The workspace of a plan, and memory to replace it.
 ///
-/// An execution has a buffer for itself while it queues its work. Then an event is recorded behind the work, which the next
-/// execution has its stream wait for before it uses the buffer: on the same stream, which it prefers, or behind work that is
-/// done, that costs nothing, and else it keeps the work of the two apart. A buffer that went into a captured graph is never used
-/// again, for the graph may run at any time.
+/// An execution owns a buffer while it queues its work. Then an event is recorded behind the work, and the
+/// next execution makes its stream wait for the event before it uses the buffer. It prefers buffers last used
+/// on the same stream or by finished work, where the wait costs nothing; otherwise the wait keeps the two
+/// executions apart. A buffer that was captured in a graph is never reused, because the graph may run at any
+/// time.
 ///
-/// With CUDA, whose streams have numbers, the first streams that a plan runs on get a buffer each that is theirs for ever: what a stream
-/// does with it is in order, and needs no events.
+/// With CUDA, whose streams have ids, the first streams that a plan runs on own a buffer each for ever: work
+/// of one stream is in order and needs no events.
 #[derive(Debug)]
 pub struct PlanMemory {
     gpu: Gpu,
@@ -37,13 +38,13 @@ pub struct PlanMemory {
 
 #[derive(Debug, Default)]
 struct Buffers {
-    /// Those that no execution has.
+    /// Buffers that no execution is using.
     free: Vec<Buffer>,
-    /// How many there are that any stream may use, with those that executions have.
+    /// Number of shared buffers, including those in use.
     made: usize,
-    /// How many belong to a stream.
+    /// Number of buffers owned by a stream.
     owned: usize,
-    /// Those that are kept until the plan ends.
+    /// Buffers that are kept until the plan ends.
     retired: Vec<Buffer>,
 }
 
@@ -51,16 +52,16 @@ struct Buffers {
 struct Buffer {
     memory: *mut c_void,
     event: Event,
-    /// The stream of the execution that had it last; none before the first.
+    /// The stream that used it last; none before the first use.
     last: Option<hipStream_t>,
-    /// The number of the stream that it belongs to.
+    /// The id of the stream that owns it.
     owner: Option<u64>,
 }
 
 // SAFETY: memory, events and streams are names that any thread may use.
 unsafe impl Send for Buffer {}
 
-/// A buffer for one execution. It is retired when this is dropped before it was given back.
+/// A buffer for one execution. It is retired if dropped before it is given back.
 struct Taken<'a> {
     owner: &'a PlanMemory,
     buffer: Option<Buffer>,
@@ -68,12 +69,13 @@ struct Taken<'a> {
 }
 
 impl PlanMemory {
-    /// For a plan that was made on this device. Nothing is allocated yet.
+    /// For a plan made on this device. Allocates nothing yet.
     pub fn new(gpu: Gpu, workspace: Workspace) -> Self {
         Self { gpu, workspace, buffers: Mutex::default() }
     }
 
-    /// Makes the first buffer where callers are not asked for a workspace, so that executions on one stream allocate nothing.
+    /// Allocates the first buffer if callers are not asked for a workspace, so that executions on one stream
+    /// allocate nothing.
     ///
     /// # Errors
     /// HIP's.
@@ -91,11 +93,12 @@ impl PlanMemory {
         self.workspace.asked()
     }
 
-    /// Queues work on a stream of the plan's device, which the thread has entered. `work` gets the places of the virtual tensors
-    /// and of what a step needs: in the caller's workspace if one was asked for and is given, else in memory of the plan's.
+    /// Queues work on a stream of the plan's device, which the thread has entered. `work` gets the addresses
+    /// of the virtual tensors and of the steps' scratch memory: in the caller's workspace if one was
+    /// requested and passed, else in the plan's memory.
     ///
     /// # Errors
-    /// Those of `work` and of HIP, and that the workspace is null and too large to be the plan's.
+    /// Those of `work` and of HIP, or that the workspace is null and too large for the plan to allocate.
     #[inline]
     pub fn run(
         &self,
@@ -118,17 +121,17 @@ impl PlanMemory {
         }
         let taken = self.take(stream)?;
         let done = work(self.workspace.places(taken.memory()));
-        // What was queued before a failure uses the buffer as well.
+        // Even after a failure, queued work uses the buffer.
         let given = taken.give_back(stream);
         done.and(given)
     }
 
     fn lock(&self) -> MutexGuard<'_, Buffers> {
-        // The lists are whole at any time.
+        // The lists are consistent at any time.
         self.buffers.lock()
     }
 
-    /// A buffer for the caller alone, which work on this stream may use.
+    /// A buffer for the caller alone, usable by work on this stream.
     fn take(&self, stream: hipStream_t) -> Result<Taken<'_>, PluginError> {
         let is_captured = self.is_capturing(stream);
         if !is_captured && let Some(buffer) = self.own(stream)? {
@@ -152,7 +155,7 @@ impl PlanMemory {
         Ok(taken)
     }
 
-    /// A buffer that belongs to the stream; none where it is to take one of those for all.
+    /// The stream's own buffer; none if it should use a shared one.
     #[inline]
     fn own(&self, stream: hipStream_t) -> Result<Option<Buffer>, PluginError> {
         // SAFETY: the caller vouches for the stream.
@@ -207,7 +210,7 @@ impl PlanMemory {
 }
 
 impl Buffers {
-    /// The place of a free buffer for work on this stream, if one is to be used.
+    /// The index of a free buffer to use for work on this stream, if any.
     fn place(
         &self,
         stream: hipStream_t,
@@ -233,7 +236,7 @@ impl Taken<'_> {
         self.buffer.as_ref().map_or(null_mut(), |buffer| buffer.memory)
     }
 
-    /// After the work was queued.
+    /// Call after the work was queued.
     fn give_back(mut self, stream: hipStream_t) -> Result<(), PluginError> {
         if let (Some(buffer), false) = (&mut self.buffer, self.is_captured) {
             if buffer.owner.is_none() {
@@ -268,7 +271,7 @@ impl Drop for PlanMemory {
         if buffers.free.is_empty() && buffers.retired.is_empty() {
             return;
         }
-        // Freeing waits for the work of the device, whichever device is the thread's. A failure leaves nothing to do.
+        // Freeing waits for the device's work, whichever device is current. Failures are ignored.
         for buffer in buffers.free.drain(..).chain(buffers.retired.drain(..)) {
             // SAFETY: both are the buffer's own, and no execution has it.
             unsafe {

@@ -1,4 +1,4 @@
-//! Streams of programs that have none of their own.
+//! Streams for programs that have none of their own.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr::null_mut;
@@ -8,15 +8,15 @@ use crate::ffi::hipStream_t;
 use crate::gpu::{Gpu, lacks};
 use crate::hip::{HIP_MEMCPY_DEVICE_TO_DEVICE, HIP_MEMCPY_DEVICE_TO_HOST};
 
-/// `CU_STREAM_DEFAULT`: the stream and the default stream wait for each other, as streams of `hipStreamCreate` do.
+/// `CU_STREAM_DEFAULT`: synchronizes with the default stream, as streams of `hipStreamCreate` do.
 const WITH_DEFAULT_STREAM: c_uint = 0;
 
 impl Gpu {
-    /// Makes a stream, to be given to [`Gpu::destroy_stream`] once. What is put on the default stream comes behind what is on it before, and
-    /// before what is put on it later.
+    /// Creates a stream, to be passed to [`Gpu::destroy_stream`] once. It synchronizes with the default
+    /// stream in both directions.
     ///
     /// # Errors
-    /// The library's, and that it has no such function.
+    /// The library's, or that it lacks this function.
     pub fn create_stream(&self) -> Result<hipStream_t, PluginError> {
         let mut stream = null_mut();
         match self {
@@ -39,10 +39,10 @@ impl Gpu {
     /// Waits for the work of a stream.
     ///
     /// # Errors
-    /// The library's, those of the work among them.
+    /// The library's, including those of the work.
     ///
     /// # Safety
-    /// The stream is from [`Gpu::create_stream`] of this GPU and not ended.
+    /// The stream is from [`Gpu::create_stream`] of this GPU and not destroyed.
     pub unsafe fn synchronize_stream(&self, stream: hipStream_t) -> Result<(), PluginError> {
         match self {
             Self::Hip(hip) => {
@@ -58,10 +58,10 @@ impl Gpu {
         }
     }
 
-    /// Copies bytes from the device in the order of a stream of the GPU that the thread has entered.
+    /// Copies bytes from the device in stream order. The thread has entered the GPU.
     ///
     /// # Errors
-    /// The library's, and that it has no such function.
+    /// The library's, or that it lacks this function.
     ///
     /// # Safety
     /// `from` is device memory with as many bytes. Both are valid until the work of the stream is done.
@@ -88,10 +88,10 @@ impl Gpu {
         }
     }
 
-    /// Copies bytes on the device in the order of a stream of the GPU that the thread has entered.
+    /// Copies bytes on the device in stream order. The thread has entered the GPU.
     ///
     /// # Errors
-    /// The library's, and that it has no such function.
+    /// The library's, or that it lacks this function.
     ///
     /// # Safety
     /// Both are device memory with as many bytes, which do not overlap, until the work of the stream is done.
@@ -118,7 +118,7 @@ impl Gpu {
         }
     }
 
-    /// Ends a stream.
+    /// Destroys a stream.
     ///
     /// # Safety
     /// The stream is from [`Gpu::create_stream`] of this GPU, and this is its last use.
@@ -131,7 +131,7 @@ impl Gpu {
                 }
             }
             Self::Cuda(device) => {
-                // Where the context cannot be entered, the thread's own may do.
+                // If the context cannot be entered, the thread's own may do.
                 let _entered = device.enter();
                 if let Some(destroy) = device.cuda.cuStreamDestroy_v2 {
                     // SAFETY: the stream is there. A failure leaves nothing to do.

@@ -4,15 +4,15 @@ use std::ffi::{c_int, c_void};
 
 use crate::{PluginError, Refusal};
 
-/// Alignment in bytes of what lies in a workspace, that of device allocations.
+/// Alignment in bytes of what lies in a workspace, the same as device allocations have.
 pub const ALIGNMENT: usize = 256;
 
-/// Up to so many bytes callers are not asked for a workspace: the plan has them itself. It is what rounding up and a few rows of
-/// numbers take; 1000 plans at once have 64 MB.
+/// Up to this size the plan owns its workspace and callers are asked for none. It suffices for rounding up
+/// and a few rows; 1000 plans use 64 MB.
 const SMALL: usize = 64 << 10;
 
-/// What a plan has in device memory of its own: virtual tensors from an aligned address, and behind them what the largest step needs
-/// for itself. The caller's memory may begin anywhere.
+/// Layout of a plan's workspace: virtual tensors from an aligned address, then the scratch memory of the
+/// largest step. The caller's memory may begin at any address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workspace {
     virtuals: usize,
@@ -20,10 +20,10 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// For so many bytes of virtual tensors and of a step.
+    /// For this many bytes of virtual tensors and of step scratch memory.
     ///
     /// # Errors
-    /// When the sum is larger than the address space.
+    /// When the sum exceeds the address space.
     pub fn new(virtuals: usize, step: usize) -> Result<Self, Refusal> {
         let size = virtuals
             .checked_add(step)
@@ -32,17 +32,17 @@ impl Workspace {
         Ok(Self { virtuals, size })
     }
 
-    /// Bytes that an execution works in, at any address.
+    /// Bytes that an execution needs, at any address.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Bytes that callers are asked for: none where the plan has them itself.
+    /// Bytes that callers are asked for: 0 if the plan owns them.
     pub fn asked(&self) -> usize {
         if self.size <= SMALL { 0 } else { self.size }
     }
 
-    /// Where the virtual tensors are, and what is left for a step, in memory of that size.
+    /// The addresses of the virtual tensors and of the step's scratch memory within this memory.
     #[inline]
     pub fn places(&self, memory: *mut c_void) -> [*mut c_void; 2] {
         let aligned = memory.wrapping_byte_add(memory.addr().wrapping_neg() % ALIGNMENT);
@@ -50,7 +50,7 @@ impl Workspace {
     }
 }
 
-/// Checks that a plan runs with a handle of the device that it was made on.
+/// Checks that the handle works on the device that the plan was made on.
 ///
 /// # Errors
 /// When the handle works on another device.

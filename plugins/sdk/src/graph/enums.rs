@@ -1,8 +1,9 @@
-//! The small enumerations of the format: each value has a number on the wire, a number in the C API and a spelling in JSON.
+//! The enumerations of the format: each value has a wire number, a C API number and a JSON spelling.
 
 use super::operation::EnumKind;
 
-/// Declares an enumeration as `Variant = wire number, name in the C API, JSON spelling`; `none` where that has no such value.
+/// Declares an enumeration as `Variant = wire number, name in the C API, JSON spelling`; `none` if the C API
+/// has no such value.
 macro_rules! enumeration {
     ($(#[$meta:meta])* $name:ident: $enumeration:ident { $($(#[$vmeta:meta])* $variant:ident = $wire:literal, $c:ident, $json:literal;)+ }) => {
         $(#[$meta])*
@@ -29,7 +30,7 @@ macro_rules! enumeration {
                 Self::ALL.iter().copied().find(|value| value.c() == Some(number))
             }
 
-            /// The number in the C API, where it has the value at all.
+            /// The number in the C API, if it has this value.
             pub fn c(self) -> Option<i32> {
                 match self { $(Self::$variant => enumeration!(@c $enumeration $c),)+ }
             }
@@ -47,7 +48,7 @@ macro_rules! enumeration {
 enumeration! {
     /// The type of an element or of a computation.
     DataType: hipdnnDataType_t {
-        /// Not said.
+        /// Unspecified.
         #[default]
         Unset = 0, none, "unset";
         /// 32-bit IEEE float.
@@ -110,22 +111,22 @@ impl DataType {
 }
 
 enumeration! {
-    /// Whether the filter is mirrored.
+    /// Whether the filter is flipped.
     ConvMode: hipdnnConvolutionMode_t {
-        /// Not said.
+        /// Unspecified.
         #[default]
         Unset = 0, none, "UNSET";
-        /// The filter is mirrored along every spatial dimension.
+        /// The filter is flipped along every spatial dimension.
         Convolution = 1, HIPDNN_CONVOLUTION, "CONVOLUTION";
-        /// The filter is taken as it lies.
+        /// The filter is applied without flipping.
         CrossCorrelation = 2, HIPDNN_CROSS_CORRELATION, "CROSS_CORRELATION";
     }
 }
 
 enumeration! {
-    /// What a pointwise operation does with x = in_0, y = in_1 and in_2.
+    /// The function of a pointwise operation on x = in_0, y = in_1 and in_2.
     PointwiseMode: hipdnnPointwiseMode_t {
-        /// Not said.
+        /// Unspecified.
         #[default]
         Unset = 0, none, "unset";
         /// abs(x).
@@ -194,7 +195,7 @@ enumeration! {
         Reciprocal = 32, HIPDNN_POINTWISE_RECIPROCAL, "reciprocal";
         /// dy times the derivative of ReluFwd, dy = in_0, x = in_1.
         ReluBwd = 33, HIPDNN_POINTWISE_RELU_BWD, "relu_bwd";
-        /// x clipped to [lower, upper], with a slope below.
+        /// x clamped to [lower, upper], with a slope below.
         ReluFwd = 34, HIPDNN_POINTWISE_RELU_FWD, "relu_fwd";
         /// 1 / √x.
         Rsqrt = 35, HIPDNN_POINTWISE_RSQRT, "rsqrt";
@@ -226,14 +227,14 @@ enumeration! {
 }
 
 impl PointwiseMode {
-    /// Every mode but [`PointwiseMode::Unset`], in the order of the wire numbers.
+    /// Every mode except [`PointwiseMode::Unset`], in the order of the wire numbers.
     pub fn every() -> impl Iterator<Item = Self> {
         Self::ALL.iter().copied().filter(|mode| *mode != Self::Unset)
     }
 
-    /// How many operands the mode reads: 1, 2 or 3, and 0 for [`PointwiseMode::Unset`].
+    /// Number of operands: 1, 2 or 3; 0 for [`PointwiseMode::Unset`].
     pub fn operands(self) -> usize {
-        // Without a wildcard: a new mode does not compile until it is put somewhere.
+        // No wildcard, so that a new mode does not compile until it is listed.
         match self {
             Self::Unset => 0,
             Self::Abs
@@ -303,9 +304,9 @@ impl PointwiseMode {
 }
 
 enumeration! {
-    /// Whether a normalization keeps what its backward pass needs.
+    /// Whether a normalization stores what its backward pass needs.
     NormFwdPhase: hipdnnNormFwdPhase_t {
-        /// Not said.
+        /// Unspecified.
         #[default]
         NotSet = 0, none, "NOT_SET";
         /// Only the result.
@@ -316,51 +317,51 @@ enumeration! {
 }
 
 enumeration! {
-    /// How elements become one.
+    /// How a reduction combines elements.
     ReductionMode: hipdnnReduceTensorOp_t {
-        /// Not said.
+        /// Unspecified.
         #[default]
         NotSet = 0, none, "not_set";
         /// The sum.
         Add = 1, HIPDNN_REDUCE_TENSOR_ADD, "add";
         /// The product.
         Mul = 2, HIPDNN_REDUCE_TENSOR_MUL, "mul";
-        /// The smallest.
+        /// The minimum.
         Min = 3, HIPDNN_REDUCE_TENSOR_MIN, "min";
-        /// The largest.
+        /// The maximum.
         Max = 4, HIPDNN_REDUCE_TENSOR_MAX, "max";
-        /// The largest magnitude.
+        /// The maximum magnitude.
         Amax = 5, HIPDNN_REDUCE_TENSOR_AMAX, "amax";
         /// The mean.
         Avg = 6, HIPDNN_REDUCE_TENSOR_AVG, "avg";
         /// The sum of magnitudes.
         Norm1 = 7, HIPDNN_REDUCE_TENSOR_NORM1, "norm1";
-        /// The root of the sum of squares.
+        /// The square root of the sum of squares.
         Norm2 = 8, HIPDNN_REDUCE_TENSOR_NORM2, "norm2";
-        /// The product of what is not zero.
+        /// The product of the nonzero elements.
         MulNoZeros = 9, HIPDNN_REDUCE_TENSOR_MUL_NO_ZEROS, "mul_no_zeros";
     }
 }
 
 enumeration! {
-    /// How a window becomes one element.
+    /// How a pooling window is reduced.
     ResampleMode: hipdnnResampleMode_t {
-        /// Not said.
+        /// Unspecified.
         #[default]
         NotSet = 0, none, "not_set";
-        /// The largest.
+        /// The maximum.
         Maxpool = 1, HIPDNN_RESAMPLE_MAXPOOL, "maxpool";
-        /// The mean of the elements inside the tensor.
+        /// The mean of the window's elements inside the tensor.
         AvgpoolExcludePadding = 2, HIPDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING, "avgpool_exclude_padding";
-        /// The sum over the volume of the window.
+        /// The sum divided by the window's size, padding included.
         AvgpoolIncludePadding = 3, HIPDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING, "avgpool_include_padding";
     }
 }
 
 enumeration! {
-    /// What lies outside the tensor.
+    /// The value of padding.
     PaddingMode: hipdnnPaddingMode_t {
-        /// Not said.
+        /// Unspecified.
         #[default]
         NotSet = 0, HIPDNN_PADDING_NOT_SET, "padding_not_set";
         /// Minus infinity.
@@ -382,9 +383,9 @@ enumeration! {
 }
 
 enumeration! {
-    /// How attention is to be computed.
+    /// How attention is implemented.
     AttentionImplementation: hipdnnAttentionImplementation_t {
-        /// As the engine likes.
+        /// The engine chooses.
         #[default]
         Auto = 0, HIPDNN_ATTENTION_IMPLEMENTATION_AUTO_EXT, "AUTO";
         /// As a sequence of operations.
@@ -395,23 +396,23 @@ enumeration! {
 }
 
 enumeration! {
-    /// Where the rows of a grouped product come from and go.
+    /// How a grouped GEMM addresses rows.
     MoeGroupedMatmulMode: hipdnnMoeGroupedMatmulMode_t {
-        /// Row to row.
+        /// Rows are used in order.
         #[default]
         None = 0, HIPDNN_MOE_GROUPED_MATMUL_MODE_NONE, "none";
-        /// The source row is looked up.
+        /// The source row is looked up in an index.
         Gather = 1, HIPDNN_MOE_GROUPED_MATMUL_MODE_GATHER, "gather";
-        /// The destination row is looked up.
+        /// The destination row is looked up in an index.
         Scatter = 2, HIPDNN_MOE_GROUPED_MATMUL_MODE_SCATTER, "scatter";
     }
 }
 
-/// Ties an enumeration to its attribute type in the C API, and says whether an operation may leave it out.
+/// Ties an enumeration to its attribute type in the C API, and states whether it has a default.
 macro_rules! attribute_types {
     ($($name:ident = $attribute_type:ident, $has_default:literal;)+) => {
         $(impl $name {
-            /// The enumeration as code sees it that treats all alike.
+            /// The enumeration as generic code sees it.
             pub const KIND: EnumKind = EnumKind {
                 name: stringify!($name),
                 attribute_type: hipdnn_abi::hipdnnBackendAttributeType_t::$attribute_type as i32,

@@ -1,7 +1,7 @@
 //! The operation graph: tensors, and nodes that read and write them.
 //!
-//! A graph is plain data. Reading it from bytes checks that the bytes are well formed, not that the graph makes sense:
-//! whoever is asked to compute it decides that, and says why not.
+//! A graph is plain data. Reading it from bytes checks that the bytes are well formed, not that the graph
+//! makes sense: the engine asked to compute it decides that, and gives its reason.
 
 mod enums;
 pub mod operation;
@@ -16,7 +16,7 @@ use std::fmt;
 
 use operation::ConvolutionForward;
 
-/// Why bytes or values do not make a graph.
+/// Why bytes or values do not form a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphError(pub String);
 
@@ -31,7 +31,7 @@ impl std::error::Error for GraphError {}
 /// The version of the engine plugin interface that a graph needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ApiVersion {
-    /// Changes that break.
+    /// Breaking changes.
     pub major: u32,
     /// Additions.
     pub minor: u32,
@@ -77,12 +77,12 @@ pub enum TensorValue {
     Float64(f64),
     /// A 64-bit integer.
     Int64(i64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
 }
 
 impl TensorValue {
-    /// The value as a double, whatever its type; an 8-bit value has no such reading.
+    /// The value as a double, whatever its type; none for an 8-bit value.
     pub fn as_f64(&self) -> Option<f64> {
         match *self {
             Self::Float32(v) | Self::Float16(v) | Self::BFloat16(v) => Some(f64::from(v)),
@@ -95,22 +95,22 @@ impl TensorValue {
     }
 }
 
-/// A tensor of the graph: shape, layout and type; memory comes at execution.
+/// A tensor of the graph: shape, layout and type. Its memory is bound at execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    /// The number that nodes and variant packs know the tensor by.
+    /// The id that nodes and variant packs refer to it by.
     pub uid: i64,
-    /// A name for people; may be empty.
+    /// A readable name; may be empty.
     pub name: String,
     /// The type of one element.
     pub data_type: DataType,
     /// Number of elements along each dimension, outermost first.
     pub dims: Vec<i64>,
-    /// Distance in elements between neighbours along each dimension.
+    /// Stride of each dimension in elements.
     pub strides: Vec<i64>,
-    /// Whether the tensor exists only between nodes and has no memory of the caller's.
+    /// Whether the tensor exists only between nodes, without memory of the caller.
     pub is_virtual: bool,
-    /// The value, where the graph itself carries it.
+    /// The value, if the graph contains it.
     pub value: Option<TensorValue>,
     /// Whether the caller binds a host pointer to the scalar at execution.
     pub is_runtime_pass_by_value: bool,
@@ -118,15 +118,15 @@ pub struct Tensor {
     pub ragged_offset_uid: Option<i64>,
     /// The alignment in bytes that the caller promises for the first element.
     pub alignment: i64,
-    /// What the offsets of a ragged tensor are multiplied by.
+    /// The unit of a ragged tensor's offsets.
     pub ragged_offset_multiplier: i64,
 }
 
 impl Tensor {
-    /// The alignment of a tensor that says nothing of it.
+    /// The alignment of a tensor that does not specify one.
     pub const DEFAULT_ALIGNMENT: i64 = 16;
 
-    /// A tensor in the caller's memory with the defaults of the format.
+    /// A tensor in the caller's memory with the format's defaults.
     pub fn new(uid: i64, data_type: DataType, dims: &[i64], strides: &[i64]) -> Self {
         Self {
             uid,
@@ -143,8 +143,8 @@ impl Tensor {
         }
     }
 
-    /// Whether elements with equal indices would be the same bytes if both tensors began at one address: sizes other than 1 have the same
-    /// strides, counted from the last dimension, and elements as many bytes.
+    /// Whether equal indices address the same bytes if both tensors begin at one address: dimensions other
+    /// than 1, counted from the last, have equal strides, and elements equal sizes.
     pub fn has_view_of(&self, other: &Self) -> bool {
         fn long(tensor: &Tensor) -> impl Iterator<Item = (usize, (&i64, &i64))> {
             tensor.dims.iter().zip(&tensor.strides).rev().enumerate().filter(|(_, (dim, _))| **dim != 1)
@@ -156,7 +156,7 @@ impl Tensor {
 /// One operation of the graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// A name for people; may be empty.
+    /// A readable name; may be empty.
     pub name: String,
     /// The type to compute in; [`DataType::Unset`] means the graph's.
     pub compute_type: DataType,
@@ -167,23 +167,23 @@ pub struct Node {
 /// An operation graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
-    /// A name for people; may be empty.
+    /// A readable name; may be empty.
     pub name: String,
-    /// The type to compute in where a node does not say.
+    /// The compute type of nodes that do not specify one.
     pub compute_type: DataType,
-    /// The type of virtual tensors that do not say theirs.
+    /// The type of virtual tensors that do not specify one.
     pub intermediate_type: DataType,
-    /// The type of other tensors that do not say theirs.
+    /// The type of other tensors that do not specify one.
     pub io_type: DataType,
-    /// The tensors, each uid once.
+    /// The tensors; uids are unique.
     pub tensors: Vec<Tensor>,
-    /// The nodes in an order in which every tensor is written before it is read.
+    /// The nodes, in an order in which tensors are written before they are read.
     pub nodes: Vec<Node>,
-    /// The engine that the caller would like best.
+    /// The engine that the caller prefers.
     pub preferred_engine_id: Option<i64>,
     /// Whether shapes and strides may be replaced at execution.
     pub is_override_shape_enabled: bool,
-    /// The oldest plugin interface that can express the graph, as stamped by its maker.
+    /// The oldest plugin interface that can express the graph, as recorded by its creator.
     pub min_required_engine_api_version: Option<ApiVersion>,
     /// A random number that identifies the graph.
     pub id: Option<[u8; 16]>,
@@ -236,7 +236,7 @@ impl Graph {
         self.required_api_version_of(self.tensors.iter())
     }
 
-    /// The same where the tensors lie elsewhere.
+    /// The same for tensors stored elsewhere.
     pub fn required_api_version_of<'a>(
         &self,
         mut tensors: impl Iterator<Item = &'a Tensor> + Clone,

@@ -1,4 +1,4 @@
-//! The devices of HIP, and which of them a thread works on.
+//! HIP devices, and which of them a thread works on.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -7,22 +7,22 @@ use super::{Hip, HipError};
 use crate::Refusal;
 use crate::lock::OnceLock;
 
-/// A device that is this thread's until this is dropped; then the thread has the one that it had before.
+/// A device that is current on this thread until this is dropped, which restores the previous one.
 #[derive(Debug)]
 #[must_use = "the thread leaves the device when this is dropped"]
 pub struct EnteredDevice<'a> {
     hip: &'a Hip,
-    /// The device that the thread had, if it was another.
+    /// The thread's previous device, if it was another one.
     before: Option<c_int>,
-    /// The device belongs to the thread that entered it.
+    /// The device is current on one thread only, so this is not `Send`.
     not_send: PhantomData<*const ()>,
 }
 
 impl Hip {
-    /// The library of this process, with at least one device to work on. Once there is a device the answer stays the same.
+    /// The process's library, with at least one device. Once a device was found, the result stays the same.
     ///
     /// # Errors
-    /// What was looked for, or that there is no device.
+    /// What was tried, or that there is no device.
     pub fn with_device() -> Result<&'static Self, Refusal> {
         static HIP: OnceLock<&'static Hip> = OnceLock::new();
         if let Some(hip) = HIP.get() {
@@ -46,7 +46,7 @@ impl Hip {
         Ok(device)
     }
 
-    /// Makes a device this thread's until what this answers is dropped.
+    /// Makes a device current on this thread until the result is dropped.
     ///
     /// # Errors
     /// HIP's, for instance when there is no device of this number.
@@ -109,7 +109,7 @@ pub(crate) mod testing {
         HIP_SUCCESS
     }
 
-    /// HIP with several devices, which no machine of the tests has; of its functions those about the thread's device.
+    /// HIP with several devices, which no test machine has; only the functions for the current device work.
     #[expect(clippy::missing_transmute_annotations, reason = "the type is that of the field")]
     pub fn several_devices() -> Hip {
         type Nothing = unsafe extern "C" fn() -> hipError_t;

@@ -1,7 +1,7 @@
-//! The part of the HIP runtime that engines need, looked for at run time.
+//! The part of the HIP runtime that engines need, loaded at run time.
 //!
-//! Without the library, [`Hip::get`] is an error that an engine can hand on. The signatures are those of HIP 5 to 7; where
-//! HIP's headers are installed, the feature `hip-sys` checks them while this crate is compiled.
+//! Without the library, [`Hip::get`] returns an error that an engine can pass on. The signatures are those of
+//! HIP 5 to 7; if HIP's headers are installed, the feature `hip-sys` checks them at compile time.
 
 #![expect(non_camel_case_types, reason = "the names of HIP")]
 
@@ -20,16 +20,16 @@ use crate::wire::DeviceProperties;
 
 pub use device::EnteredDevice;
 
-/// What a HIP function answers; 0 is success.
+/// Result of a HIP function; 0 is success.
 pub type hipError_t = c_int;
 /// Success.
 pub const HIP_SUCCESS: hipError_t = 0;
-/// An argument is not what the function takes.
+/// An argument is invalid.
 pub const HIP_ERROR_INVALID_VALUE: hipError_t = 1;
-/// There is no device.
+/// No device was found.
 pub const HIP_ERROR_NO_DEVICE: hipError_t = 100;
 
-/// From where to where a copy goes.
+/// Direction of a copy.
 pub type hipMemcpyKind = c_int;
 /// From host memory to host memory.
 pub const HIP_MEMCPY_HOST_TO_HOST: hipMemcpyKind = 0;
@@ -39,18 +39,18 @@ pub const HIP_MEMCPY_HOST_TO_DEVICE: hipMemcpyKind = 1;
 pub const HIP_MEMCPY_DEVICE_TO_HOST: hipMemcpyKind = 2;
 /// From device memory to device memory.
 pub const HIP_MEMCPY_DEVICE_TO_DEVICE: hipMemcpyKind = 3;
-/// HIP finds out by the addresses.
+/// HIP infers the direction from the addresses.
 pub const HIP_MEMCPY_DEFAULT: hipMemcpyKind = 4;
 
 /// A point in the work of a stream.
 pub type hipEvent_t = *mut c_void;
 
-/// What HIP knows of an address. The layout is the same in HIP 5, 6 and 7, the numbers of the kinds are not:
-/// [`Hip::memory_kind`] reads them.
+/// Attributes of an address. HIP 5, 6 and 7 share the layout but not the numbers of the kinds:
+/// [`Hip::memory_kind`] translates them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct hipPointerAttribute_t {
-    /// The kind of memory, by the numbers of the library's version.
+    /// The kind of memory, as numbered by the library's version.
     pub kind: c_int,
     /// The device that the memory belongs to.
     pub device: c_int,
@@ -71,7 +71,7 @@ function_table! {
         required {
             /// The text of an error, which lives for ever.
             fn hipGetErrorString(error: hipError_t) -> *const c_char;
-            /// The last error of this thread, which is forgotten.
+            /// This thread's last error, which is reset.
             fn hipGetLastError() -> hipError_t;
             /// The number of devices.
             fn hipGetDeviceCount(count: *mut c_int) -> hipError_t;
@@ -89,7 +89,7 @@ function_table! {
             fn hipFree(pointer: *mut c_void) -> hipError_t;
             /// Copies and waits.
             fn hipMemcpy(to: *mut c_void, from: *const c_void, size: usize, kind: hipMemcpyKind) -> hipError_t;
-            /// Copies in the order of a stream.
+            /// Copies in stream order.
             fn hipMemcpyAsync(
                 to: *mut c_void,
                 from: *const c_void,
@@ -97,50 +97,50 @@ function_table! {
                 kind: hipMemcpyKind,
                 stream: hipStream_t
             ) -> hipError_t;
-            /// What is known of an address.
+            /// Attributes of an address.
             fn hipPointerGetAttributes(
                 attributes: *mut hipPointerAttribute_t,
                 pointer: *const c_void
             ) -> hipError_t;
-            /// Makes an event.
+            /// Creates an event.
             fn hipEventCreate(event: *mut hipEvent_t) -> hipError_t;
-            /// Lets an event happen when a stream gets there.
+            /// Records an event in a stream.
             fn hipEventRecord(event: hipEvent_t, stream: hipStream_t) -> hipError_t;
             /// Waits for an event.
             fn hipEventSynchronize(event: hipEvent_t) -> hipError_t;
-            /// The milliseconds between two events.
+            /// Milliseconds between two events.
             fn hipEventElapsedTime(milliseconds: *mut f32, from: hipEvent_t, to: hipEvent_t) -> hipError_t;
-            /// Whether an event has happened; an error where it has not.
+            /// Whether an event has happened; an error if not.
             fn hipEventQuery(event: hipEvent_t) -> hipError_t;
-            /// Ends an event.
+            /// Destroys an event.
             fn hipEventDestroy(event: hipEvent_t) -> hipError_t;
-            /// Has the later work of a stream wait for an event.
+            /// Makes later work of a stream wait for an event.
             fn hipStreamWaitEvent(stream: hipStream_t, event: hipEvent_t, flags: c_uint) -> hipError_t;
         }
         optional {
-            /// Makes an event, for instance one that takes no time.
+            /// Creates an event with flags, for instance without timing.
             fn hipEventCreateWithFlags(event: *mut hipEvent_t, flags: c_uint) -> hipError_t;
             /// Whether the work of a stream becomes part of a graph.
             fn hipStreamIsCapturing(stream: hipStream_t, status: *mut c_int) -> hipError_t;
-            /// Sets what this thread may do while a stream is captured, and answers what it was.
+            /// Sets what this thread may do while a stream is captured, and returns the previous mode.
             fn hipThreadExchangeStreamCaptureMode(mode: *mut c_int) -> hipError_t;
-            /// Makes a stream.
+            /// Creates a stream.
             fn hipStreamCreate(stream: *mut hipStream_t) -> hipError_t;
-            /// Ends a stream.
+            /// Destroys a stream.
             fn hipStreamDestroy(stream: hipStream_t) -> hipError_t;
-            /// Allocates memory of the host that devices reach.
+            /// Allocates page-locked host memory.
             fn hipHostMalloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) -> hipError_t;
-            /// Frees such memory.
+            /// Frees page-locked host memory.
             fn hipHostFree(pointer: *mut c_void) -> hipError_t;
-            /// The properties of a device, in the struct of HIP 6 and 7.
+            /// The properties of a device, as the struct of HIP 6 and 7.
             fn hipGetDevicePropertiesR0600(properties: *mut c_void, device: c_int) -> hipError_t;
-            /// The properties of a device; in HIP 5 its only struct.
+            /// The properties of a device; the only variant in HIP 5.
             fn hipGetDeviceProperties(properties: *mut c_void, device: c_int) -> hipError_t;
         }
     }
 }
 
-/// Where `hipDeviceProp_t` has what is read of it.
+/// Offsets of the fields of `hipDeviceProp_t` that are read.
 struct PropertiesLayout {
     total_global_mem: usize,
     multi_processor_count: usize,
@@ -155,7 +155,7 @@ const PROPERTIES_SINCE_6: PropertiesLayout =
 const PROPERTIES_OF_5: PropertiesLayout =
     PropertiesLayout { total_global_mem: 256, multi_processor_count: 336, architecture_name: 396 };
 
-/// Room for the struct of any generation, in words: it has up to 1472 bytes.
+/// Space for the struct of any generation, in words: it has up to 1472 bytes.
 const PROPERTIES_ROOM: usize = 1024;
 
 impl PropertiesLayout {
@@ -173,12 +173,12 @@ impl PropertiesLayout {
     }
 }
 
-/// A HIP function that failed.
+/// A failed call of HIP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HipError {
-    /// The number of the error.
+    /// The error code.
     pub code: hipError_t,
-    /// The function and HIP's own words.
+    /// The function and HIP's message.
     pub message: String,
 }
 
@@ -205,20 +205,20 @@ impl From<HipError> for crate::Refusal {
 /// What an address points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
-    /// Memory that HIP knows nothing of: the host's own.
+    /// Memory unknown to HIP: ordinary host memory.
     Unregistered,
-    /// Host memory that devices can reach.
+    /// Host memory that devices can access.
     Host,
     /// Device memory.
     Device,
-    /// Memory that moves between the host and devices.
+    /// Managed memory, which migrates between the host and devices.
     Managed,
     /// An array, which has no plain address.
     Array,
 }
 
 impl MemoryKind {
-    /// Reads what a library of this major version answered.
+    /// Interprets the attributes from a library of this major version.
     fn read(attributes: &hipPointerAttribute_t, major: u32) -> Option<Self> {
         // HIP 6 renumbered the kinds.
         let kind = match (major >= 6, attributes.kind) {
@@ -234,15 +234,16 @@ impl MemoryKind {
 }
 
 impl Hip {
-    /// The major version of the library, by its name; the newest known where the name has none.
+    /// The library's major version, from its name; the newest known one if the name has none.
     pub fn major(&self) -> u32 {
         major(self.library().name())
     }
 
-    /// Makes an error of an answer that is not success.
+    /// Turns a result other than success into an error.
     ///
     /// # Errors
-    /// When `answer` is an error. The thread's last error is forgotten, so that the program does not take it for its own.
+    /// When `answer` is an error. Resets the thread's last error, so that the program does not take it for
+    /// its own.
     pub fn check(&self, function: &str, answer: hipError_t) -> Result<(), HipError> {
         if answer == HIP_SUCCESS {
             return Ok(());
@@ -264,10 +265,10 @@ impl Hip {
         Err(HipError { code: answer, message: format!("{function} failed with error {answer}: {text}") })
     }
 
-    /// The number of devices; none where there is no device.
+    /// The number of devices, 0 if there are none.
     ///
     /// # Errors
-    /// When HIP cannot say, for instance because the driver is not loaded.
+    /// When HIP cannot tell, for instance because the driver is not loaded.
     pub fn device_count(&self) -> Result<usize, HipError> {
         let mut count = 0;
         // SAFETY: the output is valid.
@@ -277,10 +278,10 @@ impl Hip {
         }
     }
 
-    /// The properties of this thread's device; none where there is no device.
+    /// The properties of this thread's device; none if there are no devices.
     ///
     /// # Errors
-    /// When HIP cannot say.
+    /// When HIP cannot tell.
     pub fn device_properties(&self) -> Result<Option<DeviceProperties>, HipError> {
         if self.device_count()? == 0 {
             return Ok(None);
@@ -307,7 +308,7 @@ impl Hip {
     /// What an address points to. The address may be any.
     ///
     /// # Errors
-    /// When HIP cannot say, or answers a kind that is not known.
+    /// When HIP cannot tell, or reports an unknown kind.
     #[expect(clippy::not_unsafe_ptr_arg_deref, reason = "HIP does not look at what the address points to")]
     pub fn memory_kind(&self, pointer: *const c_void) -> Result<MemoryKind, HipError> {
         let mut attributes = hipPointerAttribute_t {
@@ -321,7 +322,8 @@ impl Hip {
         // SAFETY: the output is valid, and HIP looks the address up only.
         let answer = unsafe { (self.hipPointerGetAttributes)(&mut attributes, pointer) };
         if answer == HIP_ERROR_INVALID_VALUE {
-            // The answer of HIP 5 for memory that it does not know. It is no failure, so it makes no text and leaves no error.
+            // HIP 5 reports unknown memory this way. It is not a failure: build no message and reset the
+            // error.
             // SAFETY: nothing is passed.
             unsafe { (self.hipGetLastError)() };
             return Ok(MemoryKind::Unregistered);

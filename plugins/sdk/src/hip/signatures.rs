@@ -1,8 +1,9 @@
-//! Checks, while it is compiled, that the table has the signatures of the crate `hip-sys`.
+//! Compile-time check that the table has the signatures of the crate `hip-sys`.
 //!
-//! Each function of the table is matched with the binding of the same name: the same number of arguments, and argument by
-//! argument and for the result either the same type or a pair of the list below. The layout of the one struct that crosses
-//! is compared field by field. Nothing of this is left in the compiled library.
+//! Each function of the table is matched with the binding of the same name: it must have the same number of
+//! arguments, and each argument and the result must have the same type or be a pair of the list below. The
+//! layout of the one struct that is passed is compared field by field. Nothing of this remains in the
+//! compiled library.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::mem::offset_of;
@@ -11,14 +12,14 @@ use hip_sys::hiprt;
 
 use super::{Hip, hipPointerAttribute_t};
 
-/// That a type of the table and a type of the binding are passed alike and mean the same.
+/// States that a type of the table and a type of the binding are passed alike and mean the same.
 trait Same<T> {}
 
 impl<T> Same<T> for T {}
-// Enumerations, which the table has as integers.
+// Enumerations, which are integers in the table.
 impl Same<hiprt::hipError_t> for c_int {}
 impl Same<hiprt::hipMemcpyKind> for c_int {}
-// Opaque pointers, which the table has as addresses.
+// Opaque pointers, which are addresses in the table.
 impl Same<hiprt::hipStream_t> for *mut c_void {}
 impl Same<hiprt::hipEvent_t> for *mut c_void {}
 impl Same<*mut hiprt::hipEvent_t> for *mut *mut c_void {}
@@ -28,7 +29,7 @@ impl Same<*mut hiprt::hipStreamCaptureMode> for *mut c_int {}
 impl Same<*mut hiprt::hipDeviceProp_t> for *mut c_void {}
 impl Same<*mut hiprt::hipPointerAttribute_t> for *mut hipPointerAttribute_t {}
 
-/// One function for each number of arguments: it can be called where all types are the same.
+/// One function per number of arguments; calls to it compile only if all types match.
 macro_rules! comparisons {
     ($($name:ident($($ours:ident $theirs:ident)*);)+) => {$(
         const fn $name<R: Same<S>, S, $($ours: Same<$theirs>, $theirs),*>(
@@ -65,7 +66,7 @@ macro_rules! compare {
             $($same(|hip| hip.$function, hiprt::$function);)+
         };
 
-        // Names every function of the table, so that none can be left out above and below.
+        // Names every function of the table, so that none can be forgotten above or below.
         const _: fn(Hip) = |hip| {
             let Hip { $($function: _,)+ $($optional: _,)+ library: _ } = hip;
         };
@@ -105,7 +106,7 @@ compare! {
         same_1 hipStreamDestroy = hipStreamDestroy;
         same_3 hipHostMalloc = hipHostMalloc;
         same_1 hipHostFree = hipHostFree;
-        // HIP 6 gave the function another name with the other struct; the binding is that of HIP 5.
+        // HIP 6 renamed the function when it changed the struct; the binding is that of HIP 5.
         same_2 hipGetDevicePropertiesR0600 = hipGetDeviceProperties;
         same_2 hipGetDeviceProperties = hipGetDeviceProperties;
     }

@@ -1,7 +1,7 @@
-//! Graphs as JSON, to be read by people and exchanged with other programs; `docs/json.md` describes the format.
+//! Graphs as JSON, for people to read and other programs to exchange; `docs/json.md` describes the format.
 //!
-//! What is written is on one line with keys in alphabetical order, as hipDNN writes it. What is read may leave out whatever
-//! has a default, and may be of either generation. No text, however it is made, does more than fail with a message.
+//! Output is on one line with keys in alphabetical order, as hipDNN writes it. Input may omit whatever has a
+//! default, and may be of either generation. Malformed text of any kind only yields an error message.
 
 mod nearest;
 mod operation;
@@ -21,16 +21,16 @@ use crate::json_text::{ObjectWriter, float, list, plain, text};
 
 pub use uuid::format as format_id;
 
-/// Reads a graph from JSON. Tensors and nodes that do not say their type get the one that the graph has for them.
+/// Reads a graph from JSON. Tensors and nodes without a type get the graph's default.
 ///
 /// # Errors
-/// When the text is not JSON or not a graph; the message begins with the path of what is wrong, as in
+/// When the text is not JSON or not a graph; the message begins with the path of the error, as in
 /// `nodes[2].inputs.x_tensor_uid: is "one", expected an integer`.
 pub fn read(text: &str) -> Result<Graph, GraphError> {
     read_with_remarks(text.as_bytes()).map(|(graph, _)| graph)
 }
 
-/// Reads a graph from the bytes of a JSON text, which may have a byte order mark before it and NULs behind.
+/// Reads a graph from the bytes of a JSON text, which may begin with a byte order mark and end with NULs.
 ///
 /// # Errors
 /// Those of [`read`], and when the bytes are not UTF-8.
@@ -38,7 +38,7 @@ pub fn read_bytes(bytes: &[u8]) -> Result<Graph, GraphError> {
     read_with_remarks(bytes).map(|(graph, _)| graph)
 }
 
-/// The same, with remarks on words that are none of those known and therefore count as not said.
+/// The same, with remarks on unknown words, which count as unspecified.
 ///
 /// # Errors
 /// Those of [`read_bytes`].
@@ -51,14 +51,15 @@ pub fn read_with_remarks(bytes: &[u8]) -> Result<(Graph, Vec<String>), GraphErro
     Ok((graph, remarks.into_inner()))
 }
 
-/// The most memory that reading so many bytes of text takes, about.
+/// Approximate upper limit of the memory needed to read this many bytes of text.
 pub fn memory_for(size: usize) -> usize {
-    // Each value has two bytes of the text at least, and lists double while they grow; texts are there twice, and the graph is besides.
+    // Each value takes at least two bytes of text, and lists double as they grow; texts exist twice, and the
+    // graph comes on top.
     let values = (size / 2).min(value::MAX_VALUES);
     values.saturating_mul(256).saturating_add(size.saturating_mul(4))
 }
 
-/// Writes a graph as JSON. NaN and infinities become null, and so are not read back.
+/// Writes a graph as JSON. NaN and infinities become null and are not read back.
 pub fn write(graph: &Graph) -> String {
     let mut object = ObjectWriter::default();
     object.text("compute_data_type", graph.compute_type.name());

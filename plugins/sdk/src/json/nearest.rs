@@ -1,11 +1,12 @@
-//! What an unknown word was meant to be.
+//! Suggestions for unknown words.
 
-/// How many words are named.
+/// Maximum number of suggestions.
 const MOST: usize = 3;
-/// Longer ones are not compared.
+/// Longer words are not compared.
 const LONGEST: usize = 64;
 
-/// What other libraries call a type, and the word that is known here: by its letters alone, float16 would be nearest to bfloat16.
+/// Type names of other libraries and the name used here: by its letters alone, float16 would be closest to
+/// bfloat16.
 const SPELLINGS: [(&str, &str); 10] = [
     ("float16", "half"),
     ("fp16", "half"),
@@ -19,7 +20,7 @@ const SPELLINGS: [(&str, &str); 10] = [
     ("bool", "boolean"),
 ];
 
-/// The known words that are the fewest letters from this one, if those are few: `"relu_fwd" or "elu_fwd"`.
+/// The known words with the smallest edit distance to this one, if it is small: `"relu_fwd" or "elu_fwd"`.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let letters: Vec<char> = word.to_lowercase().chars().take(LONGEST + 1).collect();
     if letters.len() > LONGEST {
@@ -40,12 +41,12 @@ pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<S
     (!words.is_empty()).then(|| words.join(" or "))
 }
 
-/// The same as the end of a message.
+/// The same as a suffix of a message.
 pub fn suggestion<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
     nearest(word, known).map_or_else(String::new, |words| format!("; did you mean {words}?"))
 }
 
-/// How many letters are to be put in, taken out or changed, or changed places with their neighbours, to make one word the other.
+/// Edit distance: the number of insertions, deletions, changes and transpositions of neighbouring letters.
 fn distance(one: &[char], other: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -81,7 +82,7 @@ mod tests {
         {
             assert_eq!(suggestion(word, types.into_iter()), format!("; did you mean {meant:?}?"));
         }
-        // Only where that word is known.
+        // Only if that word is known.
         assert_eq!(suggestion("float16", ["bfloat16"].into_iter()), "; did you mean \"bfloat16\"?");
         assert_eq!(suggest("relu_fw"), "; did you mean \"relu_fwd\"?");
         assert_eq!(suggest("relu_wd"), "; did you mean \"relu_bwd\" or \"relu_fwd\"?");

@@ -1,4 +1,4 @@
-//! Operations as JSON, by what their declaration says of each field.
+//! Operations as JSON, driven by the declarations of their fields.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ type Result<T> = std::result::Result<T, GraphError>;
 
 const INPUTS: &str = "inputs";
 const OUTPUTS: &str = "outputs";
-/// Where fields are looked for that are not where they belong.
+/// Where misplaced fields are looked for.
 const GROUPS: [&str; 4] = ["parameters", "attributes", INPUTS, OUTPUTS];
 
-/// The object that a field belongs into; none beside the node's name.
+/// The object that contains a field; none if it is next to the node's name.
 fn group(spec: &OperationSpec, field: &Field) -> Option<&'static str> {
     match field.kind {
         FieldKind::Input { .. } | FieldKind::Inputs => spec.json.has_groups.then_some(INPUTS),
@@ -114,7 +114,7 @@ pub fn read(node: &Object, at: &At<'_>) -> Result<Operation> {
     (spec.from_values)(values).map_err(|error| at.error(&error.0))
 }
 
-/// Reads a field from where it belongs or, where it is not there, from where else it has been seen.
+/// Reads a field from its proper place, or else from places that other writers use.
 fn read_field(spec: &OperationSpec, field: &Field, node: &Object, at: &At<'_>) -> Result<Value> {
     let is_tensor = matches!(
         field.kind,
@@ -154,7 +154,7 @@ fn read_field(spec: &OperationSpec, field: &Field, node: &Object, at: &At<'_>) -
     })
 }
 
-/// One of a node's objects, and its place where that is not the node's own.
+/// One of a node's objects, and its path unless it is the node itself.
 fn object_of<'a>(
     node: &'a Object,
     at: &'a At<'a>,
@@ -169,7 +169,7 @@ fn object_of<'a>(
     }
 }
 
-/// The one element of `outputs`, where that is a list and the operation has to write one tensor only.
+/// The only element of `outputs`, if that is a list and the operation must write exactly one tensor.
 fn listed_output<'a>(spec: &OperationSpec, node: &'a Object) -> Option<&'a Json> {
     let mut required = spec.fields.iter().filter(|field| field.kind == FieldKind::Output { required: true });
     match (required.next(), required.next(), node.get(OUTPUTS)) {
@@ -181,13 +181,13 @@ fn listed_output<'a>(spec: &OperationSpec, node: &'a Object) -> Option<&'a Json>
     }
 }
 
-/// Reads a value of a field; null is what is absent.
+/// Reads the value of a field; null counts as absent.
 fn read_value(spec: &OperationSpec, field: &Field, value: &Json, at: &At<'_>) -> Result<Value> {
     let is_absent = *value == Json::Null;
     let needs = |required: bool| required || !is_absent;
     Ok(match field.kind {
         FieldKind::Input { required } | FieldKind::Output { required } => {
-            // Some writers make a list of each output.
+            // Some writers wrap each output in a list.
             let value = match value {
                 Json::List(list) if list.len() == 1 => list.first().unwrap_or(value),
                 value => value,
@@ -215,8 +215,8 @@ fn read_value(spec: &OperationSpec, field: &Field, value: &Json, at: &At<'_>) ->
     })
 }
 
-/// Reads an enumeration: its spelling without regard to case, or its number on the wire. Whatever else is
-/// there is the first value.
+/// Reads an enumeration: its spelling, ignoring case, or its wire number. Other types of value count as the
+/// first value.
 fn read_enum(kind: EnumKind, value: &Json, at: &At<'_>) -> Result<u8> {
     let spelled = |text: &str| {
         (0..=u8::MAX).map_while(|wire| (kind.spelling)(wire)).position(|name| name.eq_ignore_ascii_case(text))
@@ -229,7 +229,7 @@ fn read_enum(kind: EnumKind, value: &Json, at: &At<'_>) -> Result<u8> {
             let near = nearest(text, names()).map(|near| format!("; did you mean {near}?"));
             let known = || format!("; known are {}", names().skip(1).collect::<Vec<_>>().join(", "));
             at.remark(&format!(
-                "is {}, which is no value of {} and counts as {:?}{}",
+                "is {}, which is not a value of {} and counts as {:?}{}",
                 value.describe(),
                 kind.name,
                 (kind.spelling)(0).unwrap_or_default(),
@@ -239,7 +239,7 @@ fn read_enum(kind: EnumKind, value: &Json, at: &At<'_>) -> Result<u8> {
         })),
         Json::Int(number) => {
             let wire = u8::try_from(*number).ok().filter(|wire| (kind.spelling)(*wire).is_some());
-            wire.ok_or_else(|| at.error(&format!("is {number}, which is no value of {}", kind.name)))
+            wire.ok_or_else(|| at.error(&format!("is {number}, which is not a value of {}", kind.name)))
         }
         _ => Ok(0),
     }

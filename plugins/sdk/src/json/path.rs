@@ -1,4 +1,4 @@
-//! Where in a JSON text something is, for messages: `nodes[2].inputs.x_tensor_uid`.
+//! Paths of values in a JSON text, for messages: `nodes[2].inputs.x_tensor_uid`.
 
 use std::cell::RefCell;
 
@@ -7,14 +7,14 @@ use crate::graph::GraphError;
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// Into an object.
+    /// A key of an object.
     Key(String),
-    /// Into a list.
+    /// An index of a list.
     Index(usize),
 }
 
 impl Segment {
-    /// The path with this step at its end. A long key is cut.
+    /// The path with this step appended. Long keys are truncated.
     pub fn after(&self, mut path: String) -> String {
         match self {
             Self::Index(index) => path.push_str(&format!("[{index}]")),
@@ -29,7 +29,7 @@ impl Segment {
     }
 }
 
-/// A place in the text, and the places above it.
+/// A place in the text, with its parents.
 #[derive(Clone, Copy)]
 pub struct At<'a> {
     above: Option<&'a At<'a>>,
@@ -44,7 +44,7 @@ enum Step<'a> {
 }
 
 impl<'a> At<'a> {
-    /// The whole text, and where remarks go.
+    /// The whole text, and where remarks are collected.
     pub fn root(remarks: &'a RefCell<Vec<String>>) -> Self {
         Self { above: None, step: Step::Root(remarks) }
     }
@@ -68,7 +68,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Remarks on something at this place that is no mistake, and may be none of the writer's meaning.
+    /// Adds a remark: something at this place is allowed but may not be what the writer meant.
     pub fn remark(&self, text: &str) {
         let mut top = self;
         while let Some(above) = top.above {
@@ -79,7 +79,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// A mistake at this place.
+    /// An error at this place.
     pub fn error(&self, text: &str) -> GraphError {
         let path = self.path();
         GraphError(if path.is_empty() { format!("the graph {text}") } else { format!("{path}: {text}") })

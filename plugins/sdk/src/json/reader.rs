@@ -9,7 +9,7 @@ use crate::graph::{ApiVersion, DataType, Graph, GraphError, Node, Tensor, Tensor
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-/// Makes a graph of a JSON value, with every type filled in that is not said.
+/// Builds a graph from a JSON value and fills in the types that are missing.
 pub fn graph(value: &Json, at: &At<'_>) -> Result<Graph> {
     let members = object(value, at)?;
     let mut graph = Graph {
@@ -33,7 +33,7 @@ pub fn graph(value: &Json, at: &At<'_>) -> Result<Graph> {
     Ok(graph)
 }
 
-/// Gives tensors and nodes that do not say their type the one that the graph has for them.
+/// Gives tensors and nodes without a type the graph's default.
 fn fill_types(graph: &mut Graph) {
     for tensor in graph.tensors.iter_mut().filter(|tensor| tensor.data_type == DataType::Unset) {
         tensor.data_type = if tensor.is_virtual { graph.intermediate_type } else { graph.io_type };
@@ -58,7 +58,8 @@ fn name(object: &Object, at: &At<'_>) -> Result<String> {
     Ok(name.unwrap_or_default())
 }
 
-/// The type under the first key that is there. What is no name of a type, in any case of letters, is not said.
+/// The type under the first key that is present. Unknown type names (ignoring case) count as unset, with a
+/// remark.
 fn data_type(object: &Object, keys: &[&str], at: &At<'_>) -> DataType {
     let found = keys.iter().find_map(|key| Some((key, object.get(key)?)));
     let Some((key, value)) = found.filter(|(_, value)| **value != Json::Null) else { return DataType::Unset };

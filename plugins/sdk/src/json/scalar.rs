@@ -1,4 +1,4 @@
-//! Numbers, texts and lists of them, with a message where a value is of the wrong kind.
+//! Reads numbers, texts and lists of them, with a message if a value has the wrong kind.
 
 use super::path::At;
 use super::value::{Json, Object};
@@ -13,9 +13,9 @@ fn wrong<T>(value: &Json, at: &At<'_>, expected: &str) -> Result<T> {
     })
 }
 
-/// An integer type that JSON's integers are read into.
+/// An integer type that JSON integers are converted to.
 pub trait Integer: TryFrom<i64> {
-    /// What is expected of a value.
+    /// What messages say was expected.
     const EXPECTED: &'static str;
 }
 
@@ -35,7 +35,7 @@ impl Integer for u8 {
     const EXPECTED: &'static str = "an integer from 0 to 255, without a fraction";
 }
 
-/// An integer, written as one: without a fraction, an exponent or a zero's sign.
+/// An integer, written without a fraction or exponent and not as -0.
 pub fn int<T: Integer>(value: &Json, at: &At<'_>) -> Result<T> {
     let number = match value {
         Json::Int(number) => T::try_from(*number).ok(),
@@ -69,7 +69,7 @@ pub fn float(value: &Json, at: &At<'_>) -> Result<f32> {
     if number.is_finite() { Ok(number) } else { wrong(value, at, "a number that a float can hold") }
 }
 
-/// A truth value.
+/// A boolean.
 pub fn flag(value: &Json, at: &At<'_>) -> Result<bool> {
     match value {
         Json::Bool(value) => Ok(*value),
@@ -101,7 +101,7 @@ pub fn object<'a>(value: &'a Json, at: &At<'_>) -> Result<&'a Object> {
     }
 }
 
-/// What `read` makes of a key's value; none where that is null or not there.
+/// Applies `read` to a key's value; none if it is null or missing.
 pub fn optional<T>(
     object: &Object,
     key: &str,
@@ -114,7 +114,7 @@ pub fn optional<T>(
     }
 }
 
-/// What `read` makes of a key's value, which is null where it is not there.
+/// Applies `read` to a key's value, which is null if it is missing.
 pub fn required<T>(
     object: &Object,
     key: &str,

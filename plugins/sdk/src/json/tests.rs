@@ -8,7 +8,7 @@ const CONV_BIAS_RELU: &str = include_str!("golden/conv_bias_relu.json");
 const ATTENTION: &str = include_str!("golden/attn.json");
 const NOVEMBER_2025: &str = include_str!("golden/november_2025.json");
 
-/// A text without the white space between its tokens.
+/// Removes white space between a text's tokens.
 fn compact(pretty: &str) -> String {
     let (mut compact, mut in_text, mut escaped) = (String::new(), false, false);
     for c in pretty.chars() {
@@ -28,7 +28,7 @@ fn fails(text: &str, parts: &[&str]) {
     assert!(message.len() < 400, "{message}");
 }
 
-/// A graph with a node of each operation, `value` in each field.
+/// A graph with one node of every operation, and `value` in each field.
 fn every_operation(value: impl Fn(FieldKind, i64) -> Value) -> Graph {
     let mut next = 0;
     let nodes = Operation::SPECS.iter().map(|spec| {
@@ -108,7 +108,8 @@ fn every_operation_round_trips() {
     }
 }
 
-/// Where each key is and which are null or missing: written out, so that a declaration cannot change it unseen.
+/// Where each key is and which are null or missing: written out, so that changing a declaration fails this
+/// test.
 #[test]
 fn every_operation_has_its_keys() {
     let lines = |value: fn(FieldKind, i64) -> Value| -> Vec<String> {
@@ -194,7 +195,7 @@ fn types_that_are_not_said_are_filled_in() {
         .replace("\"data_type\": \"float\"", "\"data_type\": \"no such type\"")
         .replace("  {\"compute_data_type\": \"float\",\n", "  {\"metadata\": [{}],\n");
     assert_eq!(read(&text).unwrap(), read(CONV_BIAS_RELU).unwrap());
-    // Nothing to fill in with
+    // No default to fill in
     let graph = read(r#"{"tensors": [{"uid": 0, "dims": [], "strides": []}], "nodes": []}"#).unwrap();
     assert_eq!(graph.tensors[0], Tensor::new(0, DataType::Unset, &[], &[]));
 }
@@ -218,7 +219,7 @@ fn other_writers_are_understood() {
         assert_ne!(text, CONV, "{from}");
         assert_eq!(read(&text).unwrap(), conv, "{to}");
     }
-    // A text that names no value is the first one.
+    // An unknown value counts as the first one.
     let Operation::ConvolutionForward(unset) =
         read(&CONV.replace("CROSS_CORRELATION", "?")).unwrap().nodes.remove(0).operation
     else {
@@ -241,7 +242,7 @@ fn other_writers_are_understood() {
         let Operation::LayernormBackward(node) = &graph.nodes[0].operation else { panic!() };
         assert_eq!((node.epsilon, node.mean), (Some(4), None));
     }
-    // A mark before the text and a NUL behind it are none of it.
+    // Ignores a byte order mark and a trailing NUL.
     assert_eq!(read_bytes(format!("\u{feff}{CONV}\0").as_bytes()).unwrap(), conv);
 }
 
@@ -338,7 +339,7 @@ fn mistakes_are_named_with_their_path() {
 }
 
 #[test]
-fn words_that_nobody_knows_are_remarked_or_refused_with_the_nearest_that_are_known() {
+fn unknown_words_are_remarked_or_refused_with_the_nearest_known_ones() {
     let graph = |tensor: &str, node: &str| {
         format!(
             "{{\"tensors\": [{{\"uid\": 1, \"dims\": [1], \"strides\": [1], {tensor}}}], \"nodes\": [{{{node}, \"inputs\": \
@@ -358,7 +359,7 @@ fn words_that_nobody_knows_are_remarked_or_refused_with_the_nearest_that_are_kno
         remarks("\"data_type\": \"flaot\"", "\"relu_fw\""),
         [
             format!("tensors[0].data_type: is \"flaot\", {is}; did you mean \"float\"?"),
-            "nodes[0].parameters.operation: is \"relu_fw\", which is no value of PointwiseMode and counts as \"unset\"; did you mean \"relu_fwd\"?".to_owned(),
+            "nodes[0].parameters.operation: is \"relu_fw\", which is not a value of PointwiseMode and counts as \"unset\"; did you mean \"relu_fwd\"?".to_owned(),
         ]
     );
     assert_eq!(remarks("\"data_type\": 3", "\"relu_fwd\""), [format!("tensors[0].data_type: is 3, {is}")]);
@@ -405,7 +406,7 @@ fn hostile_texts_get_a_message() {
     fails(&format!("{{\"{}\": [1, }}", "k".repeat(5_000_000)), &["kkk"]);
 }
 
-/// The page that describes the format begins with a whole graph.
+/// The page that documents the format begins with a complete graph.
 #[test]
 fn the_example_in_the_documentation_is_a_graph() {
     let page = include_str!("../../../../docs/json.md");
@@ -422,7 +423,7 @@ fn the_example_in_the_documentation_is_a_graph() {
         let row = row.unwrap_or_else(|| panic!("{} is not described", spec.table));
         let words: Vec<&str> = row.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
         let is_named = |name: &str| words.contains(&name) || words.contains(&&*format!("{name}_tensor_uid"));
-        // The rows that say "the same" stand below the one that has the fields.
+        // Rows that say "the same" are below the one that lists the fields.
         let same = row.contains("the same");
         for field in spec.fields {
             let is_tensor = matches!(field.kind, FieldKind::Input { .. } | FieldKind::Output { .. });

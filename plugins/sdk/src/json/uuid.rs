@@ -1,6 +1,6 @@
-//! The text of a graph's identifier: 8-4-4-4-12 hexadecimal digits.
+//! The text of a graph's id: 8-4-4-4-12 hexadecimal digits.
 
-/// The bytes of an identifier.
+/// Parses an id.
 pub fn parse(text: &str) -> Option<[u8; 16]> {
     let groups: Vec<&str> = text.split('-').collect();
     let digits = groups.concat();
@@ -10,7 +10,7 @@ pub fn parse(text: &str) -> Option<[u8; 16]> {
     number.map(u128::to_be_bytes)
 }
 
-/// The text of an identifier.
+/// Formats an id.
 pub fn format(id: [u8; 16]) -> String {
     let mut digits = format!("{:032x}", u128::from_be_bytes(id));
     for place in [20, 16, 12, 8] {

@@ -1,4 +1,4 @@
-//! JSON values, parsed within limits and with the path of every mistake.
+//! JSON values, parsed within limits; every error has a path.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -8,11 +8,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use super::path::Segment;
 use crate::graph::GraphError;
 
-/// The longest text that is read, in bytes.
+/// Maximum length of a text in bytes.
 pub const MAX_SIZE: usize = 64 << 20;
-/// How deep lists and objects may lie in one another.
+/// Maximum nesting depth of lists and objects.
 pub const MAX_DEPTH: usize = 64;
-/// How many values a text may have. Each takes some 32 bytes of memory, and some 80 in an object.
+/// Maximum number of values in a text. Each takes about 32 bytes of memory, and about 80 in an object.
 pub const MAX_VALUES: usize = 4 << 20;
 
 /// A JSON value.
@@ -24,7 +24,7 @@ pub enum Json {
     Bool(bool),
     /// A number without fraction and exponent that an `i64` holds.
     Int(i64),
-    /// A number without fraction and exponent that only a `u64` holds.
+    /// A number without fraction and exponent that exceeds `i64` but fits a `u64`.
     Large(u64),
     /// Any other number.
     Float(f64),
@@ -36,8 +36,8 @@ pub enum Json {
     Object(Object),
 }
 
-/// The keys of an object and their values. A list in the order of the keys, since a tree takes much more memory for each of
-/// a great many small objects.
+/// The keys of an object and their values, as a list sorted by key: for many small objects a tree would take
+/// much more memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object(Vec<(String, Json)>);
 
@@ -55,7 +55,7 @@ impl Object {
 }
 
 impl Json {
-    /// What is there, for a message; short, however long the value is.
+    /// Describes the value for a message, briefly even if it is long.
     pub fn describe(&self) -> String {
         const MOST: usize = 60;
         match self {
@@ -74,11 +74,11 @@ impl Json {
     }
 }
 
-/// Parses a whole text.
+/// Parses a complete text.
 ///
 /// # Errors
-/// When it is not JSON, has a key twice in one object or a number that no double holds, or is beyond a limit; the message
-/// begins with the path of the value where that was noticed.
+/// When it is not JSON, has a duplicate key or a number outside the range of a double, or exceeds a limit;
+/// the message begins with the path of the value where this was noticed.
 pub fn parse(text: &str) -> Result<Json, GraphError> {
     if text.len() > MAX_SIZE {
         return Err(GraphError(format!("the text has {} bytes, expected at most {MAX_SIZE}", text.len())));
@@ -93,14 +93,14 @@ pub fn parse(text: &str) -> Result<Json, GraphError> {
     Ok(value)
 }
 
-/// Where the parser is, which stays when it fails.
+/// The parser's position, which is kept on failure.
 struct State {
     path: RefCell<Vec<Segment>>,
     values: Cell<usize>,
 }
 
 impl State {
-    /// Parses what is below a segment of the path. A failure leaves the path as it is then.
+    /// Parses the value below a path segment. On failure the path stays as it is.
     fn below<T, E: Error>(
         &self,
         segment: Segment,

@@ -1,7 +1,7 @@
-//! What each system does in a way of its own: one folder for each system, with the same modules and the same names in them.
+//! System-specific code: one folder per system, with the same modules and names in each.
 //!
-//! Nothing else in the project asks for which system it is compiled. The modules here know only what the system has; what the library
-//! makes of that lies in the modules that use them.
+//! No other code of the project depends on the target system. These modules only wrap what the system offers;
+//! the modules that use them decide what to do with it.
 
 #[cfg(target_os = "linux")]
 mod linux;

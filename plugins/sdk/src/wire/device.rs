@@ -1,4 +1,4 @@
-//! What the host tells heuristic plugins of the device.
+//! The device properties that the host passes to heuristic plugins.
 
 use flatbuffers::FlatBufferBuilder;
 
@@ -7,19 +7,19 @@ use super::graph_writer::slot;
 use super::reader::Table;
 use crate::graph::GraphError;
 
-/// What stands at byte 4 of the bytes.
+/// The file identifier at byte 4.
 const IDENTIFIER: &str = "HDDP";
 
-/// The device that graphs are run on.
+/// The device that graphs run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceProperties {
-    /// The device's number in HIP; -1 for the processor.
+    /// The HIP device number; -1 for the CPU.
     pub device_id: i32,
-    /// How many compute units it has; of the processor, how many threads it runs at once.
+    /// Number of compute units; for the CPU, of hardware threads.
     pub multi_processor_count: i32,
-    /// Bytes of its memory; 0 for the processor, which uses the machine's.
+    /// Bytes of device memory; 0 for the CPU, which uses the machine's.
     pub total_global_mem: u64,
-    /// Its architecture, for instance `gfx942:sramecc+:xnack-`; of the processor, its architecture and model.
+    /// Its architecture, for instance `gfx942:sramecc+:xnack-`; for the CPU, its architecture and model.
     pub architecture_name: String,
 }
 
@@ -60,7 +60,7 @@ pub fn read_device_properties(bytes: &[u8]) -> Result<DeviceProperties, GraphErr
 mod tests {
     use super::*;
 
-    /// What the FlatBuffers library itself writes, which `c_tests/wire/wire.cpp` reads with it again.
+    /// Written by the FlatBuffers library itself; `c_tests/wire/wire.cpp` reads it with that library again.
     const FOREIGN: &[u8] = include_bytes!("../../../../c_tests/golden/device_1.bin");
 
     #[test]
@@ -72,7 +72,7 @@ mod tests {
             architecture_name: "gfx942:sramecc+:xnack-".into(),
         };
         assert_eq!(read_device_properties(FOREIGN), Ok(device));
-        // That library leaves out what has its default.
+        // That library omits default values.
         let bare = b"\x0c\0\0\0HDDP\x04\0\x04\0\x04\0\0\0";
         let unknown = DeviceProperties {
             device_id: -1,
@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(&bytes[4..8], b"HDDP");
         assert_eq!(read_device_properties(&bytes).as_ref(), Ok(&device));
         for cut in 0..bytes.len() {
-            // What lies behind the last field is padding.
+            // What follows the last field is padding.
             match read_device_properties(&bytes[..cut]) {
                 Ok(read) => assert!(read == device && cut + 8 > bytes.len(), "{cut}"),
                 Err(error) => assert!(!error.0.is_empty()),

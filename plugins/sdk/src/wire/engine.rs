@@ -1,4 +1,4 @@
-//! What the host tells a plugin of a chosen engine, and what a plugin tells of its engines.
+//! Engine configurations, which the host passes to plugins, and engine details, which plugins return.
 
 use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, WIPOffset};
 
@@ -13,25 +13,25 @@ use crate::graph::GraphError;
 type Result<T> = std::result::Result<T, GraphError>;
 type Offset = WIPOffset<TableFinishedWIPOffset>;
 
-/// An engine and the settings of its knobs.
+/// An engine and its knob settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineConfig {
     /// The engine's id.
     pub engine_id: i64,
-    /// The knobs that were set; every other has its default.
+    /// The knobs that were set; all others have their defaults.
     pub knobs: Vec<KnobSetting>,
 }
 
-/// What a plugin tells of one of its engines for one graph.
+/// A plugin's description of one of its engines for one graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineDetails {
     /// The engine's id.
     pub engine_id: i64,
     /// Its knobs.
     pub knobs: Vec<Knob>,
-    /// Its behavior notes, by their numbers in the C API.
+    /// Its behavior notes, as numbered in the C API.
     pub behavior_notes: Vec<i32>,
-    /// Its name, for people.
+    /// Its readable name.
     pub name: String,
 }
 
@@ -53,7 +53,7 @@ pub fn write_engine_config(config: &EngineConfig) -> Vec<u8> {
 /// Unpacks an engine configuration.
 ///
 /// # Errors
-/// When the bytes are not well formed, a knob has no value, or there is more than a configuration can hold.
+/// When the bytes are not well formed, a knob has no value, or a limit is exceeded.
 pub fn read_engine_config(bytes: &[u8]) -> Result<EngineConfig> {
     let root = Table::root(bytes)?;
     let settings = root.tables(1)?;
@@ -62,7 +62,7 @@ pub fn read_engine_config(bytes: &[u8]) -> Result<EngineConfig> {
     Ok(EngineConfig { engine_id: root.scalar(0)?.unwrap_or(0), knobs: knobs.collect::<Result<_>>()? })
 }
 
-/// Packs a knob by itself, as the root of its bytes.
+/// Packs a knob on its own, as the root of its bytes.
 pub fn write_knob(knob: &Knob) -> Vec<u8> {
     let mut b = FlatBufferBuilder::with_capacity(256);
     let root = write_knob_table(&mut b, knob);
@@ -70,7 +70,7 @@ pub fn write_knob(knob: &Knob) -> Vec<u8> {
     b.finished_data().to_vec()
 }
 
-/// Packs a setting by itself, as the root of its bytes.
+/// Packs a setting on its own, as the root of its bytes.
 pub fn write_knob_setting(setting: &KnobSetting) -> Vec<u8> {
     let mut b = FlatBufferBuilder::with_capacity(64);
     let root = write_setting(&mut b, setting);
@@ -95,13 +95,13 @@ pub fn read_knob_setting(bytes: &[u8]) -> Result<KnobSetting> {
     read_setting(&Table::root(bytes)?)
 }
 
-/// Packs that nothing is known of how fast an engine is: a prediction, for readers that ask for one.
+/// Packs a prediction for readers that ask for one: the engine's speed is unknown.
 pub fn write_no_prediction(engine_id: i64, reason: &str) -> Vec<u8> {
     let mut b = FlatBufferBuilder::with_capacity(96);
     let reason = b.create_string(reason);
     let table = b.start_table();
     b.push_slot_always(slot(0), engine_id);
-    // Kind and status are 0, which is what they are when absent: of the engine as such, and unavailable.
+    // Kind and status are 0, the default: engine-wide and unavailable.
     b.push_slot_always(slot(5), reason);
     let root = b.end_table(table);
     b.finish_minimal(root);
@@ -131,7 +131,7 @@ pub fn write_engine_details(details: &EngineDetails) -> Vec<u8> {
     b.finished_data().to_vec()
 }
 
-/// The engine that details are of, where they have neither knobs nor notes and so say nothing else.
+/// The engine id in details that have neither knobs nor notes, and so nothing else.
 ///
 /// # Errors
 /// When the bytes are not well formed.
@@ -145,7 +145,7 @@ pub fn read_bare_engine_details(bytes: &[u8]) -> Result<Option<i64>> {
     Ok(Some(root.scalar(0)?.unwrap_or(0)))
 }
 
-/// Unpacks engine details; a knob whose value is of an unknown kind is left out.
+/// Unpacks engine details; knobs whose value is of an unknown kind are skipped.
 ///
 /// # Errors
 /// When the bytes are not well formed.
@@ -163,7 +163,8 @@ pub fn read_engine_details(bytes: &[u8]) -> Result<EngineDetails> {
     Ok(details)
 }
 
-/// Bytes that say little can unpack to much, because several offsets may lead to one place: so what is unpacked has limits.
+/// Small buffers can unpack to large structures, because several offsets may refer to one place: so there are
+/// limits.
 fn check_count(knobs: usize) -> Result<()> {
     if knobs > MAX_KNOB_CHOICES {
         return Err(GraphError(format!("{knobs} knobs, expected at most {MAX_KNOB_CHOICES}")));

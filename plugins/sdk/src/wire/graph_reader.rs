@@ -11,7 +11,7 @@ type Result<T> = std::result::Result<T, GraphError>;
 /// Verifies and unpacks a graph of either layout.
 ///
 /// # Errors
-/// When the bytes are not well formed, or hold an operation, type or mode that is not known here.
+/// When the bytes are not well formed, or contain an unknown operation, type or mode.
 pub fn read(bytes: &[u8]) -> Result<Graph> {
     let layout = verify(bytes)?.layout;
     let graph = Table::root(bytes)?;
@@ -99,7 +99,7 @@ fn operation(table: &Table<'_>, spec: &OperationSpec) -> Result<Operation> {
     (spec.from_values)(values)
 }
 
-/// A field that is absent has the default of the format: none where that is possible, else zero.
+/// An absent field has the format's default: none for optional fields, else zero.
 fn value(table: &Table<'_>, field: &Field) -> Result<Value> {
     let index = field.index;
     Ok(match field.kind {

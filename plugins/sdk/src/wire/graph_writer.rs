@@ -27,12 +27,12 @@ pub fn write(graph: &Graph, layout: Layout) -> Result<Vec<u8>> {
     Ok(pack(graph, &tensors, &nodes, layout))
 }
 
-/// Packs a graph in the layout of 2026, whose tensors and nodes lie elsewhere; those in `header` are left out.
+/// Packs a graph in the layout of 2026 with these tensors and nodes; those in `header` are ignored.
 pub fn write_parts(header: &Graph, tensors: &[&Tensor], nodes: &[&Node]) -> Vec<u8> {
     pack(header, tensors, nodes, Layout::G2)
 }
 
-/// Bytes of a tensor, a node and the rest that are seldom too few, so that the buffer seldom grows.
+/// Typical upper sizes in bytes of a tensor, a node and the rest, so that the buffer seldom grows.
 const SIZES: [usize; 3] = [192, 256, 256];
 
 fn pack(graph: &Graph, tensors: &[&Tensor], nodes: &[&Node], layout: Layout) -> Vec<u8> {
@@ -114,7 +114,7 @@ fn write_tensor(b: &mut FlatBufferBuilder<'_>, tensor: &Tensor) -> Offset {
     let name = b.create_string(&tensor.name);
     let strides = b.create_vector(&tensor.strides);
     let dims = b.create_vector(&tensor.dims);
-    // A struct in a union is pushed on its own and pointed to, like a table.
+    // A struct in a union is pushed separately and referenced, like a table.
     let value = tensor.value.map(|value| {
         let at = match value {
             TensorValue::Float32(v) | TensorValue::Float16(v) | TensorValue::BFloat16(v) => b.push(v).value(),
@@ -163,7 +163,7 @@ fn write_node(b: &mut FlatBufferBuilder<'_>, node: &Node, layout: Layout) -> Off
 fn write_operation(b: &mut FlatBufferBuilder<'_>, operation: &Operation) -> Offset {
     let values = operation.values();
     let fields = operation.spec().fields;
-    // Vectors and texts come before the table that points to them.
+    // Vectors and texts precede the table that refers to them.
     let pointed: Vec<Option<WIPOffset<TableFinishedWIPOffset>>> = values
         .iter()
         .map(|value| {

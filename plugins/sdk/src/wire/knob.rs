@@ -1,4 +1,4 @@
-//! Knobs: what an engine lets its user choose, and the check of what was chosen.
+//! Knobs: the settings that an engine offers to its user, and their validation.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ pub use settings::{
     WORKSPACE_SIZE_LIMIT, check_settings, int_setting, positive_setting, setting, take_unknown,
 };
 
-/// The most bytes of a knob's id.
+/// Maximum length of a knob's id in bytes.
 const MAX_ID: usize = 4096;
-/// The most bytes of a knob's description.
+/// Maximum length of a knob's description in bytes.
 const MAX_DESCRIPTION: usize = 65536;
-/// The most bytes of a knob's value that is a text.
+/// Maximum length of a text value in bytes.
 const MAX_TEXT: usize = 65536;
-/// The most knobs that one engine configuration sets.
+/// Maximum number of knobs that an engine configuration sets.
 pub const MAX_KNOB_CHOICES: usize = 1024;
 
-/// A knob and what it is set to.
+/// A knob and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnobSetting {
     /// The knob's id.
@@ -30,7 +30,7 @@ pub struct KnobSetting {
 
 /// The value of a knob.
 ///
-/// It is shown with quotes where it is a text, and as a number otherwise.
+/// Texts are displayed in quotes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KnobValue {
     /// An integer.
@@ -41,82 +41,82 @@ pub enum KnobValue {
     Text(String),
 }
 
-/// Which values a knob takes.
+/// The values that a knob accepts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KnobConstraint {
-    /// Integers: a range with a step, a list, or both; no range where both bounds are 0.
+    /// Integers: a range with a step, a list, or both. No range if both bounds are 0.
     Int {
-        /// The smallest.
+        /// The minimum.
         min: i64,
-        /// The largest.
+        /// The maximum.
         max: i64,
-        /// The distance between neighbours, counted from the smallest; 1 and 0 leave none out.
+        /// The step, counted from the minimum; 1 and 0 allow all integers.
         step: i64,
-        /// All values, where they are listed; empty where they are not.
+        /// All values, if they are listed; else empty.
         valid: Vec<i64>,
     },
-    /// Numbers of a range; any number where both bounds are 0.
+    /// Numbers in a range; any number if both bounds are 0.
     Float {
-        /// The smallest.
+        /// The minimum.
         min: f64,
-        /// The largest.
+        /// The maximum.
         max: f64,
     },
     /// Texts.
     Text {
-        /// The longest, in bytes; 0 for no such limit.
+        /// Maximum length in bytes; 0 for no limit.
         max_length: i32,
-        /// All values, where they are listed; empty where they are not.
+        /// All values, if they are listed; else empty.
         valid: Vec<String>,
     },
 }
 
-/// Something about an engine that the caller may set.
+/// An engine's setting that the caller may change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knob {
-    /// What it is known by.
+    /// Its id.
     pub knob_id: String,
-    /// What it does, for people.
+    /// A readable description.
     pub description: String,
-    /// The value when it is not set.
+    /// The default value.
     pub default_value: KnobValue,
-    /// Which values it takes, where that is limited.
+    /// The values it accepts, if restricted.
     pub constraint: Option<KnobConstraint>,
-    /// Whether it will go.
+    /// Whether it is deprecated.
     pub deprecated: bool,
 }
 
-/// The limits on the values of a knob, each where there is one.
+/// The limits of a knob's values; none for a limit that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KnobLimits<'a> {
     /// For integers.
     Int {
-        /// The smallest.
+        /// The minimum.
         min: Option<i64>,
-        /// The largest.
+        /// The maximum.
         max: Option<i64>,
-        /// The distance between neighbours, counted from the smallest, or from 0 where there is none.
+        /// The step, counted from the minimum, or from 0 without one.
         step: Option<i64>,
-        /// All values; empty where they are not listed.
+        /// All values; empty if they are not listed.
         valid: &'a [i64],
     },
     /// For numbers.
     Float {
-        /// The smallest.
+        /// The minimum.
         min: Option<f64>,
-        /// The largest.
+        /// The maximum.
         max: Option<f64>,
     },
     /// For texts.
     Text {
-        /// The longest, in bytes.
+        /// Maximum length in bytes.
         max_length: Option<i32>,
-        /// All values; empty where they are not listed.
+        /// All values; empty if they are not listed.
         valid: &'a [String],
     },
 }
 
-/// A text in quotes, cut where it would fill a message.
+/// A quoted text, truncated if it is too long for a message.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -130,7 +130,7 @@ impl fmt::Display for Quoted<'_> {
 }
 
 impl KnobValue {
-    /// What kind of value it is, for messages.
+    /// The kind of value, for messages.
     fn kind(&self) -> &'static str {
         match self {
             Self::Int(_) => "an integer",
@@ -139,7 +139,7 @@ impl KnobValue {
         }
     }
 
-    /// Fails when the value is a text that is too long for any knob, or no number.
+    /// Fails if the value is a text too long for any knob, or NaN.
     ///
     /// # Errors
     /// The value, and what was expected.
@@ -156,7 +156,7 @@ impl fmt::Display for KnobValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(x) => write!(f, "{x}"),
-            // With a point, so that it is seen to be no integer.
+            // With a decimal point, to distinguish it from an integer.
             Self::Float(x) => write!(f, "{x:?}"),
             Self::Text(x) => write!(f, "{}", Quoted(x)),
         }
@@ -206,7 +206,7 @@ impl KnobConstraint {
 }
 
 impl KnobLimits<'_> {
-    /// No limits, for values of the kind of this one.
+    /// No limits, for values of the same kind as this one.
     pub fn none(like: &KnobValue) -> Self {
         match like {
             KnobValue::Int(_) => Self::Int { min: None, max: None, step: None, valid: &[] },
@@ -215,7 +215,7 @@ impl KnobLimits<'_> {
         }
     }
 
-    /// Fails when no value can be within these limits, or they make no sense.
+    /// Fails if the limits contradict each other, so that no value satisfies them.
     ///
     /// # Errors
     /// The limit, and what was expected.
@@ -241,7 +241,7 @@ impl KnobLimits<'_> {
         Err(GraphError(fault))
     }
 
-    /// Fails when a value is not within these limits.
+    /// Fails if a value is outside these limits.
     ///
     /// # Errors
     /// The value, and what was expected.
@@ -271,7 +271,7 @@ impl KnobLimits<'_> {
     }
 }
 
-/// What is allowed, in words: "an integer from 0 to 8 in steps of 2".
+/// Describes the allowed values: "an integer from 0 to 8 in steps of 2".
 impl fmt::Display for KnobLimits<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -310,7 +310,7 @@ fn range<T: fmt::Debug>(f: &mut fmt::Formatter<'_>, min: Option<T>, max: Option<
     }
 }
 
-/// A few of the values that are listed.
+/// The first few of the listed values.
 fn list<T: fmt::Display>(
     f: &mut fmt::Formatter<'_>,
     values: impl ExactSizeIterator<Item = T>,
@@ -322,17 +322,17 @@ fn list<T: fmt::Display>(
     f.write_str(if more { ", ..." } else { "" })
 }
 
-/// How much of a list is shown.
+/// How many values of a list are shown.
 const SHOWN: usize = 16;
 
 impl Knob {
-    /// An integer from `min` to `max`, both included, not both 0.
+    /// An integer from `min` to `max` inclusive, not both 0.
     pub fn int(id: &str, description: &str, default: i64, min: i64, max: i64) -> Self {
         let constraint = KnobConstraint::Int { min, max, step: 1, valid: Vec::new() };
         Self::new(id, description, default.into(), Some(constraint))
     }
 
-    /// Yes or no: 1 or 0.
+    /// A flag: 1 or 0.
     pub fn flag(id: &str, description: &str, default: bool) -> Self {
         Self::int(id, description, default.into(), 0, 1)
     }
@@ -343,7 +343,7 @@ impl Knob {
         Self::new(id, description, default.into(), Some(constraint))
     }
 
-    /// A number from `min` to `max`, both included, not both 0.
+    /// A number from `min` to `max` inclusive, not both 0.
     pub fn float(id: &str, description: &str, default: f64, min: f64, max: f64) -> Self {
         Self::new(id, description, default.into(), Some(KnobConstraint::Float { min, max }))
     }
@@ -376,13 +376,13 @@ impl Knob {
         }
     }
 
-    /// The same knob, marked as one that will go.
+    /// The same knob, marked as deprecated.
     #[must_use]
     pub fn deprecated(self) -> Self {
         Self { deprecated: true, ..self }
     }
 
-    /// Its id for a message: in quotes, and cut where it is long.
+    /// Its id in quotes for a message, truncated if it is long.
     pub fn quoted_id(&self) -> impl fmt::Display {
         Quoted(&self.knob_id)
     }
@@ -392,8 +392,8 @@ impl Knob {
         self.constraint.as_ref().map_or_else(|| KnobLimits::none(&self.default_value), KnobConstraint::limits)
     }
 
-    /// Fails when the knob makes no sense: no id, a text that is too long, limits that contradict each other, a default
-    /// beyond them.
+    /// Fails if the knob is invalid: an empty id, a text that is too long, contradictory limits, or a default
+    /// outside them.
     ///
     /// # Errors
     /// The knob, what is wrong with it, and what was expected.
@@ -401,7 +401,7 @@ impl Knob {
         verify_knob(&self.knob_id, &self.description, &self.default_value, &self.limits())
     }
 
-    /// Fails when the knob cannot be set to a value.
+    /// Fails if the knob does not accept a value.
     ///
     /// # Errors
     /// The knob, the value, and what was expected.
@@ -412,7 +412,7 @@ impl Knob {
     }
 }
 
-/// Fails when a knob of these parts makes no sense; see [`Knob::verify`].
+/// Fails if a knob of these parts is invalid; see [`Knob::verify`].
 ///
 /// # Errors
 /// The knob, what is wrong with it, and what was expected.
@@ -434,7 +434,7 @@ pub fn verify_knob(
     limits.check(default).map_err(|error| about(GraphError(format!("the default value is {error}"))))
 }
 
-/// Fails when a text is no id of a knob.
+/// Fails if a text cannot be a knob's id.
 ///
 /// # Errors
 /// Its length, and what was expected.
@@ -442,7 +442,7 @@ pub fn check_knob_id(id: &str) -> Result<(), GraphError> {
     check_id_length(id.len())
 }
 
-/// Fails when an id of a knob cannot have so many bytes.
+/// Fails if a knob's id cannot have this many bytes.
 pub(super) fn check_id_length(length: usize) -> Result<(), GraphError> {
     if (1..=MAX_ID).contains(&length) {
         return Ok(());
@@ -450,7 +450,7 @@ pub(super) fn check_id_length(length: usize) -> Result<(), GraphError> {
     Err(GraphError(format!("the id of a knob has {length} bytes, expected 1 to {MAX_ID}")))
 }
 
-/// Fails when a value of a knob cannot have so many bytes.
+/// Fails if a knob's value cannot have this many bytes.
 pub(super) fn check_text_length(length: usize) -> Result<(), GraphError> {
     if length <= MAX_TEXT {
         return Ok(());

@@ -1,8 +1,8 @@
 //! Graphs, engine configurations, engine details and saved plans as FlatBuffers bytes.
 //!
-//! The layout is that of `schema/hipdnn.fbs`. Two generations of it are in use: a node of 2026 carries a compute type before
-//! its union of attributes, a node of November 2025 does not, so the bytes of one are nonsense to the other. `verify` tells
-//! them apart by the slots that a node has.
+//! The layout is that of `schema/hipdnn.fbs`. Two generations of it are in use: a node of 2026 has a compute
+//! type before its union of attributes, a node of November 2025 does not, so neither reader understands the
+//! other's bytes. `verify` tells them apart by the slots of a node.
 
 mod device;
 mod engine;
@@ -36,17 +36,17 @@ pub use verify::{MAX_EXPANSION, Summary, TensorSummary, graph_name, verify};
 /// The generation of a graph's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// November 2025: a node is its name and its attributes.
+    /// November 2025: a node has a name and attributes.
     G1,
-    /// 2026: a node is its name, its compute type and its attributes.
+    /// 2026: a node has a name, a compute type and attributes.
     G2,
 }
 
-/// The last operation that the layout of November 2025 knows.
+/// The last operation that exists in the layout of November 2025.
 const LAST_G1_OPERATION: u8 = 7;
-/// The last data type that the layout of November 2025 knows, INT32.
+/// The last data type that exists in the layout of November 2025, INT32.
 const LAST_G1_DATA_TYPE: u8 = 6;
-/// The last kind of stored value that the layout of November 2025 knows, Float64Value.
+/// The last kind of stored value that exists in the layout of November 2025, Float64Value.
 const LAST_G1_VALUE: u8 = 6;
 
 /// The indices of the fields of `Graph`.

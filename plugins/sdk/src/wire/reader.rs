@@ -1,11 +1,12 @@
 //! Bounds-checked reading of FlatBuffers tables.
 //!
-//! The format's Rust code generator refuses unions of structs, which the tensor values are, so the tables are read here by
-//! slot. Nothing is trusted: each access checks the position it is about to read, whether or not the bytes were verified.
+//! The format's Rust code generator does not support unions of structs, such as the tensor values, so tables
+//! are read here slot by slot. Nothing is trusted: each access checks the position it reads, whether or not
+//! the bytes were verified.
 
 use crate::graph::GraphError;
 
-/// What is wrong with the bytes, and where. Small, because every read may end in it; the words come later.
+/// An error in the bytes, and where. Small, because every read may return it; the message is built later.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Broken {
     what: What,
@@ -65,13 +66,13 @@ fn u32_at(bytes: &[u8], at: usize) -> Result<u32> {
     array(bytes, at).map(u32::from_le_bytes).ok_or_else(|| broken(What::ValueOutside, at))
 }
 
-/// Where the offset at `at` points.
+/// The target of the offset at `at`.
 #[inline(always)]
 fn follow(bytes: &[u8], at: usize) -> Result<usize> {
     jump(bytes, at, u32_at(bytes, at)?)
 }
 
-/// Where `offset`, which was read at `at`, points.
+/// The target of `offset`, which was read at `at`.
 #[inline(always)]
 fn jump(bytes: &[u8], at: usize, offset: u32) -> Result<usize> {
     let target = at + offset as usize;
@@ -84,14 +85,14 @@ fn jump(bytes: &[u8], at: usize, offset: u32) -> Result<usize> {
     Ok(target)
 }
 
-/// A table: its fields are found through the list of slots that precedes or follows it.
+/// A table: its fields are found through the list of slots before or after it.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// The table's own bytes, where `at` is the first.
+    /// The table's own bytes, starting at `at`.
     body: &'a [u8],
-    /// Where each field begins in the body; 0 where it is absent.
+    /// Where each field begins in the body; 0 if it is absent.
     slots: &'a [[u8; 2]],
 }
 
@@ -101,7 +102,7 @@ impl<'a> Table<'a> {
         Self::open(bytes, follow(bytes, 0)?)
     }
 
-    /// The table at `at`. Always inline: a table that is returned through memory costs more than the code that opens it.
+    /// The table at `at`. Always inline: returning a table through memory costs more than opening it.
     #[inline(always)]
     pub fn open(bytes: &'a [u8], at: usize) -> Result<Self> {
         let back = u32_at(bytes, at)?.cast_signed() as isize;
@@ -117,25 +118,25 @@ impl<'a> Table<'a> {
         Ok(Self { bytes, at, body, slots: list.as_chunks().0 })
     }
 
-    /// The bytes that the table itself takes.
+    /// The table's own size in bytes.
     pub fn size(&self) -> usize {
         self.body.len()
     }
 
-    /// Where in the body field `index` begins, 0 where it is absent.
+    /// Where field `index` begins in the body, 0 if it is absent.
     #[inline(always)]
     fn slot(&self, index: u16) -> usize {
         self.slots.get(usize::from(index)).map_or(0, |slot| usize::from(u16::from_le_bytes(*slot)))
     }
 
-    /// The bytes of field `index`, if it is there. `ALIGN` is a power of two.
+    /// The bytes of field `index`, if present. `ALIGN` is a power of two.
     #[inline(always)]
     fn field<const N: usize, const ALIGN: usize>(&self, index: u16) -> Result<Option<[u8; N]>> {
         let offset = self.slot(index);
         if offset == 0 {
             return Ok(None);
         }
-        // Within 16 bits, the end cannot overflow: one comparison checks both bounds.
+        // Offsets have 16 bits, so the end cannot overflow: one comparison checks both bounds.
         let field = self.body.get(offset..offset + N).and_then(<[u8]>::first_chunk);
         match field {
             Some(field) if (self.at + offset) & (ALIGN - 1) == 0 => Ok(Some(*field)),
@@ -143,12 +144,12 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Whether field `index` is there at all.
+    /// Whether field `index` is present.
     pub fn has(&self, index: u16) -> bool {
         self.slot(index) != 0
     }
 
-    /// Where in the buffer field `index` begins; where the table does if it is absent.
+    /// Where field `index` begins in the buffer; the beginning of the table if it is absent.
     pub fn place(&self, index: u16) -> usize {
         self.at + self.slot(index)
     }
@@ -164,7 +165,7 @@ impl<'a> Table<'a> {
         self.field::<N, ALIGN>(index)
     }
 
-    /// What field `index` points to.
+    /// The position that field `index` points to.
     #[inline(always)]
     pub fn target(&self, index: u16) -> Result<Option<usize>> {
         match self.field::<4, 4>(index)? {
@@ -180,7 +181,7 @@ impl<'a> Table<'a> {
         self.target(index)?.map(|at| Table::open(self.bytes, at)).transpose()
     }
 
-    /// The struct of `N` bytes, a power of two and its alignment, that union field `index` points to.
+    /// The struct that union field `index` points to; its size and alignment are `N`, a power of two.
     pub fn pointed<const N: usize>(&self, index: u16) -> Result<Option<[u8; N]>> {
         let Some(at) = self.target(index)? else { return Ok(None) };
         match array(self.bytes, at) {
@@ -190,7 +191,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The bytes of a vector of elements of `N` bytes, and where they begin; empty where the vector is absent.
+    /// The bytes of a vector of `N`-byte elements, and where they begin; empty if the vector is absent.
     #[inline(always)]
     fn elements<const N: usize>(&self, index: u16) -> Result<(usize, &'a [u8])> {
         let Some(at) = self.target(index)? else { return Ok((0, &[])) };
@@ -204,12 +205,12 @@ impl<'a> Table<'a> {
         elements.map(|elements| (at + 4, elements)).ok_or_else(|| broken(What::VectorOutside, at))
     }
 
-    /// The bytes of a vector of bytes; empty where it is absent.
+    /// The bytes of a vector of bytes; empty if it is absent.
     pub fn raw(&self, index: u16) -> Result<&'a [u8]> {
         Ok(self.elements::<1>(index)?.1)
     }
 
-    /// The bytes of a text, without its terminator; empty where it is absent.
+    /// The bytes of a text, without its terminator; empty if it is absent.
     #[inline]
     pub fn text(&self, index: u16) -> Result<&'a [u8]> {
         let (at, text) = self.elements::<1>(index)?;
@@ -219,18 +220,18 @@ impl<'a> Table<'a> {
         Ok(text)
     }
 
-    /// The bytes that the scalars of a vector take.
+    /// The size in bytes of a vector of scalars.
     #[inline]
     pub fn scalars_size<T: Scalar>(&self, index: u16) -> Result<usize> {
         Ok(T::vector(self, index)?.len())
     }
 
-    /// The scalars of a vector; empty where it is absent.
+    /// The scalars of a vector; empty if it is absent.
     pub fn scalars<T: Scalar>(&self, index: u16) -> Result<impl ExactSizeIterator<Item = T> + use<'a, T>> {
         Ok(T::numbers(T::vector(self, index)?))
     }
 
-    /// The tables of a vector; empty where it is absent.
+    /// The tables of a vector; empty if it is absent.
     pub fn tables(
         &self,
         index: u16,
@@ -239,7 +240,7 @@ impl<'a> Table<'a> {
         Ok(self.places(index)?.map(move |at| Table::open(bytes, at?)))
     }
 
-    /// Where the elements of a vector of tables or texts are; none where it is absent.
+    /// The positions of the elements of a vector of tables or texts; none if it is absent.
     pub fn places(
         &self,
         index: u16,
@@ -249,7 +250,7 @@ impl<'a> Table<'a> {
         Ok((0..offsets.len() / 4).map(move |i| follow(bytes, first + 4 * i)))
     }
 
-    /// The texts of a vector; empty where it is absent.
+    /// The texts of a vector; empty if it is absent.
     pub fn texts(&self, index: u16) -> Result<Vec<String>> {
         self.places(index)?
             .map(|at| {
@@ -263,7 +264,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A number as it lies in a buffer.
+/// A number as stored in a buffer.
 pub(super) trait Scalar: Sized {
     /// The number in a field.
     fn of_field(table: &Table<'_>, index: u16) -> Result<Option<Self>>;

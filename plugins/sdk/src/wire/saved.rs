@@ -1,9 +1,9 @@
 //! Saved execution plans, and containers of a graph and a plan.
 //!
-//! Other libraries write and read these envelopes too. What is added to theirs is the origin of a plan and a seal: a
-//! checksum over every byte, in a field that others leave free, and a mark between the head of the buffer and its tables,
-//! which no offset leads to. The mark says that there is a checksum whatever became of the tables, so that damage cannot
-//! make a sealed envelope look like one that never had a seal.
+//! Other libraries write and read these envelopes too. This library adds the origin of a plan and a seal: a
+//! checksum over every byte, in a field that others leave unused, and a mark between the head of the buffer
+//! and its tables, which no offset refers to. The mark shows that there is a checksum even if the tables are
+//! damaged, so that damage cannot make a sealed envelope look like an unsealed one.
 
 use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, WIPOffset};
 
@@ -16,16 +16,16 @@ use crate::hash::Fnv1a;
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-/// The version of the envelope of a plan that is written here.
+/// The version of the plan envelopes written here.
 pub const SAVED_PLAN_VERSION: u32 = 1;
 
-/// The bytes that tell a container, behind the offset of its root.
+/// Identifies a container, after the offset of its root.
 const CONTAINER: [u8; 4] = *b"HDGP";
-/// The bytes that tell a seal, and where they are.
+/// Identifies a seal, and its position.
 const MARK: [u8; 8] = *b"HDSEALED";
 const MARK_AT: usize = 8;
 
-/// The most bytes that an envelope takes; the format ends at twice as many.
+/// Maximum size of an envelope in bytes; the format allows twice as many.
 const MAX_SIZE: usize = 1 << 30;
 
 /// The indices of the fields of `SerializedExecutionPlan`.
@@ -36,7 +36,7 @@ mod plan_field {
     pub const TENSOR_UIDS: u16 = 3;
     pub const PAYLOAD: u16 = 4;
     pub const IS_OVERRIDE_SHAPE_ENABLED: u16 = 5;
-    // 6 to 15 are for what others append to the envelope.
+    // 6 to 15 are reserved for extensions of others.
     pub const PLUGIN_NAME: u16 = 16;
     pub const PLUGIN_VERSION: u16 = 17;
     pub const DEVICE: u16 = 18;
@@ -49,7 +49,7 @@ mod plan_field {
 mod container_field {
     pub const GRAPH: u16 = 0;
     pub const PLAN: u16 = 1;
-    // 2 to 7 are for what others append to the container.
+    // 2 to 7 are reserved for extensions of others.
     pub const CHECKSUM: u16 = 8;
 }
 
@@ -64,20 +64,20 @@ pub struct SavedPlan<'a> {
     pub workspace_size: i64,
     /// The uids of the graph's tensors.
     pub tensor_uids: Vec<i64>,
-    /// What the plugin saved.
+    /// The plugin's own bytes.
     pub payload: &'a [u8],
     /// Whether shapes may be replaced at execution.
     pub is_override_shape_enabled: bool,
-    /// The graph that the plan was made for; empty where the envelope does not have it.
+    /// The graph that the plan was made for; empty if the envelope does not contain it.
     pub graph: &'a [u8],
-    /// Where the plan comes from; none in an envelope that says nothing of it. One that does is sealed.
+    /// Where the plan comes from; none if the envelope does not tell. An envelope with an origin is sealed.
     pub origin: Option<Origin>,
 }
 
 /// Where a saved plan comes from, and what else its execution is checked against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The name of the plugin that has the engine.
+    /// The name of the plugin with the engine.
     pub plugin_name: String,
     /// That plugin's version.
     pub plugin_version: String,
@@ -87,19 +87,19 @@ pub struct Origin {
     pub tensor_alignments: Vec<i64>,
 }
 
-/// A graph, and a plan for it, in one.
+/// A graph together with a plan for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Container<'a> {
     /// The bytes of the graph.
     pub graph: &'a [u8],
-    /// The envelope of the plan; empty where there is none.
+    /// The envelope of the plan; empty if there is none.
     pub plan: &'a [u8],
 }
 
-/// Packs a plan; one with an origin is sealed.
+/// Packs a plan; if it has an origin, seals it.
 ///
 /// # Errors
-/// When it is larger than an envelope can be.
+/// When it exceeds the size of an envelope.
 pub fn write_plan(plan: &SavedPlan<'_>) -> Result<Vec<u8>> {
     let texts = plan
         .origin
@@ -180,10 +180,10 @@ fn read_origin(root: &Table<'_>, tensors: usize) -> Result<Origin> {
     })
 }
 
-/// Packs a graph and, if there is one, the envelope of a plan, and seals them.
+/// Packs and seals a graph and, if there is one, the envelope of a plan.
 ///
 /// # Errors
-/// When they are larger than a container can be.
+/// When they exceed the size of a container.
 pub fn write_container(container: Container<'_>) -> Result<Vec<u8>> {
     let Container { graph, plan } = container;
     check_size(graph.len().saturating_add(plan.len()))?;
@@ -200,11 +200,11 @@ pub fn write_container(container: Container<'_>) -> Result<Vec<u8>> {
     seal(b, root, Some("HDGP"), container_field::CHECKSUM)
 }
 
-/// Whether the bytes say that they are a container.
+/// Whether the bytes are marked as a container.
 ///
 /// # Errors
-/// When they do so but for one bit: what else has these bytes there is not known, and a damaged container could pass for
-/// a graph without operations.
+/// When they differ from that mark in a single bit: nothing else is known to have these bytes, and a damaged
+/// container could pass for a graph without operations.
 pub fn is_container(bytes: &[u8]) -> Result<bool> {
     let Some(identifier) = bytes.get(4..).and_then(<[u8]>::first_chunk) else { return Ok(false) };
     match (u32::from_le_bytes(*identifier) ^ u32::from_le_bytes(CONTAINER)).count_ones() {
@@ -234,14 +234,15 @@ fn check_size(size: usize) -> Result<()> {
     Ok(())
 }
 
-/// Finishes a buffer whose root has an empty checksum in field `checksum`: adds the mark, and fills the checksum in.
+/// Finishes a buffer whose root has an empty checksum in field `checksum`: adds the mark and fills in the
+/// checksum.
 fn seal(
     mut b: FlatBufferBuilder<'_>,
     root: WIPOffset<TableFinishedWIPOffset>,
     identifier: Option<&str>,
     checksum: u16,
 ) -> Result<Vec<u8>> {
-    // A buffer is filled from its end, so this comes right before the tables, and behind the head of eight bytes.
+    // Buffers are filled from the end, so this goes right before the tables, after the head of eight bytes.
     b.push(u64::from_le_bytes(MARK));
     b.finish(root, identifier);
     let mut bytes = b.finished_data().to_vec();
@@ -256,7 +257,7 @@ fn seal(
 /// Whether a buffer is sealed.
 ///
 /// # Errors
-/// When it is, and is not as it was when it was sealed.
+/// When it is, and has changed since it was sealed.
 fn check_seal(bytes: &[u8], root: &Table<'_>, checksum: u16) -> Result<bool> {
     let marked = bytes.get(MARK_AT..).and_then(<[u8]>::first_chunk) == Some(&MARK);
     let damaged = |what: String| Err(GraphError(format!("the bytes are damaged: {what}")));
@@ -271,7 +272,7 @@ fn check_seal(bytes: &[u8], root: &Table<'_>, checksum: u16) -> Result<bool> {
     }
 }
 
-/// The checksum of all bytes but the eight of the checksum itself, which are at `place`.
+/// The checksum of all bytes except the eight of the checksum itself, which are at `place`.
 fn checksum_of(bytes: &[u8], place: usize) -> u64 {
     let before = bytes.get(..place).unwrap_or(bytes);
     let after = bytes.get(place + 8..).unwrap_or_default();

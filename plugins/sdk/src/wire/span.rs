@@ -1,22 +1,23 @@
-//! Which bytes a tensor takes, relative to the address of its first element.
+//! The bytes that a tensor occupies, relative to the address of its first element.
 
 use crate::graph::DataType;
 
-/// From where to where a tensor's elements are, in bytes.
+/// The range of bytes of a tensor's elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The lowest byte; below 0 where a stride is.
+    /// The lowest byte; negative if a stride is.
     pub begin: i64,
-    /// One more than the highest byte. 0 where that is not known, as for types smaller than a byte.
+    /// One more than the highest byte. 0 if unknown, as for types smaller than a byte.
     pub end: i64,
 }
 
 impl Span {
-    /// The span of elements of `size` bytes with these sizes and strides; none where there are no elements, or more than fit.
+    /// The span of elements of `size` bytes with these sizes and strides; none if there are no elements or it
+    /// overflows.
     #[inline]
     pub fn of(size: usize, dims: impl Iterator<Item = (i64, i64)>) -> Option<Self> {
         let (mut before, mut behind) = (0_i64, 0_i64);
-        // Every graph that is finalized comes by: without branches, one look in the end tells whether all fit.
+        // Runs for every graph that is finalized: branch-free, with one overflow check at the end.
         let mut fits = true;
         for (dim, stride) in dims {
             let last = dim.wrapping_sub(1);
@@ -32,7 +33,7 @@ impl Span {
     }
 }
 
-/// Bytes of an element, whose type may be that of the graph; none where that is not known.
+/// Bytes of an element, whose type may default to the graph's; none if unknown.
 pub(super) fn size(data_type: u8, io_type: u8) -> Option<usize> {
     let number = if data_type == DataType::Unset.wire() { io_type } else { data_type };
     DataType::from_wire(number).and_then(DataType::size)

@@ -126,7 +126,7 @@ fn truncation_and_flipped_bytes_never_panic() {
         let bytes = write(&conv_relu(), layout).unwrap();
         for length in 0..bytes.len() {
             let result = read(&bytes[..length]);
-            // The last bytes are padding, which nothing points to.
+            // The last bytes are padding, which nothing refers to.
             assert!(
                 result.is_err() || length + 8 > bytes.len(),
                 "{length} of {} bytes were accepted",

@@ -8,12 +8,12 @@ use crate::graph::{ApiVersion, GraphError, Tensor};
 
 type Result<T> = std::result::Result<T, GraphError>;
 
-/// How many tables a graph may have, the limit of the format's own verifier.
+/// Maximum number of tables in a graph, the limit of the format's own verifier.
 const MAX_TABLES: usize = 1_000_000;
-/// How much larger than its bytes a graph may become when parts are shared between tables.
+/// How much larger than its bytes an unpacked graph may become if tables share parts.
 pub const MAX_EXPANSION: usize = 16;
 
-/// What the backend needs to know of a graph without unpacking it.
+/// What the backend needs to know about a graph without unpacking it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// The generation of the bytes.
@@ -26,33 +26,34 @@ pub struct Summary {
     pub fits_g1: bool,
     /// Whether shapes may be replaced at execution.
     pub is_override_shape_enabled: bool,
-    /// The oldest plugin interface that can express the graph: the stamp in the bytes or, without one, 1.0.0.
+    /// The oldest plugin interface that can express the graph: the version in the bytes or, without one,
+    /// 1.0.0.
     pub required_api_version: ApiVersion,
     /// Whether the graph has an id.
     pub has_id: bool,
 }
 
-/// What the backend needs to know of a tensor.
+/// What the backend needs to know about a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorSummary {
     /// The tensor's uid.
     pub uid: i64,
-    /// Bytes that the address of its first element is a multiple of; 1 in the older layout, which promises nothing, and for a
-    /// scalar that comes from the host at execution.
+    /// Alignment in bytes of the first element; 1 in the older layout, which promises nothing, and for a
+    /// scalar passed by the host at execution.
     pub alignment: i64,
-    /// Whether it has no memory of the caller's.
+    /// Whether it has no memory of the caller.
     pub is_virtual: bool,
     /// Whether an operation writes it.
     pub is_written: bool,
-    /// Which bytes its elements take. Empty where the caller binds no memory of the device's, and where the offsets of a ragged
-    /// tensor decide.
+    /// The bytes that its elements occupy. Empty if the caller binds no device memory, or for a ragged
+    /// tensor, whose offsets decide.
     pub span: Span,
 }
 
-/// Checks that the bytes are a graph of either layout, and says what is in it.
+/// Checks that the bytes are a graph of either layout, and summarizes it.
 ///
-/// Every table, vector and text is visited. Unknown fields, operations and values of enumerations pass: they belong to
-/// plugins that know them. An operation that is known must have its attributes.
+/// Every table, vector and text is visited. Unknown fields, operations and enumeration values pass: they are
+/// for plugins that know them. A known operation must have its attributes.
 pub fn verify(bytes: &[u8]) -> Result<Summary> {
     let graph = Table::root(bytes)?;
     let mut extent = Extent::default();
@@ -92,13 +93,13 @@ pub fn verify(bytes: &[u8]) -> Result<Summary> {
     Ok(summary)
 }
 
-/// The name of a graph that was verified; none where it has none.
+/// The name of a verified graph, if it has one.
 pub fn graph_name(bytes: &[u8]) -> Option<String> {
     let name = Table::root(bytes).ok()?.text(graph_field::NAME).ok()?;
     (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
 }
 
-/// The stamp of the oldest plugin interface, from its three numbers.
+/// The oldest plugin interface version, from its three numbers.
 pub(super) fn api_version(bytes: [u8; 12]) -> ApiVersion {
     let part = |i: usize| {
         let part = bytes.get(i..i + 4).and_then(|part| part.try_into().ok());
@@ -107,7 +108,8 @@ pub(super) fn api_version(bytes: [u8; 12]) -> ApiVersion {
     ApiVersion::new(part(0), part(4), part(8))
 }
 
-/// Tells the layouts apart: only a node of the newer one has a fourth slot, and every node of use has its attributes there.
+/// Tells the layouts apart: only nodes of the newer one have a fourth slot, and every useful node has its
+/// attributes there.
 fn layout(
     bytes: &[u8],
     nodes: impl ExactSizeIterator<Item = std::result::Result<usize, Broken>>,
@@ -127,7 +129,8 @@ pub(super) fn flag(table: &Table<'_>, index: u16) -> Result<bool> {
     Ok(table.scalar::<u8>(index)?.unwrap_or(0) != 0)
 }
 
-/// Checks the tensor at `at` and adds it to the summary. Out of line, where its few values stay in registers.
+/// Checks the tensor at `at` and adds it to the summary. Out of line, so that its few values stay in
+/// registers.
 #[inline(never)]
 fn tensor(bytes: &[u8], at: usize, io_type: u8, summary: &mut Summary, extent: &mut Extent) -> Result<()> {
     use tensor_field as field;
@@ -158,7 +161,7 @@ fn tensor(bytes: &[u8], at: usize, io_type: u8, summary: &mut Summary, extent: &
     table.scalar::<i64>(field::RAGGED_OFFSET_MULTIPLIER)?;
     let alignment = match summary.layout {
         Layout::G1 => 1,
-        // A scalar of the host's, mostly a variable on a stack.
+        // A host scalar, usually a variable on the stack.
         Layout::G2 if by_value => 1,
         Layout::G2 => stated.unwrap_or(Tensor::DEFAULT_ALIGNMENT),
     };
@@ -174,11 +177,11 @@ fn tensor(bytes: &[u8], at: usize, io_type: u8, summary: &mut Summary, extent: &
     Ok(())
 }
 
-/// The tensors that operations write.
+/// The tensors written by operations.
 enum Written {
-    /// Marked at once, as there are few tensors to look through.
+    /// Marked at once, as there are few tensors to search.
     Few,
-    /// Collected, to be marked in the end.
+    /// Collected, and marked at the end.
     Many(Vec<i64>),
 }
 
@@ -195,7 +198,7 @@ impl Written {
             Self::Few => {
                 tensors.iter_mut().filter(|tensor| tensor.uid == uid).for_each(|it| it.is_written = true);
             }
-            // A graph in which each tensor is written once has no more.
+            // No more are needed if each tensor is written once.
             Self::Many(uids) if uids.len() < tensors.len() => uids.push(uid),
             Self::Many(_) => {}
         }
@@ -209,7 +212,7 @@ impl Written {
     }
 }
 
-/// Checks the node at `at`, counts it and adds what it writes to `written`. Out of line like [`tensor`].
+/// Checks the node at `at`, counts it and adds its outputs to `written`. Out of line like [`tensor`].
 #[inline(never)]
 fn node(
     bytes: &[u8],
@@ -248,7 +251,7 @@ fn node(
             }
             FieldKind::Output { required } => {
                 let uid = table.scalar::<i64>(field.index)?;
-                // As everywhere: what is required and absent has the default of the format.
+                // A missing required field has the format's default, as everywhere.
                 if let Some(uid) = uid.or(required.then_some(0)) {
                     written.add(&mut summary.tensors, uid);
                 }
@@ -279,7 +282,7 @@ fn node(
     Ok(())
 }
 
-/// What a graph would take when it is unpacked: parts can be shared, so a small buffer could otherwise grow to any size.
+/// The size of an unpacked graph: parts can be shared, so a small buffer could otherwise grow without limit.
 #[derive(Default)]
 struct Extent {
     tables: usize,
@@ -292,7 +295,7 @@ impl Extent {
         self.bytes += table.size();
     }
 
-    /// Fails when the graph is larger than a graph can be that comes from `size` bytes.
+    /// Fails if the graph is too large for one read from `size` bytes.
     fn check(&self, size: usize) -> Result<()> {
         if self.tables >= MAX_TABLES {
             return Err(GraphError(format!(

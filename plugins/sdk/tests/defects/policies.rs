@@ -1,4 +1,4 @@
-//! A heuristic plugin whose policies each do one thing wrong, for tests of what a host makes of them.
+//! A heuristic plugin with one defect per policy, for tests of how a host reacts.
 
 #![expect(clippy::panic, reason = "a policy that panics is what is tested")]
 

@@ -6,7 +6,8 @@ use hipdnn_plugin_sdk::engine_id;
 const FIRST: i64 = engine_id("FIRST_ENGINE");
 const SECOND: i64 = engine_id("SECOND_ENGINE");
 
-/// Asks which engines apply with room for `room`: the status, the ids with those that were not written as 0, the count.
+/// Queries the applicable engines with space for `room` ids: the status, the ids (0 if not written), and the
+/// count.
 fn applicable(
     handle: hipdnnEnginePluginHandle_t,
     graph: &[u8],
@@ -110,7 +111,7 @@ fn details_carry_the_id_and_the_name_and_are_given_back_once() {
             wire::read_engine_details(std::slice::from_raw_parts(details.ptr.cast(), details.size)).unwrap()
         };
         assert_eq!((read.engine_id, read.name.as_str(), read.knobs.len()), (id, name, knobs));
-        // What a host does to its copy of the size does not matter.
+        // The host's changes to its copy of the size do not matter.
         details.size = 1;
         // SAFETY: the bytes are the plugin's; the second time there are none.
         unsafe {

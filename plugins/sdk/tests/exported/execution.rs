@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 
-/// A context that ends with the test.
+/// A context that is destroyed at the end of the test.
 pub struct Context<'a>(pub &'a Handle, pub hipdnnEnginePluginExecutionContext_t);
 
 impl<'a> Context<'a> {
@@ -126,7 +126,7 @@ fn settings_of_knobs_are_refused_with_the_plan_and_not_before() {
                 INVALID_VALUE
             );
         }
-        // As if the knob were left alone.
+        // As if the knob were not set.
         assert_eq!((size, context), (256, null_mut()));
         assert!(text().starts_with(&format!("engine FIRST_ENGINE: {fault}")), "{}", text());
     }

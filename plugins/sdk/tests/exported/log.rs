@@ -1,4 +1,4 @@
-//! Log lines and the reasons of refusals. All of it in one test, because a plugin has one callback and one level.
+//! Log lines and reasons for refusals, in a single test because a plugin has one callback and one level.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ thread_local! {
     static LINES: RefCell<Vec<(hipdnnSeverity_t, String)>> = const { RefCell::new(Vec::new()) };
 }
 
-// Lines of other tests come on other threads.
+// Other tests log on other threads.
 unsafe extern "C" fn keep(severity: hipdnnSeverity_t, message: *const c_char) {
     // SAFETY: the message is NUL terminated.
     let line = unsafe { CStr::from_ptr(message) }.to_str().unwrap().to_owned();

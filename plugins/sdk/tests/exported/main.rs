@@ -36,7 +36,7 @@ fn text() -> String {
     }
 }
 
-/// What one of the functions that give a text gives.
+/// The result of one of the functions that return a text.
 fn given(function: unsafe extern "C" fn(*mut *const c_char) -> hipdnnPluginStatus_t) -> String {
     let mut text = null();
     // SAFETY: the output is valid, and the text is NUL terminated.
@@ -46,7 +46,7 @@ fn given(function: unsafe extern "C" fn(*mut *const c_char) -> hipdnnPluginStatu
     }
 }
 
-/// A handle that ends with the test.
+/// A handle that is destroyed at the end of the test.
 struct Handle(hipdnnEnginePluginHandle_t);
 
 impl Handle {
@@ -66,7 +66,7 @@ impl Drop for Handle {
     }
 }
 
-/// A graph whose name tells the plugin how to behave.
+/// A graph whose name controls the plugin.
 fn graph(name: &str) -> Vec<u8> {
     graph_of(name, Layout::G2)
 }
@@ -89,7 +89,7 @@ fn data(bytes: &[u8]) -> hipdnnPluginConstData_t {
     hipdnnPluginConstData_t { ptr: bytes.as_ptr().cast(), size: bytes.len() }
 }
 
-/// Arguments in the place of a buffer that are wrong, and what is said of them.
+/// Invalid buffer arguments, and the expected messages.
 fn wrong_buffers() -> Vec<(hipdnnPluginConstData_t, &'static str)> {
     static GARBAGE: [u8; 64] = [0xee; 64];
     vec![

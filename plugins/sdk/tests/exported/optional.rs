@@ -1,4 +1,4 @@
-//! Contexts that are saved and loaded, and executions with other shapes.
+//! Saving and loading contexts, and executions with other shapes.
 
 use super::execution::Context;
 use super::*;
@@ -9,7 +9,7 @@ const FIRST: i64 = engine_id("FIRST_ENGINE");
 
 type Saved = (hipdnnPluginStatus_t, Vec<u8>);
 
-/// Saves a context, copies the bytes and gives them back.
+/// Saves a context, copies the bytes and releases them.
 fn save(handle: &Handle, context: &Context<'_>, engine: Option<i64>) -> Saved {
     let mut out = hipdnnPluginConstData_t { ptr: null(), size: 0 };
     // SAFETY: the arguments are valid, and what is written is valid until it is given back.
@@ -137,13 +137,13 @@ fn overrides_reach_the_engine() {
         assert_eq!(execute(1, u, l, d, s), BAD_PARAM);
         assert!(text().starts_with("an array of the 1 overrides"), "{}", text());
     }
-    // Without overrides it is a plain execution.
+    // Without overrides it is an ordinary execution.
     assert_eq!(execute(0, null(), null(), null(), null()), OK);
     // SAFETY: the buffer is still there.
     assert_eq!(unsafe { (&raw const result).read() }, 1.5);
 }
 
-/// Asks for the description of a context with so much room. What is beyond the text stays as it was.
+/// Queries the description of a context with this much space. Bytes after the text keep their values.
 fn describe(handle: &Handle, context: &Context<'_>, room: usize) -> (hipdnnPluginStatus_t, usize, Vec<u8>) {
     let (mut size, mut text) = (4711, vec![b'?'; room]);
     let pointer = if room == 0 { null_mut() } else { text.as_mut_ptr().cast() };

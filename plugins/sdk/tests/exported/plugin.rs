@@ -1,4 +1,4 @@
-//! The plugin that the tests call. The name of a graph tells it how to behave.
+//! The plugin under test. The name of a graph controls what it does.
 
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;
@@ -9,10 +9,10 @@ use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{self, EngineDetails, Knob, KnobSetting};
 use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, Step, buffer};
 
-/// The stream that is refused.
+/// A stream that the plugin rejects.
 pub const BAD_STREAM: hipStream_t = without_provenance_mut(0xbad);
 
-/// How many plans were dropped.
+/// Number of plans dropped.
 pub static PLANS_DROPPED: AtomicUsize = AtomicUsize::new(0);
 
 pub struct Probe;
@@ -65,7 +65,7 @@ impl EnginePlugin for Probe {
     }
 
     fn plan(_: &(), engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Result<Plan, PluginError> {
-        // What comes here was checked.
+        // Arguments that arrive here are valid.
         let workspace = wire::int_setting(knobs, "workspace").map_or(256, |size| size.try_into().unwrap());
         if graph.name == "panic in plan" {
             std::panic::panic_any(17_u8);

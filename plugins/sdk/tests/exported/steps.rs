@@ -1,4 +1,4 @@
-//! Steps that are told to a host. All of it in one test, because a plugin has one callback.
+//! Steps reported to a host, in a single test because a plugin has one callback.
 
 use std::cell::RefCell;
 

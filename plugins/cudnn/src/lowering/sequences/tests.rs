@@ -10,14 +10,14 @@ use crate::names::{
 };
 
 const HEADS: [i64; 4] = [2, 4, 16, 32];
-/// Heads of a position together.
+/// The heads of a position are adjacent.
 const INSIDE: [i64; 4] = [2048, 32, 128, 1];
 
 fn tensor(uid: i64, data_type: DataType, dims: &[i64]) -> Tensor {
     Tensor::new(uid, data_type, dims, &packed(dims).strides)
 }
 
-/// Queries, keys, values and the result in 1 to 4, the lengths in 5 and 6.
+/// Queries, keys, values and the output are tensors 1 to 4, the lengths 5 and 6.
 fn sequences() -> (Vec<Tensor>, Sdpa) {
     let mut tensors: Vec<_> = (1..=4).map(|uid| tensor(uid, DataType::Half, &HEADS)).collect();
     tensors.extend([5, 6].map(|uid| tensor(uid, DataType::Int32, &[2, 1, 1, 1])));
@@ -25,7 +25,7 @@ fn sequences() -> (Vec<Tensor>, Sdpa) {
     (tensors, node)
 }
 
-/// The same with offsets, those of 1 and 4 in 7, those of 2 and 3 in 8.
+/// The same with offsets: those of 1 and 4 in tensor 7, those of 2 and 3 in tensor 8.
 fn ragged() -> (Vec<Tensor>, Sdpa) {
     let (mut tensors, node) = sequences();
     for (tensor, offsets) in tensors.iter_mut().zip([7, 8, 8, 7]) {
@@ -36,7 +36,7 @@ fn ragged() -> (Vec<Tensor>, Sdpa) {
     (tensors, node)
 }
 
-/// Keys and values in 9 blocks of 4 positions, the tables in 7 and 8.
+/// Keys and values in 9 blocks of 4 positions, the tables in tensors 7 and 8.
 fn paged() -> (Vec<Tensor>, Sdpa) {
     let (mut tensors, mut node) = sequences();
     for place in [1, 2] {
@@ -64,7 +64,7 @@ fn refusal(tensors: Vec<Tensor>, operation: impl Into<Operation>) -> String {
     lowered(tensors, operation).err().unwrap_or_default()
 }
 
-/// The uid in the graph of the offsets of each tensor that is ragged, by the uid of the tensor; 0 for one that is virtual.
+/// For each ragged tensor its uid in the graph (0 if virtual) and the uid of its offsets.
 fn offsets(lowered: &Lowered) -> Vec<(i64, i64)> {
     let tensors = &lowered.described.tensors;
     let uid = |place: Place| match place {
@@ -132,7 +132,7 @@ fn gradients_of_ragged_tensors_are_ragged() {
     let gradients = lowered(tensors.clone(), node.clone()).unwrap();
     let mut found = offsets(&gradients);
     found.sort_unstable();
-    // The keys once more, as they were before they were transposed.
+    // The keys occur again untransposed.
     assert_eq!(found, [(0, 8), (1, 7), (2, 8), (3, 8), (4, 7), (11, 7), (12, 7), (13, 8), (14, 8)]);
     let kinds = gradients.described.operations.iter().map(|operation| operation.kind);
     assert_eq!(kinds.filter(|kind| *kind == BACKEND_OPERATION_RESHAPE_DESCRIPTOR).count(), 3);
@@ -152,7 +152,7 @@ fn gradients_of_ragged_tensors_are_ragged() {
     let drawn = SdpaBackward { dropout_probability: Some(0.25), seed: Some(22), offset: Some(23), ..node };
     let drawn = lowered(tensors, drawn).unwrap().described;
     assert_eq!(drawn.operations.iter().filter(|one| one.kind == BACKEND_OPERATION_RNG_DESCRIPTOR).count(), 1);
-    // The mask multiplies the weights and their gradients.
+    // The mask multiplies both the weights and their gradients.
     let mask = drawn.operations.iter().find(|one| one.kind == BACKEND_OPERATION_RNG_DESCRIPTOR).unwrap();
     let (_, mask) = &mask.attributes[0];
     let uses = |one: &&Descriptor| {
@@ -251,7 +251,7 @@ fn dropout_takes_a_mask_or_has_one_drawn() {
     };
     assert_eq!(draws(seeded(0.25)), 1);
     assert_eq!(draws(seeded(0.0)), 0);
-    // The mask is wanted even where nothing is dropped.
+    // The mask is drawn even if nothing is dropped.
     assert_eq!(draws(Sdpa { rng_dump: Some(15), ..seeded(0.0) }), 1);
     assert!(
         refusal(tensors.clone(), seeded(1.0)).contains("dropout_probability: is 1, expected less than 1")

@@ -1,4 +1,4 @@
-//! The fields of an attention, checked against each other.
+//! The fields of an attention operation, validated together.
 
 use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, Graph, Operation};
@@ -9,7 +9,7 @@ use super::{Attention, AttentionGradients, Factors};
 use crate::problem::{Operand, Operands, ragged_tensors};
 use crate::{Refusal, in_own_frame};
 
-/// The fields that both directions have, besides tensors.
+/// The non-tensor fields of both directions.
 struct Numbers {
     alibi: bool,
     padding: bool,
@@ -25,13 +25,13 @@ struct Numbers {
 pub(super) struct Fields<'a> {
     pub(super) graph: &'a Graph,
     pub(super) operands: Operands<'a>,
-    /// Names of the ragged tensors with the tensors of their offsets, in the order of the pointers.
+    /// Names of the ragged tensors with the uids of their offsets, in the order of the pointers.
     pub(super) ragged: Vec<(&'static str, i64, i64)>,
-    /// The place of the first tensor of offsets among the pointers.
+    /// The index of the first offsets tensor among the pointers.
     pub(super) first_offsets: usize,
 }
 
-/// What an attention writes for each query.
+/// The optional outputs for each query.
 struct Results {
     o: Sequences,
     stats: Option<Sequences>,
@@ -174,7 +174,7 @@ impl<'a> Fields<'a> {
             probability: sdpa.dropout_probability,
         };
         let options = in_own_frame(|| self.options(&numbers, &shape).map(Box::new))?;
-        // 1 / dropout_scale says nothing new.
+        // 1 / dropout_scale is redundant.
         self.optional_scalar("dropout_scale_inv")?;
         let dims = |operand: &Operand| four(operand.layout.dims(), 1);
         let result = [shape.batch, shape.heads, shape.queries, shape.value_depth];
@@ -282,7 +282,7 @@ impl<'a> Fields<'a> {
         let (room_k, room_v) = (keys_of("k", dims_k, tables[0])?, keys_of("v", dims_v, tables[1])?);
         let dense = [(tables[0], room_k), (tables[1], room_v)].into_iter();
         let dense = dense.filter_map(|(table, room)| table.is_none().then_some(room)).next();
-        // Blocks may have more room than there are keys.
+        // Blocks may have room for more keys than there are.
         let keys = match (dense, longest) {
             (Some(keys), Some(longest)) if usize::try_from(longest) != Ok(keys) => {
                 return Err(format!(
@@ -322,7 +322,7 @@ impl<'a> Fields<'a> {
             value_depth: dims_v[3],
             packed,
         };
-        // Numbers of scores count up to this.
+        // Scores are numbered up to this.
         let scores = shape.scores().iter().try_fold(1_usize, |n, dim| n.checked_mul(*dim));
         match scores.filter(|scores| *scores <= isize::MAX as usize) {
             Some(_) => Ok(shape),
@@ -347,7 +347,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The lengths of sequences: where they are given they count, whatever the flag says.
+    /// The sequence lengths: if given they apply, whatever the flag says.
     fn lengths(&self, padding: bool, shape: &Shape) -> Result<Option<[Integers; 2]>, Refusal> {
         let [queries, keys] =
             ["seq_len_q", "seq_len_kv"].map(|name| self.integers(name, &[DataType::Int32], shape.batch));
@@ -408,13 +408,13 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The band that bounds, flags and alignment ask for together.
+/// The band defined by the bounds, flags and alignment together.
 fn band(numbers: &Numbers) -> Result<Band, Refusal> {
     let bound = |name: &str, bound: Option<i64>| match bound {
         None | Some(-1) => Ok(None),
         Some(bound) => u64::try_from(bound)
             .map(Some)
-            .map_err(|_| format!("{name}: is {bound}, expected at least -1, which is no bound")),
+            .map_err(|_| format!("{name}: is {bound}, expected at least -1 (-1: unbounded)")),
     };
     let (left, right) = (bound("left_bound", numbers.left)?, bound("right_bound", numbers.right)?);
     let aligned = numbers.alignment == DiagonalAlignment::BottomRight;

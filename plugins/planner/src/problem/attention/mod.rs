@@ -1,7 +1,7 @@
 //! Scaled dot product attention and its gradients.
 //!
-//! Queries are [B, H, Sq, D], keys [B, Hk, Skv, D] and values [B, Hv, Skv, Dv], in whatever order of strides. [`shape`] has
-//! the numbers of their shapes and where their sequences lie, [`options`] what happens to the scores, [`alibi`] one of these by formula.
+//! Queries are [B, H, Sq, D], keys [B, Hk, Skv, D] and values [B, Hv, Skv, Dv], with any strides. [`shape`]
+//! has the sizes and the layout of sequences, [`options`] the modifications of scores, [`alibi`] one of them.
 
 pub mod alibi;
 mod fields;
@@ -19,7 +19,7 @@ use super::Operand;
 use super::batchnorm::{Parameter, Scalar};
 use crate::Refusal;
 
-/// The factors of tensors with eight bits.
+/// The scales of 8-bit tensors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Factors {
     /// Of the queries.
@@ -28,18 +28,18 @@ pub struct Factors {
     pub descale_k: Option<HeadFactor>,
     /// Of the values.
     pub descale_v: Option<HeadFactor>,
-    /// Of the probabilities, after they were rounded.
+    /// Of the probabilities, after rounding.
     pub descale_s: Option<Scalar>,
-    /// Of the probabilities, before they are rounded.
+    /// Of the probabilities, before rounding.
     pub scale_s: Option<Scalar>,
-    /// Of the result, before it is rounded.
+    /// Of the output, before rounding.
     pub scale_o: Option<Scalar>,
 }
 
 /// o = softmax(scale · q · kᵀ + …) · v.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
-    /// The numbers of the shapes.
+    /// The sizes.
     pub shape: Shape,
     /// The queries.
     pub q: Sequences,
@@ -47,32 +47,32 @@ pub struct Attention {
     pub k: Sequences,
     /// The values.
     pub v: Sequences,
-    /// The result.
+    /// The output.
     pub o: Sequences,
-    /// What happens to the scores.
+    /// How scores are modified.
     pub options: Options,
-    /// Which tiles of the scores count.
+    /// Which tiles of the scores are computed.
     pub block_mask: Option<BlockMask>,
-    /// One more score for each head that gives nothing.
+    /// An additional score per head that has no value.
     pub sink: Option<Parameter>,
-    /// The factors of tensors with eight bits.
+    /// The scales of 8-bit tensors.
     pub factors: Factors,
-    /// Where ln Σ eˢ of each row goes.
+    /// Receives ln Σ eˢ of each row.
     pub stats: Option<Sequences>,
-    /// Where the maximum of each row goes.
+    /// Receives the maximum of each row.
     pub max: Option<Sequences>,
-    /// Where Σ e^(s - max) of each row goes.
+    /// Receives Σ e^(s - max) of each row.
     pub sum_exp: Option<Sequences>,
-    /// Where 1 goes for what dropout keeps, and 0 for what it drops.
+    /// Receives 1 for what dropout keeps, and 0 for what it drops.
     pub rng_dump: Option<Operand>,
-    /// Where the largest probability goes.
+    /// Receives the largest probability.
     pub amax_s: Option<Scalar>,
-    /// Where the largest magnitude of the result goes.
+    /// Receives the largest magnitude of the output.
     pub amax_o: Option<Scalar>,
 }
 
 impl Attention {
-    /// The attention of a graph's operation. The refusal names the argument that does not fit.
+    /// The attention of a graph's operation. A refusal names the invalid argument.
     pub(crate) fn of(graph: &Graph, operation: &Operation, sdpa: &Sdpa) -> Result<Box<Self>, Refusal> {
         Fields::new(graph, operation).attention(sdpa)
     }
@@ -81,7 +81,7 @@ impl Attention {
 /// The gradients of an attention.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttentionGradients {
-    /// The numbers of the shapes.
+    /// The sizes.
     pub shape: Shape,
     /// The queries.
     pub q: Sequences,
@@ -89,9 +89,9 @@ pub struct AttentionGradients {
     pub k: Sequences,
     /// The values.
     pub v: Sequences,
-    /// The result.
+    /// The output.
     pub o: Sequences,
-    /// The gradient of the result.
+    /// The gradient of the output.
     pub d_o: Sequences,
     /// ln Σ eˢ of each row.
     pub stats: Sequences,
@@ -101,14 +101,14 @@ pub struct AttentionGradients {
     pub dk: Sequences,
     /// The gradient of the values.
     pub dv: Sequences,
-    /// The gradient of the mask that is added, with the shape of the mask.
+    /// The gradient of the additive mask, with the shape of the mask.
     pub dbias: Option<Operand>,
-    /// What happens to the scores.
+    /// How scores are modified.
     pub options: Options,
 }
 
 impl AttentionGradients {
-    /// The gradients of a graph's operation. The refusal names the argument that does not fit.
+    /// The gradients of a graph's operation. A refusal names the invalid argument.
     pub(crate) fn of(
         graph: &Graph,
         operation: &Operation,

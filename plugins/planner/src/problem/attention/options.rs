@@ -1,4 +1,4 @@
-//! What happens to the scores of an attention.
+//! Modifications of an attention's scores.
 
 use std::ops::Range;
 
@@ -6,43 +6,45 @@ use super::shape::Integers;
 use crate::problem::Operand;
 use crate::problem::batchnorm::Scalar;
 
-/// What the scores are multiplied by.
+/// The scale of the scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scale {
-    /// By a number that the graph has.
+    /// A number in the graph.
     Value(f32),
-    /// By a number in memory.
+    /// A number in memory.
     Tensor(Scalar),
 }
 
-/// A tensor that is spread over the scores [B, H, Sq, Skv].
+/// A tensor broadcast to the scores [B, H, Sq, Skv].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// The tensor.
     pub operand: Operand,
-    /// Its strides along the four dimensions: 0 where it repeats.
+    /// Its strides along the four dimensions: 0 where it is broadcast.
     pub strides: [usize; 4],
 }
 
-/// The keys that a query sees, from its own place on the diagonal.
+/// The keys visible to a query, relative to its position on the diagonal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Band {
-    /// How many keys before the diagonal.
+    /// Number of keys before the diagonal.
     pub left: Option<u64>,
-    /// How many keys after the diagonal.
+    /// Number of keys after the diagonal.
     pub right: Option<u64>,
-    /// Whether the diagonal ends at the last query and the last key of the sequence, instead of beginning at the first.
+    /// Whether the diagonal ends at the last query and key of the sequence, instead of beginning at the
+    /// first.
     pub bottom_right: bool,
 }
 
 impl Band {
-    /// Where a query is along the keys, in a sequence of so many queries and keys.
+    /// A query's position among the keys, for a sequence of this many queries and keys.
     pub fn diagonal(&self, queries: usize, keys: usize, query: usize) -> i128 {
         let offset = if self.bottom_right { keys as i128 - queries as i128 } else { 0 };
         query as i128 + offset
     }
 
-    /// The keys that a query sees, in a sequence of so many queries and keys. Neither end falls from a query to the next.
+    /// The keys visible to a query, for a sequence of this many queries and keys. Both ends are nondecreasing
+    /// in the query.
     pub fn keys(&self, queries: usize, keys: usize, query: usize) -> Range<usize> {
         let (diagonal, keys) = (self.diagonal(queries, keys, query), keys as i128);
         let begin = self.left.map_or(0, |left| (diagonal - i128::from(left)).clamp(0, keys));
@@ -51,16 +53,16 @@ impl Band {
     }
 }
 
-/// Which probabilities are dropped.
+/// Which probabilities dropout drops.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Dropout {
-    /// Whichever the generator says.
+    /// Chosen by the random number generator.
     Random {
-        /// The share that is dropped, from 0 to 1.
+        /// The probability of dropping, from 0 to 1.
         probability: f32,
-        /// The key of the generator, one `int32` or `int64`.
+        /// The generator's key, one `int32` or `int64`.
         seed: Integers,
-        /// The upper half of its counter, likewise.
+        /// The upper half of the generator's counter, one `int32` or `int64`.
         offset: Integers,
     },
     /// Those where the mask is 0; the others are multiplied by the mask and the scale.
@@ -72,44 +74,44 @@ pub enum Dropout {
     },
 }
 
-/// Tiles of scores that count, one bit for each.
+/// The tiles of scores that are computed, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockMask {
-    /// Its place among the pointers that a kernel gets.
+    /// Its index among the kernel's pointers.
     pub slot: usize,
-    /// Strides in bytes along [B, H, tiles of queries, eighths of tiles of keys]: 0 where it repeats.
+    /// Strides in bytes along [B, H, query tiles, key tiles / 8]: 0 where it is broadcast.
     pub strides: [usize; 4],
 }
 
 impl BlockMask {
-    /// Queries and keys of a tile.
+    /// Number of queries and of keys in a tile.
     pub const TILE: usize = 128;
 }
 
-/// A factor for each sequence and each head, or for fewer.
+/// A scale per sequence and head, or broadcast over them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeadFactor {
     /// The tensor.
     pub operand: Operand,
-    /// How many heads it tells apart: a divisor of the heads of the queries.
+    /// Number of distinct heads: a divisor of the query heads.
     pub heads: usize,
-    /// Distances in elements from one sequence and from one of its heads to the next: 0 where it repeats.
+    /// Strides in elements between sequences and between heads: 0 where it is broadcast.
     pub strides: [usize; 2],
 }
 
-/// What happens to the scores.
+/// Modifications of the scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// What the scores are multiplied by.
+    /// The scale of the scores.
     pub scale: Scale,
-    /// What is added to them, or, where it is boolean, which of them count.
+    /// Added to the scores or, if it is boolean, selects them.
     pub mask: Option<Spread>,
-    /// Which keys a query sees.
+    /// Which keys are visible to a query.
     pub band: Band,
-    /// Whether scores fall with the distance, each head's by its own slope.
+    /// Whether ALiBi lowers scores by distance, with a slope per head.
     pub alibi: bool,
-    /// The lengths of the sequences of queries and of keys.
+    /// The lengths of the query and key sequences.
     pub lengths: Option<[Integers; 2]>,
-    /// Which probabilities are dropped.
+    /// Which probabilities dropout drops.
     pub dropout: Option<Dropout>,
 }

@@ -1,30 +1,30 @@
-//! The shapes of an attention, and where its sequences lie.
+//! The sizes of an attention, and the layout of its sequences.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::Refusal;
 use crate::problem::Operand;
 
-/// The numbers of the shapes.
+/// The sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Sequences, each with its own queries and keys.
+    /// Number of sequences, each with its own queries and keys.
     pub batch: usize,
-    /// Heads of the queries.
+    /// Number of query heads.
     pub heads: usize,
-    /// Heads of the keys, a divisor of `heads`.
+    /// Number of key heads, a divisor of `heads`.
     pub key_heads: usize,
-    /// Heads of the values, a divisor of `heads`.
+    /// Number of value heads, a divisor of `heads`.
     pub value_heads: usize,
-    /// The most queries of a sequence; those of all together where `packed`.
+    /// Maximum number of queries of a sequence; the total number if `packed`.
     pub queries: usize,
-    /// The most keys of a sequence.
+    /// Maximum number of keys of a sequence.
     pub keys: usize,
-    /// Numbers of a query and of a key.
+    /// Number of elements of a query and of a key.
     pub depth: usize,
-    /// Numbers of a value.
+    /// Number of elements of a value.
     pub value_depth: usize,
-    /// Whether the queries of all sequences lie one after the other along one dimension, as many of each as its length says.
+    /// Whether the queries of all sequences are concatenated along one dimension, with the given lengths.
     pub packed: bool,
 }
 
@@ -43,45 +43,45 @@ impl Shape {
 /// Integers that are read at execution, in one or two dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Integers {
-    /// Their place among the pointers that a kernel gets.
+    /// Their index among the kernel's pointers.
     pub slot: usize,
     /// `int32` or `int64`.
     pub data_type: DataType,
-    /// How many there are along each dimension.
+    /// Their number along each dimension.
     pub dims: [usize; 2],
-    /// Distances in elements along each dimension.
+    /// Strides in elements.
     pub strides: [usize; 2],
 }
 
 /// Where the sequences of a tensor begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Each as far from the one before as the stride of dimension 0 says.
+    /// Evenly spaced by the stride of dimension 0.
     Even,
-    /// At an offset of their own, in elements, times the multiplier. There is one more offset than there are sequences.
+    /// At offsets in elements times the multiplier. There is one more offset than there are sequences.
     Ragged {
         /// The offsets.
         offsets: Integers,
-        /// What they are multiplied by.
+        /// The unit of the offsets.
         multiplier: usize,
     },
-    /// In blocks of as many elements as dimension 2 has, wherever a table [sequence, block] says.
+    /// In pages of as many elements as dimension 2 has, located by a table [sequence, block].
     Paged(Integers),
-    /// Right after the one before, along dimension 2.
+    /// Directly after the previous one, along dimension 2.
     Packed,
 }
 
-/// A tensor [B, heads, S, numbers] of sequences.
+/// A tensor [B, heads, S, elements] of sequences.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sequences {
-    /// The tensor; where it has three dimensions, the last one is missing.
+    /// The tensor; if it has three dimensions, the last one is missing.
     pub operand: Operand,
     /// Where its sequences begin.
     pub start: Start,
 }
 
 impl Sequences {
-    /// Distances in elements along the four dimensions.
+    /// Strides in elements along the four dimensions.
     pub fn strides(&self) -> [usize; 4] {
         four(self.operand.layout.strides(), 0)
     }
@@ -92,7 +92,7 @@ impl Sequences {
     }
 }
 
-/// The numbers along four dimensions, `missing` where there are fewer.
+/// Four numbers, padded with `missing`.
 pub(super) fn four(numbers: &[usize], missing: usize) -> [usize; 4] {
     let mut four = [missing; 4];
     for (to, from) in four.iter_mut().zip(numbers) {
@@ -101,7 +101,7 @@ pub(super) fn four(numbers: &[usize], missing: usize) -> [usize; 4] {
     four
 }
 
-/// Refuses an operand whose dims differ.
+/// Refuses an operand with other dims.
 pub(super) fn expect_dims(name: &str, operand: &Operand, dims: &[usize]) -> Result<(), Refusal> {
     if operand.layout.dims() == dims {
         Ok(())

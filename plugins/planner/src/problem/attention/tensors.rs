@@ -1,4 +1,4 @@
-//! The tensors of an attention, each in the form in which its kernel wants it.
+//! The tensors of an attention, each in the form that its kernel needs.
 
 use hipdnn_plugin_sdk::graph::DataType;
 
@@ -10,7 +10,7 @@ use crate::problem::Operand;
 use crate::problem::batchnorm::{Parameter, Scalar};
 
 impl Fields<'_> {
-    /// A tensor spread over the scores.
+    /// A tensor broadcast to the scores.
     #[inline(never)]
     pub(super) fn spread(&self, name: &str, shape: &Shape) -> Result<Option<Spread>, Refusal> {
         let Some(operand) = self.operands.optional(name)? else { return Ok(None) };
@@ -90,7 +90,7 @@ impl Fields<'_> {
         Ok(Some(Scalar { slot: operand.slot, data_type: operand.data_type }))
     }
 
-    /// As many integers along one dimension.
+    /// This many integers along one dimension.
     pub(super) fn integers(
         &self,
         name: &str,
@@ -101,7 +101,7 @@ impl Fields<'_> {
         operand.map(|operand| integers(name, &operand, types, count)).transpose()
     }
 
-    /// The table of the blocks of the tensor `container`: [sequences, blocks] or [sequences, 1, blocks, 1].
+    /// The page table of the tensor `container`: [sequences, blocks] or [sequences, 1, blocks, 1].
     #[inline(never)]
     pub(super) fn table(
         &self,
@@ -128,7 +128,7 @@ impl Fields<'_> {
         Ok(Some(Integers { slot: operand.slot, data_type: operand.data_type, dims, strides }))
     }
 
-    /// Where the sequences of a tensor begin that is not paged.
+    /// Where the sequences of a tensor begin, if it is not paged.
     #[inline(never)]
     pub(super) fn start(&self, name: &str, shape: &Shape, padded: bool) -> Result<Start, Refusal> {
         let Some(place) = self.ragged.iter().position(|(ragged, ..)| *ragged == name) else {
@@ -179,7 +179,7 @@ impl Fields<'_> {
         options: &Options,
     ) -> Result<Option<Sequences>, Refusal> {
         let Some(operand) = self.operands.optional(name)? else { return Ok(None) };
-        // Statistics of older graphs lack the last dimension, which is 1.
+        // The statistics of older graphs lack the last dimension, which is 1.
         if !(dims[3] == 1 && operand.layout.dims() == &dims[..3]) {
             expect_dims(name, &operand, &dims)?;
         }
@@ -204,7 +204,7 @@ fn integers(name: &str, operand: &Operand, types: &[DataType], count: usize) -> 
     Ok(Integers { slot: operand.slot, data_type, dims: [count, 1], strides: [stride, 0] })
 }
 
-/// The strides of a tensor along `dims`, aligned at the last: 0 where it repeats.
+/// The strides of a tensor along `dims`, aligned at the last dimension: 0 where it is broadcast.
 fn spread_over(name: &str, operand: &Operand, dims: [usize; 4]) -> Result<[usize; 4], Refusal> {
     let own = operand.layout.dims();
     let fits =

@@ -1,4 +1,4 @@
-//! The loop of a pass over a row: what is read, computed and written for each element.
+//! The loop of a pass over a row: what is loaded, computed and stored for each element.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::{Pass, Writer, sum};
 use crate::source::value::{Origin, Place, element};
 
 impl Writer<'_> {
-    /// An element as a number.
+    /// An element converted to a value.
     pub(super) fn loaded(&self, access: usize, offset: &str, real: &str) -> String {
         let argument = self.argument_of[access];
         let tag = self.tag(access);
@@ -29,12 +29,12 @@ impl Writer<'_> {
         self.walk.vector(access, &self.accesses[access]).is_some()
     }
 
-    /// The type of the elements of an access that a thread takes at once.
+    /// The vector type of an access, for the elements that a thread takes at once.
     pub(super) fn pack(&self, access: usize) -> String {
         format!("pack<{}, {}>", self.tag(access), self.walk.lanes)
     }
 
-    /// The access that a number is read from as a part of a vector.
+    /// The access from whose vectors a value is loaded, if any.
     pub(super) fn pack_of(&self, value: usize) -> Option<usize> {
         match self.group.values[value].origin {
             Origin::Load(access) => Some(access).filter(|access| self.is_vector(*access)),
@@ -42,7 +42,7 @@ impl Writer<'_> {
         }
     }
 
-    /// One pass over this thread's elements, of which there are few where the loop is unrolled.
+    /// One pass over this thread's elements; the loop is unrolled only for few elements.
     pub(super) fn pass(&mut self, pass: &Pass, kept: &BTreeSet<usize>, is_unrolled: bool) {
         let walk = self.walk;
         for value in &pass.reduces {
@@ -59,7 +59,7 @@ impl Writer<'_> {
             self.indent += 1;
             item = format!("k * {}u + lane", walk.threads);
         }
-        // Whatever is outside reads the first element, so that no branch keeps reads from being under way at the same time.
+        // Threads beyond the end load the first element, so that no branch keeps loads from overlapping.
         let taken = walk.threads * if walk.reduces { walk.rounds } else { walk.grid() };
         let mut guards = Vec::new();
         if taken == items {
@@ -78,7 +78,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What is done with the elements that a thread takes at once.
+    /// Processes the elements that a thread takes at once.
     fn elements(&mut self, pass: &Pass, kept: &BTreeSet<usize>, guards: &mut Vec<&str>) {
         let walk = self.walk;
         let first_store = self.group.accesses.len();

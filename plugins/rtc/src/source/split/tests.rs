@@ -1,6 +1,6 @@
 use super::*;
 
-/// A reduced domain of rows, whose only access has no gaps.
+/// The cut of a domain with these reduced axes, whose only access is dense.
 fn cut(dims: &[usize], reduced: &[bool]) -> Option<Cut> {
     let mut group = Group::new(Domain { dims: dims.to_vec(), reduced: Some(reduced.to_vec()) });
     let mut strides = [0; MAX_RANK];
@@ -17,11 +17,11 @@ fn few_long_rows_are_cut_into_parts_of_one_length() {
     let long = cut(&[2, 1 << 17], &[false, true]).unwrap();
     assert_eq!((long.dims.as_slice(), long.axis), ([2, 1 << 12, 32].as_slice(), Some(1)));
     assert_eq!(long.parts(), Domain { dims: vec![2, 1, 32], reduced: Some(vec![false, false, true]) });
-    // Several axes: whole ones, the outermost first.
+    // Several axes: whole ones, outermost first.
     let several = cut(&[2, 16, 3, 5000], &[false, true, true, true]).unwrap();
     assert_eq!((several.axis, several.inner), (None, vec![false, false, false, true]));
     assert_eq!(several.outer, [false, true, true, false]);
-    // Enough rows, short rows, and a length that nothing divides.
+    // Enough rows, short rows, and a length without a suitable divisor.
     assert_eq!(cut(&[64, 1 << 20], &[false, true]), None);
     assert_eq!(cut(&[2, 1 << 15], &[false, true]), None);
     assert_eq!(cut(&[2, 131_071], &[false, true]), None);

@@ -7,7 +7,7 @@ use crate::hip::device::testing::several_devices;
 use crate::hip::{HIP_ERROR_INVALID_VALUE, HIP_SUCCESS, hipError_t, hipEvent_t};
 
 thread_local! {
-    /// The calls of this thread's test.
+    /// The HIP calls of this thread's test.
     static CALLS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     static NEXT: Cell<usize> = const { Cell::new(0x1000) };
     static CAPTURING: Cell<bool> = const { Cell::new(false) };
@@ -105,7 +105,7 @@ fn stream(number: usize) -> hipStream_t {
     without_provenance_mut(number)
 }
 
-/// Runs without a workspace on a stream and answers the calls of HIP.
+/// Runs without a workspace on a stream and returns the HIP calls.
 fn run(memory: &PlanMemory, number: usize) -> Vec<String> {
     memory
         .run(null_mut(), stream(number), |[_, step]| {
@@ -122,7 +122,7 @@ fn small_workspaces_are_the_plans() {
     assert_eq!(memory.workspace_size(), 0);
     memory.make_first().unwrap();
     assert_eq!(CALLS.take(), ["mode 2", "malloc 1000", "create 2000", "mode 0"]);
-    // The size of what the caller brings is not known.
+    // The size of the caller's workspace is not known.
     memory
         .run(stream(0x7000), stream(5), |[_, step]| {
             assert_eq!(step.addr(), 0x1000);
@@ -147,7 +147,7 @@ fn a_buffer_whose_work_is_done_serves_another_stream() {
     assert_eq!(run(&memory, 1), [&asked[..], &made].concat());
 }
 
-/// The calls without questions, and without changes of what the thread may do while a stream is captured.
+/// The calls without queries and without changes of the capture mode.
 fn without_modes(mut calls: Vec<String>) -> Vec<String> {
     calls.retain(|call| !call.starts_with("mode ") && !call.starts_with("query "));
     calls
@@ -163,13 +163,13 @@ fn each_stream_has_its_buffer_until_there_are_many() {
     for number in 3..=MOST {
         assert_eq!(calls(number).len(), 4);
     }
-    // The next stream waits on the device for the work that had the buffer.
+    // The next stream waits on the device for the work that used the buffer.
     let calls = calls(99);
     assert_eq!(calls.len(), 3, "{calls:?}");
     assert!(calls[0].starts_with("wait ") && calls[0].ends_with(" on 99"), "{calls:?}");
 }
 
-/// Another thread's capture, which asking and allocating would end.
+/// Another thread's capture, which queries and allocations would end.
 #[test]
 fn nothing_ends_the_capture_of_another_thread() {
     let memory = memory(64);
@@ -201,7 +201,7 @@ fn executions_at_the_same_moment_have_a_buffer_each() {
         })
         .unwrap();
     CALLS.take();
-    // After a failure what was queued before is waited for all the same.
+    // Work queued before a failure is still waited for.
     let error = memory.run(null_mut(), stream(1), |_| Err(PluginError::internal("it"))).unwrap_err();
     assert_eq!(error.message(), "it");
     let calls = CALLS.take();
@@ -222,7 +222,7 @@ fn a_captured_graph_keeps_its_buffer() {
         ["malloc 5000", "create 6000", "work 5000", "record 6000 on 1"]
     );
     CAPTURING.set(true);
-    // One that was used outside must not be waited for in a capture.
+    // A buffer used outside must not be waited for in a capture.
     assert_eq!(run(&memory, 1), ["mode 2", "malloc 7000", "create 8000", "mode 0", "work 7000"]);
     drop(memory);
     assert_eq!(CALLS.take().len(), 8);

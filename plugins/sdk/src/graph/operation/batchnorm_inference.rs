@@ -13,11 +13,11 @@ operation! {
         mean: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_MEAN_EXT @ 1,
         /// 1/√(variance + ε) of each channel.
         inv_variance: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_INV_VARIANCE_EXT @ 2,
-        /// The factor.
+        /// The scale.
         scale: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_SCALE_EXT @ 3,
-        /// The summand.
+        /// The bias.
         bias: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_BIAS_EXT @ 4,
-        /// The result.
+        /// The output.
         y: output = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_Y_EXT @ 5,
     }
 }

@@ -13,13 +13,13 @@ operation! {
         mean: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_MEAN_EXT @ 1,
         /// The variance of each channel.
         variance: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_VARIANCE_EXT @ 2,
-        /// The factor.
+        /// The scale.
         scale: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_SCALE_EXT @ 3,
-        /// The summand.
+        /// The bias.
         bias: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_BIAS_EXT @ 4,
-        /// The result.
+        /// The output.
         y: output = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_Y_EXT @ 5,
-        /// What is added to the variance, a scalar.
+        /// Added to the variance, a scalar.
         epsilon: input = HIPDNN_ATTR_OPERATION_BATCHNORM_INFERENCE_VARIANCE_EPSILON_EXT @ 6,
     }
 }

@@ -3,7 +3,7 @@
 use crate::graph::GraphError;
 
 operation! {
-    /// Values of a small type times the scale of their block.
+    /// Multiplies values of a narrow type by the scale of their block.
     BlockScaleDequantize: "BlockScaleDequantizeAttributes",
         descriptor HIPDNN_BACKEND_OPERATION_BLOCK_SCALE_DEQUANTIZE_DESCRIPTOR,
         operation HIPDNN_OPERATION_TYPE_BLOCK_SCALE_DEQUANTIZE_EXT,
@@ -12,11 +12,11 @@ operation! {
     {
         /// The input.
         x: input = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_XDESC @ 0,
-        /// The factor.
+        /// The scale of each block.
         scale: input = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_SCALE_DESC @ 1,
-        /// The result.
+        /// The output.
         y: output = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_YDESC @ 2,
-        /// Elements that share a scale.
+        /// Number of elements that share a scale.
         block_size: int32s = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_BLOCK_SIZE @ 3,
         /// Whether scales are negated exponents.
         is_negative_scale: flag = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_DEQUANTIZE_NEG_SCALE @ 4,

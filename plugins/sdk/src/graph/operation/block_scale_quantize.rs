@@ -3,7 +3,7 @@
 use crate::graph::GraphError;
 
 operation! {
-    /// Values divided by a scale for each block and rounded to a small type.
+    /// Divides values by a scale per block and rounds them to a narrow type.
     BlockScaleQuantize: "BlockScaleQuantizeAttributes",
         descriptor HIPDNN_BACKEND_OPERATION_BLOCK_SCALE_QUANTIZE_DESCRIPTOR,
         operation HIPDNN_OPERATION_TYPE_BLOCK_SCALE_QUANTIZE_EXT,
@@ -12,15 +12,15 @@ operation! {
     {
         /// The input.
         x: input = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_XDESC @ 0,
-        /// The result.
+        /// The output.
         y: output = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_YDESC @ 1,
-        /// The factor.
+        /// The scale of each block.
         scale: output = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_SCALE_DESC @ 2,
-        /// Elements that share a scale.
+        /// Number of elements that share a scale.
         block_size: int32 = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE @ 3 as unless_zero,
         /// The dimension of GEN_INDEX.
         axis: optional_int = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_AXIS_EXT @ 4,
-        /// Whether the result is transposed.
+        /// Whether the output is transposed.
         transpose: flag = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_TRANSPOSE_EXT @ 5,
     }
 }

@@ -12,17 +12,17 @@ operation! {
         x: input = HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X @ 0,
         /// The filter [K, C/groups, …].
         w: input = HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W @ 1,
-        /// The result.
+        /// The output.
         y: output = HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y @ 2,
         /// Elements of zero padding before each spatial dimension.
         pre_padding: ints = HIPDNN_ATTR_CONVOLUTION_PRE_PADDINGS @ 3,
         /// Elements of zero padding after each spatial dimension.
         post_padding: ints = HIPDNN_ATTR_CONVOLUTION_POST_PADDINGS @ 4,
-        /// Step of the window along each spatial dimension.
+        /// Stride of the window along each spatial dimension.
         stride: ints = HIPDNN_ATTR_CONVOLUTION_FILTER_STRIDES @ 5,
-        /// Distance between filter elements along each spatial dimension.
+        /// Spacing of filter elements along each spatial dimension.
         dilation: ints = HIPDNN_ATTR_CONVOLUTION_DILATIONS @ 6,
-        /// Whether the filter is mirrored.
+        /// Whether the filter is flipped.
         conv_mode: one_of(ConvMode) = HIPDNN_ATTR_CONVOLUTION_CONV_MODE @ 7,
     }
 }

@@ -3,20 +3,20 @@
 use crate::graph::GraphError;
 
 operation! {
-    /// An operation that only a plugin knows.
+    /// An operation defined by a plugin.
     CustomOp: "CustomOpAttributes",
         descriptor HIPDNN_BACKEND_OPERATION_CUSTOM_OP_DESCRIPTOR_EXT,
         operation HIPDNN_OPERATION_TYPE_CUSTOM_OP_EXT,
         compute HIPDNN_ATTR_CUSTOM_OP_COMP_TYPE_EXT,
         json flat, check check_id
     {
-        /// The tensors read.
+        /// The input tensors.
         input_tensor_uids: inputs = HIPDNN_ATTR_OPERATION_CUSTOM_OP_INPUTS_EXT @ 1,
-        /// The tensors written.
+        /// The output tensors.
         output_tensor_uids: outputs = HIPDNN_ATTR_OPERATION_CUSTOM_OP_OUTPUTS_EXT @ 2,
-        /// The name by which plugins know it.
+        /// The name by which plugins recognize it.
         custom_op_id: text = HIPDNN_ATTR_OPERATION_CUSTOM_OP_ID_EXT @ 0,
-        /// Bytes that only the plugin understands.
+        /// Data for the plugin only.
         data: bytes = HIPDNN_ATTR_OPERATION_CUSTOM_OP_DATA_EXT @ 3,
     }
 }

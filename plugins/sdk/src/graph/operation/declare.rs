@@ -1,4 +1,4 @@
-//! How an operation is declared, and what the declaration yields.
+//! The macro that declares an operation, and the types it uses.
 
 use super::{GraphError, Operation};
 
@@ -7,12 +7,12 @@ use super::{GraphError, Operation};
 pub enum FieldKind {
     /// The uid of a tensor that is read; `required` says whether it may be absent.
     Input {
-        /// Whether the field must be there.
+        /// Whether the field is mandatory.
         required: bool,
     },
     /// The uid of a tensor that is written.
     Output {
-        /// Whether the field must be there.
+        /// Whether the field is mandatory.
         required: bool,
     },
     /// The uids of tensors that are read, in any number.
@@ -25,19 +25,19 @@ pub enum FieldKind {
     Int32s,
     /// A 64-bit integer.
     Int {
-        /// Whether the field must be there.
+        /// Whether the field is mandatory.
         required: bool,
     },
     /// A 32-bit integer.
     Int32 {
-        /// Whether the field must be there.
+        /// Whether the field is mandatory.
         required: bool,
     },
-    /// A single precision number that may be absent.
+    /// An optional single-precision number.
     Float,
-    /// A truth value.
+    /// A boolean.
     Flag {
-        /// Whether the field must be there.
+        /// Whether the field is mandatory.
         required: bool,
     },
     /// A value of a small enumeration.
@@ -55,13 +55,13 @@ pub struct EnumKind {
     pub name: &'static str,
     /// The number of its type among the attribute types of the C API.
     pub attribute_type: i32,
-    /// Wire number of a C number.
+    /// Converts a C number to a wire number.
     pub wire_from_c: fn(i32) -> Option<u8>,
-    /// C number of a wire number; none where the C API has no such value.
+    /// Converts a wire number to a C number; none if the C API has no such value.
     pub c_from_wire: fn(u8) -> Option<i32>,
-    /// JSON spelling of a wire number.
+    /// The JSON spelling of a wire number.
     pub spelling: fn(u8) -> Option<&'static str>,
-    /// Whether an operation can be built without saying a value, which then is wire number 0.
+    /// Whether an operation can be built without this value, which then has wire number 0.
     pub has_default: bool,
 }
 
@@ -88,31 +88,31 @@ pub struct Field {
     pub json: JsonField,
 }
 
-/// How a field is spelled in JSON.
+/// How a field is written in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonField {
-    /// Under its name, a tensor's uid with `_tensor_uid` after it.
+    /// Under its name, with `_tensor_uid` appended for a tensor's uid.
     Plain,
     /// Under this key.
     Key(&'static str),
     /// An enumeration as its number on the wire.
     Number,
-    /// Left out where it is 0.
+    /// Omitted if it is 0.
     UnlessZero,
 }
 
-/// How an operation lies in JSON.
+/// How an operation is structured in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonForm {
-    /// Whether tensors are in the objects `inputs` and `outputs`, else beside the node's name.
+    /// Whether tensors are in the objects `inputs` and `outputs` rather than next to the node's name.
     pub has_groups: bool,
-    /// The object with all other fields; none where they are beside the node's name.
+    /// The object with all other fields; none if they are next to the node's name.
     pub parameters: Option<&'static str>,
-    /// Whether an optional field that is absent is written as null, else left out.
+    /// Whether an absent optional field is written as null rather than omitted.
     pub writes_null: bool,
 }
 
-/// The value of a field, in a form that all operations share.
+/// The value of a field, in a form common to all operations.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// The uid of a tensor, or none.
@@ -129,7 +129,7 @@ pub enum Value {
     Int32(Option<i32>),
     /// A single precision number, or none.
     Float(Option<f32>),
-    /// A truth value, or none.
+    /// A boolean, or none.
     Flag(Option<bool>),
     /// The wire number of an enumeration's value.
     Enum(u8),
@@ -139,7 +139,7 @@ pub enum Value {
     Bytes(Vec<u8>),
 }
 
-/// Everything that is common to one kind of operation.
+/// What all operations of one kind have in common.
 #[derive(Debug)]
 pub struct OperationSpec {
     /// The operation's name.
@@ -152,21 +152,21 @@ pub struct OperationSpec {
     pub descriptor_type: i32,
     /// The number of its operation type in the C API.
     pub operation_type: i32,
-    /// The number of the attribute that sets the type to compute in.
+    /// The number of the attribute that sets the compute type.
     pub compute_attribute: i32,
     /// The fields, in the order in which the C API names an operation's tensors.
     pub fields: &'static [Field],
-    /// How it lies in JSON.
+    /// Its structure in JSON.
     pub json: JsonForm,
-    /// Makes the operation from one value for each field, in the order of `fields`.
+    /// Builds the operation from one value per field, in the order of `fields`.
     pub from_values: fn(Vec<Value>) -> Result<Operation, GraphError>,
-    /// What must hold between the fields of an operation of this kind when a caller has built it.
+    /// Checks the constraints between fields once a caller has built the operation.
     pub check: fn(&Operation) -> Result<(), GraphError>,
 }
 
-/// Declares an operation: `field: kind = attribute in the C API @ index on the wire as spelling in JSON`, the spelling only
-/// where it is not the plain one. What the C API numbers is named as the C API names it. `json` says where fields lie in JSON, where that is not in `inputs`, `outputs` and beside
-/// the node's name, with null for what is absent.
+/// Declares an operation: `field: kind = attribute in the C API @ index on the wire as spelling in JSON`; the
+/// spelling only if it is not the plain one. Attributes use their C API names. `json` states where fields are
+/// in JSON if not in `inputs`, `outputs` and next to the node's name with null for absent fields.
 macro_rules! operation {
     (
         $(#[$meta:meta])*
@@ -183,7 +183,7 @@ macro_rules! operation {
         }
 
         impl $name {
-            /// What the C API and the wire format know of this operation.
+            /// The operation's description in the C API and the wire format.
             pub const SPEC: $crate::graph::operation::OperationSpec = $crate::graph::operation::OperationSpec {
                 name: stringify!($name),
                 table: $table,
@@ -236,7 +236,7 @@ macro_rules! operation {
                 vec![$(operation!(@to $kind, self.$field),)+]
             }
 
-            /// Calls `change` with the uid of each tensor, in the order of the declaration.
+            /// Calls `change` on the uid of each tensor, in the order of the declaration.
             pub fn for_each_tensor(&mut self, mut change: impl FnMut(&mut i64)) {
                 $(operation!(@uids $kind, self.$field, change);)+
             }
@@ -381,7 +381,7 @@ macro_rules! operations {
             /// Every kind of operation, in the order of the numbers on the wire.
             pub const SPECS: &'static [&'static OperationSpec] = &[$(&$name::SPEC,)+];
 
-            /// What the C API and the wire format know of this kind of operation.
+            /// The description of this kind of operation in the C API and the wire format.
             pub fn spec(&self) -> &'static OperationSpec {
                 match self { $(Self::$name(_) => const { &$name::SPEC },)+ }
             }
@@ -391,7 +391,7 @@ macro_rules! operations {
                 match self { $(Self::$name(operation) => operation.values(),)+ }
             }
 
-            /// Calls `change` with the uid of each tensor, in the order of the declaration.
+            /// Calls `change` on the uid of each tensor, in the order of the declaration.
             pub fn for_each_tensor(&mut self, change: impl FnMut(&mut i64)) {
                 match self { $(Self::$name(operation) => operation.for_each_tensor(change),)+ }
             }

@@ -9,21 +9,21 @@ operation! {
     {
         /// The input.
         x: input = HIPDNN_ATTR_OPERATION_LAYERNORM_X_EXT @ 0,
-        /// The factor.
+        /// The scale.
         scale: input = HIPDNN_ATTR_OPERATION_LAYERNORM_SCALE_EXT @ 1,
-        /// The summand.
+        /// The bias.
         bias: input = HIPDNN_ATTR_OPERATION_LAYERNORM_BIAS_EXT @ 2,
-        /// What is added to the variance, a scalar.
+        /// Added to the variance, a scalar.
         epsilon: input = HIPDNN_ATTR_OPERATION_LAYERNORM_EPSILON_EXT @ 3,
-        /// The result.
+        /// The output.
         y: output = HIPDNN_ATTR_OPERATION_LAYERNORM_Y_EXT @ 4,
         /// The mean of each channel.
         mean: optional_output = HIPDNN_ATTR_OPERATION_LAYERNORM_MEAN_EXT @ 6,
         /// 1/√(variance + ε) of each channel.
         inv_variance: optional_output = HIPDNN_ATTR_OPERATION_LAYERNORM_INV_VARIANCE_EXT @ 7,
-        /// Whether the statistics are kept.
+        /// Whether the statistics are written.
         forward_phase: one_of(NormFwdPhase) = HIPDNN_ATTR_OPERATION_LAYERNORM_FWD_PHASE_EXT @ 8 as number,
-        /// How many of the last dimensions are normalized.
+        /// Number of trailing dimensions that are normalized.
         normalized_dim_count: int = HIPDNN_ATTR_OPERATION_LAYERNORM_NORMALIZED_DIM_COUNT_EXT @ 5,
     }
 }

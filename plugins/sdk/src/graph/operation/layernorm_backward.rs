@@ -7,25 +7,25 @@ operation! {
         operation HIPDNN_OPERATION_TYPE_LAYERNORM_BACKWARD_EXT,
         compute HIPDNN_ATTR_LAYERNORM_BACKWARD_COMP_TYPE_EXT
     {
-        /// The gradient of the result.
+        /// The gradient of the output.
         dy: input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DY_EXT @ 0,
         /// The input.
         x: input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_X_EXT @ 1,
-        /// The factor.
+        /// The scale.
         scale: input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_SCALE_EXT @ 2,
         /// The mean of each channel.
         mean: optional_input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_MEAN_EXT @ 3,
         /// 1/√(variance + ε) of each channel.
         inv_variance: optional_input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_INV_VARIANCE_EXT @ 4,
-        /// What is added to the variance, a scalar.
+        /// Added to the variance, a scalar.
         epsilon: optional_input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_EPSILON_EXT @ 5 as "epsilon_uid",
         /// The gradient of the input.
         dx: output = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DX_EXT @ 6,
-        /// The gradient of the factor.
+        /// The gradient of the scale.
         dscale: output = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DSCALE_EXT @ 7,
-        /// The gradient of the summand.
+        /// The gradient of the bias.
         dbias: output = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_DBIAS_EXT @ 8,
-        /// How many of the last dimensions are normalized.
+        /// Number of trailing dimensions that are normalized.
         normalized_dim_count: int = HIPDNN_ATTR_LAYERNORM_BACKWARD_NORMALIZED_DIM_COUNT_EXT @ 9,
     }
 }

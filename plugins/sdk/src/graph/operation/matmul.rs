@@ -11,7 +11,7 @@ operation! {
         a: input = HIPDNN_ATTR_OPERATION_MATMUL_ADESC @ 0,
         /// The right operand [..., K, N].
         b: input = HIPDNN_ATTR_OPERATION_MATMUL_BDESC @ 1,
-        /// The result [..., M, N].
+        /// The output [..., M, N].
         c: output = HIPDNN_ATTR_OPERATION_MATMUL_CDESC @ 2,
     }
 }

@@ -1,8 +1,8 @@
-//! The operations a node can be.
+//! The operations of graph nodes.
 //!
-//! An operation is declared once, in a file of its own: its fields with their place on the wire and their attribute in the
-//! C API. Everything that treats operations alike (reading and writing bytes, descriptors, checks, the schema) works from that
-//! declaration. What else a new operation needs is listed in `docs/architecture.md`.
+//! Each operation is declared once, in its own file: its fields with their wire index and C API attribute.
+//! All generic code (reading and writing bytes, descriptors, checks, the schema) is driven by that
+//! declaration. `docs/architecture.md` lists what else a new operation needs.
 
 #[macro_use]
 mod declare;

@@ -3,7 +3,7 @@
 use crate::graph::{GraphError, MoeGroupedMatmulMode};
 
 operation! {
-    /// Multiplication of groups of rows, each with its expert's matrix.
+    /// Grouped GEMM: each group of rows is multiplied by its expert's matrix.
     MoeGroupedMatmul: "MoeGroupedMatmulAttributes",
         descriptor HIPDNN_BACKEND_OPERATION_MOE_GROUPED_MATMUL_DESCRIPTOR,
         operation HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_EXT,
@@ -16,15 +16,15 @@ operation! {
         weight: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_WEIGHT_DESC @ 1,
         /// The first row of each group, int32.
         first_token_offset: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_FIRST_TOKEN_OFFSET_DESC @ 2,
-        /// The row looked up for each row, int32.
+        /// The index of the row to use for each row, int32.
         token_index: optional_input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_INDEX_DESC @ 3,
-        /// Which of a token's experts each row is for, int32.
+        /// Which of its token's experts each row belongs to, int32.
         token_ks: optional_input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOKEN_KS_DESC @ 4,
-        /// The result.
+        /// The output.
         output: output = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_OUTPUT_DESC @ 5,
-        /// How it is computed.
+        /// How rows are addressed.
         mode: one_of(MoeGroupedMatmulMode) = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_MODE @ 6,
-        /// Experts for each token.
+        /// Number of experts per token.
         top_k: int32 = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_TOP_K @ 7,
     }
 }

@@ -7,7 +7,7 @@ operation! {
         operation HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT,
         compute HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_MATH_PREC
     {
-        /// The gradient of the result.
+        /// The gradient of the output.
         doutput: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_DOUTPUT_DESC @ 0,
         /// The rows [.., tokens, K].
         token: input = HIPDNN_ATTR_OPERATION_MOE_GROUPED_MATMUL_BWD_TOKEN_DESC @ 1,

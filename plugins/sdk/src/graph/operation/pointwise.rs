@@ -1,7 +1,7 @@
 //! Pointwise.
 
 operation! {
-    /// An operation on each element, operands broadcast to the result's shape.
+    /// A function of each element; operands are broadcast to the output's shape.
     Pointwise: "PointwiseAttributes",
         descriptor HIPDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
         operation HIPDNN_OPERATION_TYPE_POINTWISE_EXT,
@@ -10,7 +10,7 @@ operation! {
     {
         /// The first operand; dy for the backward modes.
         in_0: input = HIPDNN_ATTR_OPERATION_POINTWISE_IN_0_EXT @ 5,
-        /// The result.
+        /// The output.
         out_0: output = HIPDNN_ATTR_OPERATION_POINTWISE_OUT_0_EXT @ 8,
         /// The second operand; the forward input for the backward modes.
         in_1: optional_input = HIPDNN_ATTR_OPERATION_POINTWISE_IN_1_EXT @ 6,
@@ -18,13 +18,13 @@ operation! {
         in_2: optional_input = HIPDNN_ATTR_OPERATION_POINTWISE_IN_2_EXT @ 7,
         /// The dimension of GEN_INDEX.
         axis: optional_int = HIPDNN_ATTR_POINTWISE_AXIS @ 4 as "axis_tensor_uid",
-        /// What is computed.
+        /// The function.
         operation: one_of(PointwiseMode) = HIPDNN_ATTR_POINTWISE_MODE @ 0,
-        /// Where RELU begins, 0 by default.
+        /// Lower bound of RELU, 0 by default.
         relu_lower_clip: float = HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP @ 1,
-        /// Where RELU ends, the largest finite value by default.
+        /// Upper bound of RELU, the largest finite value by default.
         relu_upper_clip: float = HIPDNN_ATTR_POINTWISE_RELU_UPPER_CLIP @ 2,
-        /// The slope of RELU below its beginning, 0 by default.
+        /// Slope of RELU below its lower bound, 0 by default.
         relu_lower_clip_slope: float = HIPDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE @ 3,
         /// β of SWISH, 1 by default.
         swish_beta: float = HIPDNN_ATTR_POINTWISE_SWISH_BETA @ 9,
@@ -36,7 +36,7 @@ operation! {
 }
 
 impl Pointwise {
-    /// `operation` of one or two operands, its numbers those of the interface's defaults. Tensors are named by uid.
+    /// `operation` on one or two operands, with the default parameters. Tensors are named by uid.
     #[must_use]
     pub fn new(operation: crate::graph::PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64) -> Self {
         Self {

@@ -1,7 +1,7 @@
 //! RmsNorm.
 
 operation! {
-    /// Normalization by the root of the mean square.
+    /// Normalization by the root mean square.
     RmsNorm: "RMSNormAttributes",
         descriptor HIPDNN_BACKEND_OPERATION_RMSNORM_DESCRIPTOR_EXT,
         operation HIPDNN_OPERATION_TYPE_RMSNORM_EXT,
@@ -10,17 +10,17 @@ operation! {
     {
         /// The input.
         x: input = HIPDNN_ATTR_OPERATION_RMSNORM_X_EXT @ 0,
-        /// The factor.
+        /// The scale.
         scale: input = HIPDNN_ATTR_OPERATION_RMSNORM_SCALE_EXT @ 1,
-        /// What is added to the variance, a scalar.
+        /// Added to the mean square, a scalar.
         epsilon: input = HIPDNN_ATTR_OPERATION_RMSNORM_EPSILON_EXT @ 2,
-        /// The result.
+        /// The output.
         y: output = HIPDNN_ATTR_OPERATION_RMSNORM_Y_EXT @ 3,
-        /// The summand.
+        /// The bias.
         bias: optional_input = HIPDNN_ATTR_OPERATION_RMSNORM_BIAS_EXT @ 4,
         /// 1/√(mean square + ε).
         inv_rms: optional_output = HIPDNN_ATTR_OPERATION_RMSNORM_INV_RMS_EXT @ 5,
-        /// Whether the statistics are kept.
+        /// Whether the statistics are written.
         forward_phase: one_of(NormFwdPhase) = HIPDNN_ATTR_OPERATION_RMSNORM_FWD_PHASE_EXT @ 6 as unless_zero,
     }
 }

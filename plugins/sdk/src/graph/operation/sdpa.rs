@@ -14,43 +14,43 @@ operation! {
         k: input = HIPDNN_ATTR_OPERATION_SDPA_FWD_KDESC @ 1,
         /// The values [B, Hv, Skv, Dv].
         v: input = HIPDNN_ATTR_OPERATION_SDPA_FWD_VDESC @ 2,
-        /// The result [B, H, Sq, Dv].
+        /// The output [B, H, Sq, Dv].
         o: output = HIPDNN_ATTR_OPERATION_SDPA_FWD_ODESC @ 3,
-        /// What is added to the scores.
+        /// Added to the scores.
         attn_mask: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_ATTN_MASK_EXT @ 4,
-        /// The factor.
+        /// Scale of the scores.
         scale: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC @ 5,
-        /// The length of each sequence of queries, int32.
+        /// Length of each query sequence, int32.
         seq_len_q: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_QDESC @ 6,
-        /// The length of each sequence of keys, int32.
+        /// Length of each key and value sequence, int32.
         seq_len_kv: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SEQ_LEN_KVDESC @ 7,
         /// The seed of dropout.
         seed: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SEED_EXT @ 8,
-        /// The offset of dropout.
+        /// The random number offset of dropout.
         offset: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_OFFSET_EXT @ 9,
-        /// Which scores are kept.
+        /// Which probabilities dropout keeps.
         dropout_mask: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_MASK_EXT @ 10,
-        /// What kept scores are multiplied by.
+        /// Multiplies the kept probabilities.
         dropout_scale: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DROPOUT_SCALE_EXT @ 11,
-        /// The blocks of each sequence of keys.
+        /// Block numbers of each sequence of keys.
         page_table_k: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_KDESC @ 12,
-        /// The blocks of each sequence of values.
+        /// Block numbers of each sequence of values.
         page_table_v: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_PAGE_TABLE_VDESC @ 13,
         /// Which blocks of scores are computed.
         block_mask: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_BLOCK_MASK_DESC @ 14,
-        /// The score of a token that takes attention and gives nothing.
+        /// The score of a sink: it joins the softmax but has no value.
         sink_token: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SINK_TOKEN_EXT @ 15,
-        /// What the queries are multiplied by.
+        /// Multiplies the queries.
         descale_q: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_Q_EXT @ 16,
-        /// What the keys are multiplied by.
+        /// Multiplies the keys.
         descale_k: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_K_EXT @ 17,
-        /// What the values are multiplied by.
+        /// Multiplies the values.
         descale_v: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_V_EXT @ 18,
-        /// What the probabilities are multiplied by.
+        /// Multiplies the probabilities.
         descale_s: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_DESCALE_S_EXT @ 19,
-        /// What the probabilities are multiplied by before they are rounded.
+        /// Multiplies the probabilities before they are rounded.
         scale_s: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SCALE_S_EXT @ 20,
-        /// What the result is multiplied by before it is rounded.
+        /// Multiplies the output before it is rounded.
         scale_o: optional_input = HIPDNN_ATTR_OPERATION_SDPA_FWD_SCALE_O_EXT @ 21,
         /// The logarithm of each row's sum of exponentials.
         stats: optional_output = HIPDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC @ 22,
@@ -62,39 +62,39 @@ operation! {
         rng_dump: optional_output = HIPDNN_ATTR_OPERATION_SDPA_FWD_RNG_DUMP_EXT @ 25,
         /// The largest probability.
         amax_s: optional_output = HIPDNN_ATTR_OPERATION_SDPA_FWD_AMAX_S_EXT @ 26,
-        /// The largest magnitude of the result.
+        /// The largest magnitude of the output.
         amax_o: optional_output = HIPDNN_ATTR_OPERATION_SDPA_FWD_AMAX_O_EXT @ 27,
         /// Whether the statistics are written.
         generate_stats: optional_flag = HIPDNN_ATTR_SDPA_FWD_GENERATE_STATS_EXT @ 28,
-        /// Whether scores get a slope by distance.
+        /// Whether ALiBi adds a bias by distance to the scores.
         alibi_mask: flag = HIPDNN_ATTR_SDPA_FWD_ALIBI_MASK_EXT @ 29,
-        /// Whether the sequence lengths count.
+        /// Whether the sequence lengths apply.
         padding_mask: flag = HIPDNN_ATTR_SDPA_FWD_PADDING_MASK_EXT @ 30,
-        /// Whether later keys are hidden, diagonal at the top left.
+        /// Causal mask with the diagonal at the top left.
         causal_mask: flag = HIPDNN_ATTR_SDPA_FWD_CAUSAL_MASK_EXT @ 31,
-        /// Whether later keys are hidden, diagonal at the bottom right.
+        /// Causal mask with the diagonal at the bottom right.
         causal_mask_bottom_right: flag = HIPDNN_ATTR_SDPA_FWD_CAUSAL_MASK_BOTTOM_RIGHT_EXT @ 32,
-        /// The share of scores that is dropped.
+        /// The probability of dropout.
         dropout_probability: float = HIPDNN_ATTR_SDPA_FWD_DROPOUT_PROBABILITY_EXT @ 33,
-        /// What the scores are multiplied by.
+        /// Multiplies the scores.
         attn_scale_value: float = HIPDNN_ATTR_SDPA_FWD_ATTN_SCALE_VALUE_EXT @ 34,
-        /// How many keys before the diagonal count.
+        /// Number of visible keys before the diagonal.
         left_bound: optional_int = HIPDNN_ATTR_SDPA_FWD_LEFT_BOUND_EXT @ 35,
-        /// How many keys after the diagonal count.
+        /// Number of visible keys after the diagonal.
         right_bound: optional_int = HIPDNN_ATTR_SDPA_FWD_RIGHT_BOUND_EXT @ 36,
-        /// The longest sequence of keys.
+        /// Maximum length of a key sequence.
         max_seq_len_kv: optional_int32 = HIPDNN_ATTR_SDPA_FWD_MAX_SEQ_LEN_KV_EXT @ 37,
         /// Where the diagonal begins.
         diagonal_alignment: one_of(DiagonalAlignment) = HIPDNN_ATTR_SDPA_FWD_DIAGONAL_ALIGNMENT_EXT @ 38,
-        /// The type of the matrix multiplications.
+        /// Compute type of the matrix multiplications.
         mma_core_mode: one_of(DataType) = HIPDNN_ATTR_SDPA_FWD_MMA_CORE_MODE_EXT @ 39,
-        /// How it is to be computed.
+        /// How it is implemented.
         implementation: one_of(AttentionImplementation) = HIPDNN_ATTR_SDPA_FWD_IMPLEMENTATION_EXT @ 40,
     }
 }
 
 impl Sdpa {
-    /// An attention with nothing but its four tensors, which are named by uid.
+    /// Attention with only its four tensors, which are named by uid.
     #[must_use]
     pub fn new(q: i64, k: i64, v: i64, o: i64) -> Self {
         Self {

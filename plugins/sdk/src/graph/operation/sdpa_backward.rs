@@ -14,9 +14,9 @@ operation! {
         k: input = HIPDNN_ATTR_OPERATION_SDPA_BWD_K_EXT @ 1,
         /// The values [B, Hv, Skv, Dv].
         v: input = HIPDNN_ATTR_OPERATION_SDPA_BWD_V_EXT @ 2,
-        /// The result [B, H, Sq, Dv].
+        /// The output [B, H, Sq, Dv].
         o: input = HIPDNN_ATTR_OPERATION_SDPA_BWD_O_EXT @ 3,
-        /// The gradient of the result.
+        /// The gradient of the output.
         do_: input = HIPDNN_ATTR_OPERATION_SDPA_BWD_DO_EXT @ 4,
         /// The logarithm of each row's sum of exponentials.
         stats: input = HIPDNN_ATTR_OPERATION_SDPA_BWD_STATS_EXT @ 5,
@@ -26,41 +26,41 @@ operation! {
         dk: output = HIPDNN_ATTR_OPERATION_SDPA_BWD_DK_EXT @ 7,
         /// The gradient of the values.
         dv: output = HIPDNN_ATTR_OPERATION_SDPA_BWD_DV_EXT @ 8,
-        /// The factor.
+        /// Scale of the scores.
         scale: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_SCALE_EXT @ 9,
-        /// What is added to the scores.
+        /// Added to the scores.
         attn_mask: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_ATTN_MASK_EXT @ 10,
-        /// The length of each sequence of queries, int32.
+        /// Length of each query sequence, int32.
         seq_len_q: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_Q_EXT @ 11,
-        /// The length of each sequence of keys, int32.
+        /// Length of each key and value sequence, int32.
         seq_len_kv: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_SEQ_LEN_KV_EXT @ 12,
         /// The seed of dropout.
         seed: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_SEED_EXT @ 13,
-        /// The offset of dropout.
+        /// The random number offset of dropout.
         offset: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_OFFSET_EXT @ 14,
-        /// Which scores are kept.
+        /// Which probabilities dropout keeps.
         dropout_mask: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_MASK_EXT @ 15,
-        /// What kept scores are multiplied by.
+        /// Multiplies the kept probabilities.
         dropout_scale: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_SCALE_EXT @ 16,
         /// The inverse of the dropout scale.
         dropout_scale_inv: optional_input = HIPDNN_ATTR_OPERATION_SDPA_BWD_DROPOUT_SCALE_INV_EXT @ 17,
-        /// The gradient of the summand.
+        /// The gradient of the additive mask.
         dbias: optional_output = HIPDNN_ATTR_OPERATION_SDPA_BWD_DBIAS_EXT @ 18,
-        /// Whether scores get a slope by distance.
+        /// Whether ALiBi adds a bias by distance to the scores.
         alibi_mask: flag = HIPDNN_ATTR_SDPA_BWD_ALIBI_MASK_EXT @ 19,
-        /// Whether the sequence lengths count.
+        /// Whether the sequence lengths apply.
         padding_mask: flag = HIPDNN_ATTR_SDPA_BWD_PADDING_MASK_EXT @ 20,
-        /// Whether later keys are hidden, diagonal at the top left.
+        /// Causal mask with the diagonal at the top left.
         causal_mask: flag = HIPDNN_ATTR_SDPA_BWD_CAUSAL_MASK_EXT @ 21,
-        /// Whether later keys are hidden, diagonal at the bottom right.
+        /// Causal mask with the diagonal at the bottom right.
         causal_mask_bottom_right: flag = HIPDNN_ATTR_SDPA_BWD_CAUSAL_MASK_BOTTOM_RIGHT_EXT @ 22,
-        /// The share of scores that is dropped.
+        /// The probability of dropout.
         dropout_probability: float = HIPDNN_ATTR_SDPA_BWD_DROPOUT_PROBABILITY_EXT @ 23,
-        /// What the scores are multiplied by.
+        /// Multiplies the scores.
         attn_scale_value: float = HIPDNN_ATTR_SDPA_BWD_ATTN_SCALE_VALUE_EXT @ 24,
-        /// How many keys before the diagonal count.
+        /// Number of visible keys before the diagonal.
         left_bound: optional_int = HIPDNN_ATTR_SDPA_BWD_LEFT_BOUND_EXT @ 25,
-        /// How many keys after the diagonal count.
+        /// Number of visible keys after the diagonal.
         right_bound: optional_int = HIPDNN_ATTR_SDPA_BWD_RIGHT_BOUND_EXT @ 26,
         /// Where the diagonal begins.
         diagonal_alignment: one_of(DiagonalAlignment) = HIPDNN_ATTR_SDPA_BWD_DIAGONAL_ALIGNMENT_EXT @ 27,

@@ -2,7 +2,7 @@
 
 pub use crate::os::unix::clock::{now, offset};
 
-/// Nanoseconds of a clock with steps of some milliseconds, which costs a few nanoseconds.
+/// Nanoseconds of a clock with a resolution of a few milliseconds; reading it takes a few nanoseconds.
 pub fn coarse() -> u64 {
     crate::os::unix::clock::read(libc::CLOCK_MONOTONIC_COARSE)
 }

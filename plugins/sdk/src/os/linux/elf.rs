@@ -1,14 +1,14 @@
-//! Whether a file has all that the loader will map of it.
+//! Checks that a library file is complete before the loader maps it.
 //!
-//! The loader maps what a file's program headers say and reads it. Where the file ends before, for instance because it is still being
-//! copied, that is SIGBUS. So the headers are compared with the file's size first. What is no shared library of this machine's is
-//! left to the loader, which says so itself.
+//! The loader maps and reads what a file's program headers say. If the file is shorter, for instance because
+//! it is still being copied, that raises SIGBUS. So the headers are first compared with the file's size.
+//! Files that are not shared libraries of this machine are left to the loader, which reports them.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-// Where things are in the headers of a 64-bit file, and how large those are.
+// Offsets and sizes in the headers of a 64-bit file.
 const HEADER: usize = 64;
 const CLASS: usize = 4;
 const PROGRAM_HEADERS: usize = 32;
@@ -17,18 +17,19 @@ const PROGRAM_HEADER_COUNT: usize = 56;
 const PROGRAM_HEADER: usize = 56;
 const LOAD: u64 = 1;
 
-/// The number of so many bytes at a place, the lower ones first.
+/// A little-endian number of `N` bytes at an offset.
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     let mut number = [0; 8];
     number.get_mut(..N)?.copy_from_slice(bytes.get(at..)?.get(..N)?);
     Some(u64::from_le_bytes(number))
 }
 
-/// How many bytes of a file the loader maps, if it is one for it; what cannot be read counts as the end of the file.
+/// How many bytes of a file the loader maps, if it accepts the file; unreadable headers count as past the
+/// end.
 fn mapped(file: &File) -> Option<u64> {
     let mut header = [0; HEADER];
     file.read_exact_at(&mut header, 0).ok()?;
-    // 64 bits, the lower byte first: the only ones there are.
+    // 64-bit little-endian, the only supported kind.
     if !header.starts_with(b"\x7fELF") || header.get(CLASS..CLASS + 2)? != [2, 1] {
         return None;
     }
@@ -53,13 +54,13 @@ fn mapped(file: &File) -> Option<u64> {
     Some(end)
 }
 
-/// Says so if a file ends before what the loader would map of it.
+/// Fails if a file is shorter than what the loader would map.
 ///
 /// # Errors
-/// How many bytes there are, and how many are expected.
+/// The actual and the expected number of bytes.
 pub fn check(path: &Path) -> Result<(), String> {
     let Ok(metadata) = path.metadata() else { return Ok(()) };
-    // Opening a pipe would wait.
+    // Opening a pipe would block.
     if !metadata.is_file() {
         return Ok(());
     }
@@ -97,7 +98,7 @@ mod tests {
                 "{message}"
             );
         }
-        // A table of headers at the end of the address space, and files that are none.
+        // Program headers at the end of the address space, and files that are not ELF.
         let mut far = whole[..4096].to_vec();
         far[PROGRAM_HEADERS..PROGRAM_HEADERS + 8].fill(0xff);
         assert!(check_bytes(&far).unwrap_err().contains("count on 18446744073709551615"));

@@ -1,7 +1,7 @@
-//! What the system says of the program and its user.
+//! What the system knows about the program and its user.
 
-/// Whether the program has more rights than its user, who must then not choose its files: the kernel says so of programs that are
-/// set-uid or set-gid, or have capabilities.
+/// Whether the program is privileged, so that its user must not choose its files: set-uid, set-gid or with
+/// capabilities.
 pub fn is_secure() -> bool {
     // SAFETY: the call reads a number that the kernel gave the process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
@@ -9,13 +9,13 @@ pub fn is_secure() -> bool {
 
 pub use crate::os::unix::home::{CACHE, HOME, home};
 
-/// The files that are there where the machine has a GPU.
+/// Files that exist if the machine has a GPU.
 pub const GPU_FILES: [&str; 3] = ["/dev/kfd", "/dev/nvidiactl", "/dev/dxg"];
 
-/// The file that takes whatever is written to it.
+/// A file that discards whatever is written to it.
 pub const NOWHERE: &str = "/dev/null";
 
-/// What the system calls itself, with its version.
+/// The system's name and version.
 pub fn system() -> String {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default().trim().to_owned();
     let names = std::fs::read_to_string("/etc/os-release").unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Words that threads sleep at until another one wakes them.
+//! Futexes: words that threads sleep on until another one wakes them.
 
 use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Sleeps while the word is this, or for so long, or for no reason.
+/// Sleeps while the word has this value, at most this long; may wake spuriously.
 pub fn sleep_while(word: &AtomicU32, value: u32, patience: Option<Duration>) {
     let time = patience.map(|patience| libc::timespec {
         tv_sec: libc::time_t::try_from(patience.as_secs()).unwrap_or(libc::time_t::MAX),
@@ -22,12 +22,12 @@ fn wake(word: &AtomicU32, count: i32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, count) };
 }
 
-/// Wakes one thread that sleeps at a word.
+/// Wakes one thread that sleeps on a word.
 pub fn wake_one(word: &AtomicU32) {
     wake(word, 1);
 }
 
-/// Wakes all threads that sleep at a word.
+/// Wakes all threads that sleep on a word.
 pub fn wake_all(word: &AtomicU32) {
     wake(word, i32::MAX);
 }

@@ -1,4 +1,4 @@
-//! Shared libraries: what they are called, and the loader's own functions.
+//! Shared libraries: their names, and the loader's own functions.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -8,10 +8,10 @@ use crate::os::linux::{elf, search};
 pub use crate::os::unix::library::{Library, address, file_of, loaded, open};
 use crate::os::unix::paths;
 
-/// What the names of libraries end with.
+/// File name extension of libraries.
 pub const EXTENSION: &str = "so";
 
-/// The name of the file of a library.
+/// A library's file name.
 pub fn file_name(name: &OsStr) -> std::ffi::OsString {
     let mut file = std::ffi::OsString::from("lib");
     file.push(name);
@@ -19,12 +19,12 @@ pub fn file_name(name: &OsStr) -> std::ffi::OsString {
     file
 }
 
-/// What the system calls a vendor's library, which is named as on Linux.
+/// This system's name of a vendor's library, given its name on Linux.
 pub fn vendor_name(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
-/// The folders with libraries in that of a toolkit; packages of Python have the last.
+/// The library folders within a toolkit's folder; Python packages have the last one.
 pub const VENDOR_FOLDERS: [&str; 3] = ["", "lib64", "lib"];
 
 /// The files that are mapped into this process, as the kernel lists them.
@@ -32,10 +32,10 @@ pub fn mapped_files() -> String {
     std::fs::read_to_string("/proc/self/maps").unwrap_or_default()
 }
 
-/// Whether the loader will find all that it maps of a library: one that is cut short would end the process.
+/// Checks that a library file is complete: mapping a truncated one would crash the process.
 ///
 /// # Errors
-/// How many bytes there are, and how many are expected.
+/// The actual and the expected number of bytes.
 pub fn check(name: &OsStr) -> Result<(), String> {
     if paths::bytes(name).contains(&b'/') {
         return elf::check(Path::new(name));

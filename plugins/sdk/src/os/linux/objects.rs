@@ -1,6 +1,7 @@
-//! Programs and libraries that the process has loaded, by the loader's list and their own tables.
+//! Loaded programs and libraries, found through the loader's list and their own tables.
 //!
-//! The list has a lock of its own, under which nothing foreign runs; what an object is called and has to offer lies in its memory.
+//! The list has a lock of its own, under which no foreign code runs; an object's name and exports are read
+//! from its memory.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::{ptr, slice};
@@ -15,7 +16,7 @@ const DT_SYMTAB: u64 = 6;
 const DT_SONAME: u64 = 14;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
 
-/// A program or library that is loaded.
+/// A loaded program or library.
 #[derive(Clone, Copy)]
 pub struct Object<'a> {
     name: &'a CStr,
@@ -23,10 +24,10 @@ pub struct Object<'a> {
     headers: &'a [Elf64_Phdr],
 }
 
-/// Whether `f` has found what it looks for.
+/// Whether `f` has found what it is looking for.
 type Look<'a> = &'a mut dyn FnMut(Object) -> bool;
 
-/// Calls `f` with each object until it answers, and gives the answer. `f` must not ask for objects itself.
+/// Calls `f` with each object until it returns a value, which is the result. `f` must not call `find` itself.
 pub fn find<R>(mut f: impl FnMut(Object) -> Option<R>) -> Option<R> {
     let mut found = None;
     let mut look: Look = &mut |object| {
@@ -62,7 +63,7 @@ impl Object<'_> {
         })
     }
 
-    /// Whether this is its name: that of its file, or the one that it gives itself.
+    /// Whether this is its file name or soname.
     pub fn is_named(&self, name: &CStr) -> bool {
         let file = self.name.to_bytes().rsplit(|byte| *byte == b'/').next();
         file == Some(name.to_bytes()) || self.soname() == Some(name)
@@ -86,7 +87,8 @@ impl Object<'_> {
         None
     }
 
-    /// What an entry points to. Most loaders have made an address of it, some leave the offset in the file.
+    /// The table that an entry points to. Most loaders have relocated the entry to an address, some leave it
+    /// relative to the base.
     fn table<T>(&self, tag: u64) -> Option<*const T> {
         let value = self.entry(tag)?;
         let address = if value < self.base { self.base.wrapping_add(value) } else { value };
@@ -99,7 +101,7 @@ impl Object<'_> {
         Some(unsafe { CStr::from_ptr(texts.add(offset)) })
     }
 
-    /// The address of a function that the object exports; none also where it has no hash table of the GNU kind.
+    /// The address of an exported function; also none if the object has no GNU hash table.
     pub fn function(&self, name: &CStr) -> Option<*const ()> {
         let add = |hash: u32, byte: &u8| hash.wrapping_mul(33).wrapping_add(u32::from(*byte));
         let hash = name.to_bytes().iter().fold(5381, add);

@@ -2,39 +2,39 @@
 
 use crate::os::cancel;
 
-/// How many processors the machine has, used or not.
+/// Number of processors in the machine.
 pub fn count() -> usize {
     // SAFETY: the call has no pointers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap_or(0)
 }
 
-/// How many this process may use: those of its affinity, no more than the quota of its cgroup pays for.
+/// Number of processors this process may use: its affinity, limited by its cgroup's CPU quota.
 pub fn available() -> usize {
-    // The quota is in files.
+    // The quota is read from files.
     let _off = cancel::disable();
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What the first processor calls itself.
+/// Model name of the first processor.
 pub fn model() -> Option<String> {
     let _off = cancel::disable();
     std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| first_model(&text))
 }
 
-/// The name of the first processor in the system's list.
+/// Model name of the first processor in the kernel's list.
 fn first_model(list: &str) -> Option<String> {
     let line = list.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned()).filter(|model| !model.is_empty())
 }
 
-/// The processor that this thread runs on now.
+/// The processor that this thread is running on.
 pub fn current() -> Option<usize> {
     // SAFETY: the call has no arguments.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Has the system save the tiles of AMX for this process, which it does for those that have asked (its document "Using XSTATE features in
-/// user space applications"). Whether it does.
+/// Asks the system to save AMX tile state for this process, which it only does on request (see "Using XSTATE
+/// features in user space applications" in the kernel's documentation). Returns whether it does.
 #[cfg(target_arch = "x86_64")]
 pub fn allow_tiles() -> bool {
     const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
@@ -43,7 +43,7 @@ pub fn allow_tiles() -> bool {
     unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0 }
 }
 
-/// Processors that a thread may use.
+/// A set of processors.
 #[derive(Clone, Copy)]
 pub struct Set(libc::cpu_set_t);
 
@@ -55,7 +55,7 @@ impl PartialEq for Set {
 }
 
 impl Set {
-    /// Those of the calling thread.
+    /// The processors that the calling thread may use.
     pub fn of_thread() -> Option<Self> {
         // SAFETY: a set is a number for each processor, of which 0 is valid, and the call writes at most its size.
         let (status, set) = unsafe {
@@ -65,19 +65,19 @@ impl Set {
         (status == 0).then_some(Self(set))
     }
 
-    /// How many there are.
+    /// Number of processors in the set.
     pub fn count(&self) -> usize {
         // SAFETY: the function takes any set.
         usize::try_from(unsafe { libc::CPU_COUNT(&self.0) }).unwrap_or(0)
     }
 
-    /// Whether a processor is one of them.
+    /// Whether a processor is in the set.
     pub fn has(&self, processor: usize) -> bool {
         // SAFETY: the function takes any set, and numbers below its size.
         processor < 8 * size_of::<libc::cpu_set_t>() && unsafe { libc::CPU_ISSET(processor, &self.0) }
     }
 
-    /// The others.
+    /// The set without this processor.
     #[must_use]
     pub fn without(mut self, processor: usize) -> Self {
         if self.has(processor) {
@@ -87,7 +87,7 @@ impl Set {
         self
     }
 
-    /// Has a thread use these alone. Where the kernel refuses, the thread stays where it is.
+    /// Restricts a thread to this set. If the kernel refuses, the thread stays where it is.
     pub fn give_to(&self, thread: i32) {
         // SAFETY: the set is as large as is said, and the kernel takes any number for a thread.
         unsafe { libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &self.0) };

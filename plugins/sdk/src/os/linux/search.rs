@@ -1,6 +1,7 @@
 //! Which file the loader will open for a name without a slash.
 //!
-//! Only to look at the file before the loader maps it: the loader reports a file that this search misses.
+//! This only serves to check the file before the loader maps it; files that this search misses are left to
+//! the loader.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -8,21 +9,21 @@ use std::path::{Path, PathBuf};
 
 use crate::os::environment::is_secure;
 
-/// Where the loader keeps which libraries the system has.
+/// The loader's cache of installed libraries.
 const CACHE: &str = "/etc/ld.so.cache";
-/// What the loader's table begins with, and where the number of its entries is.
+/// Magic number of the cache, followed by the number of entries.
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
 
-/// The folders that are always looked through.
+/// The folders that are always searched.
 const FOLDERS: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
-/// The first file of the places that the loader looks at.
+/// The first match in the places that the loader searches.
 pub fn file_of(name: &OsStr) -> Option<PathBuf> {
     let folders = if is_secure() { None } else { std::env::var_os("LD_LIBRARY_PATH") };
     let folders = folders.unwrap_or_default();
-    // An empty entry is the current folder.
+    // An empty entry means the current folder.
     let split = folders.as_bytes().split(|byte| matches!(byte, b':' | b';')).map(OsStr::from_bytes);
     let in_folders = if folders.is_empty() {
         None
@@ -35,9 +36,9 @@ pub fn file_of(name: &OsStr) -> Option<PathBuf> {
         .or_else(|| FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file()))
 }
 
-/// The file of a name in the loader's table. Where there are several of one name, for other kinds of processors, the first.
+/// The file for a name in the loader's cache. If there are several, for different processors, the first.
 fn in_cache(table: &[u8], name: &[u8]) -> Option<PathBuf> {
-    // An older table may be before it.
+    // An older table may precede it.
     let start = table.windows(MAGIC.len()).position(|window| window == MAGIC)?;
     let table = table.get(start..)?;
     let number = |at: usize| {
@@ -74,7 +75,7 @@ mod tests {
         for length in 0..table.len() {
             assert_eq!(in_cache(&table[..length], b"libc.so.6"), None);
         }
-        // One entry, whose texts are behind it.
+        // One entry, followed by its texts.
         table.truncate(MAGIC.len());
         table.extend(1_u32.to_le_bytes());
         table.resize(HEADER, 0);

@@ -2,7 +2,7 @@
 
 pub use crate::os::unix::clock::{now, offset};
 
-/// Nanoseconds of a clock that costs little: the only one.
+/// Nanoseconds of a cheap clock: the only one.
 pub fn coarse() -> u64 {
     now()
 }

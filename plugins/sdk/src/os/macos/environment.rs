@@ -1,8 +1,8 @@
-//! What the system says of the program and its user.
+//! What the system knows about the program and its user.
 
 pub use crate::os::unix::home::{CACHE, HOME, home};
 
-/// Whether the program has more rights than its user, who must then not choose its files.
+/// Whether the program is privileged, so that its user must not choose its files.
 pub fn is_secure() -> bool {
     unsafe extern "C" {
         fn issetugid() -> libc::c_int;
@@ -11,13 +11,13 @@ pub fn is_secure() -> bool {
     unsafe { issetugid() != 0 }
 }
 
-/// The files that are there where the machine has a GPU: none of those that engines know.
+/// Files that exist if the machine has a GPU: none that engines know.
 pub const GPU_FILES: [&str; 0] = [];
 
-/// The file that takes whatever is written to it.
+/// A file that discards whatever is written to it.
 pub const NOWHERE: &str = "/dev/null";
 
-/// What the system calls itself.
+/// The system's name.
 pub fn system() -> String {
     "macOS".to_owned()
 }

@@ -1,14 +1,14 @@
-//! Shared libraries: what they are called, and the loader's own functions.
+//! Shared libraries: their names, and the loader's own functions.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
 pub use crate::os::unix::library::{Library, address, file_of, loaded, open};
 
-/// What the names of libraries end with.
+/// File name extension of libraries.
 pub const EXTENSION: &str = "dylib";
 
-/// The name of the file of a library.
+/// A library's file name.
 pub fn file_name(name: &OsStr) -> OsString {
     let mut file = OsString::from("lib");
     file.push(name);
@@ -16,12 +16,12 @@ pub fn file_name(name: &OsStr) -> OsString {
     file
 }
 
-/// What the system calls a vendor's library, which is named as on Linux.
+/// This system's name of a vendor's library, given its name on Linux.
 pub fn vendor_name(name: &str) -> Cow<'_, str> {
     Cow::Borrowed(name)
 }
 
-/// The folders with libraries in that of a toolkit; packages of Python have the last.
+/// The library folders within a toolkit's folder; Python packages have the last one.
 pub const VENDOR_FOLDERS: [&str; 3] = ["", "lib64", "lib"];
 
 /// The files that are mapped into this process: not listed.
@@ -29,10 +29,10 @@ pub fn mapped_files() -> String {
     String::new()
 }
 
-/// Leaves it to the loader to refuse a library that is cut short.
+/// Accepts any file: the loader itself rejects truncated libraries.
 ///
 /// # Errors
-/// None: the loader compares a file's headers with its size itself.
+/// None.
 pub fn check(_: &OsStr) -> Result<(), String> {
     Ok(())
 }

@@ -1,15 +1,15 @@
 //! The machine's memory.
 
-/// Does nothing: the system chooses the size of pages itself.
+/// Does nothing: the system chooses page sizes itself.
 ///
 /// # Safety
-/// The bytes are allocated.
+/// The memory is allocated.
 pub unsafe fn advise_large_pages(_: *mut u8, _: usize) {}
 
-/// The bytes that programs may still allocate: not known.
+/// Bytes that programs can still allocate: unknown.
 pub fn available() -> Option<usize> {
     None
 }
 
-/// Leaves it to the C library when memory that was freed goes back to the system.
+/// Does nothing: the C library decides when freed memory is returned to the system.
 pub fn give_back() {}

@@ -1,4 +1,4 @@
-//! macOS. The compiler has seen it, and no machine has run it.
+//! macOS. Compiled, but never run on a machine.
 
 pub mod clock;
 pub mod environment;

@@ -1,4 +1,4 @@
-//! Programs and libraries that the process has loaded.
+//! Loaded programs and libraries.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -7,13 +7,13 @@ unsafe extern "C" {
     fn _dyld_get_image_name(index: u32) -> *const c_char;
 }
 
-/// A program or library that is loaded.
+/// A loaded program or library.
 #[derive(Clone, Copy)]
 pub struct Object<'a> {
     name: &'a CStr,
 }
 
-/// Calls `f` with each object until it answers, and gives the answer.
+/// Calls `f` with each object until it returns a value, which is the result.
 pub fn find<R>(mut f: impl FnMut(Object<'_>) -> Option<R>) -> Option<R> {
     // SAFETY: the call has no arguments.
     let count = unsafe { _dyld_image_count() };
@@ -38,12 +38,12 @@ impl Object<'_> {
         file.is_some_and(|file| file.as_os_str().as_encoded_bytes() == self.name.to_bytes())
     }
 
-    /// Whether this is the name of its file.
+    /// Whether this is its file name.
     pub fn is_named(&self, name: &CStr) -> bool {
         self.name.to_bytes().rsplit(|byte| *byte == b'/').next() == Some(name.to_bytes())
     }
 
-    /// The address of a function that the object exports.
+    /// The address of an exported function.
     pub fn function(&self, name: &CStr) -> Option<*const ()> {
         // SAFETY: both texts end with a NUL. The object is loaded already, so nothing of it runs, and it stays loaded.
         let address = unsafe {

@@ -3,18 +3,18 @@
 use std::ffi::{CStr, c_void};
 use std::ptr;
 
-/// How many processors the machine has.
+/// Number of processors in the machine.
 pub fn count() -> usize {
     // SAFETY: the call has no pointers.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap_or(0)
 }
 
-/// How many this process may use.
+/// Number of processors this process may use.
 pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What the processor calls itself.
+/// Model name of the processor.
 pub fn model() -> Option<String> {
     let mut text = [0_u8; 128];
     let mut length = text.len();
@@ -27,42 +27,42 @@ pub fn model() -> Option<String> {
     (status == 0 && !text.is_empty()).then_some(text)
 }
 
-/// The processor that this thread runs on now: not told.
+/// The processor that this thread is running on: unknown.
 pub fn current() -> Option<usize> {
     None
 }
 
-/// Whether the system saves the tiles of AMX for this process: not asked.
+/// Whether the system saves AMX tile state for this process: not queried.
 pub fn allow_tiles() -> bool {
     false
 }
 
-/// Processors that a thread may use: the system does not let programs choose.
+/// A set of processors; programs cannot choose on this system.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Set(());
 
 impl Set {
-    /// Those of the calling thread.
+    /// The processors that the calling thread may use.
     pub fn of_thread() -> Option<Self> {
         None
     }
 
-    /// How many there are.
+    /// Number of processors in the set.
     pub fn count(&self) -> usize {
         available()
     }
 
-    /// Whether a processor is one of them.
+    /// Whether a processor is in the set.
     pub fn has(&self, processor: usize) -> bool {
         processor < available()
     }
 
-    /// The same.
+    /// The set, unchanged.
     #[must_use]
     pub fn without(self, _: usize) -> Self {
         self
     }
 
-    /// Leaves a thread where it is.
+    /// Does nothing.
     pub fn give_to(&self, _: i32) {}
 }

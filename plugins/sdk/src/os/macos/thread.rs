@@ -1,9 +1,9 @@
-//! Threads and what the system knows them by.
+//! Threads and their ids and names in the system.
 
 pub use crate::os::unix::key::Key;
 pub use crate::os::unix::thread::{own, start};
 
-/// The number that the system knows this thread by.
+/// The system's id of this thread.
 pub fn number() -> i32 {
     let mut number = 0;
     // SAFETY: 0 is this thread, and the call writes one number.
@@ -11,7 +11,7 @@ pub fn number() -> i32 {
     number as i32
 }
 
-/// The name of a thread of this process: not told of others.
+/// The name of a thread of this process: unknown for other threads.
 pub fn name(_: i32) -> String {
     String::new()
 }

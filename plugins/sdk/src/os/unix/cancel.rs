@@ -1,8 +1,9 @@
-//! Cancellation of threads, kept out of Rust.
+//! Keeps thread cancellation out of Rust code.
 //!
-//! `pthread_cancel` ends a thread in the next function of the C library that is a cancellation point (reading, writing, opening, sleeping), by
-//! an exception that no Rust code may be unwound by: the process would abort. So what comes to such a point switches cancellation off
-//! for as long; the thread ends at the next such point of the program's own.
+//! `pthread_cancel` ends a thread at its next cancellation point in the C library (reading, writing, opening,
+//! sleeping) by an exception, which must not unwind Rust frames: the process would abort. So code that
+//! reaches such a point disables cancellation meanwhile; the thread ends at the program's own next
+//! cancellation point.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -13,14 +14,14 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// While it lives this thread cannot be cancelled. Then it is as before.
+/// While it lives, this thread cannot be cancelled. Restores the previous state on drop.
 #[must_use = "the thread can be cancelled again when this is dropped"]
 pub struct Disabled {
     before: c_int,
     not_send: PhantomData<*const ()>,
 }
 
-/// Switches cancellation of this thread off.
+/// Disables cancellation of this thread.
 pub fn disable() -> Disabled {
     let mut before = PTHREAD_CANCEL_DISABLE;
     // SAFETY: the call writes one number.
@@ -30,7 +31,7 @@ pub fn disable() -> Disabled {
 
 impl Drop for Disabled {
     fn drop(&mut self) {
-        // Asking for what is there already would only cost time.
+        // Setting the same state again would only cost time.
         if self.before != PTHREAD_CANCEL_DISABLE {
             let mut disabled = 0;
             // SAFETY: the state is one that the system gave.

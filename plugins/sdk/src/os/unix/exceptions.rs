@@ -1,8 +1,8 @@
-//! Exceptions as the unwinder of the Itanium C++ ABI knows them.
+//! Exceptions as defined by the unwinder of the Itanium C++ ABI.
 
 use std::ffi::{c_int, c_void};
 
-// The numbers of the Itanium C++ ABI for exception handling.
+// Constants of the Itanium C++ ABI for exception handling.
 const SEARCH_PHASE: c_int = 1;
 const HANDLER_FRAME: c_int = 4;
 const FORCED: c_int = 8;
@@ -11,12 +11,12 @@ const HANDLER_FOUND: c_int = 6;
 const INSTALL_CONTEXT: c_int = 7;
 const CONTINUE: c_int = 8;
 
-/// The head of every exception; what follows is its runtime's own.
+/// The header of every exception; the runtime's own data follows.
 #[repr(C)]
 pub struct Exception {
-    /// Whose it is, as eight letters.
+    /// Vendor and language, as eight letters.
     pub class: u64,
-    /// What its runtime has others call to end it.
+    /// Called by foreign runtimes to destroy it.
     pub cleanup: Option<unsafe extern "C" fn(c_int, *mut Exception)>,
 }
 
@@ -26,10 +26,11 @@ unsafe extern "C" {
     fn _Unwind_DeleteException(exception: *mut Exception);
 }
 
-/// What a personality answers whose frame goes on at `landing`, with the exception in the register of a result.
+/// The body of a personality routine whose frame continues at `landing`, with the exception in the result
+/// register.
 ///
 /// # Safety
-/// The arguments but the last are the unwinder's own, for a frame that `landing` may go on in.
+/// All arguments but the last are the unwinder's, for a frame that may continue at `landing`.
 pub unsafe fn stop(
     version: c_int,
     actions: c_int,
@@ -58,16 +59,16 @@ pub unsafe fn stop(
     INSTALL_CONTEXT
 }
 
-/// Ends an exception of a runtime that is not known.
+/// Destroys an exception of an unknown runtime.
 ///
 /// # Safety
-/// The unwinder handed the exception over, and nothing else ends it.
+/// The unwinder handed the exception over, and nothing else destroys it.
 pub unsafe fn delete(exception: *mut Exception) {
     // SAFETY: the caller has the exception to itself.
     unsafe { _Unwind_DeleteException(exception) };
 }
 
-/// The name of the type of an exception that was kept where it was stopped; other systems than this need that.
+/// The type name of an exception, recorded when it was stopped; only needed on other systems.
 pub fn kept_name(_: &Exception) -> Option<&[u8]> {
     None
 }

@@ -1,4 +1,4 @@
-//! Files of which the system is asked more than the standard library does.
+//! File operations beyond those of the standard library.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Has files that are made get permissions `mode`, less those that the process never gives.
+/// Creates files with permissions `mode`, less the umask.
 pub fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
     options.mode(mode)
 }
@@ -18,23 +18,23 @@ pub fn to_append() -> OpenOptions {
     options
 }
 
-/// Makes a folder, and those above it.
+/// Creates a folder and its parents.
 ///
 /// # Errors
-/// Why it cannot be made.
+/// Why it cannot be created.
 pub fn make_folder(path: &Path, mode: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(mode).create(path)
 }
 
-/// Makes a folder that is not there yet, into which only this user may look and write.
+/// Creates a new folder that only this user may read and write.
 ///
 /// # Errors
-/// Why it cannot be made.
+/// Why it cannot be created.
 pub fn make_own_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Opens a file without waiting: a pipe that nothing writes to is opened, too.
+/// Opens a file without blocking, even a pipe that nothing writes to.
 ///
 /// # Errors
 /// Why it cannot be opened.
@@ -42,33 +42,33 @@ pub fn open_at_once(path: &Path, options: &mut OpenOptions) -> io::Result<File> 
     options.custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)
 }
 
-/// What tells a file from what it was before.
+/// Detects that a file has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp([u64; 3], [i64; 2]);
 
 impl Stamp {
-    /// That of a file with this metadata.
+    /// The stamp of a file with this metadata.
     pub fn of(metadata: &Metadata) -> Self {
         Self([metadata.dev(), metadata.ino(), metadata.size()], [metadata.mtime(), metadata.mtime_nsec()])
     }
 }
 
-/// Who may be at a file that is locked.
+/// Kinds of file locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// All who read.
+    /// Shared by readers.
     Shared,
-    /// One who writes.
+    /// Exclusive to one writer.
     Alone,
 }
 
-/// Locks a whole file until it is closed, unless another has it: then false.
+/// Locks a whole file until it is closed; false if another lock prevents it.
 ///
-/// The lock is one of the open file, which keeps out other processes and also another copy of this library in the same one;
-/// where the system has none such, one of the process.
+/// The lock belongs to the open file, so it also excludes another copy of this library in the same process;
+/// on systems without such locks it belongs to the process.
 ///
 /// # Errors
-/// Why it cannot be locked by anyone.
+/// Why the file cannot be locked at all.
 pub fn try_lock(file: &File, lock: Lock) -> io::Result<bool> {
     let kind = match lock {
         Lock::Shared => libc::F_RDLCK,
@@ -94,13 +94,13 @@ pub fn try_lock(file: &File, lock: Lock) -> io::Result<bool> {
     }
 }
 
-/// The command for a lock of the open file.
+/// The command for a lock owned by the open file.
 #[cfg(target_os = "linux")]
 const OWN_LOCK: libc::c_int = libc::F_OFD_SETLK;
 #[cfg(not(target_os = "linux"))]
 const OWN_LOCK: libc::c_int = libc::F_SETLK;
 
-/// What tests need of a system. None of it is there where a function answers that it is not.
+/// System features for tests. Each function's result tells if the system lacks it.
 #[doc(hidden)]
 pub mod testing {
     use std::ffi::CString;
@@ -114,7 +114,7 @@ pub mod testing {
         std::os::unix::fs::symlink(file, link).is_ok()
     }
 
-    /// Makes a pipe with a name.
+    /// Creates a named pipe.
     pub fn pipe(path: &Path) -> io::Result<bool> {
         let name = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: the name ends with a NUL.
@@ -124,12 +124,12 @@ pub mod testing {
         }
     }
 
-    /// A file that takes no byte.
+    /// A file that is always full.
     pub fn full() -> Option<&'static str> {
         Path::new("/dev/full").exists().then_some("/dev/full")
     }
 
-    /// The path of an end of a pipe.
+    /// The path of one end of a pipe.
     pub fn path_of(pipe: &PipeWriter) -> Option<PathBuf> {
         Some(PathBuf::from(format!("/dev/fd/{}", pipe.as_raw_fd())))
     }

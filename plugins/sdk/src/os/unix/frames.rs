@@ -1,13 +1,13 @@
-//! Frames that end any exception, as a `catch (...)` in C++ does: their unwind tables name a personality that stops each exception there, at
-//! a landing pad that gives it back to the runtime it came from.
+//! Frames that stop any exception, like `catch (...)` in C++: their unwind tables name a personality that
+//! stops each exception at a landing pad, which gives it back to the runtime that threw it.
 
-/// Defines `enter` and `enter_with_stack`, frames that call a function of a plugin, and hand an exception that comes out of it to
-/// the function `end` beside them.
+/// Defines `enter` and `enter_with_stack`, frames that call a plugin's function and pass an exception thrown
+/// by it to the function `end` in scope.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! call_frames {
     () => {
-        /// Decides for [`enter`] what an exception does there: it goes no further, but to [`land`].
+        /// The personality of [`enter`]: stops every exception at [`land`].
         unsafe extern "C" fn personality(
             version: ::std::ffi::c_int,
             actions: ::std::ffi::c_int,
@@ -31,7 +31,7 @@ macro_rules! call_frames {
             unsafe { $crate::os::exceptions::stop(version, actions, exception, context, land_with_stack as *const ()) }
         }
 
-        /// Calls `function` with the five words and returns its status, or [`THREW`].
+        /// Calls `function` with five words and returns its status, or [`THREW`].
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         unsafe extern "C" fn enter(
@@ -56,7 +56,7 @@ macro_rules! call_frames {
             )
         }
 
-        /// Goes on in the frame of [`enter`], after its call, with the exception in the register of a result.
+        /// Continues in the frame of [`enter`] after its call, with the exception in the result register.
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         unsafe extern "C" fn land() {
@@ -73,7 +73,7 @@ macro_rules! call_frames {
             )
         }
 
-        /// Calls `function` with the ten words, four of them on the stack, and returns its status, or [`THREW`].
+        /// Calls `function` with ten words, four of them on the stack, and returns its status, or [`THREW`].
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         unsafe extern "C" fn enter_with_stack(words: &[usize; MOST], function: *const ()) -> $crate::ffi::hipdnnPluginStatus_t {
@@ -106,7 +106,8 @@ macro_rules! call_frames {
             )
         }
 
-        /// Goes on in the frame of [`enter_with_stack`], after its call, with the exception in the register of a result.
+        /// Continues in the frame of [`enter_with_stack`] after its call, with the exception in the result
+        /// register.
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         unsafe extern "C" fn land_with_stack() {
@@ -123,7 +124,7 @@ macro_rules! call_frames {
             )
         }
 
-        /// Calls `function` with the five words and returns its status, or [`THREW`].
+        /// Calls `function` with five words and returns its status, or [`THREW`].
         #[cfg(target_arch = "aarch64")]
         #[unsafe(naked)]
         unsafe extern "C" fn enter(
@@ -153,7 +154,7 @@ macro_rules! call_frames {
             )
         }
 
-        /// Goes on in the frame of [`enter`], after its call, with the exception in the register of a result.
+        /// Continues in the frame of [`enter`] after its call, with the exception in the result register.
         #[cfg(target_arch = "aarch64")]
         #[unsafe(naked)]
         unsafe extern "C" fn land() {
@@ -173,7 +174,7 @@ macro_rules! call_frames {
             )
         }
 
-        /// Calls `function` with the ten words, two of them on the stack, and returns its status, or [`THREW`].
+        /// Calls `function` with ten words, two of them on the stack, and returns its status, or [`THREW`].
         #[cfg(target_arch = "aarch64")]
         #[unsafe(naked)]
         unsafe extern "C" fn enter_with_stack(words: &[usize; MOST], function: *const ()) -> $crate::ffi::hipdnnPluginStatus_t {
@@ -207,7 +208,8 @@ macro_rules! call_frames {
             )
         }
 
-        /// Goes on in the frame of [`enter_with_stack`], after its call, with the exception in the register of a result.
+        /// Continues in the frame of [`enter_with_stack`] after its call, with the exception in the result
+        /// register.
         #[cfg(target_arch = "aarch64")]
         #[unsafe(naked)]
         unsafe extern "C" fn land_with_stack() {
@@ -231,18 +233,19 @@ macro_rules! call_frames {
     };
 }
 
-/// Defines `entries`, a row of entries that each call the function of their slot in the array `SLOTS`, and hand an exception that comes out
-/// of it to the function `end` beside them; `ENTRY` bytes each, with `REGISTERS` words of arguments outside the stack.
+/// Defines `entries`, a row of entries that each call the function of their slot in the array `SLOTS` and
+/// pass an exception thrown by it to the function `end` in scope. An entry has `ENTRY` bytes; `REGISTERS`
+/// words of arguments are passed in registers.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! guard_frames {
     () => {
-        /// The words that the registers for arguments hold; there are more for floating point numbers.
+        /// Number of argument words passed in registers; there are separate ones for floating-point numbers.
         const REGISTERS: usize = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
 
-        /// The bytes of one of the [`entries`].
+        /// Size in bytes of each of the [`entries`].
         const ENTRY: usize = if cfg!(target_arch = "x86_64") { 12 } else { 8 };
-        /// Decides for [`frame`] what an exception does there: it goes no further, but to [`land`].
+        /// The personality of [`frame`]: stops every exception at [`land`].
         unsafe extern "C" fn personality(
             version: ::std::ffi::c_int,
             actions: ::std::ffi::c_int,
@@ -254,13 +257,13 @@ macro_rules! guard_frames {
             unsafe { $crate::os::exceptions::stop(version, actions, exception, context, land as *const ()) }
         }
 
-        /// The entries: each goes to [`frame`] with its own address in a register that no argument has.
+        /// The entries: each jumps to [`frame`] with its own address in a register that holds no argument.
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         unsafe extern "C" fn entries() {
             core::arch::naked_asm!(
                 ".rept {count}",
-                // lea r11, [rip - 7], and a jump of 32 bits: 12 bytes, whatever the distance.
+                // lea r11, [rip - 7] and a 32-bit jump: 12 bytes, whatever the distance.
                 ".byte 0x4c, 0x8d, 0x1d",
                 ".long -7",
                 ".byte 0xe9",
@@ -271,7 +274,7 @@ macro_rules! guard_frames {
             )
         }
 
-        /// Calls the function of an entry with the registers and the words on the stack that this was called with.
+        /// Calls an entry's function with the registers and stack words that this was called with.
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         unsafe extern "C" fn frame() {
@@ -309,7 +312,7 @@ macro_rules! guard_frames {
             )
         }
 
-        /// Goes on in [`frame`] after its call, with the exception in the register of a result.
+        /// Continues in [`frame`] after its call, with the exception in the result register.
         #[cfg(target_arch = "x86_64")]
         #[unsafe(naked)]
         unsafe extern "C" fn land() {
@@ -329,7 +332,7 @@ macro_rules! guard_frames {
             )
         }
 
-        /// The entries: each goes to [`frame`] with its own address in a register that no argument has.
+        /// The entries: each jumps to [`frame`] with its own address in a register that holds no argument.
         #[cfg(target_arch = "aarch64")]
         #[unsafe(naked)]
         unsafe extern "C" fn entries() {
@@ -343,7 +346,7 @@ macro_rules! guard_frames {
             )
         }
 
-        /// Calls the function of an entry with the registers and the words on the stack that this was called with.
+        /// Calls an entry's function with the registers and stack words that this was called with.
         #[cfg(target_arch = "aarch64")]
         #[unsafe(naked)]
         unsafe extern "C" fn frame() {
@@ -389,7 +392,7 @@ macro_rules! guard_frames {
             )
         }
 
-        /// Goes on in [`frame`] after its call, with the exception in the register of a result.
+        /// Continues in [`frame`] after its call, with the exception in the result register.
         #[cfg(target_arch = "aarch64")]
         #[unsafe(naked)]
         unsafe extern "C" fn land() {

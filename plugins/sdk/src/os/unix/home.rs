@@ -1,14 +1,14 @@
-//! Folders of the user.
+//! The user's folders.
 
 use std::ffi::OsString;
 
-/// The variable that names the user's own folder.
+/// The variable that names the user's home folder.
 pub const HOME: &str = "HOME";
 
-/// Where what is cached lies unless the user says otherwise.
+/// The default cache folder.
 pub const CACHE: &str = "~/.cache/hipdnn";
 
-/// The user's own folder.
+/// The user's home folder.
 pub fn home() -> Option<OsString> {
     std::env::var_os(HOME).filter(|home| !home.is_empty())
 }

@@ -9,44 +9,44 @@ use libloading::os::unix;
 /// The loader's library.
 pub type Library = unix::Library;
 
-/// Opens a library by its path or, where the name has no slash, by the loader's search. All of its symbols are bound
-/// now, and none of them is visible to other libraries.
+/// Opens a library by its path or, if the name has no slash, through the loader's search. All symbols are
+/// bound now, and none is visible to other libraries.
 ///
 /// # Safety
 /// The library's initializers run.
 ///
 /// # Errors
-/// The loader's own words.
+/// The loader's message.
 pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
     // SAFETY: the caller wants the initializers to run.
     let opened = unsafe { unix::Library::open(Some(name), unix::RTLD_NOW | unix::RTLD_LOCAL) };
     opened.map_err(|error| words_of(&error))
 }
 
-/// A library that the process has loaded under this name, kept loaded.
+/// A library that the process has already loaded under this name; keeps it loaded.
 ///
 /// # Errors
-/// The loader's own words.
+/// The loader's message.
 pub fn loaded(name: &OsStr) -> Result<Library, String> {
     let flags = unix::RTLD_NOW | unix::RTLD_LOCAL | libc::RTLD_NOLOAD;
     // SAFETY: nothing is loaded, so no initializer runs.
     unsafe { unix::Library::open(Some(name), flags) }.map_err(|error| words_of(&error))
 }
 
-/// An error says only that it failed; its source has the loader's words.
+/// The error only says that it failed; its source has the loader's message.
 fn words_of(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// The address of what a library has under a name. A symbol may be found and have none.
+/// The address of a symbol. A symbol may exist and be null.
 pub fn address(library: &Library, name: &str) -> Option<*const ()> {
     // SAFETY: what is at the address is not touched.
     unsafe { library.get::<*const ()>(name) }.ok().map(|symbol| *symbol).filter(|address| !address.is_null())
 }
 
-/// The file that an address lies in, by the path that the loader found.
+/// The file that contains an address, as the loader resolved it.
 pub fn file_of(address: *const c_void) -> Option<PathBuf> {
-    // A number is all that the loader looks at.
+    // The loader only looks at the number.
     let address = std::ptr::without_provenance::<c_void>(address.addr());
     let nothing = std::ptr::null();
     let mut found = libc::Dl_info {

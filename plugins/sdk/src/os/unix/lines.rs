@@ -1,8 +1,8 @@
-//! Files that lines are written to for as long as the process runs.
+//! Files that lines are appended to for as long as the process runs.
 //!
-//! The program knows nothing of their descriptors: a daemon that closes all of them makes their numbers those of other files. So before
-//! each write the file is recognized, by its device and inode, and opened anew where the number is another's. No lock is taken: several
-//! threads write whole lines at once.
+//! The program does not know their descriptors: a daemon that closes all of them lets their numbers be reused
+//! for other files. So before each write the file is recognized by its device and inode, and reopened if the
+//! descriptor is another file's. No lock is taken: several threads may write whole lines at once.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
@@ -16,11 +16,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::os::cancel;
 use crate::os::unix::pipe::Ignored;
 
-/// A file, and what it is known by.
+/// A file, and how it is recognized.
 pub struct LogFile {
-    /// From the root, so that it stays the same when the program goes elsewhere.
+    /// Absolute, so that it stays valid when the program changes its folder.
     path: PathBuf,
-    /// Never null and never freed: threads may be at it. There is one for each time that the file was opened.
+    /// Never null and never freed, because threads may be using it. One is allocated each time the file is
+    /// opened.
     opened: AtomicPtr<Opened>,
 }
 
@@ -33,7 +34,7 @@ struct Opened {
 
 impl Opened {
     fn new(path: &Path) -> Result<&'static Self> {
-        // A pipe that nothing reads is an error and not a wait.
+        // Fail instead of blocking on a pipe that nothing reads.
         let file = OpenOptions::new().create(true).append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         let file = file.into_raw_fd();
         let stat = stat(file)?;
@@ -44,7 +45,7 @@ impl Opened {
         Ok(Box::leak(Box::new(opened)))
     }
 
-    /// Whether the descriptor is still that of the file.
+    /// Whether the descriptor still refers to the file.
     fn is_there(&self) -> bool {
         stat(self.file).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (self.device, self.inode))
     }
@@ -61,7 +62,7 @@ fn stat(file: RawFd) -> Result<libc::stat> {
 }
 
 impl LogFile {
-    /// Opens a file to which lines are appended, and makes its folders.
+    /// Opens a file for appending lines, and creates its folders.
     ///
     /// # Errors
     /// Why it cannot be written.
@@ -85,7 +86,8 @@ impl LogFile {
         unsafe { &*self.opened.load(Ordering::Acquire) }
     }
 
-    /// Opens the file anew where the program has closed it. Whether it is another one then: the old one has gone from its path.
+    /// Reopens the file if the program has closed it. Returns whether it is a different file now because the
+    /// old one was moved.
     ///
     /// # Errors
     /// Why it cannot be written.
@@ -104,10 +106,10 @@ impl LogFile {
         Ok((new.device, new.inode) != (old.device, old.inode))
     }
 
-    /// Writes bytes at once, so that lines of several threads do not mix.
+    /// Writes bytes in one call, so that lines of several threads do not mix.
     ///
     /// # Errors
-    /// Why not all could be written, with those that could not.
+    /// Why not all could be written, with the rest.
     pub fn write<'a>(&self, bytes: &'a [u8]) -> std::result::Result<(), (&'a [u8], Error)> {
         let _off = cancel::disable();
         self.renew().map_err(|error| (bytes, error))?;
@@ -116,7 +118,7 @@ impl LogFile {
         write_to(opened.file, bytes)
     }
 
-    /// Empties the file. What is no plain file has no length.
+    /// Empties the file. Does nothing if it is not a regular file.
     pub fn empty(&self) {
         // SAFETY: the call takes any number for a descriptor.
         unsafe { libc::ftruncate(self.opened().file, 0) };
@@ -134,10 +136,10 @@ impl Drop for LogFile {
     }
 }
 
-/// As many bytes as stay together in a pipe to which others write.
+/// Number of bytes that are written to a shared pipe atomically.
 pub const TOGETHER: usize = libc::PIPE_BUF;
 
-/// Writes bytes to standard error. What cannot be written there is lost.
+/// Writes bytes to standard error. Failures are ignored.
 pub fn write_to_stderr(bytes: &[u8]) {
     let _ = write_to(libc::STDERR_FILENO, bytes);
 }

@@ -1,11 +1,11 @@
-//! Pipes that nothing reads.
+//! Writing to pipes without a reader.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// While it lives, writing to a pipe that nothing reads is an error of this thread's and no signal to the process.
+/// While it lives, writing to a pipe without a reader fails with an error on this thread instead of a signal.
 pub struct Ignored {
-    /// The signals that the thread had blocked, and whether one was on its way to it.
+    /// The signals that the thread had blocked, and whether SIGPIPE was pending.
     before: libc::sigset_t,
     was_pending: bool,
 }
@@ -27,7 +27,7 @@ fn is_pending() -> bool {
 }
 
 impl Ignored {
-    /// Begins to.
+    /// Blocks SIGPIPE.
     pub fn begin() -> Self {
         let was_pending = is_pending();
         let mut before = pipe_signal();
@@ -49,10 +49,10 @@ impl Drop for Ignored {
     }
 }
 
-/// Takes a signal of a set that is on its way to this thread.
+/// Takes a pending signal of a set.
 ///
 /// # Safety
-/// One is, and this thread has it blocked.
+/// One is pending, and this thread has it blocked.
 #[cfg(target_os = "linux")]
 unsafe fn take_signal(set: &libc::sigset_t) {
     let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -60,10 +60,10 @@ unsafe fn take_signal(set: &libc::sigset_t) {
     unsafe { libc::sigtimedwait(set, ptr::null_mut(), &now) };
 }
 
-/// Takes a signal of a set that is on its way to this thread.
+/// Takes a pending signal of a set.
 ///
 /// # Safety
-/// One is, and this thread has it blocked.
+/// One is pending, and this thread has it blocked.
 #[cfg(not(target_os = "linux"))]
 unsafe fn take_signal(set: &libc::sigset_t) {
     let mut signal = 0;

@@ -1,20 +1,20 @@
-//! The process: its number, its end and its forks.
+//! The process: its id, exit and forks.
 
 use std::ffi::c_void;
 
-/// The number of this process, asked anew: a forked child has another one.
+/// The id of this process; not cached, because a forked child has another one.
 pub fn id() -> u32 {
     std::process::id()
 }
 
-/// Has `end` called when the process ends in the ordinary way. The library stays in memory until then.
+/// Calls `end` when the process exits normally. The library stays loaded until then.
 pub fn at_exit(end: extern "C" fn()) {
     // SAFETY: the function may be called until the process has ended.
     unsafe { libc::atexit(end) };
 }
 
-/// Has three functions called at every fork from now on: before it, and after it in the parent and in the child. Where the system has no
-/// memory for that, forks go on as before.
+/// Calls three functions at every fork from now on: before it, and after it in the parent and in the child.
+/// If the system has no memory for that, they are not called.
 pub fn at_fork(
     before: unsafe extern "C" fn(),
     parent: unsafe extern "C" fn(),
@@ -24,11 +24,11 @@ pub fn at_fork(
     unsafe { libc::pthread_atfork(Some(before), Some(parent), Some(child)) };
 }
 
-/// Keeps the library with this address in memory. The linker has marked those that have to stay.
+/// Keeps the library with this address loaded. Does nothing: the linker marked those that must stay.
 pub fn keep_loaded(_: *const c_void) {}
 
-/// What a forked child answers; false also where it hangs. What is held stays so in the child alone. For tests; none where the system
-/// does not fork.
+/// The result of a forked child; false if it hangs. In the child, `held` stays held. For tests; none if the
+/// system does not fork.
 #[doc(hidden)]
 pub fn in_fork<T>(held: T, f: impl FnOnce() -> bool) -> Option<bool> {
     let mut status = -1;

@@ -4,16 +4,17 @@ use std::ffi::{CStr, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// Starts a thread with a name of at most 15 bytes, and says whether that was possible. A panic ends it.
+/// Starts a thread with a name of at most 15 bytes, and returns whether that was possible. A panic ends it.
 ///
-/// Unlike the standard library's, starting it and being started need nothing of the system's loader, which holds its lock while a
-/// library's initializer or destructor runs: such a function may wait for this thread, or for the one that starts it.
+/// Unlike the standard library, neither side needs the system's loader, which holds its lock while a
+/// library's initializer or destructor runs: such a function may wait for this thread, or for the one that
+/// starts it.
 pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
     type Work = Box<dyn FnOnce() + Send>;
     extern "C" fn run(work: *mut c_void) -> *mut c_void {
         // SAFETY: it was made of a box below, for this thread alone.
         let work = unsafe { Box::from_raw(work.cast::<Work>()) };
-        // The failure cannot be reported from here.
+        // A failure cannot be reported from here.
         let _ = catch_unwind(AssertUnwindSafe(work));
         ptr::null_mut()
     }
@@ -44,14 +45,14 @@ unsafe fn set_name(thread: libc::pthread_t, name: &CStr) {
     unsafe { libc::pthread_setname_np(thread, name.as_ptr()) };
 }
 
-/// Leaves a thread without its name: only threads themselves can set it.
+/// Does nothing: only threads themselves can set their name.
 ///
 /// # Safety
 /// Any thread may be passed.
 #[cfg(not(target_os = "linux"))]
 unsafe fn set_name(_: libc::pthread_t, _: &CStr) {}
 
-/// A number for this thread, which it keeps in a forked child.
+/// An id of this thread, which stays the same in a forked child.
 #[inline]
 pub fn own() -> usize {
     // SAFETY: the call has no arguments and cannot fail.
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_work_is_done_and_a_panic_harms_nobody() {
+    fn the_work_is_done_and_a_panic_is_contained() {
         let (to, from) = std::sync::mpsc::channel();
         assert!(start(c"panics", || panic!("meant for the test")));
         assert!(start(c"works", move || to.send(7).unwrap()));

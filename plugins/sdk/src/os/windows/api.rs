@@ -1,4 +1,4 @@
-//! The functions of Windows that the modules here call, as its documentation declares them.
+//! The Windows functions that these modules call, as declared in its documentation.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -7,27 +7,27 @@ pub type Bool = c_int;
 
 pub const INFINITE: u32 = u32::MAX;
 
-// Of modules.
+// Modules.
 pub const MODULE_PIN: u32 = 1;
 pub const MODULE_UNCHANGED_REFCOUNT: u32 = 2;
 pub const MODULE_FROM_ADDRESS: u32 = 4;
 
-// Of texts.
+// Text conversion.
 pub const CODE_PAGE_OF_SYSTEM: u32 = 0;
 pub const ERROR_ON_INVALID: u32 = 8;
 
-// Of threads.
+// Threads.
 pub const NO_INDEX: u32 = u32::MAX;
 pub const THREAD_ENDS: u32 = 3;
 pub const THREAD_QUERY_LIMITED_INFORMATION: u32 = 0x800;
 pub const ALL_GROUPS: u16 = u16::MAX;
 
-// Of files.
+// Files.
 pub const GENERIC_READ: u32 = 0x8000_0000;
 pub const GENERIC_WRITE: u32 = 0x4000_0000;
 pub const STANDARD_ERROR: u32 = -12_i32 as u32;
 
-// Of time zones.
+// Time zones.
 pub const IN_DAYLIGHT_TIME: u32 = 2;
 
 #[repr(C)]
@@ -166,7 +166,7 @@ unsafe extern "system" {
     pub fn WakeByAddressAll(word: *const c_void);
 }
 
-// What it unwinds are also the frames that call it, which end without going on.
+// It also unwinds the frames that call it, which end without continuing.
 #[link(name = "kernel32")]
 unsafe extern "system-unwind" {
     pub fn RtlUnwindEx(

@@ -1,12 +1,12 @@
-//! Cancellation of threads: Windows has none that a thread could keep off.
+//! Thread cancellation, which Windows does not have.
 
 use std::marker::PhantomData;
 
-/// While it lives this thread cannot be cancelled.
+/// While it lives, this thread cannot be cancelled.
 #[must_use = "the thread can be cancelled again when this is dropped"]
 pub struct Disabled(PhantomData<*const ()>);
 
-/// Switches cancellation of this thread off.
+/// Disables cancellation of this thread.
 #[inline]
 pub fn disable() -> Disabled {
     Disabled(PhantomData)

@@ -20,13 +20,13 @@ pub fn now() -> u64 {
     u64::try_from(nanoseconds).unwrap_or(0)
 }
 
-/// Nanoseconds of a clock with steps of some milliseconds, which costs a few nanoseconds.
+/// Nanoseconds of a clock with a resolution of a few milliseconds; reading it takes a few nanoseconds.
 pub fn coarse() -> u64 {
     // SAFETY: the call has no arguments and cannot fail.
     unsafe { api::GetTickCount64() }.wrapping_mul(1_000_000)
 }
 
-/// The seconds by which the time of day is before that of UTC; none where the system keeps a database of time zones.
+/// Seconds that local time is ahead of UTC; none if the system has a time zone database.
 pub fn offset() -> Option<i32> {
     let mut zone = api::TimeZone {
         bias: 0,

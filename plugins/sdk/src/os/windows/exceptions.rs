@@ -1,23 +1,24 @@
-//! Exceptions as Windows knows them: those of C++ and Rust, compiled by Microsoft's tools or by others. What the processor or the system
-//! raises, as for a pointer that leads nowhere, passes through.
+//! Exceptions on Windows: those of C++ and Rust, compiled by Microsoft's tools or by others. Exceptions
+//! raised by the processor or the system, such as access violations, pass through.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use super::api;
 
-/// The head of an exception of C++ or Rust, as GCC's runtime has it.
+/// The header of a C++ or Rust exception in GCC's runtime.
 #[repr(C)]
 pub struct Exception {
-    /// Whose it is, as eight letters.
+    /// Vendor and language, as eight letters.
     pub class: u64,
-    /// What its runtime has others call to end it.
+    /// Called by foreign runtimes to destroy it.
     pub cleanup: Option<unsafe extern "C" fn(c_int, *mut Exception)>,
-    /// The runtime's own words: the second is the frame that it unwinds to, the third the place there.
+    /// The runtime's private words: the second is the target frame of unwinding, the third the target
+    /// address.
     words: [usize; 6],
 }
 
-/// What Windows tells of an exception.
+/// Windows' description of an exception.
 #[repr(C)]
 pub struct Record {
     code: u32,
@@ -28,7 +29,7 @@ pub struct Record {
     information: [usize; 15],
 }
 
-/// What Windows tells of a frame.
+/// Windows' description of a frame.
 #[repr(C)]
 pub struct Dispatcher {
     place: usize,
@@ -44,18 +45,18 @@ pub struct Dispatcher {
 
 /// Any of the flags of a stack that is being unwound.
 const UNWINDING: u32 = 0x66;
-/// What a handler answers that leaves it to others.
+/// The result of a handler that declines the exception.
 const CONTINUE: c_int = 1;
-/// The codes of exceptions that GCC's and Microsoft's runtimes throw.
+/// The codes of exceptions thrown by GCC's and Microsoft's runtimes.
 const OF_GCC: u32 = 0x2047_4343;
 const OF_MICROSOFT: u32 = 0xe06d_7363;
-/// The class of an exception that [`stop`] has made for one of Microsoft's runtime.
+/// The class of an exception that [`stop`] created for one of Microsoft's runtime.
 const KEPT: u64 = u64::from_be_bytes(*b"MSVCC++\0");
 
-/// The longest name of a type that is kept.
+/// Longest type name that is kept.
 const LENGTH: usize = 96;
 
-/// What is kept of an exception of Microsoft's runtime, whose own description goes with the frames.
+/// The copy of an exception of Microsoft's runtime, whose own description disappears with the frames.
 #[repr(C)]
 struct Kept {
     head: Exception,
@@ -68,11 +69,11 @@ thread_local! {
     };
 }
 
-/// What a handler does whose frame goes on at `landing`, with the exception in the register of a result. Answers where the
-/// exception is not one that is stopped.
+/// The body of a handler whose frame continues at `landing`, with the exception in the result register.
+/// Returns if the exception is not one to stop.
 ///
 /// # Safety
-/// The arguments but the last are the system's own, for a frame that `landing` may go on in.
+/// All arguments but the last are the system's, for a frame that may continue at `landing`.
 pub unsafe fn stop(
     record: *mut Record,
     frame: *mut c_void,
@@ -108,7 +109,8 @@ pub unsafe fn stop(
     CONTINUE
 }
 
-/// Says in an exception of GCC's runtime where it ends: frames between that clean up go on to there.
+/// Sets the target of unwinding in an exception of GCC's runtime: cleanup code in frames between resumes to
+/// it.
 ///
 /// # Safety
 /// The record is of such an exception.
@@ -124,7 +126,7 @@ unsafe fn aim(record: &mut Record, frame: *mut c_void, landing: *const ()) -> *m
     exception
 }
 
-/// Keeps what an exception of Microsoft's runtime was, for [`kept_name`].
+/// Records an exception of Microsoft's runtime for [`kept_name`].
 ///
 /// # Safety
 /// The record is of such an exception.
@@ -139,7 +141,7 @@ unsafe fn keep(record: &Record) -> *mut Exception {
     kept.cast()
 }
 
-/// The name of the first type that an exception can be caught as, as the compiler writes it.
+/// The first type that an exception can be caught as, as a mangled name.
 ///
 /// # Safety
 /// The record is of an exception of Microsoft's runtime.
@@ -159,12 +161,12 @@ unsafe fn name_of<'a>(record: &Record) -> Option<&'a [u8]> {
     }
 }
 
-/// Ends an exception of a runtime that is not known.
+/// Destroys an exception of an unknown runtime.
 ///
 /// # Safety
-/// The exception was stopped, and nothing else ends it.
+/// The exception was stopped, and nothing else destroys it.
 pub unsafe fn delete(exception: *mut Exception) {
-    /// What GCC's runtime calls an exception that others have caught.
+    /// GCC's reason code for an exception caught by foreign code.
     const CAUGHT_BY_OTHERS: c_int = 1;
     // SAFETY: the runtime wants this function to be called with its exception.
     unsafe {
@@ -174,7 +176,8 @@ pub unsafe fn delete(exception: *mut Exception) {
     }
 }
 
-/// The name of the type of an exception that was kept where it was stopped: `.?AVname@namespace@@` as Microsoft's compiler writes it.
+/// The type name of an exception, recorded when it was stopped: `.?AVname@namespace@@` in Microsoft's
+/// mangling.
 pub fn kept_name(exception: &Exception) -> Option<&[u8]> {
     if exception.class != KEPT {
         return None;

@@ -1,4 +1,4 @@
-//! Files of which the system is asked more than the standard library does.
+//! File operations beyond those of the standard library.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io;
@@ -7,35 +7,36 @@ use std::path::Path;
 
 use super::api;
 
-/// Leaves permissions to the folder: files get those that it hands down.
+/// Ignores the mode: files inherit their folder's permissions.
 pub fn with_mode(options: &mut OpenOptions, _: u32) -> &mut OpenOptions {
     options
 }
 
-/// Options to open a file for reading, and for writing behind what was read. One that is opened only to append cannot be emptied.
+/// Options to open a file for reading and writing at the end. A file that is opened only for appending cannot
+/// be truncated.
 pub fn to_append() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).access_mode(api::GENERIC_READ | api::GENERIC_WRITE);
     options
 }
 
-/// Makes a folder, and those above it.
+/// Creates a folder and its parents.
 ///
 /// # Errors
-/// Why it cannot be made.
+/// Why it cannot be created.
 pub fn make_folder(path: &Path, _: u32) -> io::Result<()> {
     DirBuilder::new().recursive(true).create(path)
 }
 
-/// Makes a folder that is not there yet. What it inherits says who may write into it: below the user's own folder, the user.
+/// Creates a new folder. It inherits its permissions: below the user's home folder only the user may write.
 ///
 /// # Errors
-/// Why it cannot be made.
+/// Why it cannot be created.
 pub fn make_own_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().create(path)
 }
 
-/// Opens a file without waiting.
+/// Opens a file without blocking.
 ///
 /// # Errors
 /// Why it cannot be opened.
@@ -43,30 +44,31 @@ pub fn open_at_once(path: &Path, options: &mut OpenOptions) -> io::Result<File> 
     options.open(path)
 }
 
-/// What tells a file from what it was before.
+/// Detects that a file has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp([u64; 3]);
 
 impl Stamp {
-    /// That of a file with this metadata.
+    /// The stamp of a file with this metadata.
     pub fn of(metadata: &Metadata) -> Self {
         Self([metadata.creation_time(), metadata.last_write_time(), metadata.file_size()])
     }
 }
 
-/// Who may be at a file that is locked.
+/// Kinds of file locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// All who read.
+    /// Shared by readers.
     Shared,
-    /// One who writes.
+    /// Exclusive to one writer.
     Alone,
 }
 
-/// Locks a whole file until it is closed, unless another has it: then false. The lock is one of the open file.
+/// Locks a whole file until it is closed; false if another lock prevents it. The lock belongs to the open
+/// file.
 ///
 /// # Errors
-/// Why it cannot be locked by anyone.
+/// Why the file cannot be locked at all.
 pub fn try_lock(file: &File, lock: Lock) -> io::Result<bool> {
     let locked = match lock {
         Lock::Shared => file.try_lock_shared(),
@@ -79,28 +81,28 @@ pub fn try_lock(file: &File, lock: Lock) -> io::Result<bool> {
     }
 }
 
-/// What tests need of a system. None of it is there where a function answers that it is not.
+/// System features for tests. Each function's result tells if the system lacks it.
 #[doc(hidden)]
 pub mod testing {
     use std::io::{self, PipeWriter};
     use std::path::{Path, PathBuf};
 
-    /// Makes a symbolic link to a file, where the user may.
+    /// Creates a symbolic link to a file, if the user may.
     pub fn link(file: &Path, link: &Path) -> bool {
         std::os::windows::fs::symlink_file(file, link).is_ok() && link.exists() == file.exists()
     }
 
-    /// Makes no pipe: those with names lie in no folder.
+    /// Does nothing: named pipes are not in folders.
     pub fn pipe(_: &Path) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// A file that takes no byte: Windows has no such.
+    /// A file that is always full: Windows has none.
     pub fn full() -> Option<&'static str> {
         None
     }
 
-    /// The path of an end of a pipe: it has none.
+    /// The path of one end of a pipe: it has none.
     pub fn path_of(_: &PipeWriter) -> Option<PathBuf> {
         None
     }

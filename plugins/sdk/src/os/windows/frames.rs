@@ -1,13 +1,13 @@
-//! Frames that end any exception, as a `catch (...)` in C++ does: their unwind tables name a handler that stops each exception there, at
-//! a landing pad that gives it back to the runtime it came from.
+//! Frames that stop any exception, like `catch (...)` in C++: their unwind tables name a handler that stops
+//! each exception at a landing pad, which gives it back to the runtime that threw it.
 
-/// Defines `enter` and `enter_with_stack`, frames that call a function of a plugin, and hand an exception that comes out of it to
-/// the function `end` beside them.
+/// Defines `enter` and `enter_with_stack`, frames that call a plugin's function and pass an exception thrown
+/// by it to the function `end` in scope.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! call_frames {
     () => {
-        /// Decides for [`enter`] what an exception does there: it goes no further, but to [`land`].
+        /// The handler of [`enter`]: stops every exception at [`land`].
         unsafe extern "C-unwind" fn handler(
             record: *mut $crate::os::exceptions::Record,
             frame: *mut ::std::ffi::c_void,
@@ -30,7 +30,7 @@ macro_rules! call_frames {
             unsafe { $crate::os::exceptions::stop(record, frame, context, dispatcher, landing) }
         }
 
-        /// Calls `function` with the five words and returns its status, or [`THREW`].
+        /// Calls `function` with five words and returns its status, or [`THREW`].
         #[unsafe(naked)]
         unsafe extern "C" fn enter(
             a: usize,
@@ -48,7 +48,7 @@ macro_rules! call_frames {
                 "mov rax, [rsp + 96]",
                 "mov [rsp + 32], rax",
                 "call [rsp + 104]",
-                // A return address in an epilogue would have the handler passed over.
+                // If the return address were in an epilogue, the handler would be skipped.
                 "nop",
                 "add rsp, 56",
                 "ret",
@@ -59,7 +59,7 @@ macro_rules! call_frames {
             )
         }
 
-        /// Goes on in the frame of [`enter`], after its call, with the exception in the register of a result.
+        /// Continues in the frame of [`enter`] after its call, with the exception in the result register.
         #[unsafe(naked)]
         unsafe extern "C" fn land() {
             core::arch::naked_asm!(
@@ -77,7 +77,7 @@ macro_rules! call_frames {
             )
         }
 
-        /// Calls `function` with the ten words, six of them on the stack, and returns its status, or [`THREW`].
+        /// Calls `function` with ten words, six of them on the stack, and returns its status, or [`THREW`].
         #[unsafe(naked)]
         unsafe extern "C" fn enter_with_stack(
             words: &[usize; MOST],
@@ -117,7 +117,8 @@ macro_rules! call_frames {
             )
         }
 
-        /// Goes on in the frame of [`enter_with_stack`], after its call, with the exception in the register of a result.
+        /// Continues in the frame of [`enter_with_stack`] after its call, with the exception in the result
+        /// register.
         #[unsafe(naked)]
         unsafe extern "C" fn land_with_stack() {
             core::arch::naked_asm!(
@@ -137,19 +138,20 @@ macro_rules! call_frames {
     };
 }
 
-/// Defines `entries`, a row of entries that each call the function of their slot in the array `SLOTS`, and hand an exception that comes out
-/// of it to the function `end` beside them; `ENTRY` bytes each, with `REGISTERS` words of arguments outside the stack.
+/// Defines `entries`, a row of entries that each call the function of their slot in the array `SLOTS` and
+/// pass an exception thrown by it to the function `end` in scope. An entry has `ENTRY` bytes; `REGISTERS`
+/// words of arguments are passed in registers.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! guard_frames {
     () => {
-        /// The words that the registers for arguments hold.
+        /// Number of argument words passed in registers.
         const REGISTERS: usize = 4;
 
-        /// The bytes of one of the [`entries`].
+        /// Size in bytes of each of the [`entries`].
         const ENTRY: usize = 12;
 
-        /// Decides for [`frame`] what an exception does there: it goes no further, but to [`land`].
+        /// The handler of [`frame`]: stops every exception at [`land`].
         unsafe extern "C-unwind" fn handler(
             record: *mut $crate::os::exceptions::Record,
             frame: *mut ::std::ffi::c_void,
@@ -160,12 +162,12 @@ macro_rules! guard_frames {
             unsafe { $crate::os::exceptions::stop(record, frame, context, dispatcher, land as *const ()) }
         }
 
-        /// The entries: each goes to [`frame`] with its own address in a register that no argument has.
+        /// The entries: each jumps to [`frame`] with its own address in a register that holds no argument.
         #[unsafe(naked)]
         unsafe extern "C" fn entries() {
             core::arch::naked_asm!(
                 ".rept {count}",
-                // lea r11, [rip - 7], and a jump of 32 bits: 12 bytes, whatever the distance.
+                // lea r11, [rip - 7] and a 32-bit jump: 12 bytes, whatever the distance.
                 ".byte 0x4c, 0x8d, 0x1d",
                 ".long -7",
                 ".byte 0xe9",
@@ -176,7 +178,7 @@ macro_rules! guard_frames {
             )
         }
 
-        /// Calls the function of an entry with the registers and the words on the stack that this was called with.
+        /// Calls an entry's function with the registers and stack words that this was called with.
         #[unsafe(naked)]
         unsafe extern "C" fn frame() {
             core::arch::naked_asm!(
@@ -217,7 +219,7 @@ macro_rules! guard_frames {
             )
         }
 
-        /// Goes on in [`frame`] after its call, with the exception in the register of a result.
+        /// Continues in [`frame`] after its call, with the exception in the result register.
         #[unsafe(naked)]
         unsafe extern "C" fn land() {
             core::arch::naked_asm!(

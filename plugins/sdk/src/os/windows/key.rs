@@ -1,4 +1,4 @@
-//! A word of each thread's own, at hand without the loader.
+//! A thread-local word that needs no help from the loader.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::api;
 
-/// A word of each thread's own, 0 at first. It is never given back.
+/// A thread-local word, initially 0. It is never freed.
 #[derive(Clone, Copy, Debug)]
 pub struct Key(u32);
 
 type End = unsafe extern "C" fn(*mut c_void);
 
-/// What is called for threads that end: a function, and one more than the index of its word.
+/// Called for ending threads: a function, and the index of its word plus one.
 struct Ending {
     index: AtomicU32,
     end: AtomicPtr<()>,
@@ -21,8 +21,8 @@ struct Ending {
 static ENDINGS: [Ending; 4] =
     [const { Ending { index: AtomicU32::new(0), end: AtomicPtr::new(ptr::null_mut()) } }; 4];
 
-/// The system calls the functions of these sections when a thread ends, by the order of their names. That by which Rust drops what is
-/// thread-local is before this one.
+/// The system calls the functions of these sections when a thread ends, ordered by section name. Rust's
+/// destructors of thread-local values run before this one.
 #[used]
 #[unsafe(link_section = ".CRT$XLY")]
 static ON_THREAD: unsafe extern "system" fn(*mut c_void, u32, *mut c_void) = on_thread;
@@ -44,7 +44,8 @@ unsafe extern "system" fn on_thread(_: *mut c_void, reason: u32, _: *mut c_void)
 }
 
 impl Key {
-    /// A new one. `end` is called for each thread that ends and whose word is not 0. None where the system has no key left.
+    /// Creates one. `end` is called for each ending thread whose word is not 0. None if the system has no key
+    /// left.
     pub fn new(end: Option<End>) -> Option<Self> {
         // SAFETY: the call has no arguments.
         let index = unsafe { api::TlsAlloc() };
@@ -64,14 +65,14 @@ impl Key {
         Some(Self(index))
     }
 
-    /// The word of this thread.
+    /// This thread's word.
     #[inline]
     pub fn get(self) -> usize {
         // SAFETY: the index was made and is never freed.
         unsafe { api::TlsGetValue(self.0) }.expose_provenance()
     }
 
-    /// Sets the word of this thread. Where there is no memory for it the old one stays.
+    /// Sets this thread's word. If the system is out of memory, the old value stays.
     #[inline]
     pub fn set(self, word: usize) {
         // SAFETY: the index was made and is never freed; the system does not look at the pointer.

@@ -1,4 +1,4 @@
-//! Shared libraries: what they are called, and the loader's own functions.
+//! Shared libraries: their names, and the loader's own functions.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString, c_void};
@@ -13,17 +13,17 @@ use super::{api, paths};
 /// The loader's library.
 pub type Library = windows::Library;
 
-/// What the names of libraries end with.
+/// File name extension of libraries.
 pub const EXTENSION: &str = "dll";
 
-/// The name of the file of a library.
+/// A library's file name.
 pub fn file_name(name: &OsStr) -> OsString {
     let mut file = name.to_owned();
     file.push(".dll");
     file
 }
 
-/// What vendors call on Windows what has another name on Linux: how that begins there.
+/// Vendor libraries with another name on Windows: the beginning of the name on Linux, and the name here.
 const VENDORS: [(&str, &str); 19] = [
     ("libamdhip64.so.7", "amdhip64_7.dll"),
     ("libamdhip64.so.6", "amdhip64_6.dll"),
@@ -41,14 +41,14 @@ const VENDORS: [(&str, &str); 19] = [
     ("libcudnn.so.9", "cudnn64_9.dll"),
     ("libcublasLt.so.13", "cublasLt64_13.dll"),
     ("libcublasLt.so.12", "cublasLt64_12.dll"),
-    // Those of the system, and of a compiler. The C library has mathematics in it.
+    // System and compiler libraries. The C library contains the mathematical functions.
     ("libc.so.6", "kernel32.dll"),
     ("libm.so.6", "ucrtbase.dll"),
     ("libstdc++.so.6", "libstdc++-6.dll"),
 ];
 
-/// What the system calls a vendor's library, which is named as on Linux. Where a release has its number in the name, the
-/// last of those that lie beside the HIP runtime, in the system's folder or on the path.
+/// This system's name of a vendor's library, given its name on Linux. If the name contains a release number,
+/// the last one found next to the HIP runtime, in the system's folder or on the path.
 pub fn vendor_name(name: &str) -> Cow<'_, str> {
     let Some((_, own)) = VENDORS.iter().find(|(linux, _)| *linux == name) else { return Cow::Borrowed(name) };
     if own.ends_with(".dll") {
@@ -62,7 +62,7 @@ pub fn vendor_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(found.map_or_else(|| format!("{own}00.dll"), |path| path.to_string_lossy().into_owned()))
 }
 
-/// The folder of a library that is loaded.
+/// The folder of a loaded library.
 fn folder_of(name: &&str) -> Option<PathBuf> {
     let name: Vec<u16> = name.encode_utf16().chain([0]).collect();
     let mut module = ptr::null_mut();
@@ -75,7 +75,7 @@ fn folder_of(name: &&str) -> Option<PathBuf> {
     file_of_module(module)?.parent().map(Path::to_owned)
 }
 
-/// The last file of a folder whose name begins so and goes on with digits.
+/// The last file in a folder whose name is this beginning followed by digits.
 fn last_of_release(folder: &Path, begin: &str) -> Option<PathBuf> {
     let files = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     let is_one = |path: &PathBuf| {
@@ -86,7 +86,7 @@ fn last_of_release(folder: &Path, begin: &str) -> Option<PathBuf> {
     files.filter(is_one).max()
 }
 
-/// The folders with libraries in that of a toolkit; packages of Python have the last.
+/// The library folders within a toolkit's folder; Python packages have the last one.
 pub const VENDOR_FOLDERS: [&str; 3] = ["", "bin/x64", "bin"];
 
 /// The files that are mapped into this process: not listed.
@@ -94,26 +94,26 @@ pub fn mapped_files() -> String {
     String::new()
 }
 
-/// Leaves it to the loader to refuse a library that is cut short.
+/// Accepts any file: the loader itself rejects truncated libraries.
 ///
 /// # Errors
-/// None: the loader compares a file's headers with its size itself.
+/// None.
 pub fn check(_: &OsStr) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens a library by its path or, where that is a bare name, by the loader's search. Libraries that it needs are looked for beside it, in
-/// the system's folders and those that the program has added, and then on the path.
+/// Opens a library by its path or, for a bare name, through the loader's search. Its dependencies are
+/// searched next to it, in the system's folders and those added by the program, and then on the path.
 ///
 /// # Safety
 /// The library's initializers run.
 ///
 /// # Errors
-/// The loader's own words.
+/// The loader's message.
 pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
     let path = Path::new(name);
     let is_name = path.file_name() == Some(name);
-    // The system takes the folder of a library for one that is searched only where the path is whole.
+    // The system only searches a library's folder for dependencies if its path is absolute.
     let whole = if is_name { path.to_owned() } else { std::path::absolute(path).unwrap_or(path.to_owned()) };
     let load = |flags| {
         // SAFETY: the caller wants the initializers to run.
@@ -128,10 +128,10 @@ pub unsafe fn open(name: &OsStr) -> Result<Library, String> {
         .or_else(|reason| load(on_path).map_err(|_| reason))
 }
 
-/// A library that the process has loaded under this name, kept loaded.
+/// A library that the process has already loaded under this name; keeps it loaded.
 ///
 /// # Errors
-/// The loader's own words.
+/// The loader's message.
 pub fn loaded(name: &OsStr) -> Result<Library, String> {
     windows::Library::open_already_loaded(name).map_err(|error| words_of(name, &error))
 }
@@ -141,19 +141,19 @@ fn words_of(name: &OsStr, error: &libloading::Error) -> String {
     format!("{}: {}", name.display(), reason.trim_end())
 }
 
-/// The address of what a library has under a name.
+/// The address of a symbol.
 pub fn address(library: &Library, name: &str) -> Option<*const ()> {
     // SAFETY: what is at the address is not touched.
     unsafe { library.get::<*const ()>(name) }.ok().map(|symbol| *symbol).filter(|address| !address.is_null())
 }
 
-/// The file that an address lies in.
+/// The file that contains an address.
 pub fn file_of(address: *const c_void) -> Option<PathBuf> {
     let mut module = ptr::null_mut();
     let flags = api::MODULE_FROM_ADDRESS | api::MODULE_UNCHANGED_REFCOUNT;
     // SAFETY: any address may be asked about, and the output is valid.
     let found = unsafe { api::GetModuleHandleExW(flags, address.cast(), &mut module) };
-    // No address at all stands for the program itself.
+    // A null address would mean the program itself.
     if found == 0 || address.is_null() { None } else { file_of_module(module).map(paths::without_prefix) }
 }
 
@@ -166,7 +166,7 @@ pub fn file_of_module(module: api::Handle) -> Option<PathBuf> {
         let length = unsafe { api::GetModuleFileNameW(module, name.as_mut_ptr(), room) } as usize;
         match name.get(..length) {
             None | Some([]) => return None,
-            // One that fills the buffer was cut.
+            // A name that fills the buffer was truncated.
             Some(_) if length == name.len() => name.resize(2 * length, 0),
             Some(whole) => return Some(OsString::from_wide(whole).into()),
         }

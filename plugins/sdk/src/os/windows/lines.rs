@@ -1,4 +1,5 @@
-//! Files that lines are written to for as long as the process runs. No lock is taken: several threads write whole lines at once.
+//! Files that lines are appended to for as long as the process runs. No lock is taken: several threads may
+//! write whole lines at once.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Write};
@@ -7,15 +8,16 @@ use std::path::{Path, PathBuf};
 
 use super::api;
 
-/// A file that lines are appended to. Windows lets programs close only what they have opened, so it stays the same.
+/// A file that lines are appended to. On Windows programs can only close handles that they know, so it stays
+/// open.
 pub struct LogFile {
-    /// From the root, so that it stays the same when the program goes elsewhere.
+    /// Absolute, so that it stays valid when the program changes its folder.
     path: PathBuf,
     file: File,
 }
 
 impl LogFile {
-    /// Opens a file to which lines are appended, and makes its folders.
+    /// Opens a file for appending lines, and creates its folders.
     ///
     /// # Errors
     /// Why it cannot be written.
@@ -24,7 +26,7 @@ impl LogFile {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        // Another may read it, rename it or remove it meanwhile.
+        // Others may read, rename or remove it meanwhile.
         let file = OpenOptions::new().create(true).append(true).share_mode(7).open(&path)?;
         Ok(Self { path, file })
     }
@@ -34,7 +36,7 @@ impl LogFile {
         &self.path
     }
 
-    /// Whether the file is another one by now.
+    /// Whether it is a different file now.
     ///
     /// # Errors
     /// None.
@@ -42,10 +44,10 @@ impl LogFile {
         Ok(false)
     }
 
-    /// Writes bytes at once, so that lines of several threads do not mix.
+    /// Writes bytes in one call, so that lines of several threads do not mix.
     ///
     /// # Errors
-    /// Why not all could be written, with those that could not.
+    /// Why not all could be written, with the rest.
     pub fn write<'a>(&self, mut bytes: &'a [u8]) -> std::result::Result<(), (&'a [u8], Error)> {
         while !bytes.is_empty() {
             match (&self.file).write(bytes) {
@@ -58,16 +60,16 @@ impl LogFile {
         Ok(())
     }
 
-    /// Empties the file, through a handle that may: one that appends may not.
+    /// Empties the file through a second handle, because an appending one cannot.
     pub fn empty(&self) {
         let _ = OpenOptions::new().write(true).truncate(true).open(&self.path);
     }
 }
 
-/// As many bytes as stay together in a pipe to which others write.
+/// Number of bytes that are written to a shared pipe atomically.
 pub const TOGETHER: usize = 4096;
 
-/// Writes bytes to standard error. What cannot be written there is lost.
+/// Writes bytes to standard error. Failures are ignored.
 pub fn write_to_stderr(mut bytes: &[u8]) {
     while let Ok(length @ 1..) = u32::try_from(bytes.len().min(1 << 20)) {
         let mut written = 0;

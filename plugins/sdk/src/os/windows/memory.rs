@@ -2,13 +2,13 @@
 
 use super::api;
 
-/// Does nothing: Windows gives large pages only to users with a right of its own.
+/// Does nothing: large pages require a special privilege on Windows.
 ///
 /// # Safety
-/// The bytes are allocated.
+/// The memory is allocated.
 pub unsafe fn advise_large_pages(_: *mut u8, _: usize) {}
 
-/// The bytes that programs may still allocate.
+/// Bytes that programs can still allocate.
 pub fn available() -> Option<usize> {
     let mut memory = api::Memory { size: size_of::<api::Memory>() as u32, ..api::Memory::default() };
     // SAFETY: the struct says its size and is written.
@@ -16,5 +16,5 @@ pub fn available() -> Option<usize> {
     usize::try_from(memory.available).ok().filter(|_| asked != 0)
 }
 
-/// Leaves it to the C library when memory that was freed goes back to the system.
+/// Does nothing: the C library decides when freed memory is returned to the system.
 pub fn give_back() {}

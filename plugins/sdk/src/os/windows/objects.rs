@@ -1,4 +1,4 @@
-//! Programs and libraries that the process has loaded.
+//! Loaded programs and libraries.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -6,14 +6,14 @@ use std::ptr;
 
 use super::{api, library};
 
-/// A program or library that is loaded.
+/// A loaded program or library.
 #[derive(Clone, Copy)]
 pub struct Object<'a> {
     module: api::Handle,
     here: PhantomData<&'a ()>,
 }
 
-/// Calls `f` with each object until it answers, and gives the answer.
+/// Calls `f` with each object until it returns a value, which is the result.
 pub fn find<R>(mut f: impl FnMut(Object<'_>) -> Option<R>) -> Option<R> {
     let mut modules = vec![ptr::null_mut(); 256];
     loop {
@@ -46,14 +46,14 @@ impl Object<'_> {
         asked != 0 && address.wrapping_sub(found.base.addr()) < found.size as usize
     }
 
-    /// Whether this is the name of its file, in any case of letters.
+    /// Whether this is its file name, ignoring case.
     pub fn is_named(&self, name: &CStr) -> bool {
         let file = library::file_of_module(self.module);
         let file = file.as_deref().and_then(std::path::Path::file_name);
         file.is_some_and(|file| file.to_string_lossy().eq_ignore_ascii_case(&name.to_string_lossy()))
     }
 
-    /// The address of a function that the object exports.
+    /// The address of an exported function.
     pub fn function(&self, name: &CStr) -> Option<*const ()> {
         // SAFETY: the name ends with a NUL; a module that is gone is found out by the system.
         let address = unsafe { api::GetProcAddress(self.module, name.as_ptr()) };

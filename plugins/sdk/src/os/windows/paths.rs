@@ -1,4 +1,4 @@
-//! Paths in UTF-8, as the C interface has them; any other path is in the code page of the system.
+//! Paths as UTF-8 in the C interface; other bytes are interpreted in the system's code page.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::api;
 
-/// The path that a text of C names.
+/// The path in a C string.
 pub fn from_bytes(bytes: &[u8]) -> PathBuf {
     match str::from_utf8(bytes) {
         Ok(text) => PathBuf::from(text),
@@ -19,7 +19,7 @@ pub fn from_bytes(bytes: &[u8]) -> PathBuf {
 
 fn of_code_page(bytes: &[u8]) -> Option<OsString> {
     let length = i32::try_from(bytes.len()).ok()?;
-    // A byte is at most one unit.
+    // A byte yields at most one unit.
     let mut wide = vec![0; bytes.len()];
     let (page, flags) = (api::CODE_PAGE_OF_SYSTEM, api::ERROR_ON_INVALID);
     // SAFETY: both buffers have as many elements as is said.
@@ -29,7 +29,7 @@ fn of_code_page(bytes: &[u8]) -> Option<OsString> {
     Some(OsString::from_wide(wide.get(..written)?))
 }
 
-/// The text of C for a path: what UTF-16 cannot say is replaced.
+/// A path as a C string; unpaired surrogates are replaced.
 pub fn bytes(path: &OsStr) -> Cow<'_, [u8]> {
     match path.to_string_lossy() {
         Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
@@ -37,18 +37,18 @@ pub fn bytes(path: &OsStr) -> Cow<'_, [u8]> {
     }
 }
 
-/// The path of a file that exists, with links and dots resolved.
+/// The absolute path of an existing file, with links and dots resolved.
 ///
 /// # Errors
-/// Why that cannot be told.
+/// Why it cannot be resolved.
 pub fn canonical(path: &Path) -> std::io::Result<PathBuf> {
     path.canonicalize().map(without_prefix)
 }
 
-/// The longest path that every function of the system takes, with its NUL.
+/// The longest path that every system function accepts, including its NUL.
 const LONGEST: usize = 260;
 
-/// A path without the `\\?\` in front, where other programs would not find it with that and it can do without.
+/// Removes a leading `\\?\`, which other programs may not understand, if the path works without it.
 pub fn without_prefix(path: PathBuf) -> PathBuf {
     let wide: Vec<u16> = path.as_os_str().encode_wide().collect();
     let text = |text: &str| text.encode_utf16().collect::<Vec<u16>>();
@@ -87,7 +87,7 @@ mod tests {
         let path = from_bytes("C:\\Grüße\\日本".as_bytes());
         assert_eq!(path, PathBuf::from("C:\\Grüße\\日本"));
         assert_eq!(&*bytes(path.as_os_str()), "C:\\Grüße\\日本".as_bytes());
-        // What is not, is read in the code page, whichever that is.
+        // Bytes that are not UTF-8 are read in the code page, whichever that is.
         assert!(from_bytes(b"C:\\Gr\xfc\xdfe").to_string_lossy().starts_with("C:\\Gr"));
     }
 }

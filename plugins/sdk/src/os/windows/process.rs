@@ -1,4 +1,4 @@
-//! The process: its number, its end and its forks.
+//! The process: its id, exit and forks.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::api;
 
-/// The number of this process.
+/// The id of this process.
 pub fn id() -> u32 {
     std::process::id()
 }
 
-/// What is to be called at the end, the last first; each is taken out before its call.
+/// Functions to call at exit, last first; each is removed before its call.
 static ENDS: [AtomicPtr<()>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
 
 extern "C" fn end() -> c_int {
@@ -25,10 +25,11 @@ extern "C" fn end() -> c_int {
     0
 }
 
-/// Has `end` called when the process ends in the ordinary way, by `exit` or the end of `main`, while the other threads run.
+/// Calls `end` when the process exits normally, by `exit` or the end of `main`, while other threads still
+/// run.
 ///
-/// What a library registers for its own end is called when the system has ended all other threads. So this registers with the C runtimes
-/// that programs are linked with; the first that ends calls all.
+/// A library's own exit handlers run after the system has ended all other threads. So this registers with the
+/// C runtimes that programs link to; the first one that exits calls all.
 pub fn at_exit(function: extern "C" fn()) {
     let takes = |slot: &AtomicPtr<()>| {
         let function = function as *mut ();
@@ -41,7 +42,7 @@ pub fn at_exit(function: extern "C" fn()) {
     register(c"msvcrt.dll", c"_onexit");
 }
 
-/// Registers with a runtime, if the process has it.
+/// Registers with a runtime, if the process has loaded it.
 fn register(runtime: &CStr, function: &CStr) {
     // SAFETY: both names end with a NUL. The functions take a function without arguments, of which one runtime looks at the
     // result, and keep it; this library stays in memory until the process has ended.
@@ -59,7 +60,7 @@ fn register(runtime: &CStr, function: &CStr) {
 /// Does nothing: Windows does not fork.
 pub fn at_fork(_: unsafe extern "C" fn(), _: unsafe extern "C" fn(), _: unsafe extern "C" fn()) {}
 
-/// Keeps the library with this address in memory until the process has ended.
+/// Keeps the library with this address loaded until the process ends.
 pub fn keep_loaded(address: *const c_void) {
     let mut module = ptr::null_mut();
     // SAFETY: the address is one of a library that is loaded, and the output is valid.
@@ -68,7 +69,7 @@ pub fn keep_loaded(address: *const c_void) {
     };
 }
 
-/// What a forked child answers: none, as Windows does not fork.
+/// None, as Windows does not fork.
 #[doc(hidden)]
 pub fn in_fork<T>(_: T, _: impl FnOnce() -> bool) -> Option<bool> {
     None

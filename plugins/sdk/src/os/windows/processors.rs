@@ -2,27 +2,27 @@
 
 use super::api;
 
-/// How many processors the machine has, in all groups.
+/// Number of processors in the machine, in all groups.
 pub fn count() -> usize {
     // SAFETY: the call has no pointers.
     unsafe { api::GetActiveProcessorCount(api::ALL_GROUPS) as usize }
 }
 
-/// How many this process may use: all, unless it was given some of them only.
+/// Number of processors this process may use: all, unless its affinity is restricted.
 pub fn available() -> usize {
     let (mut own, mut system) = (0, 0);
     // SAFETY: both outputs are valid.
     unsafe { api::GetProcessAffinityMask(api::GetCurrentProcess(), &mut own, &mut system) };
-    // Both are 0 where the process has threads in several groups.
+    // Both are 0 if the process has threads in several groups.
     if own == system { count() } else { own.count_ones() as usize }.max(1)
 }
 
-/// What the processor calls itself.
+/// Model name of the processor.
 pub fn model() -> Option<String> {
     brand()
 }
 
-/// The brand that x86 processors tell, in three answers of sixteen bytes.
+/// The brand string of x86 processors, in three parts of sixteen bytes.
 #[cfg(target_arch = "x86_64")]
 fn brand() -> Option<String> {
     use std::arch::x86_64::__cpuid;
@@ -40,28 +40,29 @@ fn brand() -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).trim().to_owned()).filter(|model| !model.is_empty())
 }
 
-/// Other processors tell none.
+/// Other processors have none.
 #[cfg(not(target_arch = "x86_64"))]
 fn brand() -> Option<String> {
     None
 }
 
-/// The processor that this thread runs on now: not asked, as Windows looks for an idle one for a thread that is woken.
+/// The processor that this thread is running on: not queried, as Windows wakes threads on idle processors.
 pub fn current() -> Option<usize> {
     None
 }
 
-/// Whether the system saves the tiles of AMX for this process: not asked.
+/// Whether the system saves AMX tile state for this process: not queried.
 pub fn allow_tiles() -> bool {
     false
 }
 
-/// Processors that a thread may use.
+/// A set of processors.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Set(());
 
 impl Set {
-    /// Those of the calling thread, which is put into the next group where there are several: threads begin in that of their maker.
+    /// The processors of the calling thread, which is moved to the next group if there are several: threads
+    /// start in their creator's group.
     pub fn of_thread() -> Option<Self> {
         use std::sync::atomic::{AtomicU16, Ordering};
         static NEXT: AtomicU16 = AtomicU16::new(1);
@@ -80,23 +81,23 @@ impl Set {
         Some(Self(()))
     }
 
-    /// How many there are.
+    /// Number of processors in the set.
     pub fn count(&self) -> usize {
         available()
     }
 
-    /// Whether a processor is one of them.
+    /// Whether a processor is in the set.
     pub fn has(&self, processor: usize) -> bool {
         processor < available()
     }
 
-    /// The same: which are used is left to the system.
+    /// The set, unchanged: the system decides.
     #[must_use]
     pub fn without(self, _: usize) -> Self {
         self
     }
 
-    /// Leaves a thread where it is.
+    /// Does nothing.
     pub fn give_to(&self, _: i32) {}
 }
 

@@ -1,4 +1,4 @@
-//! Threads and what the system knows them by.
+//! Threads and their ids and names in the system.
 
 use std::ffi::{CStr, OsString, c_void};
 use std::os::windows::ffi::OsStringExt;
@@ -8,13 +8,13 @@ use std::ptr;
 use super::api;
 pub use super::key::Key;
 
-/// Starts a thread with a name, and says whether that was possible. A panic ends it.
+/// Starts a named thread, and returns whether that was possible. A panic ends it.
 pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
     type Work = Box<dyn FnOnce() + Send>;
     unsafe extern "system" fn run(work: *mut c_void) -> u32 {
         // SAFETY: it was made of a box below, for this thread alone.
         let work = unsafe { Box::from_raw(work.cast::<Work>()) };
-        // A failure would have no caller to go to.
+        // A failure cannot be reported from here.
         let _ = catch_unwind(AssertUnwindSafe(work));
         0
     }
@@ -39,7 +39,7 @@ pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
 type SetName = unsafe extern "system" fn(api::Handle, *const u16) -> i32;
 type GetName = unsafe extern "system" fn(api::Handle, *mut *mut u16) -> i32;
 
-/// A function that Windows 10 has from its second year on.
+/// A function that Windows 10 has only since version 1607.
 fn function<F: Copy>(name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<fn()>(), "F is a function pointer") };
     // SAFETY: the names end with a NUL, and every process has this library.
@@ -49,19 +49,19 @@ fn function<F: Copy>(name: &CStr) -> Option<F> {
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy::<*const (), F>(&address) })
 }
 
-/// A number for this thread.
+/// An id of this thread.
 #[inline]
 pub fn own() -> usize {
     // SAFETY: the call has no arguments and cannot fail.
     unsafe { api::GetCurrentThreadId() as usize }
 }
 
-/// The number that the system knows this thread by.
+/// The system's id of this thread.
 pub fn number() -> i32 {
     own() as i32
 }
 
-/// The name of a thread of this process; empty where the system has none.
+/// The name of a thread of this process; empty if it has none.
 pub fn name(number: i32) -> String {
     let Some(get) = function::<GetName>(c"GetThreadDescription") else { return String::new() };
     // SAFETY: the handle is opened, used and closed here; the text is written where the call succeeds, and freed.
@@ -88,13 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_work_is_done_and_a_panic_harms_nobody() {
+    fn the_work_is_done_and_a_panic_is_contained() {
         let (to, from) = std::sync::mpsc::channel();
         assert!(start(c"panics", || panic!("meant for the test")));
         assert!(start(c"works", move || to.send((own(), name(number()))).unwrap()));
         let (other, name) = from.recv().unwrap();
         assert_ne!(other, own());
-        // Where the system names threads.
+        // If the system supports thread names.
         assert!(name.is_empty() || name == "works", "{name:?}");
     }
 }

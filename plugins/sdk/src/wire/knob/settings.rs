@@ -1,11 +1,11 @@
-//! What knobs are set to, and the check of that against the knobs there are.
+//! Knob settings, and their validation against an engine's knobs.
 
 use std::collections::HashSet;
 
 use crate::graph::GraphError;
 use crate::wire::knob::{Knob, KnobSetting, KnobValue, MAX_KNOB_CHOICES, Quoted, SHOWN};
 
-/// Fails when two settings are of one knob, or there are too many.
+/// Fails if a knob is set twice, or there are too many settings.
 fn check_different(settings: &[KnobSetting]) -> Result<(), GraphError> {
     if settings.len() > MAX_KNOB_CHOICES {
         return Err(GraphError(format!(
@@ -22,7 +22,7 @@ fn check_different(settings: &[KnobSetting]) -> Result<(), GraphError> {
     }
 }
 
-/// Fails when a setting is of no knob among these, is not within the knob's limits, or is there twice.
+/// Fails if a setting is of none of these knobs, is outside the knob's limits, or is duplicated.
 ///
 /// # Errors
 /// The knob, its value, and what was expected.
@@ -34,7 +34,7 @@ pub fn check_settings(knobs: &[Knob], settings: &[KnobSetting]) -> Result<(), Gr
     })
 }
 
-/// Takes out the settings of knobs that are not among these, and answers for each what is wrong with it.
+/// Removes the settings of unknown knobs, and returns an error for each.
 pub fn take_unknown(knobs: &[Knob], settings: &mut Vec<KnobSetting>) -> Vec<GraphError> {
     let unknown = settings.extract_if(.., |setting| knob_of(setting, knobs).is_none());
     unknown.map(|setting| unknown_knob(&setting, knobs)).collect()
@@ -44,7 +44,7 @@ fn knob_of<'a>(setting: &KnobSetting, knobs: &'a [Knob]) -> Option<&'a Knob> {
     knobs.iter().find(|knob| knob.knob_id == setting.knob_id)
 }
 
-/// That there is no knob like the one that is set among these.
+/// The error for a setting of a knob that is not among these.
 fn unknown_knob(setting: &KnobSetting, knobs: &[Knob]) -> GraphError {
     let mut known: Vec<String> =
         knobs.iter().take(SHOWN).map(|knob| Quoted(&knob.knob_id).to_string()).collect();
@@ -60,12 +60,12 @@ fn unknown_knob(setting: &KnobSetting, knobs: &[Knob]) -> GraphError {
     GraphError(format!("knob {id} is set to {}, expected {expected}", setting.value))
 }
 
-/// What a knob is set to, if it is set.
+/// The value that a knob is set to, if any.
 pub fn setting<'a>(settings: &'a [KnobSetting], id: &str) -> Option<&'a KnobValue> {
     settings.iter().find(|setting| setting.knob_id == id).map(|setting| &setting.value)
 }
 
-/// What a knob is set to, if it is set to an integer.
+/// The value that a knob is set to, if it is an integer.
 pub fn int_setting(settings: &[KnobSetting], id: &str) -> Option<i64> {
     match setting(settings, id) {
         Some(KnobValue::Int(value)) => Some(*value),
@@ -73,10 +73,10 @@ pub fn int_setting(settings: &[KnobSetting], id: &str) -> Option<i64> {
     }
 }
 
-/// The knob of engines for the most bytes of workspace that one step may need; 0 leaves it to the engine.
+/// The common knob that limits the bytes of workspace that one step may use; with 0 the engine decides.
 pub const WORKSPACE_SIZE_LIMIT: &str = "global.workspace_size_limit";
 
-/// What a knob is set to, if it is set to an integer above 0.
+/// The value that a knob is set to, if it is a positive integer.
 pub fn positive_setting<T: TryFrom<i64>>(settings: &[KnobSetting], id: &str) -> Option<T> {
     int_setting(settings, id).filter(|value| *value > 0).and_then(|value| T::try_from(value).ok())
 }

@@ -24,7 +24,7 @@ fn plan(origin: Option<Origin>) -> SavedPlan<'static> {
     }
 }
 
-/// Every way in which bytes can be cut or have one bit flipped.
+/// Every truncation and every single-bit change of these bytes.
 fn damages(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let cut = (0..bytes.len()).map(|size| bytes[..size].to_vec());
     let flipped = (0..bytes.len() * 8).map(|bit| {
@@ -69,7 +69,8 @@ fn a_container_bears_no_damage() {
     for plan in [&b""[..], &inner] {
         let bytes = write_container(Container { graph: b"a graph", plan }).unwrap();
         for damaged in damages(&bytes) {
-            // Whoever is told that it is none takes it for a graph or a plan; only bytes that are too short can be told so.
+            // If this says no, the caller takes the bytes for a graph or a plan; only bytes that are too
+            // short may get a no.
             match is_container(&damaged) {
                 Err(_) => {}
                 Ok(false) => assert!(damaged.len() < 8, "{damaged:x?}"),
@@ -107,7 +108,7 @@ fn as_many_alignments_as_tensors() {
     assert!(read_plan(&bytes).unwrap_err().0.contains("3 tensors and 2 alignments"));
 }
 
-/// What other libraries may append to their six fields is passed over, whatever it is.
+/// Ignores whatever other libraries append in their six fields.
 #[test]
 fn fields_of_others_are_passed_over() {
     let mut b = FlatBufferBuilder::new();
@@ -147,7 +148,7 @@ fn only_one_bit_from_a_container_is_refused() {
 
 #[test]
 fn what_is_too_large_is_an_error() {
-    // Never touched, so it takes no memory.
+    // Never touched, so it uses no physical memory.
     let large = vec![0; MAX_SIZE + 1];
     let mut plan = plan(None);
     plan.payload = &large;
