@@ -9,6 +9,7 @@ import platform
 import statistics
 import sys
 import tempfile
+import threading
 import time
 
 import networks
@@ -17,16 +18,21 @@ import provider
 
 
 def measure(session, feeds, seconds, callers=1):
-    """The mean time from one run to the next, in milliseconds, with several threads running a session."""
-    counts, begun = [0] * callers, time.perf_counter()
+    """The mean time from one run to the next, in milliseconds, where several threads run a session."""
+    rates, ready = [0.0] * callers, threading.Barrier(callers)
 
     def work(caller):
-        while time.perf_counter() - begun < seconds:
+        # PyTorch keeps cuDNN's plans per thread: the first run of a thread may take a second.
+        session.run(None, feeds)
+        ready.wait()
+        count, begun, now = 0, time.perf_counter(), 0.0
+        while now < seconds:
             session.run(None, feeds)
-            counts[caller] += 1
+            count, now = count + 1, time.perf_counter() - begun
+        rates[caller] = count / now
 
     provider.in_threads(work, callers)
-    return 1000 * (time.perf_counter() - begun) / sum(counts)
+    return 1000 / sum(rates)
 
 
 def in_bytes(model, form, shapes, batch):
