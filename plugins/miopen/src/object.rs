@@ -1,4 +1,4 @@
-//! MIOpen's objects. What MIOpen may change while it is used stands behind a lock.
+//! MIOpen's objects. Those that MIOpen may change during use are behind a lock.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -7,13 +7,13 @@ pub use hipdnn_plugin_sdk::dynlib::Object;
 
 use crate::miopen::{Miopen, MiopenError, miopenStatus_t};
 
-/// What a function of MIOpen's makes.
+/// The object created by a MIOpen function.
 ///
 /// # Errors
 /// MIOpen's.
 ///
 /// # Safety
-/// `create` makes an object of MIOpen's at the pointer, and `destroy` ends it.
+/// `create` stores a new MIOpen object at the pointer, and `destroy` destroys it.
 pub unsafe fn make(
     miopen: &Miopen,
     function: &str,

@@ -13,7 +13,7 @@ fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64)
     Operation::from(PointwiseNode::new(operation, in_0, in_1, out_0))
 }
 
-/// relu(convolution(1, 2) + 4): 3 is convolved, 5 biased, 6 the result.
+/// relu(convolution(1, 2) + 4): 3 is the convolution, 5 is with the bias, 6 the result.
 fn graph() -> Graph {
     let convolution = ConvolutionForward {
         x: 1,

@@ -1,4 +1,4 @@
-//! The gradient of normalization by the root of the mean square. MIOpen has none of layer normalization.
+//! The gradient of RMS normalization. MIOpen has none of layer normalization.
 
 use std::ffi::c_void;
 
@@ -13,7 +13,7 @@ use crate::miopen::{Miopen, WEIGHT_T5};
 use crate::object::Object;
 use crate::operand::Shape;
 
-/// A gradient in MIOpen's numbers: of rows without gaps, whatever the dimensions were.
+/// A gradient described for MIOpen: of dense rows, whatever the dimensions were.
 pub struct GradientDesign {
     /// [rows, elements of a row].
     x: Shape,
@@ -36,7 +36,7 @@ impl GradientDesign {
     /// A gradient.
     ///
     /// # Errors
-    /// The first thing that MIOpen does not do.
+    /// The first feature that MIOpen does not support.
     pub fn of(backward: &Backward) -> Result<Self, Refusal> {
         let Backward { dy, x, dx, leading, centered, scale, dscale, dbias, statistics } = backward;
         if *centered {

@@ -27,7 +27,8 @@ fn reduction(in_: i64, mode: ReductionMode, out: i64) -> Operation {
 
 const DIMS: [i64; 3] = [4, 6, 5];
 
-/// Softmax of 1 along the second dimension: 2 is the maximum, 3 the difference, 4 the powers, 5 the sum, 6 the result.
+/// Softmax of 1 along the second dimension: 2 is the maximum, 3 the difference, 4 the exponentials, 5 the
+/// sum, 6 the result.
 fn softmax() -> Graph {
     let rows = [4, 1, 5];
     graph(
@@ -139,7 +140,7 @@ fn a_softmax_that_miopen_does_not_compute_is_refused_by_what_is_wrong() {
     let mut double = softmax();
     double.nodes[1].compute_type = DataType::Double;
     refused(&double, "compute type is double");
-    // Without a maximum it is not even like a softmax.
+    // Without a maximum it does not resemble a softmax at all.
     let mut other = softmax();
     other.nodes[0].operation = reduction(1, ReductionMode::Min, 2);
     refused(&other, "operation: is exp");
