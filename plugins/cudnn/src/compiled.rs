@@ -355,7 +355,7 @@ fn search(maker: Maker, described: &Described, options: &Options) -> Result<Comp
             found,
             |plan| plan.workspace_size,
             // SAFETY: the handle is alive, and its device is entered; each tensor has memory for its extent, and the workspace is the
-            // largest that is asked for. It all lives until the device is done, which is waited for.
+            // largest that is asked for. It lives until the device is done, which is awaited.
             |plan, uids, pointers, workspace| unsafe {
                 plan.run(maker.cudnn, handle, uids, pointers, workspace)
             },

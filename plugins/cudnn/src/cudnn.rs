@@ -147,7 +147,7 @@ impl Cudnn {
     /// cuDNN's.
     pub fn handle(&'static self) -> Result<Object, PluginError> {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the output is valid, and what is made is taken over at once.
+        // SAFETY: the output is valid, and the new object is owned at once.
         unsafe {
             self.check("cudnnCreate", (self.cudnnCreate)(&mut handle))?;
             Ok(Object::new(handle, self.cudnnDestroy))

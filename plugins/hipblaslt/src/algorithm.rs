@@ -65,9 +65,9 @@ pub struct AlgorithmRun {
     workspace_size: usize,
 }
 
-// SAFETY: the address of the bias is only compared and handed to hipBLASLt.
+// SAFETY: the address of the bias is only compared and passed to hipBLASLt.
 unsafe impl Send for AlgorithmRun {}
-// SAFETY: the address stands behind a lock.
+// SAFETY: the address is behind a lock.
 unsafe impl Sync for AlgorithmRun {}
 
 impl AlgorithmRun {
@@ -275,7 +275,7 @@ fn search(
     let mut results = [hipblasLtMatmulHeuristicResult_t::default(); ALGORITHMS];
     let mut count = 0;
     let Description { desc, a, b, c, d } = description;
-    // SAFETY: the objects are alive, and there is room for as many results as are asked for.
+    // SAFETY: the objects are alive, and there is room for the requested number of results.
     let status = unsafe {
         (library.hipblasLtMatmulAlgoGetHeuristic)(
             handle,

@@ -40,7 +40,7 @@ impl GemmRun {
         let place = |number: usize| std::ptr::without_provenance_mut::<c_void>(256 * number);
         let tensors =
             Tensors { a: place(1), b: place(2), c: place(3), summand: Some(place(4)), ..Tensors::default() };
-        // SAFETY: rocBLAS is asked for a size only, and reads none of these addresses.
+        // SAFETY: this is a size query, which reads none of these addresses.
         let answer = unsafe { gemm.call(ready, &tensors, &[0; MATRICES]) };
         let mut end = || {
             // SAFETY: the handle is alive, and the output valid.

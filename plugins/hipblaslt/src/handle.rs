@@ -52,7 +52,7 @@ struct RocblasHandle {
     workspace: (*mut c_void, usize),
 }
 
-// SAFETY: a stream is a name that any thread may use, and the workspace is only compared.
+// SAFETY: a stream handle may be used by any thread, and the workspace is only compared.
 unsafe impl Send for RocblasHandle {}
 
 /// The libraries, ready for calls on this thread, with the handle's device current until this is dropped.
@@ -135,7 +135,7 @@ impl Ready<'_> {
 
 fn open_hipblaslt(library: &'static HipblasLt) -> Result<Object, PluginError> {
     let mut handle = ptr::null_mut();
-    // SAFETY: the output is valid, and what is made is taken over at once.
+    // SAFETY: the output is valid, and the new object is owned at once.
     let handle = unsafe {
         library.check("hipblasLtCreate", (library.hipblasLtCreate)(&mut handle))?;
         Object::new(handle, library.hipblasLtDestroy)
@@ -156,7 +156,7 @@ fn open_hipblaslt(library: &'static HipblasLt) -> Result<Object, PluginError> {
 impl RocblasHandle {
     fn open(library: &'static Rocblas) -> Result<Self, PluginError> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the output is valid, and what is made is taken over at once.
+        // SAFETY: the output is valid, and the new object is owned at once.
         let handle = unsafe {
             library.check("rocblas_create_handle", (library.rocblas_create_handle)(&mut handle))?;
             Object::new(handle, library.rocblas_destroy_handle)

@@ -182,7 +182,7 @@ pub unsafe fn execute(
     let (device, stream) = (ready.entered.device, ready.entered.stream);
     let run = |step: &Step, tensors: &[*mut c_void], scratch| {
         let tensors = step.part.tensors.filled(tensors);
-        // SAFETY: the caller vouches for the memory, and the workspace has room for what the largest run needs.
+        // SAFETY: the caller vouches for the memory, and the workspace has room for the largest run.
         unsafe { step.run.run(ready, &tensors, scratch) }
     };
     // SAFETY: buffers and workspace are valid for the sizes of the plan.

@@ -81,7 +81,7 @@ impl<'a> Ready<'a> {
 impl MiopenHandle {
     fn open(miopen: &'static Miopen, stream: hipStream_t) -> Result<Mutex<Self>, PluginError> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the output is valid, the host vouches for the stream, and what is made is taken over at once.
+        // SAFETY: the output is valid, the host vouches for the stream, and the new object is owned at once.
         let handle = unsafe {
             miopen.check("miopenCreateWithStream", (miopen.miopenCreateWithStream)(&mut handle, stream))?;
             Object::new(handle, miopen.miopenDestroy)

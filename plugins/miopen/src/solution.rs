@@ -169,7 +169,7 @@ fn find<S: Subject>(
     let find_options = find_options(miopen, options)?;
     let mut solution = ptr::null_mut();
     let mut count = 0;
-    // SAFETY: there is room for one solution, which is taken over at once.
+    // SAFETY: there is room for one solution, which is owned at once.
     unsafe {
         let status = (miopen.miopenFindSolutions)(
             ready.handle(),
@@ -192,7 +192,7 @@ fn find<S: Subject>(
 
 fn find_options(miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
     let mut find_options = ptr::null_mut();
-    // SAFETY: the output is valid, and what is made is taken over at once.
+    // SAFETY: the output is valid, and the new object is owned at once.
     let object = unsafe {
         miopen.check("miopenCreateFindOptions", (miopen.miopenCreateFindOptions)(&mut find_options))?;
         Object::new(find_options, miopen.miopenDestroyFindOptions)
@@ -225,7 +225,7 @@ fn save(miopen: &Miopen, solution: &Object) -> Result<Vec<u8>, PluginError> {
         (miopen.miopenGetSolutionSize)(solution.get(), &mut size)
     })?;
     let mut bytes = room("miopenGetSolutionSize", size, MOST_CODE)?;
-    // SAFETY: there is room for the size that MIOpen said.
+    // SAFETY: there is room for the size that MIOpen returned.
     miopen.check("miopenSaveSolution", unsafe {
         (miopen.miopenSaveSolution)(solution.get(), bytes.as_mut_ptr().cast())
     })?;
@@ -234,7 +234,7 @@ fn save(miopen: &Miopen, solution: &Object) -> Result<Vec<u8>, PluginError> {
 
 fn load(miopen: &Miopen, bytes: &[u8]) -> Result<Object, MiopenError> {
     let mut solution = ptr::null_mut();
-    // SAFETY: the bytes are valid for their length, and what is made is taken over at once.
+    // SAFETY: the bytes are valid for their length, and the new object is owned at once.
     unsafe {
         let status = (miopen.miopenLoadSolution)(&mut solution, bytes.as_ptr().cast(), bytes.len());
         miopen.check("miopenLoadSolution", status)?;

@@ -59,7 +59,7 @@ impl Module {
         }
         let mut module = ptr::null_mut();
         let image = code.as_ptr().cast();
-        // SAFETY: the output is valid. The driver finds the end of a code object by the tables that were looked at.
+        // SAFETY: the output is valid. The driver finds the end of a code object by the tables checked above.
         unsafe {
             match driver {
                 Driver::Hip(runtime) => {
@@ -136,7 +136,7 @@ fn is_whole(code: &[u8], machine: usize) -> bool {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: the module is this one's own. A failure here leaves nothing to do.
+        // SAFETY: this value owns the module. Failures are ignored.
         unsafe {
             match self.driver {
                 Driver::Hip(runtime) => (runtime.modules.hipModuleUnload)(self.module),

@@ -49,7 +49,7 @@ impl Library {
         let _off = cancel::disable();
         library::check(name).map_err(Error)?;
         let loader = fork::Loader::enter();
-        // SAFETY: opening runs the library's initializers; whoever names a library asks for just that.
+        // SAFETY: opening runs the library's initializers, as whoever names a library intends.
         let opened = unsafe { library::open(name) };
         drop(loader);
         loaded::look_again();
@@ -183,7 +183,7 @@ impl Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // SAFETY: the object is this one's own. A failure here leaves nothing to do.
+        // SAFETY: this value owns the object. Failures are ignored.
         unsafe { (self.destroy)(self.object) };
     }
 }

@@ -212,7 +212,7 @@ impl<T> MutexGuard<'_, T> {
     }
 }
 
-// SAFETY: it gives out no more than a reference to the value.
+// SAFETY: it only hands out references to the value.
 unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
 
 impl<T> Deref for MutexGuard<'_, T> {

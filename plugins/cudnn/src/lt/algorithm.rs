@@ -69,7 +69,7 @@ pub struct Run {
     pub alignment: usize,
 }
 
-// SAFETY: the handle may be used by any thread, and the addresses are only compared and handed on.
+// SAFETY: the handle may be used by any thread, and the addresses are only compared and passed on.
 unsafe impl Send for Run {}
 // SAFETY: shared references reach the addresses through a lock only, and the handle may be used by any thread.
 unsafe impl Sync for Run {}
@@ -199,7 +199,7 @@ impl Run {
         let mut results = [cublasLtMatmulHeuristicResult_t::default(); ALGORITHMS];
         let mut count = 0;
         let Description { product, a, b, c, d } = &self.description;
-        // SAFETY: the objects are alive, and there is room for as many results as are asked for.
+        // SAFETY: the objects are alive, and there is room for the requested number of results.
         let status = unsafe {
             (lt.cublasLtMatmulAlgoGetHeuristic)(
                 self.handle,

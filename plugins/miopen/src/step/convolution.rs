@@ -148,7 +148,7 @@ impl ConvolutionDesign {
 
     fn descriptor(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
         let mut descriptor = ptr::null_mut();
-        // SAFETY: the output is valid, and what is made is taken over at once.
+        // SAFETY: the output is valid, and the new object is owned at once.
         let object = unsafe {
             miopen.check(
                 "miopenCreateConvolutionDescriptor",
@@ -199,7 +199,7 @@ impl Subject for ConvolutionDesign {
     fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
         let convolution = self.descriptor(miopen, options)?;
         let mut problem = ptr::null_mut();
-        // SAFETY: the output is valid, and what is made is taken over at once.
+        // SAFETY: the output is valid, and the new object is owned at once.
         let problem = unsafe {
             let status = (miopen.miopenCreateConvProblem)(&mut problem, convolution.get(), self.direction);
             miopen.check("miopenCreateConvProblem", status)?;

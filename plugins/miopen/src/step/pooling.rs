@@ -212,7 +212,7 @@ impl Step for PoolingStep {
         let index = tensors.at_optional(self.index);
         if self.backward {
             let backward = miopen.miopenPoolingBackward.ok_or_else(|| missing("miopenPoolingBackward"))?;
-            // SAFETY: the objects are alive, and the caller vouches for the memory. MIOpen wants some x and y even where it
+            // SAFETY: the objects are alive, and the caller vouches for the memory. MIOpen requires some x and y even if it
             // does not read them: it has the index, or takes means.
             let status = unsafe {
                 backward(

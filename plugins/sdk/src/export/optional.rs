@@ -130,7 +130,7 @@ pub unsafe fn destroy_serialized_execution_context<P: EnginePlugin>(
         if serialized_context.is_null() {
             return Err(null("serialized_context"));
         }
-        // SAFETY: `serialized_context` has bytes of this plugin that were not given back.
+        // SAFETY: `serialized_context` has bytes of this plugin that were not released.
         unsafe { Bytes::take(serialized_context) }
     })
 }

@@ -122,7 +122,7 @@ impl Drop for CapturedWork {
         // If the context cannot be entered, the thread's own may do.
         let _entered = self.device.enter();
         if let Some(destroy) = self.device.cuda.cuGraphExecDestroy {
-            // SAFETY: the graph is this object's, and this is its last use. A failure leaves nothing to do.
+            // SAFETY: the graph is this object's, and this is its last use. Failures are ignored.
             unsafe { destroy(self.graph) };
         }
     }

@@ -64,7 +64,7 @@ impl Hip {
 impl Drop for EnteredDevice<'_> {
     fn drop(&mut self) {
         if let Some(device) = self.before {
-            // SAFETY: any number is fine, and this one was the thread's. A failure leaves nothing to do.
+            // SAFETY: any number is fine, and this one was the thread's. Failures are ignored.
             unsafe { (self.hip.hipSetDevice)(device) };
         }
     }

@@ -65,7 +65,7 @@ fn workspace_and_context_with_wrong_arguments() {
     let (graph_data, config_data) = (data(&graph_bytes), data(&config_bytes));
     let (mut size, mut context) = (11, null_mut());
     let (size_of, make) = (hipdnnEnginePluginGetWorkspaceSize, hipdnnEnginePluginCreateExecutionContext);
-    // SAFETY: null outputs are what the functions are asked to refuse; the rest is valid.
+    // SAFETY: the functions must refuse null outputs; the rest is valid.
     unsafe {
         assert_eq!(size_of(handle.0, &config_data, &graph_data, null_mut()), BAD_PARAM);
         assert_eq!(text(), "workspace_size is null");
@@ -73,7 +73,7 @@ fn workspace_and_context_with_wrong_arguments() {
         assert_eq!(text(), "execution_context is null");
     }
     let mut both = |handle, config, graph, status, reason: &str| {
-        // SAFETY: null and damaged bytes are what the functions are asked to refuse; the outputs are valid.
+        // SAFETY: the functions must refuse null and damaged bytes; the outputs are valid.
         unsafe {
             assert_eq!(size_of(handle, config, graph, &mut size), status, "{reason}");
             assert!(text().contains(reason), "{}", text());
@@ -166,7 +166,7 @@ fn an_execution_with_wrong_arguments() {
     let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
     let counting = Context::new(&handle, "count", &config("FIRST_ENGINE", None));
     let buffers = [hipdnnPluginDeviceBuffer_t { uid: 2, ptr: null_mut() }; 2];
-    // SAFETY: null and what is misaligned or of another kind is what the function is asked to refuse.
+    // SAFETY: the function must refuse null, misaligned pointers and other kinds.
     unsafe {
         let execute = hipdnnEnginePluginExecuteOpGraph;
         assert_eq!(execute(null_mut(), context.1, null_mut(), buffers.as_ptr(), 2), BAD_PARAM);
@@ -209,7 +209,7 @@ fn contexts_with_wrong_arguments_and_a_drop_that_panics() {
     let handle = Handle::new();
     let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
     let mut size = 11;
-    // SAFETY: null and what is of another kind is what the functions are asked to refuse.
+    // SAFETY: the functions must refuse null and other kinds.
     unsafe {
         let size_of = hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext;
         assert_eq!(size_of(null_mut(), context.1, &mut size), BAD_PARAM);

@@ -113,7 +113,7 @@ fn the_plugin_says_what_it_is() {
 
 #[test]
 fn a_null_output_is_named() {
-    // SAFETY: null is what each function is asked to refuse.
+    // SAFETY: each function must refuse null.
     unsafe {
         assert_eq!((hipdnnPluginGetName(null_mut()), text()), (BAD_PARAM, "name is null".into()));
         assert_eq!((hipdnnPluginGetVersion(null_mut()), text()), (BAD_PARAM, "version is null".into()));
@@ -127,7 +127,7 @@ fn a_null_output_is_named() {
 
 #[test]
 fn the_error_text_is_of_one_thread() {
-    // SAFETY: null is what the function is asked to refuse.
+    // SAFETY: the function must refuse null.
     assert_eq!(unsafe { hipdnnPluginGetName(null_mut()) }, BAD_PARAM);
     std::thread::spawn(|| assert_eq!(text(), "")).join().unwrap();
     assert_eq!(text(), "name is null");

@@ -161,7 +161,7 @@ fn made(
 ) -> Result<Object, MiopenError> {
     let mut problem = ptr::null_mut();
     miopen.check(function, create(&mut problem))?;
-    // SAFETY: the problem was made just now, and this function ends it.
+    // SAFETY: the problem was just created, and this function destroys it.
     Ok(unsafe { Object::new(problem, miopen.miopenDestroyProblem) })
 }
 

@@ -34,7 +34,7 @@ impl Drop for Disabled {
         // Setting the same state again would only cost time.
         if self.before != PTHREAD_CANCEL_DISABLE {
             let mut disabled = 0;
-            // SAFETY: the state is one that the system gave.
+            // SAFETY: the state came from the system.
             unsafe { pthread_setcancelstate(self.before, &raw mut disabled) };
         }
     }
