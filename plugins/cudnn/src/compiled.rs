@@ -335,7 +335,7 @@ fn forbidden(notes: &Notes, described: &Described, options: &Options) -> Option<
     } else if options.deterministic && has(NUMERICAL_NOTE_NONDETERMINISTIC) {
         Some("is not deterministic, which cudnn.deterministic asks for")
     } else if notes.behavior.iter().any(reorders) {
-        Some("takes filters or biases in an order that tensors do not have")
+        Some("expects reordered filters or biases")
     } else {
         None
     }
@@ -363,7 +363,7 @@ fn search(maker: Maker, described: &Described, options: &Options) -> Result<Comp
     }
     let place = options.engine;
     found.into_iter().nth(place).ok_or_else(|| {
-        Refusal::new(format!("cuDNN has {count} plans for it, and the one in place {place} was chosen"))
+        Refusal::new(format!("cuDNN has {count} plans for it, expected more than the chosen index {place}"))
             .into()
     })
 }
@@ -400,14 +400,14 @@ fn candidates(
         for configuration in &configurations {
             let notes = notes(cudnn, configuration)?;
             if let Some(reason) = forbidden(&notes, described, options) {
-                note(&mut reasons, &format!("an engine of cuDNN's {reason}"));
+                note(&mut reasons, &format!("a cuDNN engine {reason}"));
                 continue;
             }
             match Compiled::of_config(maker, configuration.get()) {
                 Ok(made) if options.workspace_size_limit.is_some_and(|limit| made.workspace_size > limit) => {
                     note(
                         &mut reasons,
-                        &format!("an engine of cuDNN's needs {} bytes of workspace", made.workspace_size),
+                        &format!("a cuDNN engine needs {} bytes of workspace", made.workspace_size),
                     );
                 }
                 Ok(made) => {

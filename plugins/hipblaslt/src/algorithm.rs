@@ -103,7 +103,7 @@ impl AlgorithmRun {
                     "hipBLASLt finds no algorithm for it".to_owned()
                 } else {
                     format!(
-                        "hipBLASLt finds {} algorithms for it, and the one in place {} was chosen",
+                        "hipBLASLt finds {} algorithms for it, expected more than the chosen index {}",
                         found.len(),
                         options.algorithm
                     )
@@ -171,7 +171,7 @@ impl Description {
 
 /// hipBLASLt's number of the chain's epilogue.
 fn epilogue(chain: &Chain) -> Result<c_int, Refusal> {
-    let refused = "operation: is a gradient, a sum, or an activation of what others see, expected neither";
+    let refused = "operation: is a gradient, a sum, or an activation of a tensor with other readers, expected none of them";
     if chain.product.auxiliary.is_some() || chain.sums.is_some() {
         return Err(Refusal::new(refused));
     }

@@ -28,7 +28,9 @@ impl GemmRun {
     /// When it has a bias, an activation or sums, or rocBLAS is not available or has no kernel.
     pub fn new(ready: &mut Ready<'_>, chain: &Chain, options: &Options) -> Result<Self, PluginError> {
         if chain.bias.is_some() || chain.activation.is_some() || chain.sums.is_some() {
-            return Err(Refusal::new("rocBLAS computes products without bias, activation and sums").into());
+            return Err(
+                Refusal::new("rocBLAS only supports matmuls without bias, activation and sums").into()
+            );
         }
         let mut gemm = Self { chain: chain.clone(), workspace_size: 0 };
         let (library, handle) = ready.rocblas()?;

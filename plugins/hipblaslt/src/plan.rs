@@ -57,7 +57,8 @@ impl Choice {
 
     /// The choice in a saved plan for the chain of these nodes.
     fn of(saved: &Found, nodes: &[usize]) -> Result<Option<Self>, PluginError> {
-        let wrong = || PluginError::invalid_value("a saved choice is of no library or ends too early");
+        let wrong =
+            || PluginError::invalid_value("a saved choice names an unknown library or ends too early");
         saved.of(nodes).map(|bytes| Self::read(bytes).ok_or_else(wrong)).transpose()
     }
 }

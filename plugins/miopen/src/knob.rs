@@ -55,7 +55,7 @@ pub fn knobs() -> Vec<Knob> {
         ),
         Knob::flag(
             PAD_IN_WORKSPACE,
-            "pads images in the workspace where a convolution has other padding behind than before; 0 refuses these",
+            "pads images in the workspace for convolutions with asymmetric padding; 0 refuses these",
             true,
         ),
     ]

@@ -46,7 +46,7 @@ pub fn without_bfloat16(name: &str, data: DataType) -> Result<c_int, Refusal> {
 
 /// A number as MIOpen's integer type.
 pub fn int(name: &str, value: usize) -> Result<c_int, Refusal> {
-    c_int::try_from(value).map_err(|_| format!("{name}: {value} is beyond the 32 bits of MIOpen's numbers"))
+    c_int::try_from(value).map_err(|_| format!("{name}: {value} exceeds MIOpen's 32-bit integers"))
 }
 
 impl Shape {
@@ -83,7 +83,7 @@ impl Shape {
             let (dim, stride) = (at(layout.dims(), *axis), at(layout.strides(), *axis));
             if dim > 1 && stride != expected {
                 return Err(format!(
-                    "{name}: dims {:?} and strides {:?}, expected no gaps and dimensions that lie as in out_0",
+                    "{name}: dims {:?} and strides {:?}, expected a dense tensor with the dimension order of out_0",
                     layout.dims(),
                     layout.strides()
                 ));

@@ -55,7 +55,10 @@ impl Module {
             Driver::Cuda(_) => CUDA,
         };
         if !is_whole(code, machine) {
-            return Err(PluginError::invalid_value(format!("{} bytes are no whole code object", code.len())));
+            return Err(PluginError::invalid_value(format!(
+                "{} bytes are not a complete code object",
+                code.len()
+            )));
         }
         let mut module = ptr::null_mut();
         let image = code.as_ptr().cast();

@@ -94,7 +94,7 @@ impl Payload {
         }
         let (checksum, mut body) = rest.split_first_chunk::<8>().ok_or_else(short)?;
         if Fnv1a::new().add(body).number() != u64::from_le_bytes(*checksum) {
-            return Err(PluginError::invalid_value("the saved plan is damaged: its checksum is another one"));
+            return Err(PluginError::invalid_value("the saved plan is damaged: its checksum differs"));
         }
         let mut parts = [[].as_slice(); N];
         for (place, part) in parts.iter_mut().enumerate() {

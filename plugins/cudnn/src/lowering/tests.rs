@@ -402,6 +402,6 @@ fn scales_beside_floats_of_eight_bits_are_aligned() {
     };
     assert_eq!(refusal(DataType::Fp8E5m2, 16), None);
     assert_eq!(refusal(DataType::Half, 4), None);
-    let expected = "alignment is 4, expected 16 of a scale beside 8-bit floats";
+    let expected = "alignment is 4, expected 16 for a scale of 8-bit floats";
     assert!(refusal(DataType::Fp8E4m3, 4).is_some_and(|refusal| refusal.contains(expected)));
 }

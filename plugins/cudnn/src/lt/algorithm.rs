@@ -141,14 +141,14 @@ impl Run {
         run.found = *of_saved.or_else(|| found.get(options.engine)).ok_or_else(|| {
             Refusal::new(if found.is_empty() {
                 let layouts = if is_small(chain.product.a.data_type) {
-                    "; of 8-bit floats it multiplies rows of a with columns of b, each without gaps, in multiples of 16"
+                    "; for 8-bit floats it requires dense rows of a and dense columns of b, in multiples of 16"
                 } else {
                     ""
                 };
                 format!("cuBLASLt finds no algorithm for it{layouts}")
             } else {
                 format!(
-                    "cuBLASLt finds {} algorithms for it, and the one in place {} was chosen",
+                    "cuBLASLt finds {} algorithms for it, expected more than the chosen index {}",
                     found.len(),
                     options.engine
                 )

@@ -59,7 +59,7 @@ impl Function {
                     )),
                 }
             }
-            other => Err(format!("operation: is {}, which MIOpen does not have", other.name())),
+            other => Err(format!("operation: is {}, which MIOpen does not support", other.name())),
         }
     }
 

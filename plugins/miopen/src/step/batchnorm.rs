@@ -93,7 +93,10 @@ impl BatchnormDesign {
                 return Err(format!("{name}: data type is {}, expected float", parameter.data_type.name()));
             }
             if parameter.stride != 1 && channels > 1 {
-                return Err(format!("{name}: its channels are {} apart, expected 1", parameter.stride));
+                return Err(format!(
+                    "{name}: the stride of its channels is {}, expected 1",
+                    parameter.stride
+                ));
             }
             Ok(parameter.slot)
         };

@@ -45,7 +45,7 @@ pub fn design(graph: &Graph, node: &CheckedNode<'_>) -> Result<Box<dyn Design>, 
         | Problem::Matmul(_)
         | Problem::BlockScale(_) => {
             return Err(
-                "operation is none that this plugin computes (convolutions, normalizations, softmax, pooling, reductions, activations, add, sub, mul, min, max)"
+                "operation is not one of those that this plugin supports (convolutions, normalizations, softmax, pooling, reductions, activations, add, sub, mul, min, max)"
                     .to_owned(),
             );
         }

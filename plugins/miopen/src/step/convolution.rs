@@ -221,10 +221,7 @@ fn with_margin(
 ) -> Result<(Shape, Margin), Refusal> {
     // MIOpen's strided copy has no kernel for bfloat16.
     if x.data_type == DataType::Bfloat16 {
-        return Err(
-            "x: data type is bfloat16, expected float or half where there is other padding behind than before"
-                .to_owned(),
-        );
+        return Err("x: data type is bfloat16, expected float or half with asymmetric padding".to_owned());
     }
     let mut front = vec![0; image_of_x.dims.len()];
     let mut dims: Vec<usize> =
@@ -238,7 +235,7 @@ fn with_margin(
     let elements = dims.iter().try_fold(1_usize, |product, dim| product.checked_mul(*dim));
     if elements.is_none_or(|elements| c_int::try_from(elements).is_err()) {
         return Err(format!(
-            "x: dims {dims:?} with the padding, expected at most {} elements where there is other padding behind than before",
+            "x: dims {dims:?} with the padding, expected at most {} elements with asymmetric padding",
             c_int::MAX
         ));
     }

@@ -67,7 +67,7 @@ impl NormalizationDesign {
         let scale = part("scale", &forward.scale, *leading, inner)?;
         let bias = match &forward.bias {
             Some(_) if !centered => {
-                return Err("bias: given, which MIOpen does not have for this normalization".to_owned());
+                return Err("bias: given, which MIOpen does not support for this normalization".to_owned());
             }
             Some(bias) => Some(part("bias", bias, *leading, inner)?),
             None => None,

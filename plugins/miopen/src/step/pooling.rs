@@ -135,7 +135,7 @@ impl Design for PoolingDesign {
     fn make(&self, ready: &Ready<'_>, options: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         if self.backward && options.deterministic && self.mode == POOLING_MAX {
             return Err(PluginError::not_applicable(
-                "resample_mode: is maxpool, whose gradient MIOpen may add up in any order",
+                "resample_mode: is maxpool, whose gradient MIOpen may accumulate in any order",
             ));
         }
         let miopen = ready.runtime.miopen;

@@ -42,7 +42,7 @@ impl ReductionDesign {
             ReductionMode::Avg => REDUCE_AVG,
             ReductionMode::Norm1 => REDUCE_NORM1,
             ReductionMode::Norm2 => REDUCE_NORM2,
-            other => return Err(format!("mode: is {}, which MIOpen does not have", other.name())),
+            other => return Err(format!("mode: is {}, which MIOpen does not support", other.name())),
         };
         without_bfloat16("in", x.data_type)?;
         if y.data_type != x.data_type {

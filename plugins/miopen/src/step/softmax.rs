@@ -142,13 +142,14 @@ impl<'a> Finder<'a> {
         [x, most, below, powers]: [i64; 4],
     ) -> Result<Chain, Refusal> {
         let sum_of = |place| self.reduction(place, ReductionMode::Add);
-        let (add, sum) =
-            self.read_by(powers, sum_of).ok_or("the powers are not added up, expected a reduction add")?;
+        let (add, sum) = self
+            .read_by(powers, sum_of)
+            .ok_or("the exponentials are not summed, expected a reduction add")?;
         let sum = sum.out;
         let mut nodes = vec![max, sub, exp, add];
         if let Some((div, node)) = self.read_by(sum, |place| self.pointwise(place, PointwiseMode::Div)) {
             if (node.in_0, node.in_1) != (powers, Some(sum)) {
-                return Err("what is divided by the sum is not the powers".to_owned());
+                return Err("the dividend of the sum is not the exponentials".to_owned());
             }
             nodes.push(div);
             let between =
@@ -165,7 +166,7 @@ impl<'a> Finder<'a> {
         let log_of = |place| self.pointwise(place, PointwiseMode::Log);
         let (log, node) = self
             .read_by(sum, log_of)
-            .ok_or("nothing is divided by the sum and its logarithm is not taken, expected one of them")?;
+            .ok_or("neither a quotient by the sum nor its logarithm is computed, expected one of them")?;
         let logarithm = node.out_0;
         let less = |place| {
             let node = self.pointwise(place, PointwiseMode::Sub)?;
@@ -307,7 +308,7 @@ fn shape(uid: i64, data_type: DataType, layout: &Layout, left: &[i64]) -> Result
             _ if dim == 1 => {}
             (true, _) if inner > 1 => {
                 return Err(format!(
-                    "what is added up of dims {:?} to {left:?} does not lie together in memory",
+                    "the dims summed from {:?} to {left:?} are not adjacent in memory",
                     layout.dims()
                 ));
             }

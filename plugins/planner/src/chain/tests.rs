@@ -165,7 +165,7 @@ fn refusals_name_the_first_thing_that_is_not_taken() {
         (half().with(Add, DataType::Half, &[1, 1]).refusal(), "in_1: dims [1, 1]"),
         (half().with(Add, DataType::Float, &[2, 4]).refusal(), "the summand: data type is float"),
         (half().with(Add, DataType::Bfloat16, &[1, 4]).refusal(), "the bias: data type is bfloat16"),
-        (half().pointwise(ReluFwd, None).pointwise(ReluFwd, None).refusal(), "comes after an activation"),
+        (half().pointwise(ReluFwd, None).pointwise(ReluFwd, None).refusal(), "follows an activation"),
     ] {
         assert!(refusal.starts_with(expected), "{refusal}");
     }
@@ -318,9 +318,9 @@ fn a_gradient_of_gelu_follows_the_product_and_its_columns_are_summed() {
     }
     assert!(gradient(ReluBwd).refusal().starts_with("operation: is relu_bwd"));
     let behind = gradient(Add).with(GeluApproxTanhBwd, DataType::Half, &[2, 4]).refusal();
-    assert!(behind.starts_with("operation: is a gradient behind a sum"), "{behind}");
+    assert!(behind.starts_with("operation: is a gradient after a sum"), "{behind}");
     let after = gradient(GeluApproxTanhBwd).with(Mul, DataType::Half, &[2, 4]).refusal();
-    assert!(after.starts_with("comes after an activation"), "{after}");
+    assert!(after.starts_with("follows an activation"), "{after}");
 }
 
 #[test]
@@ -341,5 +341,5 @@ fn terms_of_a_factor_are_summed_beside_the_product() {
     growing.sum(1, DataType::Half, &[1, 3]);
     growing.graph.tensors[2].is_virtual = false;
     let refusal = growing.parts().unwrap_err();
-    assert!(refusal.message().contains("operation is none that this plugin begins with"), "{refusal}");
+    assert!(refusal.message().contains("operation cannot begin a chain"), "{refusal}");
 }

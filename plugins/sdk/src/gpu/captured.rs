@@ -43,7 +43,7 @@ impl CaptureStream {
     /// # Errors
     /// The driver's, or that the GPU's library cannot capture.
     pub fn new(gpu: &Gpu) -> Result<Self, PluginError> {
-        let Gpu::Cuda(device) = *gpu else { return Err(lacks("graphs that were tried")) };
+        let Gpu::Cuda(device) = *gpu else { return Err(lacks("tested graph functions")) };
         let _entered = device.enter()?;
         let create = device.cuda.cuStreamCreate.ok_or_else(|| lacks("cuStreamCreate"))?;
         let mut stream = null_mut();

@@ -331,7 +331,7 @@ impl Hip {
         self.check("hipPointerGetAttributes", answer)?;
         MemoryKind::read(&attributes, self.major()).ok_or_else(|| HipError {
             code: HIP_ERROR_INVALID_VALUE,
-            message: format!("hipPointerGetAttributes answered memory of unknown kind {}", attributes.kind),
+            message: format!("hipPointerGetAttributes returned memory of unknown kind {}", attributes.kind),
         })
     }
 }

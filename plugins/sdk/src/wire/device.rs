@@ -44,7 +44,7 @@ pub fn write_device_properties(device: &DeviceProperties) -> Vec<u8> {
 pub fn read_device_properties(bytes: &[u8]) -> Result<DeviceProperties, GraphError> {
     if bytes.get(4..8) != Some(IDENTIFIER.as_bytes()) {
         return Err(GraphError(format!(
-            "the bytes have not the identifier {IDENTIFIER} of device properties"
+            "the bytes do not have the identifier {IDENTIFIER} of device properties"
         )));
     }
     let root = Table::root(bytes)?;

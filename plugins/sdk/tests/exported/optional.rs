@@ -55,7 +55,7 @@ fn a_context_that_cannot_be_saved_is_a_status_and_a_text() {
     let handle = Handle::new();
     for (graph, status, reason) in [
         ("not saved", NOT_APPLICABLE, "this one stays here"),
-        ("nothing saved", INTERNAL_ERROR, "a plan was saved in no bytes"),
+        ("nothing saved", INTERNAL_ERROR, "a saved plan is empty"),
         ("panic in serialize", INTERNAL_ERROR, "the plugin panicked: no pen"),
     ] {
         let context = Context::new(&handle, graph, &config("FIRST_ENGINE", None));
@@ -172,7 +172,7 @@ fn a_context_is_described_in_two_calls() {
 fn a_context_that_is_not_described_is_a_status_and_a_text() {
     let handle = Handle::new();
     for (graph, status, reason) in [
-        ("not told", NOT_APPLICABLE, "Probe does not tell what this plan does"),
+        ("not told", NOT_APPLICABLE, "Probe cannot describe this plan"),
         ("panic in describe", INTERNAL_ERROR, "the plugin panicked: no words"),
     ] {
         let context = Context::new(&handle, graph, &config("FIRST_ENGINE", None));

@@ -189,7 +189,7 @@ fn what_cudnn_does_not_read_as_it_lies_is_refused() {
         ),
         (
             changed(ragged(), 2, |tensor| tensor.strides = packed(&HEADS).strides),
-            "k: is ragged with strides [2048, 512, 32, 1], expected the heads of a position together",
+            "k: is ragged with strides [2048, 512, 32, 1], expected the heads of a position to be adjacent",
         ),
         (
             changed(ragged(), 8, |tensor| tensor.strides = vec![2]),

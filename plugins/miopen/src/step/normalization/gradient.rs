@@ -40,13 +40,13 @@ impl GradientDesign {
     pub fn of(backward: &Backward) -> Result<Self, Refusal> {
         let Backward { dy, x, dx, leading, centered, scale, dscale, dbias, statistics } = backward;
         if *centered {
-            return Err("operation: is the gradient of a layernorm, which MIOpen does not have".to_owned());
+            return Err("operation: is the gradient of a layernorm, which MIOpen does not support".to_owned());
         }
         if dbias.is_some() {
-            return Err("dbias: given, which MIOpen does not have for this normalization".to_owned());
+            return Err("dbias: given, which MIOpen does not support for this normalization".to_owned());
         }
         let Statistics::Saved { inverse, .. } = statistics else {
-            return Err("inv_rms: absent, expected what the forward pass kept".to_owned());
+            return Err("inv_rms: absent, expected the statistics that the forward pass saved".to_owned());
         };
         for (name, operand) in [("dy", dy), ("x", x), ("dx", dx)] {
             without_gaps(name, operand)?;

@@ -105,8 +105,8 @@ fn what_is_added_up_lies_together_in_memory() {
     assert_eq!(dims(&[2, 3, 4, 5], &[60, 1, 15, 3], &[2, 1, 4, 5]), Ok(vec![40, 3, 1, 1]));
     assert_eq!(dims(&[2, 1, 4, 5], &[20, 20, 5, 1], &[2, 1, 4, 5]), Ok(vec![40, 1, 1, 1]));
     for (strides, left, expected) in [
-        ([60, 20, 5, 1], [2, 1, 4, 1], "does not lie together"),
-        ([60, 1, 15, 3], [2, 1, 1, 5], "does not lie together"),
+        ([60, 20, 5, 1], [2, 1, 4, 1], "are not adjacent"),
+        ([60, 1, 15, 3], [2, 1, 1, 5], "are not adjacent"),
         ([61, 20, 5, 1], [2, 1, 4, 5], "expected no gaps"),
     ] {
         let refusal = dims(&[2, 3, 4, 5], &strides, &left).unwrap_err();
@@ -125,10 +125,10 @@ fn a_softmax_that_miopen_does_not_compute_is_refused_by_what_is_wrong() {
     refused(&read, "tensor 3 is read by node 5");
     let mut turned = softmax();
     turned.nodes[4].operation = pointwise(PointwiseMode::Div, 5, Some(4), 6);
-    refused(&turned, "what is divided by the sum");
+    refused(&turned, "the dividend of the sum");
     let mut unfinished = softmax();
     unfinished.nodes.pop();
-    refused(&unfinished, "nothing is divided by the sum");
+    refused(&unfinished, "neither a quotient by the sum");
     let mut bfloat16 = softmax();
     for place in [0, 5] {
         bfloat16.tensors[place].data_type = DataType::Bfloat16;
