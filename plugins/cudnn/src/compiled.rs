@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_is_said_once() {
+    fn each_reason_is_listed_once() {
         let mut reasons = Vec::new();
         for reason in ["a", "", "b", "a", "c", "d", "e"] {
             note(&mut reasons, reason);

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_cudnn_does_not_take_is_a_refusal() {
+    fn only_unsupported_input_is_a_refusal() {
         let refusals = [2000, 2006, 3000, 3014];
         assert!(refusals.into_iter().all(is_refusal));
         // Not initialized, failed allocation, failed compilation, failed execution.

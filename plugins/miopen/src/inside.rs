@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_comes_in_once_and_may_come_again() {
+    fn a_thread_enters_once_at_a_time() {
         let inside = Inside::enter().unwrap();
         let reason = Inside::enter().unwrap_err().to_string();
         assert!(reason.contains("MIOPEN_HIPDNN_FORWARDING"), "{reason}");

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_thing_that_miopen_does_not_do_is_named() {
+    fn the_first_unsupported_feature_is_named() {
         assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 0)), Ok(false));
         // A knob decides whether this is refused.
         assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 1)), Ok(false));

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_beyond_its_end_is_no_code_object() {
+    fn code_objects_beyond_their_end_are_rejected() {
         let whole = code_object();
         assert!(is_whole(&whole, AMDGPU));
         for size in 0..whole.len() {

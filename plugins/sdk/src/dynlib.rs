@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loader_says_why_a_file_is_no_library() {
+    fn the_loader_explains_why_a_file_is_not_a_library() {
         let path = std::env::temp_dir().join(format!("dynlib_{}.so", std::process::id()));
         std::fs::write(&path, "not an object file").unwrap();
         let message = Library::open(&path).unwrap_err().to_string();

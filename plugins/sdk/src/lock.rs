@@ -433,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_gives_up_waiting_leaves_the_others_to_the_owner() {
+    fn a_timed_out_waiter_leaves_wakeups_to_the_owner() {
         let mutex = Mutex::new(());
         let own = process::word();
         std::mem::forget(mutex.lock());

@@ -184,7 +184,7 @@ impl Drop for Descriptor {
 }
 
 #[test]
-fn the_plugin_says_what_it_is() {
+fn the_plugin_describes_itself() {
     let given = |function: unsafe extern "C" fn(*mut *const c_char) -> hipdnnPluginStatus_t| {
         let mut text = null();
         // SAFETY: the output is valid, and the text is NUL terminated.
@@ -261,7 +261,7 @@ fn a_policy_leaves_the_choice_to_others() {
 }
 
 #[test]
-fn an_order_that_makes_no_sense_is_the_policys_fault() {
+fn an_invalid_order_is_reported_as_the_policys_error() {
     let handle = Handle::new();
     let desc = Descriptor::new(&handle, "Probe::Second");
     for (name, expected) in [
@@ -320,7 +320,7 @@ fn a_state_that_panics_is_a_status() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_named() {
+fn missing_and_invalid_values_are_named() {
     let handle = Handle::new();
     let desc = Descriptor::new(&handle, "Probe::First");
     let ids = [1_i64, 2, 1];

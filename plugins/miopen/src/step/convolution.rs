@@ -332,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_miopen_cannot_pad_is_told_apart() {
+    fn asymmetric_padding_is_separated() {
         let of = |pre, input, window, stride, output| {
             let Padding { both, front, back } = Padding::of(pre, input, window, stride, output);
             [both, front, back]

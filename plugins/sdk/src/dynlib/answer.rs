@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_beyond_belief_are_refused_with_the_functions_name() {
+    fn implausible_sizes_are_refused_with_the_functions_name() {
         assert_eq!(room("it", 3, 8), Ok(vec![0; 3]));
         for wrong in [9, 100 << 30, usize::MAX] {
             let error = room("it", wrong, 8).unwrap_err();

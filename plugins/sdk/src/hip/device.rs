@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_not_there_leaves_the_threads() {
+    fn a_missing_device_leaves_the_threads_device() {
         let hip = several_devices();
         DEVICE.set(1);
         let error = hip.enter(DEVICES).unwrap_err();

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_memory_are_read_by_the_version() {
+    fn memory_kinds_are_interpreted_by_version() {
         let read = |kind, is_managed, major| {
             let nowhere = std::ptr::null_mut();
             let attributes = hipPointerAttribute_t {

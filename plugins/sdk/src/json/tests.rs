@@ -189,7 +189,7 @@ fn random_floats_round_trip() {
 }
 
 #[test]
-fn types_that_are_not_said_are_filled_in() {
+fn missing_types_are_filled_in() {
     let text = CONV_BIAS_RELU
         .replace("\"data_type\": \"bfloat16\"", "\"data_type\": \"unset\"")
         .replace("\"data_type\": \"float\"", "\"data_type\": \"no such type\"")
@@ -247,7 +247,7 @@ fn other_writers_are_understood() {
 }
 
 #[test]
-fn mistakes_are_named_with_their_path() {
+fn errors_contain_their_path() {
     for (from, to, parts) in [
         (
             "\"x_tensor_uid\": 1",

@@ -73,7 +73,7 @@ fn applicable_engines_come_in_order_for_both_layouts() {
 }
 
 #[test]
-fn applicable_engines_with_wrong_arguments() {
+fn applicable_engines_refuse_invalid_arguments() {
     let handle = Handle::new();
     let bytes = graph("");
     let good = data(&bytes);
@@ -123,7 +123,7 @@ fn details_carry_the_id_and_the_name_and_are_given_back_once() {
 }
 
 #[test]
-fn details_with_wrong_arguments() {
+fn details_refuse_invalid_arguments() {
     let handle = Handle::new();
     let bytes = graph("");
     let good = data(&bytes);

@@ -59,7 +59,7 @@ fn the_workspace_follows_the_knob() {
 }
 
 #[test]
-fn workspace_and_context_with_wrong_arguments() {
+fn workspace_and_context_refuse_invalid_arguments() {
     let handle = Handle::new();
     let (graph_bytes, config_bytes) = (graph(""), config("FIRST_ENGINE", None));
     let (graph_data, config_data) = (data(&graph_bytes), data(&config_bytes));
@@ -98,7 +98,7 @@ fn workspace_and_context_with_wrong_arguments() {
 }
 
 #[test]
-fn settings_of_knobs_are_refused_with_the_plan_and_not_before() {
+fn invalid_knob_settings_are_refused_when_planning() {
     let handle = Handle::new();
     let graph = graph("");
     let setting = |value: KnobValue| KnobSetting { knob_id: "workspace".into(), value };
@@ -161,7 +161,7 @@ fn an_execution_reaches_the_engine_of_its_context_with_any_handle() {
 }
 
 #[test]
-fn an_execution_with_wrong_arguments() {
+fn executions_with_invalid_arguments_are_refused() {
     let handle = Handle::new();
     let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
     let counting = Context::new(&handle, "count", &config("FIRST_ENGINE", None));
@@ -205,7 +205,7 @@ fn a_panic_is_a_status_and_a_text() {
 }
 
 #[test]
-fn contexts_with_wrong_arguments_and_a_drop_that_panics() {
+fn contexts_refuse_invalid_arguments_and_survive_a_panic_in_drop() {
     let handle = Handle::new();
     let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
     let mut size = 11;

@@ -101,7 +101,7 @@ fn wrong_buffers() -> Vec<(hipdnnPluginConstData_t, &'static str)> {
 }
 
 #[test]
-fn the_plugin_says_what_it_is() {
+fn the_plugin_describes_itself() {
     assert_eq!(given(hipdnnPluginGetName), "Probe");
     assert_eq!(given(hipdnnPluginGetVersion), "4.5.6");
     assert_eq!(given(hipdnnPluginGetApiVersion), "1.0.0");
@@ -134,7 +134,7 @@ fn the_error_text_is_of_one_thread() {
 }
 
 #[test]
-fn handles_differ_and_are_told_from_other_pointers() {
+fn handles_are_distinct_and_recognized() {
     let (a, b) = (Handle::new(), Handle::new());
     assert_ne!(a.0, b.0);
     // SAFETY: null and a misaligned pointer are refused without a look at what they point to.

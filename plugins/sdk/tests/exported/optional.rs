@@ -68,7 +68,7 @@ fn a_context_that_cannot_be_saved_is_a_status_and_a_text() {
 }
 
 #[test]
-fn saving_and_loading_with_wrong_arguments() {
+fn saving_and_loading_refuse_invalid_arguments() {
     let handle = Handle::new();
     let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
     let mut out = hipdnnPluginConstData_t { ptr: null(), size: 0 };

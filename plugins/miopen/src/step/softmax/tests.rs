@@ -95,7 +95,7 @@ fn nodes_that_are_a_softmax_become_one_step() {
 }
 
 #[test]
-fn what_is_added_up_lies_together_in_memory() {
+fn summed_dimensions_are_adjacent_in_memory() {
     let dims = |layout: &[i64], strides: &[i64], left: &[i64]| {
         let layout = Layout::of(&Tensor::new(1, DataType::Float, layout, strides)).unwrap();
         shape(1, DataType::Float, &layout, left).map(|shape| shape.dims)
@@ -115,7 +115,7 @@ fn what_is_added_up_lies_together_in_memory() {
 }
 
 #[test]
-fn a_softmax_that_miopen_does_not_compute_is_refused_by_what_is_wrong() {
+fn an_unsupported_softmax_is_refused_with_the_reason() {
     let mut seen = softmax();
     seen.tensors[4].is_virtual = false;
     refused(&seen, "tensor 5 is not virtual");

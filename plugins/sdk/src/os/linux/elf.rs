@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_cut_short_are_refused_and_others_are_not() {
+    fn truncated_files_are_refused_and_others_are_not() {
         let whole = std::fs::read("/proc/self/exe").unwrap();
         let path = std::env::temp_dir().join(format!("elf_{}.so", std::process::id()));
         let check_bytes = |bytes: &[u8]| {

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_is_as_before_in_the_end() {
+    fn the_previous_state_is_restored() {
         let state = || {
             let probe = disable();
             let before = probe.before;

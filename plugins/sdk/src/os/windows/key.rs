@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ends_is_told() {
+    fn the_destructor_runs_when_a_thread_ends() {
         let key = Key::new(Some(end)).unwrap();
         std::thread::spawn(move || {
             assert_eq!(key.get(), 0);

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vendors_have_names_of_their_own() {
+    fn vendor_libraries_have_other_names() {
         assert_eq!(vendor_name("libcuda.so.1"), "nvcuda.dll");
         assert_eq!(vendor_name("something.dll"), "something.dll");
         assert_eq!(vendor_name("libhiprtc.so.6"), "hiprtc0600.dll");

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_goes_where_it_can() {
+    fn the_path_prefix_is_removed_where_possible() {
         for (path, expected) in [
             (r"\\?\C:\a\b.dll", r"C:\a\b.dll"),
             (r"\\?\UNC\server\share\b.dll", r"\\server\share\b.dll"),

@@ -134,7 +134,7 @@ fn an_activation_joins_the_training_before_it() {
 }
 
 #[test]
-fn statistics_that_are_wanted_go_to_their_tensors() {
+fn requested_statistics_go_to_their_tensors() {
     let uids = |graph: &Graph| {
         let fusion = only(graph).unwrap();
         let (all, between) = fusion.tensors(graph);
@@ -155,7 +155,7 @@ fn statistics_that_are_wanted_go_to_their_tensors() {
 }
 
 #[test]
-fn training_stays_apart_from_what_miopen_has_no_kernel_with() {
+fn training_is_not_fused_without_a_kernel() {
     apart(training(|_| {}), channels_last);
     apart(training(|_| {}), |graph| graph.tensors[4].is_virtual = false);
     apart(training(|_| {}), |graph| {
@@ -207,7 +207,7 @@ fn a_gradient_through_an_activation_is_one_chain() {
 }
 
 #[test]
-fn gradients_stay_apart_where_the_kernel_would_compute_something_else() {
+fn gradients_are_not_fused_if_the_kernel_would_compute_something_else() {
     // Computed from the activation's output, which is not available.
     apart(gradient(), |graph| {
         graph.nodes[1].operation = PointwiseNode::new(PointwiseMode::SigmoidBwd, 7, Some(6), 8).into();
