@@ -20,7 +20,7 @@ const BLOCK: usize = 256;
 const SHORT_BLOCK: usize = 128;
 /// Maximum number of threads of a workgroup.
 const LONG_BLOCK: usize = 1024;
-/// Number of threads that every workgroup can hold together.
+/// Minimum number of threads per row, if the row is long enough.
 const LEAST: usize = 32;
 /// Numbers of threads with adjacent rows, if rows are contiguous in memory: the maximum, and one that reads
 /// 32 bytes of float.
