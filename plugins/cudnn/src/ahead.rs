@@ -34,7 +34,7 @@ impl Absent {
         let properties = properties(cudnn, &board.json()).map_err(|error| {
             let words = error.message();
             Refusal::new(if has_driver {
-                format!("cuDNN does not take the properties of {architecture}: {words}")
+                format!("cuDNN rejects the properties of {architecture}: {words}")
             } else {
                 format!(
                     "cuDNN does not load without libcuda.so.1, expected NVIDIA's driver, with or without a device: {words}"

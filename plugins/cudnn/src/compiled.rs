@@ -335,7 +335,7 @@ fn forbidden(notes: &Notes, described: &Described, options: &Options) -> Option<
     } else if options.deterministic && has(NUMERICAL_NOTE_NONDETERMINISTIC) {
         Some("is not deterministic, which cudnn.deterministic asks for")
     } else if notes.behavior.iter().any(reorders) {
-        Some("takes filters or biases in an order that tensors do not have")
+        Some("expects reordered filters or biases")
     } else {
         None
     }
@@ -355,7 +355,7 @@ fn search(maker: Maker, described: &Described, options: &Options) -> Result<Comp
             found,
             |plan| plan.workspace_size,
             // SAFETY: the handle is alive, and its device is entered; each tensor has memory for its extent, and the workspace is the
-            // largest that is asked for. It all lives until the device is done, which is waited for.
+            // largest that is asked for. It lives until the device is done, which is awaited.
             |plan, uids, pointers, workspace| unsafe {
                 plan.run(maker.cudnn, handle, uids, pointers, workspace)
             },
@@ -363,7 +363,7 @@ fn search(maker: Maker, described: &Described, options: &Options) -> Result<Comp
     }
     let place = options.engine;
     found.into_iter().nth(place).ok_or_else(|| {
-        Refusal::new(format!("cuDNN has {count} plans for it, and the one in place {place} was chosen"))
+        Refusal::new(format!("cuDNN has {count} plans for it, expected more than the chosen index {place}"))
             .into()
     })
 }
@@ -400,14 +400,14 @@ fn candidates(
         for configuration in &configurations {
             let notes = notes(cudnn, configuration)?;
             if let Some(reason) = forbidden(&notes, described, options) {
-                note(&mut reasons, &format!("an engine of cuDNN's {reason}"));
+                note(&mut reasons, &format!("a cuDNN engine {reason}"));
                 continue;
             }
             match Compiled::of_config(maker, configuration.get()) {
                 Ok(made) if options.workspace_size_limit.is_some_and(|limit| made.workspace_size > limit) => {
                     note(
                         &mut reasons,
-                        &format!("an engine of cuDNN's needs {} bytes of workspace", made.workspace_size),
+                        &format!("a cuDNN engine needs {} bytes of workspace", made.workspace_size),
                     );
                 }
                 Ok(made) => {
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_is_said_once() {
+    fn each_reason_is_listed_once() {
         let mut reasons = Vec::new();
         for reason in ["a", "", "b", "a", "c", "d", "e"] {
             note(&mut reasons, reason);

@@ -147,7 +147,7 @@ impl Cudnn {
     /// cuDNN's.
     pub fn handle(&'static self) -> Result<Object, PluginError> {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the output is valid, and what is made is taken over at once.
+        // SAFETY: the output is valid, and the new object is owned at once.
         unsafe {
             self.check("cudnnCreate", (self.cudnnCreate)(&mut handle))?;
             Ok(Object::new(handle, self.cudnnDestroy))
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_cudnn_does_not_take_is_a_refusal() {
+    fn only_unsupported_input_is_a_refusal() {
         let refusals = [2000, 2006, 3000, 3014];
         assert!(refusals.into_iter().all(is_refusal));
         // Not initialized, failed allocation, failed compilation, failed execution.

@@ -30,7 +30,7 @@ impl Open {
     /// cuDNN's.
     pub fn new(cudnn: &'static Cudnn, kind: c_int) -> Result<Self, PluginError> {
         let mut object = ptr::null_mut();
-        // SAFETY: the output is valid, and what is made is taken over at once.
+        // SAFETY: the output is valid, and the new object is owned at once.
         let object = unsafe {
             let status = (cudnn.cudnnBackendCreateDescriptor)(kind, &mut object);
             cudnn.check_described("cudnnBackendCreateDescriptor", status)?;
@@ -47,7 +47,7 @@ impl Open {
     /// # Safety
     /// `T` is the type of the attribute type's elements.
     pub unsafe fn set<T>(&self, name: c_int, kind: c_int, elements: &[T]) -> Result<(), PluginError> {
-        // SAFETY: the object is alive and not finalized, and the elements are as many as is said; the caller vouches for their type.
+        // SAFETY: the object is alive and not finalized, and the number of elements is right; the caller vouches for their type.
         let status = unsafe {
             (self.cudnn.cudnnBackendSetAttribute)(
                 self.object.get(),
@@ -101,7 +101,7 @@ pub unsafe fn get<T>(
 ) -> Result<usize, PluginError> {
     let mut count = 0;
     let elements = if room.is_empty() { ptr::null_mut() } else { room.as_mut_ptr().cast() };
-    // SAFETY: the outputs are valid for as many elements as is said; the caller vouches for their type and the object.
+    // SAFETY: the outputs are valid for the stated number of elements; the caller vouches for their type and the object.
     let status = unsafe {
         (cudnn.cudnnBackendGetAttribute)(object, name, kind, room.len() as i64, &mut count, elements)
     };

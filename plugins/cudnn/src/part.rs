@@ -73,7 +73,7 @@ impl Part {
         if sources.len() > MAX_PLACED {
             let count = sources.len();
             return Err(Refusal::new(format!(
-                "cuDNN would get {count} tensors and numbers, expected at most {MAX_PLACED}"
+                "has {count} tensors and constants for cuDNN, expected at most {MAX_PLACED}"
             )));
         }
         let (own, fills) = (lowered.described.scratch, lowered.described.fills);
@@ -182,7 +182,7 @@ pub fn parts(
     let mut whole = Some(whole);
     let mut make = |nodes: Range<usize>| {
         if nodes.len() > 1 && has_attention(prepared, &nodes) {
-            return Err(Refusal::new("attention is a part of its own").into());
+            return Err(Refusal::new("attention is not combined with other nodes").into());
         }
         let lowered = match whole.take_if(|_| nodes.len() == count) {
             Some(whole) => whole,

@@ -45,7 +45,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it is this one's own.
+        // SAFETY: this value owns it.
         unsafe { self.gpu.free(self.pointer) };
     }
 }

@@ -245,7 +245,7 @@ fn an_unmarked_result_is_written_where_it_is_bound() {
 }
 
 #[test]
-fn executions_that_lack_something_say_what() {
+fn failed_executions_name_what_is_missing() {
     let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
     let plan = planned(&handle, &graph()).unwrap();
@@ -257,7 +257,7 @@ fn executions_that_lack_something_say_what() {
 }
 
 #[test]
-fn what_no_part_takes_is_refused_with_the_node_and_why() {
+fn a_node_in_no_part_is_refused_with_the_reason() {
     let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
     // Without permission to round.
@@ -294,7 +294,7 @@ fn what_no_part_takes_is_refused_with_the_node_and_why() {
 }
 
 #[test]
-fn handles_that_come_while_a_stream_is_captured_take_one_that_is_there() {
+fn handles_created_during_a_capture_share_an_existing_one() {
     let _one = alone();
     let (standin, driver) = (STANDIN.get().unwrap(), Driver::load_from(Driver::LIBRARIES).unwrap());
     let stream = driver.stream();
@@ -344,7 +344,7 @@ fn layer(mode: PointwiseMode, columns: i64) -> Graph {
 }
 
 #[test]
-fn threads_that_plan_the_same_at_once_wait_for_the_first() {
+fn concurrent_planners_wait_for_the_first() {
     let _one = alone();
     let standin = STANDIN.get().unwrap();
     // SAFETY: the function takes any number.
@@ -374,7 +374,7 @@ fn searches_of(graph: &Graph) -> c_int {
 }
 
 #[test]
-fn only_plans_that_are_made_push_out_those_that_are_kept() {
+fn only_successful_plans_evict_cached_ones() {
     let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
     let kept = layer(PointwiseMode::TanhFwd, 1000);
@@ -393,7 +393,7 @@ fn only_plans_that_are_made_push_out_those_that_are_kept() {
 }
 
 #[test]
-fn a_graph_is_refused_for_what_it_is_and_not_for_want_of_memory() {
+fn only_faults_of_the_graph_are_refusals() {
     let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
     let standin = STANDIN.get().unwrap();
@@ -418,7 +418,7 @@ fn a_graph_is_refused_for_what_it_is_and_not_for_want_of_memory() {
 }
 
 #[test]
-fn a_plan_is_kept_that_was_found_after_another_thread_failed() {
+fn a_plan_found_after_another_threads_failure_is_cached() {
     let _one = alone();
     let standin = STANDIN.get().unwrap();
     let graph = layer(PointwiseMode::TanhFwd, 40);
@@ -439,7 +439,7 @@ fn a_plan_is_kept_that_was_found_after_another_thread_failed() {
 }
 
 #[test]
-fn engines_say_of_a_graph_whether_kernels_are_compiled_for_it() {
+fn engines_report_whether_a_graph_needs_runtime_compilation() {
     let _one = alone();
     let handle = CudnnPlugin::create_handle().unwrap();
     let compiles = |graph: &Graph| {
@@ -460,7 +460,7 @@ fn engines_say_of_a_graph_whether_kernels_are_compiled_for_it() {
 }
 
 #[test]
-fn what_a_stream_does_with_a_plans_own_memory_needs_no_events() {
+fn streams_with_their_own_buffer_need_no_events() {
     let _one = alone();
     let driver = Driver::load_from(Driver::LIBRARIES).unwrap();
     // SAFETY: the function is the stand-in's.

@@ -115,7 +115,7 @@ fn planned(handle: &Handle, graph: &Graph) -> Result<Plan, PluginError> {
 }
 
 #[test]
-fn scales_bias_and_activation_go_with_the_product() {
+fn scale_bias_and_activation_are_fused_to_the_matmul() {
     let handle = CudnnPlugin::create_handle().unwrap();
     let plan = planned(&handle, &graph(DataType::Fp8E4m3, DataType::Fp8E5m2)).unwrap();
     let steps = CudnnPlugin::describe(&plan).unwrap();
@@ -149,7 +149,7 @@ fn threads_that_share_a_plan_each_get_their_scales() {
 }
 
 #[test]
-fn what_tensor_cores_do_not_multiply_is_refused_with_what_they_do() {
+fn types_without_tensor_cores_are_refused_with_the_supported_ones() {
     let handle = CudnnPlugin::create_handle().unwrap();
     let refusal = |graph: &Graph| planned(&handle, graph).err().unwrap().to_string();
     let words = "node 0 \"\" (Matmul): cuBLASLt finds no algorithm for it; of 8-bit floats it multiplies rows of a with columns of b";

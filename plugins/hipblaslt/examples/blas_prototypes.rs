@@ -1,5 +1,5 @@
-//! Prints a C++ program that compiles where `hipblaslt/hipblaslt.h` and `rocblas/rocblas.h` have the functions, numbers and
-//! layouts that this plugin counts on.
+//! Prints a C++ program that compiles if `hipblaslt/hipblaslt.h` and `rocblas/rocblas.h` agree with the
+//! functions, constants and layouts declared by this plugin.
 
 use std::mem::offset_of;
 

@@ -1,4 +1,4 @@
-//! A chain as a call of hipBLASLt, with one of the algorithms that it finds.
+//! A chain as a call of hipBLASLt, with one of the algorithms that it recommends.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -23,10 +23,10 @@ use crate::run::Run;
 use hipdnn_plugin_planner::chain::{Activation, Chain, Tensors};
 use hipdnn_plugin_planner::product::Matrix;
 
-/// What was found in this process. Looking for algorithms loads their tables from disk.
+/// The algorithms found in this process. A search loads their tables from disk.
 static FOUND: LazyLock<Mutex<HashMap<Key, Arc<[Found]>>>> = LazyLock::new(Mutex::default);
 
-/// What decides which algorithms are found.
+/// Everything that determines which algorithms are found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     device: c_int,
@@ -34,14 +34,14 @@ struct Key {
     workspace_size_limit: usize,
 }
 
-/// An algorithm that hipBLASLt recommends.
+/// A recommended algorithm.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     algo: hipblasLtMatmulAlgo_t,
     workspace_size: usize,
 }
 
-/// The bytes that hipBLASLt knows an algorithm by.
+/// The bytes by which hipBLASLt identifies an algorithm.
 pub type AlgorithmName = [u8; 16];
 
 /// A description of a chain for hipBLASLt.
@@ -49,31 +49,33 @@ struct Description {
     desc: Object,
     a: Object,
     b: Object,
-    /// Of the summand, or of the result where there is none.
+    /// Of the summand, or of the result if there is none.
     c: Object,
     d: Object,
 }
 
-/// A chain that is ready to run.
+/// A chain ready to run.
 pub struct AlgorithmRun {
     chain: Chain,
     description: Description,
-    /// The bias that the description has: it is a part of it, so runs of a plan with a bias take turns.
+    /// The bias address that is set in the description: since it is part of it, runs of a plan with a bias
+    /// take turns.
     bias: Mutex<*mut c_void>,
     algo: hipblasLtMatmulAlgo_t,
     workspace_size: usize,
 }
 
-// SAFETY: the address of the bias is only compared and handed to hipBLASLt.
+// SAFETY: the address of the bias is only compared and passed to hipBLASLt.
 unsafe impl Send for AlgorithmRun {}
-// SAFETY: the address stands behind a lock.
+// SAFETY: the address is behind a lock.
 unsafe impl Sync for AlgorithmRun {}
 
 impl AlgorithmRun {
-    /// The chain with the algorithm of that name, where hipBLASLt still recommends it, else with the one in the place that was chosen.
+    /// The chain with the saved algorithm, if hipBLASLt still recommends it, else with the one at the chosen
+    /// index.
     ///
     /// # Errors
-    /// When hipBLASLt cannot be had, finds nothing, or fails.
+    /// When hipBLASLt is not available, finds nothing, or fails.
     pub fn new(
         ready: &mut Ready<'_>,
         chain: &Chain,
@@ -101,7 +103,7 @@ impl AlgorithmRun {
                     "hipBLASLt finds no algorithm for it".to_owned()
                 } else {
                     format!(
-                        "hipBLASLt finds {} algorithms for it, and the one in place {} was chosen",
+                        "hipBLASLt finds {} algorithms for it, expected more than the chosen index {}",
                         found.len(),
                         options.algorithm
                     )
@@ -116,7 +118,7 @@ impl AlgorithmRun {
         })
     }
 
-    /// What a saved plan keeps of the algorithm.
+    /// The algorithm's identity, for a saved plan.
     pub fn name(&self) -> AlgorithmName {
         self.algo.data
     }
@@ -167,9 +169,9 @@ impl Description {
     }
 }
 
-/// hipBLASLt's number of what comes after the product.
+/// hipBLASLt's number of the chain's epilogue.
 fn epilogue(chain: &Chain) -> Result<c_int, Refusal> {
-    let refused = "operation: is a gradient, a sum, or an activation of what others see, expected neither";
+    let refused = "operation: is a gradient, a sum, or an activation of a tensor with other readers, expected none of them";
     if chain.product.auxiliary.is_some() || chain.sums.is_some() {
         return Err(Refusal::new(refused));
     }
@@ -186,7 +188,7 @@ fn epilogue(chain: &Chain) -> Result<c_int, Refusal> {
     })
 }
 
-/// HIP's number of a type of a chain, which has no others.
+/// HIP's number of a data type that occurs in chains.
 fn data_type(data_type: DataType) -> c_int {
     match data_type {
         DataType::Half => R_16F,
@@ -208,7 +210,7 @@ fn made(
     Ok(unsafe { Object::new(object, destroy) })
 }
 
-/// The layout of a matrix with so many rows and columns once it is transposed as it should be.
+/// The layout of a matrix with this many rows and columns after any transposition.
 fn layout(
     library: &'static HipblasLt,
     matrix: &Matrix,
@@ -243,7 +245,7 @@ fn layout(
     Ok(layout)
 }
 
-/// The algorithms that hipBLASLt recommends, the best first; none where it knows none.
+/// The algorithms that hipBLASLt recommends, best first; empty if it has none.
 fn search(
     library: &'static HipblasLt,
     handle: *mut c_void,
@@ -273,7 +275,7 @@ fn search(
     let mut results = [hipblasLtMatmulHeuristicResult_t::default(); ALGORITHMS];
     let mut count = 0;
     let Description { desc, a, b, c, d } = description;
-    // SAFETY: the objects are alive, and there is room for as many results as are asked for.
+    // SAFETY: the objects are alive, and there is room for the requested number of results.
     let status = unsafe {
         (library.hipblasLtMatmulAlgoGetHeuristic)(
             handle,
@@ -289,7 +291,7 @@ fn search(
         )
     };
     match status {
-        // Versions differ in whether a product that they have no kernel for is a failure.
+        // Versions differ in whether a missing kernel is a failure.
         STATUS_INVALID_VALUE | STATUS_NOT_SUPPORTED | STATUS_ARCH_MISMATCH => return Ok(Vec::new()),
         status => library.check("hipblasLtMatmulAlgoGetHeuristic", status)?,
     }

@@ -1,4 +1,4 @@
-//! A product as a call of rocBLAS, which chooses its kernel itself.
+//! A matmul as a call of rocBLAS, which chooses its kernel itself.
 
 use std::ffi::{c_int, c_void};
 
@@ -15,32 +15,34 @@ use crate::run::Run;
 use hipdnn_plugin_planner::chain::{Chain, Tensors};
 use hipdnn_plugin_planner::product::{MATRICES, Matrix};
 
-/// A product, perhaps with a factor and a summand, that is ready to run.
+/// A matmul ready to run, optionally with a factor and a summand.
 pub struct GemmRun {
     chain: Chain,
     workspace_size: usize,
 }
 
 impl GemmRun {
-    /// The chain, where rocBLAS can compute it.
+    /// The chain, if rocBLAS can compute it.
     ///
     /// # Errors
-    /// When it has a bias, an activation or sums, or rocBLAS cannot be had or has no kernel.
+    /// When it has a bias, an activation or sums, or rocBLAS is not available or has no kernel.
     pub fn new(ready: &mut Ready<'_>, chain: &Chain, options: &Options) -> Result<Self, PluginError> {
         if chain.bias.is_some() || chain.activation.is_some() || chain.sums.is_some() {
-            return Err(Refusal::new("rocBLAS computes products without bias, activation and sums").into());
+            return Err(
+                Refusal::new("rocBLAS only supports matmuls without bias, activation and sums").into()
+            );
         }
         let mut gemm = Self { chain: chain.clone(), workspace_size: 0 };
         let (library, handle) = ready.rocblas()?;
         // SAFETY: the handle is alive.
         let status = unsafe { (library.rocblas_start_device_memory_size_query)(handle) };
         library.check("rocblas_start_device_memory_size_query", status)?;
-        // While rocBLAS is asked it starts nothing and reads no memory, but it wants addresses that are not null, and a summand in
-        // another place than the result.
+        // During a query rocBLAS starts nothing and reads no memory, but requires addresses other than null, and
+        // a summand separate from the result.
         let place = |number: usize| std::ptr::without_provenance_mut::<c_void>(256 * number);
         let tensors =
             Tensors { a: place(1), b: place(2), c: place(3), summand: Some(place(4)), ..Tensors::default() };
-        // SAFETY: rocBLAS is asked for a size only, and reads none of these addresses.
+        // SAFETY: this is a size query, which reads none of these addresses.
         let answer = unsafe { gemm.call(ready, &tensors, &[0; MATRICES]) };
         let mut end = || {
             // SAFETY: the handle is alive, and the output valid.
@@ -48,7 +50,7 @@ impl GemmRun {
         };
         let status = end();
         if status != STATUS_SUCCESS {
-            // A question that goes on would make an answer of every later product.
+            // An open query would turn every later call into a query.
             end();
         }
         library.check("rocblas_stop_device_memory_size_query", status)?;
@@ -68,10 +70,10 @@ impl GemmRun {
         Ok(gemm)
     }
 
-    /// One call, and rocBLAS's answer.
+    /// One call, and its status.
     ///
     /// # Safety
-    /// The tensors are valid until the work is done, or rocBLAS is being asked for the size of the workspace.
+    /// The tensors are valid until the work is done, or a workspace query is open.
     unsafe fn call(
         &self,
         ready: &mut Ready<'_>,
@@ -87,7 +89,7 @@ impl GemmRun {
             |matrix: &Matrix| if matrix.transposed { OPERATION_TRANSPOSE } else { OPERATION_NONE };
         let leading = |matrix: &Matrix| matrix.leading as i32;
         let stride = |matrix: &Matrix| matrix.stride as i64;
-        // A line for each matrix, as rocBLAS's documentation has the arguments.
+        // One line per matrix, as in rocBLAS's documentation.
         // SAFETY: the handle is alive, the numbers are within 32 bits, and the caller vouches for the memory.
         #[rustfmt::skip]
         let status = unsafe {
@@ -105,7 +107,7 @@ impl GemmRun {
     }
 }
 
-/// rocBLAS's number of a type of a chain, which has no others.
+/// rocBLAS's number of a data type that occurs in chains.
 fn data_type(data_type: DataType) -> c_int {
     match data_type {
         DataType::Half => F16,

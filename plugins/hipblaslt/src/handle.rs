@@ -14,10 +14,11 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::hipblaslt::{HipblasLt, OLDEST, hipblasLtHandle_t};
 use crate::rocblas::{Rocblas, rocblas_handle};
 
-/// A handle of the host's with this plugin.
+/// The plugin's handle.
 pub type Handle = gpu::handle::Handle<Mutex<Libraries>>;
 
-/// The HIP runtime with at least one device to work on, where there is one of the libraries. Once there is, the answer stays the same.
+/// The HIP runtime with at least one device, if one of the libraries exists. Once found, the result stays the
+/// same.
 ///
 /// # Errors
 /// Which library was not found, or that there is no device.
@@ -27,7 +28,7 @@ pub fn runtime() -> Result<&'static Hip, Refusal> {
         return Ok(hip);
     }
     let hip = Hip::with_device()?;
-    // rocBLAS is looked for where hipBLASLt does not do.
+    // rocBLAS is only loaded if hipBLASLt is not usable.
     if let Err(hipblaslt) = HipblasLt::get()
         && let Err(rocblas) = Rocblas::get()
     {
@@ -36,14 +37,14 @@ pub fn runtime() -> Result<&'static Hip, Refusal> {
     Ok(RUNTIME.get_or_init(|| hip))
 }
 
-/// The libraries' handles, each made when it is first wanted.
+/// The libraries' handles, each created on first use.
 #[derive(Debug, Default)]
 pub struct Libraries {
     hipblaslt: Option<Object>,
     rocblas: Option<RocblasHandle>,
 }
 
-/// A rocBLAS handle, and what it was last told.
+/// A rocBLAS handle, and its last settings.
 #[derive(Debug)]
 struct RocblasHandle {
     handle: Object,
@@ -51,13 +52,13 @@ struct RocblasHandle {
     workspace: (*mut c_void, usize),
 }
 
-// SAFETY: a stream is a name that any thread may use, and the workspace is only compared.
+// SAFETY: a stream handle may be used by any thread, and the workspace is only compared.
 unsafe impl Send for RocblasHandle {}
 
-/// The libraries, ready to be called by this thread, whose device is the handle's until this is dropped.
+/// The libraries, ready for calls on this thread, with the handle's device current until this is dropped.
 pub struct Ready<'a> {
     libraries: MutexGuard<'a, Libraries>,
-    /// The device and the stream. Last, so that the device is left last.
+    /// The device and the stream. Last field, so that the device is left last.
     pub entered: Entered<'a, Mutex<Libraries>>,
 }
 
@@ -76,7 +77,7 @@ impl Ready<'_> {
     /// hipBLASLt with its handle.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// Why it is not available.
     pub fn hipblaslt(&mut self) -> Result<(&'static HipblasLt, hipblasLtHandle_t), PluginError> {
         let library = HipblasLt::get()?;
         let handle = match &mut self.libraries.hipblaslt {
@@ -89,7 +90,7 @@ impl Ready<'_> {
     /// rocBLAS with its handle, which works on the stream.
     ///
     /// # Errors
-    /// Why it cannot be had, or that the stream cannot be set.
+    /// Why it is not available, or that the stream cannot be set.
     pub fn rocblas(&mut self) -> Result<(&'static Rocblas, rocblas_handle), PluginError> {
         let stream = self.entered.stream;
         let (library, rocblas) = self.open_rocblas()?;
@@ -112,7 +113,7 @@ impl Ready<'_> {
         Ok((library, handle))
     }
 
-    /// Gives rocBLAS the workspace of the calls that follow.
+    /// Sets rocBLAS's workspace for the following calls.
     ///
     /// # Errors
     /// rocBLAS's.
@@ -134,7 +135,7 @@ impl Ready<'_> {
 
 fn open_hipblaslt(library: &'static HipblasLt) -> Result<Object, PluginError> {
     let mut handle = ptr::null_mut();
-    // SAFETY: the output is valid, and what is made is taken over at once.
+    // SAFETY: the output is valid, and the new object is owned at once.
     let handle = unsafe {
         library.check("hipblasLtCreate", (library.hipblasLtCreate)(&mut handle))?;
         Object::new(handle, library.hipblasLtDestroy)
@@ -155,12 +156,12 @@ fn open_hipblaslt(library: &'static HipblasLt) -> Result<Object, PluginError> {
 impl RocblasHandle {
     fn open(library: &'static Rocblas) -> Result<Self, PluginError> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the output is valid, and what is made is taken over at once.
+        // SAFETY: the output is valid, and the new object is owned at once.
         let handle = unsafe {
             library.check("rocblas_create_handle", (library.rocblas_create_handle)(&mut handle))?;
             Object::new(handle, library.rocblas_destroy_handle)
         };
-        // A new handle works on the default stream, with memory of its own.
+        // A new handle uses the default stream and memory of its own.
         Ok(Self { handle, stream: ptr::null_mut(), workspace: (ptr::null_mut(), 0) })
     }
 }

@@ -1,7 +1,7 @@
-//! The part of hipBLASLt that the engine needs, looked for at run time.
+//! The part of hipBLASLt that the engine needs, loaded at run time.
 //!
-//! The signatures, numbers and layouts are those of `hipblaslt/hipblaslt.h` of hipBLASLt 1; `cargo xtask amd-test` compares
-//! them with the installed header.
+//! The signatures, constants and layouts are those of `hipblaslt/hipblaslt.h` of hipBLASLt 1; `cargo xtask
+//! amd-test` compares them with the installed header.
 
 #![expect(non_camel_case_types, reason = "the names of hipBLASLt")]
 
@@ -11,28 +11,28 @@ use hipdnn_plugin_sdk::dynlib::guard::thrown;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::{PluginError, function_table};
 
-/// What a hipBLASLt function answers; 0 is success.
+/// Result of a hipBLASLt function; 0 is success.
 pub type hipblasStatus_t = c_int;
-/// Everything that hipBLASLt keeps for a device.
+/// A handle: hipBLASLt's state for a device.
 pub type hipblasLtHandle_t = *mut c_void;
-/// What is done with the matrices.
+/// Description of a matmul.
 pub type hipblasLtMatmulDesc_t = *mut c_void;
-/// Shape, layout and type of a matrix, or of many.
+/// Shape, layout and type of a matrix or a batch.
 pub type hipblasLtMatrixLayout_t = *mut c_void;
-/// What an algorithm may need.
+/// Limits for the choice of an algorithm.
 pub type hipblasLtMatmulPreference_t = *mut c_void;
 
-/// A way to compute a product.
+/// An algorithm for a matmul.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct hipblasLtMatmulAlgo_t {
-    /// hipBLASLt's own.
+    /// Opaque data.
     pub data: [u8; 16],
-    /// The most workspace that the search allowed.
+    /// The workspace limit of the search.
     pub max_workspace_bytes: usize,
 }
 
-/// What a search found.
+/// The result of a search.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct hipblasLtMatmulHeuristicResult_t {
@@ -40,30 +40,30 @@ pub struct hipblasLtMatmulHeuristicResult_t {
     pub algo: hipblasLtMatmulAlgo_t,
     /// Bytes of device memory that it needs.
     pub workspace_size: usize,
-    /// Whether the rest means anything.
+    /// Whether the other fields are valid.
     pub state: hipblasStatus_t,
     /// How well the kernel fills the device.
     pub waves_count: f32,
-    /// Nothing yet.
+    /// Reserved.
     pub reserved: [c_int; 4],
 }
 
 hipdnn_plugin_sdk::header_constants! {
     /// No error.
     STATUS_SUCCESS: c_int = HIPBLAS_STATUS_SUCCESS 0;
-    /// A number or a type is not what the function takes.
+    /// A number or type is invalid.
     STATUS_INVALID_VALUE: c_int = HIPBLAS_STATUS_INVALID_VALUE 3;
-    /// There is no such computation.
+    /// The computation is not supported.
     STATUS_NOT_SUPPORTED: c_int = HIPBLAS_STATUS_NOT_SUPPORTED 7;
-    /// There is no such computation on this device.
+    /// The computation is not supported on this device.
     STATUS_ARCH_MISMATCH: c_int = HIPBLAS_STATUS_ARCH_MISMATCH 8;
-    /// The matrix as it is.
+    /// Not transposed.
     OPERATION_N: c_int = HIPBLAS_OP_N 111;
-    /// The matrix transposed.
+    /// Transposed.
     OPERATION_T: c_int = HIPBLAS_OP_T 112;
-    /// Sums in single precision.
+    /// Accumulation in single precision.
     COMPUTE_32F: c_int = HIPBLAS_COMPUTE_32F 2;
-    /// Sums in double precision.
+    /// Accumulation in double precision.
     COMPUTE_64F: c_int = HIPBLAS_COMPUTE_64F 7;
     /// Single precision.
     R_32F: c_int = HIP_R_32F 0;
@@ -73,41 +73,42 @@ hipdnn_plugin_sdk::header_constants! {
     R_16F: c_int = HIP_R_16F 2;
     /// Bfloat16.
     R_16BF: c_int = HIP_R_16BF 14;
-    /// Nothing after the product.
+    /// No epilogue.
     EPILOGUE_DEFAULT: c_int = HIPBLASLT_EPILOGUE_DEFAULT 1;
-    /// max(0, x); the numbers of the activations can be joined with that of the bias.
+    /// max(0, x). Activations can be combined with the bias by adding the numbers.
     EPILOGUE_RELU: c_int = HIPBLASLT_EPILOGUE_RELU 2;
-    /// A vector is added to every column.
+    /// Adds a vector to every column.
     EPILOGUE_BIAS: c_int = HIPBLASLT_EPILOGUE_BIAS 4;
-    /// Both.
+    /// Bias and RELU.
     EPILOGUE_RELU_BIAS: c_int = HIPBLASLT_EPILOGUE_RELU_BIAS 6;
-    /// GELU, by the formula with tanh.
+    /// GELU, tanh approximation.
     EPILOGUE_GELU: c_int = HIPBLASLT_EPILOGUE_GELU 32;
-    /// Both.
+    /// Bias and GELU.
     EPILOGUE_GELU_BIAS: c_int = HIPBLASLT_EPILOGUE_GELU_BIAS 36;
     /// x / (1 + exp(-x)).
     EPILOGUE_SWISH: c_int = HIPBLASLT_EPILOGUE_SWISH_EXT 65536;
-    /// Both.
+    /// Bias and SWISH.
     EPILOGUE_SWISH_BIAS: c_int = HIPBLASLT_EPILOGUE_SWISH_BIAS_EXT 65540;
-    /// The number of matrices, 32 bits.
+    /// The batch size, 32 bits.
     LAYOUT_BATCH_COUNT: c_int = HIPBLASLT_MATRIX_LAYOUT_BATCH_COUNT 0;
-    /// The distance of matrices, 64 bits.
+    /// The stride between matrices, 64 bits.
     LAYOUT_BATCH_OFFSET: c_int = HIPBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET 1;
     /// Whether a is transposed, 32 bits.
     DESC_TRANSA: c_int = HIPBLASLT_MATMUL_DESC_TRANSA 0;
     /// Whether b is transposed, 32 bits.
     DESC_TRANSB: c_int = HIPBLASLT_MATMUL_DESC_TRANSB 1;
-    /// What comes after the product, 32 bits.
+    /// The epilogue, 32 bits.
     DESC_EPILOGUE: c_int = HIPBLASLT_MATMUL_DESC_EPILOGUE 2;
     /// The address of the bias.
     DESC_BIAS_POINTER: c_int = HIPBLASLT_MATMUL_DESC_BIAS_POINTER 3;
     /// The type of the bias, 32 bits.
     DESC_BIAS_TYPE: c_int = HIPBLASLT_MATMUL_DESC_BIAS_DATA_TYPE 4;
-    /// The most workspace, 64 bits.
+    /// The workspace limit, 64 bits.
     PREF_MAX_WORKSPACE: c_int = HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES 1;
 }
 
-/// The oldest version with these numbers, as hipBLASLt counts: 0.6.0. Those before had types of their own.
+/// The oldest version with these constants, in hipBLASLt's numbering: 0.6.0. Earlier ones had different
+/// types.
 pub const OLDEST: c_int = 600;
 
 function_table! {
@@ -117,11 +118,11 @@ function_table! {
         required {
             /// The version, as major · 100000 + minor · 100 + patch.
             fn hipblasLtGetVersion(handle: hipblasLtHandle_t, version: *mut c_int) -> hipblasStatus_t;
-            /// Makes a handle for the thread's device.
+            /// Creates a handle on the thread's device.
             fn hipblasLtCreate(handle: *mut hipblasLtHandle_t) -> hipblasStatus_t;
-            /// Ends a handle.
+            /// Destroys a handle.
             fn hipblasLtDestroy(handle: hipblasLtHandle_t) -> hipblasStatus_t;
-            /// Makes a layout.
+            /// Creates a layout.
             fn hipblasLtMatrixLayoutCreate(
                 layout: *mut hipblasLtMatrixLayout_t,
                 data_type: c_int,
@@ -129,42 +130,42 @@ function_table! {
                 columns: u64,
                 leading: i64
             ) -> hipblasStatus_t;
-            /// Ends a layout.
+            /// Destroys a layout.
             fn hipblasLtMatrixLayoutDestroy(layout: hipblasLtMatrixLayout_t) -> hipblasStatus_t;
-            /// Sets a number of a layout.
+            /// Sets an attribute of a layout.
             fn hipblasLtMatrixLayoutSetAttribute(
                 layout: hipblasLtMatrixLayout_t,
                 attribute: c_int,
                 value: *const c_void,
                 size: usize
             ) -> hipblasStatus_t;
-            /// Makes the description of a product.
+            /// Creates a matmul description.
             fn hipblasLtMatmulDescCreate(
                 desc: *mut hipblasLtMatmulDesc_t,
                 compute_type: c_int,
                 scale_type: c_int
             ) -> hipblasStatus_t;
-            /// Ends a description.
+            /// Destroys a matmul description.
             fn hipblasLtMatmulDescDestroy(desc: hipblasLtMatmulDesc_t) -> hipblasStatus_t;
-            /// Sets a number of a description.
+            /// Sets an attribute of a matmul description.
             fn hipblasLtMatmulDescSetAttribute(
                 desc: hipblasLtMatmulDesc_t,
                 attribute: c_int,
                 value: *const c_void,
                 size: usize
             ) -> hipblasStatus_t;
-            /// Makes a preference.
+            /// Creates a preference.
             fn hipblasLtMatmulPreferenceCreate(preference: *mut hipblasLtMatmulPreference_t) -> hipblasStatus_t;
-            /// Ends a preference.
+            /// Destroys a preference.
             fn hipblasLtMatmulPreferenceDestroy(preference: hipblasLtMatmulPreference_t) -> hipblasStatus_t;
-            /// Sets a number of a preference.
+            /// Sets an attribute of a preference.
             fn hipblasLtMatmulPreferenceSetAttribute(
                 preference: hipblasLtMatmulPreference_t,
                 attribute: c_int,
                 value: *const c_void,
                 size: usize
             ) -> hipblasStatus_t;
-            /// Looks for algorithms, the best first.
+            /// Searches for algorithms, best first.
             fn hipblasLtMatmulAlgoGetHeuristic(
                 handle: hipblasLtHandle_t,
                 desc: hipblasLtMatmulDesc_t,
@@ -202,7 +203,7 @@ function_table! {
 }
 
 impl HipblasLt {
-    /// Makes an error of an answer that is not success.
+    /// Turns a status other than success into an error.
     ///
     /// # Errors
     /// When `status` is an error.
@@ -212,7 +213,7 @@ impl HipblasLt {
     }
 }
 
-/// hipBLASLt has no function for the text of a status: its name in the header says as much.
+/// hipBLASLt has no function for the text of a status, so this uses the names of its header.
 #[cold]
 fn error(function: &str, status: hipblasStatus_t) -> PluginError {
     if let Some(message) = thrown(function, status) {

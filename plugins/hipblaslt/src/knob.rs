@@ -1,19 +1,19 @@
-//! What a caller can choose of a plan.
+//! The knobs of the engine.
 
 use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, WORKSPACE_SIZE_LIMIT, positive_setting};
 
-/// The library that computes: 0 for the first that can, 1 for hipBLASLt, 2 for rocBLAS.
+/// The library to use: 0 for the first that can compute the chain, 1 for hipBLASLt, 2 for rocBLAS.
 pub const LIBRARY: &str = "hipblaslt.library";
-/// The place in hipBLASLt's list of algorithms, the best first.
+/// The index in hipBLASLt's list of algorithms, best first.
 pub const ALGORITHM: &str = "hipblaslt.algorithm";
 
-/// What hipBLASLt may need where nothing else is said, as AMD's own programs have it.
+/// Default limit of hipBLASLt's workspace, as in AMD's own programs.
 const DEFAULT_LIMIT: usize = 32 << 20;
 
-/// The number of algorithms that are asked for.
+/// Number of algorithms requested.
 pub const ALGORITHMS: usize = 16;
 
-/// A library that computes products.
+/// A library that computes matmuls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Library {
     /// hipBLASLt.
@@ -22,14 +22,14 @@ pub enum Library {
     Rocblas,
 }
 
-/// The choices for one plan.
+/// The options of one plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The only library that may compute, where one was chosen.
+    /// The only library to use, if one was chosen.
     pub library: Option<Library>,
-    /// The place of hipBLASLt's algorithm.
+    /// The index of hipBLASLt's algorithm.
     pub algorithm: usize,
-    /// The most bytes of workspace of a call.
+    /// The workspace limit of a call in bytes.
     pub workspace_size_limit: usize,
 }
 
@@ -60,7 +60,7 @@ pub fn knobs() -> Vec<Knob> {
 }
 
 impl Options {
-    /// The choices that settings of these knobs make.
+    /// The options selected by knob settings.
     pub fn of(settings: &[KnobSetting]) -> Self {
         Self {
             library: match positive_setting(settings, LIBRARY) {
@@ -73,7 +73,7 @@ impl Options {
         }
     }
 
-    /// Whether a library may compute.
+    /// Whether a library may be used.
     pub fn allows(&self, library: Library) -> bool {
         self.library.is_none_or(|only| only == library)
     }

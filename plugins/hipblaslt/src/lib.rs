@@ -1,10 +1,11 @@
-//! The hipBLASLt engine of hipDNN, as an engine plugin: products of matrices with what follows them, on AMD GPUs.
+//! The hipBLASLt engine of hipDNN, as an engine plugin: matmuls with epilogues on AMD GPUs.
 //!
-//! Nothing of AMD's is linked. [`hipblaslt`], [`rocblas`] and the HIP runtime are opened when a graph is first asked about;
-//! without them, or without a device, the engine does not apply and the reason says what was looked for.
+//! AMD's libraries are not linked. [`hipblaslt`], [`rocblas`] and the HIP runtime are opened when a graph is
+//! first queried; without them, or without a device, the engine does not apply and its reason lists what was
+//! tried.
 //!
-//! A `chain` of nodes of a graph becomes one call: of hipBLASLt where that finds an [`algorithm`], else of rocBLAS where a
-//! [`gemm`] alone is enough. A [`plan`] makes the calls in order on the stream of a [`handle`].
+//! A `chain` of nodes of a graph becomes one call: of hipBLASLt if it finds an [`algorithm`], else of rocBLAS
+//! if a plain [`gemm`] suffices. A [`plan`] makes the calls in order on the stream of a [`handle`].
 
 pub mod algorithm;
 pub mod gemm;

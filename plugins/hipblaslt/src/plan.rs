@@ -1,4 +1,4 @@
-//! A graph as calls of the libraries, in order.
+//! A graph as a sequence of library calls.
 
 use std::borrow::Cow;
 use std::ffi::c_void;
@@ -16,20 +16,20 @@ use crate::knob::{Library, Options};
 use crate::run::Run;
 use hipdnn_plugin_planner::chain::{Chain, Part, is_small, partition};
 
-/// The form of saved plans.
+/// The format of saved plans.
 pub const PAYLOAD: Payload = Payload { mark: *b"HBLT", version: 2, owner: "HIPBLASLT_ENGINE" };
 
-/// A graph with every decision made.
+/// A complete plan.
 pub type Plan = plan::Plan<Step>;
 
-/// A chain with what computes it.
+/// A chain with the call that computes it.
 pub struct Step {
     part: Part,
     run: Box<dyn Run>,
     choice: Choice,
 }
 
-/// What was decided for a chain.
+/// The choice for a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Choice {
     library: Library,
@@ -55,9 +55,10 @@ impl Choice {
         Some(Self { library, algorithm: algorithm.try_into().ok()? })
     }
 
-    /// What a saved plan decided for the chain of these nodes.
+    /// The choice in a saved plan for the chain of these nodes.
     fn of(saved: &Found, nodes: &[usize]) -> Result<Option<Self>, PluginError> {
-        let wrong = || PluginError::invalid_value("a saved choice is of no library or ends too early");
+        let wrong =
+            || PluginError::invalid_value("a saved choice names an unknown library or ends too early");
         saved.of(nodes).map(|bytes| Self::read(bytes).ok_or_else(wrong)).transpose()
     }
 }
@@ -88,7 +89,8 @@ impl Call for Step {
     }
 }
 
-/// What computes a chain: what was saved, else the first library that can. The refusal says what keeps each from it.
+/// The call for a chain: as saved, else of the first library that supports it. The refusal states each
+/// library's reason.
 fn make(
     ready: &mut Ready<'_>,
     chain: &Chain,
@@ -121,10 +123,11 @@ fn make(
     Err(if failed { PluginError::internal(words) } else { PluginError::not_applicable(words) })
 }
 
-/// Plans a graph that [`check`](hipdnn_plugin_planner::chain::check) accepts. `saved` is what was once decided for it.
+/// Plans a graph that [`check`](hipdnn_plugin_planner::chain::check) accepts. `saved` contains earlier
+/// choices for it.
 ///
 /// # Errors
-/// What neither library computes, and the libraries' own errors; they name the node.
+/// What neither library supports, and the libraries' own errors; they name the node.
 pub fn plan(
     ready: &mut Ready<'_>,
     request: Request,
@@ -154,7 +157,7 @@ pub fn plan(
 /// The plan as bytes.
 ///
 /// # Errors
-/// When a part is larger than the form allows.
+/// When a part exceeds the format's limit.
 pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
     let mut found = Found::default();
     for step in plan.steps() {
@@ -163,10 +166,11 @@ pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
     PAYLOAD.write_plan(plan.request(), &found.write()?)
 }
 
-/// Puts the work of a plan on the stream of `ready`. Returns when the libraries have taken it, not when it is done.
+/// Queues a plan's work on the stream of `ready`. Returns when the libraries have accepted it, not when it is
+/// done.
 ///
 /// # Errors
-/// When the handle is another device's, a buffer is missing or a library fails.
+/// When the handle is of another device, a buffer is missing or a library fails.
 ///
 /// # Safety
 /// As for [`plan::Plan::execute`].
@@ -179,7 +183,7 @@ pub unsafe fn execute(
     let (device, stream) = (ready.entered.device, ready.entered.stream);
     let run = |step: &Step, tensors: &[*mut c_void], scratch| {
         let tensors = step.part.tensors.filled(tensors);
-        // SAFETY: the caller vouches for the memory, and the workspace has room for what the largest run needs.
+        // SAFETY: the caller vouches for the memory, and the workspace has room for the largest run.
         unsafe { step.run.run(ready, &tensors, scratch) }
     };
     // SAFETY: buffers and workspace are valid for the sizes of the plan.

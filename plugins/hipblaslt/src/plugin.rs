@@ -1,4 +1,4 @@
-//! The engine plugin: one engine over two libraries.
+//! The plugin with one engine for two libraries.
 
 use std::ffi::c_void;
 
@@ -18,21 +18,21 @@ use crate::plan::{self, PAYLOAD, Plan};
 
 /// The engine of this library.
 ///
-/// It computes on the device that was current when a handle was first asked about a graph, on the handle's stream, and
-/// returns when the work is queued. Tensors are device memory.
+/// It works on the device that was current when a handle was first asked about a graph, on the handle's
+/// stream, and returns when the work is queued. Tensors are in device memory.
 pub struct HipblasLtPlugin;
 
 /// The name of the engine.
 pub const HIPBLASLT_ENGINE: &str = "HIPBLASLT_ENGINE";
 
-/// What the engine says of itself.
+/// The engine's behavior notes.
 const NOTES: [i32; 2] = [EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
 impl EnginePlugin for HipblasLtPlugin {
     const NAME: &'static str = "hipBLASLt";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const ENGINES: &'static [&'static str] = &[HIPBLASLT_ENGINE];
-    /// Any alignment will do; scalars that are passed at execution are refused.
+    /// Any alignment is supported; scalars passed at execution are refused.
     const API_VERSION: &'static str = "1.3.0";
     type Handle = Handle;
     type Plan = Plan;
@@ -49,7 +49,7 @@ impl EnginePlugin for HipblasLtPlugin {
     fn supports(handle: &Handle, engine: usize, graph: &Graph) -> Result<(), Refusal> {
         runtime()?;
         chain::check(graph)?;
-        // Only the libraries know which products they have kernels for.
+        // Only the libraries know which kernels they have.
         plan(handle, Self::request(engine, graph, &[]), &Found::default())
             .map(drop)
             .map_err(|error| Refusal::new(error.message().to_owned()))

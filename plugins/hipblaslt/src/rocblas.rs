@@ -1,7 +1,7 @@
-//! The part of rocBLAS that the engine needs, looked for at run time.
+//! The part of rocBLAS that the engine needs, loaded at run time.
 //!
-//! The signatures and numbers are those of `rocblas/rocblas.h` of rocBLAS 4; `cargo xtask amd-test` compares them with the
-//! installed header.
+//! The signatures and constants are those of `rocblas/rocblas.h` of rocBLAS 4; `cargo xtask amd-test`
+//! compares them with the installed header.
 
 #![expect(non_camel_case_types, reason = "the names of rocBLAS")]
 
@@ -11,23 +11,23 @@ use hipdnn_plugin_sdk::dynlib::guard::thrown;
 use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::{PluginError, function_table};
 
-/// What a rocBLAS function answers; 0 is success.
+/// Result of a rocBLAS function; 0 is success.
 pub type rocblas_status = c_int;
-/// A stream with everything that rocBLAS keeps for it.
+/// A handle: a stream with rocBLAS's state for it.
 pub type rocblas_handle = *mut c_void;
 
 hipdnn_plugin_sdk::header_constants! {
     /// No error.
     STATUS_SUCCESS: c_int = rocblas_status_success 0;
-    /// There is no kernel for these types.
+    /// No kernel exists for these types.
     STATUS_NOT_IMPLEMENTED: c_int = rocblas_status_not_implemented 2;
-    /// A question after the workspace: more than what was asked about before.
+    /// Workspace query: more than all earlier calls of the query.
     STATUS_SIZE_INCREASED: c_int = rocblas_status_size_increased 9;
-    /// A question after the workspace: not more than what was asked about before.
+    /// Workspace query: not more than earlier calls of the query.
     STATUS_SIZE_UNCHANGED: c_int = rocblas_status_size_unchanged 10;
-    /// The matrix as it is.
+    /// Not transposed.
     OPERATION_NONE: c_int = rocblas_operation_none 111;
-    /// The matrix transposed.
+    /// Transposed.
     OPERATION_TRANSPOSE: c_int = rocblas_operation_transpose 112;
     /// Half precision.
     F16: c_int = rocblas_datatype_f16_r 150;
@@ -39,7 +39,7 @@ hipdnn_plugin_sdk::header_constants! {
     BF16: c_int = rocblas_datatype_bf16_r 168;
     /// rocBLAS chooses the kernel.
     ALGO_STANDARD: c_int = rocblas_gemm_algo_standard 0;
-    /// Nothing special.
+    /// No flags.
     FLAGS_NONE: c_int = rocblas_gemm_flags_none 0;
 }
 
@@ -49,19 +49,19 @@ function_table! {
         required {
             /// The name of a status, which lives for ever.
             fn rocblas_status_to_string(status: rocblas_status) -> *const c_char;
-            /// Makes a handle for the thread's device.
+            /// Creates a handle on the thread's device.
             fn rocblas_create_handle(handle: *mut rocblas_handle) -> rocblas_status;
-            /// Ends a handle.
+            /// Destroys a handle.
             fn rocblas_destroy_handle(handle: rocblas_handle) -> rocblas_status;
             /// Sets the stream of later calls.
             fn rocblas_set_stream(handle: rocblas_handle, stream: hipStream_t) -> rocblas_status;
-            /// Later calls say how much workspace they want instead of doing anything.
+            /// Begins a query: later calls only report the workspace they need.
             fn rocblas_start_device_memory_size_query(handle: rocblas_handle) -> rocblas_status;
-            /// Ends that, with the most that a call wanted.
+            /// Ends the query, and returns the largest workspace that a call needs.
             fn rocblas_stop_device_memory_size_query(handle: rocblas_handle, size: *mut usize) -> rocblas_status;
-            /// The workspace of later calls; null has rocBLAS allocate its own.
+            /// Sets the workspace of later calls; with null rocBLAS allocates its own.
             fn rocblas_set_workspace(handle: rocblas_handle, workspace: *mut c_void, size: usize) -> rocblas_status;
-            /// d = α a b + β c for matrices that follow each other.
+            /// d = α a b + β c for a strided batch.
             fn rocblas_gemm_strided_batched_ex(
                 handle: rocblas_handle,
                 a_operation: c_int,
@@ -99,7 +99,7 @@ function_table! {
 }
 
 impl Rocblas {
-    /// Makes an error of an answer that is not success.
+    /// Turns a status other than success into an error.
     ///
     /// # Errors
     /// When `status` is an error.

@@ -1,4 +1,4 @@
-//! What both libraries make of a chain.
+//! What the calls of both libraries have in common.
 
 use std::ffi::c_void;
 
@@ -7,12 +7,12 @@ use hipdnn_plugin_sdk::PluginError;
 
 use crate::handle::Ready;
 
-/// A chain that is ready to run.
+/// A chain ready to run.
 pub trait Run: Send + Sync {
-    /// Bytes of device memory that a run may use for itself.
+    /// Bytes of device memory for a run.
     fn workspace_size(&self) -> usize;
 
-    /// Puts the work on the stream.
+    /// Queues the work on the stream.
     ///
     /// # Errors
     /// The library's.

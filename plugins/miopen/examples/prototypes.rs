@@ -1,5 +1,5 @@
-//! Prints a C++ program that compiles where `miopen/miopen.h` has the functions, numbers and layouts that this plugin
-//! counts on. (The header is C++, although it says it is C.)
+//! Prints a C++ program that compiles if `miopen/miopen.h` agrees with the functions, constants and layouts
+//! declared by this plugin. (The header is C++, although it claims to be C.)
 
 use std::mem::offset_of;
 

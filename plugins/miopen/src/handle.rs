@@ -11,10 +11,10 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::miopen::{Miopen, miopenHandle_t};
 use crate::object::Object;
 
-/// A handle of the host's with this plugin. MIOpen lets one thread at a time use what it has on the device.
+/// The plugin's handle. MIOpen's per-device state may only be used by one thread at a time.
 pub type Handle = gpu::handle::Handle<Mutex<MiopenHandle>>;
 
-/// The libraries, with at least one device to work on.
+/// The libraries, with at least one device.
 #[derive(Clone, Copy, Debug)]
 pub struct Runtime {
     /// The HIP runtime.
@@ -24,7 +24,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// The libraries of this process.
+    /// The process's libraries.
     ///
     /// # Errors
     /// Which library was not found, or that there is no device.
@@ -33,7 +33,7 @@ impl Runtime {
     }
 }
 
-/// A MIOpen handle and the stream that it works on.
+/// A MIOpen handle and its current stream.
 #[derive(Debug)]
 pub struct MiopenHandle {
     handle: Object,
@@ -43,13 +43,13 @@ pub struct MiopenHandle {
 // SAFETY: a stream is a name that any thread may use.
 unsafe impl Send for MiopenHandle {}
 
-/// MIOpen, ready to be called by this thread: its handle works on the stream of the plugin handle, and the device of the
-/// thread is the handle's. Both are given back when this is dropped.
+/// MIOpen, ready for calls on this thread: its handle uses the plugin handle's stream, and the handle's
+/// device is current. Both are released when this is dropped.
 pub struct Ready<'a> {
     /// The libraries.
     pub runtime: Runtime,
     miopen: MutexGuard<'a, MiopenHandle>,
-    /// The device and the stream. Last, so that the device is left last.
+    /// The device and the stream. Last field, so that the device is left last.
     pub entered: Entered<'a, Mutex<MiopenHandle>>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Ready<'a> {
 impl MiopenHandle {
     fn open(miopen: &'static Miopen, stream: hipStream_t) -> Result<Mutex<Self>, PluginError> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the output is valid, the host vouches for the stream, and what is made is taken over at once.
+        // SAFETY: the output is valid, the host vouches for the stream, and the new object is owned at once.
         let handle = unsafe {
             miopen.check("miopenCreateWithStream", (miopen.miopenCreateWithStream)(&mut handle, stream))?;
             Object::new(handle, miopen.miopenDestroy)

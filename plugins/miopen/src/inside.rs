@@ -1,8 +1,8 @@
-//! Whether a thread is inside of these engines already.
+//! Detects reentrant calls of these engines.
 //!
-//! A MIOpen that forwards to hipDNN asks hipDNN's engines, and so may ask the one that is calling it. That would go on without
-//! end, or wait for a lock that its own thread holds, so whoever comes in a second time is turned away before anything is
-//! locked or opened.
+//! A MIOpen that forwards to hipDNN queries hipDNN's engines, and so possibly the one that is calling it.
+//! That could recurse without end, or deadlock on a lock that its own thread holds. So reentrant calls are
+//! refused before anything is locked or opened.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -10,23 +10,23 @@ use std::marker::PhantomData;
 use hipdnn_plugin_sdk::Refusal;
 
 thread_local! {
-    // Without a destructor: a thread's end has nothing to do here, and nothing is registered for it.
+    // No destructor, so that nothing is registered for the end of a thread.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A thread's stay in these engines, which ends when this is dropped.
+/// Marks a thread as inside these engines until this is dropped.
 #[derive(Debug)]
 #[must_use = "the thread is outside again when this is dropped"]
 pub struct Inside {
-    /// It belongs to the thread that came in.
+    /// It belongs to the thread that entered.
     not_send: PhantomData<*const ()>,
 }
 
 impl Inside {
-    /// Lets this thread in.
+    /// Enters the engines on this thread.
     ///
     /// # Errors
-    /// When it is inside already.
+    /// When the thread has already entered.
     pub fn enter() -> Result<Self, Refusal> {
         if INSIDE.replace(true) {
             return Err(Refusal::new(
@@ -49,11 +49,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_comes_in_once_and_may_come_again() {
+    fn a_thread_enters_once_at_a_time() {
         let inside = Inside::enter().unwrap();
         let reason = Inside::enter().unwrap_err().to_string();
         assert!(reason.contains("MIOPEN_HIPDNN_FORWARDING"), "{reason}");
-        // Being turned away does not let others in, and another thread has nothing to do with it.
+        // A refused call does not reset the mark, and other threads are independent.
         assert!(Inside::enter().is_err());
         std::thread::spawn(|| Inside::enter().map(drop)).join().unwrap().unwrap();
         drop(inside);

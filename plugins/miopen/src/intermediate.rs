@@ -1,13 +1,14 @@
-//! Types of the tensors between nodes.
+//! Data types of the tensors between nodes.
 //!
-//! Who writes a graph of `half` tensors often has `float` between them. MIOpen's operations have one type for all their tensors:
-//! what lies between them has to be `half`, too. Inside one kernel for several nodes it lies in registers, and its type says nothing; a
-//! plan that has it in memory would round more than the graph says.
+//! Authors of graphs of `half` tensors often use `float` in between. MIOpen's operations have one type for
+//! all their tensors, so intermediate tensors must be `half`, too. Inside a fused kernel they are in
+//! registers, and their type does not matter; a plan that stores them in memory would round more than the
+//! graph asks for.
 
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, Tensor};
 
-/// Gives virtual `float` tensors the smaller type of the tensors that they are computed from. The graph is a prepared one. Answers
-/// which have another type now.
+/// Gives virtual `float` tensors the narrower type of the tensors that they are computed from. The graph is
+/// prepared. Returns the tensors that were changed.
 pub fn narrow(graph: &mut Graph) -> Vec<i64> {
     let mut narrowed = Vec::new();
     for place in 0..graph.nodes.len() {
@@ -24,7 +25,7 @@ pub fn narrow(graph: &mut Graph) -> Vec<i64> {
     narrowed
 }
 
-/// The result of an operation, and a smaller type that it could have.
+/// The output of an operation, and a narrower type for it.
 fn smaller(graph: &Graph, operation: &Operation) -> Option<(i64, DataType)> {
     let (inputs, output): (Vec<i64>, i64) = match operation {
         Operation::ConvolutionForward(node) => (vec![node.x], node.y),
@@ -48,7 +49,7 @@ fn smaller(graph: &Graph, operation: &Operation) -> Option<(i64, DataType)> {
     let result =
         graph.tensor(output).filter(|tensor| tensor.is_virtual && tensor.data_type == DataType::Float)?;
     let in_memory = |tensor: &&Tensor| tensor.value.is_none() && !tensor.is_runtime_pass_by_value;
-    // What a pointwise operation spreads over the result has a say only where nothing has the result's size.
+    // A broadcast operand only counts if none has the output's size.
     let mut inputs: Vec<&Tensor> =
         inputs.iter().filter_map(|uid| graph.tensor(*uid)).filter(in_memory).collect();
     inputs.sort_by_key(|tensor| tensor.dims != result.dims);
@@ -92,7 +93,7 @@ mod tests {
         ] {
             let mut graph = graph(input, bias);
             assert_eq!(narrow(&mut graph), [3, 4]);
-            // The result that somebody else reads keeps its type.
+            // The graph's output keeps its type.
             let types: Vec<DataType> = graph.tensors.iter().skip(2).map(|tensor| tensor.data_type).collect();
             assert_eq!(types, [input, input, DataType::Float]);
         }

@@ -1,4 +1,4 @@
-//! What a caller can choose of a plan.
+//! The knobs of the engines.
 
 use std::ffi::c_int;
 
@@ -6,24 +6,24 @@ use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, WORKSPACE_SIZE_LIMIT, int_setti
 
 /// Whether kernels are timed and tuned when a plan is made.
 pub const BENCHMARKING: &str = "global.benchmarking";
-/// How MIOpen looks for solutions, in its own numbers; 0 for MIOpen's default.
+/// How MIOpen searches for solutions, by MIOpen's numbers; 0 for its default.
 pub const FIND_MODE: &str = "miopen.find_mode";
-/// Whether kernels are taken whose results do not change from run to run.
+/// Whether only kernels with reproducible results are used.
 pub const DETERMINISTIC: &str = "miopen.deterministic";
-/// Whether images are padded in the workspace where MIOpen cannot pad.
+/// Whether images are padded in the workspace if MIOpen cannot pad them.
 pub const PAD_IN_WORKSPACE: &str = "miopen.pad_in_workspace";
 
 /// MIOpen's find modes: normal, fast, hybrid and dynamic hybrid.
 const FIND_MODES: [i64; 5] = [0, 1, 2, 3, 5];
 
-/// The choices for one plan.
+/// The options of one plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Options {
-    /// Whether equal inputs have to give equal bits.
+    /// Whether equal inputs must yield equal bits.
     pub deterministic: bool,
     /// Whether kernels are timed and tuned.
     pub benchmarking: bool,
-    /// The most bytes of workspace of a step.
+    /// The workspace limit of a step in bytes.
     pub workspace_size_limit: Option<usize>,
     /// MIOpen's find mode.
     pub find_mode: Option<c_int>,
@@ -55,14 +55,15 @@ pub fn knobs() -> Vec<Knob> {
         ),
         Knob::flag(
             PAD_IN_WORKSPACE,
-            "pads images in the workspace where a convolution has other padding behind than before; 0 refuses these",
+            "pads images in the workspace for convolutions with asymmetric padding; 0 refuses these",
             true,
         ),
     ]
 }
 
 impl Options {
-    /// The choices that settings of these knobs make with an engine that is deterministic in any case or not. `HIPDNN_FORCE_BENCHMARKING` overrides the knob.
+    /// The options selected by knob settings, for an engine that is always deterministic or not.
+    /// `HIPDNN_FORCE_BENCHMARKING` overrides the knob.
     pub fn of(deterministic: bool, settings: &[KnobSetting]) -> Self {
         let forbidden = |id| int_setting(settings, id) == Some(0);
         let is_set = |id| positive_setting::<i64>(settings, id).is_some();
@@ -76,7 +77,7 @@ impl Options {
     }
 }
 
-/// What the environment says of benchmarking, if anything.
+/// Whether the environment turns benchmarking on or off, if at all.
 fn forced_benchmarking() -> Option<bool> {
     let value = std::env::var("HIPDNN_FORCE_BENCHMARKING").ok()?;
     let truthy = ["1", "true", "on", "yes", "enable", "enabled"];

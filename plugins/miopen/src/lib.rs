@@ -1,7 +1,7 @@
 //! The AMD engines of hipDNN, as an engine plugin: graphs computed by MIOpen.
 //!
-//! Nothing of AMD's is linked. [`miopen`] and the HIP runtime are opened when a graph is first asked about; without them, or
-//! without a device, no engine applies and the reason says what was looked for.
+//! AMD's libraries are not linked. [`miopen`] and the HIP runtime are opened when a graph is first queried;
+//! without them, or without a device, no engine applies and the reason lists what was tried.
 //!
 //! The nodes of a graph become [`step`]s, which a [`plan`] runs in order on the stream of a [`handle`].
 

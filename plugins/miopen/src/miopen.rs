@@ -1,7 +1,7 @@
-//! The part of MIOpen that the engines need, looked for at run time.
+//! The part of MIOpen that the engines need, loaded at run time.
 //!
-//! The signatures and numbers are those of `miopen/miopen.h` of MIOpen 3; `cargo xtask amd-test` compares them with the
-//! installed header.
+//! The signatures and constants are those of `miopen/miopen.h` of MIOpen 3; `cargo xtask amd-test` compares
+//! them with the installed header.
 
 #![expect(non_camel_case_types, reason = "the names of MIOpen")]
 
@@ -25,15 +25,15 @@ function_table! {
             fn miopenGetErrorString(error: miopenStatus_t) -> *const c_char;
             /// The library's version.
             fn miopenGetVersion(major: *mut usize, minor: *mut usize, patch: *mut usize) -> miopenStatus_t;
-            /// Makes a handle for a stream of the current device.
+            /// Creates a handle for a stream of the current device.
             fn miopenCreateWithStream(handle: *mut miopenHandle_t, stream: hipStream_t) -> miopenStatus_t;
-            /// Ends a handle.
+            /// Destroys a handle.
             fn miopenDestroy(handle: miopenHandle_t) -> miopenStatus_t;
             /// Sets the stream of a handle.
             fn miopenSetStream(handle: miopenHandle_t, stream: hipStream_t) -> miopenStatus_t;
-            /// Makes a tensor descriptor.
+            /// Creates a tensor descriptor.
             fn miopenCreateTensorDescriptor(descriptor: *mut miopenTensorDescriptor_t) -> miopenStatus_t;
-            /// Sets what a tensor descriptor describes.
+            /// Sets a tensor descriptor.
             fn miopenSetTensorDescriptor(
                 descriptor: miopenTensorDescriptor_t,
                 data_type: c_int,
@@ -41,13 +41,13 @@ function_table! {
                 dims: *const c_int,
                 strides: *const c_int
             ) -> miopenStatus_t;
-            /// Ends a tensor descriptor.
+            /// Destroys a tensor descriptor.
             fn miopenDestroyTensorDescriptor(descriptor: miopenTensorDescriptor_t) -> miopenStatus_t;
-            /// Makes a convolution descriptor.
+            /// Creates a convolution descriptor.
             fn miopenCreateConvolutionDescriptor(
                 descriptor: *mut miopenConvolutionDescriptor_t
             ) -> miopenStatus_t;
-            /// Sets what a convolution descriptor describes.
+            /// Sets a convolution descriptor.
             fn miopenInitConvolutionNdDescriptor(
                 descriptor: miopenConvolutionDescriptor_t,
                 spatial: c_int,
@@ -67,41 +67,41 @@ function_table! {
                 attribute: c_int,
                 value: c_int
             ) -> miopenStatus_t;
-            /// Sets how solutions are looked for.
+            /// Sets how solutions are searched.
             fn miopenSetConvolutionFindMode(
                 descriptor: miopenConvolutionDescriptor_t,
                 mode: c_int
             ) -> miopenStatus_t;
-            /// Ends a convolution descriptor.
+            /// Destroys a convolution descriptor.
             fn miopenDestroyConvolutionDescriptor(
                 descriptor: miopenConvolutionDescriptor_t
             ) -> miopenStatus_t;
-            /// Makes a problem of a convolution.
+            /// Creates a convolution problem.
             fn miopenCreateConvProblem(
                 problem: *mut miopenProblem_t,
                 convolution: miopenConvolutionDescriptor_t,
                 direction: c_int
             ) -> miopenStatus_t;
-            /// Describes a tensor of a problem.
+            /// Sets a tensor descriptor of a problem.
             fn miopenSetProblemTensorDescriptor(
                 problem: miopenProblem_t,
                 id: c_uint,
                 descriptor: miopenTensorDescriptor_t
             ) -> miopenStatus_t;
-            /// Ends a problem.
+            /// Destroys a problem.
             fn miopenDestroyProblem(problem: miopenProblem_t) -> miopenStatus_t;
-            /// Makes options of a search.
+            /// Creates search options.
             fn miopenCreateFindOptions(options: *mut miopenFindOptions_t) -> miopenStatus_t;
-            /// Whether the search tunes kernels, which takes long.
+            /// Whether the search tunes kernels, which is slow.
             fn miopenSetFindOptionTuning(options: miopenFindOptions_t, value: c_int) -> miopenStatus_t;
-            /// The most workspace that a solution may need.
+            /// Limits the workspace of solutions.
             fn miopenSetFindOptionWorkspaceLimit(
                 options: miopenFindOptions_t,
                 bytes: usize
             ) -> miopenStatus_t;
-            /// Ends options.
+            /// Destroys search options.
             fn miopenDestroyFindOptions(options: miopenFindOptions_t) -> miopenStatus_t;
-            /// Looks for solutions of a problem, the best first.
+            /// Searches for solutions of a problem, best first.
             fn miopenFindSolutions(
                 handle: miopenHandle_t,
                 problem: miopenProblem_t,
@@ -124,19 +124,19 @@ function_table! {
                 solution: miopenSolution_t,
                 size: *mut usize
             ) -> miopenStatus_t;
-            /// The bytes of a saved solution.
+            /// The size of a saved solution.
             fn miopenGetSolutionSize(solution: miopenSolution_t, size: *mut usize) -> miopenStatus_t;
             /// Saves a solution.
             fn miopenSaveSolution(solution: miopenSolution_t, data: *mut c_char) -> miopenStatus_t;
-            /// Makes a solution of a saved one.
+            /// Restores a saved solution.
             fn miopenLoadSolution(
                 solution: *mut miopenSolution_t,
                 data: *const c_char,
                 size: usize
             ) -> miopenStatus_t;
-            /// Ends a solution.
+            /// Destroys a solution.
             fn miopenDestroySolution(solution: miopenSolution_t) -> miopenStatus_t;
-            /// Normalizes with given statistics.
+            /// Batch normalization with given statistics.
             fn miopenBatchNormalizationForwardInference(
                 handle: miopenHandle_t,
                 mode: c_int,
@@ -153,7 +153,7 @@ function_table! {
                 variance: *mut c_void,
                 epsilon: f64
             ) -> miopenStatus_t;
-            /// Normalizes with the statistics of x.
+            /// Batch normalization with the statistics of x.
             fn miopenBatchNormalizationForwardTraining(
                 handle: miopenHandle_t,
                 mode: c_int,
@@ -173,7 +173,7 @@ function_table! {
                 mean: *mut c_void,
                 inv_variance: *mut c_void
             ) -> miopenStatus_t;
-            /// The gradients of a normalization.
+            /// The gradients of batch normalization.
             fn miopenBatchNormalizationBackward(
                 handle: miopenHandle_t,
                 mode: c_int,
@@ -195,11 +195,11 @@ function_table! {
                 mean: *const c_void,
                 inv_variance: *const c_void
             ) -> miopenStatus_t;
-            /// Makes an activation descriptor.
+            /// Creates an activation descriptor.
             fn miopenCreateActivationDescriptor(
                 descriptor: *mut miopenActivationDescriptor_t
             ) -> miopenStatus_t;
-            /// Sets what an activation descriptor describes.
+            /// Sets an activation descriptor.
             fn miopenSetActivationDescriptor(
                 descriptor: miopenActivationDescriptor_t,
                 mode: c_int,
@@ -207,7 +207,7 @@ function_table! {
                 beta: f64,
                 gamma: f64
             ) -> miopenStatus_t;
-            /// Ends an activation descriptor.
+            /// Destroys an activation descriptor.
             fn miopenDestroyActivationDescriptor(descriptor: miopenActivationDescriptor_t) -> miopenStatus_t;
             /// An activation.
             fn miopenActivationForward(
@@ -235,7 +235,7 @@ function_table! {
                 dx_descriptor: miopenTensorDescriptor_t,
                 dx: *mut c_void
             ) -> miopenStatus_t;
-            /// An operation on two tensors, element by element.
+            /// A pointwise operation on two tensors.
             fn miopenOpTensor(
                 handle: miopenHandle_t,
                 operation: c_int,
@@ -251,12 +251,12 @@ function_table! {
             ) -> miopenStatus_t;
         }
         optional {
-            /// Whether solutions carry their compiled kernels.
+            /// Whether solutions include their compiled kernels.
             fn miopenSetFindOptionAttachBinaries(
                 options: miopenFindOptions_t,
                 attach: c_uint
             ) -> miopenStatus_t;
-            /// Fills a tensor with a number of its type.
+            /// Fills a tensor with a value of its type.
             fn miopenSetTensor(
                 handle: miopenHandle_t,
                 descriptor: miopenTensorDescriptor_t,
@@ -273,9 +273,9 @@ function_table! {
                 y_descriptor: miopenTensorDescriptor_t,
                 y: *mut c_void
             ) -> miopenStatus_t;
-            /// Makes a pooling descriptor.
+            /// Creates a pooling descriptor.
             fn miopenCreatePoolingDescriptor(descriptor: *mut miopenPoolingDescriptor_t) -> miopenStatus_t;
-            /// Sets what a pooling descriptor describes.
+            /// Sets a pooling descriptor.
             fn miopenSetNdPoolingDescriptor(
                 descriptor: miopenPoolingDescriptor_t,
                 mode: c_int,
@@ -289,12 +289,12 @@ function_table! {
                 descriptor: miopenPoolingDescriptor_t,
                 index: c_int
             ) -> miopenStatus_t;
-            /// Sets what indices count.
+            /// Sets whether indices count in the window or the image.
             fn miopenSetPoolingWorkSpaceIndexMode(
                 descriptor: miopenPoolingDescriptor_t,
                 mode: c_int
             ) -> miopenStatus_t;
-            /// Ends a pooling descriptor.
+            /// Destroys a pooling descriptor.
             fn miopenDestroyPoolingDescriptor(descriptor: miopenPoolingDescriptor_t) -> miopenStatus_t;
             /// A pooling.
             fn miopenPoolingForward(
@@ -326,11 +326,11 @@ function_table! {
                 dx: *mut c_void,
                 indices: *mut c_void
             ) -> miopenStatus_t;
-            /// Makes a reduction descriptor.
+            /// Creates a reduction descriptor.
             fn miopenCreateReduceTensorDescriptor(
                 descriptor: *mut miopenReduceTensorDescriptor_t
             ) -> miopenStatus_t;
-            /// Sets what a reduction descriptor describes.
+            /// Sets a reduction descriptor.
             fn miopenSetReduceTensorDescriptor(
                 descriptor: miopenReduceTensorDescriptor_t,
                 operation: c_int,
@@ -339,7 +339,7 @@ function_table! {
                 indices: c_int,
                 index_type: c_int
             ) -> miopenStatus_t;
-            /// Ends a reduction descriptor.
+            /// Destroys a reduction descriptor.
             fn miopenDestroyReduceTensorDescriptor(
                 descriptor: miopenReduceTensorDescriptor_t
             ) -> miopenStatus_t;
@@ -392,7 +392,7 @@ function_table! {
                 algorithm: c_int,
                 mode: c_int
             ) -> miopenStatus_t;
-            /// The bytes of workspace that the gradient of a normalization by the root of the mean square needs.
+            /// The bytes of workspace that the gradient of RMS normalization needs.
             fn miopenGetT5LayerNormBackwardWorkspaceSize(
                 handle: miopenHandle_t,
                 mode: c_int,
@@ -404,7 +404,7 @@ function_table! {
                 dscale_descriptor: miopenTensorDescriptor_t,
                 size: *mut usize
             ) -> miopenStatus_t;
-            /// The gradient of a normalization by the root of the mean square.
+            /// The gradient of RMS normalization.
             fn miopenT5LayerNormBackward(
                 handle: miopenHandle_t,
                 mode: c_int,
@@ -442,7 +442,7 @@ function_table! {
                 inverse_descriptor: miopenTensorDescriptor_t,
                 inverse: *mut c_void
             ) -> miopenStatus_t;
-            /// A normalization by the root of the mean square.
+            /// RMS normalization.
             fn miopenT5LayerNormForward(
                 handle: miopenHandle_t,
                 mode: c_int,
@@ -456,22 +456,22 @@ function_table! {
                 inverse_descriptor: miopenTensorDescriptor_t,
                 inverse: *mut c_void
             ) -> miopenStatus_t;
-            /// Makes a problem of an activation.
+            /// Creates an activation problem.
             fn miopenCreateActivationProblem(
                 problem: *mut miopenProblem_t,
                 activation: miopenActivationDescriptor_t,
                 direction: c_int
             ) -> miopenStatus_t;
-            /// Makes a problem of a batch normalization.
+            /// Creates a batch normalization problem.
             fn miopenCreateBatchnormProblem(
                 problem: *mut miopenProblem_t,
                 mode: c_int,
                 running: bool,
                 direction: c_int
             ) -> miopenStatus_t;
-            /// Makes a problem of adding a bias.
+            /// Creates a bias problem.
             fn miopenCreateBiasProblem(problem: *mut miopenProblem_t, direction: c_int) -> miopenStatus_t;
-            /// Adds the second problem to the first.
+            /// Fuses the second problem to the first.
             fn miopenFuseProblems(first: miopenProblem_t, second: miopenProblem_t) -> miopenStatus_t;
         }
     }

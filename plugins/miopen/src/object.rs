@@ -1,4 +1,4 @@
-//! MIOpen's objects. What MIOpen may change while it is used stands behind a lock.
+//! MIOpen's objects. Those that MIOpen may change during use are behind a lock.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -7,13 +7,13 @@ pub use hipdnn_plugin_sdk::dynlib::Object;
 
 use crate::miopen::{Miopen, MiopenError, miopenStatus_t};
 
-/// What a function of MIOpen's makes.
+/// The object created by a MIOpen function.
 ///
 /// # Errors
 /// MIOpen's.
 ///
 /// # Safety
-/// `create` makes an object of MIOpen's at the pointer, and `destroy` ends it.
+/// `create` stores a new MIOpen object at the pointer, and `destroy` destroys it.
 pub unsafe fn make(
     miopen: &Miopen,
     function: &str,
@@ -21,7 +21,7 @@ pub unsafe fn make(
     destroy: unsafe extern "C" fn(*mut c_void) -> miopenStatus_t,
 ) -> Result<Object, MiopenError> {
     let mut object = ptr::null_mut();
-    // SAFETY: the output is valid, and what is made is taken over at once.
+    // SAFETY: the output is valid, and the new object is owned at once.
     unsafe {
         miopen.check(function, create(&mut object))?;
         Ok(Object::new(object, destroy))
@@ -39,7 +39,7 @@ pub fn tensor(
     strides: &[c_int],
 ) -> Result<Object, MiopenError> {
     let mut descriptor = ptr::null_mut();
-    // SAFETY: the output is valid, and what is made is taken over at once.
+    // SAFETY: the output is valid, and the new object is owned at once.
     let object = unsafe {
         miopen
             .check("miopenCreateTensorDescriptor", (miopen.miopenCreateTensorDescriptor)(&mut descriptor))?;
@@ -63,7 +63,7 @@ pub fn activation(
     [alpha, beta, gamma]: [f64; 3],
 ) -> Result<Object, MiopenError> {
     let mut descriptor = ptr::null_mut();
-    // SAFETY: the output is valid, and what is made is taken over at once.
+    // SAFETY: the output is valid, and the new object is owned at once.
     let object = unsafe {
         miopen.check(
             "miopenCreateActivationDescriptor",

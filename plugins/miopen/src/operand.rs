@@ -1,4 +1,4 @@
-//! Tensors of a graph as MIOpen describes them.
+//! The graph's tensors as described to MIOpen.
 
 use std::ffi::c_int;
 
@@ -10,21 +10,21 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::miopen::{BFLOAT16, FLOAT, HALF, Miopen, MiopenError};
 use crate::object::{self, Object};
 
-/// The most dimensions of a tensor descriptor here: MIOpen's kernels know no more.
+/// Maximum number of dimensions of a tensor descriptor here: the limit of MIOpen's kernels.
 pub const MAX_RANK: usize = 5;
 
-/// Shape and type of a tensor, in MIOpen's numbers.
+/// Shape and type of a tensor, as MIOpen's integers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// MIOpen's number of the type.
     pub data_type: c_int,
-    /// Elements along each dimension.
+    /// Size of each dimension.
     pub dims: Vec<c_int>,
-    /// Elements between neighbours along each dimension.
+    /// Stride of each dimension in elements.
     pub strides: Vec<c_int>,
 }
 
-/// MIOpen's number of a type; the engines take three of them.
+/// MIOpen's number of a type; the engines support three of them.
 pub fn data_type(name: &str, data_type: DataType) -> Result<c_int, Refusal> {
     match data_type {
         DataType::Float => Ok(FLOAT),
@@ -34,7 +34,7 @@ pub fn data_type(name: &str, data_type: DataType) -> Result<c_int, Refusal> {
     }
 }
 
-/// MIOpen's number of a type, for the functions that do not take bfloat16.
+/// MIOpen's number of a type, for functions without bfloat16.
 pub fn without_bfloat16(name: &str, data: DataType) -> Result<c_int, Refusal> {
     match data {
         DataType::Bfloat16 => {
@@ -44,13 +44,13 @@ pub fn without_bfloat16(name: &str, data: DataType) -> Result<c_int, Refusal> {
     }
 }
 
-/// A number as MIOpen takes it.
+/// A number as MIOpen's integer type.
 pub fn int(name: &str, value: usize) -> Result<c_int, Refusal> {
-    c_int::try_from(value).map_err(|_| format!("{name}: {value} is beyond the 32 bits of MIOpen's numbers"))
+    c_int::try_from(value).map_err(|_| format!("{name}: {value} exceeds MIOpen's 32-bit integers"))
 }
 
 impl Shape {
-    /// A shape of these numbers.
+    /// A shape with these sizes and strides.
     pub fn new(name: &str, data: DataType, dims: &[usize], strides: &[usize]) -> Result<Self, Refusal> {
         if dims.len() > MAX_RANK {
             return Err(format!("{name}: has {} dimensions, expected at most {MAX_RANK}", dims.len()));
@@ -60,7 +60,7 @@ impl Shape {
         Ok(Self { data_type: data_type(name, data)?, dims: ints(dims)?, strides: ints(strides)? })
     }
 
-    /// The tensor as one row of elements, where its elements lie without gaps.
+    /// The tensor as one row of elements, if it is dense.
     pub fn flat(name: &str, operand: &Operand) -> Result<Option<Self>, Refusal> {
         let elements = operand.layout.elements();
         if operand.layout.extent() != elements || !operand.layout.is_injective() {
@@ -69,9 +69,9 @@ impl Shape {
         Self::new(name, operand.data_type, &[1, 1, 1, elements], &[elements, elements, elements, 1]).map(Some)
     }
 
-    /// The tensor with the dimensions that an operand is spread over in this order, outermost first, and 1s before them
-    /// until there are four. Dimensions that the operand lacks are 1. Only where the elements then lie without gaps:
-    /// MIOpen's operations on two tensors take no notice of other strides.
+    /// The tensor with its dimensions in this order, outermost first, padded to rank four with leading 1s.
+    /// Dimensions that the operand lacks are 1. Only if the result is dense: MIOpen's operations on two
+    /// tensors ignore other strides.
     pub fn in_order(name: &str, operand: &Operand, axes: &[usize]) -> Result<Self, Refusal> {
         let layout = &operand.layout;
         let missing = axes.len().saturating_sub(layout.rank());
@@ -83,7 +83,7 @@ impl Shape {
             let (dim, stride) = (at(layout.dims(), *axis), at(layout.strides(), *axis));
             if dim > 1 && stride != expected {
                 return Err(format!(
-                    "{name}: dims {:?} and strides {:?}, expected no gaps and dimensions that lie as in out_0",
+                    "{name}: dims {:?} and strides {:?}, expected a dense tensor with the dimension order of out_0",
                     layout.dims(),
                     layout.strides()
                 ));
@@ -107,17 +107,17 @@ impl Shape {
     }
 }
 
-/// The layouts of images that MIOpen's kernels read.
+/// The image layouts that MIOpen's kernels support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImageLayout {
-    /// Channels outside pixels, NCHW or NCDHW.
+    /// Channels first: NCHW or NCDHW.
     ChannelsFirst,
-    /// Channels inside pixels, NHWC or NDHWC.
+    /// Channels last: NHWC or NDHWC.
     ChannelsLast,
 }
 
 impl ImageLayout {
-    /// Which of the two layouts a tensor without gaps has; both where it makes no difference.
+    /// Which of the two layouts a dense tensor has; both if they are equivalent.
     pub fn of(layout: &Layout) -> [Option<Self>; 2] {
         let rank = layout.rank();
         let first = (0..rank).rev();
@@ -128,7 +128,7 @@ impl ImageLayout {
         ]
     }
 
-    /// The layout that all these tensors have.
+    /// The layout shared by all these tensors.
     pub fn common(tensors: &[(&str, &Operand)]) -> Result<Self, Refusal> {
         [Self::ChannelsFirst, Self::ChannelsLast]
             .into_iter()
@@ -148,8 +148,8 @@ impl ImageLayout {
     }
 }
 
-/// Whether the elements lie without gaps with the dimensions in this order, innermost first. Strides of dimensions of 1
-/// count for nothing.
+/// Whether the tensor is dense with its dimensions in this order, innermost first. Strides of dimensions of 1
+/// are ignored.
 fn packed(layout: &Layout, inner_to_outer: impl Iterator<Item = usize>) -> bool {
     let mut expected = 1;
     for axis in inner_to_outer {
@@ -167,7 +167,7 @@ fn packed(layout: &Layout, inner_to_outer: impl Iterator<Item = usize>) -> bool 
 /// The dimensions of a layout from the outermost to the innermost in memory.
 pub fn memory_order(layout: &Layout) -> Vec<usize> {
     let mut axes: Vec<usize> = (0..layout.rank()).collect();
-    // A stable sort: dimensions of 1 stay where they are said, whatever their stride.
+    // A stable sort: dimensions of 1 keep their position, whatever their stride.
     axes.sort_by_key(|axis| {
         let long = layout.dims().get(*axis).is_some_and(|dim| *dim > 1);
         std::cmp::Reverse(if long { layout.strides().get(*axis).copied().unwrap_or(0) } else { usize::MAX })
@@ -175,7 +175,8 @@ pub fn memory_order(layout: &Layout) -> Vec<usize> {
     axes
 }
 
-/// The strides of dims without gaps in one of the layouts, so that MIOpen sees the layout even where some dims are 1.
+/// Dense strides for dims in one of the layouts, so that MIOpen recognizes the layout even if some dims are
+/// 1.
 pub fn strides(dims: &[usize], layout: ImageLayout) -> Vec<usize> {
     let rank = dims.len();
     let mut strides = vec![1; rank];
@@ -195,7 +196,7 @@ pub fn strides(dims: &[usize], layout: ImageLayout) -> Vec<usize> {
     strides
 }
 
-/// An image tensor of rank 3 to 5 with MIOpen's strides for its layout; one spatial dimension becomes two.
+/// An image tensor of rank 3 to 5 with MIOpen's strides for its layout; a missing spatial dimension is added.
 pub fn image(name: &str, operand: &Operand, layout: ImageLayout) -> Result<Shape, Refusal> {
     let mut dims = operand.layout.dims().to_vec();
     while dims.len() < 4 {

@@ -1,4 +1,4 @@
-//! A graph as steps of MIOpen, in order.
+//! A graph as a sequence of MIOpen steps.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -19,13 +19,13 @@ use crate::step::fusion::chains;
 use crate::step::softmax::{self, Softmax};
 use crate::step::{Design, Step, Tensors, design};
 
-/// The form of saved plans.
+/// The format of saved plans.
 pub const PAYLOAD: Payload = Payload { mark: *b"HMIO", version: 2, owner: "the MIOpen engines" };
 
-/// A graph with every decision made.
+/// A complete plan.
 pub type Plan = plan::Plan<Made>;
 
-/// A step that is ready to run.
+/// A step ready to run.
 pub struct Made {
     step: Box<dyn Step>,
     /// The nodes that it computes, in order.
@@ -47,19 +47,19 @@ impl Call for Made {
     }
 }
 
-/// Whether every node of the graph is one that MIOpen computes, as far as that can be found out without a device. Answers whether
-/// more depends on which nodes MIOpen has one kernel for.
+/// Checks that MIOpen supports every node of the graph, as far as this is known without a device. Returns
+/// whether more depends on which fused kernels MIOpen has.
 ///
 /// # Errors
-/// The first node that is not, and why.
+/// The first unsupported node, and why.
 pub fn check(graph: &Graph) -> Result<bool, Refusal> {
     check_with(graph, None)
 }
 
-/// The same for a MIOpen that is there, which may be too old for a node.
+/// The same for an existing MIOpen, which may be too old for a node.
 ///
 /// # Errors
-/// As [`check`], and the first function that is missing.
+/// As [`check`], or the first function that is missing.
 pub fn check_with(graph: &Graph, miopen: Option<&Miopen>) -> Result<bool, Refusal> {
     let (prepared, narrowed) = narrowed(graph)?;
     let has_functions = |design: &dyn Design, place: usize| {
@@ -78,7 +78,7 @@ pub fn check_with(graph: &Graph, miopen: Option<&Miopen>) -> Result<bool, Refusa
     Ok(!narrowed.is_empty())
 }
 
-/// A prepared graph with the types that its steps compute, and the virtual tensors that have another type than the graph says.
+/// A prepared graph with the types that its steps compute, and the virtual tensors whose type was changed.
 fn narrowed(graph: &Graph) -> Result<(Prepared, Vec<i64>), String> {
     let mut prepared = prepare(graph)?;
     let narrowed = narrow(&mut prepared.graph);
@@ -88,13 +88,13 @@ fn narrowed(graph: &Graph) -> Result<(Prepared, Vec<i64>), String> {
     Ok((prepared, narrowed))
 }
 
-/// The softmaxes of a graph. The refusal names the node.
+/// The softmaxes of a graph. A refusal names the node.
 fn softmaxes(prepared: &Prepared, readers: &Readers) -> Result<Vec<Softmax>, Refusal> {
     softmax::find(&prepared.graph, readers)
         .map_err(|(place, refusal)| Refusal::new(prepared.refusal(place, refusal)))
 }
 
-/// The design of a node, which is named by the refusal.
+/// The design of a node. A refusal names it.
 fn design_of(prepared: &Prepared, node: &CheckedNode<'_>) -> Result<Box<dyn Design>, Refusal> {
     let count = node.node.operation.tensors().len();
     let design = match count {
@@ -104,7 +104,7 @@ fn design_of(prepared: &Prepared, node: &CheckedNode<'_>) -> Result<Box<dyn Desi
     design.map_err(|refusal| Refusal::new(node.refusal(refusal)))
 }
 
-/// The steps of a graph, in order. Chains of nodes become one step where MIOpen has a kernel for them.
+/// The steps of a graph, in order. A chain of nodes becomes one step if MIOpen has a fused kernel for it.
 fn steps(
     ready: &Ready<'_>,
     prepared: &Prepared,
@@ -113,7 +113,7 @@ fn steps(
 ) -> Result<Vec<Made>, PluginError> {
     let graph = &prepared.graph;
     let readers = prepared.readers();
-    // By last node: what a fused step reads may be written between its nodes.
+    // Keyed by last node: inputs of a fused step may be written between its nodes.
     let mut fused: HashMap<usize, Made> = HashMap::new();
     let mut taken = vec![false; graph.nodes.len()];
     let take = |nodes: &[usize], taken: &mut [bool]| {
@@ -137,7 +137,7 @@ fn steps(
         }
         for fusion in chains(prepared, node.place, &readers) {
             let Some(last) = fusion.nodes.last().copied() else { continue };
-            // A plan that was saved with other steps is not searched for chains again.
+            // If a plan was saved with other steps, do not search for chains again.
             let known = if saved.is_empty() { Some(&[][..]) } else { saved.of(&fusion.nodes) };
             let Some(known) = known else { continue };
             let (all, inside) = fusion.tensors(graph);
@@ -172,7 +172,7 @@ fn steps(
     Ok(steps)
 }
 
-/// Plans a graph that [`check`] accepts. `saved` is what steps of the same graph once found out.
+/// Plans a graph that [`check`] accepts. `saved` contains earlier results for it.
 ///
 /// # Errors
 /// What MIOpen has no solution for, and MIOpen's own errors; they name the node.
@@ -201,7 +201,7 @@ pub fn plan(
 /// The plan as bytes.
 ///
 /// # Errors
-/// When a part is larger than the form allows.
+/// When a part exceeds the format's limit.
 pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
     let mut found = Found::default();
     for Made { step, nodes, .. } in plan.steps() {
@@ -210,10 +210,10 @@ pub fn save(plan: &Plan) -> Result<Vec<u8>, PluginError> {
     PAYLOAD.write_plan(plan.request(), &found.write()?)
 }
 
-/// Puts the work of a plan on the stream of `ready`. Returns when MIOpen has taken it, not when it is done.
+/// Queues a plan's work on the stream of `ready`. Returns when MIOpen has accepted it, not when it is done.
 ///
 /// # Errors
-/// When the handle is another device's, a buffer is missing or MIOpen fails.
+/// When the handle is of another device, a buffer is missing or MIOpen fails.
 ///
 /// # Safety
 /// As for [`plan::Plan::execute`].
@@ -266,7 +266,8 @@ mod tests {
         );
         graph.tensors[1..5].iter_mut().for_each(|tensor| tensor.data_type = DataType::Float);
         assert_eq!(check(&graph), Ok(false));
-        // The result as wide as frontends make what is virtual: no number that was rounded too early is written to it.
+        // The result is float, as frontends make virtual tensors: it must not receive values that were
+        // rounded to half.
         graph.tensors[5].data_type = DataType::Float;
         let refusal = check(&graph).unwrap_err().to_string();
         assert!(refusal.contains("data type is float, expected half"), "{refusal}");

@@ -1,4 +1,4 @@
-//! The engine plugin: two engines over the same steps, one of which asks for deterministic kernels.
+//! The plugin with two engines that share their steps; one of them asks for deterministic kernels.
 
 use std::ffi::c_void;
 
@@ -18,23 +18,23 @@ use crate::plan::{self, PAYLOAD, Plan, check_with};
 
 /// The engines of this library.
 ///
-/// They compute on the device that was current when a handle planned or executed first, on the handle's stream, and return
-/// when the work is queued. Tensors are device memory.
+/// They work on the device that was current when a handle first planned or executed, on the handle's stream,
+/// and return when the work is queued. Tensors are in device memory.
 pub struct MiopenPlugin;
 
-/// The name of the engine that takes the kernels that MIOpen likes best.
+/// The engine that uses the kernels that MIOpen prefers.
 pub const MIOPEN_ENGINE: &str = "MIOPEN_ENGINE";
-/// The name of the engine that takes kernels whose results do not change from run to run.
+/// The engine that only uses kernels with reproducible results.
 pub const MIOPEN_ENGINE_DETERMINISTIC: &str = "MIOPEN_ENGINE_DETERMINISTIC";
 
-/// What the engines say of themselves.
+/// The engines' behavior notes.
 const NOTES: [i32; 3] = [RUNTIME_COMPILATION, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
 impl EnginePlugin for MiopenPlugin {
     const NAME: &'static str = "MIOpen";
     const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const ENGINES: &'static [&'static str] = &[MIOPEN_ENGINE, MIOPEN_ENGINE_DETERMINISTIC];
-    /// Any alignment will do, and scalars may be passed at execution.
+    /// Any alignment is supported, and scalars may be passed at execution.
     const API_VERSION: &'static str = "1.3.0";
     type Handle = Handle;
     type Plan = Plan;
@@ -53,10 +53,10 @@ impl EnginePlugin for MiopenPlugin {
         let runtime = Runtime::get()?;
         let refusal = |error: PluginError| Refusal::new(error.message().to_owned());
         if check_with(graph, Some(runtime.miopen))? {
-            // The solutions that are found here need not be looked for again.
+            // Planning later reuses the solutions that are found here.
             make(handle, engine, Self::request(engine, graph, &[]), &Found::default()).map_err(refusal)?;
         } else {
-            // A device that is lost or full.
+            // Fails if the device is lost or full.
             Ready::new(handle).map_err(refusal)?;
         }
         Ok(())
@@ -191,7 +191,7 @@ mod tests {
                         .any(|word| missing.contains(word)),
                     "{missing}"
                 );
-                // Planning needs what asking needs, and a handle without a device ends without one.
+                // Planning has the same prerequisites.
                 let error = Ready::new(&Handle::default()).map(drop).unwrap_err();
                 assert_eq!(error.message(), missing);
             }
@@ -199,9 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_thing_that_miopen_does_not_do_is_named() {
+    fn the_first_unsupported_feature_is_named() {
         assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 0)), Ok(false));
-        // Whether this is refused is up to a knob.
+        // A knob decides whether this is refused.
         assert_eq!(check(&graph(DataType::Half, ConvMode::CrossCorrelation, 1)), Ok(false));
         let mut matmul = graph(DataType::Float, ConvMode::CrossCorrelation, 0);
         matmul.tensors = (1..=3).map(|uid| Tensor::new(uid, DataType::Float, &[2, 2], &[2, 1])).collect();

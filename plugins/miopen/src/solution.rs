@@ -1,4 +1,4 @@
-//! Solutions: the ways that MIOpen finds to compute a problem.
+//! Solutions: MIOpen's implementations of a problem.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint, c_void};
@@ -15,25 +15,25 @@ use crate::knob::Options;
 use crate::miopen::{Miopen, MiopenError, STATUS_SUCCESS, miopenTensorArgument_t};
 use crate::object::Object;
 
-/// What was found in this process: solutions, saved, by device and problem, and that there is none. Looking for them
-/// compiles and times kernels.
+/// Saved solutions found in this process by device and problem, also that there is none. A search compiles
+/// and times kernels.
 static FOUND: LazyLock<Mutex<HashMap<Key, Finding>>> = LazyLock::new(Mutex::default);
 
-/// A saved solution, or that there is none.
+/// A saved solution, or none if there is none.
 type Finding = Option<Arc<[u8]>>;
 
-/// What decides which solution is found.
+/// Everything that determines which solution is found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     device: c_int,
-    /// All fields of the subject, as `Debug` writes them.
+    /// All fields of the subject, as printed by `Debug`.
     subject: String,
     options: Options,
 }
 
-/// What is to be computed. Two subjects are one problem where `Debug` writes the same of them.
+/// A computation to find a solution for. Two subjects are the same problem if `Debug` prints the same.
 pub trait Subject: Debug {
-    /// Whether MIOpen fails where it has no kernel for the subject. The nodes are computed one by one then.
+    /// Whether MIOpen fails if it has no kernel for the subject. The nodes are then computed one by one.
     const MAY_FAIL: bool;
 
     /// MIOpen's problem.
@@ -43,20 +43,20 @@ pub trait Subject: Debug {
     fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError>;
 }
 
-/// A solution that is ready to run.
+/// A solution ready to run.
 pub struct Solution {
-    /// MIOpen does not say that threads may run one solution at the same time.
+    /// MIOpen does not guarantee that threads may run one solution concurrently.
     solution: Mutex<Object>,
-    /// The saved solution. MIOpen saves only what it found itself, not what it loaded.
+    /// The saved solution. MIOpen only saves solutions that it found itself, not those it loaded.
     bytes: Arc<[u8]>,
     workspace_size: usize,
 }
 
 impl Solution {
-    /// The solution in `saved`, or, where that is empty, the best that MIOpen finds. None where it finds none.
+    /// The solution in `saved` or, if that is empty, the best that MIOpen finds. None if it finds none.
     ///
     /// # Errors
-    /// MIOpen's, or that the solution needs more workspace than the limit.
+    /// MIOpen's, or that the solution exceeds the workspace limit.
     pub fn of<S: Subject>(
         ready: &Ready<'_>,
         options: &Options,
@@ -97,7 +97,7 @@ impl Solution {
         Ok(Some(Self { solution: Mutex::new(solution), bytes, workspace_size }))
     }
 
-    /// Bytes of workspace of a run.
+    /// Bytes of workspace for a run.
     pub fn workspace_size(&self) -> usize {
         self.workspace_size
     }
@@ -107,7 +107,7 @@ impl Solution {
         &self.bytes
     }
 
-    /// Puts the work on the stream.
+    /// Queues the work on the stream.
     ///
     /// # Errors
     /// MIOpen's.
@@ -138,12 +138,12 @@ impl Solution {
     }
 }
 
-/// A tensor of a run, described as in the problem.
+/// A tensor argument with the problem's descriptor.
 pub fn argument(id: c_uint, buffer: *mut c_void) -> miopenTensorArgument_t {
     miopenTensorArgument_t { id, descriptor: ptr::null_mut(), buffer }
 }
 
-/// Describes a tensor of a problem.
+/// Sets a tensor descriptor of a problem.
 ///
 /// # Errors
 /// MIOpen's.
@@ -169,7 +169,7 @@ fn find<S: Subject>(
     let find_options = find_options(miopen, options)?;
     let mut solution = ptr::null_mut();
     let mut count = 0;
-    // SAFETY: there is room for one solution, which is taken over at once.
+    // SAFETY: there is room for one solution, which is owned at once.
     unsafe {
         let status = (miopen.miopenFindSolutions)(
             ready.handle(),
@@ -192,7 +192,7 @@ fn find<S: Subject>(
 
 fn find_options(miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
     let mut find_options = ptr::null_mut();
-    // SAFETY: the output is valid, and what is made is taken over at once.
+    // SAFETY: the output is valid, and the new object is owned at once.
     let object = unsafe {
         miopen.check("miopenCreateFindOptions", (miopen.miopenCreateFindOptions)(&mut find_options))?;
         Object::new(find_options, miopen.miopenDestroyFindOptions)
@@ -203,7 +203,7 @@ fn find_options(miopen: &Miopen, options: &Options) -> Result<Object, MiopenErro
             "miopenSetFindOptionTuning",
             (miopen.miopenSetFindOptionTuning)(find_options, c_int::from(options.benchmarking)),
         )?;
-        // Saved solutions then spare another process the compiler, too.
+        // Saves another process the compilation when it loads the solution.
         if let Some(attach) = miopen.miopenSetFindOptionAttachBinaries {
             miopen.check("miopenSetFindOptionAttachBinaries", attach(find_options, 1))?;
         }
@@ -225,7 +225,7 @@ fn save(miopen: &Miopen, solution: &Object) -> Result<Vec<u8>, PluginError> {
         (miopen.miopenGetSolutionSize)(solution.get(), &mut size)
     })?;
     let mut bytes = room("miopenGetSolutionSize", size, MOST_CODE)?;
-    // SAFETY: there is room for the size that MIOpen said.
+    // SAFETY: there is room for the size that MIOpen returned.
     miopen.check("miopenSaveSolution", unsafe {
         (miopen.miopenSaveSolution)(solution.get(), bytes.as_mut_ptr().cast())
     })?;
@@ -234,7 +234,7 @@ fn save(miopen: &Miopen, solution: &Object) -> Result<Vec<u8>, PluginError> {
 
 fn load(miopen: &Miopen, bytes: &[u8]) -> Result<Object, MiopenError> {
     let mut solution = ptr::null_mut();
-    // SAFETY: the bytes are valid for their length, and what is made is taken over at once.
+    // SAFETY: the bytes are valid for their length, and the new object is owned at once.
     unsafe {
         let status = (miopen.miopenLoadSolution)(&mut solution, bytes.as_ptr().cast(), bytes.len());
         miopen.check("miopenLoadSolution", status)?;

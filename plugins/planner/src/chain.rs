@@ -232,7 +232,7 @@ impl<'a> Builder<'a> {
             | Problem::Resample(_)
             | Problem::Normalization(_)
             | Problem::BlockScale(_) => {
-                return Err("operation is none that this plugin begins with (a matmul)".to_owned());
+                return Err("operation cannot begin a chain, expected a matmul".to_owned());
             }
         };
         let Operation::Matmul(operation) = &node.operation else {
@@ -330,7 +330,7 @@ impl<'a> Builder<'a> {
             ));
         }
         if self.activation.is_some() {
-            return Err("comes after an activation, expected nothing".to_owned());
+            return Err("follows an activation, expected the end of the chain".to_owned());
         }
         match pointwise.mode {
             PointwiseMode::Mul => self.scale(operation, pointwise)?,
@@ -393,7 +393,7 @@ impl<'a> Builder<'a> {
         }
         if is_small(factor) && self.auxiliary.is_some() {
             return Err(format!(
-                "a: data type is {}, expected a wider one with a gradient or an activation whose input is kept",
+                "a: data type is {}, expected a wider one with a gradient or an activation whose input is saved",
                 factor.name()
             ));
         }
@@ -413,7 +413,7 @@ impl<'a> Builder<'a> {
         product.check_numbers()?;
         if (self.auxiliary.is_some() || sums.is_some()) && product.calls.len() > 1 {
             return Err(format!(
-                "c: takes {} calls, expected one with a gradient or an activation whose input is kept",
+                "c: takes {} calls, expected one with a gradient or an activation whose input is saved",
                 product.calls.len()
             ));
         }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_accepted_whole_is_asked_once() {
+    fn an_accepted_whole_is_tried_once() {
         for (count, asked) in [(9, 1), (1, 1), (0, 0)] {
             let (parts, attempts) = divided(count, |_| true);
             assert_eq!((parts.unwrap().iter().map(Range::len).sum(), attempts), (count, asked));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn many_nodes_are_together_only_once() {
+    fn many_nodes_are_tried_together_only_once() {
         // 200 blocks of three nodes each.
         let block = |range: &Range<usize>| range.start / 3 == (range.end - 1) / 3;
         let asked = std::cell::RefCell::new(Vec::new());
@@ -147,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_needs_the_next_one_is_not_left_alone() {
+    fn a_node_that_needs_the_next_one_gets_it() {
         let pairs = |range: &Range<usize>| range.len() == 2 && range.start.is_multiple_of(2);
         assert_eq!(check(6, pairs), Ok(vec![0..2, 2..4, 4..6]));
     }
 
     #[test]
-    fn the_node_that_no_part_takes_is_the_one_that_is_named() {
+    fn a_node_in_no_part_is_named() {
         let (refused, _) = divided(12, |range| !range.contains(&5));
         assert_eq!(refused, Err("node 5".to_owned()));
     }

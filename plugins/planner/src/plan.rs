@@ -328,9 +328,8 @@ impl Found {
     pub fn read(mut bytes: &[u8]) -> Result<Self, PluginError> {
         let mut found = BTreeMap::new();
         while !bytes.is_empty() {
-            let (last, count, own, rest) = record(bytes).ok_or_else(|| {
-                PluginError::invalid_value("what a saved plan found out for a step ends too early")
-            })?;
+            let (last, count, own, rest) = record(bytes)
+                .ok_or_else(|| PluginError::invalid_value("the saved result of a step ends too early"))?;
             found.insert(last, (count, own.to_vec()));
             bytes = rest;
         }

@@ -100,7 +100,7 @@ impl Product {
             })
         };
         let [summand, auxiliary] = others;
-        let mut added = [other("the summand", summand), other("what the activation is of", auxiliary)];
+        let mut added = [other("the summand", summand), other("the input of the activation", auxiliary)];
         let mut axes = axes(matmul, others.map(|other| other.map(|(_, strides)| strides)))?;
         // The libraries' rows are the operation's rows if its result is column-major.
         let swapped = by_column.unwrap_or(!(c.dims[0] > 1 && c.strides[0] == 1));
@@ -150,7 +150,7 @@ impl Product {
             ("elements between columns of the result", self.c.leading),
             ("elements between columns of the summand", self.summand.map_or(0, |part| part.leading)),
             (
-                "elements between columns of what the activation is of",
+                "elements between columns of the input of the activation",
                 self.auxiliary.map_or(0, |part| part.leading),
             ),
         ];
@@ -296,7 +296,7 @@ fn calls(axes: &[Axis]) -> Result<Vec<[usize; MATRICES]>, Refusal> {
     if count.is_none_or(|count| count > MAX_CALLS) {
         let dims: Vec<usize> = axes.iter().map(|(dim, _)| *dim).collect();
         return Err(format!(
-            "c: batch dimensions {dims:?} are left that cannot be walked together, expected at most {MAX_CALLS} indices"
+            "c: batch dimensions {dims:?} cannot be merged, expected at most {MAX_CALLS} indices"
         ));
     }
     let mut calls = vec![[0; MATRICES]];

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_counts_what_moves_and_what_is_computed() {
+    fn a_step_counts_bytes_and_flops() {
         let graph = graph();
         let prepared = prepare(&graph).unwrap();
         let steps = Steps::new(&prepared);

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lives_together_lies_apart_and_the_rest_shares() {
+    fn tensors_share_memory_unless_lifetimes_overlap() {
         let lives = vec![place(1, 0, 1, 100), place(2, 1, 2, 300), place(3, 2, 3, 100), place(4, 0, 3, 1)];
         let placed = arrange(lives, 64).unwrap();
         let of = |uid| *placed.places.iter().find(|place| place.uid == uid).unwrap();

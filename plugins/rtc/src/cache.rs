@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn code_comes_back_for_its_own_key_alone() {
+    fn code_is_found_only_by_its_own_key() {
         let root = scratch("own_key");
         let cache = Cache::new(&root);
         assert_eq!(cache.find("a"), None);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_as_if_there_were_nothing_and_is_replaced() {
+    fn damaged_files_are_ignored_and_replaced() {
         let root = scratch("damage");
         let cache = Cache::new(&root);
         cache.store("key", b"code").unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_at_the_same_time_leave_one_whole_file() {
+    fn concurrent_writers_leave_one_complete_file() {
         let root = scratch("writers");
         let cache = Cache::new(&root);
         cache.store("key", &[0; 5000]).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_the_one_of_the_rankings_or_none() {
+    fn the_cache_folder_is_shared_with_rankings_or_disabled() {
         let read = |variables: &[(&str, &str)]| {
             Cache::read(|name| {
                 variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))

@@ -66,7 +66,7 @@ struct Program<'a> {
 
 impl Drop for Program<'_> {
     fn drop(&mut self) {
-        // SAFETY: the program is this one's own. A failure here leaves nothing to do.
+        // SAFETY: this value owns the program. Failures are ignored.
         unsafe { (self.compiler.destroy)(&mut self.program) };
     }
 }
@@ -111,7 +111,7 @@ impl Compiler {
         };
         let source = text(source)?;
         let mut made = ptr::null_mut();
-        // SAFETY: the texts are NUL terminated, there are no headers, and what is made is ended by its owner below.
+        // SAFETY: the texts are NUL terminated, there are no headers, and the owner below destroys the new program.
         let result = unsafe {
             (self.create)(&mut made, source.as_ptr(), c"hipdnn".as_ptr(), 0, ptr::null_mut(), ptr::null_mut())
         };
@@ -122,7 +122,7 @@ impl Compiler {
             options.push(text(option)?);
         }
         let mut pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-        // SAFETY: the program is alive and there are as many options as is said.
+        // SAFETY: the program is alive and the number of options is right.
         let result =
             unsafe { (self.compile)(program.program, pointers.len() as c_int, pointers.as_mut_ptr()) };
         if let Err(error) = self.check("CompileProgram", result) {

@@ -55,11 +55,14 @@ impl Module {
             Driver::Cuda(_) => CUDA,
         };
         if !is_whole(code, machine) {
-            return Err(PluginError::invalid_value(format!("{} bytes are no whole code object", code.len())));
+            return Err(PluginError::invalid_value(format!(
+                "{} bytes are not a complete code object",
+                code.len()
+            )));
         }
         let mut module = ptr::null_mut();
         let image = code.as_ptr().cast();
-        // SAFETY: the output is valid. The driver finds the end of a code object by the tables that were looked at.
+        // SAFETY: the output is valid. The driver finds the end of a code object by the tables checked above.
         unsafe {
             match driver {
                 Driver::Hip(runtime) => {
@@ -136,7 +139,7 @@ fn is_whole(code: &[u8], machine: usize) -> bool {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: the module is this one's own. A failure here leaves nothing to do.
+        // SAFETY: this value owns the module. Failures are ignored.
         unsafe {
             match self.driver {
                 Driver::Hip(runtime) => (runtime.modules.hipModuleUnload)(self.module),
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_beyond_its_end_is_no_code_object() {
+    fn code_objects_beyond_their_end_are_rejected() {
         let whole = code_object();
         assert!(is_whole(&whole, AMDGPU));
         for size in 0..whole.len() {

@@ -273,7 +273,7 @@ impl Step {
                     check_alignment(uid, *pointer, alignment)?;
                     pointer.expose_provenance() as u64
                 }
-                // SAFETY: the caller vouches for the host memory of what is passed by value.
+                // SAFETY: the caller vouches for the host memory of the values passed.
                 Argument::Number { data_type, .. } => unsafe { number(*pointer, data_type) }.to_bits(),
             };
             *parameter = std::ptr::from_mut(word).cast();
@@ -289,7 +289,7 @@ impl Step {
 /// # Safety
 /// `pointer` is valid for an element of the type.
 unsafe fn number(pointer: *mut c_void, data_type: DataType) -> f64 {
-    // SAFETY: the caller vouches for the memory, of which no alignment is asked.
+    // SAFETY: the caller vouches for the memory, which may have any alignment.
     unsafe {
         match data_type {
             DataType::Float => f64::from(pointer.cast::<f32>().read_unaligned()),

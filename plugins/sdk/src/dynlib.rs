@@ -49,7 +49,7 @@ impl Library {
         let _off = cancel::disable();
         library::check(name).map_err(Error)?;
         let loader = fork::Loader::enter();
-        // SAFETY: opening runs the library's initializers; whoever names a library asks for just that.
+        // SAFETY: opening runs the library's initializers, as whoever names a library intends.
         let opened = unsafe { library::open(name) };
         drop(loader);
         loaded::look_again();
@@ -183,7 +183,7 @@ impl Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // SAFETY: the object is this one's own. A failure here leaves nothing to do.
+        // SAFETY: this value owns the object. Failures are ignored.
         unsafe { (self.destroy)(self.object) };
     }
 }
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loader_says_why_a_file_is_no_library() {
+    fn the_loader_explains_why_a_file_is_not_a_library() {
         let path = std::env::temp_dir().join(format!("dynlib_{}.so", std::process::id()));
         std::fs::write(&path, "not an object file").unwrap();
         let message = Library::open(&path).unwrap_err().to_string();

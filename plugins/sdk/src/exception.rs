@@ -96,7 +96,7 @@ impl Runtime {
         let [begin, end, current_type] = objects::find(|object| {
             object.contains(cleanup).then(|| names.map(|name| object.function(name)))
         })?;
-        // SAFETY: these are the functions of that name, and the runtime stays as long as there are exceptions of its own.
+        // SAFETY: these are the functions of that name, and the runtime stays loaded while its exceptions exist.
         Some(unsafe {
             Self {
                 begin: std::mem::transmute::<*const (), unsafe extern "C" fn(*mut Exception) -> *mut c_void>(
@@ -115,7 +115,7 @@ impl Runtime {
     /// # Safety
     /// An exception is being caught; the name may become invalid with it.
     unsafe fn type_name<'a>(&self) -> Option<&'a [u8]> {
-        // SAFETY: the runtime answers null or a type, whose name ends with a NUL.
+        // SAFETY: the runtime returns null or a type, whose name ends with a NUL.
         unsafe {
             let name = (self.current_type)().as_ref()?.name;
             let bytes = (!name.is_null()).then(|| CStr::from_ptr(name).to_bytes())?;

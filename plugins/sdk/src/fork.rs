@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_finds_what_is_listed_whole_and_the_rest_anew() {
+    fn a_child_finds_listed_data_consistent_and_the_rest_reset() {
         protect(&TESTED);
         let change = || {
             let mut text = LISTED.lock();

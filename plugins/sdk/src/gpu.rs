@@ -92,7 +92,7 @@ impl Gpu {
     /// `pointer` is from [`Gpu::allocate`] of this GPU and not freed.
     pub unsafe fn free(&self, pointer: *mut c_void) {
         match self {
-            // SAFETY: the pointer is memory of this GPU that is not freed. A failure leaves nothing to do.
+            // SAFETY: the pointer is memory of this GPU that is not freed. Failures are ignored.
             Self::Hip(hip) => drop(unsafe { (hip.hipFree)(pointer) }),
             Self::Cuda(device) => {
                 // If the context cannot be entered, the thread's own may do.
@@ -133,7 +133,7 @@ impl Gpu {
         match self {
             Self::Hip(hip) => {
                 if let Some(free) = hip.hipHostFree {
-                    // SAFETY: the pointer is such memory that is not freed. A failure leaves nothing to do.
+                    // SAFETY: the pointer is such memory that is not freed. Failures are ignored.
                     unsafe { free(pointer) };
                 }
             }
@@ -141,7 +141,7 @@ impl Gpu {
                 // If the context cannot be entered, the thread's own may do.
                 let _entered = device.enter();
                 if let Some(free) = device.cuda.cuMemFreeHost {
-                    // SAFETY: the pointer is such memory that is not freed. A failure leaves nothing to do.
+                    // SAFETY: the pointer is such memory that is not freed. Failures are ignored.
                     unsafe { free(pointer) };
                 }
             }
@@ -327,7 +327,7 @@ mod tests {
                     }
                 }
                 if let Ok(stream) = gpu.create_stream() {
-                    // SAFETY: the stream was just made, and is ended once.
+                    // SAFETY: the stream was just created, and is destroyed once.
                     unsafe {
                         gpu.synchronize_stream(stream).unwrap();
                         gpu.destroy_stream(stream);

@@ -212,7 +212,7 @@ impl<T> MutexGuard<'_, T> {
     }
 }
 
-// SAFETY: it gives out no more than a reference to the value.
+// SAFETY: it only hands out references to the value.
 unsafe impl<T: Sync> Sync for MutexGuard<'_, T> {}
 
 impl<T> Deref for MutexGuard<'_, T> {
@@ -433,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_gives_up_waiting_leaves_the_others_to_the_owner() {
+    fn a_timed_out_waiter_leaves_wakeups_to_the_owner() {
         let mutex = Mutex::new(());
         let own = process::word();
         std::mem::forget(mutex.lock());

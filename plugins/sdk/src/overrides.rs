@@ -97,7 +97,7 @@ mod tests {
         let (uids, lengths) = ([7, -1], [2, 3]);
         let dims = [first.as_ptr(), second.as_ptr()];
         let strides = [first_strides.as_ptr(), second_strides.as_ptr()];
-        // SAFETY: the arrays have the lengths they say.
+        // SAFETY: the arrays have the stated lengths.
         unsafe {
             let all =
                 Overrides::from_raw(2, uids.as_ptr(), lengths.as_ptr(), dims.as_ptr(), strides.as_ptr());

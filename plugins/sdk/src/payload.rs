@@ -94,7 +94,7 @@ impl Payload {
         }
         let (checksum, mut body) = rest.split_first_chunk::<8>().ok_or_else(short)?;
         if Fnv1a::new().add(body).number() != u64::from_le_bytes(*checksum) {
-            return Err(PluginError::invalid_value("the saved plan is damaged: its checksum is another one"));
+            return Err(PluginError::invalid_value("the saved plan is damaged: its checksum differs"));
         }
         let mut parts = [[].as_slice(); N];
         for (place, part) in parts.iter_mut().enumerate() {
@@ -117,14 +117,14 @@ mod tests {
     const PAYLOAD: Payload = Payload { mark: *b"TEST", version: 3, owner: "the test" };
 
     #[test]
-    fn parts_come_back() {
+    fn parts_round_trip() {
         let bytes = PAYLOAD.write(&[b"one", b"", b"three"]).unwrap();
         assert_eq!(PAYLOAD.read(&bytes).unwrap(), [b"one".as_slice(), b"", b"three"]);
         assert_eq!(PAYLOAD.read(&PAYLOAD.write(&[b"x"]).unwrap()).unwrap(), [b"x"]);
     }
 
     #[test]
-    fn plans_come_back_as_they_were_asked_for() {
+    fn restored_plans_keep_their_request() {
         let config = EngineConfig { engine_id: 7, knobs: Vec::new() };
         let request = Request { graph: Graph { name: "it".to_owned(), ..Graph::default() }, config };
         let bytes = PAYLOAD.write_plan(&request, b"found").unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn every_damage_is_found() {
+    fn all_damage_is_detected() {
         let bytes = PAYLOAD.write(&[b"one", b"two"]).unwrap();
         for size in 0..bytes.len() {
             assert!(PAYLOAD.read::<2>(&bytes[..size]).is_err(), "{size}");

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_as_a_whole_and_nothing_is_left() {
+    fn a_file_is_replaced_atomically_without_leftovers() {
         let folder = scratch("whole");
         let path = folder.join("below/a.plan");
         replace(&path, b"one", 0o600).unwrap();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed_after_a_while() {
+    fn leftovers_of_killed_processes_are_removed_later() {
         let folder = scratch("left");
         fs::create_dir_all(&folder).unwrap();
         let old = own_name(&folder.join("a.plan"));

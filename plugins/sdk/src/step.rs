@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_told_has_no_key() {
+    fn default_values_have_no_key() {
         let told = Step {
             nodes: vec![0, 2],
             operation: "Matmul".into(),

@@ -167,7 +167,7 @@ impl Descriptor {
     fn order(&self) -> Vec<i64> {
         let mut count = 0;
         let mut ids = [0_i64; 8];
-        // SAFETY: the descriptor lives, and there is room for what is said to be there.
+        // SAFETY: the descriptor lives, and there is room for the stated number.
         unsafe {
             assert_eq!(hipdnnHeuristicPolicyGetSortedEngineIds(self.0, null_mut(), &mut count), OK);
             assert_eq!(hipdnnHeuristicPolicyGetSortedEngineIds(self.0, ids.as_mut_ptr(), &mut count), OK);
@@ -184,7 +184,7 @@ impl Drop for Descriptor {
 }
 
 #[test]
-fn the_plugin_says_what_it_is() {
+fn the_plugin_describes_itself() {
     let given = |function: unsafe extern "C" fn(*mut *const c_char) -> hipdnnPluginStatus_t| {
         let mut text = null();
         // SAFETY: the output is valid, and the text is NUL terminated.
@@ -261,7 +261,7 @@ fn a_policy_leaves_the_choice_to_others() {
 }
 
 #[test]
-fn an_order_that_makes_no_sense_is_the_policys_fault() {
+fn an_invalid_order_is_reported_as_the_policys_error() {
     let handle = Handle::new();
     let desc = Descriptor::new(&handle, "Probe::Second");
     for (name, expected) in [
@@ -320,13 +320,13 @@ fn a_state_that_panics_is_a_status() {
 }
 
 #[test]
-fn what_is_missing_or_wrong_is_named() {
+fn missing_and_invalid_values_are_named() {
     let handle = Handle::new();
     let desc = Descriptor::new(&handle, "Probe::First");
     let ids = [1_i64, 2, 1];
     let bytes = graph("reverse");
     let (mut count, mut room) = (0_usize, 1_usize);
-    // SAFETY: what is null, foreign or damaged is what each function is asked to refuse; the rest lives.
+    // SAFETY: each function must refuse null, foreign and damaged objects; the rest lives.
     unsafe {
         assert_eq!(
             (desc.finalize(), text()),
@@ -343,7 +343,7 @@ fn what_is_missing_or_wrong_is_named() {
             ((NOT_INITIALIZED, -1), "desc has no graph, expected one".into())
         );
     }
-    // SAFETY: null and damaged bytes are what the functions are asked to refuse; the rest lives.
+    // SAFETY: the functions must refuse null and damaged bytes; the rest lives.
     unsafe {
         assert_eq!(hipdnnHeuristicPolicySetSerializedGraph(desc.0, null()), BAD_PARAM);
         assert_eq!(hipdnnHeuristicPolicySetSerializedGraph(desc.0, &data(&bytes[..20])), INVALID_VALUE);
@@ -358,7 +358,7 @@ fn what_is_missing_or_wrong_is_named() {
     }
     // A handle is not a descriptor, and neither is null.
     for foreign in [null_mut(), handle.0.cast()] {
-        // SAFETY: what is null or foreign is what the functions are asked to refuse.
+        // SAFETY: the functions must refuse null and foreign objects.
         unsafe {
             assert_eq!(hipdnnHeuristicPolicySetEngineIds(foreign, ids.as_ptr(), 2), BAD_PARAM);
             assert_eq!(hipdnnHeuristicPolicySetSerializedGraph(foreign, &data(&bytes)), BAD_PARAM);
@@ -367,7 +367,7 @@ fn what_is_missing_or_wrong_is_named() {
             assert_eq!(hipdnnHeuristicPolicyDescriptorDestroy(foreign), BAD_PARAM);
         }
     }
-    // SAFETY: what is null or foreign is what the functions are asked to refuse; the handle lives.
+    // SAFETY: the functions must refuse null and foreign objects; the handle lives.
     unsafe {
         assert_eq!(hipdnnHeuristicHandleDestroy(desc.0.cast()), BAD_PARAM);
         assert!(text().contains("which this plugin did not make"), "{}", text());

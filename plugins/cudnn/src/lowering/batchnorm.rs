@@ -33,7 +33,7 @@ impl Builder<'_> {
         let long = layout.dims().iter().zip(layout.strides()).find(|(dim, _)| **dim > 1);
         let (count, stride) = long.map_or((1, 1), |(dim, stride)| (*dim as i64, *stride as i64));
         if stride != 1 {
-            return Err(format!("tensor {uid}: the numbers of the channels lie {stride} apart, expected 1"));
+            return Err(format!("tensor {uid}: the stride of the channels is {stride}, expected 1"));
         }
         let mut shape = Shape { dims: vec![1; rank], strides: vec![count * stride; rank] };
         if let (Some(dim), Some(step)) = (shape.dims.get_mut(1), shape.strides.get_mut(1)) {
@@ -163,7 +163,9 @@ fn training(builder: &mut Builder<'_>, operation: &operation::Batchnorm) -> Resu
 fn backward(builder: &mut Builder<'_>, operation: &operation::BatchnormBackward) -> Result<(), Refusal> {
     let x = operation.x;
     let (Some(mean), Some(inv_variance)) = (operation.mean, operation.inv_variance) else {
-        return Err("mean and inv_variance: absent, expected what the forward pass kept".to_owned());
+        return Err(
+            "mean and inv_variance: absent, expected the statistics that the forward pass saved".to_owned()
+        );
     };
     let lowered = Descriptor::new(BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
         .number(ATTR_OPERATION_NORM_BWD_MODE, TYPE_NORM_MODE, BATCH_NORM)

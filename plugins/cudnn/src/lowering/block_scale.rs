@@ -20,8 +20,7 @@ pub(super) fn lower(
     let (BlockScale::Dequantize(problem), Operation::BlockScaleDequantize(operation)) = (problem, operation)
     else {
         return Err(
-            "operation: makes scales, which cuDNN writes in tiles of 128 × 4 where the graph has rows"
-                .to_owned(),
+            "operation: makes scales, which cuDNN writes in tiles of 128 × 4 instead of rows".to_owned()
         );
     };
     if problem.is_negative_scale {

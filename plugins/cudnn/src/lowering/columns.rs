@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn all_tensors_are_divided_alike_and_stay_where_they_are() {
+    fn all_tensors_are_divided_alike_without_moving() {
         // One value per row, and rows with gaps.
         let rows = Shape { dims: vec![1, 3, 1], strides: vec![3, 1, 1] };
         let gaps = Shape { dims: vec![1, 3, 1 << 23], strides: vec![4 << 23, (1 << 23) + 64, 1] };
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn many_matrices_become_rows_of_few() {
+    fn many_matrices_become_more_rows_of_few_matrices() {
         let gaps = Shape { dims: vec![70_000, 3, 8], strides: vec![32, 9, 1] };
         let turned = narrowed(vec![gaps], false).unwrap();
         assert_eq!(
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_divide_is_refused_with_the_number() {
+    fn indivisible_rows_are_refused_with_their_length() {
         // A prime number.
         let refusal = narrowed(vec![packed(&[1, 1, 100_000_007])], false).unwrap_err();
         assert_eq!(

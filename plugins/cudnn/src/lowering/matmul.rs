@@ -70,7 +70,7 @@ fn check_scales(graph: &Graph, operation: &operation::Matmul) -> Result<(), Refu
     match graph.tensors.iter().filter(is_scale).find(|tensor| tensor.alignment % SCALE_ALIGNMENT != 0) {
         None => Ok(()),
         Some(Tensor { uid, name, alignment, .. }) => Err(format!(
-            "tensor {uid} \"{name}\": alignment is {alignment}, expected {SCALE_ALIGNMENT} of a scale beside 8-bit floats"
+            "tensor {uid} \"{name}\": alignment is {alignment}, expected {SCALE_ALIGNMENT} for a scale of 8-bit floats"
         )),
     }
 }

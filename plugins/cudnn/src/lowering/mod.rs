@@ -195,7 +195,9 @@ fn data_type(data_type: DataType) -> Result<c_int, Refusal> {
         DataType::Fp8E4m3 => DATA_FP8_E4M3,
         DataType::Fp8E5m2 => DATA_FP8_E5M2,
         DataType::Fp8E8m0 => DATA_FP8_E8M0,
-        other => return Err(format!("data type is {}, expected one that this engine takes", other.name())),
+        other => {
+            return Err(format!("data type is {}, expected one that this engine supports", other.name()));
+        }
     })
 }
 
@@ -280,7 +282,7 @@ impl Builder<'_> {
                 | Problem::Mixture(_)
                 | Problem::MixtureGradient(_),
                 _,
-            ) => Err("operation is not one that this engine computes".to_owned()),
+            ) => Err("operation is not supported by this engine".to_owned()),
         }
     }
 
@@ -341,7 +343,7 @@ impl Builder<'_> {
             }
             None if number == DATA_BOOLEAN => {
                 return Err(named(
-                    "is boolean and in memory, where cuDNN has a bit for each element, expected another type or a virtual tensor"
+                    "is boolean and in memory, where cuDNN packs elements as bits, expected another type or a virtual tensor"
                         .to_owned(),
                 ));
             }

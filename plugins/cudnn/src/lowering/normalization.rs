@@ -99,7 +99,9 @@ fn layernorm_backward(
     operation: &operation::LayernormBackward,
 ) -> Result<(), Refusal> {
     let (Some(mean), Some(inverse)) = (operation.mean, operation.inv_variance) else {
-        return Err("mean and inv_variance: absent, expected what the forward pass kept".to_owned());
+        return Err(
+            "mean and inv_variance: absent, expected the statistics that the forward pass saved".to_owned()
+        );
     };
     let lowered = backward(LAYER_NORM)
         .tensor(ATTR_OPERATION_NORM_BWD_XDESC, builder.tensor(operation.x)?)
@@ -115,7 +117,8 @@ fn layernorm_backward(
 }
 
 fn rms_backward(builder: &mut Builder<'_>, operation: &operation::RmsNormBackward) -> Result<(), Refusal> {
-    let inverse = operation.inv_rms.ok_or("inv_rms: absent, expected what the forward pass kept")?;
+    let inverse =
+        operation.inv_rms.ok_or("inv_rms: absent, expected the statistics that the forward pass saved")?;
     let mut lowered = backward(RMS_NORM)
         .tensor(ATTR_OPERATION_NORM_BWD_XDESC, builder.tensor(operation.x)?)
         .tensor(ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, builder.rows(inverse)?)

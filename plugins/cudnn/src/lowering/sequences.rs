@@ -37,7 +37,7 @@ impl Builder<'_> {
                     check_offsets(name, offsets, *multiplier)?;
                     if dims[1] > 1 && dims[2] > 1 && strides[1] >= strides[2] {
                         return Err(format!(
-                            "{name}: is ragged with strides {strides:?}, expected the heads of a position together"
+                            "{name}: is ragged with strides {strides:?}, expected the heads of a position to be adjacent"
                         ));
                     }
                 }
@@ -86,7 +86,7 @@ impl Builder<'_> {
     ) -> Result<TensorPlace, Refusal> {
         let ([count, _], [stride, _]) = (lengths.dims, lengths.strides);
         if count > 1 && stride != 1 {
-            return Err(format!("{name}: stride is {stride}, expected 1: one length after the other"));
+            return Err(format!("{name}: stride is {stride}, expected 1"));
         }
         self.tensor_as(uid, packed(&[count as i64, 1, 1, 1]))
     }
@@ -127,9 +127,7 @@ impl Builder<'_> {
             let long = |(dim, _): &(&i64, &i64)| **dim > 1;
             let mut strides = tensor.dims.iter().zip(&tensor.strides);
             if let Some((_, stride)) = strides.next_back().filter(long).filter(|(_, stride)| **stride != 1) {
-                return Err(format!(
-                    "{name}: stride of the last dimension is {stride}, expected 1: the elements of a head together"
-                ));
+                return Err(format!("{name}: stride of the last dimension is {stride}, expected 1"));
             }
             if let Some((_, stride)) = strides.filter(long).find(|(_, stride)| **stride * size % VECTOR != 0)
             {
@@ -138,10 +136,7 @@ impl Builder<'_> {
                 ));
             }
             if !tensor.is_virtual && tensor.alignment % VECTOR != 0 {
-                return Err(format!(
-                    "{name}: its address is a multiple of {} bytes, expected of {VECTOR} bytes",
-                    tensor.alignment
-                ));
+                return Err(format!("{name}: is aligned to {} bytes, expected {VECTOR}", tensor.alignment));
             }
         }
         Ok(())
@@ -169,7 +164,7 @@ fn check_offsets(name: &str, offsets: &Integers, multiplier: usize) -> Result<()
         ));
     }
     if count > 1 && stride != 1 {
-        return Err(format!("ragged offsets of {name}: stride is {stride}, expected 1: one after the other"));
+        return Err(format!("ragged offsets of {name}: stride is {stride}, expected 1"));
     }
     Ok(())
 }

@@ -64,7 +64,7 @@ fn convolution(first: i64, dims: &[i64]) -> Graph {
 }
 
 #[test]
-fn what_is_repeated_along_a_result_is_computed_before() {
+fn a_broadcast_result_cannot_be_computed_in_the_same_call() {
     let mut graph = convolution(1, &[2, 4, 1, 1]);
     let relu = graph.tensors.iter_mut().find(|tensor| tensor.uid == 4).unwrap();
     relu.is_virtual = true;
@@ -153,7 +153,7 @@ fn rows_of_a_normalization_are_counted_by_one_dimension() {
 }
 
 #[test]
-fn attention_is_two_products_around_a_softmax() {
+fn attention_is_lowered_to_two_matmuls_and_a_softmax() {
     let tensors = (1..=4).map(|uid| tensor(uid, &[2, 3, 8, 16])).collect();
     let sdpa = Sdpa { attn_scale_value: Some(0.25), causal_mask: true, ..Sdpa::new(1, 2, 3, 4) };
     let lowered = lower(&graph(tensors, vec![sdpa.clone().into()])).unwrap();
@@ -208,7 +208,7 @@ fn booleans_in_memory_are_refused_since_cudnn_packs_them() {
 }
 
 #[test]
-fn a_factor_that_all_products_share_needs_something_behind_the_product() {
+fn a_matmul_with_a_shared_operand_needs_a_following_operation() {
     let of = |batch| {
         let tensors = vec![tensor(1, &[3, 4, 8]), tensor(2, &[batch, 8, 6]), tensor(3, &[3, 4, 6])];
         graph(tensors, vec![Matmul { a: 1, b: 2, c: 3 }.into()])
@@ -225,7 +225,7 @@ fn a_factor_that_all_products_share_needs_something_behind_the_product() {
 }
 
 #[test]
-fn numbers_that_choose_become_truth_values() {
+fn select_conditions_become_booleans() {
     let tensors = (1..=4).map(|uid| tensor(uid, &[2, 3, 4, 5])).collect();
     let mut select = Pointwise::new(PointwiseMode::BinarySelect, 1, Some(2), 4);
     select.in_2 = Some(3);
@@ -236,7 +236,7 @@ fn numbers_that_choose_become_truth_values() {
 }
 
 #[test]
-fn a_number_for_each_channel_keeps_images_from_becoming_matrices() {
+fn a_per_channel_value_prevents_merging_images_to_matrices() {
     let shapes = |dims: &[i64]| {
         let tensors = vec![tensor(1, &[4, 16, 8, 10]), tensor(2, dims), tensor(3, &[4, 16, 8, 10])];
         let add = Pointwise::new(PointwiseMode::Add, 1, Some(2), 3);
@@ -249,7 +249,7 @@ fn a_number_for_each_channel_keeps_images_from_becoming_matrices() {
 }
 
 #[test]
-fn a_part_is_given_what_it_shares_with_the_rest() {
+fn a_part_is_passed_the_tensors_it_shares() {
     let prepared = prepare(&convolution(7, &[2, 4, 5, 5])).unwrap();
     let [product, relu] = [0..1, 1..2].map(|part| super::lower(&prepared, part).unwrap());
     assert_eq!(kinds(&product), [BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR]);
@@ -262,7 +262,7 @@ fn a_part_is_given_what_it_shares_with_the_rest() {
 }
 
 #[test]
-fn truth_values_do_not_leave_a_part() {
+fn booleans_do_not_leave_a_part() {
     let mut tensors: Vec<_> = (1..=4).map(|uid| tensor(uid, &[4, 4])).collect();
     tensors[2].data_type = DataType::Boolean;
     tensors[2].is_virtual = true;
@@ -278,7 +278,7 @@ fn truth_values_do_not_leave_a_part() {
 }
 
 #[test]
-fn a_product_is_alone_where_no_node_of_its_part_reads_it() {
+fn a_matmul_is_last_if_no_node_of_its_part_reads_it() {
     let mut tensors =
         vec![tensor(1, &[3, 4, 8]), tensor(2, &[1, 8, 6]), tensor(3, &[3, 4, 6]), tensor(4, &[3, 4, 6])];
     tensors[2].is_virtual = true;
@@ -289,7 +289,7 @@ fn a_product_is_alone_where_no_node_of_its_part_reads_it() {
 }
 
 #[test]
-fn elements_lie_in_no_longer_rows_than_cudnn_counts() {
+fn rows_are_no_longer_than_cudnn_supports() {
     let relu = |dims: &[i64]| {
         let tensors = vec![tensor(1, dims), tensor(2, dims)];
         let lowered = lower(&graph(tensors, vec![Pointwise::new(PointwiseMode::ReluFwd, 1, None, 2).into()]));
@@ -306,7 +306,7 @@ fn elements_lie_in_no_longer_rows_than_cudnn_counts() {
 }
 
 #[test]
-fn gradients_of_pooling_lie_with_channels_last_in_both_tensors() {
+fn pooling_gradients_need_channels_last_in_both_tensors() {
     let pooling = |dy_strides: &[i64], dx_strides: &[i64]| {
         let of = |uid, dims: &[i64], strides: &[i64]| Tensor::new(uid, DataType::Half, dims, strides);
         let tensors = vec![of(1, &[2, 16, 1, 1], dy_strides), of(2, &[2, 16, 4, 5], dx_strides)];
@@ -335,7 +335,7 @@ fn gradients_of_pooling_lie_with_channels_last_in_both_tensors() {
 }
 
 #[test]
-fn elements_of_a_head_lie_together_where_kernels_read_them_at_once() {
+fn head_elements_are_contiguous_for_vector_loads() {
     let refusal = |data_type, changed: i64, strides: [i64; 4]| {
         let of = |uid| {
             let packed = packed(&[2, 4, 16, 32]).strides;
@@ -361,7 +361,7 @@ fn elements_of_a_head_lie_together_where_kernels_read_them_at_once() {
 }
 
 #[test]
-fn scales_of_blocks_are_lowered_for_factors_of_products() {
+fn block_scales_are_lowered_for_matmul_operands() {
     use hipdnn_plugin_sdk::graph::operation::{BlockScaleDequantize, BlockScaleQuantize};
 
     let of = |block_size: Vec<i32>, scales: &[i64], is_negative_scale| {
@@ -390,7 +390,7 @@ fn scales_of_blocks_are_lowered_for_factors_of_products() {
 }
 
 #[test]
-fn scales_beside_floats_of_eight_bits_are_aligned() {
+fn scales_of_8_bit_floats_are_aligned() {
     let refusal = |data_type, alignment| {
         let mut tensors = vec![tensor(1, &[2, 16, 64]), tensor(2, &[2, 64, 16]), tensor(3, &[2, 16, 16])];
         tensors.extend([tensor(4, &[1, 1, 1]), tensor(5, &[2, 16, 16])]);
@@ -402,6 +402,6 @@ fn scales_beside_floats_of_eight_bits_are_aligned() {
     };
     assert_eq!(refusal(DataType::Fp8E5m2, 16), None);
     assert_eq!(refusal(DataType::Half, 4), None);
-    let expected = "alignment is 4, expected 16 of a scale beside 8-bit floats";
+    let expected = "alignment is 4, expected 16 for a scale of 8-bit floats";
     assert!(refusal(DataType::Fp8E4m3, 4).is_some_and(|refusal| refusal.contains(expected)));
 }

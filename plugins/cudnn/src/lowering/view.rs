@@ -236,7 +236,7 @@ fn collapse(shape: Shape, dims: &[i64], leading: usize) -> Result<Shape, Refusal
         }
         let refuse = || {
             format!(
-                "dims {:?} with strides {:?}, expected dims {dims:?} or ones for the first {leading} and for the others, each lying like one dimension",
+                "dims {:?} with strides {:?}, expected dims {dims:?} or ones for the first {leading} and for the others, each mergeable into one dimension",
                 shape.dims, shape.strides
             )
         };

@@ -69,7 +69,7 @@ pub struct Run {
     pub alignment: usize,
 }
 
-// SAFETY: the handle may be used by any thread, and the addresses are only compared and handed on.
+// SAFETY: the handle may be used by any thread, and the addresses are only compared and passed on.
 unsafe impl Send for Run {}
 // SAFETY: shared references reach the addresses through a lock only, and the handle may be used by any thread.
 unsafe impl Sync for Run {}
@@ -141,14 +141,14 @@ impl Run {
         run.found = *of_saved.or_else(|| found.get(options.engine)).ok_or_else(|| {
             Refusal::new(if found.is_empty() {
                 let layouts = if is_small(chain.product.a.data_type) {
-                    "; of 8-bit floats it multiplies rows of a with columns of b, each without gaps, in multiples of 16"
+                    "; for 8-bit floats it requires dense rows of a and dense columns of b, in multiples of 16"
                 } else {
                     ""
                 };
                 format!("cuBLASLt finds no algorithm for it{layouts}")
             } else {
                 format!(
-                    "cuBLASLt finds {} algorithms for it, and the one in place {} was chosen",
+                    "cuBLASLt finds {} algorithms for it, expected more than the chosen index {}",
                     found.len(),
                     options.engine
                 )
@@ -199,7 +199,7 @@ impl Run {
         let mut results = [cublasLtMatmulHeuristicResult_t::default(); ALGORITHMS];
         let mut count = 0;
         let Description { product, a, b, c, d } = &self.description;
-        // SAFETY: the objects are alive, and there is room for as many results as are asked for.
+        // SAFETY: the objects are alive, and there is room for the requested number of results.
         let status = unsafe {
             (lt.cublasLtMatmulAlgoGetHeuristic)(
                 self.handle,

@@ -102,7 +102,7 @@ pub(crate) fn epilogue(chain: &Chain) -> Result<c_int, Refusal> {
     let steps = auxiliary.map_or([0; 2], |matrix| [matrix.leading, matrix.stride]);
     if let Some(step) = steps.into_iter().find(|step| !step.is_multiple_of(AUXILIARY)) {
         return Err(Refusal::new(format!(
-            "what GELU is of: a stride is {step}, expected a multiple of {AUXILIARY} elements for its gradient or where it is kept"
+            "the input of GELU: a stride is {step}, expected a multiple of {AUXILIARY} elements if it is saved or for its gradient"
         )));
     }
     let (bias, kept) = (chain.bias.is_some(), auxiliary.is_some());
@@ -121,7 +121,8 @@ pub(crate) fn epilogue(chain: &Chain) -> Result<c_int, Refusal> {
         (Some(Activation::GeluBackward), false, Some(Summed::Result)) => EPILOGUE_DGELU_BGRAD,
         (Some(Activation::Swish), ..) => {
             return Err(
-                "operation: is SWISH after a product, expected RELU or GELU by the formula with tanh".into(),
+                "operation: is SWISH after a matmul, expected RELU or GELU with the tanh approximation"
+                    .into(),
             );
         }
         // Cannot occur in a chain.

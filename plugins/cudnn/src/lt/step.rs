@@ -37,7 +37,7 @@ impl AsRef<Part> for Product {
 pub fn takes(prepared: &Prepared) -> bool {
     let checked = |part: Part| {
         epilogue(&part.chain)?;
-        is_shown(&part.chain).then_some(part).ok_or_else(|| Refusal::new("was never seen to run").into())
+        is_shown(&part.chain).then_some(part).ok_or_else(|| Refusal::new("was never run on a device").into())
     };
     partition(prepared, checked).is_ok()
 }

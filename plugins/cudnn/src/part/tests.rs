@@ -62,7 +62,7 @@ fn block() -> Prepared {
 }
 
 #[test]
-fn only_what_other_engines_would_not_fuse_is_divided() {
+fn only_graphs_that_other_engines_do_not_fuse_are_divided() {
     assert!(may_divide(&block()));
     let single =
         graph(vec![tensor(1, &IMAGE), tensor(2, &[4, 4, 1, 1]), tensor(3, &IMAGE)], vec![convolution()]);
@@ -111,7 +111,7 @@ fn gradients_that_cublaslt_computes_in_one_call_are_not_divided() {
 }
 
 #[test]
-fn what_cannot_be_lowered_is_said_before_a_device_is_asked_for() {
+fn unsupported_nodes_are_refused_before_a_device_is_needed() {
     let mut mask = tensor(2, &[4, 4]);
     mask.data_type = DataType::Boolean;
     let compare = Pointwise::new(PointwiseMode::CmpGt, 1, Some(3), 2);
@@ -168,7 +168,7 @@ fn divisions_are_remembered_for_the_same_graph_options_and_context() {
 }
 
 #[test]
-fn attention_is_asked_for_alone() {
+fn attention_is_never_fused_with_other_nodes() {
     let heads = [1, 2, 8, 16];
     let tensors = vec![
         between(1, &heads),

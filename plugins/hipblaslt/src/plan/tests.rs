@@ -24,7 +24,7 @@ fn choices_are_read_as_they_were_written() {
 }
 
 #[test]
-fn a_node_that_no_chain_takes_is_named() {
+fn a_node_in_no_chain_is_named() {
     let tensor = |uid, dims: [i64; 2]| Tensor::new(uid, DataType::Float, &dims, &[dims[1], 1]);
     let node = |name: &str, operation: Operation| Node {
         name: name.to_owned(),

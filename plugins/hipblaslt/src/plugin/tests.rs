@@ -33,14 +33,14 @@ fn the_engines_id_is_that_of_amds_own_plugin() {
 fn without_libraries_or_device_the_reason_says_so() {
     let refusal = HipblasLtPlugin::supports(&Handle::default(), 0, &graph());
     match runtime() {
-        // Which products the libraries have kernels for is theirs to say.
+        // Only the libraries know which kernels they have.
         Ok(_) => {}
         Err(missing) => {
             assert_eq!(refusal, Err(missing.clone()));
             let missing = missing.to_string();
             let words = ["libamdhip64.so", "libhipblaslt.so.1", "no device", "hipGetDeviceCount"];
             assert!(words.iter().any(|word| missing.contains(word)), "{missing}");
-            // Planning needs what asking needs.
+            // Planning has the same prerequisites.
             let error = HipblasLtPlugin::plan(&Handle::default(), 0, &graph(), &[]).map(drop).unwrap_err();
             assert_eq!(error.message(), missing);
         }

@@ -1,4 +1,4 @@
-//! What a call of MIOpen has failed with.
+//! Errors of MIOpen calls.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -8,12 +8,12 @@ use hipdnn_plugin_sdk::dynlib::guard::thrown;
 
 use crate::miopen::{Miopen, STATUS_SUCCESS, miopenStatus_t};
 
-/// A MIOpen function that failed.
+/// A failed call of MIOpen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MiopenError {
-    /// The number of the status.
+    /// The status.
     pub status: miopenStatus_t,
-    /// The function and MIOpen's own words.
+    /// The function and MIOpen's message.
     pub message: String,
 }
 
@@ -32,7 +32,7 @@ impl From<MiopenError> for PluginError {
 }
 
 impl Miopen {
-    /// Makes an error of an answer that is not success.
+    /// Turns a status other than success into an error.
     ///
     /// # Errors
     /// When `status` is an error.

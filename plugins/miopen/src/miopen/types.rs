@@ -1,11 +1,11 @@
-//! The types and numbers of MIOpen.
+//! MIOpen's types and constants.
 
 use std::ffi::{c_int, c_uint, c_void};
 
-/// What a MIOpen function answers; 0 is success.
+/// Result of a MIOpen function; 0 is success.
 pub type miopenStatus_t = c_int;
 
-/// Declares handles: pointers to what only MIOpen knows.
+/// Declares handles: pointers to opaque objects of MIOpen.
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident;)+) => {$(
         $(#[$doc])*
@@ -14,23 +14,23 @@ macro_rules! handles {
 }
 
 handles! {
-    /// A stream with everything that MIOpen keeps for it.
+    /// A stream with MIOpen's state for it.
     miopenHandle_t;
     /// Shape, layout and type of a tensor.
     miopenTensorDescriptor_t;
-    /// The numbers of a convolution.
+    /// The parameters of a convolution.
     miopenConvolutionDescriptor_t;
-    /// The numbers of an activation.
+    /// The parameters of an activation.
     miopenActivationDescriptor_t;
-    /// The numbers of a pooling.
+    /// The parameters of a pooling.
     miopenPoolingDescriptor_t;
-    /// The numbers of a reduction.
+    /// The parameters of a reduction.
     miopenReduceTensorDescriptor_t;
     /// An operation on tensors of known shapes.
     miopenProblem_t;
-    /// A way to compute a problem.
+    /// An implementation of a problem.
     miopenSolution_t;
-    /// What a search for solutions may do.
+    /// Options of a search for solutions.
     miopenFindOptions_t;
 }
 
@@ -73,17 +73,17 @@ hipdnn_plugin_sdk::header_constants! {
     TENSOR_ADD: c_int = miopenTensorOpAdd 0;
     /// a b.
     TENSOR_MUL: c_int = miopenTensorOpMul 1;
-    /// The smaller one.
+    /// The minimum.
     TENSOR_MIN: c_int = miopenTensorOpMin 2;
-    /// The larger one.
+    /// The maximum.
     TENSOR_MAX: c_int = miopenTensorOpMax 3;
-    /// The largest element of a window.
+    /// The maximum of a window.
     POOLING_MAX: c_int = miopenPoolingMax 0;
-    /// The mean of the elements of a window that lie inside the image.
+    /// The mean of a window's elements that are inside the image.
     POOLING_MEAN: c_int = miopenPoolingAverage 1;
-    /// The mean over a whole window.
+    /// The mean over the whole window.
     POOLING_MEAN_OF_WINDOW: c_int = miopenPoolingAverageInclusive 2;
-    /// Indices of 32 bits.
+    /// 32-bit indices.
     INDEX_32: c_int = miopenIndexUint32 2;
     /// Indices count the elements of the image.
     INDEX_OF_IMAGE: c_int = miopenPoolingWorkspaceIndexImage 1;
@@ -91,33 +91,33 @@ hipdnn_plugin_sdk::header_constants! {
     REDUCE_ADD: c_int = MIOPEN_REDUCE_TENSOR_ADD 0;
     /// The product.
     REDUCE_MUL: c_int = MIOPEN_REDUCE_TENSOR_MUL 1;
-    /// The smallest.
+    /// The minimum.
     REDUCE_MIN: c_int = MIOPEN_REDUCE_TENSOR_MIN 2;
-    /// The largest.
+    /// The maximum.
     REDUCE_MAX: c_int = MIOPEN_REDUCE_TENSOR_MAX 3;
-    /// The largest magnitude.
+    /// The maximum magnitude.
     REDUCE_AMAX: c_int = MIOPEN_REDUCE_TENSOR_AMAX 4;
     /// The mean.
     REDUCE_AVG: c_int = MIOPEN_REDUCE_TENSOR_AVG 5;
     /// The sum of magnitudes.
     REDUCE_NORM1: c_int = MIOPEN_REDUCE_TENSOR_NORM1 6;
-    /// The root of the sum of squares.
+    /// The square root of the sum of squares.
     REDUCE_NORM2: c_int = MIOPEN_REDUCE_TENSOR_NORM2 7;
-    /// What is no number counts.
+    /// NaNs propagate.
     PROPAGATE_NAN: c_int = MIOPEN_PROPAGATE_NAN 1;
-    /// A reduction alone.
+    /// No indices.
     NO_INDICES: c_int = MIOPEN_REDUCE_TENSOR_NO_INDICES 0;
-    /// Indices of a reduction have 32 bits.
+    /// 32-bit indices of a reduction.
     REDUCE_INDEX_32: c_int = MIOPEN_32BIT_INDICES 0;
-    /// Powers of numbers less the largest, as shares of their sum.
+    /// Softmax that subtracts the maximum first.
     SOFTMAX_ACCURATE: c_int = MIOPEN_SOFTMAX_ACCURATE 1;
-    /// The logarithm of that.
+    /// The logarithm of softmax.
     SOFTMAX_LOG: c_int = MIOPEN_SOFTMAX_LOG 2;
     /// A softmax along the second dimension.
     SOFTMAX_CHANNEL: c_int = MIOPEN_SOFTMAX_MODE_CHANNEL 1;
-    /// A normalization with given factors and summands.
+    /// Normalization with given scale and bias.
     WEIGHT_BIAS: c_int = MIOPEN_WEIGHT_BIAS 1;
-    /// A normalization by the root of the mean square with given factors.
+    /// RMS normalization with a given scale.
     WEIGHT_T5: c_int = MIOPEN_WEIGHT_BIAS_T5 5;
     /// y from x and w.
     DIRECTION_FORWARD: c_int = miopenProblemDirectionForward 0;
@@ -141,9 +141,9 @@ hipdnn_plugin_sdk::header_constants! {
     ACTIVATION_DX: c_uint = miopenTensorActivationDX 39;
     /// The gradient of y of an activation.
     ACTIVATION_DY: c_uint = miopenTensorActivationDY 40;
-    /// What a bias is added to.
+    /// The input of adding a bias.
     BIAS_X: c_uint = miopenTensorBiasX 41;
-    /// The sum with a bias.
+    /// The output of adding a bias.
     BIAS_Y: c_uint = miopenTensorBiasY 42;
     /// A bias.
     BIAS: c_uint = miopenTensorBias 43;
@@ -151,25 +151,25 @@ hipdnn_plugin_sdk::header_constants! {
     BATCHNORM_X: c_uint = miopenTensorBatchnormX 48;
     /// y of a batch normalization.
     BATCHNORM_Y: c_uint = miopenTensorBatchnormY 49;
-    /// Means over many batches.
+    /// Running means.
     BATCHNORM_RUNNING_MEAN: c_uint = miopenTensorBatchnormRunningMean 50;
-    /// Variances over many batches.
+    /// Running variances.
     BATCHNORM_RUNNING_VARIANCE: c_uint = miopenTensorBatchnormRunningVariance 51;
-    /// Means of x.
+    /// Saved means of x.
     BATCHNORM_SAVED_MEAN: c_uint = miopenTensorBatchnormSavedMean 52;
-    /// Inverse deviations of x.
+    /// Saved inverse deviations of x.
     BATCHNORM_SAVED_INVERSE: c_uint = miopenTensorBatchnormSavedVariance 53;
-    /// The factors of a batch normalization.
+    /// The scale of a batch normalization.
     BATCHNORM_SCALE: c_uint = miopenTensorBatchnormScale 54;
-    /// The gradient of the factors.
+    /// The gradient of the scale.
     BATCHNORM_DSCALE: c_uint = miopenTensorBatchnormScaleDiff 55;
     /// Given means.
     BATCHNORM_MEAN: c_uint = miopenTensorBatchnormEstimatedMean 56;
     /// Given variances.
     BATCHNORM_VARIANCE: c_uint = miopenTensorBatchnormEstimatedVariance 57;
-    /// The summands of a batch normalization.
+    /// The bias of a batch normalization.
     BATCHNORM_BIAS: c_uint = miopenTensorBatchnormBias 58;
-    /// The gradient of the summands.
+    /// The gradient of the bias.
     BATCHNORM_DBIAS: c_uint = miopenTensorBatchnormBiasDiff 59;
     /// The gradient of x of a batch normalization.
     BATCHNORM_DX: c_uint = miopenTensorBatchnormDX 60;
@@ -177,17 +177,17 @@ hipdnn_plugin_sdk::header_constants! {
     BATCHNORM_DY: c_uint = miopenTensorBatchnormDY 61;
     /// The weight of the new value in running statistics, a `double` on the host.
     BATCHNORM_MOMENTUM: c_uint = miopenScalarBatchnormExpAvgFactor 0x8000_0002;
-    /// What is added to variances, a `double` on the host.
+    /// Added to variances, a `double` on the host.
     BATCHNORM_EPSILON: c_uint = miopenScalarBatchnormEpsilon 0x8000_0003;
 }
 
-/// A tensor of a solution that is run.
+/// A tensor argument of a solution.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct miopenTensorArgument_t {
     /// Which tensor it is.
     pub id: c_uint,
-    /// Another descriptor than the problem's; null for the problem's.
+    /// Replaces the problem's descriptor; null to keep it.
     pub descriptor: *mut miopenTensorDescriptor_t,
     /// Its memory.
     pub buffer: *mut c_void,

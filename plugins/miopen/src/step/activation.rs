@@ -18,7 +18,7 @@ use crate::miopen::{
 use crate::object::{Object, activation};
 use crate::operand::{Shape, without_bfloat16};
 
-/// MIOpen's function and its three numbers.
+/// MIOpen's activation and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Function {
     /// MIOpen's mode.
@@ -28,10 +28,10 @@ pub struct Function {
 }
 
 impl Function {
-    /// MIOpen's function for a mode, forward or backward.
+    /// MIOpen's activation for a mode, forward or backward.
     ///
     /// # Errors
-    /// When there is none, or not with these numbers.
+    /// When there is none, or not with these parameters.
     pub fn of(mode: PointwiseMode, numbers: &Activation) -> Result<Self, Refusal> {
         use PointwiseMode as Mode;
         let with = |mode, alpha| Ok(Self { mode, numbers: [alpha, 1.0, 1.0] });
@@ -59,11 +59,11 @@ impl Function {
                     )),
                 }
             }
-            other => Err(format!("operation: is {}, which MIOpen does not have", other.name())),
+            other => Err(format!("operation: is {}, which MIOpen does not support", other.name())),
         }
     }
 
-    /// Whether the gradient is made from the result of the activation and not from its input alone.
+    /// Whether the gradient is computed from the activation's output rather than from its input alone.
     pub(super) fn gradient_needs_result(&self) -> bool {
         !matches!(
             self.mode,
@@ -72,14 +72,14 @@ impl Function {
     }
 }
 
-/// An activation in MIOpen's numbers.
+/// An activation described for MIOpen.
 pub struct ActivationDesign {
     function: Function,
-    /// Of x, dy, y and dx alike.
+    /// The shape of x, dy, y and dx.
     shape: Shape,
-    /// Bytes of a tensor of the shape.
+    /// Size in bytes of a tensor of the shape.
     size: usize,
-    /// dy where it is a gradient, then x.
+    /// dy for a gradient, then x.
     inputs: (Option<usize>, usize),
     output: usize,
 }
@@ -88,7 +88,7 @@ impl ActivationDesign {
     /// An activation.
     ///
     /// # Errors
-    /// The first thing that MIOpen does not do.
+    /// The first feature that MIOpen does not support.
     pub fn of(pointwise: &Pointwise) -> Result<Self, Refusal> {
         let function = Function::of(pointwise.mode, &pointwise.activation)?;
         let output = pointwise.output;
@@ -108,7 +108,7 @@ impl ActivationDesign {
     }
 }
 
-/// Refuses operands that do not lie as the result does.
+/// Refuses operands whose layout differs from the output's.
 fn same(name: &str, operand: &Operand, output: &Operand) -> Result<(), Refusal> {
     if operand.data_type != output.data_type {
         return Err(format!(
@@ -150,7 +150,7 @@ struct ActivationStep {
     descriptor: Object,
     inputs: (Option<usize>, usize),
     output: usize,
-    /// Room for the result, where the gradient is made from it.
+    /// Space for the output, if the gradient is computed from it.
     workspace_size: usize,
 }
 
@@ -198,7 +198,7 @@ impl Step for ActivationStep {
             // SAFETY: the caller vouches for the memory.
             return unsafe { self.forward(ready, x, out) };
         };
-        // MIOpen wants some y even where it does not read it.
+        // MIOpen requires a y even if it does not read it.
         let y = if self.workspace_size == 0 { x } else { workspace };
         if self.workspace_size > 0 {
             // SAFETY: the workspace has room for the result.

@@ -1,4 +1,4 @@
-//! Batch normalization in its four forms.
+//! The four variants of batch normalization.
 
 use std::ffi::{c_int, c_void};
 
@@ -14,15 +14,15 @@ use crate::miopen::{ACTIVATION_POWER, BATCHNORM_SPATIAL, FLOAT, Miopen, MiopenEr
 use crate::object::{Object, activation, tensor};
 use crate::operand::{ImageLayout, Shape, image, int};
 
-/// What is added to a variance that a gradient recomputes (the reference does the same).
+/// Added to a variance that a gradient recomputes, as in the reference.
 const GRADIENT_EPSILON: f64 = 1e-5;
-/// The weight of the new value in running statistics that say none.
+/// The default weight of the new value in running statistics.
 const MOMENTUM: f64 = 0.1;
 
-/// A batch normalization in MIOpen's numbers.
+/// A batch normalization described for MIOpen.
 #[derive(Clone, Debug)]
 pub struct BatchnormDesign {
-    /// Of x, y and their gradients alike.
+    /// The shape of x, y and their gradients.
     pub(super) shape: Shape,
     pub(super) channels: c_int,
     form: Form,
@@ -35,20 +35,20 @@ enum Form {
     Backward(Backward),
 }
 
-/// Places among the operation's tensors.
+/// Slots of the operation's tensors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inference {
     pub(super) x: usize,
     pub(super) y: usize,
     pub(super) mean: usize,
     pub(super) spread: usize,
-    /// ε where the spread is a variance; none where it is 1/√(variance + ε).
+    /// ε if the spread is a variance; none if it is 1/√(variance + ε).
     pub(super) epsilon: Option<HostScalar>,
     pub(super) scale: usize,
     pub(super) bias: usize,
 }
 
-/// Places among the operation's tensors.
+/// Slots of the operation's tensors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Training {
     pub(super) x: usize,
@@ -61,7 +61,7 @@ pub(super) struct Training {
     pub(super) running: Option<Running>,
 }
 
-/// Places among the operation's tensors.
+/// Slots of the operation's tensors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
     prev: [usize; 2],
@@ -69,7 +69,7 @@ pub(super) struct Running {
     momentum: HostScalar,
 }
 
-/// Places among the operation's tensors.
+/// Slots of the operation's tensors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backward {
     pub(super) dy: usize,
@@ -85,7 +85,7 @@ impl BatchnormDesign {
     /// The batch normalization of a node.
     ///
     /// # Errors
-    /// The first thing that MIOpen does not do.
+    /// The first feature that MIOpen does not support.
     pub fn of(graph: &Graph, operation: &Operation, batchnorm: &Batchnorm) -> Result<Self, Refusal> {
         let channels = batchnorm.channels();
         let parameter = |name: &str, parameter: Parameter| {
@@ -93,7 +93,10 @@ impl BatchnormDesign {
                 return Err(format!("{name}: data type is {}, expected float", parameter.data_type.name()));
             }
             if parameter.stride != 1 && channels > 1 {
-                return Err(format!("{name}: its channels are {} apart, expected 1", parameter.stride));
+                return Err(format!(
+                    "{name}: the stride of its channels is {}, expected 1",
+                    parameter.stride
+                ));
             }
             Ok(parameter.slot)
         };
@@ -165,7 +168,7 @@ impl BatchnormDesign {
         Ok(Self { shape, channels: int("x", channels)?, form })
     }
 
-    /// The tensors of a normalization with given statistics.
+    /// The tensors of inference.
     pub(super) fn inference(&self) -> Option<Inference> {
         match self.form {
             Form::Inference(inference) => Some(inference),
@@ -173,7 +176,7 @@ impl BatchnormDesign {
         }
     }
 
-    /// The tensors of a normalization with the statistics of x.
+    /// The tensors of training.
     pub(super) fn training(&self) -> Option<Training> {
         match self.form {
             Form::Training(training) => Some(training),
@@ -181,7 +184,7 @@ impl BatchnormDesign {
         }
     }
 
-    /// The tensors of a gradient.
+    /// The tensors of the gradient.
     pub(super) fn backward(&self) -> Option<Backward> {
         match self.form {
             Form::Backward(backward) => Some(backward),
@@ -190,7 +193,8 @@ impl BatchnormDesign {
     }
 }
 
-/// The shape of tensors that have the same type and layout. `statistics`: whether those of x are needed.
+/// The shape of tensors with the same type and layout. `statistics`: whether the statistics of x are
+/// computed.
 fn shape(tensors: &[(&str, &Operand)], statistics: bool) -> Result<Shape, Refusal> {
     let Some(((first_name, first), rest)) = tensors.split_first() else {
         return Err("x: absent, expected a tensor".to_owned());
@@ -210,8 +214,8 @@ fn shape(tensors: &[(&str, &Operand)], statistics: bool) -> Result<Shape, Refusa
     }
     let layout = ImageLayout::common(tensors)?;
     if layout == ImageLayout::ChannelsLast && (rank > 4 || !statistics) {
-        // MIOpen has no kernels for these. What is normalized by channels does not care which pixels belong to one image:
-        // pixels with their channels are as many images of one pixel.
+        // MIOpen has no kernels for these. Per-channel normalization does not depend on which pixels belong
+        // to one image, so treat each pixel as an image of its own.
         let channels = first.layout.dims().get(1).copied().unwrap_or(1);
         let pixels = first.layout.elements() / channels;
         return Shape::new(first_name, first.data_type, &[pixels, channels, 1, 1], &[channels, 1, 1, 1]);
@@ -254,7 +258,7 @@ impl Objects {
     }
 }
 
-/// A descriptor of one element for each channel.
+/// A descriptor with one element per channel.
 ///
 /// # Errors
 /// MIOpen's.
@@ -269,7 +273,7 @@ pub(super) fn parameter(
     tensor(miopen, data_type, &dims, &strides)
 }
 
-/// Makes variances of inverse deviations, by x to the power of -2.
+/// Converts inverse deviations to variances, as x to the power of -2.
 pub(super) struct Inverse {
     power: Object,
     parameter: Object,
@@ -277,7 +281,7 @@ pub(super) struct Inverse {
 }
 
 impl Inverse {
-    /// For so many channels.
+    /// For this many channels.
     pub(super) fn new(miopen: &Miopen, rank: usize, channels: c_int) -> Result<Self, MiopenError> {
         Ok(Self {
             power: activation(miopen, ACTIVATION_POWER, [0.0, 1.0, -2.0])?,
@@ -373,10 +377,11 @@ impl Step for InferenceStep {
 }
 
 impl Running {
-    /// Puts the statistics where MIOpen updates them. Answers where mean and variance are, and the weight of the new value.
+    /// Copies the statistics to where MIOpen updates them. Returns the addresses of mean and variance, and
+    /// the weight of the new value.
     ///
     /// # Safety
-    /// The statistics are valid for `size` bytes each, and the weight is a scalar of the host.
+    /// The statistics are valid for `size` bytes each, and the weight is a host scalar.
     pub(super) unsafe fn begin(
         &self,
         ready: &Ready<'_>,

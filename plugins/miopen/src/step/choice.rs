@@ -1,4 +1,4 @@
-//! Which step a node becomes.
+//! Selects the step for a node.
 
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::prepare::CheckedNode;
@@ -19,7 +19,7 @@ use crate::step::tensor_op::TensorOpDesign;
 /// The design of a node of a graph.
 ///
 /// # Errors
-/// The first thing that MIOpen does not do.
+/// The first feature that MIOpen does not support.
 pub fn design(graph: &Graph, node: &CheckedNode<'_>) -> Result<Box<dyn Design>, Refusal> {
     let Node { compute_type, operation, .. } = node.node;
     if *compute_type != DataType::Float {
@@ -45,7 +45,7 @@ pub fn design(graph: &Graph, node: &CheckedNode<'_>) -> Result<Box<dyn Design>, 
         | Problem::Matmul(_)
         | Problem::BlockScale(_) => {
             return Err(
-                "operation is none that this plugin computes (convolutions, normalizations, softmax, pooling, reductions, activations, add, sub, mul, min, max)"
+                "operation is not one of those that this plugin supports (convolutions, normalizations, softmax, pooling, reductions, activations, add, sub, mul, min, max)"
                     .to_owned(),
             );
         }

@@ -1,4 +1,4 @@
-//! Convolutions, by the solutions that MIOpen finds.
+//! Convolutions, computed by the solutions that MIOpen finds.
 
 mod margin;
 
@@ -24,7 +24,7 @@ use crate::operand::{ImageLayout, Shape, image, int, strides};
 use crate::solution::{Solution, Subject, argument, describe};
 use margin::{Margin, MarginStep};
 
-/// A convolution in MIOpen's numbers.
+/// A convolution described for MIOpen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConvolutionDesign {
     /// MIOpen's direction.
@@ -33,13 +33,13 @@ pub struct ConvolutionDesign {
     w: Shape,
     /// The shape of y.
     pub(super) y: Shape,
-    /// Places of x, w and y among the operation's tensors.
+    /// Slots of x, w and y among the operation's tensors.
     pub(super) slots: [usize; 3],
     padding: Vec<c_int>,
     stride: Vec<c_int>,
     dilation: Vec<c_int>,
     groups: c_int,
-    /// The zeros that MIOpen does not add itself, and the first dimension that has some.
+    /// The padding that MIOpen does not support, and the first dimension that has some.
     margin: Option<(Margin, usize)>,
 }
 
@@ -48,21 +48,21 @@ pub struct ConvolutionDesign {
 struct Padding {
     /// By MIOpen, on both sides.
     both: usize,
-    /// Before and behind that, by other means.
+    /// Additional zeros before and behind, added by the plugin.
     front: usize,
     back: usize,
 }
 
 impl Padding {
-    /// The padding of a dimension of `input` elements that gives `output` windows.
+    /// The padding of a dimension of `input` elements that yields `output` windows.
     fn of(pre: usize, input: usize, window: usize, stride: usize, output: usize) -> Self {
-        // The convolution with as many zeros behind as before may have the same size.
+        // Symmetric padding may yield the same size.
         let both_sides = pre.saturating_mul(2).saturating_add(input);
         let symmetric = both_sides.checked_sub(window).map(|room| room / stride + 1);
         if symmetric == Some(output) {
             return Self { both: pre, front: 0, back: 0 };
         }
-        // Zeros that no window reaches are left out.
+        // Zeros that no window reaches are omitted.
         let reached = output.saturating_sub(1).saturating_mul(stride).saturating_add(window);
         let post = reached.saturating_sub(pre.saturating_add(input));
         let both = pre.min(post);
@@ -74,7 +74,7 @@ impl ConvolutionDesign {
     /// A convolution.
     ///
     /// # Errors
-    /// The first thing that MIOpen does not do.
+    /// The first feature that MIOpen does not support.
     pub fn of(convolution: &Convolution) -> Result<Self, Refusal> {
         let Convolution { x, w, y, spatial, .. } = convolution;
         if convolution.mirrored {
@@ -108,7 +108,7 @@ impl ConvolutionDesign {
         let numbers = |name: &str, values: &[usize], neutral: c_int| -> Result<Vec<c_int>, Refusal> {
             let mut ints =
                 values.iter().take(*spatial).map(|value| int(name, *value)).collect::<Result<Vec<_>, _>>()?;
-            // One dimension is computed as two, of which the first is 1.
+            // One spatial dimension is treated as two, the first of size 1.
             if *spatial == 1 {
                 ints.insert(0, neutral);
             }
@@ -141,14 +141,14 @@ impl ConvolutionDesign {
         })
     }
 
-    /// Whether x is padded by other means than MIOpen's.
+    /// Whether the plugin pads x itself.
     pub(super) fn has_margin(&self) -> bool {
         self.margin.is_some()
     }
 
     fn descriptor(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
         let mut descriptor = ptr::null_mut();
-        // SAFETY: the output is valid, and what is made is taken over at once.
+        // SAFETY: the output is valid, and the new object is owned at once.
         let object = unsafe {
             miopen.check(
                 "miopenCreateConvolutionDescriptor",
@@ -199,7 +199,7 @@ impl Subject for ConvolutionDesign {
     fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
         let convolution = self.descriptor(miopen, options)?;
         let mut problem = ptr::null_mut();
-        // SAFETY: the output is valid, and what is made is taken over at once.
+        // SAFETY: the output is valid, and the new object is owned at once.
         let problem = unsafe {
             let status = (miopen.miopenCreateConvProblem)(&mut problem, convolution.get(), self.direction);
             miopen.check("miopenCreateConvProblem", status)?;
@@ -212,24 +212,21 @@ impl Subject for ConvolutionDesign {
     }
 }
 
-/// The image of x with zeros around it, and how to get there.
+/// The image of x with zeros around it, and its copy operation.
 fn with_margin(
     image_of_x: Shape,
     x: &Operand,
     layout: ImageLayout,
     padding: &[Padding],
 ) -> Result<(Shape, Margin), Refusal> {
-    // MIOpen's copies between strides have no kernel for it.
+    // MIOpen's strided copy has no kernel for bfloat16.
     if x.data_type == DataType::Bfloat16 {
-        return Err(
-            "x: data type is bfloat16, expected float or half where there is other padding behind than before"
-                .to_owned(),
-        );
+        return Err("x: data type is bfloat16, expected float or half with asymmetric padding".to_owned());
     }
     let mut front = vec![0; image_of_x.dims.len()];
     let mut dims: Vec<usize> =
         image_of_x.dims.iter().map(|dim| usize::try_from(*dim).unwrap_or_default()).collect();
-    // The spatial dimensions are the last ones, also where another was put before them.
+    // The spatial dimensions are the last ones, even if another one was prepended.
     let places = front.iter_mut().rev().zip(dims.iter_mut().rev());
     for ((front, dim), padding) in places.zip(padding.iter().rev()) {
         *front = padding.front;
@@ -238,7 +235,7 @@ fn with_margin(
     let elements = dims.iter().try_fold(1_usize, |product, dim| product.checked_mul(*dim));
     if elements.is_none_or(|elements| c_int::try_from(elements).is_err()) {
         return Err(format!(
-            "x: dims {dims:?} with the padding, expected at most {} elements where there is other padding behind than before",
+            "x: dims {dims:?} with the padding, expected at most {} elements with asymmetric padding",
             c_int::MAX
         ));
     }
@@ -263,7 +260,7 @@ impl Design for ConvolutionDesign {
             Some((margin, _)) => Some(margin.make(ready.runtime.miopen)?),
             None => None,
         };
-        // The solution may have what the padded image leaves of the limit.
+        // The padded image reduces the solution's workspace limit.
         if let (Some(margin), Some(limit)) = (&margin, &mut options.workspace_size_limit) {
             *limit = limit.checked_sub(margin.size()).ok_or_else(|| {
                 PluginError::not_applicable(format!(
@@ -335,23 +332,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_miopen_cannot_pad_is_told_apart() {
+    fn asymmetric_padding_is_separated() {
         let of = |pre, input, window, stride, output| {
             let Padding { both, front, back } = Padding::of(pre, input, window, stride, output);
             [both, front, back]
         };
         assert_eq!(of(1, 5, 3, 1, 5), [1, 0, 0]);
-        // Behind, and before as far as it is more.
+        // More behind; more before.
         assert_eq!(of(0, 5, 3, 1, 4), [0, 0, 1]);
         assert_eq!(of(2, 5, 3, 1, 6), [1, 1, 0]);
-        // Size 8 with a stride of 2: one zero behind makes as many windows as one before.
+        // Size 8 with a stride of 2: one zero behind yields as many windows as one before.
         assert_eq!(of(0, 8, 3, 2, 4), [0, 0, 1]);
-        // The same number of windows reach to where no zero need be.
+        // As many windows fit without reaching the zero behind.
         assert_eq!(of(1, 8, 3, 2, 4), [1, 0, 0]);
         assert_eq!(of(3, 8, 3, 2, 5), [0, 3, 0]);
-        // Larger than all there is.
+        // A window larger than the input.
         assert_eq!(of(0, 1, 4, 1, 1), [0, 0, 3]);
-        // Nothing overflows.
+        // No overflow.
         assert_eq!(of(usize::MAX, 1, 1, 1, 1), [0, usize::MAX, 0]);
     }
 }

@@ -1,5 +1,5 @@
-//! Chains of operations that MIOpen computes in one kernel: a forward convolution, a bias, a batch normalization from given
-//! statistics and an activation, each of which may be absent.
+//! Chains of operations that MIOpen fuses into one kernel: a forward convolution, a bias, a batch
+//! normalization with given statistics and an activation, all of them optional.
 
 mod problem;
 mod training;
@@ -32,15 +32,15 @@ use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use problem::available;
 use training::Statistics;
 
-/// The most tensors of a run: three of a convolution, a bias, five of a batch normalization, y; or those of the gradient of a
-/// batch normalization with an activation.
+/// Maximum number of tensors of a run: three of a convolution, a bias, five of a batch normalization, y; or
+/// those of the gradient of a batch normalization with an activation.
 const MAX_ARGUMENTS: usize = 13;
 
-/// What MIOpen's search for one kernel depends on.
+/// Everything that determines MIOpen's search for a fused kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Chain {
     links: Vec<Link>,
-    /// Of everything behind the convolution, or of everything where there is none.
+    /// The shape behind the convolution, or of all tensors without one.
     shape: Shape,
 }
 
@@ -49,22 +49,23 @@ enum Link {
     Convolution(Box<ConvolutionDesign>),
     Bias,
     Batchnorm,
-    /// MIOpen's mode, and the bits of its numbers.
+    /// MIOpen's mode, and the bits of its parameters.
     Activation(c_int, [u64; 3]),
-    /// A batch normalization with the statistics of x, and whether it updates running ones.
+    /// A batch normalization with the statistics of x, and whether it updates running statistics.
     Training(bool),
-    /// The gradient of a batch normalization with kept statistics.
+    /// The gradient of a batch normalization with saved statistics.
     BatchnormGradient,
-    /// As for the activation.
+    /// MIOpen's mode, and the bits of its parameters.
     ActivationGradient(c_int, [u64; 3]),
 }
 
-/// Nodes that may become one step, in the order in which they follow each other.
+/// Nodes that may become one step, in order.
 pub struct Fusion {
-    /// Their places in the graph.
+    /// Their indices in the graph.
     pub nodes: Vec<usize>,
     chain: Chain,
-    /// The tensors of a run but the batch normalization's ε and variance: which they are, and their places among the tensors of the nodes.
+    /// The tensors of a run except the batch normalization's ε and variance: MIOpen's ids, and the indices
+    /// among the nodes' tensors.
     arguments: Vec<(c_uint, usize)>,
     spread: Option<Spread>,
     /// The statistics of a batch normalization in training.
@@ -75,12 +76,12 @@ pub struct Fusion {
 #[derive(Clone, Copy)]
 struct Spread {
     slot: usize,
-    /// None where the tensor has 1/√(variance + ε).
+    /// None if the tensor has 1/√(variance + ε).
     epsilon: Option<HostScalar>,
     channels: c_int,
 }
 
-/// What a chain looks like while it is followed through the graph.
+/// A chain while it is followed through the graph.
 struct Builder<'a> {
     prepared: &'a Prepared,
     nodes: Vec<usize>,
@@ -88,13 +89,14 @@ struct Builder<'a> {
     shape: Shape,
     arguments: Vec<(c_uint, usize)>,
     spread: Option<Spread>,
-    /// Tensors of the nodes so far.
+    /// Number of tensors of the nodes so far.
     tensors: usize,
-    /// The last result: its uid, and its place among the tensors of the nodes.
+    /// The last output: its uid, and its index among the nodes' tensors.
     result: (i64, usize),
 }
 
-/// The chains that begin at a node, the longest first. Tensors between their nodes are virtual and read by nothing else.
+/// The chains that begin at a node, longest first. Tensors between their nodes are virtual and have no other
+/// readers.
 pub fn chains(prepared: &Prepared, first: usize, readers: &Readers) -> Vec<Fusion> {
     if let Some(fusion) = training::forward(prepared, first, readers) {
         return vec![fusion];
@@ -160,13 +162,13 @@ impl<'a> Builder<'a> {
                 builder.batchnorm(&design, 0)?;
                 builder.result.0 = *operation.outputs().first()?;
             }
-            // Others begin no chain and are computed alone.
+            // Others cannot begin a chain and are computed alone.
             _ => return None,
         }
         Some(builder)
     }
 
-    /// Takes in the node that reads the last result. None where MIOpen has no kernel with it.
+    /// Appends the node that reads the last output. None if MIOpen has no kernel for that.
     fn add(&mut self, place: usize) -> Option<()> {
         let CheckedNode { node, problem, .. } = self.prepared.node(place)?;
         let (graph, operation) = (&self.prepared.graph, &node.operation);
@@ -204,7 +206,7 @@ impl<'a> Builder<'a> {
                     return None;
                 }
                 let design = BatchnormDesign::of(graph, operation, batchnorm).ok()?;
-                // What is scaled by the result cannot be the statistics.
+                // The last output must be the x of the batch normalization, not a statistic.
                 if position(operation, self.result.0) != Some(design.inference()?.x) {
                     return None;
                 }
@@ -244,7 +246,7 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
-    /// The chain up to here.
+    /// The chain so far.
     fn fusion(&self) -> Fusion {
         let result = match self.links.last() {
             Some(Link::Bias) => BIAS_Y,
@@ -264,12 +266,12 @@ impl<'a> Builder<'a> {
 }
 
 impl Fusion {
-    /// The tensors of the nodes, one node after the other, and those of them that exist only between the nodes.
+    /// The tensors of the nodes, node by node, and those that exist only between the nodes.
     pub fn tensors(&self, graph: &Graph) -> (Vec<i64>, Vec<i64>) {
         let operations =
             || self.nodes.iter().filter_map(|place| graph.nodes.get(*place)).map(|node| &node.operation);
         let all = operations().flat_map(Operation::tensors).collect();
-        // What the next node reads; statistics are results of their own.
+        // Only what the next node reads; statistics are outputs of the chain.
         let links = operations().zip(operations().skip(1));
         let between = links
             .flat_map(|(from, to)| {
@@ -280,7 +282,7 @@ impl Fusion {
         (all, between)
     }
 
-    /// The step that computes all nodes; none where MIOpen has no kernel for them.
+    /// The step that computes all nodes; none if MIOpen has no kernel for them.
     ///
     /// # Errors
     /// MIOpen's.
@@ -297,7 +299,7 @@ impl Fusion {
         let solution = match Solution::of(ready, options, &self.chain, saved) {
             Ok(Some(solution)) => solution,
             Ok(None) => return Ok(None),
-            // Beyond the limit of the workspace: one by one they may need less.
+            // The workspace limit is exceeded; the nodes may need less one by one.
             Err(error) if error.status() == HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -326,7 +328,7 @@ struct FusedStep {
 }
 
 impl FusedStep {
-    /// Bytes of workspace before the solution's own, for the variance or unwanted statistics.
+    /// Bytes of workspace before the solution's own, for the variance or unused statistics.
     fn own_size(&self) -> usize {
         self.inverse.as_ref().map_or(0, |inverse| inverse.size().next_multiple_of(ALIGNMENT))
             + self.statistics.as_ref().map_or(0, Statistics::workspace_size)
@@ -357,7 +359,7 @@ impl Step for FusedStep {
             *to = argument(*id, tensors.at(*slot));
         }
         let mut count = self.arguments.len();
-        // ε and the weight of new statistics.
+        // ε and the weight of the new statistics.
         let mut scalars = (0.0_f64, 0.0_f64);
         if let Some(statistics) = &self.statistics {
             // SAFETY: the caller vouches for the tensors.

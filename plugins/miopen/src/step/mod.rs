@@ -1,7 +1,7 @@
-//! One node of a graph, or several, as calls of MIOpen.
+//! One or more nodes of a graph as calls of MIOpen.
 //!
-//! A [`Design`] is made from the graph alone, so that an engine can say whether it applies without touching a device. It
-//! makes a [`Step`], which has all of MIOpen's objects ready.
+//! A [`Design`] is made from the graph alone, so that an engine can decide whether it applies without
+//! touching a device. It creates a [`Step`], which holds all MIOpen objects.
 
 pub mod activation;
 pub mod batchnorm;
@@ -28,22 +28,23 @@ use crate::handle::Ready;
 use crate::knob::Options;
 use crate::miopen::Miopen;
 
-/// The computation of one node, ready to run.
+/// The computation of one step, ready to run.
 pub trait Step: Send + Sync {
-    /// The function of MIOpen's that does most of the work.
+    /// The MIOpen function that does most of the work.
     fn call(&self) -> &'static str;
 
-    /// Bytes of device memory that a run may use for itself.
+    /// Bytes of device memory for a run.
     fn workspace_size(&self) -> usize {
         0
     }
 
-    /// What it took long to find out, for [`Design::make`] in another process; empty where there is nothing.
+    /// Results that are expensive to recompute, for [`Design::make`] in another process; empty if there are
+    /// none.
     fn saved(&self) -> &[u8] {
         &[]
     }
 
-    /// Puts the work on the stream.
+    /// Queues the work on the stream.
     ///
     /// # Errors
     /// MIOpen's and HIP's.
@@ -59,9 +60,9 @@ pub trait Step: Send + Sync {
     ) -> Result<(), PluginError>;
 }
 
-/// What a step is to be, known without a device.
+/// The description of a step, made without a device.
 pub trait Design {
-    /// Whether this MIOpen has every function that the step needs.
+    /// Checks that this MIOpen has every function that the step needs.
     ///
     /// # Errors
     /// The first one that it lacks.
@@ -70,14 +71,14 @@ pub trait Design {
         Ok(())
     }
 
-    /// Has MIOpen make what the step needs. `saved` is what [`Step::saved`] gave, or empty.
+    /// Creates the MIOpen objects of the step. `saved` is the result of [`Step::saved`], or empty.
     ///
     /// # Errors
-    /// MIOpen's, or that it has no way to compute the node.
+    /// MIOpen's, or that it cannot compute the node.
     fn make(&self, ready: &Ready<'_>, options: &Options, saved: &[u8]) -> Result<Box<dyn Step>, PluginError>;
 }
 
-/// Fails for the first function that is not there.
+/// Fails for the first missing function.
 ///
 /// # Errors
 /// As [`missing`].
@@ -85,32 +86,32 @@ pub(crate) fn require(functions: &[(&str, bool)]) -> Result<(), PluginError> {
     functions.iter().find(|(_, is_there)| !is_there).map_or(Ok(()), |(name, _)| Err(missing(name)))
 }
 
-/// That this MIOpen is too old for an operation.
+/// The error for a MIOpen that is too old for an operation.
 pub(crate) fn missing(function: &str) -> PluginError {
     PluginError::not_applicable(format!("this MIOpen has no {function}"))
 }
 
-/// The pointers of a node's tensors.
+/// The addresses of a node's tensors.
 pub struct Tensors<'a>(pub &'a [*mut c_void]);
 
 impl Tensors<'_> {
-    /// The pointer in this slot; null where there is none, which MIOpen refuses.
+    /// The address in this slot; null if there is none, which MIOpen refuses.
     #[inline]
     pub fn at(&self, slot: usize) -> *mut c_void {
         self.0.get(slot).copied().unwrap_or_default()
     }
 
-    /// The pointer in a slot that may be absent.
+    /// The address in an optional slot.
     #[inline]
     pub fn at_optional(&self, slot: Option<usize>) -> *mut c_void {
         slot.map_or(std::ptr::null_mut(), |slot| self.at(slot))
     }
 }
 
-/// A number that MIOpen takes from the host.
+/// A number that MIOpen reads from host memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HostScalar {
-    /// The graph has it.
+    /// In the graph.
     Value(f64),
     /// The caller binds a host pointer at execution.
     Bound(Scalar),
@@ -135,7 +136,7 @@ impl HostScalar {
         }
     }
 
-    /// The same number where the operation's tensors come after so many others.
+    /// The same number if the operation's tensors follow `by` others.
     pub fn moved(self, by: usize) -> Self {
         match self {
             Self::Value(value) => Self::Value(value),
@@ -146,13 +147,13 @@ impl HostScalar {
     /// The number for one execution.
     ///
     /// # Safety
-    /// Where it is bound, the pointer is to host memory of its type.
+    /// If it is bound, the pointer is to host memory of its type.
     pub unsafe fn read(&self, tensors: &Tensors<'_>) -> f64 {
         match self {
             Self::Value(value) => *value,
             Self::Bound(scalar) => {
                 let pointer = tensors.at(scalar.slot);
-                // SAFETY: the caller's; a plan checks that no bound pointer is null.
+                // SAFETY: as for the caller; plans check bound pointers for null.
                 unsafe {
                     match scalar.data_type {
                         DataType::Double => pointer.cast::<f64>().read_unaligned(),

@@ -1,4 +1,4 @@
-//! Layer normalization and normalization by the root of the mean square.
+//! Layer normalization and RMS normalization.
 
 pub mod gradient;
 
@@ -19,7 +19,7 @@ use crate::object::Object;
 use crate::operand::Shape;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 
-/// A normalization in MIOpen's numbers: of rows without gaps, whatever the dimensions were.
+/// A normalization described for MIOpen: of dense rows, whatever the dimensions were.
 pub struct NormalizationDesign {
     /// [rows, elements of a row].
     x: Shape,
@@ -34,7 +34,7 @@ pub struct NormalizationDesign {
 struct Slots {
     x: usize,
     scale: usize,
-    /// None where the mean is not subtracted.
+    /// None if the mean is not subtracted.
     bias: Option<usize>,
     centered: bool,
     epsilon: HostScalar,
@@ -47,7 +47,7 @@ impl NormalizationDesign {
     /// The normalization of a node.
     ///
     /// # Errors
-    /// The first thing that MIOpen does not do.
+    /// The first feature that MIOpen does not support.
     pub fn of(graph: &Graph, operation: &Operation, forward: &Forward) -> Result<Self, Refusal> {
         let Forward { x, y, leading, centered, .. } = forward;
         without_gaps("x", x)?;
@@ -67,7 +67,7 @@ impl NormalizationDesign {
         let scale = part("scale", &forward.scale, *leading, inner)?;
         let bias = match &forward.bias {
             Some(_) if !centered => {
-                return Err("bias: given, which MIOpen does not have for this normalization".to_owned());
+                return Err("bias: given, which MIOpen does not support for this normalization".to_owned());
             }
             Some(bias) => Some(part("bias", bias, *leading, inner)?),
             None => None,
@@ -96,7 +96,7 @@ impl NormalizationDesign {
     }
 }
 
-/// The place of a tensor of x's type that has these dims, of which the first is x's dimension number `outer`.
+/// The slot of a tensor of x's type that has these dims, the first of which is dimension `outer` of x.
 fn part(name: &str, spread: &Spread, x: &Operand, outer: usize, dims: &[usize]) -> Result<usize, Refusal> {
     if spread.data_type != x.data_type {
         return Err(format!(
@@ -118,7 +118,7 @@ fn part(name: &str, spread: &Spread, x: &Operand, outer: usize, dims: &[usize]) 
     Ok(spread.slot)
 }
 
-/// Refuses elements that do not lie in the order of their dimensions.
+/// Refuses tensors that are not dense in the order of their dimensions.
 fn without_gaps(name: &str, operand: &Operand) -> Result<(), Refusal> {
     let layout: &Layout = &operand.layout;
     let mut expected = 1;
@@ -184,7 +184,7 @@ impl Step for NormalizationStep {
     ) -> Result<(), PluginError> {
         let miopen = ready.runtime.miopen;
         let Slots { x, scale, bias, centered, epsilon, y, mean, inverse } = self.slots;
-        // MIOpen writes the statistics in any case.
+        // MIOpen always writes the statistics.
         let inverse_at = inverse.map_or(workspace, |slot| tensors.at(slot));
         let rest = if inverse.is_some() { 0 } else { self.rows_size };
         let mean_at = mean.map_or_else(|| workspace.wrapping_byte_add(rest), |slot| tensors.at(slot));

@@ -13,16 +13,16 @@ use crate::miopen::{INDEX_32, INDEX_OF_IMAGE, Miopen, POOLING_MAX, POOLING_MEAN,
 use crate::object::{Object, make};
 use crate::operand::{ImageLayout, Shape, image, int, without_bfloat16};
 
-/// A pooling in MIOpen's numbers.
+/// A pooling described for MIOpen.
 pub struct PoolingDesign {
     backward: bool,
     mode: c_int,
     x: Shape,
     y: Shape,
-    /// Places of x and y, or of their gradients.
+    /// Slots of x and y, or of their gradients.
     slots: [usize; 2],
     index: Option<usize>,
-    /// Bytes of the index.
+    /// Size of the index tensor in bytes.
     index_size: usize,
     window: Vec<c_int>,
     padding: Vec<c_int>,
@@ -33,7 +33,7 @@ impl PoolingDesign {
     /// A pooling.
     ///
     /// # Errors
-    /// The first thing that MIOpen does not do.
+    /// The first feature that MIOpen does not support.
     pub fn of(pooling: &Resample) -> Result<Self, Refusal> {
         let Resample { x, y, spatial, .. } = pooling;
         let [x_name, y_name] = if pooling.backward { ["dx", "dy"] } else { ["x", "y"] };
@@ -70,7 +70,7 @@ impl PoolingDesign {
         let numbers = |name: &str, values: &[usize], neutral: c_int| -> Result<Vec<c_int>, Refusal> {
             let mut ints =
                 values.iter().take(*spatial).map(|value| int(name, *value)).collect::<Result<Vec<_>, _>>()?;
-            // One dimension is computed as two, of which the first is 1.
+            // One spatial dimension is treated as two, the first of size 1.
             if *spatial == 1 {
                 ints.insert(0, neutral);
             }
@@ -95,7 +95,7 @@ impl PoolingDesign {
     }
 }
 
-/// Refuses windows along a dimension that MIOpen places differently.
+/// Refuses windows along a dimension that MIOpen would place differently.
 fn pooling_axis(pooling: &Resample, axis: usize) -> Result<(), Refusal> {
     let at = |values: &[usize]| values.get(axis).copied().unwrap_or_default();
     let (input, output) = (at(&pooling.input), at(&pooling.output));
@@ -135,7 +135,7 @@ impl Design for PoolingDesign {
     fn make(&self, ready: &Ready<'_>, options: &Options, _: &[u8]) -> Result<Box<dyn Step>, PluginError> {
         if self.backward && options.deterministic && self.mode == POOLING_MAX {
             return Err(PluginError::not_applicable(
-                "resample_mode: is maxpool, whose gradient MIOpen may add up in any order",
+                "resample_mode: is maxpool, whose gradient MIOpen may accumulate in any order",
             ));
         }
         let miopen = ready.runtime.miopen;
@@ -212,7 +212,7 @@ impl Step for PoolingStep {
         let index = tensors.at_optional(self.index);
         if self.backward {
             let backward = miopen.miopenPoolingBackward.ok_or_else(|| missing("miopenPoolingBackward"))?;
-            // SAFETY: the objects are alive, and the caller vouches for the memory. MIOpen wants some x and y even where it
+            // SAFETY: the objects are alive, and the caller vouches for the memory. MIOpen requires some x and y even if it
             // does not read them: it has the index, or takes means.
             let status = unsafe {
                 backward(

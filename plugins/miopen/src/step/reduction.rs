@@ -1,4 +1,4 @@
-//! Reductions along dimensions.
+//! Reductions.
 
 use std::ffi::{c_int, c_void};
 
@@ -17,7 +17,7 @@ use crate::miopen::{
 use crate::object::{Object, make};
 use crate::operand::{Shape, without_bfloat16};
 
-/// A reduction in MIOpen's numbers.
+/// A reduction described for MIOpen.
 pub struct ReductionDesign {
     operation: c_int,
     compute_type: c_int,
@@ -30,7 +30,7 @@ impl ReductionDesign {
     /// A reduction.
     ///
     /// # Errors
-    /// The first thing that MIOpen does not do.
+    /// The first feature that MIOpen does not support.
     pub fn of(reduction: &Reduction) -> Result<Self, Refusal> {
         let Reduction { x, y, mode, .. } = reduction;
         let operation = match mode {
@@ -42,7 +42,7 @@ impl ReductionDesign {
             ReductionMode::Avg => REDUCE_AVG,
             ReductionMode::Norm1 => REDUCE_NORM1,
             ReductionMode::Norm2 => REDUCE_NORM2,
-            other => return Err(format!("mode: is {}, which MIOpen does not have", other.name())),
+            other => return Err(format!("mode: is {}, which MIOpen does not support", other.name())),
         };
         without_bfloat16("in", x.data_type)?;
         if y.data_type != x.data_type {
@@ -56,7 +56,7 @@ impl ReductionDesign {
             Shape::new(name, operand.data_type, operand.layout.dims(), operand.layout.strides())
         };
         let (from, to) = (shape("in", x)?, shape("out", y)?);
-        // Comparing needs no more digits than the elements have, and MIOpen compares in their type alone.
+        // Comparisons need no more precision than the elements have, and MIOpen only compares in their type.
         let compares = matches!(mode, ReductionMode::Min | ReductionMode::Max | ReductionMode::Amax);
         let compute_type = if compares { from.data_type } else { FLOAT };
         Ok(Self { operation, compute_type, x: from, y: to, slots: [x.slot, y.slot] })

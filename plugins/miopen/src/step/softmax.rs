@@ -1,4 +1,4 @@
-//! Softmax, its logarithm and their gradients, for which graphs have no node of their own but these chains:
+//! Softmax, its logarithm and their gradients, which graphs express as these chains of nodes:
 //!
 //! | | Nodes |
 //! |---|---|
@@ -23,9 +23,9 @@ use crate::miopen::{Miopen, SOFTMAX_ACCURATE, SOFTMAX_CHANNEL, SOFTMAX_LOG};
 use crate::object::Object;
 use crate::operand::{Shape, memory_order, without_bfloat16};
 
-/// Nodes that are one softmax.
+/// Nodes that form one softmax.
 pub struct Softmax {
-    /// Their places in the graph, in order.
+    /// Their indices in the graph, in order.
     pub nodes: Vec<usize>,
     /// The tensors of the step.
     pub uids: Vec<i64>,
@@ -33,21 +33,22 @@ pub struct Softmax {
     pub design: SoftmaxDesign,
 }
 
-/// A softmax in MIOpen's numbers.
+/// A softmax described for MIOpen.
 pub struct SoftmaxDesign {
-    /// [outer, what is added up, 1, inner], whatever the dimensions were.
+    /// [outer, summed, 1, inner], whatever the dimensions were.
     shape: Shape,
     logarithm: bool,
     backward: bool,
 }
 
-/// Why the nodes around this one are no softmax that MIOpen computes.
+/// Why the nodes around this one are not a softmax that MIOpen supports.
 type Refused = (usize, Refusal);
 
 /// Every softmax of a prepared graph, and every gradient of one.
 ///
 /// # Errors
-/// The place of a node that can only be computed as part of a softmax, and why that is none that MIOpen computes.
+/// The index of a node that can only be computed as part of a softmax, and why MIOpen does not support that
+/// softmax.
 pub fn find(graph: &Graph, readers: &HashMap<i64, Vec<usize>>) -> Result<Vec<Softmax>, Refused> {
     let mut writers = HashMap::new();
     for (place, node) in graph.nodes.iter().enumerate() {
@@ -72,14 +73,14 @@ pub fn find(graph: &Graph, readers: &HashMap<i64, Vec<usize>>) -> Result<Vec<Sof
     Ok(found)
 }
 
-/// The nodes of a softmax, of which nothing else is known yet.
+/// The nodes of a softmax candidate.
 struct Chain {
     nodes: Vec<usize>,
     /// Tensors between the nodes, each with the nodes that may read it.
     between: Vec<(i64, Vec<usize>)>,
     /// x and y, or y, dy and dx.
     uids: Vec<i64>,
-    /// What has the sums.
+    /// The tensor with the sums.
     sum: i64,
     logarithm: bool,
     backward: bool,
@@ -117,12 +118,12 @@ impl<'a> Finder<'a> {
         Some((place, self.pointwise(place, mode)?))
     }
 
-    /// The first node that reads a tensor and is the wanted one.
+    /// The first matching node that reads a tensor.
     fn read_by<T>(&self, uid: i64, wanted: impl Fn(usize) -> Option<T>) -> Option<(usize, T)> {
         self.readers(uid).iter().find_map(|place| Some((*place, wanted(*place)?)))
     }
 
-    /// The softmax whose powers the node at this place makes: exp(x - max x), or nothing like it.
+    /// The softmax whose exponentials this node computes: exp(x - max x); none if it is something else.
     fn forward(&self, exp: usize) -> Option<Result<Chain, Refusal>> {
         let powers = self.pointwise(exp, PointwiseMode::Exp)?;
         let (sub, below) = self.written_by(powers.in_0, PointwiseMode::Sub)?;
@@ -141,13 +142,14 @@ impl<'a> Finder<'a> {
         [x, most, below, powers]: [i64; 4],
     ) -> Result<Chain, Refusal> {
         let sum_of = |place| self.reduction(place, ReductionMode::Add);
-        let (add, sum) =
-            self.read_by(powers, sum_of).ok_or("the powers are not added up, expected a reduction add")?;
+        let (add, sum) = self
+            .read_by(powers, sum_of)
+            .ok_or("the exponentials are not summed, expected a reduction add")?;
         let sum = sum.out;
         let mut nodes = vec![max, sub, exp, add];
         if let Some((div, node)) = self.read_by(sum, |place| self.pointwise(place, PointwiseMode::Div)) {
             if (node.in_0, node.in_1) != (powers, Some(sum)) {
-                return Err("what is divided by the sum is not the powers".to_owned());
+                return Err("the dividend of the sum is not the exponentials".to_owned());
             }
             nodes.push(div);
             let between =
@@ -164,7 +166,7 @@ impl<'a> Finder<'a> {
         let log_of = |place| self.pointwise(place, PointwiseMode::Log);
         let (log, node) = self
             .read_by(sum, log_of)
-            .ok_or("nothing is divided by the sum and its logarithm is not taken, expected one of them")?;
+            .ok_or("neither a quotient by the sum nor its logarithm is computed, expected one of them")?;
         let logarithm = node.out_0;
         let less = |place| {
             let node = self.pointwise(place, PointwiseMode::Sub)?;
@@ -208,7 +210,7 @@ impl<'a> Finder<'a> {
         })
     }
 
-    /// The gradient whose powers the node at this place makes: dy - exp(y) sum(dy).
+    /// The gradient whose exponentials this node computes: dy - exp(y) sum(dy).
     fn logarithm_gradient(&self, exp: usize) -> Option<Chain> {
         let node = self.pointwise(exp, PointwiseMode::Exp)?;
         let (y, powers) = (node.in_0, node.out_0);
@@ -286,7 +288,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// A tensor as [outer, added up, 1, inner], where the dimensions that are added up lie next to each other in memory.
+/// A tensor as [outer, summed, 1, inner], if the summed dimensions are adjacent in memory.
 fn shape(uid: i64, data_type: DataType, layout: &Layout, left: &[i64]) -> Result<Shape, Refusal> {
     if left.len() != layout.rank() {
         return Err(format!("the sum has {} dimensions, expected {}", left.len(), layout.rank()));
@@ -306,7 +308,7 @@ fn shape(uid: i64, data_type: DataType, layout: &Layout, left: &[i64]) -> Result
             _ if dim == 1 => {}
             (true, _) if inner > 1 => {
                 return Err(format!(
-                    "what is added up of dims {:?} to {left:?} does not lie together in memory",
+                    "the dims summed from {:?} to {left:?} are not adjacent in memory",
                     layout.dims()
                 ));
             }

@@ -1,4 +1,4 @@
-//! Sums, differences, products, minima and maxima of two tensors, the second spread over the first.
+//! Sums, differences, products, minima and maxima of two tensors, the second broadcast to the first.
 
 use std::ffi::{c_int, c_void};
 
@@ -27,12 +27,12 @@ pub fn operation(mode: PointwiseMode) -> Option<(c_int, bool)> {
     }
 }
 
-/// An operation on two tensors in MIOpen's numbers.
+/// An operation on two tensors described for MIOpen.
 pub struct TensorOpDesign {
     operation: c_int,
-    /// Which factor is -1, of the whole operand and of the one that is spread.
+    /// Which factor is -1: of the full operand, and of the broadcast one.
     negative: [bool; 2],
-    /// The operand with the result's dims, the one that is spread over it, the result.
+    /// The operand with the output's dims, the broadcast one, the output.
     shapes: [Shape; 3],
     slots: [usize; 3],
 }
@@ -41,7 +41,7 @@ impl TensorOpDesign {
     /// The operation of a node.
     ///
     /// # Errors
-    /// The first thing that MIOpen does not do.
+    /// The first feature that MIOpen does not support.
     pub fn of(graph: &Graph, node: &Operation, pointwise: &Pointwise) -> Result<Self, Refusal> {
         let (operation, subtract) =
             operation(pointwise.mode).ok_or_else(|| format!("operation: is {}", pointwise.mode.name()))?;
@@ -82,7 +82,7 @@ impl TensorOpDesign {
     }
 }
 
-/// Whether the tensor in this slot is a number that the host has.
+/// Whether the tensor in this slot is a host scalar.
 fn values(graph: &Graph, node: &Operation, slot: usize) -> bool {
     node.tensors()
         .get(slot)

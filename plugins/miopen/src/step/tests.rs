@@ -46,7 +46,7 @@ fn pooling(mode: ResampleMode, padding_mode: PaddingMode, pre: i64, post: i64) -
 }
 
 #[test]
-fn pooling_is_refused_where_miopen_places_windows_differently() {
+fn pooling_is_refused_if_miopen_places_windows_differently() {
     use PaddingMode::{NegInfPad, ZeroPad};
     use ResampleMode::{AvgpoolExcludePadding, Maxpool};
     for (mode, padding, pre, post) in
@@ -119,7 +119,7 @@ fn normalizations_are_refused_by_type_layout_and_bias() {
 }
 
 #[test]
-fn gradients_of_normalizations_are_refused_but_for_that_of_rmsnorm() {
+fn normalization_gradients_are_refused_except_rmsnorm() {
     let rms = |inv_rms, dbias| {
         let x = |uid| packed(uid, DataType::Float, &[4, 6]);
         let places = |uid| packed(uid, DataType::Float, &[1, 6]);

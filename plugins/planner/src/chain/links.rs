@@ -22,10 +22,10 @@ impl Builder<'_> {
         pointwise: &Pointwise,
     ) -> Result<(), Refusal> {
         if operation.in_0 != self.result {
-            return Err("in_1: is the product, expected the gradient as in_0 to be it".to_owned());
+            return Err("in_1: is the result of the matmul, expected it as in_0, the gradient".to_owned());
         }
         if self.bias.is_some() || self.summand.is_some() || !self.scales.is_empty() {
-            return Err("operation: is a gradient behind a sum or a scale in memory, expected it directly behind the product".to_owned());
+            return Err("operation: is a gradient after a sum or a scale in memory, expected it directly after the matmul".to_owned());
         }
         let uid = operation.in_1.ok_or("in_1: absent, expected a tensor")?;
         self.in_memory("in_1", uid)?;
@@ -138,12 +138,12 @@ pub(super) fn activation(mode: PointwiseMode, pointwise: &Pointwise) -> Result<A
         PointwiseMode::GeluApproxTanhFwd => Ok(Activation::Gelu),
         PointwiseMode::SwishFwd if numbers.swish_beta == 1.0 => Ok(Activation::Swish),
         PointwiseMode::SwishFwd => Err(format!("swish_beta: is {}, expected 1", numbers.swish_beta)),
-        PointwiseMode::ReluBwd => {
-            Err("operation: is relu_bwd, for which the libraries read bits that only their own RELU writes"
-                .to_owned())
-        }
+        PointwiseMode::ReluBwd => Err(
+            "operation: is relu_bwd, for which the libraries need a bit mask that only their own RELU writes"
+                .to_owned(),
+        ),
         other => Err(format!(
-            "operation: is {}, expected an addition, RELU, GELU by the formula with tanh or its gradient, or SWISH after a product",
+            "operation: is {}, expected an addition, RELU, GELU with the tanh approximation or its gradient, or SWISH after a matmul",
             other.name()
         )),
     }

@@ -110,7 +110,7 @@ fn a_chain_takes_a_factor_a_summand_a_bias_and_an_activation() {
 }
 
 #[test]
-fn what_lies_between_nodes_may_have_any_floating_type() {
+fn intermediates_may_have_any_floating_point_type() {
     use PointwiseMode::{Add, ReluFwd};
     for between in [DataType::Float, DataType::Double, DataType::Bfloat16] {
         let mut growing =
@@ -136,7 +136,7 @@ fn what_lies_between_nodes_may_have_any_floating_type() {
 }
 
 #[test]
-fn what_is_read_twice_ends_a_chain() {
+fn a_result_with_two_readers_ends_a_chain() {
     use PointwiseMode::{Add, ReluFwd};
     let mut growing = Growing::new(DataType::Float).pointwise(ReluFwd, None);
     let product = growing.graph.nodes[0].operation.outputs()[0];
@@ -154,7 +154,7 @@ fn what_is_read_twice_ends_a_chain() {
 }
 
 #[test]
-fn refusals_name_the_first_thing_that_is_not_taken() {
+fn refusals_name_the_first_unsupported_feature() {
     use PointwiseMode::{Add, Div, GeluFwd, Mul, ReluFwd};
     let half = || Growing::new(DataType::Half);
     for (refusal, expected) in [
@@ -165,7 +165,7 @@ fn refusals_name_the_first_thing_that_is_not_taken() {
         (half().with(Add, DataType::Half, &[1, 1]).refusal(), "in_1: dims [1, 1]"),
         (half().with(Add, DataType::Float, &[2, 4]).refusal(), "the summand: data type is float"),
         (half().with(Add, DataType::Bfloat16, &[1, 4]).refusal(), "the bias: data type is bfloat16"),
-        (half().pointwise(ReluFwd, None).pointwise(ReluFwd, None).refusal(), "comes after an activation"),
+        (half().pointwise(ReluFwd, None).pointwise(ReluFwd, None).refusal(), "follows an activation"),
     ] {
         assert!(refusal.starts_with(expected), "{refusal}");
     }
@@ -205,7 +205,7 @@ fn small(a: DataType, b: DataType) -> Growing {
 }
 
 #[test]
-fn products_of_small_floats_are_scaled_by_numbers_in_memory() {
+fn matmuls_of_8_bit_floats_use_scales_in_memory() {
     use PointwiseMode::{Add, Mul, ReluFwd};
     let (first, second) = (DataType::Fp8E4m3, DataType::Fp8E5m2);
     let mut chain = small(first, second);
@@ -228,7 +228,7 @@ fn products_of_small_floats_are_scaled_by_numbers_in_memory() {
 }
 
 #[test]
-fn scales_of_small_floats_are_single_numbers_and_two_at_most() {
+fn scales_of_8_bit_floats_are_scalars_and_at_most_two() {
     use PointwiseMode::{Add, Mul};
     let small = || small(DataType::Fp8E4m3, DataType::Fp8E4m3);
     let scaled = || small().with(Mul, DataType::Float, &[1]).with(Mul, DataType::Float, &[1]);
@@ -275,7 +275,7 @@ impl Growing {
 }
 
 #[test]
-fn what_gelu_is_of_is_written_beside_its_result_where_others_see_it() {
+fn the_input_of_gelu_is_written_if_others_read_it() {
     use PointwiseMode::{Add, GeluApproxTanhFwd, ReluFwd};
     let grown = |mode| {
         let mut growing =
@@ -318,13 +318,13 @@ fn a_gradient_of_gelu_follows_the_product_and_its_columns_are_summed() {
     }
     assert!(gradient(ReluBwd).refusal().starts_with("operation: is relu_bwd"));
     let behind = gradient(Add).with(GeluApproxTanhBwd, DataType::Half, &[2, 4]).refusal();
-    assert!(behind.starts_with("operation: is a gradient behind a sum"), "{behind}");
+    assert!(behind.starts_with("operation: is a gradient after a sum"), "{behind}");
     let after = gradient(GeluApproxTanhBwd).with(Mul, DataType::Half, &[2, 4]).refusal();
-    assert!(after.starts_with("comes after an activation"), "{after}");
+    assert!(after.starts_with("follows an activation"), "{after}");
 }
 
 #[test]
-fn terms_of_a_factor_are_summed_beside_the_product() {
+fn operand_sums_are_computed_with_the_matmul() {
     // Row-major, so the library's a is b.
     for (factor, dims, of) in [(1, [2, 1], Summed::B), (2, [1, 4], Summed::A)] {
         let mut growing = Growing::new(DataType::Half);
@@ -341,5 +341,5 @@ fn terms_of_a_factor_are_summed_beside_the_product() {
     growing.sum(1, DataType::Half, &[1, 3]);
     growing.graph.tensors[2].is_virtual = false;
     let refusal = growing.parts().unwrap_err();
-    assert!(refusal.message().contains("operation is none that this plugin begins with"), "{refusal}");
+    assert!(refusal.message().contains("operation cannot begin a chain"), "{refusal}");
 }

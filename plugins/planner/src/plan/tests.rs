@@ -46,7 +46,7 @@ fn every_tensor_has_its_place() {
 }
 
 #[test]
-fn what_exists_only_inside_a_step_has_no_memory() {
+fn tensors_inside_a_step_have_no_memory() {
     let Prepared { graph, unmarked, .. } = prepared();
     let whole = StepTensors { all: vec![1, 2, 3, 5, 4, 6], inside: vec![3, 4] };
     let placed = Placed::new(&graph, &unmarked, std::iter::once(&whole)).unwrap();
@@ -61,7 +61,7 @@ fn what_exists_only_inside_a_step_has_no_memory() {
 }
 
 #[test]
-fn what_steps_found_is_read_by_their_nodes() {
+fn results_of_steps_are_found_by_their_nodes() {
     let mut found = Found::default();
     assert!(found.is_empty());
     found.add(&[3], []);

@@ -89,7 +89,7 @@ fn types_are_filled_from_the_graph() {
 }
 
 #[test]
-fn uid_0_of_older_writers_is_no_operand() {
+fn uid_0_of_older_writers_is_ignored() {
     let mut graph = chain();
     graph.nodes[0] = node(Pointwise::new(PointwiseMode::ReluFwd, 1, Some(0), 2));
     assert!(prepare(&graph).is_ok());
@@ -98,7 +98,7 @@ fn uid_0_of_older_writers_is_no_operand() {
 }
 
 #[test]
-fn graphs_that_make_no_sense_are_refused() {
+fn inconsistent_graphs_are_refused() {
     assert_refused(&Graph::default(), &["no nodes"]);
 
     let mut graph = chain();
@@ -158,7 +158,7 @@ fn tensors_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_byte_is_what_the_type_of_its_tensor_says() {
+fn a_stored_byte_is_read_by_its_tensors_type() {
     let prepared = |data_type: DataType| {
         let mut graph = chain();
         graph.tensors[0] = Tensor::new(1, data_type, &[1], &[1]);
@@ -308,7 +308,7 @@ fn batchnorm_shapes_are_checked() {
 }
 
 #[test]
-fn each_node_comes_with_what_it_asks_for() {
+fn each_node_has_its_problem() {
     let prepared = prepare(&chain()).unwrap();
     let modes: Vec<_> = prepared
         .nodes()

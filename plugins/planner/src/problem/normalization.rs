@@ -210,7 +210,7 @@ impl Fields<'_> {
         let part = |name, part| self.part(name, part, &x, leading);
         let scale = required("scale", part("scale", Part::Places)?)?;
         let inverse = part("inv_rms", Part::Rows)?
-            .ok_or("inv_rms: absent, expected what the forward pass kept, as there is no epsilon here")?;
+            .ok_or("inv_rms: absent, expected the statistics that the forward pass saved")?;
         Ok(Normalization::from(Backward {
             dy: self.like("dy", &x)?,
             scale,

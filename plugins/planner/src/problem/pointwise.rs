@@ -68,7 +68,7 @@ impl Pointwise {
         if mode == PointwiseMode::Unset {
             let known = (1..=u8::MAX).map_while(PointwiseMode::from_wire).map(PointwiseMode::name);
             return Err(format!(
-                "operation: is unset, as every mode that is not known counts (the log names it); known are {}",
+                "operation: is unset, like any unknown mode (named in the log); known are {}",
                 known.collect::<Vec<_>>().join(", ")
             ));
         }

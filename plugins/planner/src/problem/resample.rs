@@ -187,7 +187,10 @@ impl Resample {
         let is_maximum = matches!(self.pooling, Pooling::Maximum { .. });
         let Some(operand) = index else {
             return match (is_maximum, asked.backward, asked.generate_index) {
-                (true, true, _) => Err("index: absent, expected what maxpool wrote forward".to_owned()),
+                (true, true, _) => {
+                    Err("index: absent, expected the indices that maxpool wrote in the forward pass"
+                        .to_owned())
+                }
                 (_, false, true) => {
                     Err("index: absent, expected a tensor because generate_index is set".to_owned())
                 }

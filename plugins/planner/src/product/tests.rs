@@ -114,7 +114,7 @@ fn every_layout_reads_the_elements_of_the_operation() {
 }
 
 #[test]
-fn batches_become_columns_where_one_factor_is_shared() {
+fn batches_become_columns_if_one_operand_is_shared() {
     let linear = rows_first(&[8, 16, 32], &[1, 32, 24], &[8, 16, 24]);
     assert_eq!((linear.m, linear.n, linear.k, linear.batch, linear.calls.len()), (24, 128, 32, 1, 1));
     let apart = rows_first(&[8, 16, 32], &[8, 32, 24], &[8, 16, 24]);
@@ -126,7 +126,7 @@ fn batches_become_columns_where_one_factor_is_shared() {
 }
 
 #[test]
-fn what_the_libraries_do_not_take_is_named() {
+fn unsupported_features_are_named() {
     let gaps: [(&[i64], &[i64]); 3] = [(&[2, 3], &[6, 2]), (&[3, 4], &[4, 1]), (&[2, 4], &[4, 1])];
     let refusal = Product::of(&matmul(gaps), [None; 2], None).unwrap_err();
     assert!(refusal.starts_with("a: strides"), "{refusal}");

@@ -20,7 +20,7 @@ fn ask(others: &Others<i64>, length: i64, left: &RefCell<Vec<i64>>) -> Arc<i64> 
 }
 
 #[test]
-fn the_plan_used_longest_ago_leaves() {
+fn the_least_recently_used_plan_is_evicted() {
     let (others, left, most) = (Others::default(), RefCell::default(), KEPT as i64);
     for length in 0..most {
         ask(&others, length, &left);

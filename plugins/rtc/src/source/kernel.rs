@@ -96,7 +96,7 @@ pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
     let (block, grid) = (walk.block(), walk.grid());
     let fits = block.checked_mul(grid).and_then(|threads| u32::try_from(threads).ok());
     let (Ok(block), Ok(grid), Some(_)) = (u32::try_from(block), u32::try_from(grid), fits) else {
-        return Err(format!("dims {:?} take more threads than can be started at once", group.domain.dims));
+        return Err(format!("dims {:?} need more threads than can be launched at once", group.domain.dims));
     };
     let mut arguments = Vec::new();
     let mut argument_of = Vec::with_capacity(accesses.len());

@@ -342,7 +342,8 @@ impl Item {
             ("mean", mean.map(|part| part.data_type)),
             ("inverse", inverse.map(|part| part.data_type)),
         ])?;
-        let inverse = inverse.ok_or("inverse: absent, expected what the forward pass kept")?;
+        let inverse =
+            inverse.ok_or("inverse: absent, expected the statistics that the forward pass saved")?;
         let x = group.operand(graph, self.uids[p.x.slot], spread(&p.x), real)?;
         let dy = group.operand(graph, self.uids[p.dy.slot], spread(&p.dy), real)?;
         let inverse = self.part(&inverse, group, graph)?;

@@ -62,7 +62,7 @@ fn softmax() -> Graph {
 }
 
 #[test]
-fn a_chain_is_one_kernel_that_touches_inputs_and_outputs_once() {
+fn a_chain_is_one_kernel_that_reads_inputs_and_writes_outputs_once() {
     let chain = graph(
         &[WHOLE, WHOLE, BETWEEN, BETWEEN, WHOLE],
         vec![
@@ -135,7 +135,7 @@ fn a_softmax_multiplies_by_the_reciprocal_of_its_sum_and_other_quotients_divide(
 }
 
 #[test]
-fn what_is_stored_is_rounded_once() {
+fn stored_values_are_rounded_once() {
     let mut chain = graph(&[WHOLE, WHOLE], vec![pointwise(PointwiseMode::Neg, 1, None, 2)]);
     chain.tensors[1].data_type = DataType::Bfloat16;
     let text = generate(&chain).unwrap().kernels[0].text.clone();
@@ -155,7 +155,7 @@ fn floats_of_eight_bits_are_elements_but_not_arguments() {
 }
 
 #[test]
-fn rows_are_kept_as_they_lie_in_memory_as_long_as_there_are_registers() {
+fn rows_are_kept_in_registers_in_memory_format_while_they_fit() {
     let kept = |columns: i64, data_type: DataType| {
         let mut graph = softmax();
         for tensor in &mut graph.tensors {
@@ -174,7 +174,7 @@ fn rows_are_kept_as_they_lie_in_memory_as_long_as_there_are_registers() {
 }
 
 #[test]
-fn what_one_kernel_leaves_for_another_has_a_place_in_the_workspace() {
+fn tensors_between_kernels_are_in_the_workspace() {
     // The sums of rows, and their maximum over the first dimension.
     let graph = graph(
         &[WHOLE, ROWS_BETWEEN, (&[1, 1], false)],
@@ -216,7 +216,7 @@ fn statistics_of_another_rank_go_through_memory() {
 }
 
 #[test]
-fn gradients_are_two_kernels_and_a_third_where_statistics_were_not_kept() {
+fn gradients_are_two_kernels_and_a_third_without_saved_statistics() {
     let backward = |mean: Option<i64>| {
         Operation::from(LayernormBackward {
             dy: 1,
@@ -259,7 +259,7 @@ fn gradients_are_two_kernels_and_a_third_where_statistics_were_not_kept() {
 }
 
 #[test]
-fn batchnorm_in_training_is_one_kernel_or_three_where_channels_are_divided() {
+fn batchnorm_training_is_one_kernel_or_three_for_divided_channels() {
     use hipdnn_plugin_sdk::graph::operation::Batchnorm;
     let program = |x: &[i64], channels: &[i64]| {
         let mut node = Batchnorm::new(1, 2, 3, 4, 5);
@@ -289,7 +289,7 @@ fn batchnorm_in_training_is_one_kernel_or_three_where_channels_are_divided() {
 }
 
 #[test]
-fn long_chains_are_cut_where_a_kernel_has_enough_tensors() {
+fn long_chains_are_split_at_the_tensor_limit() {
     let mut tensors = vec![WHOLE];
     let mut operations = Vec::new();
     for uid in 1..=200 {
@@ -304,7 +304,7 @@ fn long_chains_are_cut_where_a_kernel_has_enough_tensors() {
 }
 
 #[test]
-fn the_first_thing_that_is_not_computed_is_named() {
+fn the_first_unsupported_node_is_named() {
     let mut matmul = softmax();
     matmul.tensors = (1..=3).map(|uid| Tensor::new(uid, DataType::Float, &[2, 2], &[2, 1])).collect();
     matmul.nodes.truncate(1);
@@ -345,7 +345,7 @@ const W: (&[i64], bool) = (&[8, 4, 3, 3], false);
 const CONVOLVED: (&[i64], bool) = (&[2, 8, 6, 8], true);
 
 #[test]
-fn what_follows_a_convolution_is_in_its_kernel() {
+fn operations_after_a_convolution_are_fused_to_it() {
     let mut graph = graph(
         &[X, W, CONVOLVED, (&[1, 8, 1, 1], false), CONVOLVED, (&[2, 8, 6, 8], false)],
         vec![
@@ -408,7 +408,7 @@ fn a_batchnorm_with_given_statistics_joins_the_kernel_before_it() {
 }
 
 #[test]
-fn what_is_gathered_is_gathered_once() {
+fn gathered_values_are_computed_once() {
     // A maximum per channel in the same kernel would compute the convolution twice.
     let statistics = vec![convolution(1).into(), reduction(3, 4, ReductionMode::Max)];
     let program = generate(&graph(&[X, W, CONVOLVED, (&[1, 8, 1, 1], false)], statistics)).unwrap();
@@ -424,7 +424,7 @@ fn what_is_gathered_is_gathered_once() {
 }
 
 #[test]
-fn windows_are_refused_by_what_they_reach_over_and_by_type() {
+fn windows_are_refused_by_extent_and_type() {
     let tensors = [X, W, (&[2, 8, 6, 8], false)];
     let convolved = |change: &dyn Fn(&mut Graph)| {
         let mut graph = graph(&tensors, vec![convolution(1).into()]);

@@ -21,7 +21,7 @@ const BLOCK: usize = 256;
 const SHORT_BLOCK: usize = 128;
 /// Maximum number of threads of a workgroup.
 const LONG_BLOCK: usize = 1024;
-/// Number of threads that every workgroup can hold together.
+/// Minimum number of threads per row, if the row is long enough.
 const LEAST: usize = 32;
 /// Numbers of threads with adjacent rows, if rows are contiguous in memory: the maximum, and one that reads
 /// 32 bytes of float.
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_without_gaps_is_one_dimension_of_vectors() {
+    fn dense_dimensions_merge_into_one_of_vectors() {
         let whole = access(DataType::Float, &[60, 20, 5, 1], 16);
         let walk = Walk::new(&[2, 3, 4, 5], None, &[whole.clone(), whole], false);
         assert_eq!((walk.elements.dims.as_slice(), walk.lanes), ([120].as_slice(), 4));
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_by_rows_and_written_by_columns_is_walked_over_in_tiles() {
+    fn transposing_kernels_walk_in_tiles() {
         let by_rows = access(DataType::Float, &[4096, 64, 1], 16);
         let by_columns = access(DataType::Float, &[4096, 1, 64], 16);
         let walk = Walk::new(&[3, 64, 64], None, &[by_rows.clone(), by_columns], false);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_shared_by_the_threads_that_read_side_by_side() {
+    fn rows_are_shared_by_threads_with_adjacent_reads() {
         let x = access(DataType::Float, &[256, 1], 16);
         let inner = Walk::new(&[100, 256], Some(&[false, true]), std::slice::from_ref(&x), false);
         assert!(inner.along_row);
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!((long.block(), long.rounds, long.grid()), (1024, 256, 1));
     }
     #[test]
-    fn threads_have_two_reads_or_four_under_way_where_there_are_rows_enough() {
+    fn threads_have_two_or_four_reads_in_flight_if_there_are_enough_rows() {
         let of = |data_type, rows: usize, columns: usize| {
             let x = access(data_type, &[columns, 1], 16);
             let walk = Walk::new(&[rows, columns], Some(&[false, true]), &[x], false);

@@ -22,7 +22,7 @@ pub struct Device {
     pub context: CUcontext,
 }
 
-// SAFETY: a context is a name that any thread may use.
+// SAFETY: a context handle may be used by any thread.
 unsafe impl Send for Device {}
 // SAFETY: as for Send.
 unsafe impl Sync for Device {}
@@ -41,7 +41,7 @@ impl Drop for EnteredContext {
     fn drop(&mut self) {
         if let Some(cuda) = self.pushed {
             let mut left = ptr::null_mut();
-            // SAFETY: the output is valid, and this thread pushed a context. A failure leaves nothing to do.
+            // SAFETY: the output is valid, and this thread pushed a context. Failures are ignored.
             unsafe { (cuda.cuCtxPopCurrent_v2)(&mut left) };
         }
     }

@@ -329,7 +329,7 @@ impl Cuda {
     fn knows<const N: usize>(&self, pointer: *const c_void, answers: [(c_int, *mut c_void); N]) -> bool {
         let mut attributes = answers.map(|(attribute, _)| attribute);
         let mut places = answers.map(|(_, place)| place);
-        // SAFETY: there are as many attributes and places as is said, and the driver looks the address up only.
+        // SAFETY: the number of attributes and locations is right, and the driver only looks the address up.
         let answer = unsafe {
             (self.cuPointerGetAttributes)(
                 N as c_uint,

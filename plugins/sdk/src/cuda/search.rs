@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_looked_for_in_the_order_that_is_documented() {
+    fn libraries_are_searched_in_the_documented_order() {
         let root = std::env::temp_dir().join(format!("cuda_search_{}", std::process::id()));
         let file = |path: &str| {
             let path = root.join(path);

@@ -17,7 +17,7 @@ pub fn size(function: &str, size: usize, most: usize) -> Result<usize, PluginErr
     if size <= most {
         return Ok(size);
     }
-    Err(PluginError::internal(format!("{function} answers {size} bytes, expected at most {most}")))
+    Err(PluginError::internal(format!("{function} returned a size of {size} bytes, expected at most {most}")))
 }
 
 /// A buffer of the size that a function reported.
@@ -28,7 +28,9 @@ pub fn room(function: &str, bytes: usize, most: usize) -> Result<Vec<u8>, Plugin
     let bytes = size(function, bytes, most)?;
     let mut room = Vec::new();
     room.try_reserve_exact(bytes).map_err(|_| {
-        PluginError::alloc_failed(format!("{function} answers {bytes} bytes, which are not to be had"))
+        PluginError::alloc_failed(format!(
+            "{function} returned a size of {bytes} bytes, which cannot be allocated"
+        ))
     })?;
     room.resize(bytes, 0);
     Ok(room)
@@ -39,12 +41,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_beyond_belief_are_refused_with_the_functions_name() {
+    fn implausible_sizes_are_refused_with_the_functions_name() {
         assert_eq!(room("it", 3, 8), Ok(vec![0; 3]));
         for wrong in [9, 100 << 30, usize::MAX] {
             let error = room("it", wrong, 8).unwrap_err();
-            assert_eq!(error.message(), format!("it answers {wrong} bytes, expected at most 8"));
+            assert_eq!(error.message(), format!("it returned a size of {wrong} bytes, expected at most 8"));
         }
-        assert!(room("it", usize::MAX, usize::MAX).unwrap_err().message().contains("not to be had"));
+        assert!(room("it", usize::MAX, usize::MAX).unwrap_err().message().contains("cannot be allocated"));
     }
 }

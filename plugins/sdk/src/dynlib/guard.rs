@@ -191,7 +191,7 @@ mod tests {
         o: i32,
         p: f64,
     ) -> f64 {
-        // SAFETY: both are texts.
+        // SAFETY: both end with a NUL.
         let texts = unsafe { (CStr::from_ptr(b), CStr::from_ptr(m)) };
         assert_eq!(texts, (c"one", c"two"));
         assert_eq!((a, c, d, e, f, g), (-1, 2.5, u64::MAX, 4.5, i64::MIN, 200));

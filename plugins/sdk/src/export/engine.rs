@@ -183,7 +183,7 @@ pub unsafe fn destroy_engine_details<P: EnginePlugin>(
         if engine_details.is_null() {
             return Err(null("engine_details"));
         }
-        // SAFETY: `engine_details` has bytes of this plugin that were not given back.
+        // SAFETY: `engine_details` has bytes of this plugin that were not released.
         unsafe { Bytes::take(engine_details) }
     })
 }

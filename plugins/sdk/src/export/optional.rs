@@ -89,7 +89,7 @@ pub unsafe fn serialize_execution_context<P: EnginePlugin>(
         }
         let saved = P::serialize(handle, plan)?;
         if saved.is_empty() {
-            return Err(PluginError::internal("a plan was saved in no bytes"));
+            return Err(PluginError::internal("a saved plan is empty"));
         }
         let saved = Bytes::give(&saved)?;
         // SAFETY: `serialized_context` is not null, so it is valid for a write.
@@ -130,7 +130,7 @@ pub unsafe fn destroy_serialized_execution_context<P: EnginePlugin>(
         if serialized_context.is_null() {
             return Err(null("serialized_context"));
         }
-        // SAFETY: `serialized_context` has bytes of this plugin that were not given back.
+        // SAFETY: `serialized_context` has bytes of this plugin that were not released.
         unsafe { Bytes::take(serialized_context) }
     })
 }
@@ -185,9 +185,8 @@ pub unsafe fn describe_execution_context<P: EnginePlugin>(
         if json.is_null() && requested_size > 0 {
             return Err(null("json"));
         }
-        let steps = P::describe(plan).ok_or_else(|| {
-            PluginError::not_applicable(format!("{} does not tell what this plan does", P::NAME))
-        })?;
+        let steps = P::describe(plan)
+            .ok_or_else(|| PluginError::not_applicable(format!("{} cannot describe this plan", P::NAME)))?;
         // JSON escapes NULs, so the only NUL is the terminator.
         let mut text = step::write(&steps).into_bytes();
         text.push(0);

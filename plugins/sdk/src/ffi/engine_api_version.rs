@@ -1,15 +1,15 @@
 //! The version of the engine plugin interface.
 //!
-//! A host loads plugins of its own major version. A graph that needs something younger than a plugin's version is not offered
-//! to the plugin.
+//! Hosts load only plugins of their own major version. A graph that needs a newer version than a plugin's is not
+//! offered to the plugin.
 
 use std::ffi::CStr;
 
-/// Changes that break.
+/// Incompatible changes.
 pub const HIPDNN_ENGINE_API_VERSION_MAJOR: u32 = 1;
 /// Additions.
 pub const HIPDNN_ENGINE_API_VERSION_MINOR: u32 = 0;
-/// Corrections.
+/// Fixes.
 pub const HIPDNN_ENGINE_API_VERSION_PATCH: u32 = 0;
-/// What `hipdnnPluginGetApiVersion` answers.
+/// The result of `hipdnnPluginGetApiVersion`.
 pub const HIPDNN_ENGINE_API_VERSION: &CStr = c"1.0.0";

@@ -1,14 +1,15 @@
 //! The version of the heuristic plugin interface.
 //!
-//! A host loads heuristic plugins of its own major version. It is another number than that of the engine plugin interface.
+//! Hosts load only heuristic plugins of their own major version. It is independent of the engine plugin interface's
+//! version.
 
 use std::ffi::CStr;
 
-/// Changes that break.
+/// Incompatible changes.
 pub const HIPDNN_HEURISTIC_API_VERSION_MAJOR: u32 = 0;
 /// Additions.
 pub const HIPDNN_HEURISTIC_API_VERSION_MINOR: u32 = 1;
-/// Corrections.
+/// Fixes.
 pub const HIPDNN_HEURISTIC_API_VERSION_PATCH: u32 = 0;
-/// What `hipdnnPluginGetApiVersion` answers.
+/// The result of `hipdnnPluginGetApiVersion`.
 pub const HIPDNN_HEURISTIC_API_VERSION: &CStr = c"0.1.0";

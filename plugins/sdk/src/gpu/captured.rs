@@ -43,7 +43,7 @@ impl CaptureStream {
     /// # Errors
     /// The driver's, or that the GPU's library cannot capture.
     pub fn new(gpu: &Gpu) -> Result<Self, PluginError> {
-        let Gpu::Cuda(device) = *gpu else { return Err(lacks("graphs that were tried")) };
+        let Gpu::Cuda(device) = *gpu else { return Err(lacks("tested graph functions")) };
         let _entered = device.enter()?;
         let create = device.cuda.cuStreamCreate.ok_or_else(|| lacks("cuStreamCreate"))?;
         let mut stream = null_mut();
@@ -122,7 +122,7 @@ impl Drop for CapturedWork {
         // If the context cannot be entered, the thread's own may do.
         let _entered = self.device.enter();
         if let Some(destroy) = self.device.cuda.cuGraphExecDestroy {
-            // SAFETY: the graph is this object's, and this is its last use. A failure leaves nothing to do.
+            // SAFETY: the graph is this object's, and this is its last use. Failures are ignored.
             unsafe { destroy(self.graph) };
         }
     }

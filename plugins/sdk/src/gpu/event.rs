@@ -108,7 +108,7 @@ impl Gpu {
     /// # Safety
     /// The event is from [`Gpu::create_event`] of this GPU and not destroyed.
     pub unsafe fn destroy_event(&self, event: Event) {
-        // SAFETY: the event is of this GPU and not ended.
+        // SAFETY: the event is of this GPU and not destroyed.
         unsafe {
             match self {
                 Self::Hip(hip) => (hip.hipEventDestroy)(event),

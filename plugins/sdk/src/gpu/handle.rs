@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_opened_is_opened_again() {
+    fn failed_opens_are_retried() {
         let (hip, handle) = (hip(), Handle::default());
         let error = handle.enter_hip(hip, |_| Err(PluginError::internal("not yet"))).map(drop).unwrap_err();
         assert_eq!(error.message(), "not yet");

@@ -58,7 +58,7 @@ struct Buffer {
     owner: Option<u64>,
 }
 
-// SAFETY: memory, events and streams are names that any thread may use.
+// SAFETY: handles of memory, events and streams may be used by any thread.
 unsafe impl Send for Buffer {}
 
 /// A buffer for one execution. It is retired if dropped before it is given back.
@@ -273,7 +273,7 @@ impl Drop for PlanMemory {
         }
         // Freeing waits for the device's work, whichever device is current. Failures are ignored.
         for buffer in buffers.free.drain(..).chain(buffers.retired.drain(..)) {
-            // SAFETY: both are the buffer's own, and no execution has it.
+            // SAFETY: the buffer owns both, and no execution uses it.
             unsafe {
                 self.gpu.destroy_event(buffer.event);
                 self.gpu.free(buffer.memory);

@@ -126,7 +126,7 @@ impl Gpu {
         match self {
             Self::Hip(hip) => {
                 if let Some(destroy) = hip.hipStreamDestroy {
-                    // SAFETY: the stream is there. A failure leaves nothing to do.
+                    // SAFETY: the stream is there. Failures are ignored.
                     unsafe { destroy(stream) };
                 }
             }
@@ -134,7 +134,7 @@ impl Gpu {
                 // If the context cannot be entered, the thread's own may do.
                 let _entered = device.enter();
                 if let Some(destroy) = device.cuda.cuStreamDestroy_v2 {
-                    // SAFETY: the stream is there. A failure leaves nothing to do.
+                    // SAFETY: the stream is there. Failures are ignored.
                     unsafe { destroy(stream) };
                 }
             }

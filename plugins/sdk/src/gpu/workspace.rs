@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_step_needs_lies_behind_the_virtual_tensors() {
+    fn scratch_memory_follows_the_virtual_tensors() {
         let workspace = Workspace::new(512, 100).unwrap();
         assert_eq!(workspace.size(), 512 + 100 + 255);
         for (address, aligned) in [(0x1000, 0x1000), (0x1001, 0x1100), (0x10ff, 0x1100)] {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_not_small_is_asked_for() {
+    fn only_large_workspaces_are_requested() {
         let asked = |virtuals, step| {
             let workspace = Workspace::new(virtuals, step).unwrap();
             (workspace.size(), workspace.asked())

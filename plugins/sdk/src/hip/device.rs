@@ -64,7 +64,7 @@ impl Hip {
 impl Drop for EnteredDevice<'_> {
     fn drop(&mut self) {
         if let Some(device) = self.before {
-            // SAFETY: any number is fine, and this one was the thread's. A failure leaves nothing to do.
+            // SAFETY: any number is fine, and this one was the thread's. Failures are ignored.
             unsafe { (self.hip.hipSetDevice)(device) };
         }
     }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_not_there_leaves_the_threads() {
+    fn a_missing_device_leaves_the_threads_device() {
         let hip = several_devices();
         DEVICE.set(1);
         let error = hip.enter(DEVICES).unwrap_err();

@@ -298,7 +298,7 @@ impl Hip {
         };
         let device = self.current_device()?;
         let mut properties = Box::new([0_u64; PROPERTIES_ROOM]);
-        // SAFETY: the room is larger than any generation's struct, and aligned for it.
+        // SAFETY: the buffer is larger than any generation's struct, and aligned for it.
         let answer = unsafe { function(properties.as_mut_ptr().cast(), device) };
         self.check("hipGetDeviceProperties", answer)?;
         let bytes: Vec<u8> = properties.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -319,7 +319,7 @@ impl Hip {
             is_managed: 0,
             allocation_flags: 0,
         };
-        // SAFETY: the output is valid, and HIP looks the address up only.
+        // SAFETY: the output is valid, and HIP only looks the address up.
         let answer = unsafe { (self.hipPointerGetAttributes)(&mut attributes, pointer) };
         if answer == HIP_ERROR_INVALID_VALUE {
             // HIP 5 reports unknown memory this way. It is not a failure: build no message and reset the
@@ -331,7 +331,7 @@ impl Hip {
         self.check("hipPointerGetAttributes", answer)?;
         MemoryKind::read(&attributes, self.major()).ok_or_else(|| HipError {
             code: HIP_ERROR_INVALID_VALUE,
-            message: format!("hipPointerGetAttributes answered memory of unknown kind {}", attributes.kind),
+            message: format!("hipPointerGetAttributes returned memory of unknown kind {}", attributes.kind),
         })
     }
 }
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_memory_are_read_by_the_version() {
+    fn memory_kinds_are_interpreted_by_version() {
         let read = |kind, is_managed, major| {
             let nowhere = std::ptr::null_mut();
             let attributes = hipPointerAttribute_t {

@@ -59,7 +59,7 @@ pub fn double(value: &Json, at: &At<'_>) -> Result<f64> {
         Json::Int(number) => Ok(*number as f64),
         Json::Large(number) => Ok(*number as f64),
         Json::Float(number) => Ok(*number),
-        value => wrong(value, at, "a number (infinities and NaN have no form in JSON)"),
+        value => wrong(value, at, "a number (JSON has no infinities and NaN)"),
     }
 }
 

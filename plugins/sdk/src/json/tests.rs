@@ -189,7 +189,7 @@ fn random_floats_round_trip() {
 }
 
 #[test]
-fn types_that_are_not_said_are_filled_in() {
+fn missing_types_are_filled_in() {
     let text = CONV_BIAS_RELU
         .replace("\"data_type\": \"bfloat16\"", "\"data_type\": \"unset\"")
         .replace("\"data_type\": \"float\"", "\"data_type\": \"no such type\"")
@@ -247,7 +247,7 @@ fn other_writers_are_understood() {
 }
 
 #[test]
-fn mistakes_are_named_with_their_path() {
+fn errors_contain_their_path() {
     for (from, to, parts) in [
         (
             "\"x_tensor_uid\": 1",
@@ -280,7 +280,7 @@ fn mistakes_are_named_with_their_path() {
         (
             "\"x_tensor_uid\": 1",
             "\"w_tensor_uid\": 1",
-            &["nodes[0].inputs: the key \"w_tensor_uid\" stands there twice"],
+            &["nodes[0].inputs: the key \"w_tensor_uid\" occurs twice"],
         ),
         ("\"stride\": [2, 2]", "\"stride\": [2, true]", &["nodes[0].parameters.stride[1]: is true"]),
         ("\"stride\": [2, 2]", "\"stride\": 2", &["nodes[0].parameters.stride: is 2, expected a list"]),
@@ -390,9 +390,9 @@ fn hostile_texts_get_a_message() {
     }
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let deep = |depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
-        fails(&deep(10_000_000 / open.len()), &["lies deeper than 64 lists and objects"]);
-        fails(&deep(65), &["lies deeper than 64"]);
-        fails(&open.repeat(1_000_000), &["lies deeper than 64"]);
+        fails(&deep(10_000_000 / open.len()), &["is nested deeper than 64 lists and objects"]);
+        fails(&deep(65), &["is nested deeper than 64"]);
+        fails(&open.repeat(1_000_000), &["is nested deeper than 64"]);
         let text = CONV.replacen('{', &format!("{{\"metadata\": {}, ", deep(60)), 1);
         assert_eq!(read(&text).unwrap(), read(CONV).unwrap());
     }

@@ -112,7 +112,7 @@ impl State {
             path.len()
         };
         if depth > MAX_DEPTH {
-            return Err(E::custom(format_args!("lies deeper than {MAX_DEPTH} lists and objects")));
+            return Err(E::custom(format_args!("is nested deeper than {MAX_DEPTH} lists and objects")));
         }
         let value = parse(Seed(self))?;
         self.path.borrow_mut().pop();
@@ -196,7 +196,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         });
         if let Some(key) = twice {
             let key = Json::Text(key).describe();
-            return Err(A::Error::custom(format_args!("the key {key} stands there twice")));
+            return Err(A::Error::custom(format_args!("the key {key} occurs twice")));
         }
         Ok(Json::Object(Object(members)))
     }

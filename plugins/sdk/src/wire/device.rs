@@ -44,7 +44,7 @@ pub fn write_device_properties(device: &DeviceProperties) -> Vec<u8> {
 pub fn read_device_properties(bytes: &[u8]) -> Result<DeviceProperties, GraphError> {
     if bytes.get(4..8) != Some(IDENTIFIER.as_bytes()) {
         return Err(GraphError(format!(
-            "the bytes have not the identifier {IDENTIFIER} of device properties"
+            "the bytes do not have the identifier {IDENTIFIER} of device properties"
         )));
     }
     let root = Table::root(bytes)?;
@@ -64,7 +64,7 @@ mod tests {
     const FOREIGN: &[u8] = include_bytes!("../../../../c_tests/golden/device_1.bin");
 
     #[test]
-    fn what_another_writer_writes_is_read() {
+    fn files_of_another_writer_are_read() {
         let device = DeviceProperties {
             device_id: 3,
             multi_processor_count: 304,
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_damage_is_an_error_or_other_values() {
+    fn writing_round_trips_and_damage_never_panics() {
         let device = DeviceProperties {
             device_id: -1,
             multi_processor_count: 2,

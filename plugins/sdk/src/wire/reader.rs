@@ -34,12 +34,12 @@ impl From<Broken> for GraphError {
             What::ValueOutside => "a value outside the buffer",
             What::Misaligned => "a misaligned offset or value",
             What::OffsetToItself => "an offset that points to itself",
-            What::OffsetOutside => "an offset that leaves the buffer",
+            What::OffsetOutside => "an offset beyond the buffer",
             What::NoSlots => "a table without slots",
             What::SlotsSize => "a list of slots of impossible size",
-            What::TableOutside => "a table that leaves the buffer",
+            What::TableOutside => "a table beyond the buffer",
             What::FieldOutside => "a field outside its table or misaligned",
-            What::VectorOutside => "a vector or text that leaves the buffer",
+            What::VectorOutside => "a vector or text beyond the buffer",
             What::NoTerminator => "a text without a terminator",
         };
         Self(format!("the bytes are not a well-formed FlatBuffer: {what} at byte {}", broken.at))

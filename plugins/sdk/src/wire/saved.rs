@@ -168,7 +168,7 @@ fn read_origin(root: &Table<'_>, tensors: usize) -> Result<Origin> {
     let tensor_alignments: Vec<i64> = root.scalars(plan_field::TENSOR_ALIGNMENTS)?.collect();
     if tensor_alignments.len() != tensors {
         return Err(GraphError(format!(
-            "the plan has {tensors} tensors and {} alignments, expected as many of one as of the other",
+            "the plan has {tensors} tensors and {} alignments, expected equally many",
             tensor_alignments.len()
         )));
     }
@@ -210,7 +210,7 @@ pub fn is_container(bytes: &[u8]) -> Result<bool> {
     match (u32::from_le_bytes(*identifier) ^ u32::from_le_bytes(CONTAINER)).count_ones() {
         0 => Ok(true),
         1 => Err(GraphError(format!(
-            "the bytes are damaged: their identifier {:?} is that of a container, \"HDGP\", but for one bit",
+            "the bytes are damaged: their identifier {:?} differs from that of a container, \"HDGP\", in one bit",
             String::from_utf8_lossy(identifier)
         ))),
         _ => Ok(false),

@@ -83,7 +83,7 @@ fn older_layout_round_trips_without_compute_types() {
 }
 
 #[test]
-fn older_layout_refuses_what_it_cannot_say() {
+fn older_layout_refuses_what_it_cannot_express() {
     let mut graph = conv_relu();
     graph.tensors[0].data_type = DataType::Int64;
     let message = write(&graph, Layout::G1).unwrap_err().0;

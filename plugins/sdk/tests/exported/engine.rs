@@ -15,7 +15,7 @@ fn applicable(
 ) -> (hipdnnPluginStatus_t, Vec<i64>, u32) {
     let (mut ids, mut count) = (vec![0; room], 99);
     let graph = data(graph);
-    // SAFETY: the arguments are valid, and there is as much room as is said.
+    // SAFETY: the arguments are valid, and the stated room exists.
     let status = unsafe {
         hipdnnEnginePluginGetApplicableEngineIds(handle, &graph, ids.as_mut_ptr(), room as u32, &mut count)
     };
@@ -25,7 +25,7 @@ fn applicable(
 #[test]
 fn ids_are_counted_and_cut_to_the_room() {
     let (mut ids, mut count) = ([0; 3], 99);
-    // SAFETY: the arguments are valid, and there is more room than is said.
+    // SAFETY: the arguments are valid, and there is more room than stated.
     unsafe {
         assert_eq!(hipdnnEnginePluginGetAllEngineIds(null_mut(), 0, &mut count), OK);
         assert_eq!(count, 2);
@@ -73,12 +73,12 @@ fn applicable_engines_come_in_order_for_both_layouts() {
 }
 
 #[test]
-fn applicable_engines_with_wrong_arguments() {
+fn applicable_engines_refuse_invalid_arguments() {
     let handle = Handle::new();
     let bytes = graph("");
     let good = data(&bytes);
     let (mut id, mut count) = (0, 99);
-    // SAFETY: null is what the function is asked to refuse; the rest is valid.
+    // SAFETY: the function must refuse null; the rest is valid.
     unsafe {
         let ask = hipdnnEnginePluginGetApplicableEngineIds;
         assert_eq!(ask(null_mut(), &good, &mut id, 1, &mut count), BAD_PARAM);
@@ -104,7 +104,7 @@ fn details_carry_the_id_and_the_name_and_are_given_back_once() {
     let good = data(&bytes);
     for (id, name, knobs) in [(FIRST, "FIRST_ENGINE", 1), (SECOND, "for people", 0)] {
         let mut details = hipdnnPluginConstData_t { ptr: null(), size: 0 };
-        // SAFETY: the arguments are valid, and the plugin answered with these bytes.
+        // SAFETY: the arguments are valid, and the plugin returned these bytes.
         let read = unsafe {
             assert_eq!(hipdnnEnginePluginGetEngineDetails(handle.0, id, &good, &mut details), OK);
             assert!(details.ptr.addr().is_multiple_of(16));
@@ -123,12 +123,12 @@ fn details_carry_the_id_and_the_name_and_are_given_back_once() {
 }
 
 #[test]
-fn details_with_wrong_arguments() {
+fn details_refuse_invalid_arguments() {
     let handle = Handle::new();
     let bytes = graph("");
     let good = data(&bytes);
     let mut details = hipdnnPluginConstData_t { ptr: null(), size: 77 };
-    // SAFETY: null is what the functions are asked to refuse; the rest is valid.
+    // SAFETY: the functions must refuse null; the rest is valid.
     unsafe {
         let ask = hipdnnEnginePluginGetEngineDetails;
         assert_eq!(ask(null_mut(), FIRST, &good, &mut details), BAD_PARAM);
@@ -142,7 +142,7 @@ fn details_with_wrong_arguments() {
             assert!(text().contains(reason), "{}", text());
         }
     }
-    // SAFETY: the graphs and the output are valid; null is what the functions are asked to refuse.
+    // SAFETY: the graphs and the output are valid; the functions must refuse null.
     unsafe {
         let ask = hipdnnEnginePluginGetEngineDetails;
         let none = graph("none");

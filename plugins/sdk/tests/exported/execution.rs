@@ -59,13 +59,13 @@ fn the_workspace_follows_the_knob() {
 }
 
 #[test]
-fn workspace_and_context_with_wrong_arguments() {
+fn workspace_and_context_refuse_invalid_arguments() {
     let handle = Handle::new();
     let (graph_bytes, config_bytes) = (graph(""), config("FIRST_ENGINE", None));
     let (graph_data, config_data) = (data(&graph_bytes), data(&config_bytes));
     let (mut size, mut context) = (11, null_mut());
     let (size_of, make) = (hipdnnEnginePluginGetWorkspaceSize, hipdnnEnginePluginCreateExecutionContext);
-    // SAFETY: null outputs are what the functions are asked to refuse; the rest is valid.
+    // SAFETY: the functions must refuse null outputs; the rest is valid.
     unsafe {
         assert_eq!(size_of(handle.0, &config_data, &graph_data, null_mut()), BAD_PARAM);
         assert_eq!(text(), "workspace_size is null");
@@ -73,7 +73,7 @@ fn workspace_and_context_with_wrong_arguments() {
         assert_eq!(text(), "execution_context is null");
     }
     let mut both = |handle, config, graph, status, reason: &str| {
-        // SAFETY: null and damaged bytes are what the functions are asked to refuse; the outputs are valid.
+        // SAFETY: the functions must refuse null and damaged bytes; the outputs are valid.
         unsafe {
             assert_eq!(size_of(handle, config, graph, &mut size), status, "{reason}");
             assert!(text().contains(reason), "{}", text());
@@ -98,7 +98,7 @@ fn workspace_and_context_with_wrong_arguments() {
 }
 
 #[test]
-fn settings_of_knobs_are_refused_with_the_plan_and_not_before() {
+fn invalid_knob_settings_are_refused_when_planning() {
     let handle = Handle::new();
     let graph = graph("");
     let setting = |value: KnobValue| KnobSetting { knob_id: "workspace".into(), value };
@@ -161,12 +161,12 @@ fn an_execution_reaches_the_engine_of_its_context_with_any_handle() {
 }
 
 #[test]
-fn an_execution_with_wrong_arguments() {
+fn executions_with_invalid_arguments_are_refused() {
     let handle = Handle::new();
     let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
     let counting = Context::new(&handle, "count", &config("FIRST_ENGINE", None));
     let buffers = [hipdnnPluginDeviceBuffer_t { uid: 2, ptr: null_mut() }; 2];
-    // SAFETY: null and what is misaligned or of another kind is what the function is asked to refuse.
+    // SAFETY: the function must refuse null, misaligned pointers and other kinds.
     unsafe {
         let execute = hipdnnEnginePluginExecuteOpGraph;
         assert_eq!(execute(null_mut(), context.1, null_mut(), buffers.as_ptr(), 2), BAD_PARAM);
@@ -205,11 +205,11 @@ fn a_panic_is_a_status_and_a_text() {
 }
 
 #[test]
-fn contexts_with_wrong_arguments_and_a_drop_that_panics() {
+fn contexts_refuse_invalid_arguments_and_survive_a_panic_in_drop() {
     let handle = Handle::new();
     let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
     let mut size = 11;
-    // SAFETY: null and what is of another kind is what the functions are asked to refuse.
+    // SAFETY: the functions must refuse null and other kinds.
     unsafe {
         let size_of = hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext;
         assert_eq!(size_of(null_mut(), context.1, &mut size), BAD_PARAM);

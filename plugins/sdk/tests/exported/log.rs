@@ -73,7 +73,7 @@ fn lines_obey_the_level_and_refusals_reach_the_host_at_any() {
         assert_eq!(unsafe { hipdnnPluginSetLogLevel(level) }, BAD_PARAM);
         assert_eq!(text(), format!("level is {level}, expected 0 (info) to 4 (off)"));
     }
-    // SAFETY: no callback is fine.
+    // SAFETY: null is a valid callback.
     assert_eq!(unsafe { hipdnnPluginSetLoggingCallback(None) }, OK);
     ask();
     assert_eq!(lines(), []);

@@ -101,7 +101,7 @@ fn wrong_buffers() -> Vec<(hipdnnPluginConstData_t, &'static str)> {
 }
 
 #[test]
-fn the_plugin_says_what_it_is() {
+fn the_plugin_describes_itself() {
     assert_eq!(given(hipdnnPluginGetName), "Probe");
     assert_eq!(given(hipdnnPluginGetVersion), "4.5.6");
     assert_eq!(given(hipdnnPluginGetApiVersion), "1.0.0");
@@ -113,7 +113,7 @@ fn the_plugin_says_what_it_is() {
 
 #[test]
 fn a_null_output_is_named() {
-    // SAFETY: null is what each function is asked to refuse.
+    // SAFETY: each function must refuse null.
     unsafe {
         assert_eq!((hipdnnPluginGetName(null_mut()), text()), (BAD_PARAM, "name is null".into()));
         assert_eq!((hipdnnPluginGetVersion(null_mut()), text()), (BAD_PARAM, "version is null".into()));
@@ -127,14 +127,14 @@ fn a_null_output_is_named() {
 
 #[test]
 fn the_error_text_is_of_one_thread() {
-    // SAFETY: null is what the function is asked to refuse.
+    // SAFETY: the function must refuse null.
     assert_eq!(unsafe { hipdnnPluginGetName(null_mut()) }, BAD_PARAM);
     std::thread::spawn(|| assert_eq!(text(), "")).join().unwrap();
     assert_eq!(text(), "name is null");
 }
 
 #[test]
-fn handles_differ_and_are_told_from_other_pointers() {
+fn handles_are_distinct_and_recognized() {
     let (a, b) = (Handle::new(), Handle::new());
     assert_ne!(a.0, b.0);
     // SAFETY: null and a misaligned pointer are refused without a look at what they point to.

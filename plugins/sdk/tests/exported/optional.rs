@@ -12,7 +12,7 @@ type Saved = (hipdnnPluginStatus_t, Vec<u8>);
 /// Saves a context, copies the bytes and releases them.
 fn save(handle: &Handle, context: &Context<'_>, engine: Option<i64>) -> Saved {
     let mut out = hipdnnPluginConstData_t { ptr: null(), size: 0 };
-    // SAFETY: the arguments are valid, and what is written is valid until it is given back.
+    // SAFETY: the arguments are valid, and the outputs are valid until they are released.
     unsafe {
         let status = match engine {
             Some(id) => {
@@ -55,7 +55,7 @@ fn a_context_that_cannot_be_saved_is_a_status_and_a_text() {
     let handle = Handle::new();
     for (graph, status, reason) in [
         ("not saved", NOT_APPLICABLE, "this one stays here"),
-        ("nothing saved", INTERNAL_ERROR, "a plan was saved in no bytes"),
+        ("nothing saved", INTERNAL_ERROR, "a saved plan is empty"),
         ("panic in serialize", INTERNAL_ERROR, "the plugin panicked: no pen"),
     ] {
         let context = Context::new(&handle, graph, &config("FIRST_ENGINE", None));
@@ -68,12 +68,12 @@ fn a_context_that_cannot_be_saved_is_a_status_and_a_text() {
 }
 
 #[test]
-fn saving_and_loading_with_wrong_arguments() {
+fn saving_and_loading_refuse_invalid_arguments() {
     let handle = Handle::new();
     let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
     let mut out = hipdnnPluginConstData_t { ptr: null(), size: 0 };
     let mut made = null_mut();
-    // SAFETY: null and what is of another kind is what the functions are asked to refuse.
+    // SAFETY: the functions must refuse null and other kinds.
     unsafe {
         let save = hipdnnEnginePluginSerializeExecutionContext;
         assert_eq!(save(null_mut(), context.1, &mut out), BAD_PARAM);
@@ -86,7 +86,7 @@ fn saving_and_loading_with_wrong_arguments() {
         assert_eq!(give_back(handle.0, null_mut()), BAD_PARAM);
         assert_eq!(give_back(handle.0, &mut out), OK);
     }
-    // SAFETY: null and damaged bytes are what the function is asked to refuse.
+    // SAFETY: the function must refuse null and damaged bytes.
     unsafe {
         let load = hipdnnEnginePluginCreateExecutionContextFromSerialized;
         let bytes = data(b"1 7 name");
@@ -114,7 +114,7 @@ fn overrides_reach_the_engine() {
     let (all_dims, all_strides) = ([dims.as_ptr()], [strides.as_ptr()]);
     let execute = |count, uids, lengths, dims, strides| {
         let workspace = std::ptr::without_provenance_mut(64);
-        // SAFETY: the arrays have as many elements as is said, or are null, which is refused.
+        // SAFETY: the arrays have the stated number of elements, or are null, which is refused.
         unsafe {
             hipdnnEnginePluginExecuteOpGraphWithOverrides(
                 handle.0,
@@ -172,7 +172,7 @@ fn a_context_is_described_in_two_calls() {
 fn a_context_that_is_not_described_is_a_status_and_a_text() {
     let handle = Handle::new();
     for (graph, status, reason) in [
-        ("not told", NOT_APPLICABLE, "Probe does not tell what this plan does"),
+        ("not told", NOT_APPLICABLE, "Probe cannot describe this plan"),
         ("panic in describe", INTERNAL_ERROR, "the plugin panicked: no words"),
     ] {
         let context = Context::new(&handle, graph, &config("FIRST_ENGINE", None));
@@ -182,7 +182,7 @@ fn a_context_that_is_not_described_is_a_status_and_a_text() {
     let context = Context::new(&handle, "", &config("FIRST_ENGINE", None));
     let ask = hipdnnEnginePluginDescribeExecutionContext_ext;
     let mut size = 0;
-    // SAFETY: null is what the function is asked to refuse.
+    // SAFETY: the function must refuse null.
     unsafe {
         assert_eq!(ask(null_mut(), context.1, 0, &mut size, null_mut()), BAD_PARAM);
         assert_eq!(ask(handle.0, null_mut(), 0, &mut size, null_mut()), BAD_PARAM);
@@ -198,7 +198,7 @@ fn whether_a_context_is_shareable_is_one_number() {
     for (graph, expected) in [("a graph", 1), ("its own", 0)] {
         let context = Context::new(&handle, graph, &config("FIRST_ENGINE", None));
         let mut is_shareable = 4711;
-        // SAFETY: the arguments are valid, or null, which the function is asked to refuse.
+        // SAFETY: the arguments are valid, or null, which the function must refuse.
         unsafe {
             assert_eq!(ask(handle.0, context.1, &mut is_shareable), OK);
             assert_eq!(is_shareable, expected);

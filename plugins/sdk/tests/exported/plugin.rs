@@ -92,7 +92,7 @@ impl EnginePlugin for Probe {
             _ => {}
         }
         let out = buffer(buffers, 2)?.cast::<f32>();
-        // SAFETY: the tests give memory for one float.
+        // SAFETY: the tests pass memory for one float.
         unsafe { *out = plan.engine as f32 + 0.5 };
         Ok(())
     }

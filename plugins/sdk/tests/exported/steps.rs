@@ -16,7 +16,7 @@ unsafe extern "C" fn keep(name: *const c_char, begin: u64, end: u64) {
 }
 
 #[test]
-fn steps_are_told_as_long_as_somebody_wants_to_know() {
+fn steps_are_reported_while_a_callback_is_set() {
     assert!(trace::steps().is_none());
     // SAFETY: the callback stays as long as the test runs.
     assert_eq!(unsafe { hipdnnEnginePluginSetStepCallback_ext(Some(keep)) }, OK);

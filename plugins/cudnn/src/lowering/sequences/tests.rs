@@ -177,7 +177,7 @@ fn keys_and_values_are_loaded_from_their_blocks() {
 }
 
 #[test]
-fn what_cudnn_does_not_read_as_it_lies_is_refused() {
+fn layouts_that_cudnn_ignores_are_refused() {
     let changed = |(mut tensors, node): (Vec<Tensor>, Sdpa), uid: i64, change: fn(&mut Tensor)| {
         change(tensors.iter_mut().find(|tensor| tensor.uid == uid).unwrap());
         refusal(tensors, node)
@@ -189,7 +189,7 @@ fn what_cudnn_does_not_read_as_it_lies_is_refused() {
         ),
         (
             changed(ragged(), 2, |tensor| tensor.strides = packed(&HEADS).strides),
-            "k: is ragged with strides [2048, 512, 32, 1], expected the heads of a position together",
+            "k: is ragged with strides [2048, 512, 32, 1], expected the heads of a position to be adjacent",
         ),
         (
             changed(ragged(), 8, |tensor| tensor.strides = vec![2]),
@@ -221,7 +221,7 @@ fn what_cudnn_does_not_read_as_it_lies_is_refused() {
 }
 
 #[test]
-fn statistics_lie_without_gaps_where_they_are_not_ragged() {
+fn statistics_are_dense_unless_ragged() {
     let of = |strides: [i64; 4]| {
         let (mut tensors, mut node) = sequences();
         tensors.push(Tensor::new(9, DataType::Float, &[2, 4, 16, 1], &strides));
@@ -263,7 +263,7 @@ fn dropout_takes_a_mask_or_has_one_drawn() {
 }
 
 #[test]
-fn bands_leave_no_query_without_a_key() {
+fn bands_that_mask_all_keys_of_a_query_are_refused() {
     let of = |queries: i64, change: fn(&mut Sdpa)| {
         let (mut tensors, _) = sequences();
         for place in [0, 3] {

@@ -1,4 +1,4 @@
-//! Zeros around an image, in the workspace. MIOpen itself pads by as much before as behind.
+//! Pads images in the workspace. MIOpen itself only pads symmetrically.
 
 use std::ffi::{c_int, c_void};
 
@@ -16,21 +16,21 @@ use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Margin {
     image: Shape,
-    /// The image as a part of the larger one: its dims, and the strides of the larger one.
+    /// The image within the larger one: its dims, and the larger one's strides.
     inside: Shape,
-    /// All of the larger one, in a row.
+    /// The larger one as a single row.
     whole: Shape,
-    /// Bytes before the first element of the image.
+    /// Offset of the image's first element in bytes.
     offset: usize,
-    /// Bytes of the larger one.
+    /// Size of the larger one in bytes.
     size: usize,
 }
 
 impl Margin {
-    /// The image in `padded`, which has as many elements more before each dimension as `front` says.
+    /// The image inside `padded`, with `front` additional elements before each dimension.
     ///
     /// # Errors
-    /// When a number is beyond what MIOpen takes.
+    /// When a number exceeds MIOpen's integer type.
     pub fn new(image: Shape, padded: &Shape, front: &[usize], element: usize) -> Result<Self, Refusal> {
         let too_large = || format!("x: dims {:?} with its padding are too large", padded.dims);
         let number = |value: &c_int| usize::try_from(*value).unwrap_or_default();
@@ -54,10 +54,10 @@ impl Margin {
         })
     }
 
-    /// What copies need of MIOpen.
+    /// Creates the MIOpen objects for copies.
     ///
     /// # Errors
-    /// MIOpen's, or that it has no such copies.
+    /// MIOpen's, or that it lacks these copies.
     pub fn make(&self, miopen: &Miopen) -> Result<MarginStep, PluginError> {
         check(miopen)?;
         Ok(MarginStep {
@@ -70,7 +70,7 @@ impl Margin {
     }
 }
 
-/// Copies between an image and the one with zeros around it.
+/// Copies between an image and its padded version.
 pub struct MarginStep {
     image: Object,
     inside: Object,
@@ -80,12 +80,12 @@ pub struct MarginStep {
 }
 
 impl MarginStep {
-    /// Bytes of workspace of the image with its zeros, a multiple of [`ALIGNMENT`].
+    /// Bytes of workspace for the padded image, a multiple of [`ALIGNMENT`].
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Writes the image with zeros around it.
+    /// Writes the padded image.
     ///
     /// # Errors
     /// MIOpen's.
@@ -100,14 +100,14 @@ impl MarginStep {
     ) -> Result<(), PluginError> {
         let miopen = ready.runtime.miopen;
         let fill = miopen.miopenSetTensor.ok_or_else(|| missing("miopenSetTensor"))?;
-        // SAFETY: the caller vouches for the memory; a zero of any type is one of these bytes.
+        // SAFETY: the caller vouches for the memory; a zero of any type consists of such bytes.
         let status = unsafe { fill(ready.handle(), self.whole.get(), padded, factor(&ZERO)) };
         miopen.check("miopenSetTensor", status)?;
         // SAFETY: both images are in memory of their descriptors' sizes, as this function requires.
         unsafe { self.copy(ready, [&self.image, &self.inside], image, padded.wrapping_byte_add(self.offset)) }
     }
 
-    /// Copies the image out of the one with a margin.
+    /// Copies the image out of the padded one.
     ///
     /// # Errors
     /// MIOpen's.
@@ -151,7 +151,7 @@ impl MarginStep {
     }
 }
 
-/// Whether this MIOpen has what copies need.
+/// Checks that this MIOpen has the functions for copies.
 ///
 /// # Errors
 /// The first function that it lacks.

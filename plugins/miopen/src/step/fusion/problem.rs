@@ -1,4 +1,4 @@
-//! Chains as problems of MIOpen's.
+//! Chains as MIOpen problems.
 
 use std::ffi::{c_int, c_uint};
 use std::ptr;
@@ -17,7 +17,7 @@ use crate::object::{Object, activation};
 use crate::solution::{Subject, describe};
 use crate::step::batchnorm::parameter;
 
-/// Whether this MIOpen can be asked for kernels of several operations.
+/// Whether this MIOpen supports fused problems.
 pub(super) fn available(miopen: &Miopen) -> bool {
     miopen.miopenCreateActivationProblem.is_some()
         && miopen.miopenCreateBatchnormProblem.is_some()
@@ -26,7 +26,7 @@ pub(super) fn available(miopen: &Miopen) -> bool {
 }
 
 impl Subject for Chain {
-    /// A fused kernel that does not compile is a failure to MIOpen.
+    /// MIOpen reports a failure if a fused kernel does not compile.
     const MAY_FAIL: bool = true;
 
     fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
@@ -71,7 +71,7 @@ impl Chain {
                 self.batchnorm(miopen, false, DIRECTION_INFERENCE, &images, &parameters)
             }
             Link::Training(running) => {
-                // MIOpen asks for the running statistics even where there are none.
+                // MIOpen requires the running statistics even if there are none.
                 let parameters = [
                     BATCHNORM_SCALE,
                     BATCHNORM_BIAS,
@@ -161,7 +161,7 @@ fn made(
 ) -> Result<Object, MiopenError> {
     let mut problem = ptr::null_mut();
     miopen.check(function, create(&mut problem))?;
-    // SAFETY: the problem was made just now, and this function ends it.
+    // SAFETY: the problem was just created, and this function destroys it.
     Ok(unsafe { Object::new(problem, miopen.miopenDestroyProblem) })
 }
 

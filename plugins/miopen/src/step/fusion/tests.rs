@@ -13,7 +13,7 @@ fn pointwise(operation: PointwiseMode, in_0: i64, in_1: Option<i64>, out_0: i64)
     Operation::from(PointwiseNode::new(operation, in_0, in_1, out_0))
 }
 
-/// relu(convolution(1, 2) + 4): 3 is convolved, 5 biased, 6 the result.
+/// relu(convolution(1, 2) + 4): 3 is the convolution, 5 is with the bias, 6 the result.
 fn graph() -> Graph {
     let convolution = ConvolutionForward {
         x: 1,
@@ -67,7 +67,7 @@ fn a_chain_is_followed_to_its_end() {
 }
 
 #[test]
-fn what_others_see_ends_a_chain() {
+fn an_intermediate_with_other_readers_ends_a_chain() {
     let mut seen = graph();
     seen.tensors[4].is_virtual = false;
     assert_eq!(nodes(&seen), [vec![0, 1]]);
@@ -80,7 +80,7 @@ fn what_others_see_ends_a_chain() {
 }
 
 #[test]
-fn a_sum_that_is_no_bias_ends_a_chain() {
+fn a_sum_other_than_a_bias_ends_a_chain() {
     for dims in [[2, 4, 5, 5], [1, 1, 5, 5], [1, 4, 1, 5], [1, 1, 1, 1]] {
         let mut graph = graph();
         graph.tensors[3] = tensor(4, dims, false);

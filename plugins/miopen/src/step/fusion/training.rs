@@ -1,5 +1,5 @@
-//! Chains of training: a batch normalization with the statistics of x and an activation, and the gradient of a batch
-//! normalization and an activation whose input is computed again.
+//! Chains of training: a batch normalization with the statistics of x followed by an activation, and the
+//! gradient of a batch normalization followed by an activation whose input is recomputed.
 
 use std::ffi::{c_uint, c_void};
 
@@ -23,16 +23,16 @@ use crate::step::activation::{ActivationDesign, Function};
 use crate::step::batchnorm::{BatchnormDesign, Training};
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 
-/// The statistics of a batch normalization in training. Places are among the tensors of the chain.
+/// The statistics of a batch normalization in training. Slots are indices among the chain's tensors.
 #[derive(Clone, Copy)]
 pub(super) struct Statistics {
     training: Training,
-    /// Bytes of one of them.
+    /// Bytes of one statistic.
     size: usize,
 }
 
 impl Statistics {
-    /// The statistics that MIOpen wants in any case, and the places of those that somebody else wants.
+    /// The statistics that MIOpen always writes, with the slots of those that the graph has.
     fn kept(&self) -> [(c_uint, Option<usize>); 4] {
         let running = self.training.running.map(|running| running.next);
         [
@@ -43,12 +43,13 @@ impl Statistics {
         ]
     }
 
-    /// Bytes of workspace for those that are not kept.
+    /// Bytes of workspace for the statistics that the graph does not have.
     pub(super) fn workspace_size(&self) -> usize {
         self.kept().iter().filter(|(_, slot)| slot.is_none()).count() * self.size.next_multiple_of(ALIGNMENT)
     }
 
-    /// Puts running statistics where MIOpen updates them. Answers ε and the weight of the new value, 0 where there is none.
+    /// Copies running statistics to where MIOpen updates them. Returns ε and the weight of the new value, 0
+    /// if there is none.
     ///
     /// # Safety
     /// The tensors are those of the chain.
@@ -66,7 +67,7 @@ impl Statistics {
         Ok((unsafe { self.training.epsilon.read(tensors) }, momentum))
     }
 
-    /// The statistics as arguments of a run; what is not kept goes to the workspace.
+    /// The statistics as arguments of a run; those that the graph does not have go to the workspace.
     pub(super) fn arguments(
         &self,
         tensors: &Tensors<'_>,
@@ -84,7 +85,7 @@ impl Statistics {
     }
 }
 
-/// Whether MIOpen's kernels of these chains read tensors of this shape, which x has: images with channels first.
+/// Whether MIOpen's kernels for these chains support this shape of x: images with channels first.
 fn is_plain(graph: &Graph, x: i64, shape: &Shape) -> bool {
     let dims: Vec<usize> = shape.dims.iter().map(|dim| usize::try_from(*dim).unwrap_or_default()).collect();
     let expected = strides(&dims, ImageLayout::ChannelsFirst);
@@ -97,14 +98,14 @@ fn is_plain(graph: &Graph, x: i64, shape: &Shape) -> bool {
             .all(|(stride, expected)| usize::try_from(*stride) == Ok(expected))
 }
 
-/// The batch normalization at a place of the graph.
+/// The batch normalization at an index of the graph.
 fn batchnorm(prepared: &Prepared, place: usize) -> Option<(&Operation, &Batchnorm)> {
     let CheckedNode { node, problem, .. } = prepared.node(place)?;
     let Problem::Batchnorm(batchnorm) = problem else { return None };
     Some((&node.operation, batchnorm))
 }
 
-/// The chain of a batch normalization in training and the activation behind it.
+/// The chain of a batch normalization in training followed by an activation.
 pub(super) fn forward(prepared: &Prepared, first: usize, readers: &Readers) -> Option<Fusion> {
     let graph = &prepared.graph;
     let (operation, batchnorm) = batchnorm(prepared, first)?;
@@ -139,7 +140,8 @@ pub(super) fn forward(prepared: &Prepared, first: usize, readers: &Readers) -> O
     })
 }
 
-/// The chain of a batch normalization from kept statistics, the gradient of an activation of it, and its own gradient.
+/// The chain of a batch normalization with saved statistics, the gradient of an activation of its output, and
+/// its own gradient.
 pub(super) fn gradient(prepared: &Prepared, first: usize, readers: &Readers) -> Option<Fusion> {
     let graph = &prepared.graph;
     let (operation, own) = batchnorm(prepared, first)?;
@@ -157,7 +159,7 @@ pub(super) fn gradient(prepared: &Prepared, first: usize, readers: &Readers) -> 
         return None;
     }
     let function = Function::of(activation.mode, &activation.activation).ok()?;
-    // The result of the activation is nowhere.
+    // The activation's output is not available.
     if function.gradient_needs_result() {
         return None;
     }
@@ -172,7 +174,8 @@ pub(super) fn gradient(prepared: &Prepared, first: usize, readers: &Readers) -> 
     if !same || slots.saved.is_none() || !is_plain(graph, node.x, &backward.shape) {
         return None;
     }
-    // MIOpen asks for the input and the result of the activation even where it computes the input again and needs no result.
+    // MIOpen requires the activation's input and output as arguments, even though it recomputes the former
+    // and does not need the latter.
     let arguments = vec![
         (BATCHNORM_X, inference.x),
         (BATCHNORM_SCALE, inference.scale),

@@ -1,4 +1,4 @@
-//! The gradient of normalization by the root of the mean square. MIOpen has none of layer normalization.
+//! The gradient of RMS normalization. MIOpen has none of layer normalization.
 
 use std::ffi::c_void;
 
@@ -13,7 +13,7 @@ use crate::miopen::{Miopen, WEIGHT_T5};
 use crate::object::Object;
 use crate::operand::Shape;
 
-/// A gradient in MIOpen's numbers: of rows without gaps, whatever the dimensions were.
+/// A gradient described for MIOpen: of dense rows, whatever the dimensions were.
 pub struct GradientDesign {
     /// [rows, elements of a row].
     x: Shape,
@@ -36,17 +36,17 @@ impl GradientDesign {
     /// A gradient.
     ///
     /// # Errors
-    /// The first thing that MIOpen does not do.
+    /// The first feature that MIOpen does not support.
     pub fn of(backward: &Backward) -> Result<Self, Refusal> {
         let Backward { dy, x, dx, leading, centered, scale, dscale, dbias, statistics } = backward;
         if *centered {
-            return Err("operation: is the gradient of a layernorm, which MIOpen does not have".to_owned());
+            return Err("operation: is the gradient of a layernorm, which MIOpen does not support".to_owned());
         }
         if dbias.is_some() {
-            return Err("dbias: given, which MIOpen does not have for this normalization".to_owned());
+            return Err("dbias: given, which MIOpen does not support for this normalization".to_owned());
         }
         let Statistics::Saved { inverse, .. } = statistics else {
-            return Err("inv_rms: absent, expected what the forward pass kept".to_owned());
+            return Err("inv_rms: absent, expected the statistics that the forward pass saved".to_owned());
         };
         for (name, operand) in [("dy", dy), ("x", x), ("dx", dx)] {
             without_gaps(name, operand)?;

@@ -27,7 +27,8 @@ fn reduction(in_: i64, mode: ReductionMode, out: i64) -> Operation {
 
 const DIMS: [i64; 3] = [4, 6, 5];
 
-/// Softmax of 1 along the second dimension: 2 is the maximum, 3 the difference, 4 the powers, 5 the sum, 6 the result.
+/// Softmax of 1 along the second dimension: 2 is the maximum, 3 the difference, 4 the exponentials, 5 the
+/// sum, 6 the result.
 fn softmax() -> Graph {
     let rows = [4, 1, 5];
     graph(
@@ -94,7 +95,7 @@ fn nodes_that_are_a_softmax_become_one_step() {
 }
 
 #[test]
-fn what_is_added_up_lies_together_in_memory() {
+fn summed_dimensions_are_adjacent_in_memory() {
     let dims = |layout: &[i64], strides: &[i64], left: &[i64]| {
         let layout = Layout::of(&Tensor::new(1, DataType::Float, layout, strides)).unwrap();
         shape(1, DataType::Float, &layout, left).map(|shape| shape.dims)
@@ -104,8 +105,8 @@ fn what_is_added_up_lies_together_in_memory() {
     assert_eq!(dims(&[2, 3, 4, 5], &[60, 1, 15, 3], &[2, 1, 4, 5]), Ok(vec![40, 3, 1, 1]));
     assert_eq!(dims(&[2, 1, 4, 5], &[20, 20, 5, 1], &[2, 1, 4, 5]), Ok(vec![40, 1, 1, 1]));
     for (strides, left, expected) in [
-        ([60, 20, 5, 1], [2, 1, 4, 1], "does not lie together"),
-        ([60, 1, 15, 3], [2, 1, 1, 5], "does not lie together"),
+        ([60, 20, 5, 1], [2, 1, 4, 1], "are not adjacent"),
+        ([60, 1, 15, 3], [2, 1, 1, 5], "are not adjacent"),
         ([61, 20, 5, 1], [2, 1, 4, 5], "expected no gaps"),
     ] {
         let refusal = dims(&[2, 3, 4, 5], &strides, &left).unwrap_err();
@@ -114,7 +115,7 @@ fn what_is_added_up_lies_together_in_memory() {
 }
 
 #[test]
-fn a_softmax_that_miopen_does_not_compute_is_refused_by_what_is_wrong() {
+fn an_unsupported_softmax_is_refused_with_the_reason() {
     let mut seen = softmax();
     seen.tensors[4].is_virtual = false;
     refused(&seen, "tensor 5 is not virtual");
@@ -124,10 +125,10 @@ fn a_softmax_that_miopen_does_not_compute_is_refused_by_what_is_wrong() {
     refused(&read, "tensor 3 is read by node 5");
     let mut turned = softmax();
     turned.nodes[4].operation = pointwise(PointwiseMode::Div, 5, Some(4), 6);
-    refused(&turned, "what is divided by the sum");
+    refused(&turned, "the dividend of the sum");
     let mut unfinished = softmax();
     unfinished.nodes.pop();
-    refused(&unfinished, "nothing is divided by the sum");
+    refused(&unfinished, "neither a quotient by the sum");
     let mut bfloat16 = softmax();
     for place in [0, 5] {
         bfloat16.tensors[place].data_type = DataType::Bfloat16;
@@ -139,7 +140,7 @@ fn a_softmax_that_miopen_does_not_compute_is_refused_by_what_is_wrong() {
     let mut double = softmax();
     double.nodes[1].compute_type = DataType::Double;
     refused(&double, "compute type is double");
-    // Without a maximum it is not even like a softmax.
+    // Without a maximum it does not resemble a softmax at all.
     let mut other = softmax();
     other.nodes[0].operation = reduction(1, ReductionMode::Min, 2);
     refused(&other, "operation: is exp");

@@ -13,7 +13,7 @@ fn cut(dims: &[usize], reduced: &[bool]) -> Option<Cut> {
 }
 
 #[test]
-fn few_long_rows_are_cut_into_parts_of_one_length() {
+fn few_long_rows_are_split_into_equal_parts() {
     let long = cut(&[2, 1 << 17], &[false, true]).unwrap();
     assert_eq!((long.dims.as_slice(), long.axis), ([2, 1 << 12, 32].as_slice(), Some(1)));
     assert_eq!(long.parts(), Domain { dims: vec![2, 1, 32], reduced: Some(vec![false, false, true]) });

@@ -244,7 +244,7 @@ fn the_callers_workspace_is_used_where_one_was_asked_for() {
 }
 
 #[test]
-fn what_is_large_is_refused_with_its_size_and_how_to_bring_it() {
+fn large_workspaces_must_be_passed_by_the_caller() {
     let memory = memory(LARGE);
     let error = memory.run(null_mut(), null_mut(), |_| panic!("it runs")).unwrap_err();
     for part in
@@ -256,7 +256,7 @@ fn what_is_large_is_refused_with_its_size_and_how_to_bring_it() {
 }
 
 #[test]
-fn what_fails_leaves_nothing_behind() {
+fn failures_leave_nothing_behind() {
     for (failing, freed) in [("malloc", 0), ("create", 1), ("wait", 2), ("record", 2)] {
         let memory = memory(64);
         FAILING.set(failing);

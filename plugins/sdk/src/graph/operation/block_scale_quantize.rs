@@ -18,7 +18,7 @@ operation! {
         scale: output = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_SCALE_DESC @ 2,
         /// Number of elements that share a scale.
         block_size: int32 = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE @ 3 as unless_zero,
-        /// The dimension of GEN_INDEX.
+        /// The dimension along which blocks extend.
         axis: optional_int = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_AXIS_EXT @ 4,
         /// Whether the output is transposed.
         transpose: flag = HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_TRANSPOSE_EXT @ 5,

@@ -17,9 +17,9 @@ operation! {
         epsilon: input = HIPDNN_ATTR_OPERATION_LAYERNORM_EPSILON_EXT @ 3,
         /// The output.
         y: output = HIPDNN_ATTR_OPERATION_LAYERNORM_Y_EXT @ 4,
-        /// The mean of each channel.
+        /// The mean of each row.
         mean: optional_output = HIPDNN_ATTR_OPERATION_LAYERNORM_MEAN_EXT @ 6,
-        /// 1/√(variance + ε) of each channel.
+        /// 1/√(variance + ε) of each row.
         inv_variance: optional_output = HIPDNN_ATTR_OPERATION_LAYERNORM_INV_VARIANCE_EXT @ 7,
         /// Whether the statistics are written.
         forward_phase: one_of(NormFwdPhase) = HIPDNN_ATTR_OPERATION_LAYERNORM_FWD_PHASE_EXT @ 8 as number,

@@ -13,9 +13,9 @@ operation! {
         x: input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_X_EXT @ 1,
         /// The scale.
         scale: input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_SCALE_EXT @ 2,
-        /// The mean of each channel.
+        /// The mean of each row.
         mean: optional_input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_MEAN_EXT @ 3,
-        /// 1/√(variance + ε) of each channel.
+        /// 1/√(variance + ε) of each row.
         inv_variance: optional_input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_INV_VARIANCE_EXT @ 4,
         /// Added to the variance, a scalar.
         epsilon: optional_input = HIPDNN_ATTR_OPERATION_LAYERNORM_BACKWARD_EPSILON_EXT @ 5 as "epsilon_uid",

@@ -67,7 +67,7 @@ pub fn check(path: &Path) -> Result<(), String> {
     let expected = File::open(path).ok().and_then(|file| mapped(&file));
     match expected {
         Some(expected) if expected > metadata.len() => Err(format!(
-            "{}: the file is cut short: it has {} bytes, and its headers count on {expected}",
+            "{}: the file is cut short: it has {} bytes, and its headers need {expected}",
             path.display(),
             metadata.len()
         )),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_cut_short_are_refused_and_others_are_not() {
+    fn truncated_files_are_refused_and_others_are_not() {
         let whole = std::fs::read("/proc/self/exe").unwrap();
         let path = std::env::temp_dir().join(format!("elf_{}.so", std::process::id()));
         let check_bytes = |bytes: &[u8]| {
@@ -93,15 +93,12 @@ mod tests {
         assert_eq!(check_bytes(&whole[..expected]), Ok(()));
         for length in [HEADER, HEADER + 1, HEADER + PROGRAM_HEADER, 1000, expected / 2, expected - 1] {
             let message = check_bytes(&whole[..length]).unwrap_err();
-            assert!(
-                message.contains(&format!("it has {length} bytes, and its headers count on ")),
-                "{message}"
-            );
+            assert!(message.contains(&format!("it has {length} bytes, and its headers need ")), "{message}");
         }
         // Program headers at the end of the address space, and files that are not ELF.
         let mut far = whole[..4096].to_vec();
         far[PROGRAM_HEADERS..PROGRAM_HEADERS + 8].fill(0xff);
-        assert!(check_bytes(&far).unwrap_err().contains("count on 18446744073709551615"));
+        assert!(check_bytes(&far).unwrap_err().contains("need 18446744073709551615"));
         for other in [&b""[..], b"\x7fELF", &[0; 100], b"no library"] {
             assert_eq!(check_bytes(other), Ok(()));
         }

@@ -12,7 +12,7 @@ pub fn sleep_while(word: &AtomicU32, value: u32, patience: Option<Duration>) {
     });
     let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word is there during the call, and the time is null or one.
+    // SAFETY: the word is valid during the call, and the time is null or one.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, time) };
 }
 

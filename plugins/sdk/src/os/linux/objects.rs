@@ -40,7 +40,7 @@ pub fn find<R>(mut f: impl FnMut(Object) -> Option<R>) -> Option<R> {
 }
 
 unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, look: *mut c_void) -> c_int {
-    // SAFETY: the loader's struct and what it points to are there during the call, and the pointer is the one above.
+    // SAFETY: the loader's struct and what it points to are valid during the call, and the pointer is the one above.
     unsafe {
         let info = &*info;
         let name = if info.dlpi_name.is_null() { c"" } else { CStr::from_ptr(info.dlpi_name) };
@@ -108,7 +108,7 @@ impl Object<'_> {
         let texts = self.table::<libc::c_char>(DT_STRTAB)?;
         let symbols = self.table::<Elf64_Sym>(DT_SYMTAB)?;
         let table = self.table::<u32>(DT_GNU_HASH)?;
-        // SAFETY: the linker has written the table: four numbers, a filter of words of 8 bytes, the first symbol of each bucket, and for
+        // SAFETY: the table as written by the linker: four numbers, a filter of words of 8 bytes, the first symbol of each bucket, and for
         // each symbol from `first` on its hash, whose lowest bit is set where a bucket ends. Only such places are read below.
         let number = |at: usize| unsafe { table.add(at).read() };
         let [buckets, first, filter] = [0, 1, 2].map(number);
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn functions_are_those_that_the_loader_finds() {
         for name in [c"getpid", c"qsort", c"strtod", c"opendir"] {
-            // SAFETY: the name is a text.
+            // SAFETY: the name ends with a NUL.
             let expected = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
             let has = |object: &Object| object.contains(expected.expose_provenance());
             let found = find(|object| has(&object).then(|| object.function(name)));

@@ -89,7 +89,7 @@ impl Set {
 
     /// Restricts a thread to this set. If the kernel refuses, the thread stays where it is.
     pub fn give_to(&self, thread: i32) {
-        // SAFETY: the set is as large as is said, and the kernel takes any number for a thread.
+        // SAFETY: the set has the stated size, and the kernel takes any number for a thread.
         unsafe { libc::sched_setaffinity(thread, size_of::<libc::cpu_set_t>(), &self.0) };
     }
 }

@@ -19,7 +19,7 @@ pub fn sleep_while(word: &AtomicU32, value: u32, patience: Option<Duration>) {
     // 0 would mean for ever.
     let rounded = |patience: Duration| u32::try_from(patience.as_micros()).unwrap_or(u32::MAX).max(1);
     let time = patience.map_or(0, rounded);
-    // SAFETY: the word is there during the call.
+    // SAFETY: the word is valid during the call.
     unsafe { __ulock_wait(COMPARE_AND_WAIT | NO_ERROR, word.as_ptr().cast(), value.into(), time) };
 }
 

@@ -18,7 +18,7 @@ pub fn available() -> usize {
 pub fn model() -> Option<String> {
     let mut text = [0_u8; 128];
     let mut length = text.len();
-    // SAFETY: the name ends with a NUL, and the buffer is as long as is said.
+    // SAFETY: the name ends with a NUL, and the buffer has the stated length.
     let status = unsafe {
         let name = c"machdep.cpu.brand_string";
         libc::sysctlbyname(name.as_ptr(), text.as_mut_ptr().cast::<c_void>(), &mut length, ptr::null_mut(), 0)

@@ -34,7 +34,7 @@ impl Drop for Disabled {
         // Setting the same state again would only cost time.
         if self.before != PTHREAD_CANCEL_DISABLE {
             let mut disabled = 0;
-            // SAFETY: the state is one that the system gave.
+            // SAFETY: the state came from the system.
             unsafe { pthread_setcancelstate(self.before, &raw mut disabled) };
         }
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_is_as_before_in_the_end() {
+    fn the_previous_state_is_restored() {
         let state = || {
             let probe = disable();
             let before = probe.before;

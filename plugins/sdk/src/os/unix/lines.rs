@@ -38,7 +38,7 @@ impl Opened {
         let file = OpenOptions::new().create(true).append(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         let file = file.into_raw_fd();
         let stat = stat(file)?;
-        // SAFETY: the descriptor is open. Lines are not lost where a reader is slow, so writing waits.
+        // SAFETY: the descriptor is open. Writing blocks, so that a slow reader loses no lines.
         unsafe { libc::fcntl(file, libc::F_SETFL, libc::O_APPEND) };
         let is_pipe = stat.st_mode & libc::S_IFMT == libc::S_IFIFO;
         let opened = Self { file, device: stat.st_dev, inode: stat.st_ino, is_pipe };
@@ -146,7 +146,7 @@ pub fn write_to_stderr(bytes: &[u8]) {
 
 fn write_to(file: RawFd, mut bytes: &[u8]) -> std::result::Result<(), (&[u8], Error)> {
     while !bytes.is_empty() {
-        // SAFETY: the bytes are there to be read. A file that the program has closed is an error like any other.
+        // SAFETY: the bytes are readable. A file that the program has closed is an ordinary error.
         let written = unsafe { libc::write(file, bytes.as_ptr().cast(), bytes.len()) };
         match usize::try_from(written) {
             Ok(0) => return Err((bytes, ErrorKind::WriteZero.into())),

@@ -39,7 +39,7 @@ impl Ignored {
 
 impl Drop for Ignored {
     fn drop(&mut self) {
-        // SAFETY: the sets are there to be read. The signal that is taken is the write's own: none was there before.
+        // SAFETY: the sets are readable. The signal that is taken is the write's own: none was there before.
         unsafe {
             if !self.was_pending && is_pending() {
                 take_signal(&pipe_signal());
@@ -56,7 +56,7 @@ impl Drop for Ignored {
 #[cfg(target_os = "linux")]
 unsafe fn take_signal(set: &libc::sigset_t) {
     let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: set and time are there to be read.
+    // SAFETY: set and time are readable.
     unsafe { libc::sigtimedwait(set, ptr::null_mut(), &now) };
 }
 
@@ -67,6 +67,6 @@ unsafe fn take_signal(set: &libc::sigset_t) {
 #[cfg(not(target_os = "linux"))]
 unsafe fn take_signal(set: &libc::sigset_t) {
     let mut signal = 0;
-    // SAFETY: the set is there to be read, and the number is written.
+    // SAFETY: the set is readable, and the number is written.
     unsafe { libc::sigwait(set, &raw mut signal) };
 }

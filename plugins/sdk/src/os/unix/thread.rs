@@ -23,7 +23,7 @@ pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
     // SAFETY: the function takes what it is given; without attributes the defaults are used.
     let status = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, work.cast()) };
     if status != 0 {
-        // SAFETY: there is no thread that could have taken it.
+        // SAFETY: no thread could have taken it.
         drop(unsafe { Box::from_raw(work) });
         return false;
     }

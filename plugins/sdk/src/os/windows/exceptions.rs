@@ -86,7 +86,7 @@ pub unsafe fn stop(
     if is_unwinding {
         return CONTINUE;
     }
-    // SAFETY: codes are those of the runtimes, which have put their own words into the record.
+    // SAFETY: codes are those of the runtimes, which put their own data into the record.
     let exception = unsafe {
         match code {
             OF_GCC => aim(&mut *record, frame, landing),
@@ -132,7 +132,7 @@ unsafe fn aim(record: &mut Record, frame: *mut c_void, landing: *const ()) -> *m
 /// The record is of such an exception.
 unsafe fn keep(record: &Record) -> *mut Exception {
     let kept = LAST.with(UnsafeCell::get);
-    // SAFETY: only this thread uses what is its own, and nothing of it is borrowed now.
+    // SAFETY: only this thread uses its own value, and it is not borrowed now.
     unsafe {
         (*kept).name = [0; LENGTH];
         let name = name_of(record).unwrap_or_default();
@@ -152,7 +152,7 @@ unsafe fn name_of<'a>(record: &Record) -> Option<&'a [u8]> {
     }
     let at = |offset: u32| std::ptr::with_exposed_provenance::<u32>(base.wrapping_add(offset as usize));
     let information = std::ptr::with_exposed_provenance::<u32>(information);
-    // SAFETY: the compiler has written these tables: offsets from the module's start, of the array of types (the fourth number), of its
+    // SAFETY: the compiler wrote these tables: offsets from the module's start, of the array of types (the fourth number), of its
     // first (the second), of that one's description (the second), whose name follows two pointers and ends with a NUL.
     unsafe {
         let types = at(information.add(3).read());
@@ -168,7 +168,7 @@ unsafe fn name_of<'a>(record: &Record) -> Option<&'a [u8]> {
 pub unsafe fn delete(exception: *mut Exception) {
     /// GCC's reason code for an exception caught by foreign code.
     const CAUGHT_BY_OTHERS: c_int = 1;
-    // SAFETY: the runtime wants this function to be called with its exception.
+    // SAFETY: the runtime requires this function to be called with its exception.
     unsafe {
         if let Some(cleanup) = (*exception).cleanup {
             cleanup(CAUGHT_BY_OTHERS, exception);
@@ -182,7 +182,7 @@ pub fn kept_name(exception: &Exception) -> Option<&[u8]> {
     if exception.class != KEPT {
         return None;
     }
-    // SAFETY: only `keep` makes those of this class, which are heads of what is kept.
+    // SAFETY: only `keep` creates those of this class, which are the heads of `Kept`.
     let kept = unsafe { &*std::ptr::from_ref(exception).cast::<Kept>() };
     let name = kept.name.split(|byte| *byte == 0).next().unwrap_or_default();
     let plain = name.get(4..).and_then(|rest| rest.strip_suffix(b"@@"));

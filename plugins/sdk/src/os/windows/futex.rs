@@ -11,7 +11,7 @@ pub fn sleep_while(word: &AtomicU32, value: u32, patience: Option<Duration>) {
     // Rounded up: otherwise a short wait would spin.
     let rounded = |patience: Duration| u32::try_from(patience.as_nanos().div_ceil(1_000_000));
     let time = patience.map_or(api::INFINITE, |patience| rounded(patience).unwrap_or(api::INFINITE - 1));
-    // SAFETY: the word and the value are there during the call, and have four bytes each.
+    // SAFETY: the word and the value are valid during the call, and have four bytes each.
     unsafe {
         api::WaitOnAddress(
             word.as_ptr().cast_const().cast(),

@@ -37,7 +37,7 @@ unsafe extern "system" fn on_thread(_: *mut c_void, reason: u32, _: *mut c_void)
         let (word, end) = (key.get(), ending.end.load(Ordering::Relaxed));
         if word != 0 {
             key.set(0);
-            // SAFETY: `Key::new` has stored a function of this type before the index, and wants it to be called with the word.
+            // SAFETY: `Key::new` has stored a function of this type before the index, to be called with the word.
             unsafe { std::mem::transmute::<*mut (), End>(end)(ptr::with_exposed_provenance_mut(word)) };
         }
     }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ends_is_told() {
+    fn the_destructor_runs_when_a_thread_ends() {
         let key = Key::new(Some(end)).unwrap();
         std::thread::spawn(move || {
             assert_eq!(key.get(), 0);

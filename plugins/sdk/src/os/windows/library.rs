@@ -151,7 +151,7 @@ pub fn address(library: &Library, name: &str) -> Option<*const ()> {
 pub fn file_of(address: *const c_void) -> Option<PathBuf> {
     let mut module = ptr::null_mut();
     let flags = api::MODULE_FROM_ADDRESS | api::MODULE_UNCHANGED_REFCOUNT;
-    // SAFETY: any address may be asked about, and the output is valid.
+    // SAFETY: any address may be passed, and the output is valid.
     let found = unsafe { api::GetModuleHandleExW(flags, address.cast(), &mut module) };
     // A null address would mean the program itself.
     if found == 0 || address.is_null() { None } else { file_of_module(module).map(paths::without_prefix) }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vendors_have_names_of_their_own() {
+    fn vendor_libraries_have_other_names() {
         assert_eq!(vendor_name("libcuda.so.1"), "nvcuda.dll");
         assert_eq!(vendor_name("something.dll"), "something.dll");
         assert_eq!(vendor_name("libhiprtc.so.6"), "hiprtc0600.dll");

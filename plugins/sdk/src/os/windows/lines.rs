@@ -73,7 +73,7 @@ pub const TOGETHER: usize = 4096;
 pub fn write_to_stderr(mut bytes: &[u8]) {
     while let Ok(length @ 1..) = u32::try_from(bytes.len().min(1 << 20)) {
         let mut written = 0;
-        // SAFETY: the bytes are there to be read; a handle that is not there is an error like any other.
+        // SAFETY: the bytes are readable; an invalid handle is an ordinary error.
         let is_written = unsafe {
             let file = api::GetStdHandle(api::STANDARD_ERROR);
             api::WriteFile(file, bytes.as_ptr(), length, &mut written, std::ptr::null_mut())

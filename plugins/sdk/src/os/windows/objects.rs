@@ -55,7 +55,7 @@ impl Object<'_> {
 
     /// The address of an exported function.
     pub fn function(&self, name: &CStr) -> Option<*const ()> {
-        // SAFETY: the name ends with a NUL; a module that is gone is found out by the system.
+        // SAFETY: the name ends with a NUL; the system detects an unloaded module.
         let address = unsafe { api::GetProcAddress(self.module, name.as_ptr()) };
         (!address.is_null()).then_some(address)
     }

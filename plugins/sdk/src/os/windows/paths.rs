@@ -22,7 +22,7 @@ fn of_code_page(bytes: &[u8]) -> Option<OsString> {
     // A byte yields at most one unit.
     let mut wide = vec![0; bytes.len()];
     let (page, flags) = (api::CODE_PAGE_OF_SYSTEM, api::ERROR_ON_INVALID);
-    // SAFETY: both buffers have as many elements as is said.
+    // SAFETY: both buffers have the stated number of elements.
     let written =
         unsafe { api::MultiByteToWideChar(page, flags, bytes.as_ptr(), length, wide.as_mut_ptr(), length) };
     let written = usize::try_from(written).ok().filter(|written| *written > 0)?;
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_goes_where_it_can() {
+    fn the_path_prefix_is_removed_where_possible() {
         for (path, expected) in [
             (r"\\?\C:\a\b.dll", r"C:\a\b.dll"),
             (r"\\?\UNC\server\share\b.dll", r"\\server\share\b.dll"),

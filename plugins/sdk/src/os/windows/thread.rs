@@ -22,7 +22,7 @@ pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
     // SAFETY: the function takes what it is given; the rest are the defaults.
     let thread = unsafe { api::CreateThread(ptr::null(), 0, run, work.cast(), 0, ptr::null_mut()) };
     if thread.is_null() {
-        // SAFETY: there is no thread that could have taken it.
+        // SAFETY: no thread could have taken it.
         drop(unsafe { Box::from_raw(work) });
         return false;
     }
@@ -31,7 +31,7 @@ pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
         // SAFETY: the thread's handle is open, and the name ends with a NUL.
         unsafe { set(thread, name.as_ptr()) };
     }
-    // SAFETY: the handle is this function's own.
+    // SAFETY: this function owns the handle.
     unsafe { api::CloseHandle(thread) };
     true
 }

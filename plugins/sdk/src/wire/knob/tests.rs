@@ -58,7 +58,7 @@ fn numbers_and_texts_keep_to_their_limits() {
 }
 
 #[test]
-fn knobs_without_sense_are_found() {
+fn invalid_knobs_are_detected() {
     assert!(refused(Knob::flag("", "", true).verify()).contains("0 bytes, expected 1 to 4096"));
     assert!(refused(Knob::flag(&"i".repeat(4097), "", true).verify()).contains("4097 bytes"));
     Knob::flag(&"i".repeat(4096), &"d".repeat(65536), true).verify().unwrap();
@@ -101,7 +101,7 @@ fn settings_are_checked_against_all_knobs() {
 }
 
 #[test]
-fn settings_of_other_knobs_are_taken_out() {
+fn settings_of_unknown_knobs_are_removed() {
     let knobs = [Knob::flag("a", "", false)];
     let mut settings = vec![setting_of("c", 1), setting_of("a", 7), setting_of("c", 0.5), setting_of("a", 0)];
     let faults: Vec<String> = take_unknown(&knobs, &mut settings).into_iter().map(|fault| fault.0).collect();

@@ -54,7 +54,7 @@ fn containers_round_trip() {
 }
 
 #[test]
-fn a_sealed_plan_bears_no_damage() {
+fn damage_to_a_sealed_plan_is_detected() {
     let bytes = write_plan(&plan(Some(origin()))).unwrap();
     assert_eq!(bytes[MARK_AT..MARK_AT + 8], MARK);
     for damaged in damages(&bytes) {
@@ -64,7 +64,7 @@ fn a_sealed_plan_bears_no_damage() {
 }
 
 #[test]
-fn a_container_bears_no_damage() {
+fn damage_to_a_container_is_detected() {
     let inner = write_plan(&plan(None)).unwrap();
     for plan in [&b""[..], &inner] {
         let bytes = write_container(Container { graph: b"a graph", plan }).unwrap();
@@ -81,7 +81,7 @@ fn a_container_bears_no_damage() {
 }
 
 #[test]
-fn damage_to_a_plan_without_a_seal_is_no_panic() {
+fn damage_to_an_unsealed_plan_never_panics() {
     let bytes = write_plan(&plan(None)).unwrap();
     let refused = damages(&bytes).filter(|damaged| read_plan(damaged).is_err()).count();
     assert!(refused > bytes.len(), "{refused} of {} bytes", bytes.len());
@@ -110,7 +110,7 @@ fn as_many_alignments_as_tensors() {
 
 /// Ignores whatever other libraries append in their six fields.
 #[test]
-fn fields_of_others_are_passed_over() {
+fn fields_of_other_libraries_are_ignored() {
     let mut b = FlatBufferBuilder::new();
     let uids = b.create_vector(&[7_i64]);
     let payload = b.create_vector(&[1_u8, 2]);
@@ -147,7 +147,7 @@ fn only_one_bit_from_a_container_is_refused() {
 }
 
 #[test]
-fn what_is_too_large_is_an_error() {
+fn oversized_plans_are_refused() {
     // Never touched, so it uses no physical memory.
     let large = vec![0; MAX_SIZE + 1];
     let mut plan = plan(None);

@@ -52,8 +52,8 @@ fn training(change: impl FnOnce(&mut Batchnorm)) -> Graph {
     graph(tensors, vec![batchnorm.into(), relu.into()])
 }
 
-/// The gradient through relu(batchnorm(1)): 6 is normalized again, 7 the gradient of the result, 8 that of what is normalized; 9, 10
-/// and 11 are the results.
+/// The gradient through relu(batchnorm(1)): 6 is normalized again, 7 is the gradient of the result, 8 that of
+/// the normalized tensor; 9, 10 and 11 are the results.
 fn gradient() -> Graph {
     let tensors = vec![
         image(1, false),
@@ -92,13 +92,13 @@ fn only(graph: &Graph) -> Option<Fusion> {
     chains.pop()
 }
 
-/// The tensors that MIOpen gets, and those that exist only inside the step.
+/// The tensors passed to MIOpen, and those that exist only inside the step.
 fn arguments(graph: &Graph, fusion: &Fusion) -> (Vec<(c_uint, i64)>, Vec<i64>) {
     let (all, between) = fusion.tensors(graph);
     (fusion.arguments.iter().map(|(id, slot)| (*id, all[*slot])).collect(), between)
 }
 
-/// A graph after a change, which takes the chain out of it.
+/// Checks that a change to the graph makes the chain disappear.
 fn apart(mut graph: Graph, change: impl FnOnce(&mut Graph)) {
     assert!(only(&graph).is_some_and(|fusion| fusion.nodes.len() == graph.nodes.len()));
     change(&mut graph);
@@ -119,7 +119,7 @@ fn an_activation_joins_the_training_before_it() {
     let expected = [(BATCHNORM_X, 1), (BATCHNORM_SCALE, 2), (BATCHNORM_BIAS, 3), (ACTIVATION_Y, 6)];
     assert_eq!(arguments(&graph, &fusion), (expected.to_vec(), vec![5]));
     assert!(matches!(fusion.chain.links.as_slice(), [Link::Training(false), Link::Activation(..)]));
-    // MIOpen writes all four statistics, which are not wanted.
+    // MIOpen writes all four statistics, which the graph does not have.
     let statistics = fusion.statistics.unwrap();
     assert_eq!(statistics.workspace_size(), 4 * ALIGNMENT);
     let at = |offset: usize| std::ptr::without_provenance_mut::<c_void>(0x1000 + offset);
@@ -134,7 +134,7 @@ fn an_activation_joins_the_training_before_it() {
 }
 
 #[test]
-fn statistics_that_are_wanted_go_to_their_tensors() {
+fn requested_statistics_go_to_their_tensors() {
     let uids = |graph: &Graph| {
         let fusion = only(graph).unwrap();
         let (all, between) = fusion.tensors(graph);
@@ -155,7 +155,7 @@ fn statistics_that_are_wanted_go_to_their_tensors() {
 }
 
 #[test]
-fn training_stays_apart_from_what_miopen_has_no_kernel_with() {
+fn training_is_not_fused_without_a_kernel() {
     apart(training(|_| {}), channels_last);
     apart(training(|_| {}), |graph| graph.tensors[4].is_virtual = false);
     apart(training(|_| {}), |graph| {
@@ -163,7 +163,7 @@ fn training_stays_apart_from_what_miopen_has_no_kernel_with() {
         let again = PointwiseNode::new(PointwiseMode::ReluFwd, 5, None, 12).into();
         graph.nodes.push(Node { operation: again, ..graph.nodes[1].clone() });
     });
-    // What reads the normalized tensor is a gradient, or a function that MIOpen does not have.
+    // The normalized tensor is read by a gradient, or by a function that MIOpen lacks.
     for mode in [PointwiseMode::ReluBwd, PointwiseMode::GeluFwd] {
         apart(training(|_| {}), |graph| {
             let in_1 = (mode == PointwiseMode::ReluBwd).then_some(1);
@@ -207,12 +207,12 @@ fn a_gradient_through_an_activation_is_one_chain() {
 }
 
 #[test]
-fn gradients_stay_apart_where_the_kernel_would_compute_something_else() {
-    // Made from the result of the activation, which is nowhere.
+fn gradients_are_not_fused_if_the_kernel_would_compute_something_else() {
+    // Computed from the activation's output, which is not available.
     apart(gradient(), |graph| {
         graph.nodes[1].operation = PointwiseNode::new(PointwiseMode::SigmoidBwd, 7, Some(6), 8).into();
     });
-    // The normalized tensor as the gradient.
+    // The normalized tensor in the place of the gradient.
     apart(gradient(), |graph| {
         graph.nodes[1].operation = PointwiseNode::new(PointwiseMode::ReluBwd, 6, Some(7), 8).into();
     });
