@@ -94,7 +94,7 @@ static void test_packs(hipdnnHandle_t handle)
     snprintf(expected, sizeof expected,
              "[warning] [hipdnn_backend] the variant pack binds tensor %d, which is virtual, tensor 99, which the "
              "graph does not have, "
-             "tensor %d twice, tensor 100, which the graph does not have, 1 more such\n",
+             "tensor %d twice, tensor 100, which the graph does not have, 1 more\n",
              UID_BETWEEN, UID_Y);
     CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
     log = logged();
