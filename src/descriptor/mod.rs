@@ -139,9 +139,7 @@ const RESERVED: [Kind; 5] = [
 #[cold]
 fn not_creatable(kind: c_int) -> Error {
     let (name, reason) = match Kind::from_raw(kind) {
-        Some(known) if RESERVED.contains(&known) => {
-            (known.name(), ", which is reserved and unused")
-        }
+        Some(known) if RESERVED.contains(&known) => (known.name(), ", which is reserved and unused"),
         Some(known) if kind != 0 => (known.name(), ""),
         _ => ("UNKNOWN_TYPE", ", expected a hipdnnBackendDescriptorType_t"),
     };
