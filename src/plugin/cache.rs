@@ -102,7 +102,7 @@ pub struct Known {
     /// The same engine with settings of its knobs, a list that only grows.
     with_settings: OnceLock<Arc<Self>>,
     next: OnceLock<Arc<Self>>,
-    /// What any handle knows.
+    /// The shared answers.
     common: Option<Arc<Self>>,
 }
 
