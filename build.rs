@@ -1,4 +1,4 @@
-//! Sets the version that the library reports, and what each system's linker has to know.
+//! Sets the version that the library reports, and the linker options of each system.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let commit = commit().unwrap_or_else(|| "unknown".to_owned());
-    // Frontends compare the major number with their own: a distribution may ship this library for those of another one.
+    // Frontends compare the major number with their own, so a distribution may build for frontends of another version.
     println!("cargo::rerun-if-env-changed=HIPDNN_REPORTED_VERSION");
     let reported = std::env::var("HIPDNN_REPORTED_VERSION").ok().filter(|text| !text.is_empty());
     let reported = reported.unwrap_or(version);
@@ -24,19 +24,18 @@ fn main() {
 }
 
 fn mark_for_linux() {
-    // The plain file name: programs linked against any release of the library find this one.
+    // The soname has no version, so programs linked against any release find this one.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libhipdnn_backend.so");
 
-    // A program may close the library while threads live that have used it, and plugins keep pointers to its functions: once
-    // loaded it stays, as its tables do.
+    // Never unload: a program may close the library while its threads still run, and plugins keep pointers to its functions.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
 
-    // What the library calls of its own is its own, also where another library of the process has functions of the same names.
+    // Bind calls inside the library to its own functions, even if another library in the process has the same names.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
 }
 
-/// Gives the library the version that the Explorer and installers show, by the resource compiler that comes with the linker. Microsoft's
-/// is not always on the path, so a build with that linker goes without.
+/// Adds the version that the Explorer and installers show, with the resource compiler that comes with the linker. Microsoft's
+/// is not always on the path, so builds with that linker have no version resource.
 fn mark_for_windows(version: &str, commit: &str) {
     if std::env::var("CARGO_CFG_TARGET_ENV").as_deref() != Ok("gnu") {
         return;
@@ -68,8 +67,8 @@ fn mark_for_windows(version: &str, commit: &str) {
     println!("cargo::rustc-cdylib-link-arg={object}");
 }
 
-/// The short hash of the commit a release is built from. Other profiles do without it, so that a commit does not
-/// rebuild what is being worked on.
+/// The short hash of the commit a release is built from. Other profiles omit it, so that a commit does not trigger a
+/// rebuild during development.
 fn commit() -> Option<String> {
     if std::env::var("PROFILE").as_deref() != Ok("release") {
         return None;
@@ -80,7 +79,7 @@ fn commit() -> Option<String> {
     if Path::new(&top).canonicalize().ok()? != Path::new(&folder).canonicalize().ok()? {
         return None;
     }
-    // Every move of HEAD adds a line to its log. A path that does not exist would rebuild each time.
+    // Every move of HEAD adds a line to its log. A path that does not exist would trigger a rebuild each time.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
     if Path::new(&log).exists() {
         println!("cargo::rerun-if-changed={log}");

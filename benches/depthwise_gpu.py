@@ -13,7 +13,6 @@ import datetime
 import statistics
 
 import hipdnn
-
 import torch
 import torch.nn.functional as F
 

@@ -1,13 +1,12 @@
-//! What a call costs, logging off, through a plugin that does nothing.
+//! Measures the cost of calls with logging off, through a plugin that does nothing.
 //!
-//! Costs are counted in uncontended pthread mutex lock + unlock pairs, measured in the same run and interleaved, so that they
-//! can be compared between machines. The figures to reach, and those of AMD's C++ library of November 2025, are printed
-//! beside them.
+//! Costs are in uncontended pthread mutex lock + unlock pairs, measured in the same run and interleaved, so that machines can be
+//! compared. The goals, and the costs of AMD's C++ library of November 2025, are printed beside them.
 //!
-//! Since glibc 2.34 a mutex costs a fourth while a process has only one thread, so there are two units: the one before any other
-//! thread was started, which the figures to reach are in, and the one of a program with threads.
+//! Since glibc 2.34 a mutex costs only a fourth while a process has one thread, so there are two units: before any other thread was
+//! started, which the goals use, and in a program with threads.
 //!
-//! What the profile and the trace add to an execution is in nanoseconds.
+//! The cost of the profile and the trace per execution is in nanoseconds.
 //!
 //! `cargo bench --bench entry_points`. A word after `--` measures only the rows with that word, for a profiler. With `HIPDNN_BENCH_LIBRARY`
 //! another library that exports the same functions is measured.
@@ -49,7 +48,7 @@ impl Mutex {
     }
 }
 
-/// One row: what is measured, the figure to reach, that of the C++ library, and the costs of each round in pairs.
+/// A row: its name, the goal, the C++ library's cost, and each round's cost in pairs.
 struct Row<'a> {
     name: &'static str,
     goal: f64,
@@ -60,7 +59,7 @@ struct Row<'a> {
 }
 
 fn main() {
-    // Every row but one has no cache of plans.
+    // All rows but one run without the plan cache.
     let is_cached = std::env::var_os(CACHE).is_some_and(|bytes| bytes != "0");
     if !is_cached {
         // SAFETY: no other thread is there yet.
@@ -70,7 +69,7 @@ fn main() {
     let api = Api::load(&library);
     let plugin = null_plugin();
     if std::env::var_os(PLUGIN).is_none() {
-        // For those that this program starts again.
+        // For child processes.
         // SAFETY: no other thread is there yet.
         unsafe { std::env::set_var(PLUGIN, &plugin) };
     }
@@ -81,7 +80,7 @@ fn main() {
     let handle = api.handle();
     let bytes = convolution();
     let [_, _, _, plan] = api.plan(handle, &bytes);
-    // Far apart; the plugin does nothing with the memory.
+    // Disjoint; the plugin does not access the memory.
     let pointers = [1_usize, 2, 3].map(|place| std::ptr::without_provenance_mut::<c_void>(place << 32));
     let pack = api.pack(&pointers);
 
@@ -148,7 +147,7 @@ fn main() {
     if let Some(word) = &word {
         rows.retain(|row| row.name.contains(word));
     }
-    // For a profiler that counts instructions, and makes each call a hundred times slower.
+    // For instruction-counting profilers, which make each call a hundred times slower.
     let quick = std::env::var_os("HIPDNN_BENCH_QUICK").is_some();
     let (rounds, divisor) = if quick { (1, 100) } else { (31, 1) };
     let mut measure = || {
@@ -192,7 +191,7 @@ fn main() {
     drop(rows);
 
     if word.is_none() && !is_cached {
-        // The variable is read once in a process.
+        // The variable is read once per process.
         let mut again = Command::new(std::env::current_exe().expect("the program has a path"));
         again.env(CACHE, "16777216").arg("found again").status().expect("the program starts");
     }

@@ -1,10 +1,9 @@
-//! How planning and executing scale with threads, each with a handle of its own, through a plugin that does nothing.
+//! Measures how planning and executing scale with threads, each with its own handle, through a plugin that does nothing.
 //!
-//! `cargo bench --bench scaling` prints a CSV line for each figure: what, threads, value, unit, and between which values the middle half of
-//! the rounds lies. A number after `--` measures only so many threads. What the machine itself allows, where two processors may be one core's,
-//! is told by loops of additions, and by as many processes with one thread each, which share nothing but the machine. All take turns, so that
-//! no row has the machine for itself while it is quiet. Under taskset each thread keeps to one processor: name one of each core, to leave
-//! out the second processors of cores.
+//! `cargo bench --bench scaling` prints a CSV line for each figure: what, threads, value, unit, and the quartiles of the rounds. A
+//! number after `--` measures only that many threads. For comparison, loops of additions and single-threaded processes, which share
+//! only the machine, show what the hardware allows (two processors may belong to one core). All rows take turns, so that noise
+//! affects them equally. Under taskset each thread is pinned to one processor: name one processor per core to exclude SMT siblings.
 //!
 //! On a machine without a C compiler `HIPDNN_BENCH_PLUGIN` names the compiled plugin, and `HIPDNN_BENCH_LIBRARY` the library.
 
@@ -40,7 +39,7 @@ use workers::{Work, Workers};
 
 const ROUNDS: usize = 9;
 
-/// The flows a second of threads that each build, plan, execute and destroy with a handle of their own.
+/// The flows per second of threads that each build, plan, execute and destroy with their own handle.
 fn flows(api: &Api, bytes: &[u8], pointers: &[*mut c_void; 3], threads: usize) -> f64 {
     let pointers = Shared(*pointers);
     together(threads, || {
@@ -56,8 +55,8 @@ fn flows(api: &Api, bytes: &[u8], pointers: &[*mut c_void; 3], threads: usize) -
     })
 }
 
-/// Additions a second, which nothing is shared by: each waits for the one before it, `CHAINS` at a time. One chain leaves most of a core idle,
-/// so that two threads on one core do not slow each other down; many do not.
+/// Additions per second without shared data, in `CHAINS` dependent chains. One chain leaves most of a core idle, so that two threads on
+/// one core do not slow each other down; many chains do.
 fn additions<const CHAINS: usize>(threads: usize) -> f64 {
     together(threads, || {
         let mut sums = [0_u64; CHAINS];
@@ -74,7 +73,7 @@ fn additions<const CHAINS: usize>(threads: usize) -> f64 {
     })
 }
 
-/// What is measured, and how much of it so many threads do in a second.
+/// The name of a row, and its rate with a number of threads.
 type Row<'a> = (String, Box<dyn Fn(usize) -> f64 + 'a>);
 
 /// Prints the median of a row's values, and the quartiles.
@@ -84,7 +83,7 @@ fn print(what: &str, threads: usize, mut values: Vec<f64>, decimals: usize, unit
     println!("{what},{threads},{median:.decimals$},{unit},{low:.decimals$},{high:.decimals$}");
 }
 
-/// Prints what threads reach together, as a share of what one reaches alone times their number.
+/// Prints the parallel efficiency: the rate of all threads relative to their number times that of one.
 fn print_shares(rows: &[Row], counts: &[usize]) {
     let mut alone = vec![Vec::new(); rows.len()];
     for &threads in counts {
@@ -108,7 +107,7 @@ fn print_shares(rows: &[Row], counts: &[usize]) {
 }
 
 fn main() {
-    // The variable is read once in a process: one with the cache of plans, one without.
+    // The variable is read once per process: one runs with the plan cache, one without.
     let cached = std::env::var_os(CACHE).is_some_and(|bytes| bytes != "0");
     if std::env::var_os(CACHE).is_none() {
         println!("what,threads,value,unit,low,high");
@@ -132,7 +131,7 @@ fn main() {
     ok(unsafe { (api.set_paths)(1, [path.as_ptr()].as_ptr(), 1) });
     let handle = api.handle();
     let bytes = convolution();
-    // Far apart; the plugin does nothing with the memory.
+    // Disjoint; the plugin does not access the memory.
     let pointers = [1_usize, 2, 3].map(|place| std::ptr::without_provenance_mut::<c_void>(place << 32));
     let [_, _, _, plan] = api.plan(handle, &bytes);
     if is_worker {

@@ -12,7 +12,7 @@
 #define VALUE(number, name) _Static_assert((long)(name) == (number), #name " is not " #number)
 
 /* hipdnnPluginStatus_t */
-_Static_assert(sizeof(hipdnnPluginStatus_t) == sizeof(int), "hipdnnPluginStatus_t is no int");
+_Static_assert(sizeof(hipdnnPluginStatus_t) == sizeof(int), "hipdnnPluginStatus_t is not an int");
 VALUE(0, HIPDNN_PLUGIN_STATUS_SUCCESS);
 VALUE(1, HIPDNN_PLUGIN_STATUS_BAD_PARAM);
 VALUE(2, HIPDNN_PLUGIN_STATUS_INVALID_VALUE);
@@ -22,7 +22,7 @@ VALUE(5, HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE);
 VALUE(6, HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED);
 
 /* hipdnnPluginType_t */
-_Static_assert(sizeof(hipdnnPluginType_t) == sizeof(int), "hipdnnPluginType_t is no int");
+_Static_assert(sizeof(hipdnnPluginType_t) == sizeof(int), "hipdnnPluginType_t is not an int");
 VALUE(0, HIPDNN_PLUGIN_TYPE_UNSPECIFIED);
 VALUE(1, HIPDNN_PLUGIN_TYPE_ENGINE);
 VALUE(2, HIPDNN_PLUGIN_TYPE_HEURISTIC);

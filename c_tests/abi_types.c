@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The sizes and the layout of what is passed, written down from the interface's description and not from the generator.
+/* Sizes and layouts of passed types, written from the interface's description, independently of the generator.
  * The numbers of the enums have golden/abi.txt. */
 
 #include "hipdnn_backend.h"
@@ -16,7 +16,7 @@
 #define VALUE(number, name) _Static_assert((long)(name) == (number), #name " is not " #number)
 
 /* Every enum is passed as an int. */
-#define IS_INT(type) _Static_assert(sizeof(type) == sizeof(int), #type " is no int")
+#define IS_INT(type) _Static_assert(sizeof(type) == sizeof(int), #type " is not an int")
 IS_INT(hipdnnStatus_t);
 IS_INT(hipdnnBackendDescriptorType_t);
 IS_INT(hipdnnBackendAttributeType_t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A program run again, for what the library reads once in a process: the environment is that of the caller. */
+/* Runs the program again with the caller's environment, for settings that the library reads once per process. */
 #ifndef HIPDNN_C_TESTS_AGAIN_H
 #define HIPDNN_C_TESTS_AGAIN_H
 

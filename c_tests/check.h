@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Checks for test programs: a check that fails prints where it stands, what was checked, and what was got and expected,
- * and the program goes on. `return check_result();` at the end of main makes any failure the program's exit status.
+ * Checks for test programs: a failing check prints its location, the expression, and the actual and expected values, and the
+ * program continues. `return check_result();` at the end of main turns any failure into the program's exit status.
  *
  * `cargo xtask test c` runs each program in an empty folder of its own, with HIPDNN_TEST_PLUGINS in the environment: the
  * folder of the plugins that tools/stub-plugins builds, lib<name>.so or <name>.dll for each name in c_tests/plugins/variants.txt. No other
@@ -159,7 +159,7 @@ static inline void check_required(int before)
 /* A call fails with this status, and with a text of its own that has a part. */
 #define CHECK_FAILS(expected, part, call) \
     check_fails((check_forget_error(), (call)), (expected), (part), __FILE__, __LINE__, #call)
-/* What the rest of the program cannot do without. */
+/* Ends the program if a precondition fails. */
 #define REQUIRE(condition)            \
     do                                \
     {                                 \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A graph of every operation in several types, planned and executed by every engine that takes it. */
+/* A graph of every operation in several types, planned and executed by every engine that applies. */
 #ifndef EVERY_OPERATION_H
 #define EVERY_OPERATION_H
 
@@ -117,7 +117,7 @@ typedef struct {
     int64_t executed;
 } trial;
 
-/* Writes the row's tensors behind `at`, and makes memory for them. */
+/* Writes the row's tensors after `at`, and allocates memory for them. */
 static inline char* write_tensors(trial* t, char* at, const char* from)
 {
     t->count = 0;

@@ -103,7 +103,7 @@ static inline void put_convolution(hipdnnBackendDescriptor_t operation, int64_t 
     put_float_type(operation, HIPDNN_ATTR_CONVOLUTION_COMP_TYPE);
 }
 
-/* A test may number its tensors from elsewhere. */
+/* A test may choose the first uid. */
 #ifndef UID_FIRST
 #define UID_FIRST 1
 #endif
@@ -318,7 +318,7 @@ static inline hipdnnBackendDescriptor_t make_pack(buffers* data)
     return pack;
 }
 
-/* Whether y is what plain loops give; the values are small fractions of two, so the sums are exact. */
+/* Whether y equals the result of plain loops; the values are small binary fractions, so the sums are exact. */
 static inline bool is_convolved(const buffers* data)
 {
     for (int k = 0; k < CHANNELS; k++) {

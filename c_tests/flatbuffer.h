@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Writes graphs as FlatBuffers bytes, for the C tests: well formed ones of both generations, and ones that are well formed
- * and make no sense.
+ * Writes graphs as FlatBuffers bytes, for the C tests: valid ones of both generations, and well-formed ones that make no sense.
  */
 #ifndef FLATBUFFER_H
 #define FLATBUFFER_H

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Every function is declared with its signature and can be linked. The signatures are written down from the interface's
+ * Every function is declared with its signature and can be linked. The signatures are written from the interface's
  * description; a declaration that differs does not compile.
  */
 
 #include "check.h"
 
-/* hipdnnGetVersion_ext is deprecated, and is to be there all the same. */
+/* hipdnnGetVersion_ext is deprecated but must still exist. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-/* Volatile, so that each is loaded from the library and not known at compile time. */
+/* Volatile, so that each is loaded from the library instead of being a compile-time constant. */
 #define FUNCTION(result, name, arguments) result(*volatile const p_##name) arguments = name
 
 static FUNCTION(hipdnnStatus_t, hipdnnCreate, (hipdnnHandle_t*));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Saved plans and containers, for the C tests: fetched in two calls, looked into, and changed so that the seal still holds. */
+/* Saved plans and containers, for the C tests: fetching, inspecting, and changing them with a valid seal. */
 #ifndef SAVED_H
 #define SAVED_H
 
@@ -100,7 +100,7 @@ enum {
     PLAN_CHECKSUM = 20
 };
 
-/* Makes the checksum of a changed plan right again. */
+/* Updates the checksum of a changed plan. */
 static inline void reseal(blob saved)
 {
     const size_t checksum = root_field(saved, PLAN_CHECKSUM);

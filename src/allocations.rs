@@ -9,7 +9,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: everything is passed on to the system's allocator; the count is a plain word, so that counting never allocates.
+// SAFETY: everything is forwarded to the system's allocator; the count is a plain word, so counting never allocates.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get().wrapping_add(1));

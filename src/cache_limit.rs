@@ -1,14 +1,14 @@
-//! How much the plan cache keeps.
+//! The size limit of the plan cache.
 
 use crate::lock::OnceLock;
 use crate::log;
 
-/// The variable with the most bytes that all caches have together, 0 for no caches.
+/// The variable with the limit of all caches together in bytes; 0 disables caching.
 const VARIABLE: &str = "HIPDNN_PLAN_CACHE_BYTES";
 
 const DEFAULT_LIMIT: usize = 16 << 20;
 
-/// The most that all caches may have.
+/// The limit of all caches together in bytes.
 pub fn limit() -> usize {
     static LIMIT: OnceLock<usize> = OnceLock::new();
     if let Some(limit) = LIMIT.get() {
@@ -17,7 +17,7 @@ pub fn limit() -> usize {
     let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
     let number = value.as_ref().map(|value| value.to_str().and_then(|text| text.trim().parse().ok()));
     let limit = number.flatten().unwrap_or(DEFAULT_LIMIT);
-    // Complained of once it is set: a callback of the log may come here again.
+    // Logged after it is set: a log callback may reenter this function.
     if LIMIT.set(limit).is_ok() && number == Some(None) {
         log::warn(|| {
             let value = value.unwrap_or_default();

@@ -1,20 +1,20 @@
 //! Calls into foreign code that may end in a C++ exception.
 //!
 //! Plugins and callbacks are C functions, but may be written in C++, and an exception that escapes from one must not
-//! end the program. So every call goes through [`enter`], a frame that ends any exception: see [`exception`].
+//! end the program. So every call goes through [`enter`], a frame that catches every exception: see [`exception`].
 
 use hipdnn_plugin_sdk::exception::{self, Exception};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginStatus_t as PluginStatus;
 use std::cell::Cell;
 
-/// What [`call`] returns where the plugin threw. A plugin may return it too, so [`has_thrown`] tells.
+/// What [`call`] returns if the plugin threw. A plugin may also return it itself; [`has_thrown`] tells the difference.
 pub const THREW: PluginStatus = PluginStatus::MIN;
 
 thread_local! {
     static THROWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a call on this thread returned `status` because the plugin threw. Answers once for each exception.
+/// Whether a call on this thread returned `status` because the plugin threw. True once for each exception.
 pub fn has_thrown(status: PluginStatus) -> bool {
     status == THREW && THROWN.replace(false)
 }
@@ -78,18 +78,18 @@ pub unsafe fn call<const N: usize>(function: *const (), arguments: [usize; N]) -
     let mut next = || words.next().unwrap_or(0);
     if N <= 5 {
         let (a, b, c, d, e) = (next(), next(), next(), next(), next());
-        // SAFETY: the caller names the function; registers beyond its arguments are not looked at.
+        // SAFETY: the caller vouches for the function, which ignores registers beyond its arguments.
         return unsafe { enter(a, b, c, d, e, function) };
     }
     let words: [usize; MOST] = std::array::from_fn(|_| next());
-    // SAFETY: the function has as many arguments as there are words; words beyond them are not looked at.
+    // SAFETY: the function has at most as many arguments as there are words and ignores the rest.
     unsafe { enter_with_stack(&words, function) }
 }
 
-/// Ends an exception that was stopped.
+/// Ends a caught exception.
 unsafe extern "C" fn end(exception: *mut Exception) -> PluginStatus {
     THROWN.set(true);
-    // SAFETY: the unwinder handed the exception over, so only this frame ends it.
+    // SAFETY: the unwinder handed the exception to this frame, which alone ends it.
     unsafe { exception::end(exception) };
     THREW
 }

@@ -1,8 +1,7 @@
-//! The device that the machine computes on, as plugins, saved plans and rankings know it.
+//! The device as plugins, saved plans and rankings identify it.
 //!
-//! It is the HIP device of the calling thread where the program, or a plugin, has loaded HIP already; else it is the
-//! processor. HIP is not loaded to find out: that takes long, starts threads, and a program that has no use for a GPU would
-//! notice.
+//! It is the calling thread's HIP device if the program or a plugin has already loaded HIP, else the processor. We never
+//! load HIP ourselves: that takes long and starts threads, which programs without a GPU would notice.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,12 +16,12 @@ use hipdnn_plugin_sdk::wire::{DeviceProperties, write_device_properties};
 use crate::lock::{Mutex, OnceLock};
 use crate::{log, target};
 
-/// A device, in every form that is asked for.
+/// A device in every form that callers need.
 #[derive(Debug)]
 pub struct Device {
-    /// What is known of it.
+    /// Its properties.
     pub properties: DeviceProperties,
-    /// The same, as plugins get it.
+    /// The properties as passed to plugins.
     pub bytes: Vec<u8>,
     /// The FNV-1a hash of the bytes.
     pub hash: u64,
@@ -36,19 +35,19 @@ impl Device {
     }
 }
 
-/// The device of this thread. It is asked for its properties once.
+/// The device of this thread. Its properties are queried once.
 pub fn current() -> &'static Device {
     static PROCESSOR: OnceLock<Device> = OnceLock::new();
     gpu().unwrap_or_else(|| PROCESSOR.get_or_init(|| Device::new(processor())))
 }
 
-/// What tells the device from others, for people too: the one that plans are made for, where the environment names one. Plans are saved
-/// with it and loaded only where it is the same.
+/// Identifies the device, also for people; the target device if the environment names one. Plans are saved with it and
+/// loaded only on an equal device.
 pub fn fingerprint() -> &'static str {
     target::named().unwrap_or(&current().properties.architecture_name)
 }
 
-/// One for each device that was ever asked for. They stay, so that they can be handed out.
+/// One entry for each device ever queried, never freed, so that references are `'static`.
 pub static DEVICES: Mutex<Vec<(c_int, Option<&'static Device>)>> = Mutex::new(Vec::new());
 
 /// The HIP device of this thread, if there is one.
@@ -58,7 +57,7 @@ fn gpu() -> Option<&'static Device> {
     if let Some((_, device)) = DEVICES.lock().iter().find(|(known, _)| *known == number) {
         return *device;
     }
-    // Not under the lock: HIP may take long, and may call whatever it wants.
+    // Without the lock: HIP may take long, and may call back into anything.
     let device: Option<&Device> = match hip.device_properties() {
         Ok(properties) => properties.map(|properties| &*Box::leak(Box::new(Device::new(properties)))),
         Err(error) => {
@@ -74,7 +73,7 @@ fn gpu() -> Option<&'static Device> {
     device
 }
 
-/// Which device a thread works on, as plugins may find out: that of HIP, and the context of CUDA. Not what the device is.
+/// The device a thread works on, as plugins see it: HIP's device number and CUDA's context, not the device's properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     hip: c_int,
@@ -82,12 +81,12 @@ pub struct Place {
 }
 
 impl Place {
-    /// Whether both are on the same device of HIP, or both without HIP. With CUDA a handle is of no device.
+    /// Whether both are on the same HIP device, or both without HIP. CUDA does not count: handles have no CUDA device.
     pub fn is_same_device(self, other: Self) -> bool {
         self.hip == other.hip
     }
 
-    /// A number that differs where places do, mostly.
+    /// A hash of the place.
     pub fn hash(self) -> u64 {
         (self.cuda as u64 ^ self.hip as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -96,7 +95,7 @@ impl Place {
 static HIP: OnceLock<&Hip> = OnceLock::new();
 static CUDA: OnceLock<&Cuda> = OnceLock::new();
 
-/// Looks whether the process has the library of a GPU by now, which takes microseconds where it has none: once for each `has_looked`.
+/// Checks once for each `has_looked` whether the process has loaded a GPU library. Takes microseconds if it has not.
 #[inline]
 pub fn look_for_gpu_once(has_looked: &AtomicBool) {
     if !has_looked.load(Ordering::Relaxed) {
@@ -105,7 +104,7 @@ pub fn look_for_gpu_once(has_looked: &AtomicBool) {
     }
 }
 
-/// Looks whether the process has the library of a GPU by now.
+/// Checks whether the process has loaded a GPU library.
 #[cold]
 pub fn look_for_gpu() {
     // Plugins may have loaded it.
@@ -118,7 +117,7 @@ pub fn look_for_gpu() {
     }
 }
 
-/// Where this thread works, as far as libraries of GPUs were found.
+/// Where this thread works, according to the GPU libraries found so far.
 #[inline]
 pub fn place() -> Place {
     Place {
@@ -130,7 +129,7 @@ pub fn place() -> Place {
 #[cold]
 fn current_context(cuda: &Cuda) -> usize {
     let mut context = std::ptr::null_mut();
-    // SAFETY: the output is valid; it stays null where the call fails.
+    // SAFETY: the output is valid; it stays null if the call fails.
     unsafe { (cuda.cuCtxGetCurrent)(&mut context) };
     context.addr()
 }
@@ -139,7 +138,7 @@ fn processor() -> DeviceProperties {
     let architecture = std::env::consts::ARCH;
     DeviceProperties {
         device_id: -1,
-        // Those of the machine, not those that this process may use, which change from one run to the next.
+        // The machine's processors, not those available to this process, which may differ from run to run.
         multi_processor_count: i32::try_from(processors::count()).unwrap_or(0),
         total_global_mem: 0,
         architecture_name: match processors::model() {

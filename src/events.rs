@@ -1,4 +1,4 @@
-//! Two points of a stream of a GPU, and the time between them.
+//! Pairs of events on a GPU stream, and the time between them.
 
 use std::ffi::c_void;
 
@@ -15,7 +15,7 @@ type Result<T> = std::result::Result<T, PluginError>;
 static HIP: OnceLock<&Hip> = OnceLock::new();
 static CUDA: OnceLock<&Cuda> = OnceLock::new();
 
-/// Looks which libraries of GPUs the process has loaded by now and find a device. Answers how many.
+/// Looks for GPU libraries that the process has loaded and that find a device. Returns how many.
 pub fn look() -> usize {
     let hip = || Hip::loaded().filter(|hip| hip.device_count().is_ok_and(|count| count > 0));
     let cuda = || Cuda::loaded().filter(|cuda| cuda.device_count().is_ok_and(|count| count > 0));
@@ -26,7 +26,7 @@ fn keep<T>(kept: &OnceLock<&'static T>, find: impl FnOnce() -> Option<&'static T
     kept.get().is_some() || find().is_some_and(|found| std::ptr::eq(*kept.get_or_init(|| found), found))
 }
 
-/// The GPU that work on a stream goes to: HIP's, or else that of CUDA, where it is in use. Of libraries that were found by [`look`].
+/// The GPU that work on a stream goes to: HIP's, else CUDA's if in use, of the libraries that [`look`] found.
 ///
 /// # Safety
 /// The stream is null, one of CUDA's other default streams or alive.
@@ -38,7 +38,7 @@ pub unsafe fn gpu_of_stream(stream: hipStream_t) -> Option<Gpu> {
     unsafe { cuda::device_in_use(CUDA.get()?, stream) }.ok().flatten().map(Gpu::Cuda)
 }
 
-/// The GPU that has any of this memory, where work on the stream goes.
+/// The GPU that owns any of this memory, if work on the stream goes there.
 ///
 /// # Safety
 /// As for [`gpu_of_stream`].
@@ -70,10 +70,10 @@ unsafe impl Send for Events {}
 unsafe impl Sync for Events {}
 
 impl Events {
-    /// Events that have not happened.
+    /// Creates two events that have not occurred.
     ///
     /// # Errors
-    /// When the library makes none.
+    /// The library cannot create events.
     pub fn new(gpu: Gpu) -> Result<Self> {
         let _entered = gpu.enter()?;
         let mut events = Self { gpu, start: std::ptr::null_mut(), stop: std::ptr::null_mut() };
@@ -82,7 +82,7 @@ impl Events {
         Ok(events)
     }
 
-    /// Whether they are of this GPU; those of HIP may be of another device of its own.
+    /// Whether the events belong to this GPU's library; HIP's may belong to another of its devices.
     pub fn are_of(&self, gpu: &Gpu) -> bool {
         match (&self.gpu, gpu) {
             (Gpu::Hip(_), Gpu::Hip(_)) => true,
@@ -91,7 +91,7 @@ impl Events {
         }
     }
 
-    /// Lets the first event happen when the stream gets there.
+    /// Records the first event on the stream.
     ///
     /// # Safety
     /// The stream is null or alive, and of the GPU.
@@ -101,7 +101,7 @@ impl Events {
         unsafe { self.gpu.record(self.start, stream) }
     }
 
-    /// The same for the second event.
+    /// Records the second event on the stream.
     ///
     /// # Safety
     /// As for [`Events::start`].
@@ -111,17 +111,17 @@ impl Events {
         unsafe { self.gpu.record(self.stop, stream) }
     }
 
-    /// Whether the second event has happened, after it was put on a stream.
+    /// Whether the second event has occurred, after it was recorded.
     pub fn is_over(&self) -> bool {
         let Ok(_entered) = self.gpu.enter() else { return false };
         // SAFETY: the event is alive.
         self.gpu.beside_captures(|| unsafe { self.gpu.has_happened(self.stop) })
     }
 
-    /// Milliseconds between the two, after both were put on a stream. Waits for the second.
+    /// Milliseconds between the two events, after both were recorded. Waits for the second.
     ///
     /// # Errors
-    /// What the library says.
+    /// The library's error.
     pub fn elapsed(&self) -> Result<f32> {
         let _entered = self.gpu.enter()?;
         // SAFETY: the event is alive.
@@ -129,10 +129,10 @@ impl Events {
         self.between(self.start, self.stop)
     }
 
-    /// Milliseconds from the second event of others to the first of these. All have happened.
+    /// Milliseconds from the second event of `others` to the first of these. All must have occurred.
     ///
     /// # Errors
-    /// What the library says, for instance where they are of two devices.
+    /// The library's error, for instance if they belong to two devices.
     pub fn since(&self, others: &Self) -> Result<f32> {
         let _entered = self.gpu.enter()?;
         self.between(others.stop, self.start)
@@ -146,7 +146,7 @@ impl Events {
 
 impl Drop for Events {
     fn drop(&mut self) {
-        // Where the context is gone its events are, too.
+        // If the context is gone, so are its events.
         let Ok(_entered) = self.gpu.enter() else { return };
         for event in [self.start, self.stop] {
             if !event.is_null() {

@@ -1,7 +1,7 @@
-//! Every lock of the process that threads may have while another forks, in the order in which they are taken then.
+//! The static locks that other threads may hold during a fork, in the order in which the forking thread takes them.
 //!
-//! A new lock in a static is added here, before those that a thread may take while it has it. Locks of objects are not: a child takes over
-//! those that its parent's other threads had, and begins with empty content ([`hipdnn_plugin_sdk::lock`]).
+//! Add every new static lock here, before those that a thread may take while holding it. Locks inside objects do not belong
+//! here: a child takes over those that its parent's other threads held, with empty content ([`hipdnn_plugin_sdk::lock`]).
 
 use hipdnn_plugin_sdk::fork::{self, List};
 use hipdnn_plugin_sdk::lock::Held;
@@ -32,7 +32,7 @@ static LIST: List = List {
     in_child: &[gate::in_child, receiver::in_child, recorder::in_child],
 };
 
-/// The caches that handles have in common.
+/// The caches that handles share.
 struct Caches;
 
 impl Held for Caches {
@@ -45,7 +45,7 @@ impl Held for Caches {
     }
 }
 
-/// Has every fork from now on leave a child that can use the library. Called by the first call of a process.
+/// Makes the library usable in children of later forks. Called by a process's first call.
 pub fn protect() {
     fork::protect(&LIST);
 }

@@ -1,4 +1,4 @@
-//! A finalized operation graph, as bytes in the generations that plugins ask for.
+//! A finalized operation graph, as bytes in the layout that each plugin needs.
 
 pub mod recent;
 
@@ -19,7 +19,7 @@ use crate::status::{Error, Result};
 /// The newest plugin interface whose graphs are understood here.
 pub const NEWEST_API_VERSION: ApiVersion = ApiVersion::new(1, 3, 0);
 
-/// A graph that does not change any more, and what it was finalized with.
+/// An immutable graph, and what it was finalized with.
 #[derive(Clone)]
 pub struct FrozenGraph {
     /// Only a number: the handle may be destroyed before the graph. 0 while there is none.
@@ -33,20 +33,20 @@ pub struct FrozenGraph {
 pub struct VerifiedGraph {
     bytes: Vec<u8>,
     summary: Summary,
-    // Boxes, because every graph is moved once, and few have these.
+    // Boxed, because every graph is moved once and few have these.
     /// The same graph in the other layout, made when the first plugin asks for it.
     converted: OnceLock<Box<Result<Vec<u8>>>>,
-    /// Which tensors may share memory, once a pack binds some that do.
+    /// Which tensors may share memory; computed when a pack first binds overlapping ones.
     sharing: OnceLock<Box<Option<Sharing>>>,
-    /// What graphs have in common that this library has written and that are equal, once somebody asks.
+    /// The key of graphs that this library wrote, computed on first use. Equal graphs have equal keys.
     key: OnceLock<Box<Option<Key>>>,
-    /// The number of the bytes where a caller has passed them, and somebody will ask; else 0.
+    /// The hash of a caller's bytes if it will be needed, else 0.
     hash: u64,
-    /// Whether this library has written the bytes.
+    /// Whether this library wrote the bytes.
     is_own: bool,
 }
 
-/// What equal graphs have in common.
+/// The key shared by equal graphs.
 struct Key {
     hash: u64,
     bytes: Vec<u8>,
@@ -66,7 +66,7 @@ impl FrozenGraph {
         Self { handle: 0, is_cached: true, graph }
     }
 
-    /// The graph in bytes that this library has written.
+    /// The graph in bytes that this library wrote.
     ///
     /// # Errors
     /// As [`FrozenGraph::from_foreign`].
@@ -74,11 +74,11 @@ impl FrozenGraph {
         VerifiedGraph::verify(bytes, true, 0).map(Self::new)
     }
 
-    /// Checks bytes that a caller passed as a graph, and keeps them. There is no handle yet. Bytes that the thread remembers in `recent`
-    /// are not checked again.
+    /// Verifies and copies a caller's bytes, without a handle yet. Bytes that the thread remembers in `recent` are not
+    /// verified again.
     ///
     /// # Errors
-    /// BAD_PARAM when they are not a graph, NOT_SUPPORTED when they ask for a newer plugin interface than any.
+    /// BAD_PARAM when they are not a graph, NOT_SUPPORTED when they require an unknown newer plugin interface.
     pub fn from_foreign(bytes: &[u8], recent: &RefCell<Recent>) -> Result<Self> {
         let own = |hash| VerifiedGraph::verify(memory::copy("the bytes of the graph", bytes)?, false, hash);
         if cache_limit::limit() == 0 {
@@ -111,7 +111,7 @@ impl FrozenGraph {
         self.handle
     }
 
-    /// What does not depend on the handle.
+    /// The part that does not depend on the handle.
     pub fn verified(&self) -> &Arc<VerifiedGraph> {
         &self.graph
     }
@@ -119,7 +119,7 @@ impl FrozenGraph {
 
 impl VerifiedGraph {
     fn verify(bytes: Vec<u8>, is_own: bool, hash: u64) -> Result<Arc<Self>> {
-        // A tensor that is checked leaves six words, and its place in the bytes may have four.
+        // A verified tensor takes 48 bytes of summary and may take as few as 4 in the bytes.
         memory::require("the tensors of the graph", bytes.len().saturating_mul(12))?;
         let summary = wire::verify(&bytes)
             .map_err(|error| Error::bad_param(format!("serializedGraph ({} bytes): {error}", bytes.len())))?;
@@ -133,18 +133,18 @@ impl VerifiedGraph {
         Ok(Arc::new(Self { bytes, summary, converted, sharing, key, hash, is_own }))
     }
 
-    /// The number of what equal graphs have in common; none where that cannot be told.
+    /// The hash of the key; none for graphs that cannot be compared.
     pub fn hash(&self) -> Option<u64> {
         if self.is_own { self.key().map(|key| key.hash) } else { Some(self.hash) }
     }
 
-    /// Whether engines make the same of both graphs: they have the same bytes. Names, ids and the tensors' uids do not count where
-    /// this library has written the bytes, and so nothing else is lost with them; tensors in the same place then stand for each other.
+    /// Whether both graphs have the same bytes, so that engines compute the same. In bytes that this library wrote, names, ids
+    /// and uids do not count, and tensors at the same position correspond.
     pub fn is_equal(self: &Arc<Self>, other: &Arc<Self>) -> bool {
         Arc::ptr_eq(self, other) || self.equal_bytes().is_some_and(|own| Some(own) == other.equal_bytes())
     }
 
-    /// How many bytes are kept with the graph.
+    /// The bytes that the graph occupies in memory.
     pub fn size(&self) -> usize {
         let key = if self.is_own { self.key().map_or(0, |key| key.bytes.len()) } else { 0 };
         self.bytes.capacity() + key + self.summary.tensors.len() * size_of::<TensorSummary>()
@@ -159,17 +159,17 @@ impl VerifiedGraph {
         self.sharing.get_or_init(|| Box::new(make())).as_ref().as_ref()
     }
 
-    /// The bytes as they came.
+    /// The bytes as they were passed or written.
     pub fn written(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes that equal graphs have in common.
+    /// The bytes shared by equal graphs.
     pub fn equal_bytes(&self) -> Option<&[u8]> {
         if self.is_own { self.key().map(|key| key.bytes.as_slice()) } else { Some(&self.bytes) }
     }
 
-    /// The bytes that graphs have in common that compute the same, whoever has written them: names, ids and uids do not count.
+    /// The bytes shared by graphs that compute the same, whoever wrote them: names, ids and uids do not count.
     pub fn canonical_bytes(&self) -> Option<Vec<u8>> {
         if self.is_own { self.key().map(|key| key.bytes.clone()) } else { canonical(&self.bytes, Layout::G2) }
     }
@@ -187,7 +187,7 @@ impl VerifiedGraph {
         wire::graph_name(&self.bytes)
     }
 
-    /// What is in the graph.
+    /// A summary of the graph.
     pub fn summary(&self) -> &Summary {
         &self.summary
     }
@@ -197,7 +197,7 @@ impl VerifiedGraph {
         self.summary.required_api_version
     }
 
-    /// Fails where there is no memory for what the bytes are unpacked into.
+    /// Fails if there is not enough memory to unpack the bytes.
     pub fn require_unpacking(&self) -> Result<()> {
         memory::require("the unpacked graph", self.bytes.len().saturating_mul(wire::MAX_EXPANSION))
     }
@@ -205,7 +205,7 @@ impl VerifiedGraph {
     /// The bytes in a layout.
     ///
     /// # Errors
-    /// NOT_SUPPORTED where the layout of November 2025 cannot express the graph.
+    /// NOT_SUPPORTED if the layout of November 2025 cannot express the graph.
     pub fn bytes(&self, layout: Layout) -> Result<&[u8]> {
         if layout == self.summary.layout {
             return Ok(&self.bytes);
@@ -220,7 +220,7 @@ impl VerifiedGraph {
     }
 }
 
-/// A graph without names and without an id, its tensors numbered by their places. None where a uid is there twice or names no tensor.
+/// A graph without names and id, its tensors numbered by position. None if a uid occurs twice or names no tensor.
 fn canonical(bytes: &[u8], layout: Layout) -> Option<Vec<u8>> {
     memory::require("the unpacked graph", bytes.len().saturating_mul(wire::MAX_EXPANSION)).ok()?;
     let mut graph = wire::read(bytes).ok()?;
@@ -259,8 +259,8 @@ fn convert(bytes: &[u8], layout: Layout) -> Result<Vec<u8>> {
     })
 }
 
-/// What a batch normalization writes for each channel has the type of scale: frontends of November 2025 fill in the type of images where
-/// a program gives none, and AMD's plugin of that time, which hands MIOpen one descriptor for all of them, writes the type of scale.
+/// Gives a batch normalization's per-channel outputs the type of scale: frontends of November 2025 default to the type of images,
+/// but AMD's plugin of that time, which passes MIOpen one descriptor for all of them, writes the type of scale.
 fn with_types_of_scale(mut graph: Graph) -> Graph {
     let narrow = [DataType::Half, DataType::Bfloat16];
     let mut changed = Vec::new();
@@ -287,7 +287,7 @@ fn with_types_of_scale(mut graph: Graph) -> Graph {
     graph
 }
 
-/// A node of November 2025 computes in the graph's type, which a newer node states.
+/// Writes the graph's compute type into nodes that have none, as those of November 2025.
 pub fn with_compute_types(mut graph: Graph) -> Graph {
     let compute_type = graph.compute_type;
     for node in graph.nodes.iter_mut().filter(|node| node.compute_type == DataType::Unset) {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_batch_normalization_of_2025_writes_for_each_channel_has_the_type_of_scale() {
+    fn per_channel_outputs_of_a_batch_normalization_of_2025_have_the_type_of_scale() {
         use hipdnn_plugin_sdk::graph::operation::{Batchnorm, BatchnormBackward};
         use hipdnn_plugin_sdk::graph::{Node, Tensor};
         let tensor = |uid, data_type, channel: bool| {
@@ -389,12 +389,12 @@ mod tests {
         assert!(one.verified().is_equal(other.verified()) && one.hash() == other.hash());
         let larger = own("a", 1, 9);
         assert!(!one.verified().is_equal(larger.verified()) && one.hash() != larger.hash());
-        // What plugins get has the names.
+        // Plugins still get the names.
         assert_eq!(other.name().as_deref(), Some("another name"));
     }
 
     #[test]
-    fn uids_do_not_count_in_bytes_of_our_own_but_which_tensor_is_meant_does() {
+    fn uids_do_not_count_in_bytes_of_our_own_but_the_tensors_they_name_do() {
         let own = |graph: &Graph| FrozenGraph::from_own(wire::write(graph, Layout::G2).unwrap()).unwrap();
         let one = own(&with_uids("", 1, 8, [1, 2]));
         for uids in [[2, 1], [-7, i64::MAX], [0, 1]] {
@@ -404,7 +404,7 @@ mod tests {
         let mut turned = with_uids("", 1, 8, [1, 2]);
         turned.tensors.swap(0, 1);
         assert!(!one.verified().is_equal(own(&turned).verified()));
-        // What names no tensor, or two, is equal to nothing.
+        // A graph with a missing or ambiguous uid equals no other.
         let mut missing = with_uids("", 1, 8, [1, 2]);
         missing.nodes[0].operation.for_each_tensor(|uid| *uid += 5);
         let mut twice = with_uids("", 1, 8, [1, 2]);
@@ -422,7 +422,7 @@ mod tests {
         let one = foreign("a");
         assert!(Arc::ptr_eq(one.verified(), foreign("a").verified()));
         assert!(!one.verified().is_equal(foreign("b").verified()));
-        // In whatever order they come, and as long as there are not too many others.
+        // In any order, as long as there are not too many others.
         for name in ["b", "a", "c", "a", "c", "c", "b", "a"] {
             foreign(name);
         }

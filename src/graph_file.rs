@@ -1,4 +1,4 @@
-//! Finalized graphs as JSON files, for those who look for what a program computes.
+//! Writes finalized graphs as JSON files, to show what a program computes.
 //!
 //! `HIPDNN_LOG_GRAPH_DIR` names the folder; it is read once, when the first graph is finalized.
 
@@ -15,7 +15,7 @@ use crate::log;
 
 static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
 
-/// Writes a graph where a folder for graphs is set. What goes wrong is only logged.
+/// Writes a graph if a folder for graphs is set. Failures are only logged.
 #[inline]
 pub fn write_if_wanted(graph: &FrozenGraph) {
     let folder = FOLDER.get_or_init(|| environment::path("HIPDNN_LOG_GRAPH_DIR").map(PathBuf::from));

@@ -1,4 +1,4 @@
-//! Handles: what lies behind one is a session, a stream and the plugins as this handle has them.
+//! Handles: each refers to a session, with a stream and the plugins' handles.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::trace;
 /// All live handles.
 pub static HANDLES: Table<Arc<Session>> = Table::new("hipdnnHandle_t", 0x3, 0);
 
-/// Loads the plugins where that has not happened, asks each for a handle of its own, and enters the result.
+/// Loads the plugins if necessary, asks each for a plugin handle, and registers the new handle.
 pub fn create() -> Result<usize> {
     let session = registry::open_session()?;
     HANDLES.insert(session)
 }
 
-/// Ends a handle; its plugin handles go when no engine, configuration or plan needs them any more.
+/// Destroys a handle; its plugin handles live until no engine, configuration or plan needs them.
 pub fn destroy(handle: usize) -> Result<()> {
     HANDLES.remove(handle)?;
     trace::device::collect();
@@ -28,13 +28,13 @@ pub fn destroy(handle: usize) -> Result<()> {
     Ok(())
 }
 
-/// Looks up a handle that C passed and calls `f` with its session.
+/// Looks up a caller's handle and calls `f` with its session.
 #[inline]
 pub fn with<R>(handle: usize, f: impl FnOnce(&Arc<Session>) -> Result<R>) -> Result<R> {
     HANDLES.with(handle, f)
 }
 
-/// The session of a handle, to be kept.
+/// A shared reference to a handle's session.
 pub fn session(handle: usize) -> Result<Arc<Session>> {
     with(handle, |session| Ok(Arc::clone(session)))
 }

@@ -1,4 +1,4 @@
-//! What is allowed in a graph and is seldom meant: a line of the log, once for each.
+//! Hints in the log about graphs that are valid but probably mistaken, each logged once.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use crate::graph::FrozenGraph;
 use crate::lock::Mutex;
 use crate::log;
 
-/// More are not remembered, nor told.
+/// Further hints are neither remembered nor logged.
 const MOST: usize = 1024;
 
-/// The hints that were told.
+/// The hints already logged.
 pub static TOLD: Mutex<Option<HashSet<String>>> = Mutex::new(None);
 
-/// Looks at a graph that was finalized. For when the log has warnings: the graph is unpacked.
+/// Checks a finalized graph. Call only if warnings are logged, since it unpacks the graph.
 #[cold]
 pub fn look_at(graph: &FrozenGraph) {
     let bytes = graph.require_unpacking().and_then(|()| graph.bytes(Layout::G2));
@@ -49,7 +49,7 @@ fn of_graph(graph: &Graph) -> Vec<String> {
     negative.chain(biases).chain(statistics).collect()
 }
 
-/// What a batch normalization reads or writes for each channel in another type than scale.
+/// Reports a batch normalization's per-channel tensors whose type differs from scale.
 fn other_types(graph: &Graph, operation: &Operation) -> Vec<String> {
     let (scale, others) = match operation {
         Operation::Batchnorm(b) => (
@@ -90,7 +90,7 @@ fn other_types(graph: &Graph, operation: &Operation) -> Vec<String> {
     others.into_iter().filter_map(differs).collect()
 }
 
-/// A bias that has one element for each channel, and lies along another dimension which has as many.
+/// Reports a bias with one element per channel that lies along another dimension of the same length.
 fn wrong_axis(graph: &Graph, add: &Pointwise) -> Option<String> {
     let operands = [add.in_0, add.in_1?];
     let made_by = |uid: i64| {
@@ -106,7 +106,7 @@ fn wrong_axis(graph: &Graph, add: &Pointwise) -> Option<String> {
     let (result, bias) = (*operands.get(place)?, *operands.get(1 - place)?);
     let (what, channels) = made_by(result)?;
     let (result, bias) = (graph.tensor(result)?, graph.tensor(bias)?);
-    // Fewer dimensions are the last ones.
+    // A tensor of lower rank has the trailing dimensions.
     let before = result.dims.len().checked_sub(bias.dims.len())?;
     let mut long =
         bias.dims.iter().enumerate().filter(|(_, dim)| **dim != 1).map(|(at, dim)| (at + before, *dim));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_of_another_type_than_scale_are_told() {
+    fn statistics_of_another_type_than_scale_are_reported() {
         let channel = |uid, data_type| Tensor::new(uid, data_type, &[1, 4, 1, 1], &[4, 1, 1, 1]);
         let training = Batchnorm { mean: Some(6), inv_variance: Some(7), ..Batchnorm::new(1, 2, 3, 4, 5) };
         let mut graph = Graph {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bias_along_another_axis_of_the_same_length_is_told() {
+    fn a_bias_along_another_axis_of_the_same_length_is_reported() {
         let hints = of_graph(&product_with_bias(8, &[1, 8, 1]));
         let expected = "tensor 4 is added to the result of a matrix multiplication along dimension 1; where it is meant for the 8 channels of \
                         dimension 2, its dims are [1, 1, 8], not [1, 8, 1]";
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn dimensions_below_zero_are_told() {
+    fn dimensions_below_zero_are_reported() {
         let hints = of_graph(&product_with_bias(-1, &[1]));
         assert_eq!(hints.len(), 4);
         assert!(hints.iter().all(|hint| hint.contains("dims[1] is -1")), "{hints:?}");

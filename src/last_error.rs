@@ -15,10 +15,10 @@ thread_local! {
     static LAST: RefCell<Text> = const { RefCell::new(Text { length: 0, bytes: [0; CAPACITY] }) };
 }
 
-/// Keeps `message` as this thread's last error, cut to what the interface allows.
+/// Stores `message` as this thread's last error, cut to the interface's limit.
 pub fn set(message: &str) {
     LAST.with_borrow_mut(|last| {
-        // A cut in the middle of a character would leave bytes that are no text.
+        // A cut inside a character would leave invalid UTF-8.
         let length = message.floor_char_boundary(CAPACITY);
         if let (Some(to), Some(from)) = (last.bytes.get_mut(..length), message.as_bytes().get(..length)) {
             to.copy_from_slice(from);
@@ -32,7 +32,7 @@ pub fn with<R>(f: impl FnOnce(&[u8]) -> R) -> R {
     LAST.with_borrow(|last| f(last.bytes.get(..last.length).unwrap_or_default()))
 }
 
-/// Forgets this thread's last error.
+/// Clears this thread's last error.
 pub fn clear() {
     LAST.with_borrow_mut(|last| last.length = 0);
 }

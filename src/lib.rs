@@ -1,7 +1,7 @@
 //! hipDNN's backend C ABI in Rust.
 //!
-//! Programs use the C functions in [`c_api`] through the headers in `include/`. Inside, what a caller configures in
-//! [`descriptor`]s becomes a [`graph`], which the plugins of a [`handle`]'s session are asked to run.
+//! Programs use the C functions in [`c_api`] through the headers in `include/`. Inside, the caller's [`descriptor`]s
+//! become a [`graph`], which the plugins of a [`handle`]'s session run.
 //!
 //! This crate is built as the shared library; as a Rust library it serves tests and benchmarks only.
 

@@ -1,4 +1,4 @@
-//! Locks for any thread, also one that a plugin has started and waits for, and for forked children. Those of the whole process are listed
-//! in [`crate::fork`].
+//! Locks that are safe in any thread, even one that a plugin waits for, and in forked children. [`crate::fork`] lists the
+//! static ones.
 
 pub use hipdnn_plugin_sdk::lock::{Condvar, Mutex, MutexGuard, OnceLock};

@@ -1,11 +1,11 @@
-//! The log: where lines go, which of them, and what plugins say.
+//! The log: its level, its destination, and lines from plugins.
 //!
-//! `HIPDNN_LOG_LEVEL` and `HIPDNN_LOG_FILE` are read once, at the first call. With the log, the profile and the trace off a call
-//! pays one relaxed load, of a word that they share.
+//! `HIPDNN_LOG_LEVEL` and `HIPDNN_LOG_FILE` are read once, at the first call. With the log, the profile and the trace off, a
+//! call costs one relaxed load of a shared word.
 //!
-//! A line may come from a thread that a plugin's destructor waits for, while the system's loader holds its lock: see
-//! `crate::lock`. So nothing between a line and the file uses a thread-local, a lock that is held for longer than it
-//! takes to change a word, or anything that the loader has to bring.
+//! A line may come from a thread that a plugin's destructor waits for while the system's loader holds its lock: see
+//! `crate::lock`. So the code from a line to the file uses no thread-local, no lock held for longer than it takes to
+//! change a word, and nothing that the loader must resolve.
 
 pub mod receiver;
 
@@ -27,13 +27,13 @@ const OFF: c_int = Severity::HIPDNN_SEV_OFF as c_int;
 const UNREAD: c_int = -1;
 
 static LEVEL: AtomicI32 = AtomicI32::new(UNREAD);
-/// The level; or below every severity until the level is read, and while calls are recorded.
+/// The level; below every severity until the level is read, and while calls are recorded.
 static GATE: AtomicI32 = AtomicI32::new(UNREAD);
 /// Whether calls are recorded.
 static WATCHED: AtomicBool = AtomicBool::new(false);
 static SINK: OnceLock<Sink> = OnceLock::new();
 
-/// The lowest severity that is written, OFF for none.
+/// The lowest severity that is logged, OFF for none.
 #[inline]
 pub fn level() -> c_int {
     match LEVEL.load(Ordering::Relaxed) {
@@ -47,7 +47,7 @@ fn read_level() -> c_int {
     let word = std::env::var_os("HIPDNN_LOG_LEVEL").unwrap_or_default().to_string_lossy().into_owned();
     let known = level_of(&word);
     let level = known.unwrap_or(Severity::HIPDNN_SEV_OFF) as c_int;
-    // A level that was set meanwhile stays.
+    // A level set meanwhile takes precedence.
     match LEVEL.compare_exchange(UNREAD, level, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => {
             set_gate();
@@ -62,17 +62,17 @@ fn read_level() -> c_int {
     }
 }
 
-/// Held while that word is set.
+/// Held while `GATE` is set.
 pub static SETTING: Mutex<()> = Mutex::new(());
 
-/// Sets the word that calls look at, after something that it depends on was set.
+/// Recomputes `GATE`, after a change of what it depends on.
 fn set_gate() {
     let _setting = SETTING.lock();
     let gate = if WATCHED.load(Ordering::Relaxed) { UNREAD } else { LEVEL.load(Ordering::Relaxed) };
     GATE.store(gate, Ordering::Relaxed);
 }
 
-/// Has every call look closer from now on: it is recorded.
+/// Has all calls recorded from now on.
 pub fn watch() {
     WATCHED.store(true, Ordering::Relaxed);
     set_gate();
@@ -84,7 +84,7 @@ pub fn is_watched(severity: Severity) -> bool {
     severity as c_int >= GATE.load(Ordering::Relaxed)
 }
 
-/// The level that a word means, in any case of letters. There is nothing below info here.
+/// The level that a word names, ignoring case. No level is below info.
 fn level_of(word: &str) -> Option<Severity> {
     Some(match word.trim().to_ascii_lowercase().as_str() {
         "trace" | "debug" | "info" => Severity::HIPDNN_SEV_INFO,
@@ -96,13 +96,13 @@ fn level_of(word: &str) -> Option<Severity> {
     })
 }
 
-/// Sets the lowest severity that is written, OFF for none, in place of `HIPDNN_LOG_LEVEL`.
+/// Sets the lowest severity that is logged, OFF for none, overriding `HIPDNN_LOG_LEVEL`.
 pub fn set_level(level: Severity) {
     LEVEL.store(level as c_int, Ordering::Relaxed);
     set_gate();
 }
 
-/// Whether lines of this severity are written. OFF is above every severity that a line has.
+/// Whether lines of this severity are logged. OFF is above every severity of a line.
 #[inline]
 pub fn is_on(severity: Severity) -> bool {
     is_watched(severity) && is_on_once_read(severity)
@@ -117,13 +117,13 @@ fn is_on_once_read(severity: Severity) -> bool {
 struct Sink {
     /// None for standard error. Never closed: threads of plugins log until the process is gone.
     file: Option<LogFile>,
-    /// Whether the file could not be written once: then lines go to standard error.
+    /// Whether a write to the file failed; lines then go to standard error.
     has_failed: AtomicBool,
-    /// Read once: reading it anew takes a lock for as long as files are looked through.
+    /// Read once: reading it again takes a lock while files are searched.
     zone: TimeZone,
 }
 
-/// Held while the sink is made: time zones come from files, by code with locks of its own.
+/// Held while the sink is created: code with its own locks reads time zones from files.
 pub static OPENING: Mutex<()> = Mutex::new(());
 
 fn sink() -> &'static Sink {
@@ -139,7 +139,7 @@ fn open_sink() -> Sink {
         let path = Path::new(&path);
         LogFile::open(path).inspect_err(|error| tell_failure(path, error)).ok()
     });
-    // TZ may name a file, too.
+    // TZ may also name a file.
     let is_safe = !environment::is_secure() || std::env::var_os("TZ").is_none();
     let zone = match os::clock::offset() {
         Some(seconds) => Offset::from_seconds(seconds).map_or(TimeZone::UTC, TimeZone::fixed),
@@ -149,7 +149,7 @@ fn open_sink() -> Sink {
     Sink { file, has_failed: AtomicBool::new(false), zone }
 }
 
-/// Says where the lines go from now on: the log itself goes on, to standard error.
+/// Reports that logging continues on standard error.
 fn tell_failure(path: &Path, error: &std::io::Error) {
     let path = path.display();
     write_to_stderr(
@@ -157,13 +157,13 @@ fn tell_failure(path: &Path, error: &std::io::Error) {
     );
 }
 
-/// What cannot be written there is lost.
+/// Writes to standard error, ignoring failures.
 fn write_to_stderr(bytes: &[u8]) {
     let _off = cancel::disable();
     lines::write_to_stderr(bytes);
 }
 
-/// Writes bytes at once, so that lines of several threads do not mix.
+/// Writes bytes in one call, so that lines of several threads do not mix.
 fn write_bytes(bytes: &[u8]) {
     let sink = sink();
     let file = sink.file.as_ref().filter(|_| !sink.has_failed.load(Ordering::Relaxed));
@@ -176,7 +176,7 @@ fn write_bytes(bytes: &[u8]) {
     }
 }
 
-/// Writes whole lines that are no log's, each with its end. As many at once as stay together in a pipe to which others write.
+/// Writes whole lines without the log's prefix, in blocks small enough to stay together in a pipe shared with others.
 pub fn write_lines(mut text: &[u8]) {
     let is_end = |byte: &u8| *byte == b'\n';
     while !text.is_empty() {
@@ -188,7 +188,7 @@ pub fn write_lines(mut text: &[u8]) {
     }
 }
 
-/// Writes a line, and gives it to the callbacks that users have set.
+/// Writes a line and passes it to the users' callbacks.
 fn write(severity: c_int, line: &str) {
     let _off = cancel::disable();
     write_bytes([line, "\n"].concat().as_bytes());
@@ -213,15 +213,15 @@ fn write_own(severity: Severity, text: &str) {
     );
 }
 
-/// Out of line, so that the code of calls without a log stays together.
+/// Out of line, to keep the code of calls without a log compact.
 #[cold]
 #[inline(never)]
 fn write_text(severity: Severity, text: impl FnOnce() -> String) {
-    // A line that cannot be written is lost; the call that it is about goes on.
+    // A line that cannot be written is lost; the call goes on.
     let _ = catch_unwind(AssertUnwindSafe(|| write_own(severity, &text())));
 }
 
-/// Writes a warning whatever the level is: about a setting, to whoever asks for a log or a trace and would wait for it.
+/// Writes a warning at any level: about a setting that keeps a user from getting the log or trace they asked for.
 pub fn complain(text: String) {
     write_text(Severity::HIPDNN_SEV_WARN, || text);
 }
@@ -239,20 +239,20 @@ macro_rules! severities {
 }
 
 severities! {
-    /// Writes what happens.
+    /// Logs information.
     info = HIPDNN_SEV_INFO;
-    /// Writes what looks wrong and is survived.
+    /// Logs a warning.
     warn = HIPDNN_SEV_WARN;
-    /// Writes what failed.
+    /// Logs a failure.
     error = HIPDNN_SEV_ERROR;
 }
 
-/// Takes a complete line from another component: a plugin, or a program through `hipdnnLoggingCallback_ext`.
+/// Logs a complete line of another component: a plugin, or a program through `hipdnnLoggingCallback_ext`.
 ///
-/// The line is written as it is. Severities outside the enumeration count as INFO, OFF is dropped.
+/// The line is written unchanged. Severities outside the enumeration count as INFO, OFF is dropped.
 pub fn component_line(severity: c_int, text: &str) {
     let captured: *mut String = std::ptr::with_exposed_provenance_mut(CAPTURED.get().unwrap_or(0));
-    // SAFETY: the word is null or the address of a text that `capture` has for itself, on this thread, and lends to this alone.
+    // SAFETY: the word is null or the address of a text that `capture` owns on this thread and lends only to this function.
     if let Some(captured) = unsafe { captured.as_mut() } {
         captured.push_str(text);
         captured.push('\n');
@@ -264,7 +264,7 @@ pub fn component_line(severity: c_int, text: &str) {
     }
 }
 
-/// The function that plugins get for their log lines.
+/// The callback that plugins log through.
 ///
 /// # Safety
 /// `message` is null or a NUL terminated text.
@@ -278,10 +278,10 @@ pub unsafe extern "C" fn plugin_callback(severity: c_int, message: *const c_char
     let _ = catch_unwind(|| component_line(severity, &text));
 }
 
-/// Where what components say on this thread is kept, while somebody wants to know: the address of a text, or 0.
+/// The address of the text that captures this thread's component lines, or 0.
 static CAPTURED: ThreadWord = ThreadWord::new();
 
-/// Runs `f` and appends to `said` every line that components log on this thread meanwhile, whatever the level.
+/// Runs `f` and appends to `said` every line that components log on this thread meanwhile, at any level.
 pub fn capture<R>(said: &mut String, f: impl FnOnce() -> R) -> R {
     let _set = CAPTURED.set((&raw mut *said).expose_provenance());
     f()

@@ -1,8 +1,8 @@
-//! Memory of sizes that a caller decides: where there is none, that is a status and not the end of the process.
+//! Allocations whose size the caller controls: if they fail, the call returns a status instead of ending the process.
 
 use crate::status::{Error, Result};
 
-/// Smaller sizes are not asked for: they come from what the process has already, or it has no use for a status either.
+/// Smaller allocations are not checked: if those fail, a status does not help the process either.
 const SMALL: usize = 1 << 20;
 
 #[cold]
@@ -10,8 +10,8 @@ fn none(what: &str, bytes: usize) -> Error {
     Error::alloc_failed(format!("there is no memory for {what}, {bytes} bytes"))
 }
 
-/// Fails where so many bytes are not to be had now. For what is done by code that cannot say so itself, with as much as it
-/// takes at most; another thread may still take them meanwhile.
+/// Fails if so many bytes cannot be allocated now. Call it with an upper bound before code that cannot report a failed
+/// allocation; another thread may still take the memory meanwhile.
 #[inline]
 pub fn require(what: &str, bytes: usize) -> Result<()> {
     if bytes < SMALL { Ok(()) } else { ask(what, bytes) }
@@ -21,12 +21,12 @@ pub fn require(what: &str, bytes: usize) -> Result<()> {
 fn ask(what: &str, bytes: usize) -> Result<()> {
     let mut room = Vec::<u8>::new();
     room.try_reserve_exact(bytes).map_err(|_| none(what, bytes))?;
-    // Used, or the compiler would not ask at all.
+    // Otherwise the compiler removes the allocation.
     std::hint::black_box(room.as_ptr());
     Ok(())
 }
 
-/// The values in a list of their own.
+/// Collects the values into a list.
 #[inline]
 pub fn collect<T>(what: &str, values: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
     let mut list = Vec::new();
@@ -36,7 +36,7 @@ pub fn collect<T>(what: &str, values: impl ExactSizeIterator<Item = T>) -> Resul
     Ok(list)
 }
 
-/// The bytes once more.
+/// Copies the bytes.
 #[inline]
 pub fn copy(what: &str, bytes: &[u8]) -> Result<Vec<u8>> {
     collect(what, bytes.iter().copied())
@@ -48,8 +48,8 @@ mod tests {
     use crate::status::Status;
 
     #[test]
-    fn what_cannot_be_had_is_an_error_and_what_can_is_not() {
-        // More than an address space has, and less than a count can say.
+    fn sizes_that_cannot_be_allocated_are_errors() {
+        // More than an address space, and less than the maximum of usize.
         const BEYOND: usize = 1 << 60;
         for error in [
             require("a test", BEYOND).unwrap_err(),

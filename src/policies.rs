@@ -1,4 +1,4 @@
-//! Asks the policies ([`selection`](crate::selection)) which engine is the best for a graph.
+//! Asks the policies ([`selection`](crate::selection)) which engine is best for a graph.
 
 use std::fmt::Write;
 
@@ -13,10 +13,10 @@ use crate::selection::{BUILT_IN, CONFIG, DEFAULT_ORDER, Key, Rules, Settings, St
 use crate::status::{Error, Result};
 use crate::{device, log, trace};
 
-/// What a policy answers: an order, or why it leaves the choice to the next.
+/// A policy's answer: an order, or why it leaves the choice to the next policy.
 type Answer = std::result::Result<Vec<i64>, String>;
 
-/// The policies that are asked in a session: those of the environment, else the caller's, else the default.
+/// The policies of a session: those of the environment, else the caller's, else the default.
 pub fn policy_order<'a>(session: &'a Session, callers: Option<&'a [i64]>) -> &'a [i64] {
     session.set().settings.policy_order.as_deref().or(callers).unwrap_or(&DEFAULT_ORDER)
 }
@@ -25,7 +25,7 @@ pub fn policy_order<'a>(session: &'a Session, callers: Option<&'a [i64]>) -> &'a
 /// the caller wants.
 ///
 /// # Errors
-/// INTERNAL_ERROR when no policy has an order, with what became of each.
+/// INTERNAL_ERROR when no policy has an order, with each policy's reason.
 #[inline]
 pub fn order(
     session: &Session,
@@ -33,7 +33,7 @@ pub fn order(
     engines: Engines,
     callers: Option<&[i64]>,
 ) -> Result<Engines> {
-    // The default policies have nothing to say about one engine.
+    // The default policies cannot reorder a single engine.
     if engines.is_empty()
         || (engines.len() == 1 && callers.is_none() && !session.set().settings.may_leave_out_engines())
     {
@@ -80,7 +80,7 @@ fn ask_policies(
     )))
 }
 
-/// Asks one policy; says its name, too.
+/// Asks one policy. Returns its name and its answer.
 fn ask(session: &Session, graph: &FrozenGraph, policy: i64, candidates: &[i64]) -> (String, Answer) {
     let settings = &session.set().settings;
     if let Some((_, name)) = BUILT_IN.iter().find(|(id, _)| *id == policy) {
@@ -166,10 +166,10 @@ fn read(graph: &FrozenGraph) -> std::result::Result<Graph, String> {
     wire::read(bytes).map(with_compute_types).map_err(|error| error.0)
 }
 
-/// Stores which engines are best for a graph on the device of this thread, best first; none where rankings are switched off.
+/// Stores which engines are best for a graph on this thread's device, best first; none if rankings are switched off.
 ///
 /// # Errors
-/// Why it was not stored.
+/// The reason why it was not stored.
 pub fn store_ranking(
     session: &Session,
     graph: &FrozenGraph,

@@ -1,4 +1,4 @@
-//! Statuses, and the error that every safe function of this crate fails with.
+//! Statuses, and the error type of this crate's safe functions.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 pub use crate::ffi::hipdnnStatus_t as Status;
 
-/// A status and what to tell the caller. Boxed, so that the results of calls that succeed stay small.
+/// A status and a message for the caller. Boxed, so that results stay small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<Failure>);
 
@@ -15,7 +15,7 @@ pub struct Error(Box<Failure>);
 pub struct Failure {
     /// What the C function returns.
     pub status: Status,
-    /// What the last error string says: the argument, the value got and what was expected.
+    /// The last error string: the argument, its value and what was expected.
     pub message: Cow<'static, str>,
 }
 
@@ -48,19 +48,19 @@ impl Error {
     }
 
     constructors! {
-        /// There is no room for another object.
+        /// Memory, or the table of objects, is exhausted.
         alloc_failed = HIPDNN_STATUS_ALLOC_FAILED;
         /// The descriptor is in the wrong state.
         not_initialized = HIPDNN_STATUS_NOT_INITIALIZED;
-        /// An argument cannot be used.
+        /// An argument is invalid.
         bad_param = HIPDNN_STATUS_BAD_PARAM;
         /// An argument is null.
         null_pointer = HIPDNN_STATUS_BAD_PARAM_NULL_POINTER;
-        /// A descriptor has to be finalized first.
+        /// A descriptor must be finalized first.
         not_finalized = HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
-        /// The library does not have what was asked for.
+        /// The request is not supported.
         not_supported = HIPDNN_STATUS_NOT_SUPPORTED;
-        /// The fault is not the caller's.
+        /// A failure that the caller did not cause.
         internal = HIPDNN_STATUS_INTERNAL_ERROR;
         /// A plugin failed.
         plugin = HIPDNN_STATUS_PLUGIN_ERROR;

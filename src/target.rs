@@ -1,4 +1,4 @@
-//! Devices by the names that plans are made for ahead of time: `sm_90`, `gfx942`, `cpu`, `cpu:avx512`.
+//! Target names for plans compiled ahead of time: `sm_90`, `gfx942`, `cpu`, `cpu:avx512`.
 
 use std::ffi::c_int;
 
@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::hip::Hip;
 use crate::lock::OnceLock;
 use crate::log;
 
-/// The device that plans are made for instead of the present one: `HIPDNN_TARGET_DEVICE`, read once.
+/// The device to plan for instead of the present one: `HIPDNN_TARGET_DEVICE`, read once.
 pub fn named() -> Option<&'static str> {
     static NAMED: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
@@ -37,7 +37,7 @@ fn is_device_name(name: &str) -> bool {
     }
 }
 
-/// Whether a device of this name is here. The library of a GPU is loaded to find out, as whoever has plans for GPUs wants one.
+/// Whether the machine has a device of this name. Loads the GPU library to find out: whoever has plans for GPUs uses one.
 pub fn is_here(name: &str) -> bool {
     match name.split_once(':') {
         None if name == "cpu" => true,
@@ -48,7 +48,7 @@ pub fn is_here(name: &str) -> bool {
     }
 }
 
-/// Whether the processor has an instruction set, as the CPU engines call them.
+/// Whether the processor has an instruction set, under the CPU engines' names.
 fn has_isa(name: &str) -> bool {
     #[cfg(target_arch = "x86_64")]
     return match name {
@@ -68,10 +68,10 @@ fn has_isa(name: &str) -> bool {
     return false;
 }
 
-/// The attributes of a device that are its compute capability.
+/// The device attributes of the compute capability.
 const CAPABILITY: [c_int; 2] = [75, 76];
 
-/// Whether one of CUDA's devices is of an architecture.
+/// Whether one of CUDA's devices has an architecture.
 fn is_cuda(name: &str) -> Option<bool> {
     let cuda = Cuda::with_device().ok()?;
     let count = c_int::try_from(cuda.device_count().ok()?).ok()?;
@@ -91,7 +91,7 @@ fn is_cuda(name: &str) -> Option<bool> {
     Some((0..count).any(|number| architecture(number).as_deref() == Some(name)))
 }
 
-/// Whether HIP's device of this thread is of an architecture. A name without features is that of all.
+/// Whether this thread's HIP device has an architecture. A name without features matches all features.
 fn is_hip(name: &str) -> Option<bool> {
     let own = Hip::with_device().ok()?.device_properties().ok()??.architecture_name;
     Some(own == name || own.split(':').next() == Some(name))
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_is_here_by_its_instruction_sets() {
+    fn the_processor_matches_its_instruction_sets() {
         assert!(is_here("cpu"));
         for name in ["", "cpu:", "cpu:avx1024", "sm_", "gfx", "CPU", "x86_64: no processor of this name"] {
             assert!(!is_here(name), "{name}");

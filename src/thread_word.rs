@@ -1,18 +1,17 @@
-//! What a thread has for itself on its way through the log.
+//! Per-thread words for the log.
 
 use hipdnn_plugin_sdk::thread::Key;
 
 use crate::lock::OnceLock;
 
-/// A word of each thread's own, 0 at first.
+/// One word for each thread, initially 0.
 ///
-/// Not thread-local storage: where the C library is older than glibc 2.35, a thread's first access to that of a library takes the
-/// loader's lock, and the log is written by threads that plugins wait for while that lock is held. A key's value is at hand without it,
-/// as long as the thread runs.
+/// Not thread-local storage: before glibc 2.35, a thread's first access to a library's thread-local takes the loader's lock, and
+/// plugins may hold that lock while they wait for a thread that logs. Reading a key takes no lock.
 pub struct ThreadWord(OnceLock<Option<Key>>);
 
 impl ThreadWord {
-    /// 0 for every thread.
+    /// A word that is 0 in every thread.
     pub const fn new() -> Self {
         Self(OnceLock::new())
     }
@@ -21,7 +20,7 @@ impl ThreadWord {
         *self.0.get_or_init(|| Key::new(None))
     }
 
-    /// The word of this thread, none where the system has no key left.
+    /// The word of this thread; none if the system has no key left.
     pub fn get(&self) -> Option<usize> {
         self.key().map(Key::get)
     }
@@ -41,7 +40,7 @@ impl ThreadWord {
     }
 }
 
-/// Gives the word its former value back when it is dropped.
+/// Restores the word's former value when dropped.
 pub struct Set<'a> {
     word: &'a ThreadWord,
     before: usize,
@@ -58,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_thread_has_its_own_for_as_long_as_it_says() {
+    fn each_thread_has_its_own_word_until_the_guard_is_dropped() {
         static WORD: ThreadWord = ThreadWord::new();
         let outer = WORD.set(1);
         std::thread::spawn(|| assert_eq!(WORD.get(), Some(0))).join().unwrap();

@@ -1,4 +1,4 @@
-//! The C functions that are measured, and what is done with them.
+//! The measured C functions, and sequences of calls.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
@@ -97,7 +97,7 @@ impl Api {
         ok(unsafe { (self.destroy_descriptor)(descriptor) });
     }
 
-    /// Graph bytes to a finalized plan, with everything in between, which `also` may destroy.
+    /// Graph bytes to a finalized plan, with everything in between.
     pub fn plan(&self, handle: Handle, bytes: &[u8]) -> [Descriptor; 4] {
         let mut graph = std::ptr::null_mut();
         // SAFETY: the pointer is writable and the bytes readable.
@@ -157,7 +157,7 @@ impl Api {
         [graph, heuristic, config, plan]
     }
 
-    /// Graph bytes to a result, and everything destroyed.
+    /// Graph bytes to a result, then destroys everything.
     pub fn flow(&self, handle: Handle, bytes: &[u8], pointers: &[*mut c_void; 3]) {
         let made = self.plan(handle, bytes);
         let [.., plan] = made;

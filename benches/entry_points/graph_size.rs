@@ -1,4 +1,4 @@
-//! What graphs of different sizes cost: made from descriptors, planned, and destroyed.
+//! The cost of graphs of different sizes: built from descriptors, planned, and destroyed.
 
 use std::ffi::c_int;
 
@@ -55,7 +55,7 @@ fn chain(api: &Api, handle: Handle, nodes: usize) {
     }
 }
 
-/// Prints what 50 nodes cost in graphs of one node, and 500 in graphs of 50.
+/// Prints the cost of 50 nodes relative to graphs of one node, and of 500 relative to graphs of 50.
 pub fn print(api: &Api, handle: Handle) {
     let mut ratios = [Vec::new(), Vec::new()];
     for _ in 0..15 {

@@ -1,7 +1,7 @@
 //! The processors that threads run on.
 
-/// Keeps this thread to one of the processors that it may use, and the next thread of this number to the next one, where the process was
-/// limited to some of the machine's (by taskset, say): a scheduler that moves threads would add to what is measured.
+/// Pins this thread to one of its processors, chosen by number, if the process is limited to some of the machine's (by taskset, for
+/// instance), since migration between processors would affect the measurement.
 pub fn keep_to_one(number: usize) {
     let allowed = allowed();
     // SAFETY: the call has no other argument.
@@ -14,7 +14,7 @@ pub fn keep_to_one(number: usize) {
     };
     // SAFETY: a set of processors is bits, of which none is set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel has told this number for a set of the same size, which the calls write and read.
+    // SAFETY: the kernel returned this number for a set of the same size, which the calls write and read.
     unsafe {
         libc::CPU_SET(processor, &mut set);
         assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &raw const set), 0);

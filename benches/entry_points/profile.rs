@@ -1,4 +1,4 @@
-//! What the profile and the trace add to an execution.
+//! The cost of the profile and the trace per execution.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use crate::subject::{median, time};
 
-/// Tells a process to measure executions.
+/// The variable that makes a process measure executions.
 const MEASURE: &str = "HIPDNN_BENCH_EXECUTIONS";
 
 const ROUNDS: usize = 9;
 
-/// Hundreds of times what a thread's buffer has room for, so that the lines that it makes of them count.
+/// Hundreds of times the capacity of a thread's buffer, to include the formatting of lines.
 const EXECUTIONS: u32 = 50_000;
 
 const SETTINGS: [(&str, bool, bool); 4] = [
@@ -26,7 +26,7 @@ pub fn is_measurement() -> bool {
     std::env::var_os(MEASURE).is_some()
 }
 
-/// Prints the nanoseconds of an execution: of this thread's own time, and on the clock.
+/// Prints the nanoseconds of an execution: thread time and wall time.
 pub fn measure(execute: impl Fn()) {
     time(EXECUTIONS / 10, &execute);
     let start = Instant::now();
@@ -34,8 +34,8 @@ pub fn measure(execute: impl Fn()) {
     println!("{own} {}", start.elapsed().as_nanos() as f64 / f64::from(EXECUTIONS));
 }
 
-/// Prints what they add, with lines and events written to files. The variables are read once in a process, so each setting has its own
-/// ones, in turn.
+/// Prints the added cost, with lines and events written to files. The variables are read once per process, so each setting runs in its
+/// own processes, in turn.
 pub fn print() {
     let folder = std::env::temp_dir().join(format!("hipdnn_profile_{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for lines and events");

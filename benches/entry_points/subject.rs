@@ -1,4 +1,4 @@
-//! What is measured: one convolution, through a plugin that does nothing.
+//! The subject of the benchmarks: one convolution, through a plugin that does nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,13 @@ use hipdnn_plugin_sdk::graph::operation::ConvolutionForward;
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Tensor};
 use hipdnn_plugin_sdk::wire::{self, Layout};
 
-/// What turns the cache of plans off.
+/// The variable that turns the plan cache off.
 pub const CACHE: &str = "HIPDNN_PLAN_CACHE_BYTES";
 
-/// Names the plugin that does nothing where it is compiled already.
+/// The variable with a precompiled plugin that does nothing.
 pub const PLUGIN: &str = "HIPDNN_BENCH_PLUGIN";
 
-/// Nanoseconds that one call of `f` takes, over `count` calls. Only this thread's own time counts, so that it does not matter what else
-/// runs on the machine.
+/// The mean nanoseconds of `count` calls of `f`. Counts only this thread's processor time, to be independent of other load.
 pub fn time(count: u32, mut f: impl FnMut()) -> f64 {
     let start = thread_time();
     for _ in 0..count {
@@ -64,14 +63,14 @@ pub fn convolution() -> Vec<u8> {
     wire::write(&graph, Layout::G2).expect("the graph can be written")
 }
 
-/// The library that is measured: the one that is asked for, else what cargo built together with this program.
+/// The library to measure: the requested one, else the one that cargo built together with this program.
 pub fn library() -> PathBuf {
     let built =
         || std::env::current_exe().expect("the program has a path").with_file_name("libhipdnn_backend.so");
     std::env::var_os("HIPDNN_BENCH_LIBRARY").map_or_else(built, PathBuf::from)
 }
 
-/// The plugin that does nothing: the file that is given, or one that is compiled now.
+/// The plugin that does nothing: the given file, or compiled now.
 pub fn null_plugin() -> PathBuf {
     if let Some(file) = std::env::var_os(PLUGIN) {
         return PathBuf::from(file);

@@ -1,4 +1,4 @@
-//! What threads do at the same time.
+//! Concurrent calls.
 
 use std::ffi::c_void;
 use std::sync::Barrier;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::api::{Api, Descriptor, ok};
 use crate::processors::keep_to_one;
 
-/// The executions a second of threads that share a plan, each with a handle and a pack of its own.
+/// The executions per second of threads that share a plan, each with its own handle and pack.
 pub fn executions(api: &Api, plan: Descriptor, pointers: &[*mut c_void; 3], threads: usize) -> f64 {
     let (plan, pointers) = (Shared(plan), Shared(*pointers));
     together(threads, || {
@@ -30,8 +30,8 @@ pub fn executions(api: &Api, plan: Descriptor, pointers: &[*mut c_void; 3], thre
     })
 }
 
-/// The number of calls a second of so many threads. `prepare` gives each what it does over and over, which says how often that was, and
-/// what it does in the end.
+/// The calls per second of so many threads. `prepare` returns for each thread the repeated work, which returns its number of calls,
+/// and the cleanup.
 pub fn together<W: FnMut() -> u64, E: FnOnce()>(threads: usize, prepare: impl Fn() -> (W, E) + Sync) -> f64 {
     let (barrier, prepare) = (&Barrier::new(threads), &prepare);
     std::thread::scope(|scope| {

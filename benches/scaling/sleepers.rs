@@ -1,4 +1,4 @@
-//! What a flow costs beside threads that sleep.
+//! The cost of a flow while other threads sleep.
 
 use std::process::Command;
 use std::sync::Barrier;
@@ -7,23 +7,23 @@ use crate::api::{Api, ok};
 use crate::processors::keep_to_one;
 use crate::subject::{median, time};
 
-/// Tells a process that it measures one round.
+/// The variable that makes a process measure one round.
 const ROUND: &str = "HIPDNN_BENCH_SLEEPERS";
 
 const SLEEPERS: usize = 256;
 
-/// Each over what the flow costs alone, before and after.
+/// Costs relative to the flow alone, before and after.
 #[derive(Default)]
 pub struct Ratios {
-    /// Beside threads that never used the library, which tells what threads cost by themselves.
+    /// With threads that never used the library: the cost of threads themselves.
     pub beside_others: Vec<f64>,
-    /// Beside threads that used the library.
+    /// With threads that used the library.
     pub beside_users: Vec<f64>,
     /// After these have ended.
     pub after_users: Vec<f64>,
 }
 
-/// Measures a round in a process of its own: threads that have ended leave records behind, which the next round would begin with.
+/// Measures a round in its own process: ended threads leave records behind, which would affect the next round.
 pub fn round(ratios: &mut Ratios) {
     let mut again = Command::new(std::env::current_exe().expect("the program has a path"));
     let output = again.env(ROUND, "1").output().expect("the program starts");
@@ -42,11 +42,11 @@ pub fn is_round() -> bool {
     std::env::var_os(ROUND).is_some()
 }
 
-/// Prints what a flow costs alone and beside sleepers, in turn.
+/// Prints the cost of a flow alone and with sleepers, in turn.
 pub fn print(api: &Api, flow: impl Fn()) {
     keep_to_one(0);
     let cost = || median((0..5).map(|_| time(10_000, &flow)).collect());
-    // A process with one thread is another matter: glibc leaves out atomic operations.
+    // Not with a single thread, for which glibc avoids atomic operations.
     let end = Barrier::new(2);
     std::thread::scope(|scope| {
         scope.spawn(|| end.wait());
@@ -65,7 +65,7 @@ pub fn print(api: &Api, flow: impl Fn()) {
     });
 }
 
-/// What the flow costs beside threads that sleep after they have prepared.
+/// The cost of the flow with threads that sleep after `prepare`.
 fn beside(prepare: impl Fn() + Sync, cost: impl Fn() -> f64) -> f64 {
     let (all_are_there, end) = (Barrier::new(SLEEPERS + 1), Barrier::new(SLEEPERS + 1));
     std::thread::scope(|scope| {

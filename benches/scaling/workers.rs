@@ -1,5 +1,4 @@
-//! Processes with one thread each, which share nothing but the machine. They wait between measurements, so that these can take turns with
-//! those of threads.
+//! Single-threaded processes, which share only the machine. They wait between measurements, which alternate with those of threads.
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write, stdin};
@@ -7,10 +6,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::processors::keep_to_one;
 
-/// Tells a process that it is a worker, and its number.
+/// The variable that makes a process a worker, with its number.
 const NUMBER: &str = "HIPDNN_BENCH_WORKER";
 
-/// What a worker does over and over when it is told.
+/// The work that a worker repeats on request.
 #[derive(Clone, Copy)]
 pub enum Work {
     Flows,
@@ -27,7 +26,7 @@ struct Worker {
 }
 
 impl Workers {
-    /// Starts so many.
+    /// Starts `count` workers.
     pub fn start(count: usize) -> Self {
         let start = |number: usize| {
             let mut again = Command::new(std::env::current_exe().expect("the program has a path"));
@@ -40,7 +39,7 @@ impl Workers {
         Self(RefCell::new((0..count).map(start).collect()))
     }
 
-    /// What so many of them do in a second, all together.
+    /// The total rate of `count` workers per second.
     pub fn rate(&self, work: Work, count: usize) -> f64 {
         let mut workers = self.0.borrow_mut();
         let workers = workers.get_mut(..count).expect("there are as many workers");
@@ -63,14 +62,14 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         for Worker { mut process, orders, .. } in self.0.get_mut().drain(..) {
-            // Its last order.
+            // Ends the worker.
             drop(orders);
             let _ = process.wait();
         }
     }
 }
 
-/// Whether this process is a worker. It keeps to a processor of its own then, where `keep_to_one` does so.
+/// Whether this process is a worker. If so, pins it to a processor as `keep_to_one` does.
 pub fn is_worker() -> bool {
     let number = std::env::var(NUMBER).ok().and_then(|number| number.parse().ok());
     number.is_some_and(|number| {

@@ -2,7 +2,7 @@
 
 /*
  * Every attribute of every kind of descriptor x {set, get} x {right, wrong type, wrong count, null, wrong state}, and
- * every number that is no attribute of the kind.
+ * every number that is not an attribute of the kind.
  *
  * The variant pack has rules of its own and variant_pack.c to test them.
  */
@@ -56,7 +56,7 @@ static hipdnnStatus_t set(hipdnnBackendDescriptor_t d, const attribute* a, int64
     return hipdnnBackendSetAttribute(d, a->name, a->type, count, value);
 }
 
-/* Numbers of types: all there are, and two that are none */
+/* Type numbers: all defined ones, and two undefined ones */
 static const int TYPES[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,    16,    17, 18,
                             19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, -1, 10000, 10001, 999};
 

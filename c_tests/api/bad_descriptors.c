@@ -93,7 +93,7 @@ static void test_stale(hipdnnHandle_t handle)
         drop(stale);
         expect_refused(handle, stale, HIPDNN_STATUS_BAD_PARAM, "escriptor");
         expect_refused_as_child(stale, HIPDNN_STATUS_BAD_PARAM, "escriptor");
-        /* What comes after it must not answer to its name. */
+        /* Its successor must not be reachable by the old value. */
         hipdnnBackendDescriptor_t next = make(CREATABLE[i]);
         CHECK(next != stale);
         expect_refused(handle, stale, HIPDNN_STATUS_BAD_PARAM, "escriptor");

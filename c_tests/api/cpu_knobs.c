@@ -26,7 +26,7 @@ static hipdnnBackendDescriptor_t graph;
 static float x[IMAGES];
 static float dy[IMAGES];
 
-/* The threads of this process */
+/* The number of threads of this process */
 static int count_threads(void)
 {
     int count = 0;
@@ -39,7 +39,7 @@ static int count_threads(void)
     return count;
 }
 
-/* So many threads, or one for each processor of this process if there are fewer */
+/* So many threads, but at most one for each processor of this process */
 static int at_most_one_a_processor(int threads)
 {
     cpu_set_t processors;
@@ -108,7 +108,7 @@ static void compute(int64_t threads, int64_t deterministic, float* dw)
     free(workspace);
 }
 
-/* A filter that is promised to stay is read by the first execution alone, unless another is bound. */
+/* Only the first execution reads a filter that is promised to be constant, unless another one is bound. */
 static void check_constant_weights(void)
 {
     hipdnnBackendDescriptor_t convolution = make_graph(handle);
@@ -130,7 +130,7 @@ static void check_constant_weights(void)
         hipdnnBackendDescriptor_t packs[] = {make_pack(&own), make_pack(&others)};
         CHECK_OK(hipdnnBackendExecute(handle, plan, packs[0]));
         CHECK(is_convolved(&own));
-        /* What the promise rules out, and so shows who reads the filter. */
+        /* Breaks the promise to detect who reads the filter. */
         for (int i = 0; i < W_COUNT; i++) {
             own.w[i] += 1.0f;
             others.w[i] -= 1.0f;
@@ -149,7 +149,7 @@ static void check_constant_weights(void)
     drop(convolution);
 }
 
-/* The plan of a configuration with these settings, which is finalized and needs as much workspace as one without. */
+/* A plan of a configuration with these settings, which must need the same workspace as one without. */
 static hipdnnBackendDescriptor_t plan_of_choices(int64_t count, const hipdnnBackendDescriptor_t* choices)
 {
     int64_t sizes[2] = {-1, -2};
@@ -277,7 +277,7 @@ static void check_unknown_knob(void)
     CHECK_EQ(warnings, 1);
     drop(plan);
     CHECK_OK(hipdnnSetUserLogCallback_ext(receive, HIPDNN_SEV_OFF, HIPDNN_LOG_CALLBACK_SYNC, &warnings));
-    /* What is known beside it is judged all the same. */
+    /* Known knobs beside it are still checked. */
     drop(choices[1]);
     choices[1] = make_knob_choice("threads", -1);
     expect_refused(2, choices, "knob \"threads\" is -1, expected");
@@ -311,7 +311,7 @@ int main(void)
         CHECK_EQ(count_threads(), at_most_one_a_processor(threads < 2 ? 2 : (int)threads));
         CHECK(memcmp(one, other, sizeof one) == 0);
     }
-    /* Without the knob the number shows: else the comparison above would say nothing. */
+    /* Without the knob the threads differ, or the comparison above would prove nothing. */
     check_about("%s", "");
     compute(1, 0, one);
     bool differs = false;

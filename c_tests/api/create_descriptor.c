@@ -41,7 +41,7 @@ int main(void)
         CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "escriptor", hipdnnBackendDestroyDescriptor(one));
         CHECK_OK(hipdnnBackendDestroyDescriptor(other));
     }
-    /* Kinds that have a number and cannot be made, and numbers without a meaning */
+    /* Reserved kinds that cannot be created, and undefined numbers */
     int refused = 0;
     for (int type = 0; type < 200; type++) {
         if (!is_creatable(type)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Saved plans and containers with every bit flipped, one by one, and cut at every length: none is taken, by any function
- * that reads them. Of envelopes without a seal, which other libraries write, those that are taken do no harm.
+ * Saved plans and containers with every single bit flipped, and cut at every length: all functions refuse them. Damaged
+ * envelopes of other libraries, which have no seal, may be accepted but do no harm.
  */
 #include "../flatbuffer.h"
 #include "../saved.h"
@@ -40,7 +40,7 @@ static bool graph_is_refused(blob damaged)
     return is_refused(status, made);
 }
 
-/* The bytes alone on the heap, so that a tool that watches it sees any read beyond. */
+/* A heap copy of exactly the bytes, so that sanitizers detect reads beyond. */
 static blob copy_of(const uint8_t* bytes, size_t size)
 {
     blob copy = make_blob(size);
@@ -48,7 +48,7 @@ static blob copy_of(const uint8_t* bytes, size_t size)
     return copy;
 }
 
-/* Calls `refused` with every damage and returns how many were taken. */
+/* Calls `refused` with every damage and returns how many were accepted. */
 static int taken(blob whole, bool (*refused)(blob))
 {
     int count = 0;
@@ -90,7 +90,7 @@ static void test_sealed(void)
     for (size_t size = 8; size < both.size; size++) {
         CHECK_EQ(contents((blob){both.bytes, size}), -1);
     }
-    /* Bytes behind the end are no part of what was sealed. */
+    /* Bytes after the end are not sealed. */
     blob longer = make_blob(saved.size + 1);
     memcpy(longer.bytes, saved.bytes, saved.size);
     longer.bytes[saved.size] = 0;
@@ -141,7 +141,7 @@ static void test_unsealed(void)
     drop(pack);
     drop(loaded);
     free(data.workspace);
-    /* Some damage is not seen: to uids and to padding. */
+    /* Damage to uids and padding is not detected. */
     const int count = taken(foreign, plan_is_refused);
     CHECK(count > 0 && count < (int)foreign.size);
     free(saved.bytes);
@@ -169,7 +169,7 @@ static void test_foreign_bytes(void)
         CHECK(graph_is_refused(bytes));
         free(bytes.bytes);
     }
-    check_about("a graph is no plan");
+    check_about("a graph is not a plan");
     size_t size = 0;
     REQUIRE_OK(hipdnnBackendGetSerializedBinaryGraph_ext(graph, 0, &size, NULL));
     const blob bytes = make_blob(size);

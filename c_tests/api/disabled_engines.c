@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Engines that the user has left out, by name, in decimal or hexadecimal, among entries that name nothing. */
+/* Engines that the user has disabled, by name, in decimal or hexadecimal, among unknown entries. */
 #include "../fixture.h"
 
 static bool has(hipdnnHandle_t handle, const char* name)

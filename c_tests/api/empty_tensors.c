@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Tensors with a dimension of 0 in both CPU engines: by descriptors, JSON, saved plans and overrides. What has no elements is not
+/* Tensors with a dimension of 0 in both CPU engines: by descriptors, JSON, saved plans and overrides. Empty tensors are not
  * touched, and sums without a term are 0. */
 #include "../json_text.h"
 #include "../saved.h"
@@ -95,7 +95,7 @@ static hipdnnStatus_t execute(hipdnnBackendDescriptor_t plan, const int64_t coun
     return status;
 }
 
-/* Whether the product is right, and nothing behind it was written. */
+/* Whether the product is correct, and nothing after it was written. */
 static bool is_product(int m, int k, int n)
 {
     for (int i = 0; i < ELEMENTS; i++) {

@@ -45,7 +45,7 @@ static void descriptions(void)
     size_t count = 0;
     REQUIRE_OK(hipdnnGetEngineCount_ext(handle, &count));
     REQUIRE(count == 9);
-    /* Whether a device is there makes no difference to the list. */
+    /* The list does not depend on the presence of a device. */
     const char* const names[] = {
         "CPU_ENGINE",       "CPU_REFERENCE_ENGINE", "CUBLASLT_ENGINE", "CUDNN_ENGINE",
         "HIPBLASLT_ENGINE", "HIPRTC_ENGINE",        "MIOPEN_ENGINE",   "MIOPEN_ENGINE_DETERMINISTIC",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* hipdnnBackendExecute: the right result, and every way to be refused. */
+/* hipdnnBackendExecute: the correct result, and every refusal. */
 #include "../fixture.h"
 
 static hipdnnHandle_t handle;
@@ -149,7 +149,7 @@ static void test_incomplete_packs(void)
     check_about("%s", "");
 }
 
-/* What a plan was made from may be gone, and another handle may run it. */
+/* A plan outlives its sources, and another handle may run it. */
 static void test_survivors(void)
 {
     hipdnnHandle_t other = make_handle();

@@ -27,7 +27,7 @@ static void test_arguments(void)
     CHECK(untouched == (hipdnnBackendDescriptor_t)(uintptr_t)0x77);
 }
 
-/* The whole way with the graph of these bytes; the result is compared with plain loops. */
+/* Plans and executes the graph of these bytes, and compares the result with plain loops. */
 static void expect_runs(const unsigned char* bytes, size_t size)
 {
     hipdnnBackendDescriptor_t graph = NULL;
@@ -102,8 +102,7 @@ static void test_unpacking(void)
     check_about("%s", "");
 }
 
-/* Goes as far as a graph gets, with whatever statuses. All that is asked is that each failure has a text and that the
- * process lives. */
+/* Takes a graph as far as possible, with any status. Each failure must have a text, and the process must survive. */
 static void drive(const unsigned char* bytes, size_t size, bool may_load)
 {
     char text[HIPDNN_ERROR_STRING_MAX_LENGTH];
@@ -157,7 +156,7 @@ static void test_damage(bool newer)
     const unsigned char* const whole = write_graph(&fb, &shape, &size);
     unsigned char* bytes = malloc(size);
     REQUIRE(bytes != NULL);
-    /* Cut off anywhere. What is last in the buffer are the tensors, so no shorter part is a graph. */
+    /* Cut off anywhere. The tensors come last in the buffer, so no shorter part is a graph. */
     for (size_t length = 1; length < size; length++) {
         check_about("%s, cut to %zu", newer ? "2026" : "2025", length);
         unsigned char* part = malloc(length);
@@ -194,7 +193,7 @@ static void test_nonsense(void)
         check_about("noise %d", round);
         drive(noise, size, true);
     }
-    /* Well formed, and yet not to be computed */
+    /* Well formed, but not computable */
     for (int newer = 0; newer <= 1; newer++) {
         size_t size = 0;
         const unsigned char* bytes;

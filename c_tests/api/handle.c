@@ -63,7 +63,7 @@ static void test_bad_handles(void)
     CHECK_OK(hipdnnDestroy(stale));
     expect_refused(stale, HIPDNN_STATUS_BAD_PARAM, "hipdnnHandle_t");
 
-    /* What replaces it must not answer to the old name. */
+    /* Its successor must not be reachable by the old value. */
     hipdnnHandle_t next = make_handle();
     CHECK(next != stale);
     expect_refused(stale, HIPDNN_STATUS_BAD_PARAM, "hipdnnHandle_t");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The engine heuristic: what finalize demands, and its results, which fill configurations of the caller's. */
+/* The engine heuristic: finalize's requirements, and its results, which fill the caller's configurations. */
 #include "../fixture.h"
 
 #include <limits.h>
@@ -91,7 +91,7 @@ static void test_results(void)
     REQUIRE_OK(hipdnnBackendFinalize(heuristic));
     const int64_t total = count_results(heuristic);
     REQUIRE(total > 0 && total < ROOM);
-    /* More room than results: the slots behind are not looked at. */
+    /* More room than results: the remaining slots are ignored. */
     hipdnnBackendDescriptor_t configs[ROOM];
     hipdnnBackendDescriptor_t copy[ROOM];
     int64_t ids[ROOM];
@@ -125,7 +125,7 @@ static void test_results(void)
     drop(heuristic);
 }
 
-/* A graph that no engine runs: success with no results, and the last error says why of each engine. */
+/* A graph that no engine runs: success without results, and the last error has each engine's reason. */
 static void test_no_engine(void)
 {
     hipdnnBackendDescriptor_t x = make_tensor(UID_X, 1, CHANNELS + 1, SIDE, SIDE, false);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the log and the last error say beyond a status, so that a mistake can be found. */
+/* The hints in the log and the last error that help to find a mistake. */
 #include "../fixture.h"
 
 #include <sys/stat.h>
@@ -54,7 +54,7 @@ static hipdnnBackendDescriptor_t pack_of(int64_t count, const int64_t* uids, buf
     return pack;
 }
 
-/* Engines pass over what they do not need, so that is no error; it may be the cause of one. */
+/* Engines ignore what they do not need, so this is not an error; it may be the cause of one. */
 static void test_packs(hipdnnHandle_t handle)
 {
     static buffers data;
@@ -94,7 +94,7 @@ static void test_packs(hipdnnHandle_t handle)
     snprintf(expected, sizeof expected,
              "[warning] [hipdnn_backend] the variant pack binds tensor %d, which is virtual, tensor 99, which the "
              "graph does not have, "
-             "tensor %d twice, tensor 100, which the graph does not have, 1 more such\n",
+             "tensor %d twice, tensor 100, which the graph does not have, 1 more\n",
              UID_BETWEEN, UID_Y);
     CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
     log = logged();
@@ -111,7 +111,7 @@ static void test_packs(hipdnnHandle_t handle)
                 hipdnnBackendExecute(handle, plan, pack));
     log = logged();
     CHECK_CONTAINS(log, "execute: CPU_ENGINE ran graph \"hinting\" and failed after ");
-    /* The error says so with the log switched off, too. */
+    /* The error has the hint even with the log switched off. */
     CHECK_OK(hipdnnBackendSetGlobalLogLevel_ext(HIPDNN_SEV_OFF));
     CHECK_FAILS(HIPDNN_STATUS_PLUGIN_ERROR, "; the variant pack binds tensor 98, which the graph does not have",
                 hipdnnBackendExecute(handle, plan, pack));
@@ -140,7 +140,7 @@ static void test_words(void)
     drop(graph);
 }
 
-/* What is allowed in a graph and seldom meant: told once. */
+/* Hints about valid but probably mistaken graphs, logged once. */
 static void test_graphs(hipdnnHandle_t handle)
 {
     static const struct {
@@ -176,7 +176,7 @@ static void test_graphs(hipdnnHandle_t handle)
             "{\"type\": \"PointwiseAttributes\", \"inputs\": {\"operation\": \"add\", \"in_0_tensor_uid\": 3, "
             "\"in_1_tensor_uid\": 4}, \"outputs\": {\"out_0_tensor_uid\": 5}}]}",
             rows[i].dims, rows[i].bias);
-        /* The same is not told again. */
+        /* The same hint is not logged again. */
         for (int round = 0; round < 2; round++) {
             hipdnnBackendDescriptor_t graph = NULL;
             REQUIRE_OK(hipdnnBackendCreateAndDeserializeJsonGraph_ext(&graph, text, strlen(text)));
@@ -225,7 +225,7 @@ static void test_calls(void)
     CHECK_CONTAINS(log, "API success: [hipdnnBackendGetAttribute] elementCount=4, arrayOfElements=[1, 2, 4, 4]\n");
     CHECK_CONTAINS(log, "API success: [hipdnnBackendGetAttribute] elementCount=null, arrayOfElements=[5]\n");
     drop(tensor);
-    /* Numbers and descriptors that mean nothing; the array is not what the call says, and is not read. */
+    /* Invalid numbers and descriptors; the array does not match the call, and is not read. */
     (void)logged();
     CHECK_STATUS(hipdnnBackendSetAttribute(tensor, (hipdnnBackendAttributeName_t)77777,
                                            (hipdnnBackendAttributeType_t)55555, 1 << 20, &count),
@@ -236,7 +236,7 @@ static void test_calls(void)
         " (no live descriptor), attributeName=77777, attributeType=55555, elementCount=1048576, arrayOfElements=0x");
 }
 
-/* Where plugins were looked for, and what became of each file. */
+/* The places searched for plugins, and the result for each file. */
 static void test_plugins(void)
 {
     const char* const path = "hints_plugins";

@@ -29,7 +29,7 @@ static void test_arguments(void)
                 hipdnnBackendGetSerializedJsonGraph_ext(NULL, 0, &got, NULL));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "graphByteSize",
                 hipdnnBackendGetSerializedJsonGraph_ext(graph, 0, NULL, NULL));
-    /* Too little room, be it for the NUL: the size is written, and nothing else. */
+    /* Too small a buffer, even if only for the NUL: only the size is written. */
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, "requestedByteSize",
                 hipdnnBackendGetSerializedJsonGraph_ext(graph, needed - 1, &got, &first));
     CHECK(got == needed && first == '?');
@@ -41,7 +41,7 @@ static void test_arguments(void)
     free(json);
 }
 
-/* No NUL is needed behind the text, one may be there, and the text may go at once. */
+/* The text needs no NUL but may have one, and may be freed at once. */
 static void test_text(void)
 {
     const char* const text = CONV_RELU_JSON;
@@ -90,7 +90,7 @@ static void test_messages(void)
     CHECK(graph == NULL);
 }
 
-/* Goes as far as a graph gets. Each failure has a text, and the process lives. */
+/* Takes a graph as far as possible. Each failure has a text, and the process survives. */
 static void drive(const char* text, size_t size)
 {
     char message[HIPDNN_ERROR_STRING_MAX_LENGTH];

@@ -48,7 +48,7 @@ static bool is_operation(const kind* k)
 
 enum { MOST_ATTRIBUTES = 64 };
 
-/* The operation without some of its attributes, finalized, or null where it cannot be. */
+/* The finalized operation without some of its attributes, or null if it cannot be finalized. */
 static hipdnnBackendDescriptor_t operation_without(const kind* k, const bool* left_out)
 {
     hipdnnBackendDescriptor_t descriptor = make(k->type);
@@ -65,7 +65,7 @@ static hipdnnBackendDescriptor_t operation_without(const kind* k, const bool* le
     return descriptor;
 }
 
-/* With every attribute set, or with only those without which it cannot be finalized. */
+/* With every attribute set, or with only the required ones. */
 static hipdnnBackendDescriptor_t make_operation(const kind* k, bool full)
 {
     bool left_out[MOST_ATTRIBUTES] = {false};
@@ -116,7 +116,7 @@ static int test_operations(void)
 
 enum { MOST_TENSORS = 8, MOST_ELEMENTS = 96 };
 
-/* Executes with values made from the uids, and leaves what the tensors then hold. */
+/* Executes with values derived from the uids, and returns the tensors' contents. */
 static void compute(hipdnnBackendDescriptor_t of, float values[MOST_TENSORS][MOST_ELEMENTS])
 {
     hipdnnBackendDescriptor_t plan = make_plan(of);
@@ -191,7 +191,7 @@ static const char BATCHNORM[] =
     "1e-5},"
     "  {\"uid\": 9, \"dims\": [2, 3, 4, 4], \"strides\": [48, 16, 4, 1], \"virtual\": true}]}";
 
-/* Takes the graph, and gives the tensors after an execution. */
+/* Consumes the graph, and returns the tensors after an execution. */
 static void check_same_results(hipdnnBackendDescriptor_t built, float results[MOST_TENSORS][MOST_ELEMENTS])
 {
     static float other[MOST_TENSORS][MOST_ELEMENTS];
@@ -220,7 +220,7 @@ static void test_results(void)
     memcpy(data.x, results[UID_X - 1], sizeof data.x);
     memcpy(data.w, results[UID_W - 1], sizeof data.w);
     memcpy(data.y, results[UID_Y - 1], sizeof data.y);
-    /* All is positive, so relu changes nothing. */
+    /* All values are positive, so relu changes nothing. */
     CHECK(is_convolved(&data));
 
     check_about("batchnorm");

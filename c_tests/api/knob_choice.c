@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* KNOB_CHOICE: a value of each type, and what finalize demands. attributes.c has the general rules. */
+/* KNOB_CHOICE: a value of each type, and finalize's requirements. attributes.c tests the general rules. */
 #include "../fixture.h"
 
 static hipdnnBackendDescriptor_t open_choice(void)

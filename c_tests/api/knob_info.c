@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* KNOB_INFO: a knob of each type, what finalize demands, and every limit. attributes.c has the general rules. */
+/* KNOB_INFO: a knob of each type, finalize's requirements, and every limit. attributes.c tests the general rules. */
 #include "../fixture.h"
 
 static void put_id(hipdnnBackendDescriptor_t knob)

@@ -14,7 +14,7 @@ static const char LOG[] = "logging_test_folder/log.txt";
 
 static void child(void)
 {
-    /* A caller's line comes out as it is; other severities than the five are information. */
+    /* A caller's line is written unchanged; unknown severities count as information. */
     hipdnnLoggingCallback_ext(HIPDNN_SEV_INFO, "line info");
     hipdnnLoggingCallback_ext(HIPDNN_SEV_WARN, "line warn");
     hipdnnLoggingCallback_ext(HIPDNN_SEV_ERROR, "line error");
@@ -32,7 +32,7 @@ static void child(void)
     }
 }
 
-/* What the log has in it after a child has run with this level; the caller frees it. */
+/* The log after a child has run with this level; the caller frees it. */
 static char* log_of(const char* level, const char* path)
 {
     char* text = calloc(1, 1 << 20);
@@ -72,7 +72,7 @@ static void test_level(const char* level, bool info, bool warn, bool error, bool
     free(text);
 }
 
-/* Said once, in the log that stays off. */
+/* Reported once, although the log stays off. */
 static void test_unknown_level(void)
 {
     check_about("unknown level");
@@ -104,7 +104,7 @@ int main(int count, char** words)
     test_level("Warning", false, true, true, true);
     test_level("OFF", false, false, false, false);
     test_unknown_level();
-    /* A file that cannot be written: the library works all the same. */
+    /* A file that cannot be written: the library still works. */
     check_about("unusable file");
     fclose(fopen("file", "wb"));
     char* text = log_of("info", "file/log.txt");

@@ -85,7 +85,7 @@ static void test_ops_append(void)
         drop(got[i]);
     }
     put(graph, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
-    /* Each operation brought a tensor "between" of its own, with the same uid. */
+    /* Each operation has its own tensor "between", with the same uid. */
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "uid", hipdnnBackendFinalize(graph));
     drop(graph);
     drop(convolution);
@@ -143,7 +143,7 @@ static void test_properties(void)
     drop(graph);
 }
 
-/* A handle that is no more when the graph is used: a status, not a use of what is gone. */
+/* A handle that is destroyed before the graph is used: a status, not a use after free. */
 static void test_handle_is_gone(void)
 {
     hipdnnHandle_t short_lived = make_handle();
@@ -160,7 +160,7 @@ static void test_handle_is_gone(void)
         hipdnnBackendSetAttribute(late, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &short_lived));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "hipdnnHandle_t", hipdnnBackendFinalize(heuristic));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "hipdnnHandle_t", hipdnnBackendFinalize(engine));
-    /* What was found out while the handle lived stays readable. */
+    /* Results from the handle's lifetime stay readable. */
     CHECK(count_results(finalized_heuristic) > 0);
     drop(late);
     drop(heuristic);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The operations: their type, what finalize demands, and optional attributes that were never set. */
+/* The operations: their type, finalize's requirements, and unset optional attributes. */
 #include "attribute_table.h"
 
 typedef struct {
@@ -27,7 +27,7 @@ static bool is_block_size(const attribute* a)
     return a->name == HIPDNN_ATTR_OPERATION_BLOCK_SCALE_QUANTIZE_BLOCK_SIZE;
 }
 
-/* The operation with nothing but what it demands, and of that without one. */
+/* The operation with only its required attributes, and with one of them missing. */
 static hipdnnBackendDescriptor_t open_operation(const kind* k, const attribute* missing)
 {
     hipdnnBackendDescriptor_t open = make(k->type);
@@ -119,7 +119,7 @@ static void test_reading(const kind* k)
     }
     drop(some);
     if (got != NULL) {
-        /* The operation is gone, what it gave out is not. */
+        /* The operation is destroyed, the descriptors it returned are not. */
         int64_t count = 0;
         int64_t got_uid = 0;
         CHECK_OK(hipdnnBackendGetAttribute(got, HIPDNN_ATTR_TENSOR_UNIQUE_ID, HIPDNN_TYPE_INT64, 1, &count, &got_uid));

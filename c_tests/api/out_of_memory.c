@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Sizes that a caller decides, where memory is short: a call succeeds, fails as it would anyway, or answers ALLOC_FAILED, and the process
- * goes on. Each case runs in children whose address space is limited, to more and more.
+ * Caller-controlled sizes with little memory: a call succeeds, fails as it would anyway, or returns ALLOC_FAILED, and the process goes
+ * on. Each case runs in children with an increasing limit of address space.
  */
 #include "../fixture.h"
 
@@ -21,7 +21,7 @@ static size_t byte_size;
 static char* json; /* the same */
 static size_t json_size;
 static hipdnnBackendDescriptor_t operation;                  /* the one of that graph */
-static hipdnnBackendDescriptor_t product_plan, product_pack; /* what needs a workspace of 64 MiB */
+static hipdnnBackendDescriptor_t product_plan, product_pack; /* a graph that needs a workspace of 64 MiB */
 
 static hipdnnStatus_t set_dims(void)
 {
@@ -134,7 +134,7 @@ static hipdnnStatus_t change_bytes(void)
                                            &type);
 }
 
-/* The sum over all of a · b, a column and a row: what lies between has count² elements. */
+/* The sum over all of a · b, a column and a row: the virtual tensor has count² elements. */
 static hipdnnBackendDescriptor_t make_product(int64_t count)
 {
     const long long n = count;
@@ -168,7 +168,7 @@ static hipdnnStatus_t execute_without_workspace(void)
 typedef struct {
     const char* name;
     hipdnnStatus_t (*call)(void);
-    hipdnnStatus_t with_memory; /* what it answers where there is enough */
+    hipdnnStatus_t with_memory; /* the result with enough memory */
 } row;
 
 static const row ROWS[] = {
@@ -189,7 +189,7 @@ static const row ROWS[] = {
     {"a workspace that the engine takes", execute_without_workspace, HIPDNN_STATUS_SUCCESS},
 };
 
-/* The bytes of address space that this process has. */
+/* The address space of this process in bytes. */
 static rlim_t used(void)
 {
     unsigned long pages = 0;
@@ -201,7 +201,7 @@ static rlim_t used(void)
 
 enum { ENOUGH, TOO_LITTLE, OTHER, WITHOUT_WORDS };
 
-/* Where a call gets with so much memory more than there is now. */
+/* The result of a call with so much additional address space. */
 static int run(const row* it, rlim_t more)
 {
     const pid_t pid = fork();
@@ -215,7 +215,7 @@ static int run(const row* it, rlim_t more)
         }
         const hipdnnStatus_t status = it->call();
         hipdnnGetLastErrorString(words, sizeof words);
-        /* What a plugin answers is in the words. */
+        /* The text has the plugin's status. */
         if (status == HIPDNN_STATUS_ALLOC_FAILED ||
             (status == HIPDNN_STATUS_PLUGIN_ERROR && strstr(words, "HIPDNN_PLUGIN_STATUS_ALLOC_FAILED") != NULL)) {
             _exit(strstr(words, "there is no memory for ") != NULL ? TOO_LITTLE : WITHOUT_WORDS);
@@ -294,7 +294,7 @@ static void make_inputs(void)
 
 int main(void)
 {
-    /* What is large goes back to the system when it is freed, so that none is left over from before. */
+    /* Return large blocks to the system when freed, so that none are left from before. */
     mallopt(M_MMAP_THRESHOLD, MIB / 8);
     /* Children have the thread alone that forked them. */
     setenv("HIPDNN_CPU_THREADS", "1", 1);
@@ -304,7 +304,7 @@ int main(void)
     for (int64_t i = 0; i < COUNT(ROWS); i++) {
         check_about("%s", ROWS[i].name);
         CHECK_EQ(run(&ROWS[i], 2 * MIB), TOO_LITTLE);
-        /* Ever more, until it does. */
+        /* Increase the limit until it succeeds. */
         int last = TOO_LITTLE;
         for (rlim_t more = 4 * MIB; more < (rlim_t)4096 * MIB && last == TOO_LITTLE; more += more / 4) {
             last = run(&ROWS[i], more);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Tensors that share memory: whatever is bound, an execution is right or refused, and the refusal names both tensors. */
+/* Tensors that share memory: an execution is either correct or refused, and the refusal names both tensors. */
 #include "../every_operation.h"
 #include "../saved.h"
 
@@ -91,7 +91,7 @@ static void check_outputs(const trial* t, const row* r, void* const* pointers, v
     }
 }
 
-/* Binds `out` and `other` to the same place, the larger one's memory. */
+/* Binds `out` and `other` to the same address, in the larger one's memory. */
 static void bind_together(const trial* t, const row* r, int64_t out, int64_t other, void** pointers)
 {
     memcpy(pointers, t->pointers, sizeof t->pointers);
@@ -104,7 +104,7 @@ static void bind_together(const trial* t, const row* r, int64_t out, int64_t oth
     }
 }
 
-/* Every pair of tensors of which one is written, in one place. Counts the pairs that may be. */
+/* Binds every pair with a written tensor to the same address. Counts the allowed pairs. */
 static int try_pairs(const trial* t, const row* r, hipdnnBackendDescriptor_t plan)
 {
     void* expected[MOST_TENSORS];
@@ -189,7 +189,7 @@ static void test_every_operation(trial* t)
         REQUIRE_OK(hipdnnBackendFinalize(heuristic));
         hipdnnBackendDescriptor_t configs[MOST_ENGINES];
         int64_t count = count_results(heuristic);
-        /* Quantizing to float is no engine's. */
+        /* No engine quantizes to float. */
         REQUIRE(count <= MOST_ENGINES && (count > 0 || strcmp(ROWS[i].type, "BlockScaleQuantizeAttributes") == 0));
         for (int64_t k = 0; k < count; k++) {
             configs[k] = make(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);

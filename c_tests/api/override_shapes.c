@@ -58,7 +58,7 @@ static int64_t place(shape s, int n, int c, int row, int column)
     return n * strides[0] + c * strides[1] + row * strides[2] + column * strides[3];
 }
 
-/* Whether y is what plain loops give, and nothing beyond it was written. */
+/* Whether y equals the result of plain loops, and nothing beyond it was written. */
 static bool is_right(shape s)
 {
     for (int n = 0; n < s.batch; n++) {
@@ -153,7 +153,7 @@ static void test_plan(hipdnnBackendDescriptor_t plan)
     check_about("%s", "");
 }
 
-/* The plan of an engine by its place among those that apply. Whether there is one. */
+/* The plan of the engine at an index among the applicable ones. Returns whether there is one. */
 static bool plan_of(hipdnnBackendDescriptor_t graph, int place_of_engine, hipdnnBackendDescriptor_t* plan)
 {
     hipdnnBackendDescriptor_t configs[2];

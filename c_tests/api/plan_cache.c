@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What plans of equal graphs compute, which share what the CPU engine made of the graph: for many threads, and where a knob ties a plan to
-   the memory of its first execution. */
+/* Results of plans of equal graphs, which share the CPU engine's context: with many threads, and if a knob ties a plan to the memory of its
+   first execution. */
 #include "../fixture.h"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ static hipdnnBackendDescriptor_t make_single(hipdnnHandle_t handle, const char* 
     return graph;
 }
 
-/* Executes a plan with weights of its own. */
+/* Executes a plan with its own weights. */
 static void expect_convolved(hipdnnHandle_t handle, hipdnnBackendDescriptor_t plan, float factor)
 {
     buffers data;
@@ -56,7 +56,7 @@ static void test_alike(void)
     CHECK_OK(hipdnnBackendGetSerializedExecutionPlan_ext(one, 0, &sizes[0], NULL));
     CHECK_OK(hipdnnBackendGetSerializedExecutionPlan_ext(other, 0, &sizes[1], NULL));
     CHECK_EQ((int64_t)sizes[0], (int64_t)sizes[1]);
-    /* The graph that a plan tells of is its own. */
+    /* A plan reports its own graph. */
     hipdnnBackendDescriptor_t config = NULL;
     hipdnnBackendDescriptor_t engine = NULL;
     hipdnnBackendDescriptor_t told = NULL;

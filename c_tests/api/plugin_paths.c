@@ -18,7 +18,7 @@ static void test_set(void)
                 hipdnnSetEnginePluginPaths_ext(2, with_null, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
     CHECK_FAILS(HIPDNN_STATUS_INTERNAL_ERROR, "numPaths",
                 hipdnnSetEnginePluginPaths_ext(SIZE_MAX, paths, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
-    /* The mode was not checked in the past, and a third behaviour came of it. */
+    /* The mode was once unchecked, which led to a third behaviour. */
     const int modes[] = {2, -1, 77, INT_MAX, INT_MIN};
     for (int64_t i = 0; i < COUNT(modes); i++) {
         CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "loadingMode",
@@ -32,7 +32,7 @@ static void test_set(void)
     CHECK(count > 0);
     CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED, "active handle",
                 hipdnnSetEnginePluginPaths_ext(2, paths, HIPDNN_PLUGIN_LOADING_ADDITIVE));
-    /* Pointers are looked at first. */
+    /* Pointers are checked first. */
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "pluginPaths",
                 hipdnnSetEnginePluginPaths_ext(2, NULL, HIPDNN_PLUGIN_LOADING_ADDITIVE));
     CHECK_OK(hipdnnDestroy(handle));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* PROFILING_CONTROL: how long work takes, and every attribute rightly, with wrong types, counts and null, and out of turn. Its
- * attributes do something when they are set, so it is not among the kinds of attributes.c. */
+/* PROFILING_CONTROL: measuring work, and every attribute correctly, with wrong types, counts and null, and out of order. Its
+ * attributes trigger actions when set, so attributes.c does not test it. */
 #include "../fixture.h"
 
 #include <time.h>
@@ -80,7 +80,7 @@ static void out_of_turn(hipdnnHandle_t handle)
     float milliseconds = 0;
     for (size_t i = 0; i < sizeof TRIGGERS / sizeof TRIGGERS[0]; i++) {
         check_about("without a handle, attribute %d", (int)TRIGGERS[i]);
-        /* A device is waited for without a handle, as frontends do between the plans that they time. */
+        /* Waiting for the device works without a handle, as frontends do between the plans that they time. */
         const bool works =
             TRIGGERS[i] == HIPDNN_ATTR_PROFILING_RESET_EXT || TRIGGERS[i] == HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT;
         CHECK_STATUS(trigger(control, TRIGGERS[i]), works ? HIPDNN_STATUS_SUCCESS : HIPDNN_STATUS_BAD_PARAM);

@@ -53,7 +53,7 @@ static void expect_sane(hipdnnStatus_t status)
     if (status != HIPDNN_STATUS_SUCCESS) {
         hipdnnGetLastErrorString(text, sizeof text);
         CHECK(text[0] != '\0');
-        /* Nothing here may be taken for a defect of the library. */
+        /* No call may report an internal defect of the library. */
         CHECK(strstr(text, "internal defect") == NULL);
     }
 }
@@ -205,7 +205,7 @@ static void execute_some(void)
     hipdnnBackendDescriptor_t plan = pick(2) == 0 ? planted_plan : pick_descriptor();
     hipdnnBackendDescriptor_t pack = pick(2) == 0 ? planted_pack : pick_descriptor();
     int64_t size = 0;
-    /* The workspace that a pack may have is no larger than this one. */
+    /* A pack's workspace is at most this large. */
     const hipdnnStatus_t status =
         hipdnnBackendGetAttribute(plan, HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, HIPDNN_TYPE_INT64, 1, NULL, &size);
     if (status == HIPDNN_STATUS_SUCCESS && size > WORKSPACE_SIZE / 2) {
@@ -216,7 +216,7 @@ static void execute_some(void)
     expect_sane(result);
 }
 
-/* Something that makes sense, so that the random calls meet finalized descriptors of every kind. */
+/* Valid descriptors, so that the random calls use finalized descriptors of every kind. */
 static void plant_sensible(void)
 {
     static buffers planted;
@@ -297,7 +297,7 @@ int main(void)
     for (int i = 0; i < 4; i++) {
         CHECK_OK(hipdnnDestroy(handles[i]));
     }
-    /* The sequence is worth something only if it gets through now and then. */
+    /* The sequence is useful only if calls sometimes succeed. */
     CHECK(statuses[HIPDNN_STATUS_SUCCESS] > calls / 20);
     CHECK(executed > calls / 400);
     printf("%ld executions; calls by status:", executed);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Random operations on random shapes, strides and types, many of them nonsense, through every engine that takes them. Each
- * tensor lies against a page that must not be touched, inputs are read only, and so the first element too far ends the
- * program. It says then which graph it was.
+ * Random operations on random shapes, strides and types, many of them nonsense, through every engine that accepts them. Each
+ * tensor is next to a guard page, and inputs are read only, so any invalid access ends the program, which then prints the graph.
  */
 #define _DEFAULT_SOURCE
 
@@ -109,7 +108,7 @@ static const operation TRIED[] = {
       {0, false, false}}},
 };
 
-/* A tensor's memory: pages, with one before and one behind that cannot be used */
+/* A tensor's memory: pages between two guard pages */
 typedef struct {
     unsigned char* pages;
     size_t size;
@@ -136,7 +135,7 @@ static void crashed(int signal_number)
     _exit(EXIT_FAILURE);
 }
 
-/* Memory whose last byte, or first one, is next to a page that cannot be used. */
+/* Memory whose last or first byte is adjacent to a guard page. */
 static guarded guard(size_t bytes, bool at_end)
 {
     guarded memory;
@@ -204,8 +203,8 @@ static const struct {
     {HIPDNN_DATA_INT8, 1},  {HIPDNN_DATA_INT64, 8},    {HIPDNN_DATA_UINT8, 1},
 };
 
-/* A tensor of this shape, more or less, and memory for exactly the elements that its strides reach. False where the shape
- * is so odd that there is no telling; it then has no memory and is not executed with. */
+/* A tensor of approximately this shape, and memory for exactly the elements that its strides reach. False if the shape is too
+ * odd to compute that; it then has no memory and is not executed. */
 static bool make_random_tensor(int64_t uid, int rank, const int64_t* like, bool same_type, guarded* memory,
                                hipdnnBackendDescriptor_t* tensor)
 {

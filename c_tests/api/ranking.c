@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Rankings that are stored: what becomes of them, who finds them, and what is refused. */
+/* Stored rankings: outcomes, lookup, and refusals. */
 #include "../fixture.h"
 
 #include <sys/stat.h>
@@ -74,12 +74,12 @@ static void test_ranking(void)
     REQUIRE(engines_of(twin, 16, again) == 2);
     CHECK_EQ(again[0], reversed[0]);
     drop(twin);
-    /* What is changed last counts. */
+    /* The last ranking counts. */
     CHECK_EQ(write_ranking(handle, graph, 2, ids), HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN);
     REQUIRE(engines_of(graph, 16, again) == 2);
     CHECK_EQ(again[0], ids[0]);
     CHECK_EQ(write_ranking(handle, graph, 2, reversed), HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN);
-    /* More engines than there are do no harm; a ranking that lacks one is not used. */
+    /* Unknown engines do no harm; a ranking that lacks an engine is not used. */
     const int64_t more[] = {ids[1], 42, ids[0]};
     CHECK_EQ(write_ranking(handle, graph, 3, more), HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN);
     REQUIRE(engines_of(graph, 16, again) == 2);
@@ -139,7 +139,7 @@ static void test_refusals(void)
 }
 
 #ifndef _WIN32
-/* Processes that write at the same time, some of which are killed: every line is whole or passed over. */
+/* Concurrent writers, some of which are killed: every line is whole or skipped. */
 static void test_processes(void)
 {
     enum { CHILDREN = 6, LINES = 40 };
@@ -178,7 +178,7 @@ static void test_processes(void)
         REQUIRE(waitpid(children[child], &status, 0) == children[child]);
         CHECK(WIFSIGNALED(status));
     }
-    /* Nothing of the killed ones stands in the way, a lock least of all. */
+    /* The killed processes leave nothing in the way, in particular no lock. */
     hipdnnHandle_t handle = fresh_handle();
     hipdnnBackendDescriptor_t graph = make_graph(handle);
     int64_t ids[16];
@@ -191,7 +191,7 @@ static void test_processes(void)
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
 
-    /* One file, in which each line of those that lived is there. */
+    /* One file with every line of the surviving processes. */
     char path[512];
     const char* const folder = "shared/autotune-rankings/0.4.0";
     DIR* const files = opendir(folder);

@@ -54,7 +54,7 @@ static void test_round_trip(void)
                                           HIPDNN_TYPE_BACKEND_DESCRIPTOR, 1, NULL, &config));
     CHECK(config == NULL);
 
-    /* It checks alignments as the plan did that was saved. */
+    /* It checks alignments like the saved plan. */
     const int64_t pack_uids[] = {UID_X, UID_W, UID_Y};
     void* const pointers[] = {(char*)data.x + 4, data.w, data.y};
     hipdnnBackendDescriptor_t misaligned = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
@@ -77,7 +77,7 @@ static void test_two_calls(void)
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT, "requestedByteSize",
                 hipdnnBackendGetSerializedExecutionPlan_ext(plan, sizeof bytes, &needed, bytes));
     CHECK(needed == size && bytes[0] == 0x5a);
-    /* Room beyond the size stays as it is. */
+    /* The buffer beyond the size is unchanged. */
     uint8_t* const room = calloc(1, size + 1);
     REQUIRE(room != NULL);
     room[size] = 0x5a;
@@ -162,7 +162,7 @@ static void test_container(void)
     CHECK(both.size > alone.size && memcmp(both.bytes + 4, "HDGP", 4) == 0 && memcmp(alone.bytes + 4, "HDGP", 4) == 0);
     CHECK_EQ(contents(both), HIPDNN_SERIALIZED_CONTENT_GRAPH | HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN);
     CHECK_EQ(contents(alone), HIPDNN_SERIALIZED_CONTENT_GRAPH);
-    /* What is no container counts as a graph: a plan alone, and too few bytes for anything. */
+    /* Bytes other than a container count as a graph: a plan alone, and too few bytes for anything. */
     CHECK_EQ(contents(saved), HIPDNN_SERIALIZED_CONTENT_GRAPH);
     for (size_t size = 0; size < 8; size++) {
         CHECK_EQ(contents((blob){both.bytes, size}), HIPDNN_SERIALIZED_CONTENT_GRAPH);
@@ -208,7 +208,7 @@ static void test_container(void)
     free(saved.bytes);
 }
 
-/* A plan that is whole, and not for here. */
+/* Intact plans for another plugin, version or device. */
 static void test_origin(void)
 {
     static const struct {
@@ -234,7 +234,7 @@ static void test_origin(void)
     }
 }
 
-/* Plans with a seal that is right, and with content that is not. */
+/* Plans with a valid seal and invalid content. */
 static void test_content(void)
 {
     const uint32_t newer = 2;

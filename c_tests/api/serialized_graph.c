@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A graph's bytes: asked for in two calls, made into the same graph again. */
+/* A graph's bytes: queried in two calls, and converted back to the same graph. */
 #include "../fixture.h"
 
 /* The bytes of a graph; the caller frees them. */
@@ -50,7 +50,7 @@ int main(void)
     put(copy, HIPDNN_ATTR_OPERATIONGRAPH_HANDLE, HIPDNN_TYPE_HANDLE, 1, &handle);
     REQUIRE_OK(hipdnnBackendFinalize(copy));
 
-    /* Too little room: the size is written all the same, and nothing else. */
+    /* Too small a buffer: only the size is written. */
     copy_bytes[0] = 0x5a;
     size_t needed = 0;
     CHECK_STATUS(hipdnnBackendGetSerializedBinaryGraph_ext(graph, size - 1, &needed, copy_bytes),

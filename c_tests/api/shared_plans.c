@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What plans of CPU_ENGINE compute that other handles made, for graphs with other uids: for many threads, for saved plans, and with knobs. */
+/* Results of CPU_ENGINE plans made by other handles, for graphs with other uids: with many threads, saved plans, and knobs. */
 #include "../fixture.h"
 
 #include <pthread.h>
@@ -40,7 +40,7 @@ static hipdnnBackendDescriptor_t plan_numbered(hipdnnHandle_t handle, int64_t fi
     return plan;
 }
 
-/* Executes with weights of its own. */
+/* Executes with its own weights. */
 static void expect_convolved(hipdnnHandle_t handle, hipdnnBackendDescriptor_t plan, int64_t first, float factor)
 {
     buffers data;
@@ -58,7 +58,7 @@ static void expect_convolved(hipdnnHandle_t handle, hipdnnBackendDescriptor_t pl
     free(data.workspace);
 }
 
-/* The second handle's plan computes whatever becomes of the first. Uids that mean other tensors in the other graph are no matter. */
+/* The second handle's plan works even if the first handle is destroyed. Uids may mean other tensors in the other graph. */
 static void test_uids(void)
 {
     check_about("uids");
@@ -79,7 +79,7 @@ static void test_uids(void)
     CHECK_OK(hipdnnDestroy(first));
 }
 
-/* What is saved of a plan has the uids of its own graph, and so has what is told of it. */
+/* A saved plan has the uids of its own graph, and so has its description. */
 static void test_saved(void)
 {
     check_about("saved");

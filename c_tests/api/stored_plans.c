@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Plans on disk, shared by processes of which any may be killed or stopped at any time: no other waits for it, and none takes what it
- * left half written. What CPU_ENGINE computes by them is compared with plain loops.
+ * Plans on disk, shared by processes, any of which may be killed or stopped at any time: no other process waits for it, and none loads
+ * an incomplete file. The results of CPU_ENGINE are compared with plain loops.
  */
 #include "../fixture.h"
 
@@ -20,7 +20,7 @@ enum { GRAPHS = 6, LARGEST = SIDE + GRAPHS };
 
 typedef struct {
     int plans;
-    int others; /* files that are no whole plans */
+    int others; /* incomplete files */
 } files;
 
 static files list(void)
@@ -83,7 +83,7 @@ static float x_at(int i) { return (float)(i * 7 % 13 - 6) / 4.0f; }
 
 static float w_at(int i) { return (float)(i * 5 % 11 - 5) / 8.0f; }
 
-/* The values are small fractions of two, so the sums are exact. */
+/* The values are small binary fractions, so the sums are exact. */
 static float expected_at(int side, int k, int row, int column)
 {
     float sum = 0.0f;
@@ -137,7 +137,7 @@ static void plan_and_run(hipdnnHandle_t handle, int side)
     drop(plan);
 }
 
-/* In a process of its own, which knows no plan of before. */
+/* In its own process, without cached plans. */
 static int in_child(void (*test)(void))
 {
     fflush(NULL);
@@ -318,7 +318,7 @@ static void test_processes(void)
         int status = 0;
         if (kill_number % 3 == 0) {
             REQUIRE(kill(workers[victim], SIGSTOP) == 0);
-            /* What it holds keeps no other process waiting. */
+            /* Its locks keep no other process waiting. */
             expect_passed(plan_all);
         }
         nanosleep(&pause, NULL);

@@ -17,7 +17,7 @@ static atomic_int failures;
 static _Atomic(hipdnnBackendDescriptor_t) shared;
 static atomic_bool stop;
 
-/* The check macros print where they stand, which in a loop of threads says little; this says what went wrong. */
+/* The check macros print only their location; in a loop of threads, this tells what failed. */
 static void note(bool good, const char* what)
 {
     if (!good) {
@@ -62,7 +62,7 @@ static void* last_errors(void* number)
     return NULL;
 }
 
-/* Making and destroying descriptors; a destroyed one stays dead although others take its place. */
+/* Creating and destroying descriptors; a destroyed one stays invalid although others reuse its slot. */
 static void* descriptors(void* number)
 {
     enum { MANY = 20 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* hipdnnSetUserLogCallback_ext: what a callback receives, on which thread, and that it receives nothing once it is removed. */
+/* hipdnnSetUserLogCallback_ext: which lines a callback receives, on which thread, and none once it is removed. */
 #include "../fixture.h"
 
 #include <pthread.h>
@@ -112,7 +112,7 @@ static void levels(void)
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "not set", hipdnnSetUserLogCallback_ext(keep, HIPDNN_SEV_OFF, SYNC, &lines));
 }
 
-/* What a callback calls itself: everything is let in, nothing comes back to it. */
+/* A callback may call everything, and does not receive the lines of its own calls. */
 static atomic_int nested_calls;
 
 static void calls_the_library(hipdnnUserLogCallbackHandle_t user, hipdnnSeverity_t severity, const char* message)
@@ -187,7 +187,7 @@ static void asynchronous(void)
     CHECK_OK(hipdnnSetUserLogCallback_ext(keep, HIPDNN_SEV_OFF, ASYNC, &lines));
 }
 
-/* More lines than fit wait for a slow callback; what waits when it is removed is dropped. */
+/* A slow callback fills the queue; its queued lines are dropped when it is removed. */
 static atomic_int slow_calls;
 static atomic_bool gone;
 
@@ -306,7 +306,7 @@ static void forked(void)
 
 int main(void)
 {
-    /* The log itself is not looked at. */
+    /* The log file is not needed. */
     setenv("HIPDNN_LOG_FILE", NOWHERE, 1);
     arguments();
     levels();

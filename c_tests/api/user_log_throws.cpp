@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A log callback that throws: the exception goes no further than the callback, on the thread that logs and on the library's. */
+/* A log callback that throws: the exception does not leave the callback, on the logging thread and on the library's. */
 #include "../check.h"
 
 #include <atomic>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The variant pack: its attributes, what finalize checks, and what it keeps. */
+/* The variant pack: its attributes, finalize's checks, and its lifetime. */
 #include "../fixture.h"
 
 #include <limits.h>
@@ -49,7 +49,7 @@ static void test_set(void)
                 set(pack, POINTERS, HIPDNN_TYPE_VOID_PTR, 3, NULL));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements",
                 set(pack, WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, NULL));
-    /* Here the array is looked at before the name. */
+    /* This kind checks the array before the name. */
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "arrayOfElements", set(pack, 12345, HIPDNN_TYPE_INT64, 1, NULL));
     const int foreign[] = {HIPDNN_ATTR_VARIANT_PACK_INTERMEDIATES, HIPDNN_ATTR_TENSOR_UNIQUE_ID, 0, -1, INT_MAX};
     for (int64_t i = 0; i < COUNT(foreign); i++) {

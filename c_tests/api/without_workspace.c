@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-/* Enough that a tensor between two nodes is more than an engine keeps for itself. */
+/* Large enough that a tensor between two nodes exceeds an engine's own buffers. */
 enum { COUNT = 32768, THREADS = 4, ROUNDS = 50 };
 
 /* Tensor 3 = 1 + 2 lies between the nodes. 4 = max(3, 0) is virtual as well, and no node reads it; 5 = -3 is an output. */
@@ -42,7 +42,7 @@ static void fill(tensors* data, int seed)
     }
 }
 
-/* Whether the results are right; 3 has no memory of its caller's at any time, and 4 only where it was bound. */
+/* Whether the results are correct; 3 is never bound, and 4 only in some cases. */
 static bool is_right(const tensors* data, bool bound)
 {
     for (int i = 0; i < COUNT; i++) {
@@ -56,9 +56,9 @@ static bool is_right(const tensors* data, bool bound)
     return true;
 }
 
-/* What a pack says of its workspace. */
+/* The workspace of a pack. */
 typedef enum { NOTHING, A_NULL, ITS_SIZE } workspace_kind;
-/* What it says of tensor 4. */
+/* Its binding of tensor 4. */
 typedef enum { LEFT_OUT, BOUND_TO_NULL, BOUND } output_kind;
 
 static hipdnnBackendDescriptor_t make_pack_of(tensors* data, workspace_kind kind, void* workspace, output_kind output)
@@ -141,7 +141,7 @@ static void* run_alone(void* number)
     return wrong == 0 ? NULL : number;
 }
 
-/* Threads that share a plan do not share what it has in place of a workspace. */
+/* Threads that share a plan do not share its own workspace. */
 static void test_threads(hipdnnBackendDescriptor_t plan)
 {
     pthread_t threads[THREADS];

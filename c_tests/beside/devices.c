@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Two devices: what plugins answered and made for one is never found for the other, neither by the same handle nor by others nor on
- * disk, and is found again by whoever comes back to the first.
+ * Two devices: plugins' answers and plans for one are never used for the other, neither by the same handle nor by others nor from
+ * disk, and are reused by handles that return to the first.
  *
  * HIP is a stand-in, standin_hip.c, and so is the plugin.
  */
@@ -62,7 +62,7 @@ static void test_handles(const char* plugin, bool has_folder)
     }
     for (int i = 0; i < PLANS; i++) {
         plans[i] = plan_on(handles[PLANNED[i][0]], PLANNED[i][1]);
-        /* A handle on another device than its own shares nothing from then on: its plugins may have stayed. */
+        /* A handle used on another device shares nothing from then on: its plugins may have kept the first device. */
         const bool has_moved = i == PLANS - 1;
         const int asked = i == 0 ? 1 : has_moved ? 3 : DEVICES;
         expect_recorded(asked, "GetApplicableEngineIds handle=");
@@ -96,7 +96,7 @@ static void* plan_on_the_second(void* handle)
     return NULL;
 }
 
-/* A thread begins on the first device; which one it is on is its own matter. */
+/* A thread starts on the first device; the current device is per thread. */
 static void test_threads(void)
 {
     pthread_t thread;

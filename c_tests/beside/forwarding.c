@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The MIOpen engines where MIOpen forwards to hipDNN: what they ask of MIOpen comes back to them, and goes no further. Where
- * MIOpen has a library behind the one that forwards, the engines take that, and nothing comes back.
+ * The MIOpen engines with a MIOpen that forwards to hipDNN: their calls come back to them, and they stop the recursion. If MIOpen
+ * has another library behind the forwarding one, the engines use that, and nothing comes back.
  *
  *   forwarding libMIOpen.so.1 | libMIOpen_private.so.1
  *
@@ -58,7 +58,7 @@ int main(int count, char** words)
     pthread_t threads[THREADS];
     REQUIRE(count == 2);
     const bool forwards = strcmp(words[1], "libMIOpen.so.1") == 0;
-    /* What waits for a lock that its own thread holds waits for ever. */
+    /* A deadlock would wait forever. */
     alarm(60);
     hipdnnHandle_t handle = make_handle();
     hipdnnBackendDescriptor_t graph = make_graph(handle);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A MIOpen that lacks functions, as an older one does: its engines apply to what it can do, and say of the rest which function is missing,
- * before anybody makes a configuration or a plan.
+ * A MIOpen that lacks functions, like an older one: the engines apply to what it supports, and otherwise name the missing function,
+ * before a configuration or a plan is made.
  *
  * standin_hip.c and standin_miopen.c stand for the libraries.
  */

@@ -274,7 +274,7 @@ static int disturbs(void)
     return result;
 }
 
-/* The lock, a context and no capture that minds. */
+/* Requires the lock, a context and no strict capture. */
 static int begin(void)
 {
     pthread_mutex_lock(&lock);
@@ -319,7 +319,7 @@ CUDA(cuMemAlloc_v2, uint64_t* pointer, size_t bytes)
     int result = begin();
     if (result == SUCCESS) {
         device* of = current();
-        /* The first gap between what is there, which is in no order. */
+        /* The first gap between the unordered allocations. */
         size_t at = 0;
         for (block* b = blocks; b != NULL;) {
             const size_t begins = (size_t)(b->memory - of->memory);
@@ -424,7 +424,7 @@ CUDA(cuPointerGetAttributes, unsigned count, int* attributes, void** answers, ui
     const block* b = find(pointer);
     const int reaches = b != NULL && current() != NULL && (b->kind != 2 || reaches_device(current(), b->device));
     const int kind = b == NULL ? 0 : b->kind == 2 || b->kind == 3 ? 2 : 1, is_managed = b != NULL && b->kind == 3;
-    /* What is known of no address is zero, and no device. */
+    /* Attributes of unknown addresses are zero, without a device. */
     const int on_device = b != NULL ? b->device : -2;
     const uint64_t there = reaches ? pointer : 0;
     int result = SUCCESS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Part of standin_cuda.c: whose memory the kernels of a device reach. */
+/* Part of standin_cuda.c: the memory that a device's kernels can access. */
 
 enum { PEER_ACCESS_ALREADY_ENABLED = 704, PEER_ACCESS_NOT_ENABLED = 705 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A stand-in for cuDNN's graph API over the stand-in for the CUDA driver. It is compiled with NVIDIA's header, or with one that has the numbers
- * which the cuDNN plugin counts on. Objects keep what is set; a graph is
- * computed operation by operation, in double precision, each result rounded to its tensor's type.
+ * A stand-in for cuDNN's graph API on top of the stand-in for the CUDA driver. It is compiled with NVIDIA's header, or with one that has
+ * the constants that the cuDNN plugin uses. Objects store their attributes; a graph is computed operation by operation, in double
+ * precision, each result rounded to its tensor's type.
  *
  * What standin_cudnn_compute.h does not compute is refused when the graph is finalized. What it writes of a plan means something to the same
  * process alone.
@@ -156,7 +156,7 @@ struct cudnnContext {
 int cuMemAlloc_v2(uint64_t* pointer, size_t bytes);
 int cuMemFree_v2(uint64_t pointer);
 
-/* A handle has device memory, which ends captures that mind. */
+/* A handle allocates device memory, which ends strict captures. */
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle)
 {
     struct cudnnContext* made = calloc(1, sizeof *made);
@@ -321,7 +321,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t of, cudnnBackend
     } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
         *count = 0;
     } else if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE) {
-        /* What is fused it compiles: note 0. */
+        /* Fused graphs are compiled: note 0. */
         *count = operations > 1;
         if (*count > 0 && room > 0) {
             memset(elements, 0, size_of(type));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* A stand-in for the HIP runtime: one device, or as many as STANDIN_DEVICES says, whose memory is the processor's and whose work is done at
- * once. It is there for engines that ask for a device and leave the computing to another library; kernels are counted and not run. With
+ * once. It serves engines that need a device but compute with another library; kernels are counted and not run. With
  * STANDIN_KNOWS_NO_MEMORY every address is foreign to it, as those of another vendor's GPU are to HIP. */
 #define _POSIX_C_SOURCE 200809L
 

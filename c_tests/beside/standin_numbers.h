@@ -49,7 +49,7 @@ static inline uint16_t standin_bfloat16_of(float r)
     return (uint16_t)(isnan(r) ? bits >> 16 | 0x40u : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* Four bits of exponent and three of mantissa, with one pattern for what is no number and none for infinity. */
+/* Four bits of exponent and three of mantissa, with one pattern for NaN and none for infinity. */
 static inline double standin_e4m3(uint8_t s)
 {
     const int e = s >> 3 & 15, m = s & 7;
@@ -57,7 +57,7 @@ static inline double standin_e4m3(uint8_t s)
     return s & 0x80 ? -r : r;
 }
 
-/* The nearest, the even one of two; what is too large is the largest. */
+/* The nearest value, ties to even; too large values saturate. */
 static inline uint8_t standin_e4m3_of(double r)
 {
     const uint8_t sign = signbit(r) ? 0x80 : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The engines for AMD GPUs where a function of a library throws a C++ exception, as the real ones do when they are short of memory: the
- * call that got there says so, and the process goes on. So it is where a function answers an absurd size.
+ * The engines for AMD GPUs with library functions that throw a C++ exception, as the real ones do when memory is short: the call
+ * fails with a message, and the process goes on. The same for functions that return an absurd size.
  *
  * Everything here is a stand-in: standin_hip.c, and for the library that the program's word names standin_miopen.c, standin_hipblaslt.c
  * or standin_hiprtc.c. They throw in the function that STANDIN_THROWS names, and lie in the
@@ -15,7 +15,7 @@
 
 enum { MOST = 10, ROUNDS = 100 };
 
-/* In which functions a library is called when. What is to be thrown while objects end is no failure of any call. */
+/* The phases in which library functions are called. Exceptions while destroying objects fail no call. */
 typedef struct {
     const char* word;
     hipdnnBackendDescriptor_t (*make_graph)(hipdnnHandle_t);
@@ -150,7 +150,7 @@ static void check_planning(hipdnnBackendDescriptor_t graph, const char* function
     drop(config);
 }
 
-/* A size that memory could not hold is an error with the function's name and the size, and no reason to end the process. */
+/* An impossible size is an error with the function's name and the size, and does not end the process. */
 static void check_lying(hipdnnBackendDescriptor_t graph, const char* function)
 {
     char text[1 << 14] = "";

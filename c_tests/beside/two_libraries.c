@@ -25,7 +25,7 @@ static void* other;
 
 static any_function function(void* library, const char* name);
 
-/* The fixture's functions are those of ours, whatever the program is linked with. */
+/* The fixture uses our functions, whatever the program is linked with. */
 #define OF_OURS(name, result, ...) ((result(*)(__VA_ARGS__))function(ours, #name))
 #define hipdnnCreate OF_OURS(hipdnnCreate, hipdnnStatus_t, hipdnnHandle_t*)
 #define hipdnnDestroy OF_OURS(hipdnnDestroy, hipdnnStatus_t, hipdnnHandle_t)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Which engines a frontend lets run: by what they note of themselves, by name, by the workspace that they ask for; and with
- * which knobs. What an engine notes of itself is held against what it does.
+ * A frontend's selection of engines: by behavior notes, by name, by workspace size; and knobs. An engine's notes are compared with
+ * its behavior.
  */
 #include "plain.hpp"
 
@@ -194,7 +194,7 @@ void run_knobs(const Session& session)
         .set(HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, choice)
         .finalize();
     require(execute(plan_of(session, config), "as bytes and descriptors") == plain, "knobs as bytes give other bits");
-    /* A value that no form of the engine takes ends as an error, wherever it is judged. */
+    /* A value that the engine never accepts is an error, wherever it is checked. */
     for (const Settings& wrong :
          {Settings{{"threads", -1}}, Settings{{"deterministic", 2}}, Settings{{"convolution", 99}}})
     {

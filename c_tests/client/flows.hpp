@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the flows have in common: descriptors that end by themselves, a convolution with RELU, and its numbers. */
+/* Shared by the flows: self-destroying descriptors, a convolution with RELU, and its values. */
 #pragma once
 
 #include "library.hpp"

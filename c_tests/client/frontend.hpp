@@ -325,7 +325,7 @@ inline Descriptor pack_of(const Session& session, const Bindings& bindings, void
     return pack;
 }
 
-/* Memory of exactly the size that a plan asks for, which is none at all where it asks for none, and a guard behind it. */
+/* Memory of exactly the size that a plan asks for, possibly none, followed by a guard. */
 class Workspace
 {
 public:
@@ -386,7 +386,7 @@ inline void compare(const std::vector<float>& got, const std::vector<float>& wan
     }
 }
 
-/* The flows of frontends of today, each in a process of its own. */
+/* The flows of today's frontends, each in its own process. */
 void run_tuning(const Library& library);
 void run_other_shapes(const Library& library);
 void run_values(const Library& library);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What PyTorch does: handles for threads that are never destroyed, support asked anew before every call, uids from 0, tensors
- * of half the width with statistics of floats, dropout by a seed and an offset, masks of booleans, and an engine by a name that
- * is not there.
+ * PyTorch's usage: per-thread handles that are never destroyed, a support query before every call, uids from 0, half-precision
+ * tensors with float statistics, dropout by a seed and an offset, boolean masks, and an unknown engine name.
  */
 #include "plain.hpp"
 
@@ -47,7 +46,7 @@ std::vector<float> widened(const Narrow& all)
     return made;
 }
 
-/* Handles that threads take and give back, and that outlive them all: they are there when the process ends. */
+/* A pool of handles that threads borrow and that lives until the process exits. */
 class Pool
 {
 public:
@@ -97,7 +96,7 @@ std::optional<Descriptor> build(const Session& session, const MakeGraph& make, i
     return std::nullopt;
 }
 
-/* Asked before every call, and thrown away; then all is made again and executed. */
+/* The support query before every call is discarded; then everything is made again and executed. */
 void call(const Session& session, const MakeGraph& make, const Bindings& bindings, int64_t engine)
 {
     require(build(session, make, engine).has_value(), "not supported");
@@ -298,7 +297,7 @@ void run_attention(const Session& session, int64_t engine, float dropout)
     compare(stats, want_stats, 1e-5F, name + ", statistics");
 }
 
-/* An engine that a program knows by name and that is not there: refused by a text that says so, and others take its place. */
+/* A missing engine requested by name: the refusal says so, and others take its place. */
 void run_absent(const Session& session)
 {
     const int64_t absent = id_of("MIOPEN_ENGINE_DETERMINISTIC");

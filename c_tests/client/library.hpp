@@ -18,7 +18,7 @@
 namespace client
 {
 
-/* What a call ends with: a status of the library, or one of the client's own. */
+/* The result of a call: a status of the library, or one of the client's own. */
 enum class Result { Success, Failed, VersionMismatch };
 
 /* The major version that the client was written for. */
@@ -104,7 +104,7 @@ inline const char* name(Way way)
 /* How a program looks for the library, and what it expects. */
 struct Search
 {
-    /* Looked at first, when it is not empty. */
+    /* Searched first, unless empty. */
     std::string directory;
     /* Frontends of November 2025 do not look at the version. */
     bool checks_version = true;
@@ -147,14 +147,14 @@ public:
 
     Way way() const { return _way; }
 
-    /* A function besides those of the frontends, null where it is not there. */
+    /* A function besides those of the frontends, null if missing. */
     template <typename Function>
     Function find(const char* name) const
     {
         return _handle == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(_handle, name));
     }
 
-    /* Why the last call on this thread failed; nothing where the function for that is not there. */
+    /* Why the last call on this thread failed; empty if the function for that is missing. */
     std::string last_error() const
     {
         char text[256] = "";
@@ -232,7 +232,7 @@ private:
 #undef CLIENT_FORGET
     }
 
-    /* Only the major version counts. A text that is no version is of no version. */
+    /* Only the major version counts. A text that is not a version matches none. */
     bool has_our_version() const
     {
         const char* text = hipdnnVersionString_ext.function == nullptr ? nullptr : hipdnnVersionString_ext.function();

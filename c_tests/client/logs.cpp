@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Callbacks for the log, of both kinds: what they are given at which level, on which thread, and that nothing comes once they
- * are removed. Meanwhile plans are made and executed by several threads, and compute what they always do.
+ * Log callbacks of both kinds: the lines they receive at each level, on which thread, and none once they are removed. Meanwhile
+ * several threads make and execute plans with unchanged results.
  */
 #include "plain.hpp"
 
@@ -198,7 +198,7 @@ void run_mode(const Session& session, hipdnnLogCallbackMode_t mode)
     Registration second(session, others, HIPDNN_SEV_ERROR, mode);
     Registration third(session, others, HIPDNN_SEV_WARN, mode, keep_as_well);
 
-    /* Every call, with what became of it. */
+    /* Every call with its result. */
     compute(session);
     require(lines.wait_for("hipdnnBackendExecute", 2), kind + ": executions are not in the log");
     require_failure([&] { engine_by_id(session, Layer({1, 3, 5, 5}).graph(session), 12345); },
@@ -233,7 +233,7 @@ void run_mode(const Session& session, hipdnnLogCallbackMode_t mode)
     require(lines.wait_for("severe enough", 1), kind + ": a fatal line is lost");
     require(lines.count("too low") == 0 && lines.count("while the log") == 0, kind + ": lines below the level came");
 
-    /* Removed is removed: the others stay. */
+    /* Removing one keeps the others. */
     set_level(session, HIPDNN_SEV_INFO);
     first.remove();
     lines.forget();

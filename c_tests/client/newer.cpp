@@ -103,7 +103,7 @@ std::vector<Descriptor> choose(const Session& session, const Descriptor& graph, 
     return ordered;
 }
 
-/* 3. What an engine says of itself, and the workspace that it would need. Gives the names of its knobs. */
+/* 3. An engine's notes, and the workspace that it would need. Returns the names of its knobs. */
 std::vector<std::string> describe(const Session& session, const Descriptor& graph, int64_t id)
 {
     Descriptor engine(session, HIPDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -301,7 +301,7 @@ void save_and_load(const Session& session, const Descriptor& graph, const Descri
     }
 }
 
-/* What only these frontends ask besides: files of plugins, the log's level and lines. */
+/* Further calls of only these frontends: files of plugins, the log's level and lines. */
 void look_further(const Session& session)
 {
     const hipdnnHandle_t handle = session.handle();

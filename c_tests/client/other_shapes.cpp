@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Plans that are made once and executed with several shapes: each result is that of plain loops, and bit by bit that of a plan
- * made for the shape.
+ * Plans made once and executed with several shapes: each result matches plain loops, and bit for bit a plan made for the shape.
  */
 #include "plain.hpp"
 

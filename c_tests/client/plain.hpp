@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What flows compare with: operations as plain loops, in double precision. */
+/* References for the flows: operations as plain loops, in double precision. */
 #pragma once
 
 #include "frontend.hpp"

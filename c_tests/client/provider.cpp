@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What an execution provider for ONNX Runtime does: plugins go with the last handle, engines are listed, one is asked for by a
- * name that is not there, errors are read without clearing them, and graphs come as JSON.
+ * The calls of an execution provider for ONNX Runtime: plugins are unloaded with the last handle, engines are listed, an unknown name is
+ * looked up, errors are read without clearing them, and graphs are JSON.
  */
 #include "plain.hpp"
 

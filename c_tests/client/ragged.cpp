@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Sequences of different lengths that lie one behind the other: attention with ragged offsets, compared with an attention of
- * each sequence alone, by the same engine and by plain loops. Nothing beside the sequences is written.
+ * Consecutive sequences of different lengths: attention with ragged offsets, compared with an attention of each sequence alone, by
+ * the same engine and by plain loops. Nothing outside of the sequences is written.
  */
 #include "plain.hpp"
 
@@ -194,7 +194,7 @@ void run_problem(const Session& session, Problem& problem, int64_t engine)
     compare(o, want, 2e-6F, name);
     compare(stats, want_stats, 2e-6F, name + ", statistics");
 
-    /* Offsets that fall are refused when they are read, and nothing is written. */
+    /* Decreasing offsets are refused when they are read, and nothing is written. */
     std::vector<int32_t> falling(problem.q_batch.lengths.size() + 1, 0);
     std::vector<int64_t> falling_wide(falling.size(), 0);
     falling[1] = 1 << 20;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Something that a client takes for HIP's runtime, so that it looks beside it. */
+/* A stand-in that a client takes for HIP's runtime, so that it searches the same folder. */
 int hipInit(unsigned flags);
 
 int hipInit(unsigned flags)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What is saved in one process and used in another: graphs as bytes and as text, plans, both in one, and the results, which
- * have to be the same bits.
+ * Saving in one process and loading in another: graphs as bytes and as text, plans, both together, and the results, which must be
+ * the same bits.
  */
 #include "plain.hpp"
 
@@ -133,7 +133,7 @@ int contents(const Session& session, const Bytes& all)
     return flags;
 }
 
-/* Whatever was loaded computes the same bits, and says the same of itself. */
+/* Loaded plans compute the same bits and have the same description. */
 void check_loaded(const Session& session, Computation& computation, const Bytes& bits, int64_t engine,
                   const Descriptor& plan, const std::string& what)
 {

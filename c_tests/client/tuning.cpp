@@ -12,7 +12,7 @@ namespace client
 namespace
 {
 
-/* An engine with its knobs set, and what became of it. */
+/* An engine with its knobs set, and its result. */
 struct Candidate
 {
     int64_t engine;
@@ -130,7 +130,7 @@ void measure_all(const Session& session, const Descriptor& graph, Layer& layer, 
         most = std::max(most, candidate.estimate);
         plans.push_back(plan_of(session, config));
     }
-    /* Frontends allocate what is estimated, once for all, and pass over plans that want more. */
+    /* Frontends allocate the estimated size once, and skip plans that need more. */
     std::vector<std::max_align_t> workspace(static_cast<size_t>(most) / sizeof(std::max_align_t) + 1);
     const auto want = layer.result();
     for (size_t number = 0; number < plans.size(); number++)

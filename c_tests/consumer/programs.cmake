@@ -1,4 +1,4 @@
-# The programs, strict as a careful user's.
+# The programs, with a careful user's warnings.
 
 add_executable(consumer_c "${CMAKE_CURRENT_LIST_DIR}/main.c")
 add_executable(consumer_cxx "${CMAKE_CURRENT_LIST_DIR}/main.cpp")
@@ -6,7 +6,7 @@ target_link_libraries(consumer_c PRIVATE hipdnn_backend)
 target_link_libraries(consumer_cxx PRIVATE hipdnn_backend)
 add_library(consumer_plugin MODULE "${CMAKE_CURRENT_LIST_DIR}/plugin.c")
 target_link_libraries(consumer_plugin PRIVATE hipdnn_plugin_headers)
-# The C++ classes by their own names, by AMD's, and without the library at link time.
+# The C++ classes under their own names, under AMD's, and without linking the library.
 add_executable(consumer_graph "${CMAKE_CURRENT_LIST_DIR}/graph.cpp")
 target_link_libraries(consumer_graph PRIVATE hipdnn::hipdnn)
 add_executable(consumer_frontend "${CMAKE_CURRENT_LIST_DIR}/frontend.cpp")

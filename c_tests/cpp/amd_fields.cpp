@@ -1,4 +1,4 @@
-/* What AMD's frontend fills in where a program leaves it out: names, uids, the order of operations, shapes and strides. */
+/* Values that AMD's frontend infers: names, uids, the order of operations, shapes and strides. */
 
 #include <hipdnn/compat/hipdnn_frontend.hpp>
 
@@ -29,7 +29,7 @@ static Tensor unary(Graph& graph, const Tensor& in, PointwiseMode mode)
     return graph.pointwise(in, PointwiseAttributes().set_mode(mode));
 }
 
-/* Operations that wait for one other come behind all that wait for none. */
+/* Operations that depend on another one come after all independent ones. */
 static void order()
 {
     Graph graph = graph_of_floats();
@@ -99,7 +99,7 @@ static void channels()
     }
 }
 
-/* The last operand of the result's shape says how it lies. */
+/* The last operand with the result's shape determines the layout. */
 static void pointwise()
 {
     Graph graph = graph_of_floats();

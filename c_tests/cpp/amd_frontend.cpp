@@ -94,7 +94,7 @@ static void step_by_step(hipdnnHandle_t handle)
     CHECK(close(vy, expected));
 }
 
-/* What goes wrong is said by code and message. */
+/* Failures have a code and a message. */
 static void errors(hipdnnHandle_t handle)
 {
     Graph graph;

@@ -1,4 +1,4 @@
-/* What the C++ tests share: checks that end the program with the line, and tensors of floats. */
+/* Shared by the C++ tests: checks that end the program and print the line, and tensors of floats. */
 #pragma once
 
 #include <cmath>
@@ -29,7 +29,7 @@
         }                                                                                                             \
     } while (false)
 
-/* A call that has to fail with this code and with these words in its message. */
+/* A call that must fail with this code and these words in its message. */
 #define CHECK_BAD(call, expected, words)                                                                              \
     do                                                                                                                \
     {                                                                                                                 \

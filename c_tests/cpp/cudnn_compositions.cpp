@@ -1,4 +1,4 @@
-/* What NVIDIA's frontend has as one operation and hipDNN as several, and other shapes of memory. */
+/* Operations of NVIDIA's frontend that consist of several in hipDNN, and other memory layouts. */
 
 #include "cudnn_graph.hpp"
 
@@ -229,7 +229,7 @@ static void norms(cudnnHandle_t handle)
     }
     CHECK(close(vdscale, dscales) && close(vdbias, dbiases));
 
-    /* A scale for each of the batch; in inference nothing but y comes out. */
+    /* A scale for each batch element; in inference, y is the only output. */
     fe::graph::Graph adaptive = of_floats();
     auto [z, none, neither] = adaptive.adalayernorm(given(1, {2, 3, 8}), given(2, {2, 1, 8}), given(3, {2, 1, 8}),
                                                     fe::graph::AdaLayernorm_attributes()

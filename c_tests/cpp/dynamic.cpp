@@ -1,4 +1,4 @@
-/* The backend found at run time: a folder that lacks it is passed over, and the folder cannot be changed after the first call. */
+/* Loads the backend at run time: a folder without it is skipped, and the folder cannot be changed after the first call. */
 
 #define HIPDNN_FRONTEND_RUNTIME_LOAD_BACKEND
 #include <hipdnn/hipdnn.hpp>
@@ -32,7 +32,7 @@ int main()
     alignas(16) float in[] = {-1, 2, -3, 4}, out[4] = {};
     CHECK_GOOD(graph.execute(*handle, {{1, in}, {2, out}}, nullptr));
     CHECK(out[0] == 1 && out[2] == 3);
-    /* A function that a library lacks answers so, whatever its arguments. */
+    /* A function that the library lacks returns that status, whatever its arguments. */
     hipdnn::detail::Functions none;
     CHECK(none.hipdnnCreate(nullptr) == HIPDNN_STATUS_VERSION_MISMATCH);
     std::puts("right");

@@ -1,5 +1,5 @@
-/* The time that an execution through the C++ classes takes above the same calls of the C interface, in nanoseconds: medians of
- * rounds that take turns. It fails where that is more than a microsecond, which no busy machine explains. */
+/* The overhead of executing through the C++ classes over the same C calls, in nanoseconds: medians of alternating rounds. Fails
+ * above a microsecond, which even a busy machine does not explain. */
 
 #include <hipdnn/hipdnn.hpp>
 

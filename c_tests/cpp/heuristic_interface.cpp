@@ -8,7 +8,7 @@
 
 using namespace hipdnn_plugin;
 
-/* Turns the order around where a graph is a matmul; answers an unknown engine for graphs named "wrong", throws for "thrown". */
+/* Reverses the order for a matmul; returns an unknown engine for graphs named "wrong", throws for "thrown". */
 struct Backwards : Policy
 {
     const char* name() const override { return "Example::Backwards"; }

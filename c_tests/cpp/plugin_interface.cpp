@@ -1,5 +1,5 @@
-/* A host of the example plugin in C++, in one program with it: graphs of both generations of the interface, knobs, plans that are
- * saved, and bytes that are damaged in each place. */
+/* A host for the example plugin in C++, in the same program: graphs of both generations, knobs, saved plans, and bytes damaged at
+ * every position. */
 
 #include "../../examples_c/plugin/conv_bias_plugin.cpp"
 
@@ -241,13 +241,13 @@ static void knobs(const std::vector<uint8_t>& bytes, int64_t engine)
     CHECK(last_error() == "engine 5 is unknown to this plugin");
 }
 
-/* Cut anywhere, or with any byte changed, a graph is refused or read as another one; nothing outside of it is read. */
+/* A truncated or changed graph is refused or read as another one, without reads out of bounds. */
 static void hostile(const std::vector<uint8_t>& bytes, int64_t engine)
 {
     const auto chosen = config(engine, "", int64_t{0});
     const hipdnnPluginConstData_t configuration = data_of(chosen);
     const auto offer = [&](const std::vector<uint8_t>& changed) {
-        /* A copy of its very size, so that a sanitizer sees a read behind it. */
+        /* A copy of exactly its size, so that sanitizers detect reads beyond. */
         const std::unique_ptr<uint8_t[]> exact(new uint8_t[changed.size()]);
         std::memcpy(exact.get(), changed.data(), changed.size());
         const hipdnnPluginConstData_t graph = {exact.get(), changed.size()};

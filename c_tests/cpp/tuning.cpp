@@ -1,5 +1,5 @@
-/* Searches of the C++ headers: which files are taken for tuning plugins, what plugins may do wrong while they search, damaged bytes, and
- * autotune() by each strategy. */
+/* Searches of the C++ headers: finding tuning plugins, mistakes of plugins during a search, damaged bytes, and autotune() with each
+ * strategy. */
 
 #include <hipdnn/hipdnn_tuning.hpp>
 
@@ -44,7 +44,7 @@ static std::string library(const char* name)
 
 static bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
 
-/* A knob of integers as the library tells of it. */
+/* A knob of integers as the library describes it. */
 struct Info
 {
     std::string text(hipdnnBackendAttributeName_t name) const
@@ -210,7 +210,7 @@ static void admission()
     }
     setenv("HIPDNN_TUNING_PLUGIN_DIR", library("tuning_two").c_str(), 1);
     CHECK((get_autotune_strategies() == std::vector<std::string>{"halving", "exhaustive", "stub", "other"}));
-    /* A defective one costs its own strategies. */
+    /* A defective plugin only loses its own strategies. */
     setenv("HIPDNN_TUNING_PLUGIN_DIR", library("tuning_duplicate").c_str(), 1);
     CHECK((get_autotune_strategies() == std::vector<std::string>{"halving", "exhaustive"}));
     setenv("HIPDNN_TUNING_PLUGIN_DIR", "nonexistent", 1);
@@ -232,7 +232,7 @@ static void searches()
     CHECK(has(said, "Search strategy=1 size=1 graph=G2 tensors=3") && has(said, "candidates=2 similar=0"));
     CHECK(has(said, "measure status=0 measured=1 within=1\nmeasure status=0 measured=1 within=1\n"));
     CHECK(has(said, "rank status=0"));
-    /* Its order counts, but for what the last comparison finds. */
+    /* Its order counts, except for the final comparison. */
     CHECK((search_by("tuning_reversed").engines == Engines{1, 2}));
     const char* const failing[][2] = {
         {"tuning_search_fails", "status 3, \"the stub fails in hipdnnTuningPluginSearch\""},
@@ -256,7 +256,7 @@ static void searches()
         CHECK(has(said, std::string(wrong) + " status=1\n"));
     }
     CHECK(has(said, "no context status=6\n") && has(said, "a knob status=0\n"));
-    /* What was measured and not ranked comes behind, and the last comparison is of the first ones. */
+    /* Measured but unranked configurations come last, and the final comparison covers the first ones. */
     CHECK((tuned.engines == Engines{1, 2, 1}) && tuned.trials == 3);
     search_by("tuning_other_thread");
     said = read_log();
@@ -266,7 +266,7 @@ static void searches()
     CHECK((search_by("tuning_keeps").engines == Engines{1, 2}));
     said = read_log();
     CHECK(has(said, "\nafter its search status=6\n") && has(said, "ranked after its search status=6\n"));
-    /* Whoever goes on when the budget is spent is answered at once. */
+    /* Measurements after the budget is spent are refused at once. */
     const double started = SystemOf<void>::now();
     CHECK((search_by("tuning_insists").engines == Engines{1, 2}));
     CHECK(SystemOf<void>::now() - started < 20e9);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A plugin that waits for a thread of its own in each of its functions, while that thread logs and the user's callback uses every
- * descriptor and handle that there is, also the one that the call under way is about: all of these calls return.
+ * A plugin that waits for its own thread in each of its functions, while that thread logs and the user's callback uses every live
+ * descriptor and handle, including those of the current call: all of these calls return.
  */
 #include "host.h"
 

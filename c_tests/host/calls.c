@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What a plugin is called with, how often, and in which order things end. The test plugins record every call. */
+/* The arguments and number of plugin calls, and the order of destruction. The test plugins record every call. */
 #include "host.h"
 
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static void test_layout(const char* plugin, const char* layout)
     CHECK_OK(hipdnnDestroy(handle));
 }
 
-/* A graph that the older generation has no words for is not shown to its plugins, and the last error says so. */
+/* A graph that the older generation cannot express is not offered to its plugins, and the last error says so. */
 static void test_not_expressible(void)
 {
     char text[HIPDNN_ERROR_STRING_MAX_LENGTH];
@@ -89,7 +89,7 @@ static void test_streams(void)
     start_recording();
     hipdnnHandle_t first = make_handle();
     hipdnnHandle_t second = make_handle();
-    /* A new handle has no stream, and plugins are not told so. */
+    /* A new handle has no stream, and plugins get no call for that. */
     expect_recorded(4, "\nCreate handle=");
     expect_recorded(0, "SetStream");
     hipStream_t stream = (hipStream_t)(uintptr_t)0x1230;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A plugin that calls the library from within each of its functions, with everything that is alive, also what the call that
- * is under way is about: every such call returns, with a status.
+ * A plugin that calls the library from each of its functions, with all live objects, including those of the current call: every
+ * such call returns with a status.
  */
 #include "../saved.h"
 #include "host.h"

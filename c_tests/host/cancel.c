@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Threads that are cancelled while they are in the library: it writes, opens and sleeps, and each of these may end a thread. The thread
- * ends in the program's own code instead, and what it had in the library stays usable for others.
+ * Threads cancelled while in the library, which writes, opens and sleeps, all of which are cancellation points. The thread is
+ * cancelled only in the program's own code, and what it used in the library stays usable for others.
  */
 #include "host.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Every variant of stub_plugin.c, alone: how far it gets, with which status and text, and that the process lives on.
+ * Every variant of stub_plugin.c, alone: how far it gets, with which status and text, and that the process survives.
  *
- * A library that is turned down leaves hipdnnCreate successful; the last error says which file and why.
+ * If a library is refused, hipdnnCreate still succeeds; the last error names the file and the reason.
  */
 #include "host.h"
 
 /* How far a plugin gets. */
 typedef enum {
-    NOT_LOADED, /* turned down as a whole */
+    NOT_LOADED, /* refused as a whole */
     NO_ENGINE,  /* loaded, but it has no engine for the graph */
     HEURISTIC,  /* asking which engines apply fails */
     ENGINE,     /* an engine cannot be made */
@@ -306,7 +306,7 @@ static void use_plan(const variant* v, hipdnnHandle_t handle, hipdnnBackendDescr
         drop(pack);
         free(data.workspace);
     } else {
-        /* Trying again is no better and no worse. */
+        /* Trying again has the same result. */
         CHECK_EQ(hipdnnBackendFinalize(plan), v->status);
     }
     drop(plan);

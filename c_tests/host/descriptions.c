@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Plans as JSON: what the plugin tells of its steps is passed on where it makes sense, and left out where it does not. */
+/* Plans as JSON: a plugin's description of its steps is passed on if valid, and omitted otherwise. */
 #include "../plan_text.h"
 #include "../saved.h"
 #include "host.h"
@@ -19,15 +19,15 @@ static const row ROWS[] = {
     {"good", NULL, NULL},
     {"describe_not_applicable", NULL, NULL},
     {"describes_no_steps", NULL, "has no list of objects named steps"},
-    {"describes_no_json", NULL, "is no JSON"},
+    {"describes_no_json", NULL, "is not JSON"},
     {"describes_deeply", NULL, "recursion limit"},
     {"describes_not_utf8", NULL, "is not UTF-8"},
     {"describe_fails", NULL, "Failed to describe execution context. Status: HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR(3)"},
     {"describe_silent", NULL, "has 0 bytes, expected 1 to 1048576"},
     {"describe_empty", NULL, "has 0 bytes, expected 1 to 1048576"},
-    {"describe_short", NULL, "is no JSON"},
+    {"describe_short", NULL, "is not JSON"},
     {"describe_huge", NULL, "has 18446744073709551615 bytes"},
-    {"describe_grows", NULL, "is no JSON"},
+    {"describe_grows", NULL, "is not JSON"},
     {"throws_in_describe", NULL, "Failed to describe execution context: the plugin threw an exception"},
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A process that ends with everything alive: handles, graphs, plans and packs that are never destroyed, threads that compute and
- * threads that make handles and plans, by exit() in any thread, by the return from main, with more to do at exit. Each case is a
- * process of its own, which has to end by itself, soon, and with its own exit status.
+ * A process that exits with live objects: handles, graphs, plans and packs that are never destroyed, threads that compute and
+ * threads that create handles and plans, by exit() in any thread, by returning from main, with exit handlers. Each case is a
+ * separate process, which must exit by itself, soon, and with its own exit status.
  *
  *   exit_alive [once]
  *

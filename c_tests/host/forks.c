@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Forks beside threads that create handles, plan, execute, log and destroy all the time, with the engines that are installed. Whatever
- * those threads are at, the child can use the library. A child that takes longer than its alarm counts as one that hangs.
+ * Forks while threads create handles, plan, execute, log and destroy all the time, with the installed engines. Whatever those
+ * threads are doing, the child can use the library. A child that exceeds its alarm counts as hanging.
  *
  * Each row is a process of its own. FORKS in the environment is the number of forks of each row; the table goes to standard output then.
  */
@@ -131,7 +131,7 @@ static void make_old(void)
     fill_buffers(&data, old_plan);
 }
 
-/* What the child does: with what is old where there is any, else with what it makes itself. */
+/* The child's work: with the parent's objects if there are any, else with its own. */
 static void use(child_mode mode, int round)
 {
     hipdnnHandle_t handle = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Which generation a plugin is taken for, by its functions, the names in its file and HIPDNN_PLUGIN_GENERATION, and what the
- * log says of that. */
+/* The generation of a plugin, determined by its functions, the names in its file and HIPDNN_PLUGIN_GENERATION, and the log's
+ * message about it. */
 #include "host.h"
 
 #define VARIABLE "HIPDNN_PLUGIN_GENERATION"
@@ -102,7 +102,7 @@ static void test_setting(void)
     setenv(VARIABLE, value, 1);
     expect("older_silent", 2026, says_so);
     CHECK_EQ(count_in(lines, COMPLAINT), 0);
-    /* What makes no sense is said once, and the rest counts. */
+    /* Invalid entries are reported once, and the rest counts. */
     setenv(VARIABLE, "2027," LIBRARY_BEGIN "older_silent" LIBRARY_END "=2026,newest", 1);
     expect("older_silent", 2026, says_so);
     CHECK_CONTAINS(lines,

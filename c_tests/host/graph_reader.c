@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The reader of the example plugin in C: it reads a graph right, and nothing outside of the bytes, whatever they are. */
+/* The reader of the C example plugin: reads graphs correctly, and never out of bounds, whatever the bytes are. */
 
 /* mmap of memory without a file. */
 #define _DEFAULT_SOURCE
@@ -60,7 +60,7 @@ int main(void)
     CHECK(!fb_is_there(fb_element_table(tensors, 3)) && !fb_is_there(fb_child(w, 9)) && fb_int64(w, 1000, 7) == 7);
     CHECK(!fb_is_there(fb_root(NULL, 0)));
 
-    /* Bytes that end where no memory is, and begin where none is. */
+    /* Bytes between guard pages. */
     unsigned char* const pages = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(pages != MAP_FAILED && mprotect(pages + page, page, PROT_READ | PROT_WRITE) == 0);
     int64_t sum = 0;

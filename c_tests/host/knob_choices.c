@@ -83,7 +83,7 @@ static void expect_choice(hipdnnBackendDescriptor_t choice, const char* knobs)
     expect_passed_on(config, knobs);
 }
 
-/* The library judges no choice, whatever the engine publishes: that is the plugin's to do. */
+/* The library checks no choice, whatever the engine publishes: the plugin does. */
 static void test_choices(void)
 {
     const double half = 0.5;

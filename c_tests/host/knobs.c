@@ -102,7 +102,7 @@ static void test_infos(hipdnnBackendDescriptor_t engine)
     CHECK_OK(hipdnnBackendGetAttribute(knobs[1], HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_INT, HIPDNN_TYPE_INT64, 3, &count,
                                        picks));
     CHECK(count == 3 && picks[0] == 3 && picks[1] == 5 && picks[2] == 8);
-    /* Bounds that are both 0 are none. */
+    /* Bounds that are both 0 count as unset. */
     CHECK_EQ(count_of(knobs[1], HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, HIPDNN_TYPE_INT64), 0);
     CHECK_EQ(count_of(knobs[5], HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, HIPDNN_TYPE_INT64), 0);
     CHECK_EQ(int_of(knobs[5], HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE), -1);

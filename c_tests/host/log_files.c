@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Files of the log, the profile and the trace that the program closes, that nothing reads or that cannot be written: lines never get into
- * another file, nothing waits, and there is one complaint. Each row is a process of its own, for settings are read once.
+ * Files of the log, the profile and the trace that the program closes, that have no reader or cannot be written: lines never get into
+ * another file, nothing blocks, and there is one warning. Each row is a separate process, since settings are read once.
  */
 #include "host.h"
 

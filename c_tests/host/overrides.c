@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Shapes that are replaced for one execution: which plugins are offered such graphs, what they are called with, and who is
- * refused. */
+/* Override shapes: which plugins are offered such graphs, their arguments, and refusals. */
 #include "../saved.h"
 #include "host.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Plans that are found again: when plugins are asked once more and when not, who ends a shared context, and how much is kept. */
+/* The plan cache: when plugins are asked again, who destroys a shared context, and the size limit. */
 #include "host.h"
 
 #include <dirent.h>
@@ -45,7 +45,7 @@ static hipdnnBackendDescriptor_t plan_of(hipdnnBackendDescriptor_t graph)
     return plan;
 }
 
-/* What can be seen of two plans is the same, and both run. */
+/* Two plans look the same, and both run. */
 static void expect_alike(hipdnnHandle_t handle, hipdnnBackendDescriptor_t one, hipdnnBackendDescriptor_t other)
 {
     buffers data;
@@ -107,7 +107,7 @@ static void test_bytes(void)
         expect_recorded(1, "\nCreateExecutionContext");
         expect_recorded(1, "GetApplicableEngineIds handle=");
     }
-    /* What is changed after that is another graph, and the bytes stay what they were. */
+    /* A changed graph is another one, and the bytes stay unchanged. */
     const int64_t preferred = 4711;
     REQUIRE_OK(hipdnnBackendCreateAndDeserializeGraph_ext(&graph, bytes, size));
     put(graph, HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_ENGINE_ID_EXT, HIPDNN_TYPE_INT64, 1, &preferred);
@@ -118,7 +118,7 @@ static void test_bytes(void)
     CHECK_OK(hipdnnDestroy(handle));
 }
 
-/* What makes another plan: another shape, another handle, a knob, another stream. Another uid does not. */
+/* Another shape, handle, knob or stream makes another plan. Another uid does not. */
 static void test_misses(void)
 {
     check_about("misses");
@@ -155,7 +155,7 @@ static void test_misses(void)
     expect_recorded(contexts, "\nDestroyExecutionContext");
 }
 
-/* Other plugins, and the same ones loaded anew, know nothing of plans that were made before. */
+/* Other plugins, and reloaded ones, do not find earlier plans. */
 static void test_reload(void)
 {
     check_about("reload");
@@ -369,7 +369,7 @@ static void expect_stored(const char* name, bool is_loaded, int files)
     expect_files(files);
 }
 
-/* What the next process finds: only of plugins that can save, of the same version, whole, and only where a folder is named. */
+/* The next process finds only intact plans of plugins that can save, of the same version, and only if a folder is set. */
 static void test_disk(void)
 {
     expect_stored("saves", false, 0);
@@ -390,7 +390,7 @@ static void test_disk(void)
         expect_stored("shares_nothing_saves", false, (int)knob);
         expect_stored("shares_knobs_saves", false, (int)knob + 1);
         expect_stored("shares_knobs_saves", true, (int)knob + 1);
-        /* A plugin that does not say so is not asked for what another one stored. */
+        /* A plugin without that statement does not get plans that another one stored. */
         expect_stored("knobs_saves", false, (int)knob + 1);
     }
     knob = 0;

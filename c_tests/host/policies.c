@@ -196,7 +196,7 @@ static void test_variants(void)
         drop(alone);
         drop(graph);
         CHECK_OK(hipdnnDestroy(handle));
-        /* Whatever was made was ended. */
+        /* Everything created was destroyed. */
         const char* const calls = recorded();
         const bool is_made = strstr(name, "descriptor_") == NULL;
         CHECK(!is_made || count_in(calls, "DescriptorCreate") == count_in(calls, "DescriptorDestroy"));
@@ -261,7 +261,7 @@ static void test_orders(void)
     REQUIRE_OK(
         hipdnnBackendSetAttribute(empty, HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, HIPDNN_TYPE_INT64, 0, policies));
     CHECK_FAILS(HIPDNN_STATUS_INTERNAL_ERROR, "the list of policies is empty", hipdnnBackendFinalize(empty));
-    /* Without policies there is no need of them. */
+    /* Not needed without policies. */
     const bool yes = true;
     put(empty, HIPDNN_ATTR_ENGINEHEUR_FIND_FIRST_EXT, HIPDNN_TYPE_BOOLEAN, 1, &yes);
     expect(empty, IN_ORDER);
@@ -269,7 +269,7 @@ static void test_orders(void)
     CHECK_OK(hipdnnDestroy(handle));
 }
 
-/* The policy is asked about the graph that it is being asked about. */
+/* The policy asks again about the same graph. */
 static hipdnnBackendDescriptor_t asked_again;
 static int calls_back;
 
@@ -332,7 +332,7 @@ static void test_calls(void)
     unsetenv("HIPDNN_STUB_LOG");
 }
 
-/* What the environment says is read when plugins are loaded, and stands above what the caller says. */
+/* The environment is read when plugins are loaded, and overrides the caller. */
 static void test_environment(void)
 {
     const int64_t policy = STATIC_ORDERING;

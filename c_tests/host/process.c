@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The process around the library: fork, closing and opening the library again while threads live that have used it, and
- * calls from what runs when a thread ends.
+ * The library in its process: fork, closing and reopening the library while threads live that have used it, and calls at
+ * thread exit.
  */
 #include "host.h"
 

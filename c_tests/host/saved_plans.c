@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Plugins that save and load execution contexts, and those that do it wrongly: with which status, and what they are called
- * with. */
+/* Plugins that save and load execution contexts, correctly or not: statuses, and the plugins' arguments. */
 #include "../saved.h"
 #include "host.h"
 
@@ -116,7 +115,7 @@ static void test_load(const row* r)
     } else {
         CHECK_FAILS(r->status, r->part, load(handle, &plan, good));
         CHECK(plan == NULL);
-        /* A context that was made is not lost. */
+        /* The created context is destroyed. */
         const int made =
             count_in(recorded(), "\nCreateExecutionContextFromSerialized") - count_in(recorded(), " context=0\n");
         expect_recorded(made > 0 && strncmp(r->plugin, "load_workspace", 14) == 0 ? 1 : 0, "\nDestroyExecutionContext");
@@ -184,7 +183,7 @@ static void test_workspace(void)
     CHECK_OK(hipdnnDestroy(handle));
 }
 
-/* A plugin that saves a plan in other bytes each time: the size that was told last is the size that is fetched. */
+/* A plugin that saves a plan in different bytes each time: the size last returned is the size fetched. */
 static void test_growing(void)
 {
     begin("save_grows");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Where plugins are looked for: the default folder, HIPDNN_PLUGIN_DIR, paths of the program, in which order and how often. */
+/* The search for plugins: the default folder, HIPDNN_PLUGIN_DIR, the program's paths, their order and how often. */
 #include "host.h"
 
 #include <sys/stat.h>
@@ -49,7 +49,7 @@ static const char* absolute(const char* relative)
     return path;
 }
 
-/* What the library's own folder for plugins has, each with a space behind it, and how many these are. */
+/* The content of the library's own plugin folder, each followed by a space, and the count. */
 static char shipped[1024];
 static int64_t shipped_count;
 
@@ -116,7 +116,7 @@ static void test_paths(void)
     const char* reversed[] = {absolute("a"), absolute("b"), absolute("a-b")};
     expect_loaded("good other_good same ", 3, three, HIPDNN_PLUGIN_LOADING_ABSOLUTE);
     expect_loaded("good other_good same ", 3, reversed, HIPDNN_PLUGIN_LOADING_ABSOLUTE);
-    /* The library's own folder is no place to load everything from. */
+    /* "" and "." do not load everything in the library's own folder. */
     const char* odd[] = {"", "."};
     expect_loaded("", 2, odd, HIPDNN_PLUGIN_LOADING_ABSOLUTE);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A program with more rights than its user: the user's variables choose neither what it loads nor where it writes. The same program
- * with no more rights obeys every one of them.
+ * A privileged program: the user's variables choose neither what it loads nor where it writes. Without privileges the same program
+ * obeys all of them.
  *
- * A copy of the program that is set-gid has more rights. Where there is none to be had, this is left out and says so.
+ * The privileged program is a set-gid copy. If that is impossible, the test is skipped with a message.
  */
 #include "host.h"
 

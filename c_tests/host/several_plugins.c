@@ -117,7 +117,7 @@ static void test_reasons(void)
     CHECK_OK(hipdnnDestroy(handle));
 }
 
-/* When nothing could be loaded, the text says where was looked and what was turned down. */
+/* If nothing could be loaded, the text names the places searched and the refused files. */
 static void test_nothing_loaded(void)
 {
     char text[HIPDNN_ERROR_STRING_MAX_LENGTH];

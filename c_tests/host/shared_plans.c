@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What handles find of each other: the answers of every plugin, and plans of plugins that say so. */
+/* Sharing between handles: the answers of every plugin, and plans of plugins that allow it. */
 #include "host.h"
 
 #include "../again.h"
@@ -128,7 +128,7 @@ static void test_uids(void)
     hipdnnBackendDescriptor_t other = plan_numbered(second, 7);
     expect_recorded(1, "\nCreateExecutionContext");
     CHECK_OK(execute_numbered(second, other, 7));
-    /* The first graph's 100 is none of the second's, whose 7 it stands for. */
+    /* Uid 100 of the first graph corresponds to uid 7 of the second. */
     expect_recorded(2, "buffers=[101:");
     expect_recorded(1, "-9223372036854775808:");
     int64_t uids[3] = {0};
@@ -140,7 +140,7 @@ static void test_uids(void)
     drop(other);
     CHECK_OK(hipdnnDestroy(first));
     CHECK_OK(hipdnnDestroy(second));
-    /* What fails says how the engine calls the tensors. */
+    /* Failures tell the engine's uids of the tensors. */
     use_plugin("shares_fails_to_execute");
     first = make_handle();
     one = plan_numbered(first, 100);
@@ -233,7 +233,7 @@ static void plan_for_the_trace(void)
     CHECK_OK(hipdnnDestroy(handles[1]));
 }
 
-/* The trace says how often a handle found a graph, and whose plan it took. */
+/* The trace tells how often a handle found a graph, and whose plan it used. */
 static void test_trace(const char* program)
 {
     static char text[1 << 18];

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* JSON, as far as lines have it: whether a value ends where the answer points to; null for what is none. */
+/* Parses the JSON of lines: returns the end of a value, or null if it is invalid. */
 static const char* value_end(const char* at, int depth);
 
 static const char* text_end(const char* at)
@@ -148,7 +148,7 @@ static void of_profile(stream* it, const char* line)
         double bytes = 0;
         double operations = 0;
         const int count = sscanf(line + sizeof EXECUTE - 1, "%lf,%lf,%lf", &time, &bytes, &operations);
-        /* What took no time at all has no rates. */
+        /* Events of zero duration have no rates. */
         if (count < 1 || time < 0 || (count == 3 && (bytes < 0 || operations < bytes))) {
             snprintf(it->odd, sizeof it->odd, "%s", line);
             it->bad++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* When plugins are unloaded: kept for the next handle by default, gone with the last one if that is asked for. */
+/* Unloading of plugins: kept for the next handle by default, unloaded with the last one on request. */
 #include "host.h"
 
 #include <limits.h>

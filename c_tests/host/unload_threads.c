@@ -251,7 +251,7 @@ static void run_case(way which, log_mode mode, int threads, int runs)
     run_on(threads, (work){which, runs});
     set_log(mode, false);
     CHECK(mode < SYNC || lines > before);
-    /* Whatever a callback has kept from being closed is closed by now. */
+    /* Libraries kept open by a callback are closed by now. */
     REQUIRE_OK(hipdnnSetHeuristicPluginPaths_ext(0, NULL, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
     use_plugin("null");
     hipdnnHandle_t handle = make_handle();
@@ -351,7 +351,7 @@ static void hook(const char* from)
     hipdnnHandle_t handle = NULL;
     if (strcmp(from, "constructor") == 0) {
         calls_of_constructor++;
-        /* The thread that loads is the one that would have to wait. */
+        /* The loading thread itself would have to wait. */
         CHECK_FAILS(HIPDNN_STATUS_NOT_SUPPORTED, "being loaded", hipdnnCreate(&handle));
         call_library();
     } else if (strcmp(from, "destructor") == 0) {
@@ -382,7 +382,7 @@ static void test_calls_of_the_plugin(int runs, int logs)
     unsetenv("HIPDNN_STUB_HOOK");
 }
 
-/* From a thread that the destructor waits for: it is told no after a while, since nothing tells it from a thread of the program's. */
+/* From a thread that the destructor waits for: refused after a while, since it looks like any thread of the program. */
 static atomic_int refused;
 static atomic_bool unloads;
 

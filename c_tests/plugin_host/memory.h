@@ -70,7 +70,7 @@ static inline void* memory_new(size_t size)
         /* Whole lines of 64 bytes, as aligned as device memory is at least. */
         pointer = aligned_alloc(64, (size + 63) / 64 * 64);
         memory_check(pointer == NULL, "aligned_alloc");
-        /* No engine may count on zeros. */
+        /* Engines must not rely on zeros. */
         memset(pointer, 0xff, size);
     }
     return pointer;

@@ -24,7 +24,7 @@
 /* Checks */
 
 static int failures = 0;
-/* The plugin, for its words on a failure. */
+/* The plugin, for its error text. */
 static interface plugin;
 
 static const char* last_error(void)
@@ -55,7 +55,7 @@ static bool check_call(status got, const char* what)
 #define CALL(call) check_call((call), #call)
 #define CHECK(condition) check((condition), #condition)
 
-/* Another answer than success, with a text that says why. */
+/* A status other than success, with a text that says why. */
 static void check_refused(status got, const char* what)
 {
     if (got == SUCCESS || strlen(last_error()) == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What the files of the stub plugin share. See stub_plugin.c.
+ * Shared by the files of the stub plugin. See stub_plugin.c.
  */
 
 #ifndef STUB_H
@@ -25,29 +25,29 @@
 /* Appends a line to the log, if there is one. */
 void record(const char* format, ...);
 
-/* Says in words what a graph is: the layout, the numbers of tensors and nodes, and the operation numbers. */
+/* Describes a graph: the layout, the numbers of tensors and nodes, and the operation numbers. */
 const char* describe_graph(const hipdnnPluginConstData_t* graph, char* text, size_t room);
 
 /* The engine that a configuration chooses. */
 int64_t chosen(const hipdnnPluginConstData_t* config);
 
-/* Says which knobs a configuration sets, after a blank; nothing where it sets none. */
+/* The knobs that a configuration sets, after a blank; empty if none. */
 const char* describe_knobs(const hipdnnPluginConstData_t* config, char* text, size_t room);
 
-/* What is told of an engine, in memory that free takes; null when there is none. */
+/* The details of an engine, to be freed; null if out of memory. */
 unsigned char* details_of(int64_t engine_id, size_t* size);
 
-/* Answers a status; a failure has a text. */
+/* Returns a status; a failure has a text. */
 hipdnnPluginStatus_t answer(int status, const char* function);
 
 /* The serial numbers of handles and contexts. */
 unsigned serial_of_handle(hipdnnEnginePluginHandle_t handle);
 unsigned serial_of_context(hipdnnEnginePluginExecutionContext_t context);
 
-/* The engine that a context is of. */
+/* The engine of a context. */
 int64_t engine_of_context(hipdnnEnginePluginExecutionContext_t context);
 
-/* A new context of an engine, null if there is no memory. */
+/* A new context of an engine, null if out of memory. */
 hipdnnEnginePluginExecutionContext_t new_context(int64_t engine);
 
 /* Tells the host of a step, if it wants to know. */

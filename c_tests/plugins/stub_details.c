@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What the stub plugin tells of its engines, and what it reads of a configuration.
+ * The stub plugin's engine details, and its reading of configurations.
  */
 
 #include "stub.h"
@@ -72,7 +72,7 @@ static inline uint32_t write_text_limits(flatbuffer* fb, int32_t length, uint32_
     return fb_end(fb);
 }
 
-/* A kind of limits of 0 is none. */
+/* Kind 0 means no limits. */
 static inline uint32_t write_knob(flatbuffer* fb, const char* id, const char* description, int kind, uint32_t value,
                                   int limits_kind, uint32_t limits, int deprecated)
 {

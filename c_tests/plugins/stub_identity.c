@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What the stub plugin says of itself, its error texts and its lines to the host.
+ * The stub plugin's identity, error texts and log lines.
  */
 
 #include "stub.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * An engine plugin that can be built with any defect. As it stands it is a correct plugin that computes nothing; what each
- * macro changes is said where it is used. variants.txt lists the libraries that are made of this file and the stub files
- * beside it.
+ * An engine plugin that can be built with any defect. Without macros it is a correct plugin that computes nothing; a comment at
+ * each macro tells its effect. variants.txt lists the libraries built from this file and the stub files beside it.
  *
  * With HIPDNN_STUB_LOG set to a file name, each call appends one line to that file, so that a test can compare what a host
  * called, in which order and with what.
@@ -267,7 +266,7 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetApplicableEngineIds(hipdnnEnginePlugin
 
 /*
  * DETAILS_STATUS: asking for details fails. DETAILS_NULL: success with null. DETAILS_EMPTY: a pointer and no bytes. DETAILS_HUGE: and more bytes than there can be.
- * DETAILS_GARBAGE: bytes that are no FlatBuffer. DETAILS_SILENT: success without details. DETAILS_OTHER: details of another
+ * DETAILS_GARBAGE: bytes that are not a FlatBuffer. DETAILS_SILENT: success without details. DETAILS_OTHER: details of another
  * engine. stub_details.c has what details can be made of.
  */
 #ifndef DETAILS_STATUS

@@ -54,7 +54,7 @@ public:
 private:
     using hook_t = void (*)(const char*);
 
-    /* Before the host sets a callback, and if it never does: its function for everybody. */
+    /* Before the host sets a callback, and if it never does: the host's exported function. */
     static hipdnnCallback_t host_log()
     {
         void* const found = dlsym(RTLD_DEFAULT, "hipdnnLoggingCallback_ext");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * soak MINUTES: threads that plan, execute and destroy graphs of every operation, each thread with handles of its own, while the memory
- * of the process is watched. What it has after the first tenth of the time, it may not outgrow.
+ * soak MINUTES: threads plan, execute and destroy graphs of every operation, each with its own handles, while the memory of the
+ * process is watched. It must not grow after the first tenth of the time.
  */
 #define _DEFAULT_SOURCE
 
@@ -23,7 +23,7 @@ static void* soak(void* number)
 {
     trial* const t = calloc(1, sizeof *t);
     REQUIRE(t != NULL);
-    /* Each begins elsewhere. */
+    /* Each thread starts at a different graph. */
     for (int64_t i = (intptr_t)number * 31; !atomic_load(&ended); i++) {
         if (t->handle == NULL || i % PER_HANDLE == 0) {
             if (t->handle != NULL) {
@@ -43,7 +43,7 @@ static void* soak(void* number)
     return NULL;
 }
 
-/* Resident memory, less what is of files. */
+/* Resident memory without file mappings. */
 static long memory_kib(void)
 {
     long pages = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Writes graphs anew: graphs FOLDER FILE..., where each file is a graph as JSON or, with the ending .bin, its bytes. The folder gets its
+/* Rewrites graphs: graphs FOLDER FILE..., where each file is a graph as JSON or, with the ending .bin, its bytes. The folder gets its
  * bytes and its JSON, under the file's name. `cargo xtask windows-test` compares what this writes on Linux with what it writes on Windows. */
 #include "../json_text.h"
 

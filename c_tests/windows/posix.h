@@ -21,7 +21,7 @@ static inline int unsetenv(const char* name) { return _putenv_s(name, ""); }
 
 #define mkdir(path, mode) _mkdir(path)
 
-/* Whoever runs the programs ends those that hang. */
+/* The test driver ends programs that hang. */
 #define SIGALRM 14
 
 static inline unsigned alarm(unsigned seconds)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the programs do with descriptors. */
+/* Shared helpers for descriptors. */
 #ifndef BACKEND_H
 #define BACKEND_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Which generation of graph bytes plugins get that say nothing of their generation: compiled from what the FlatBuffers compiler
- * makes in each of AMD's namespaces, with and without optional functions, with symbols and stripped. A graph of each kind of
- * node goes through the library into each plugin, which compares every field.
+ * The generation of graph bytes for plugins that do not declare theirs: compiled with the FlatBuffers compiler's code in each of
+ * AMD's namespaces, with and without optional functions, with symbols and stripped. The library passes a graph of each kind of
+ * node to each plugin, which compares every field.
  *
  * Arguments, three for each plugin: its file, how many of the kinds it has to read back right, and what the log has to say of
  * its generation. Where that is HIPDNN_PLUGIN_GENERATION, this is set to 2026 for the file.
@@ -75,7 +75,7 @@ static void test(const char* path, int kinds, const std::string& reason)
         const bool expected = kind <= kinds;
         CHECK(is_read(from_bytes<hipdnn::Graph>(graph_of_g2(kind)), handle) == expected);
         CHECK(is_read(renamed(kind), handle) == expected);
-        /* Only what 2025 had can come in its bytes. */
+        /* Bytes of 2025 can only have kinds of 2025. */
         CHECK(kind > 7 || is_read(from_bytes<hipdnn::GraphG1>(graph_of_g1(kind)), handle) == expected);
     }
     const auto said = loaded.find("generation ");

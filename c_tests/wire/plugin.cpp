@@ -103,7 +103,7 @@ private:
     const hipdnnPluginConstData_t* _data;
 };
 
-/* Not inlined: as with AMD's, what takes a graph knows only its interface. */
+/* Not inlined: as with AMD's, callers know only the interface of a graph. */
 __attribute__((noipa)) static const char* difference_of(const NAMESPACE::IGraph& graph) { return graph.difference(); }
 
 static const char* difference(const hipdnnPluginConstData_t* data) { return difference_of(Wrapper(data)); }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Graph bytes, saved plans and containers against the FlatBuffers library itself: what it writes is read, and what the backend
- * writes, from descriptors or in the other layout, it reads back to the last field.
+ * Graph bytes, saved plans and containers against the FlatBuffers library itself: the backend reads what it writes, and it reads
+ * every field of what the backend writes, from descriptors or in the other layout.
  *
  * Arguments: the plugin that reads the layout of 2026, the one that reads that of November 2025.
  */
@@ -194,7 +194,7 @@ static hipdnnBackendDescriptor_t from_descriptors()
     set<hipdnnDataType_t>(graph, HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT, HIPDNN_TYPE_DATA_TYPE,
                           {HIPDNN_DATA_HALF});
     set_text(graph, HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT, "fused");
-    /* What the graph needs of them it shares. */
+    /* The graph shares what it needs of them. */
     for (auto descriptor : {conv, add, relu, t[0], t[1], t[2], t[3], t[4], t[5]})
     {
         CHECK_OK(hipdnnBackendDestroyDescriptor(descriptor));
@@ -325,7 +325,7 @@ static std::vector<uint8_t> packed(const typename Table::NativeTableType& conten
     return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
 }
 
-/* What other libraries write is loaded, with what they may append. */
+/* Plans of other libraries are loaded, including appended fields. */
 template <typename Plan, typename Container>
 static void test_foreign(hipdnnHandle_t handle, void (*append)(typename Plan::NativeTableType&))
 {
@@ -395,7 +395,7 @@ int main(int count, char** arguments)
 {
     REQUIRE(count == 4);
     const char* plugins[] = {arguments[1], arguments[2]};
-    /* The only policy decides where it can read what it gets, and without it no engine is chosen. */
+    /* The only policy decides if it can read its inputs; otherwise no engine is chosen. */
     const char* policy[] = {arguments[3]};
     REQUIRE(setenv("HIPDNN_HEUR_POLICY_ORDER", "Wire::Check", 1) == 0);
     REQUIRE_OK(hipdnnSetHeuristicPluginPaths_ext(1, policy, HIPDNN_PLUGIN_LOADING_ABSOLUTE));
@@ -407,7 +407,7 @@ int main(int count, char** arguments)
     CHECK(engines(from_bytes<hipdnn::GraphG1>(fused_g1()), handle) == 2);
     CHECK(engines(from_descriptors(), handle) == 2);
 
-    /* What the older layout cannot say is not offered to the plugin that reads it, and the other expects another graph. */
+    /* A graph that the older layout cannot express is not offered to its plugin, and the other plugin expects another graph. */
     auto aligned = fused_g2();
     aligned.tensors.front()->alignment = 64;
     CHECK(engines(from_bytes<hipdnn::Graph>(aligned), handle) == 0);

@@ -1,8 +1,8 @@
-//! Bytes that come from a caller and go to one.
+//! Byte buffers exchanged with the caller.
 
 use crate::status::{Error, Result, Status};
 
-/// Fails when there are no bytes, or more than there can be.
+/// Fails when the size is 0 or more than a slice can have.
 pub fn check_size(argument: &str, size: usize) -> Result<()> {
     if size == 0 || isize::try_from(size).is_err() {
         return Err(Error::bad_param(format!(
@@ -12,7 +12,7 @@ pub fn check_size(argument: &str, size: usize) -> Result<()> {
     Ok(())
 }
 
-/// Answers a two-call query for bytes: their number always, themselves where there is room.
+/// Answers a two-call query: always writes the number of bytes, and the bytes if `to` has room for them.
 ///
 /// # Safety
 /// `size` is writable, and `to` null or writable for `room` bytes.

@@ -1,4 +1,4 @@
-//! Arguments and results for the log. Nothing here runs while the log is off.
+//! Formats arguments and results for the log. Nothing here runs while the log is off.
 
 use std::ffi::{c_int, c_void};
 use std::fmt::Display;
@@ -7,9 +7,9 @@ use crate::descriptor::Descriptor;
 use crate::ffi::{CEnum, hipdnnBackendAttributeType_t as Type};
 use crate::handle::HANDLES;
 
-/// How many elements of an array are told.
+/// How many elements of an array are logged.
 const MOST: usize = 8;
-/// How many bytes of a text are told.
+/// How many bytes of a text are logged.
 const LONGEST: usize = 80;
 
 /// An enumerator: its name and its number.
@@ -26,7 +26,7 @@ pub fn descriptor(descriptor: *const c_void) -> String {
     format!("{descriptor:p} ({})", kind.unwrap_or("no live descriptor"))
 }
 
-/// Elements of an array that a call has read or written, which are as many as it says of the type that it says.
+/// The elements of an array that a call has read or written.
 ///
 /// # Safety
 /// `array` is null or has `count` elements of the type.
@@ -36,7 +36,7 @@ pub unsafe fn elements(kind: c_int, count: i64, array: *const c_void) -> String 
         return "null".into();
     }
     let Some(kind) = Type::from_raw(kind) else { return format!("{array:p}") };
-    // SAFETY: the caller says that there are as many elements of this type; they may lie anywhere.
+    // SAFETY: the caller vouches for the count and the type; the reads are unaligned.
     unsafe {
         match kind {
             Type::HIPDNN_TYPE_CHAR => text(count, array.cast()),
@@ -57,7 +57,7 @@ pub unsafe fn elements(kind: c_int, count: i64, array: *const c_void) -> String 
     }
 }
 
-/// What tells the enumerators of a type that is an enumeration.
+/// The formatter of a type that is an enumeration.
 fn enumerator(kind: Type) -> Option<fn(c_int) -> String> {
     use crate::ffi;
     Some(match kind {
@@ -81,7 +81,7 @@ fn enumerator(kind: Type) -> Option<fn(c_int) -> String> {
 /// # Safety
 /// The array has `count` elements.
 unsafe fn list<T: Copy, R: Display>(count: usize, array: *const T, show: impl Fn(T) -> R) -> String {
-    // SAFETY: only elements that there are; alignment is the caller's affair, so none is assumed.
+    // SAFETY: the index is in bounds; the caller's array may be unaligned.
     let element = |index: usize| show(unsafe { array.add(index).read_unaligned() }).to_string();
     let mut words: Vec<String> = (0..count.min(MOST)).map(element).collect();
     if count > MOST {
@@ -93,7 +93,7 @@ unsafe fn list<T: Copy, R: Display>(count: usize, array: *const T, show: impl Fn
 /// # Safety
 /// The array has `count` bytes.
 unsafe fn text(count: usize, array: *const u8) -> String {
-    // SAFETY: only bytes that there are.
+    // SAFETY: the slice is within the array.
     let bytes = unsafe { std::slice::from_raw_parts(array, count.min(LONGEST)) };
     let end = bytes.iter().position(|byte| *byte == 0);
     let more = if end.is_none() && count > LONGEST { "…" } else { "" };
@@ -103,7 +103,7 @@ unsafe fn text(count: usize, array: *const u8) -> String {
     )
 }
 
-/// A handle: its number, and whether there is one.
+/// A handle: its number, and whether it is alive.
 pub fn handle(handle: *const c_void) -> String {
     let is_live = HANDLES.with(handle.addr(), |_| Ok(())).is_ok();
     match (handle.is_null(), is_live) {
@@ -117,25 +117,25 @@ pub fn handle(handle: *const c_void) -> String {
 mod tests {
     use super::*;
 
-    fn told<T>(kind: Type, values: &[T]) -> String {
+    fn described<T>(kind: Type, values: &[T]) -> String {
         // SAFETY: the array has these elements; each test names their type.
         unsafe { elements(kind as c_int, values.len() as i64, values.as_ptr().cast()) }
     }
 
     #[test]
-    fn elements_are_told_by_their_type_and_long_arrays_are_cut() {
-        assert_eq!(told(Type::HIPDNN_TYPE_INT64, &[1_i64, -2]), "[1, -2]");
-        assert_eq!(told(Type::HIPDNN_TYPE_INT64, &[7_i64; 9]), "[7, 7, 7, 7, 7, 7, 7, 7, …]");
-        assert_eq!(told(Type::HIPDNN_TYPE_FLOAT, &[1.5_f32]), "[1.5]");
-        assert_eq!(told(Type::HIPDNN_TYPE_BOOLEAN, &[0_u8, 2]), "[false, true]");
-        assert_eq!(told(Type::HIPDNN_TYPE_DATA_TYPE, &[0_i32, 99]), "[HIPDNN_DATA_FLOAT (0), 99]");
-        assert_eq!(told(Type::HIPDNN_TYPE_CHAR, b"a\"b\0c"), "\"a\\\"b\"");
-        assert_eq!(told(Type::HIPDNN_TYPE_CHAR, &[b'x'; 81]), format!("\"{}\"…", "x".repeat(80)));
+    fn elements_are_formatted_by_type_and_long_arrays_are_cut() {
+        assert_eq!(described(Type::HIPDNN_TYPE_INT64, &[1_i64, -2]), "[1, -2]");
+        assert_eq!(described(Type::HIPDNN_TYPE_INT64, &[7_i64; 9]), "[7, 7, 7, 7, 7, 7, 7, 7, …]");
+        assert_eq!(described(Type::HIPDNN_TYPE_FLOAT, &[1.5_f32]), "[1.5]");
+        assert_eq!(described(Type::HIPDNN_TYPE_BOOLEAN, &[0_u8, 2]), "[false, true]");
+        assert_eq!(described(Type::HIPDNN_TYPE_DATA_TYPE, &[0_i32, 99]), "[HIPDNN_DATA_FLOAT (0), 99]");
+        assert_eq!(described(Type::HIPDNN_TYPE_CHAR, b"a\"b\0c"), "\"a\\\"b\"");
+        assert_eq!(described(Type::HIPDNN_TYPE_CHAR, &[b'x'; 81]), format!("\"{}\"…", "x".repeat(80)));
         assert_eq!(
-            told(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR, &[0_usize, 16]),
+            described(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR, &[0_usize, 16]),
             "[null, 0x10 (no live descriptor)]"
         );
-        // SAFETY: no elements are there, and none are read.
+        // SAFETY: the count is 0 or negative, so nothing is read.
         let odd = unsafe {
             let array = std::ptr::dangling::<c_void>();
             let list =
@@ -143,7 +143,7 @@ mod tests {
             list.map(|(kind, count)| elements(kind as c_int, count, array))
         };
         assert_eq!(odd, ["[]", "[]", "\"\""]);
-        // SAFETY: the pointer is null, and nothing is read.
+        // SAFETY: the pointer is null, so nothing is read.
         assert_eq!(unsafe { elements(Type::HIPDNN_TYPE_INT64 as c_int, 5, std::ptr::null()) }, "null");
     }
 }

@@ -1,4 +1,4 @@
-//! Descriptors: made, set up by attributes, finalized, read, executed, destroyed.
+//! Descriptors: create, set attributes, finalize, get attributes, execute, destroy.
 
 use std::ffi::c_void;
 
@@ -13,14 +13,14 @@ use crate::ffi::{
 use crate::handle::HANDLES;
 use crate::object::with_handles;
 
-/// Makes an open descriptor. No handle is needed.
+/// Creates an open descriptor. No handle is needed.
 ///
-/// @param[in] descriptorType What to make.
-/// @param[out] descriptor Where the descriptor goes. The caller ends it with hipdnnBackendDestroyDescriptor.
+/// @param[in] descriptorType What to create.
+/// @param[out] descriptor Receives the descriptor. The caller destroys it with hipdnnBackendDestroyDescriptor.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
-///     HIPDNN_STATUS_NOT_SUPPORTED when descriptors of this type cannot be made.
+///     HIPDNN_STATUS_NOT_SUPPORTED when descriptors of this type cannot be created.
 ///
 /// # Safety
 /// `descriptor` is null or writable.
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
     guard_with_results("hipdnnBackendCreateDescriptor", describe, body, results)
 }
 
-/// Ends a descriptor. What other descriptors share of it lives on with them, so the order of destruction is free.
+/// Destroys a descriptor. What it shares with other descriptors stays alive with them, so the order of destruction is free.
 ///
 /// @param[in] descriptor The descriptor.
 ///
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
 ///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor.
 ///
 /// # Safety
-/// Any value may be passed: what is no live descriptor is refused.
+/// Any value may be passed; anything but a live descriptor is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnBackendDestroyDescriptor(
     descriptor: hipdnnBackendDescriptor_t,
@@ -67,8 +67,8 @@ pub unsafe extern "C" fn hipdnnBackendDestroyDescriptor(
     )
 }
 
-/// Runs a plan on the memory in a variant pack, with the plugins of a handle. Returns when the work is issued; on a GPU it
-/// may run on after that, in the order of the handle's stream. Several threads may execute one plan at a time.
+/// Runs a plan on the memory in a variant pack, with the plugins of a handle. Returns when the work is issued; a GPU may
+/// complete it later, in the order of the handle's stream. Several threads may execute the same plan at once.
 ///
 /// @param[in] handle The handle whose plugin handles and stream are used.
 /// @param[in] executionPlan A finalized execution plan.
@@ -77,11 +77,11 @@ pub unsafe extern "C" fn hipdnnBackendDestroyDescriptor(
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when an argument is null;
 ///     HIPDNN_STATUS_BAD_PARAM when an argument is not live, of the wrong kind or not finalized, when a data pointer is not
-///     aligned as its tensor promised, or when the handle has other plugins loaded than those that made the plan;
+///     aligned as its tensor promised, or when the handle does not use the plugins that made the plan;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails.
 ///
 /// # Safety
-/// The memory in the variant pack is what the graph's tensors say, and the workspace as large as the plan asks for.
+/// The memory in the variant pack fits the graph's tensors, and the workspace is as large as the plan requires.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnBackendExecute(
     handle: hipdnnHandle_t,
@@ -111,19 +111,19 @@ pub unsafe extern "C" fn hipdnnBackendExecute(
     })
 }
 
-/// Checks a descriptor and freezes it. A failure leaves it open and unchanged. Graphs and variant packs may be finalized
-/// again, which does nothing.
+/// Checks a descriptor and freezes it. A failure leaves it open and unchanged. Finalizing a graph or a variant pack again
+/// does nothing.
 ///
 /// @param[in] descriptor The descriptor.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
-///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor, is finalized already, or misses an attribute;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor, is already finalized, or lacks an attribute;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when a plugin fails;
-///     HIPDNN_STATUS_INTERNAL_ERROR when a plugin succeeds and gives nothing of use.
+///     HIPDNN_STATUS_INTERNAL_ERROR when a plugin reports success without a usable result.
 ///
 /// # Safety
-/// Any value may be passed: what is no live descriptor is refused.
+/// Any value may be passed; anything but a live descriptor is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnBackendFinalize(descriptor: hipdnnBackendDescriptor_t) -> raw::hipdnnStatus_t {
     guard(
@@ -136,23 +136,23 @@ pub unsafe extern "C" fn hipdnnBackendFinalize(descriptor: hipdnnBackendDescript
     )
 }
 
-/// Gives an attribute of a finalized descriptor. Descriptors that are given are new, and the caller's to destroy; only
-/// HIPDNN_ATTR_ENGINEHEUR_RESULTS fills engine configurations that the caller made.
+/// Reads an attribute of a finalized descriptor. Descriptors that it returns are new and the caller destroys them; only
+/// HIPDNN_ATTR_ENGINEHEUR_RESULTS fills engine configurations that the caller created.
 ///
 /// @param[in] descriptor The descriptor.
 /// @param[in] attributeName The attribute.
 /// @param[in] attributeType The type of the elements, which must be the attribute's.
 /// @param[in] requestedElementCount How many elements `arrayOfElements` has room for.
-/// @param[out] elementCount How many elements there are when none is requested or `arrayOfElements` is null, else how many
-///     were written. May be null where one value is read.
-/// @param[out] arrayOfElements Where the elements go.
+/// @param[out] elementCount How many elements exist if none is requested or `arrayOfElements` is null, else how many
+///     were written. May be null when one value is read.
+/// @param[out] arrayOfElements Receives the elements.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
-///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when a pointer that is needed is null;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when a required pointer is null;
 ///     HIPDNN_STATUS_NOT_INITIALIZED when the descriptor is not finalized, HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED when that
 ///     is an engine heuristic;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to read;
-///     HIPDNN_STATUS_BAD_PARAM when the type or the count is not the attribute's.
+///     HIPDNN_STATUS_BAD_PARAM when the type or the count does not match the attribute.
 ///
 /// # Safety
 /// `arrayOfElements` is null or has room for `requestedElementCount` elements of the type; `elementCount` is null or
@@ -193,15 +193,15 @@ pub unsafe extern "C" fn hipdnnBackendGetAttribute(
         }
         // Without a count one value was read.
         let count = count.unwrap_or(1).min(requestedElementCount);
-        // SAFETY: as many were written, of the type that the attribute has.
+        // SAFETY: the call wrote that many elements of the attribute's type.
         let elements = unsafe { describe::elements(attributeType, count, arrayOfElements) };
         format!("{told}, arrayOfElements={elements}")
     };
     guard_with_results("hipdnnBackendGetAttribute", describe, body, results)
 }
 
-/// Sets an attribute of an open descriptor. Values are copied; what is needed of descriptors is shared, so they may be
-/// destroyed afterwards. Setting again replaces, but HIPDNN_ATTR_OPERATIONGRAPH_OPS appends.
+/// Sets an attribute of an open descriptor. Values are copied and descriptors shared, so the caller may destroy them
+/// afterwards. Setting again replaces the value, but HIPDNN_ATTR_OPERATIONGRAPH_OPS appends.
 ///
 /// @param[in] descriptor The descriptor.
 /// @param[in] attributeName The attribute.
@@ -212,8 +212,8 @@ pub unsafe extern "C" fn hipdnnBackendGetAttribute(
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor`, `arrayOfElements` or a descriptor in it is null;
 ///     HIPDNN_STATUS_NOT_INITIALIZED when the descriptor is finalized;
-///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to set, or not with this value;
-///     HIPDNN_STATUS_BAD_PARAM when type, count or value is not the attribute's;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to set, or does not accept this value;
+///     HIPDNN_STATUS_BAD_PARAM when the type, count or value is not valid for the attribute;
 ///     HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED when a descriptor in the array is not finalized.
 ///
 /// # Safety
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn hipdnnBackendSetAttribute(
         let incoming = unsafe { Incoming::new(attributeName, attributeType, elementCount, arrayOfElements) };
         Descriptor::alone(descriptor.addr(), |descriptor, access| descriptor.set(access, &incoming))
     };
-    // Not before: only what was accepted is sure to be what the caller says.
+    // Logged after the call: only accepted elements are known to match the type and count.
     let results = move || {
         // SAFETY: the elements were read, by their type and number.
         let elements = unsafe { describe::elements(attributeType, elementCount, arrayOfElements) };

@@ -9,13 +9,13 @@ use crate::handle as handles;
 use crate::plugin::EngineInfo;
 use crate::status::Error;
 
-/// What an engine plugin is called where the kind of a plugin is asked for.
+/// The plugin type that the engine queries report.
 const TYPE: &str = "engine";
 
-/// Gives the number of engines that the handle's plugins have.
+/// Gets the number of engines that the handle's plugins have.
 ///
 /// @param[in] handle The handle.
-/// @param[out] numEngines Where the number goes.
+/// @param[out] numEngines Receives the number.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `numEngines` is null;
@@ -41,28 +41,28 @@ pub unsafe extern "C" fn hipdnnGetEngineCount_ext(
 
 /// Describes an engine. Engines are numbered by name, then id, then plugin name.
 ///
-/// Called twice: when one of the four texts is null, the room that each needs with its NUL is written to the four lengths;
-/// else the texts are filled, and the lengths stay as they are.
+/// Call it twice: when one of the four texts is null, it writes the size that each text needs, NUL included, to the four
+/// lengths; else it fills the texts and leaves the lengths as they are.
 ///
 /// @param[in] handle The handle.
 /// @param[in] engineIndex The engine's number, below that of hipdnnGetEngineCount_ext.
 /// @param[out] engineId Where the engine's id goes; may be null.
-/// @param[out] engineName Null, or where its name goes: the one its plugin gives it, else a known one, else its id in
+/// @param[out] engineName Null, or a buffer for its name: the one its plugin gives it, else a known one, else its id in
 ///     hexadecimal.
-/// @param[in,out] engineNameLen The room of `engineName`.
-/// @param[out] pluginName Null, or where its plugin's name goes.
-/// @param[in,out] pluginNameLen The room of `pluginName`.
-/// @param[out] version Null, or where its plugin's version goes.
-/// @param[in,out] versionLen The room of `version`.
+/// @param[in,out] engineNameLen The size of `engineName` in bytes.
+/// @param[out] pluginName Null, or a buffer for its plugin's name.
+/// @param[in,out] pluginNameLen The size of `pluginName` in bytes.
+/// @param[out] version Null, or a buffer for its plugin's version.
+/// @param[in,out] versionLen The size of `version` in bytes.
 /// @param[out] type Null, or where the kind of its plugin goes, "engine".
-/// @param[in,out] typeLen The room of `type`.
+/// @param[in,out] typeLen The size of `type` in bytes.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or a length is null;
-///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such engine, or a room is too small.
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such engine, or a buffer is too small.
 ///
 /// # Safety
-/// Lengths are null or readable and writable, and texts null or with as much room as their lengths say.
+/// Lengths are null or readable and writable, and texts null or as large as their lengths say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnGetEngineInfo_ext(
     handle: hipdnnHandle_t,
@@ -105,11 +105,11 @@ pub unsafe extern "C" fn hipdnnGetEngineInfo_ext(
     })
 }
 
-/// Gives the id of the engine with a name.
+/// Gets the id of the engine with a name.
 ///
 /// @param[in] handle The handle.
 /// @param[in] engineName The name, as hipdnnGetEngineInfo_ext gives it.
-/// @param[out] engineId Where the id goes.
+/// @param[out] engineId Receives the id.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when an argument is null;
@@ -142,15 +142,15 @@ pub unsafe extern "C" fn hipdnnGetEngineIdByName_ext(
     })
 }
 
-/// Gives the name of the engine with an id.
+/// Gets the name of the engine with an id.
 ///
 /// Called twice: with `engineName` null it writes the room that the name needs with its NUL; else it fills the text and leaves
 /// the length as it is.
 ///
 /// @param[in] handle The handle.
 /// @param[in] engineId The id.
-/// @param[out] engineName Null, or where the name goes.
-/// @param[in,out] engineNameLen The room of `engineName`.
+/// @param[out] engineName Null, or a buffer for the name.
+/// @param[in,out] engineNameLen The size of `engineName` in bytes.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `engineNameLen` is null;

@@ -1,4 +1,4 @@
-//! Statuses in words.
+//! Names of statuses, and the last error.
 
 use std::ffi::{CStr, c_char};
 
@@ -47,11 +47,11 @@ pub extern "C" fn hipdnnGetErrorString(status: raw::hipdnnStatus_t) -> *const c_
     name.as_ptr()
 }
 
-/// Gives the text of the last failure on this thread, and forgets it.
+/// Gets the text of the last failure on this thread, and clears it.
 ///
-/// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed since
+/// @param[out] message Receives the text, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed since
 ///     the last call. When it is null nothing happens.
-/// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
+/// @param[in] maxSize The size of `message` in bytes. When it is 0 nothing happens.
 ///
 /// # Safety
 /// `message` is null or has room for `maxSize` bytes.
@@ -63,11 +63,11 @@ pub unsafe extern "C" fn hipdnnGetLastErrorString(message: *mut c_char, maxSize:
     }
 }
 
-/// Gives the text of the last failure on this thread, and keeps it.
+/// Gets the text of the last failure on this thread, and keeps it.
 ///
-/// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed. When it
+/// @param[out] message Receives the text, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed. When it
 ///     is null nothing happens.
-/// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
+/// @param[in] maxSize The size of `message` in bytes. When it is 0 nothing happens.
 ///
 /// # Safety
 /// `message` is null or has room for `maxSize` bytes.
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn hipdnnPeekLastErrorString_ext(message: *mut c_char, max
     unsafe { write(message, maxSize) };
 }
 
-/// Writes the last error, and whether that was possible.
+/// Writes the last error. Returns whether there was a buffer to write to.
 ///
 /// # Safety
 /// `message` is null or has room for `size` bytes.
@@ -90,7 +90,7 @@ unsafe fn write(message: *mut c_char, size: usize) -> bool {
         // SAFETY: `length` is less than the room, and no longer than the text.
         unsafe {
             message.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), length);
-            // The room behind the text is cleared, as callers of this interface have always found it.
+            // Zero the rest of the buffer: callers of this interface have always found it so.
             message.add(length).write_bytes(0, size - length);
         }
     });

@@ -7,17 +7,16 @@ use super::guard::{guard, require};
 use crate::descriptor::Descriptor;
 use crate::ffi::{hipdnnBackendDescriptor_t, raw};
 
-/// Makes an operation graph from FlatBuffers bytes, of November 2025 or of 2026, or from the bytes of
-/// hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. It is open: the caller sets HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalizes
-/// it.
+/// Creates an operation graph from FlatBuffers bytes, of November 2025 or of 2026, or from the bytes of
+/// hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. It is open: set HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalize it.
 ///
-/// @param[out] descriptor Where the graph goes. The caller ends it with hipdnnBackendDestroyDescriptor.
-/// @param[in] serializedGraph The bytes, which are copied. A plan among them is left alone.
+/// @param[out] descriptor Receives the graph. The caller destroys it with hipdnnBackendDestroyDescriptor.
+/// @param[in] serializedGraph The bytes, which are copied. A plan among them is ignored.
 /// @param[in] graphByteSize How many.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `serializedGraph` is null;
-///     HIPDNN_STATUS_BAD_PARAM when there are no bytes, they have no graph or are damaged;
+///     HIPDNN_STATUS_BAD_PARAM when the bytes are empty or damaged, or contain no graph;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when the graph asks for a newer plugin interface than this library knows.
 ///
 /// # Safety
@@ -46,17 +45,17 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeGraph_ext(
     })
 }
 
-/// Gives the FlatBuffers bytes of an operation graph, in the layout of 2026. The graph need not be finalized.
+/// Gets the FlatBuffers bytes of an operation graph, in the layout of 2026. The graph need not be finalized.
 ///
 /// @param[in] descriptor The operation graph.
-/// @param[in] requestedByteSize The bytes that `serializedGraph` has room for.
-/// @param[out] graphByteSize Where the number of bytes goes, also when there is too little room for them.
-/// @param[out] serializedGraph Where the bytes go; null to ask for their number only.
+/// @param[in] requestedByteSize The size of `serializedGraph` in bytes.
+/// @param[out] graphByteSize Receives the number of bytes, also when the buffer is too small.
+/// @param[out] serializedGraph Receives the bytes; null to ask for their number only.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `graphByteSize` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `descriptor` is not a live operation graph;
-///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when the buffer is too small.
 ///
 /// # Safety
 /// `graphByteSize` is null or writable, `serializedGraph` null or writable for `requestedByteSize` bytes.
@@ -82,17 +81,16 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryGraph_ext(
     })
 }
 
-/// Makes an operation graph from JSON, of November 2025 or of 2026. It is open: the caller sets
-/// HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalizes it. Tensors and nodes that do not say their type get the one that the graph has
-/// for them.
+/// Creates an operation graph from JSON, of November 2025 or of 2026. It is open: set HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and
+/// finalize it. Tensors and nodes without a type get the graph's default.
 ///
-/// @param[out] descriptor Where the graph goes. The caller ends it with hipdnnBackendDestroyDescriptor.
-/// @param[in] jsonGraph The text in UTF-8, which is not kept. It need not end with a NUL.
+/// @param[out] descriptor Receives the graph. The caller destroys it with hipdnnBackendDestroyDescriptor.
+/// @param[in] jsonGraph The text in UTF-8. It is not kept and need not end with a NUL.
 /// @param[in] jsonByteSize The bytes of the text.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `jsonGraph` is null;
-///     HIPDNN_STATUS_BAD_PARAM when there is no text, it is not JSON or not a graph; the message has the path of what is wrong in it;
+///     HIPDNN_STATUS_BAD_PARAM when the text is empty, not JSON or not a graph; the message has the path of the mistake;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when the graph asks for a newer plugin interface than this library knows.
 ///
 /// # Safety
@@ -118,18 +116,18 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeJsonGraph_ext(
     })
 }
 
-/// Gives an operation graph as JSON, on one line with keys in alphabetical order. The graph need not be finalized. Stored values
+/// Gets an operation graph as JSON, on one line with keys in alphabetical order. The graph need not be finalized. Stored values
 /// and parameters that are NaN or infinite become null.
 ///
 /// @param[in] descriptor The operation graph.
-/// @param[in] requestedByteSize The bytes that `serializedJsonGraph` has room for.
-/// @param[out] graphByteSize Where the number of bytes goes, also when there is too little room for them. It counts the NUL.
-/// @param[out] serializedJsonGraph Where the text and a NUL go; null to ask for the number of bytes only.
+/// @param[in] requestedByteSize The size of `serializedJsonGraph` in bytes.
+/// @param[out] graphByteSize Receives the number of bytes, NUL included, also when the buffer is too small.
+/// @param[out] serializedJsonGraph Receives the text and a NUL; null to ask for the number of bytes only.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `graphByteSize` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `descriptor` is not a live operation graph;
-///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when the buffer is too small.
 ///
 /// # Safety
 /// `graphByteSize` is null or writable, `serializedJsonGraph` null or writable for `requestedByteSize` bytes.

@@ -1,4 +1,4 @@
-//! What every function of the C interface goes through.
+//! The wrapper of every C function: catches failures and panics, and logs and traces the call.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ pub fn guard(
     guard_with_results(name, describe, body, String::new)
 }
 
-/// The same. `results` gives for the log what a call that succeeded has answered, or what it has read.
+/// The same; after success, `results` gives for the log what the call returned or read.
 #[inline]
 pub fn guard_with_results(
     name: &'static str,
@@ -28,8 +28,7 @@ pub fn guard_with_results(
     body: impl FnOnce() -> Result<()>,
     results: impl FnOnce() -> String,
 ) -> raw::hipdnnStatus_t {
-    // The body is compiled once, so that it is a part of the C function itself. Nothing is kept for the log or a trace while they are
-    // off.
+    // One call of `body`, so that it is inlined into the C function.
     let is_told = log::is_watched(Severity::HIPDNN_SEV_INFO);
     let mut call = None;
     if is_told {
@@ -51,7 +50,7 @@ pub fn guard_with_results(
     }
 }
 
-/// What comes before the first line of the log: its level is read only then, and no call may be missed in the trace.
+/// Installs fork protection and starts the trace before the first line is logged, so that the trace misses no call.
 pub fn begin() {
     fork::protect();
     trace::start();
@@ -90,7 +89,7 @@ fn fail(name: &'static str, error: &Error) -> raw::hipdnnStatus_t {
     log::error(|| {
         format!("Error occurred in [{name}] status:{} message:{}", error.status.name(), error.message)
     });
-    // After the line: what a callback that it was given to calls has errors of its own.
+    // After the line is logged: a log callback may itself call functions that set the last error.
     last_error::set(&error.message);
     error.status.raw()
 }

@@ -1,18 +1,18 @@
-//! Handles: a stream, and the plugins that answer for it.
+//! Handles: a stream, and the plugins that serve it.
 
 use super::guard::{guard, guard_with_results, require};
 use crate::ffi::{hipStream_t, hipdnnHandle_t, raw};
 use crate::handle as handles;
 
-/// Makes a handle. The first one loads the engine plugins; one that cannot be loaded is skipped, and the last error
+/// Creates a handle. The first one loads the engine plugins; a plugin that cannot be loaded is skipped, and the last error
 /// string names it although the call succeeds. No device is needed.
 ///
-/// @param[out] handle Where the new handle goes. The caller ends it with hipdnnDestroy.
+/// @param[out] handle Receives the new handle. The caller destroys it with hipdnnDestroy.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
-///     HIPDNN_STATUS_NOT_SUPPORTED when plugins would have to be loaded while this thread loads or unloads one, or while
-///     another does so and this one waits too long or is in a callback of the log;
+///     HIPDNN_STATUS_NOT_SUPPORTED when plugins must be loaded while this thread loads or unloads one, or while another
+///     thread does so and this one waits too long or is in a log callback;
 ///     HIPDNN_STATUS_INTERNAL_ERROR when the library's own folder cannot be determined.
 ///
 /// May be called from any thread.
@@ -36,8 +36,8 @@ pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdn
     )
 }
 
-/// Ends a handle. Plugins keep what engines, configurations and plans made with it still need until those are
-/// destroyed. Does not wait for work on the stream.
+/// Destroys a handle. Plugins keep what its engines, configurations and plans need until those are destroyed. Does not
+/// wait for work on the stream.
 ///
 /// @param[in] handle The handle.
 ///
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdn
 ///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle.
 ///
 /// # Safety
-/// Any value may be passed: what is no live handle is refused.
+/// Any value may be passed; anything but a live handle is refused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnDestroy(handle: hipdnnHandle_t) -> raw::hipdnnStatus_t {
     guard(
@@ -59,10 +59,10 @@ pub unsafe extern "C" fn hipdnnDestroy(handle: hipdnnHandle_t) -> raw::hipdnnSta
     )
 }
 
-/// Sets the HIP stream that plugins issue work to. When a plugin refuses it, the old stream stays for all.
+/// Sets the HIP stream that plugins issue work to. If a plugin refuses it, all plugins keep the old stream.
 ///
 /// @param[in] handle The handle.
-/// @param[in] streamId The stream, null for the default stream. It must outlive its use; plans need not be made again.
+/// @param[in] streamId The stream, null for the default stream. It must outlive its use. Existing plans stay valid.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
@@ -87,10 +87,10 @@ pub unsafe extern "C" fn hipdnnSetStream(
     )
 }
 
-/// Gives the stream of the last hipdnnSetStream that succeeded.
+/// Gets the stream of the last hipdnnSetStream that succeeded.
 ///
 /// @param[in] handle The handle.
-/// @param[out] streamId Where the stream goes; null on a new handle.
+/// @param[out] streamId Receives the stream; null on a new handle.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `streamId` is null;

@@ -1,4 +1,4 @@
-//! The log, for other components.
+//! Access to the log for other components.
 
 use std::ffi::c_char;
 
@@ -28,27 +28,27 @@ pub unsafe extern "C" fn hipdnnLoggingCallback_ext(severity: raw::hipdnnSeverity
     unsafe { log::plugin_callback(severity, msg) };
 }
 
-/// Sets a callback that receives the log's lines, changes its settings, or removes it. Lines are written to the log as
-/// well, and only those at or above the log's own level are given to callbacks.
+/// Sets a callback that receives the log's lines, changes its settings, or removes it. The lines are still written to the
+/// log, and callbacks receive only those at or above the log's own level.
 ///
-/// `callback` and `userHandle` together name a registration: setting the same two again changes `minLevel` and `mode`, setting
-/// others adds one. HIPDNN_SEV_OFF removes it: once this function has returned, the callback is not called any more, and
-/// lines that were waiting for it are dropped. (Removed from within a callback, it may still be running on another
-/// thread.)
+/// `callback` and `userHandle` together identify a registration: setting the same pair again changes `minLevel` and `mode`,
+/// another pair adds a registration. HIPDNN_SEV_OFF removes it: once this function has returned, the callback is not
+/// called any more, and lines waiting for it are dropped. (If removed from within a callback, it may still be running on
+/// another thread.)
 ///
-/// A callback may call any function of this library; what is logged meanwhile on its thread is given to no callback.
-/// It must not end by longjmp. A C++ exception that leaves it is dropped.
+/// A callback may call any function of this library; callbacks do not receive lines that its thread logs meanwhile.
+/// It must not leave by longjmp. A C++ exception that leaves it is dropped.
 ///
 /// @param[in] callback The function. Its message ends with a NUL and lives during the call only.
 /// @param[in] minLevel The lowest severity of the lines it receives; HIPDNN_SEV_OFF removes it.
-/// @param[in] mode HIPDNN_LOG_CALLBACK_SYNC: on the thread that logs, which may be several at once.
-///     HIPDNN_LOG_CALLBACK_ASYNC: on one thread of the library, in the order of the lines. Up to 8192 lines wait there;
-///     a thread that logs one more waits for room.
-/// @param[in] userHandle What the callback is called with, not null. It must live until the callback is removed.
+/// @param[in] mode HIPDNN_LOG_CALLBACK_SYNC: called on the thread that logs, possibly on several at once.
+///     HIPDNN_LOG_CALLBACK_ASYNC: called on one thread of the library, in the order of the lines. Up to 8192 lines are
+///     queued; a thread that logs one more waits for room.
+/// @param[in] userHandle Passed to the callback, not null. It must live until the callback is removed.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
-///     HIPDNN_STATUS_BAD_PARAM when `callback` or `userHandle` is null, `minLevel` or `mode` is no enumerator, or
-///     something is to be removed that is not set.
+///     HIPDNN_STATUS_BAD_PARAM when `callback` or `userHandle` is null, `minLevel` or `mode` is not an enumerator, or
+///     the registration to remove does not exist.
 ///
 /// # Safety
 /// `callback` is null or a function of this type, which may be called from any thread until it is removed.
@@ -78,12 +78,12 @@ pub unsafe extern "C" fn hipdnnSetUserLogCallback_ext(
     )
 }
 
-/// Sets the lowest severity that is logged, here and in the plugins that are loaded, in place of HIPDNN_LOG_LEVEL.
+/// Sets the lowest severity that is logged, here and in loaded plugins, overriding HIPDNN_LOG_LEVEL.
 ///
 /// @param[in] level The lowest severity, HIPDNN_SEV_OFF for no log.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
-///     HIPDNN_STATUS_BAD_PARAM when `level` is none of the five severities.
+///     HIPDNN_STATUS_BAD_PARAM when `level` is not one of the five severities.
 #[unsafe(no_mangle)]
 pub extern "C" fn hipdnnBackendSetGlobalLogLevel_ext(level: raw::hipdnnSeverity_t) -> raw::hipdnnStatus_t {
     guard(
@@ -100,9 +100,9 @@ pub extern "C" fn hipdnnBackendSetGlobalLogLevel_ext(level: raw::hipdnnSeverity_
     )
 }
 
-/// Gives the lowest severity that is logged.
+/// Gets the lowest severity that is logged.
 ///
-/// @param[out] level Where it goes.
+/// @param[out] level Receives the severity.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM when `level` is null.
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn hipdnnBackendGetGlobalLogLevel_ext(
         "hipdnnBackendGetGlobalLogLevel_ext",
         move || format!("level={level:p}"),
         || {
-            // The one output whose null pointer is BAD_PARAM: so the interface says.
+            // The interface defines BAD_PARAM for this null output, unlike for all others.
             if level.is_null() {
                 return Err(Error::bad_param("level is null"));
             }

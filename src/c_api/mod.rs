@@ -1,7 +1,6 @@
 //! The functions of the C interface: check the inputs, make one safe call, write the outputs.
 //!
-//! Whatever fails inside becomes a status here, and a text that `hipdnnGetLastErrorString` gives. Outputs are written last and
-//! only on success.
+//! Failures become a status here, and a text for `hipdnnGetLastErrorString`. Outputs are written last and only on success.
 
 #![expect(non_snake_case, reason = "parameters have the names that the header gives them")]
 #![expect(rustdoc::broken_intra_doc_links, reason = "`@param[out]` is a command of the header, not a link")]

@@ -1,4 +1,4 @@
-//! Execution plans that are saved and loaded.
+//! Saving and loading execution plans.
 
 use std::ffi::c_int;
 
@@ -11,14 +11,14 @@ use crate::ffi::{hipdnnBackendDescriptor_t, hipdnnHandle_t, hipdnnSerializedCont
 use crate::status::Error;
 use crate::{handle, memory};
 
-/// Gives the bytes of an execution plan, to be loaded later with hipdnnBackendCreateAndDeserializeExecutionPlan_ext, without
-/// the graph. They say which plugin and device the plan was made with, and are sealed with a checksum.
+/// Gets the bytes of an execution plan, without the graph, for hipdnnBackendCreateAndDeserializeExecutionPlan_ext. They
+/// record the plugin and device of the plan, and a checksum.
 ///
 /// @param[in] descriptor The execution plan, finalized.
-/// @param[in] requestedByteSize The bytes that `serializedPlan` has room for.
-/// @param[out] planByteSize Where the number of bytes goes, also when there is too little room for them.
-/// @param[out] serializedPlan Where the bytes go; null to ask for their number only. The plan then keeps them for the call
-///     that fetches them.
+/// @param[in] requestedByteSize The size of `serializedPlan` in bytes.
+/// @param[out] planByteSize Receives the number of bytes, also when the buffer is too small.
+/// @param[out] serializedPlan Receives the bytes; null to ask for their number only. The plan then keeps them for the next
+///     call.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `planByteSize` is null;
@@ -26,7 +26,7 @@ use crate::{handle, memory};
 ///     HIPDNN_STATUS_NOT_INITIALIZED when it is not finalized;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when its plugin cannot save plans;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails;
-///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when the buffer is too small.
 ///
 /// # Safety
 /// `planByteSize` is null or writable, `serializedPlan` null or writable for `requestedByteSize` bytes.
@@ -58,24 +58,24 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedExecutionPlan_ext(
     })
 }
 
-/// Makes an execution plan from the bytes of one, or from those of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. It is
-/// finalized and can be executed; its configuration cannot be read, because there is no graph.
+/// Creates an execution plan from the bytes of one, or from those of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. It is
+/// finalized and can be executed; without a graph, its configuration cannot be read.
 ///
-/// Bytes of this library are loaded only by the same version of the same plugin, on the same device, and only if not one bit
-/// of them has changed. Load only what you trust: the plugin may execute what it finds in them.
+/// Bytes of this library are loaded only by the same version of the same plugin, on the same device, and only if they are
+/// unchanged. Load only bytes that you trust: the plugin may execute code in them.
 ///
 /// @param[in] handle The handle whose plugins are to load the plan. Any handle with the same plugins may execute it.
-/// @param[out] descriptor Where the plan goes. The caller ends it with hipdnnBackendDestroyDescriptor.
+/// @param[out] descriptor Receives the plan. The caller destroys it with hipdnnBackendDestroyDescriptor.
 /// @param[in] serializedPlan The bytes, not needed afterwards.
 /// @param[in] planByteSize How many.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle`, `descriptor` or `serializedPlan` is null;
-///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, or there are no bytes, they have no plan or are damaged;
-///     HIPDNN_STATUS_NOT_SUPPORTED when the plan is of another version of the format, of another plugin, another version of
-///     it or another device, or when the plugin cannot load plans;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, or the bytes are empty, damaged or contain no plan;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the format's version, the plugin, its version or the device differs, or when the
+///     plugin cannot load plans;
 ///     HIPDNN_STATUS_INTERNAL_ERROR when no plugin of the handle has the plan's engine;
-///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin does not take the plan.
+///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin refuses the plan.
 ///
 /// # Safety
 /// `descriptor` is null or writable, `serializedPlan` null or readable for `planByteSize` bytes.
@@ -107,15 +107,15 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeExecutionPlan_ext(
     })
 }
 
-/// Gives the bytes of an operation graph and of an execution plan for it in one.
-/// hipdnnBackendCreateAndDeserializeGraph_ext and hipdnnBackendCreateAndDeserializeExecutionPlan_ext take either out again.
+/// Gets the bytes of an operation graph and of an execution plan for it together.
+/// hipdnnBackendCreateAndDeserializeGraph_ext and hipdnnBackendCreateAndDeserializeExecutionPlan_ext load one or the other.
 ///
 /// @param[in] graphDescriptor The operation graph, which need not be finalized.
 /// @param[in] executionPlanDescriptor The execution plan, finalized; null to save the graph alone.
-/// @param[in] requestedByteSize The bytes that `serializedBlob` has room for.
-/// @param[out] blobByteSize Where the number of bytes goes, also when there is too little room for them.
-/// @param[out] serializedBlob Where the bytes go; null to ask for their number only. The plan then keeps its part for the
-///     call that fetches them.
+/// @param[in] requestedByteSize The size of `serializedBlob` in bytes.
+/// @param[out] blobByteSize Receives the number of bytes, also when the buffer is too small.
+/// @param[out] serializedBlob Receives the bytes; null to ask for their number only. The plan then keeps its part for the
+///     next call.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `graphDescriptor` or `blobByteSize` is null;
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeExecutionPlan_ext(
 ///     HIPDNN_STATUS_NOT_INITIALIZED when the plan is not finalized;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when its plugin cannot save plans;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails;
-///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when the buffer is too small.
 ///
 /// # Safety
 /// `blobByteSize` is null or writable, `serializedBlob` null or writable for `requestedByteSize` bytes.
@@ -171,15 +171,15 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(
     })
 }
 
-/// Says what is in bytes of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. Any other bytes count as a graph.
+/// Tells what bytes of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext contain. Any other bytes count as a graph.
 ///
 /// @param[in] serializedBlob The bytes.
 /// @param[in] blobByteSize How many.
-/// @param[out] contentFlags Where hipdnnSerializedContentFlags_t values go, one or both of them.
+/// @param[out] contentFlags Receives one or both values of hipdnnSerializedContentFlags_t.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `serializedBlob` or `contentFlags` is null;
-///     HIPDNN_STATUS_BAD_PARAM when the bytes say that they are such ones and are damaged.
+///     HIPDNN_STATUS_BAD_PARAM when the bytes carry the mark of that function and are damaged.
 ///
 /// # Safety
 /// `serializedBlob` is null or readable for `blobByteSize` bytes, `contentFlags` null or writable.
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryContents_ext(
     guard("hipdnnBackendGetSerializedBinaryContents_ext", describe, || {
         require!(serializedBlob);
         require!(contentFlags);
-        // No bytes at all are a short graph, too.
+        // Empty bytes also count as a graph.
         check_size("blobByteSize", blobByteSize.max(1))?;
         // SAFETY: the bytes are readable, and the size is one that a slice can have.
         let bytes = unsafe { std::slice::from_raw_parts(serializedBlob, blobByteSize) };

@@ -1,4 +1,4 @@
-//! Where plugins are looked for, and which were found.
+//! The search paths of plugins, and the plugins found.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
@@ -16,7 +16,7 @@ use crate::plugin::paths::Mode;
 use crate::plugin::registry::Kind;
 use crate::status::{Error, Result};
 
-/// More paths than anybody has: a larger number is a mistake and not a length to read.
+/// More paths than any program has: a larger count is a mistake, and reading that far would be unsafe.
 const MAX_PATHS: usize = 1 << 20;
 
 /// Sets where engine plugins are looked for, from the next handle on: folders, files, or bare library names. Relative paths
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn hipdnnSetEnginePluginPaths_ext(
 }
 
 /// Sets where heuristic plugins are looked for, from the next handle on: folders, files, or bare library names. Relative
-/// paths start from the library's own folder. Policies that are part of the library stay whatever is set.
+/// paths start from the library's own folder. The library's own policies are always available.
 ///
 /// @param[in] numPaths How many paths there are; with 0 the array is not looked at.
 /// @param[in] pluginPaths The paths, which are copied. They need not exist.
@@ -134,8 +134,8 @@ unsafe fn read_paths(count: usize, paths: *const *const c_char) -> Result<Vec<Pa
 /// Sets when plugins that no handle uses are unloaded. May be called at any time.
 ///
 /// @param[in] unloadingMode HIPDNN_PLUGIN_UNLOAD_LAZY, the default, keeps them for the next handle, until paths are set;
-///     HIPDNN_PLUGIN_UNLOAD_EAGER unloads them with the last handle, or now if there is none. What plans and other
-///     descriptors still need of a plugin stays until these are destroyed.
+///     HIPDNN_PLUGIN_UNLOAD_EAGER unloads them with the last handle, or now if no handle is alive. A plugin that plans or
+///     other descriptors still need stays loaded until these are destroyed.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM when the mode is not known.
@@ -156,20 +156,19 @@ pub extern "C" fn hipdnnSetPluginUnloadMode_ext(
     })
 }
 
-/// Gives the files of the engine plugins that a handle uses, as canonical paths in the order in which they were loaded.
+/// Gets the files of the engine plugins that a handle uses, as canonical paths in the order in which they were loaded.
 ///
-/// Called twice: with `pluginPaths` null it writes the number of paths and the room that the longest needs with its NUL;
-/// with buffers it fills them, and leaves both numbers as they are.
+/// Call it twice: with `pluginPaths` null it writes the number of paths and the size that the longest needs, NUL included;
+/// with buffers it fills them and leaves both numbers as they are.
 ///
 /// @param[in] handle The handle.
 /// @param[in,out] numPluginPaths The number of paths; on the second call the number of buffers.
 /// @param[out] pluginPaths Null, or buffers of `*maxStringLen` bytes each.
-/// @param[in,out] maxStringLen The room of the longest path; on the second call the room of each buffer.
+/// @param[in,out] maxStringLen The size of the longest path; on the second call the size of each buffer.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle`, `numPluginPaths` or `maxStringLen` is null;
-///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there are too few buffers, they are too short, or one
-///     that is needed is null.
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, or the buffers are too few, too short or null.
 ///
 /// # Safety
 /// The numbers are null or readable and writable, and the buffers as long and as many as they say.

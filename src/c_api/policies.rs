@@ -1,4 +1,4 @@
-//! Which selection policies there are.
+//! The available selection policies.
 
 use std::ffi::c_char;
 
@@ -11,7 +11,7 @@ use crate::plugin::Session;
 use crate::selection::BUILT_IN;
 use crate::status::Error;
 
-/// What the library calls itself where the plugin of a policy is asked for.
+/// The plugin name reported for the library's own policies.
 const PLUGIN: &str = "hipdnn_backend";
 
 struct Policy<'a> {
@@ -46,10 +46,10 @@ fn policies(session: &Session) -> Vec<Policy<'_>> {
     built_in.chain(loaded).collect()
 }
 
-/// Gives the number of policies that can choose among engines: those of the library itself and those of heuristic plugins.
+/// Gets the number of policies that can choose among engines: those of the library itself and those of heuristic plugins.
 ///
 /// @param[in] handle The handle.
-/// @param[out] numPolicies Where the number goes.
+/// @param[out] numPolicies Receives the number.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `numPolicies` is null;
@@ -73,29 +73,29 @@ pub unsafe extern "C" fn hipdnnGetHeuristicPolicyCount_ext(
     })
 }
 
-/// Describes a policy. The library's own come first, then those of plugins in the order of their paths.
+/// Describes a policy. The library's own policies come first, then those of plugins in the order of their paths.
 ///
-/// Called twice: when one of the four texts is null, the room that each needs with its NUL is written to the four lengths;
-/// else the texts are filled, and the lengths stay as they are.
+/// Call it twice: when one of the four texts is null, it writes the size that each text needs, NUL included, to the four
+/// lengths; else it fills the texts and leaves the lengths as they are.
 ///
 /// @param[in] handle The handle.
 /// @param[in] policyIndex The policy's number, below that of hipdnnGetHeuristicPolicyCount_ext.
 /// @param[out] policyId Where the policy's id goes; may be null.
-/// @param[out] policyName Null, or where its name goes.
-/// @param[in,out] policyNameLen The room of `policyName`.
-/// @param[out] pluginName Null, or where its plugin's name goes, "hipdnn_backend" for the library itself.
-/// @param[in,out] pluginNameLen The room of `pluginName`.
-/// @param[out] pluginVersion Null, or where its plugin's version goes.
-/// @param[in,out] pluginVersionLen The room of `pluginVersion`.
-/// @param[out] apiVersion Null, or where the version of the heuristic plugin interface goes that its plugin speaks.
-/// @param[in,out] apiVersionLen The room of `apiVersion`.
+/// @param[out] policyName Null, or a buffer for its name.
+/// @param[in,out] policyNameLen The size of `policyName` in bytes.
+/// @param[out] pluginName Null, or a buffer for its plugin's name, "hipdnn_backend" for the library itself.
+/// @param[in,out] pluginNameLen The size of `pluginName` in bytes.
+/// @param[out] pluginVersion Null, or a buffer for its plugin's version.
+/// @param[in,out] pluginVersionLen The size of `pluginVersion` in bytes.
+/// @param[out] apiVersion Null, or a buffer for the version of the heuristic plugin interface that its plugin implements.
+/// @param[in,out] apiVersionLen The size of `apiVersion` in bytes.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or a length is null;
-///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such policy, or a room is too small.
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such policy, or a buffer is too small.
 ///
 /// # Safety
-/// Lengths are null or readable and writable, and texts null or with as much room as their lengths say.
+/// Lengths are null or readable and writable, and texts null or as large as their lengths say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipdnnGetHeuristicPolicyInfo_ext(
     handle: hipdnnHandle_t,

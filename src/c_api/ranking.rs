@@ -1,4 +1,4 @@
-//! Rankings of engines that somebody measured.
+//! Measured rankings of engines.
 
 use super::guard::{guard, require};
 use crate::descriptor::Descriptor;
@@ -10,28 +10,28 @@ use crate::selection::Stored;
 use crate::status::{Error, Result};
 use crate::{handle as handles, log};
 
-/// More engines than anybody has: a larger number is a mistake and not a length to read.
+/// More engines than any process has: a larger count is a mistake, and reading that far would be unsafe.
 const MAX_ENGINES: usize = 1 << 16;
 
-/// Stores on disk which engines are best for a graph on the device of this thread. From then on the policy
+/// Stores on disk which engines are best for a graph on this thread's device. From then on the policy
 /// SelectionHeuristic::Config offers engines in this order, in every process, for every graph that computes the same.
 ///
-/// Not to store is no failure: the outcome says what became of the ranking, the log why.
+/// The call succeeds even if the ranking is not stored: the outcome says what happened, the log why.
 ///
 /// @param[in] handle The handle.
 /// @param[in] graphDescriptor The operation graph.
-/// @param[in] engineIdsInRankOrder The ids of all engines that can run the graph, best first, each once. A ranking that
-///     lacks an engine that can run the graph is not used.
+/// @param[in] engineIdsInRankOrder The ids of all engines that can run the graph, best first, each once. An incomplete
+///     ranking is not used.
 /// @param[in] engineIdCount How many ids there are.
-/// @param[out] outcome Null, or where it goes what became of the ranking: HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN; _UNCHANGED when
-///     it, or a ranking of more engines, is stored already; _DECLINED_NO_ENGINES when `engineIdCount` is 0;
+/// @param[out] outcome Null, or receives what happened: HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN; _UNCHANGED when the ranking,
+///     or one of more engines, is already stored; _DECLINED_NO_ENGINES when `engineIdCount` is 0;
 ///     _DECLINED_UNKEYABLE_OR_UNFINALIZED when the graph is not finalized; _DECLINED_DISABLED when rankings are switched off or
 ///     the file cannot be used.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `graphDescriptor` is null, or the array when there are ids;
-///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, `graphDescriptor` not a live operation graph, an id is there
-///     twice, or their number is beyond reason.
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, `graphDescriptor` not a live operation graph, an id occurs
+///     twice, or `engineIdCount` is beyond reason.
 ///
 /// # Safety
 /// `engineIdsInRankOrder` is null or holds `engineIdCount` ids, `outcome` is null or writable.
@@ -74,8 +74,6 @@ pub unsafe extern "C" fn hipdnnBackendWriteEngineRankingResults_ext(
     })
 }
 
-/// Reads the ids.
-///
 /// # Safety
 /// `ids` is null or holds `count` ids.
 unsafe fn read_ids(ids: *const i64, count: usize) -> Result<Vec<i64>> {

@@ -1,25 +1,25 @@
-//! Texts that go to a caller.
+//! Texts written to the caller's buffers.
 
 use std::ffi::c_char;
 
 use crate::status::{Error, Result};
 
-/// A text that a caller asks for: with its buffer null, for how long it is.
+/// A text that a caller asks for; a null buffer asks for its length.
 pub struct Text<'a> {
     /// The argument's name.
     pub name: &'static str,
     /// The text.
     pub text: &'a str,
-    /// Null, or where the text goes with its NUL.
+    /// Null, or where the text and its NUL are written.
     pub buffer: *mut c_char,
-    /// The room of the buffer.
+    /// The size of the buffer.
     pub length: *mut usize,
 }
 
-/// Fills all texts or, when one of them has no buffer, writes the room that each needs.
+/// Fills all buffers or, when one of them is null, writes the size that each needs.
 ///
 /// # Safety
-/// Lengths are readable and writable, and buffers null or with as much room as their lengths say.
+/// Lengths are readable and writable, and buffers null or as large as their lengths say.
 pub unsafe fn give_texts(texts: &[Text<'_>]) -> Result<()> {
     if texts.iter().any(|text| text.buffer.is_null()) {
         for text in texts {

@@ -7,17 +7,17 @@ use crate::ffi::raw;
 use crate::lock::OnceLock;
 use crate::log;
 
-/// The version as a text of C.
+/// The version as a C string.
 pub(super) const VERSION: &CStr =
     match CStr::from_bytes_with_nul(concat!(env!("HIPDNN_BACKEND_VERSION_STRING"), "\0").as_bytes()) {
         Ok(version) => version,
         Err(_) => c"",
     };
 
-/// The variable that says another version, until frontends of one's own fit.
+/// The variable that overrides the reported version, for frontends of another version.
 const VARIABLE: &str = "HIPDNN_REPORTED_VERSION";
 
-/// The version that programs are told: that of the variable or of the build, with the commit.
+/// The version that programs see: from the variable or from the build, with the commit.
 fn reported() -> &'static CStr {
     static REPORTED: OnceLock<Option<CString>> = OnceLock::new();
     let mut ignored = None;
@@ -29,7 +29,7 @@ fn reported() -> &'static CStr {
         }
         CString::new(format!("{text}.{}", env!("HIPDNN_BACKEND_COMMIT"))).ok()
     });
-    // Not within: a callback that is given the line may ask for the version.
+    // Not inside the closure: a log callback may ask for the version.
     if let Some(text) = ignored {
         begin();
         log::warn(|| format!("{VARIABLE} is {text:?}, expected MAJOR.MINOR.PATCH; ignored"));
@@ -37,7 +37,7 @@ fn reported() -> &'static CStr {
     reported.as_deref().unwrap_or(VERSION)
 }
 
-/// Whether a text is three numbers with points between them.
+/// Whether a text is three numbers separated by dots.
 fn is_version(text: &str) -> bool {
     let is_number =
         |part: &str| part.bytes().all(|byte| byte.is_ascii_digit()) && part.parse::<u16>().is_ok();
@@ -45,7 +45,7 @@ fn is_version(text: &str) -> bool {
 }
 
 /// The version that the library reports: MAJOR.MINOR.PATCH.TWEAK, where TWEAK is the commit it was built from, or `unknown`.
-/// The first three are the library's own unless the build or the variable HIPDNN_REPORTED_VERSION, read once, says others.
+/// The build, or the variable HIPDNN_REPORTED_VERSION (read once), can replace the first three numbers.
 ///
 /// @return A text that lives as long as the library.
 #[unsafe(no_mangle)]
@@ -53,9 +53,9 @@ pub extern "C" fn hipdnnVersionString_ext() -> *const c_char {
     reported().as_ptr()
 }
 
-/// The same as hipdnnVersionString_ext, which is to be preferred.
+/// The same as hipdnnVersionString_ext; prefer that function.
 ///
-/// @param[out] version Where the pointer to the text goes.
+/// @param[out] version Receives a pointer to the text.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `version` is null.

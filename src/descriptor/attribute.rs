@@ -1,4 +1,4 @@
-//! Typed attribute arrays: the one place where the values of a set call are read and those of a get call written.
+//! Typed attribute arrays: the only place that reads the values of set calls and writes those of get calls.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,10 +9,10 @@ use crate::ffi::{
 use crate::memory::{collect, require};
 use crate::status::{Error, Result};
 
-/// More elements than any attribute has: a larger count is a caller's mistake and not an amount of memory to ask for.
+/// More elements than any attribute has: a larger count is a caller's mistake, and we do not allocate for it.
 const MAX_COUNT: i64 = 1 << 28;
 
-/// What lists are called where there is no memory for them.
+/// The name of lists in messages about failed allocations.
 const THE_VALUES: &str = "the values of an attribute";
 
 fn attribute_name(name: c_int) -> String {
@@ -29,7 +29,7 @@ fn type_name(number: c_int) -> String {
     }
 }
 
-/// That a kind of descriptor does not have an attribute, or not for this use.
+/// The error that a kind of descriptor does not have an attribute, or not for this use.
 #[cold]
 pub fn unknown(kind: &str, name: c_int, action: &str) -> Error {
     Error::not_supported(format!("attributeName {} cannot be {action} on a {kind}", attribute_name(name)))
@@ -51,7 +51,7 @@ fn null_array(name: c_int) -> Error {
     Error::null_pointer(format!("arrayOfElements of {} is null", attribute_name(name)))
 }
 
-/// A value that lies in a caller's array as plain bytes, any pattern of which is a value.
+/// A plain value in a caller's array.
 ///
 /// # Safety
 /// Every pattern of bytes must be a value of the type.
@@ -69,7 +69,7 @@ unsafe impl Element for f32 {}
 unsafe impl Element for f64 {}
 // SAFETY: any bytes are a number.
 unsafe impl Element for usize {}
-// SAFETY: any bytes are an address, which need not be that of anything, and a number.
+// SAFETY: any bytes are an address, valid or not, and a number.
 unsafe impl Element for hipdnnBackendFlatbufferData_t {}
 
 /// The values of a set call.
@@ -113,7 +113,7 @@ impl Incoming {
         if self.array.is_null() { Err(null_array(self.name)) } else { Ok(()) }
     }
 
-    /// Fails when the caller named another type.
+    /// Fails when the caller passed another type.
     #[inline]
     pub fn require_type(&self, expected: Type) -> Result<()> {
         if self.kind != expected as c_int {
@@ -130,7 +130,7 @@ impl Incoming {
             return Err(self.wrong_count("1"));
         }
         self.require_array()?;
-        // SAFETY: the array is readable for one element; alignment is the caller's affair, so none is assumed.
+        // SAFETY: the array is readable for one element, which may be unaligned.
         Ok(unsafe { self.array.cast::<T>().read_unaligned() })
     }
 
@@ -139,7 +139,7 @@ impl Incoming {
         Ok(self.one::<u8>(Type::HIPDNN_TYPE_BOOLEAN)? != 0)
     }
 
-    /// Any number of values, none included, read one by one.
+    /// Zero or more values, read one by one.
     #[inline]
     pub fn array<T: Element>(&self, expected: Type) -> Result<impl ExactSizeIterator<Item = T> + use<T>> {
         self.require_type(expected)?;
@@ -150,7 +150,7 @@ impl Incoming {
             self.require_array()?;
         }
         let array = self.array.cast::<T>();
-        // SAFETY: the array is readable for `count` elements; alignment is the caller's affair, so none is assumed.
+        // SAFETY: the array is readable for `count` elements, which may be unaligned.
         Ok((0..self.count as usize).map(move |i| unsafe { array.add(i).read_unaligned() }))
     }
 
@@ -163,10 +163,10 @@ impl Incoming {
         collect(THE_VALUES, self.array(expected)?)
     }
 
-    /// A text; its end is given by the count, and a NUL before ends it as well.
+    /// A text that ends at the count, or at an earlier NUL.
     pub fn text(&self) -> Result<String> {
         let bytes = self.bytes()?;
-        // What is not UTF-8 becomes three bytes for one.
+        // Each invalid byte becomes a replacement character of three bytes.
         require("a text", bytes.len().saturating_mul(4))?;
         let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         Ok(String::from_utf8_lossy(text).into_owned())
@@ -179,7 +179,7 @@ impl Incoming {
         collect(THE_VALUES, self.array(Type::HIPDNN_TYPE_CHAR)?)
     }
 
-    /// Exactly one descriptor, from which `take` gets what it needs.
+    /// Exactly one descriptor, passed to `take`.
     pub fn descriptor<T>(&self, take: impl FnOnce(&Descriptor) -> Result<T>) -> Result<T> {
         let handle = self.one::<usize>(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR)?;
         self.child(handle, take)
@@ -202,13 +202,13 @@ impl Incoming {
         Error::new(error.status, format!("{}: {}", attribute_name(self.name), error.message))
     }
 
-    /// That the caller named none of the types that there are.
+    /// The error for an unexpected type.
     #[cold]
     pub fn wrong_type(&self, expected: &[Type]) -> Error {
         wrong_type(self.name, self.kind, expected)
     }
 
-    /// That the number of elements is of no use.
+    /// The error for an unexpected number of elements.
     #[cold]
     pub fn wrong_count(&self, expected: &str) -> Error {
         Error::bad_param(format!(
@@ -218,14 +218,14 @@ impl Incoming {
         ))
     }
 
-    /// That the value itself is of no use.
+    /// The error for an invalid value.
     #[cold]
     pub fn bad_value(&self, got: impl std::fmt::Display, expected: &str) -> Error {
         Error::bad_param(format!("{} is {got}, expected {expected}", attribute_name(self.name)))
     }
 }
 
-/// Where the values of a get call go.
+/// The destination of a get call's values.
 #[derive(Clone, Copy)]
 pub struct Outgoing {
     name: c_int,
@@ -260,7 +260,7 @@ impl Outgoing {
         self.requested
     }
 
-    /// Fails when the caller named another type.
+    /// Fails when the caller passed another type.
     pub fn require_type(&self, expected: Type) -> Result<()> {
         if self.kind != expected as c_int {
             return Err(wrong_type(self.name, self.kind, &[expected]));
@@ -292,7 +292,7 @@ impl Outgoing {
         self.require_array()
     }
 
-    /// Writes the number of elements where the caller wants it.
+    /// Writes the number of elements, unless the caller's pointer is null.
     pub fn write_count(&self, count: i64) {
         if !self.count.is_null() {
             // SAFETY: the pointer is writable.
@@ -308,7 +308,7 @@ impl Outgoing {
         }
     }
 
-    /// One value for a caller who must ask for exactly one.
+    /// One value; the caller must request exactly one.
     pub fn exactly_one<T: Element>(&self, expected: Type, value: T) -> Result<()> {
         self.require_exactly_one(expected)?;
         self.write_elements(&[value]);
@@ -316,13 +316,13 @@ impl Outgoing {
         Ok(())
     }
 
-    /// A new descriptor for a caller who must ask for exactly one.
+    /// One new descriptor; the caller must request exactly one.
     pub fn exactly_one_descriptor(&self, make: impl FnOnce() -> Descriptor) -> Result<()> {
         self.require_exactly_one(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR)?;
         self.exactly_one(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR, make().enter()?)
     }
 
-    /// Whether the caller only asks for the number of elements, which is then written.
+    /// Whether the caller only asks for the number of elements; if so, writes it.
     fn is_size_query(&self, expected: Type, size: usize) -> Result<bool> {
         self.require_type(expected)?;
         if self.requested < 0 {
@@ -337,7 +337,7 @@ impl Outgoing {
         Ok(true)
     }
 
-    /// As many values as there are, or as the caller has room for.
+    /// All values, or as many as the caller has room for.
     pub fn many<T: Element>(&self, expected: Type, values: &[T]) -> Result<()> {
         if self.is_size_query(expected, values.len())? {
             return Ok(());
@@ -348,7 +348,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Fails where the caller wants values and has no room for all of them.
+    /// Fails if the caller requests values without room for all of them.
     fn require_room(&self, size: usize) -> Result<()> {
         if !self.array.is_null() && (1..size as i64).contains(&self.requested) {
             return Err(self.wrong_count(&format!("at least {size}")));
@@ -356,32 +356,32 @@ impl Outgoing {
         Ok(())
     }
 
-    /// All values, for a caller who must have room for them.
+    /// All values; the caller must have room for them.
     pub fn all<T: Element>(&self, expected: Type, values: &[T]) -> Result<()> {
         self.require_type(expected)?;
         self.require_room(values.len())?;
         self.many(expected, values)
     }
 
-    /// New descriptors, each for the caller to destroy, who must have room for all.
+    /// New descriptors, owned by the caller, who must have room for all.
     pub fn all_descriptors(&self, total: usize, make: impl Fn(usize) -> Option<Descriptor>) -> Result<()> {
         self.require_type(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR)?;
         self.require_room(total)?;
         self.descriptors(total, make)
     }
 
-    /// One value. Without an array, any caller asks for the number of elements.
+    /// One value. A call without an array asks for the number of elements.
     pub fn one<T: Element>(&self, expected: Type, value: T) -> Result<()> {
         self.or_size_query().many(expected, &[value])
     }
 
-    /// The same call, but asking for the number of elements where there is no array.
+    /// The same call, turned into a size query if the array is null.
     fn or_size_query(&self) -> Self {
         let requested = if self.array.is_null() { self.requested.min(0) } else { self.requested };
         Self { requested, ..*self }
     }
 
-    /// One value, or none where it was never set.
+    /// One value, or none if it was never set.
     pub fn optional<T: Element>(&self, expected: Type, value: Option<T>) -> Result<()> {
         match value {
             Some(value) => self.one(expected, value),
@@ -392,7 +392,7 @@ impl Outgoing {
     /// Zero elements; the caller's array stays as it is.
     pub fn none(&self, expected: Type) -> Result<()> {
         self.require_type(expected)?;
-        // Without the number, whoever reads one of these could not tell that there is none.
+        // Without the count, the caller could not tell that there is no value.
         if matches!(expected, Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR | Type::HIPDNN_TYPE_DATA_TYPE) {
             self.require_count()?;
         }
@@ -414,7 +414,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// New descriptors, each for the caller to destroy.
+    /// New descriptors, owned by the caller.
     pub fn descriptors(&self, total: usize, make: impl Fn(usize) -> Option<Descriptor>) -> Result<()> {
         if self.is_size_query(Type::HIPDNN_TYPE_BACKEND_DESCRIPTOR, total)? {
             return Ok(());
@@ -434,7 +434,7 @@ impl Outgoing {
         }
     }
 
-    /// The descriptor handle that the caller put into place `index`, which is below the number requested.
+    /// The caller's descriptor handle at `index`, which is below the number requested.
     pub fn descriptor_at(&self, index: usize) -> usize {
         // SAFETY: the array is readable for `requested` descriptors.
         unsafe { self.array.cast::<usize>().add(index).read_unaligned() }
@@ -446,7 +446,7 @@ impl Outgoing {
         Error::new(error.status, format!("{}: {}", attribute_name(self.name), error.message))
     }
 
-    /// That the number requested is of no use.
+    /// The error for an unexpected requested number.
     #[cold]
     pub fn wrong_count(&self, expected: &str) -> Error {
         Error::bad_param(format!(

@@ -1,4 +1,4 @@
-//! How a plan comes to its context: from the cache, from disk, or from the plugin.
+//! Gets a plan's context: from the cache, from disk, or from the plugin.
 
 use std::cell::Cell;
 
@@ -11,13 +11,13 @@ use crate::plugin::context;
 use crate::plugin::made::{Compiled, Made};
 use crate::status::{Error, Result};
 
-/// The context of a configuration, and whether it is to be stored: it was made just now, and others may want it.
+/// The context of a configuration, and whether to store it: it is new, and other processes may use it.
 #[inline]
 pub fn compile(config: &FrozenConfig) -> Result<(Compiled, bool)> {
     let engine = &config.engine;
     let known = config.shared_plan();
     let has_folder = engine.session.set().settings.plan_folder.is_some();
-    // With knobs, what is not kept in memory is not stored either.
+    // With knobs, plans that are not kept in memory are not stored either.
     let is_stored = has_folder && (known.is_some() || !config.sets_knobs());
     let is_new = Cell::new(false);
     let compile = || {
@@ -47,7 +47,7 @@ pub fn compile(config: &FrozenConfig) -> Result<(Compiled, bool)> {
 }
 
 impl Compiled {
-    /// The context with its owner, the workspace that it needs, and how it calls the tensors where not as the graph does.
+    /// The context with its owner, its workspace size, and the renaming if its uids differ from the graph's.
     #[inline(always)]
     pub fn with_owner(self, source: Source) -> Result<(Context<Source>, i64, Option<Box<Renaming>>)> {
         let renaming =

@@ -33,32 +33,32 @@ const SERIALIZED_KNOBS: c_int = Name::HIPDNN_ATTR_KNOB_INFO_SERIALIZED_VALUE as 
 const NOT_AN_ENGINE: &str =
     "EngineDescriptor::finalize() failed: Engine id is not in a valid range of engine IDs";
 
-/// An engine that is being set up.
+/// An open engine descriptor.
 #[derive(Default)]
 pub struct EngineDraft {
     graph: Option<FrozenGraph>,
     id: Option<i64>,
 }
 
-/// A finalized engine. Only references, so that whoever needs one has its own.
+/// A finalized engine. Holds only references, so it is cheap to clone.
 #[derive(Clone)]
 pub struct FrozenEngine {
-    /// What is known of the engine for the graph, where that is kept. Before the session, which outlives it.
+    /// The engine's cached answers for the graph, if cached. Dropped before the session.
     pub known: Option<Arc<Known>>,
-    /// The plugins as the graph's handle had them.
+    /// The session of the graph's handle.
     pub session: Arc<Session>,
     /// The graph.
     pub graph: FrozenGraph,
-    /// The engine among the session's.
+    /// The engine within the session.
     pub engine: EngineRef,
     /// The engine's id.
     pub id: i64,
-    /// What its plugin tells of it; none where that is nothing.
+    /// The plugin's details of the engine; none if it has none.
     pub details: Option<Arc<EngineDetails>>,
 }
 
 impl FrozenEngine {
-    /// An engine that was found to apply to the graph. Its details are fetched, and must be in order.
+    /// An engine that applies to the graph. Fetches its details, which must be valid.
     pub fn new(
         session: Arc<Session>,
         graph: FrozenGraph,
@@ -115,7 +115,7 @@ impl Draft for EngineDraft {
             .ok_or_else(|| Error::bad_param("HIPDNN_ATTR_ENGINE_GLOBAL_INDEX of the engine is not set"))?;
         let session = session_of(graph)?;
         let engine = session.find_engine(id).ok_or_else(|| {
-            // Callers compare the text of the error, so it is the log that says more.
+            // Callers compare the text of the error, so the details go to the log.
             log::warn(|| format!("no engine has the id {id}; there are {}", session.list_engines()));
             Error::bad_param(NOT_AN_ENGINE)
         })?;
@@ -165,19 +165,19 @@ fn flatbuffer(bytes: &[u8]) -> hipdnnBackendFlatbufferData_t {
     hipdnnBackendFlatbufferData_t { ptr: bytes.as_ptr().cast(), size: bytes.len() }
 }
 
-/// The plugins as the handle of a graph has them.
+/// The session of a graph's handle.
 pub(super) fn session_of(graph: &FrozenGraph) -> Result<Arc<Session>> {
     handle::session(graph.handle()).map_err(|error| {
         Error::bad_param(format!("the handle that the operation graph was finalized with: {}", error.message))
     })
 }
 
-/// The answers to how fast engines will be.
+/// The serialized predictions, by engine.
 pub static MADE: Mutex<BTreeMap<i64, &'static [u8]>> = Mutex::new(BTreeMap::new());
 
 /// The prediction of every engine's time: unavailable.
 ///
-/// The bytes are made once for each engine and stay, because callers may keep them as long as the descriptor that they asked,
+/// The bytes are made once for each engine and never freed, because callers may keep them as long as the descriptor,
 /// whatever is set in it later.
 pub(super) fn no_prediction(engine: i64, outgoing: &Outgoing) -> Result<()> {
     outgoing.require_type(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT)?;

@@ -1,4 +1,4 @@
-//! ENGINECFG: an engine as it is to be used.
+//! ENGINECFG: an engine with its knob settings.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -27,15 +27,15 @@ const WORKSPACE_SIZE: c_int = Name::HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE as c_in
 const PREDICTION: c_int = Name::HIPDNN_ATTR_ENGINECFG_PREDICTION_EXT as c_int;
 const SERIALIZED_CHOICES: c_int = Name::HIPDNN_ATTR_KNOB_CHOICE_SERIALIZED_VALUE as c_int;
 
-/// A configuration that is being set up.
+/// An open configuration.
 #[derive(Default)]
 pub struct ConfigDraft {
     engine: Option<FrozenEngine>,
-    /// What knobs are set to; a configuration that leaves them alone has no such memory.
+    /// The knob settings; none while no knob is set, which saves memory.
     chosen: Option<Box<Chosen>>,
 }
 
-/// The settings of knobs, by the attribute that brought them.
+/// The knob settings, by the attribute that set them.
 #[derive(Default)]
 struct Chosen {
     descriptors: Vec<Arc<KnobSetting>>,
@@ -43,7 +43,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// The configuration of an engine with these settings. Whether its knobs can be set like this is the plugin's to say.
+    /// The configuration of an engine with these settings. The plugin checks whether they are valid.
     fn bytes(&self, engine_id: i64) -> Result<Box<[u8]>> {
         let settings = self.descriptors.iter().map(Arc::as_ref).chain(&self.serialized);
         let knobs: Vec<KnobSetting> = settings.cloned().collect();
@@ -63,43 +63,43 @@ pub struct FrozenConfig {
     pub engine: FrozenEngine,
     /// Bytes of workspace that the plugin expects to need.
     pub workspace_size: i64,
-    /// The configuration as plugins read it, where a knob is set.
+    /// The serialized configuration, if a knob is set.
     bytes: Option<Box<[u8]>>,
-    /// What is known of the engine with these knobs.
+    /// The cached answers of the engine with these knobs.
     with_settings: Option<Arc<Known>>,
 }
 
 impl FrozenConfig {
-    /// The configuration as plugins read it.
+    /// The serialized configuration for plugins.
     pub fn bytes(&self) -> Result<&[u8]> {
         bytes(&self.engine, self.bytes.as_deref())
     }
 
-    /// Has the plugin make the context of the configuration, whatever is known.
+    /// Has the plugin make the context of the configuration, ignoring caches.
     pub(super) fn compile(&self) -> Result<Made> {
         let engine = &self.engine;
         context::compile(&engine.session, engine.engine, &engine.graph, self.bytes()?)
     }
 
-    /// Where the plan is kept that the engine makes of the graph; none where knobs are set and the plugin does not say whether that
-    /// ties a plan to its caller, or where the device or the stream is another one by now.
+    /// The cache entry for the engine's plan; none if knobs are set and the plugin does not say whether they tie a plan to its
+    /// caller, or if the device or the stream has changed.
     pub fn shared_plan(&self) -> Option<&Known> {
         let known = if self.sets_knobs() { &self.with_settings } else { &self.engine.known };
         known.as_deref().filter(|known| known.is_current(self.engine.session.cache()))
     }
 
-    /// Whether a knob is set, be it to its default.
+    /// Whether a knob is set, even to its default.
     pub fn sets_knobs(&self) -> bool {
         self.bytes.is_some()
     }
 
-    /// The configuration as plugins read it, where a knob is set.
+    /// The serialized configuration, if a knob is set.
     pub fn settings(&self) -> Option<&[u8]> {
         self.bytes.as_deref()
     }
 }
 
-/// The configuration of an engine, by default the one whose knobs are all at their defaults, which its plugin keeps.
+/// The serialized configuration of an engine: `chosen`, or the default one that its plugin keeps.
 fn bytes<'a>(engine: &'a FrozenEngine, chosen: Option<&'a [u8]>) -> Result<&'a [u8]> {
     match chosen {
         Some(bytes) => Ok(bytes),
@@ -107,7 +107,7 @@ fn bytes<'a>(engine: &'a FrozenEngine, chosen: Option<&'a [u8]>) -> Result<&'a [
     }
 }
 
-/// How much workspace the plugin expects to need. It is asked unless that is known.
+/// The workspace that the plugin expects to need, cached or asked for.
 fn expected_workspace_size(
     engine: &FrozenEngine,
     chosen: Option<&[u8]>,
@@ -125,7 +125,7 @@ fn expected_workspace_size(
     Ok(size)
 }
 
-/// What is known of an engine with settings of its knobs, where its plugin says whether their plans may be shared.
+/// The cached answers of an engine with knob settings, if its plugin says whether their plans may be shared.
 #[cold]
 fn known_with(engine: &FrozenEngine, chosen: &[u8]) -> Option<Arc<Known>> {
     let known = engine.known.as_ref().filter(|_| context::says_who_shares(&engine.session, engine.engine))?;
@@ -179,7 +179,7 @@ impl Draft for ConfigDraft {
         Ok(())
     }
 
-    // Inline, so that the frozen form is made where it stays.
+    // Inlined, so that the frozen form is built in place.
     #[inline(always)]
     fn finalize(&mut self) -> Result<Self::Frozen> {
         let missing = || {
@@ -201,7 +201,7 @@ impl Draft for ConfigDraft {
 
     fn get_open(&mut self, outgoing: &Outgoing) -> Result<()> {
         match outgoing.name() {
-            // Nothing has to be decided for it.
+            // Available while open: it does not depend on the settings.
             PREDICTION => no_prediction(self.engine.as_ref().map_or(0, |engine| engine.id), outgoing),
             _ => Err(Error::not_initialized(
                 "the engine configuration is not finalized, and its attributes can be read only then",
@@ -227,7 +227,7 @@ fn check_count(incoming: &Incoming) -> Result<()> {
     Ok(())
 }
 
-/// A setting as a caller passed it in bytes, which are copied.
+/// A setting from a caller's serialized bytes, which are copied.
 fn setting(incoming: &Incoming, data: hipdnnBackendFlatbufferData_t) -> Result<KnobSetting> {
     if data.ptr.is_null() {
         return Err(incoming.about(Error::null_pointer("the ptr of an element is null")));
@@ -238,9 +238,9 @@ fn setting(incoming: &Incoming, data: hipdnnBackendFlatbufferData_t) -> Result<K
             data.size
         ))));
     }
-    // SAFETY: the caller says that this many bytes lie there; their count is not 0 and possible.
+    // SAFETY: the caller vouches for the bytes; the size is not 0 and at most a slice's.
     let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
-    // Checked once more, because what is not UTF-8 is replaced by something longer.
+    // Checked again, because replacing invalid UTF-8 lengthens the text.
     let setting = wire::read_knob_setting(bytes).and_then(|setting| {
         wire::check_knob_id(&setting.knob_id)?;
         setting.value.check_size()?;

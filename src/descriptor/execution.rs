@@ -1,4 +1,4 @@
-//! Executions of a plan.
+//! Execution of plans.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::plugin::{OverrideArrays, Session, check};
 use crate::status::{Error, Result};
 use crate::{log, trace};
 
-/// How many things that are odd about a pack are told.
+/// How many remarks about a pack are logged.
 const MOST_REMARKS: usize = 4;
 
-/// The first plugin interface with shapes that change from one execution to the next.
+/// The first plugin interface with override shapes.
 const OVERRIDES_SINCE: ApiVersion = ApiVersion::new(1, 1, 0);
 
 impl FrozenPlan {
-    /// Hands the plan and the memory of its tensors to the plugin, with the plugin handle of `session`.
+    /// Passes the plan and the memory of its tensors to the plugin, with the plugin handle of `session`.
     ///
-    /// Returns when the plugin does, which need not be when the work is done. Takes no lock and allocates nothing.
+    /// Returns when the plugin does, possibly before the work is done. Takes no lock and allocates nothing.
     #[inline]
     pub fn execute(&self, session: &Session, pack: &Pack) -> Result<()> {
         if log::is_watched(Severity::HIPDNN_SEV_WARN) {
@@ -37,13 +37,13 @@ impl FrozenPlan {
         self.run(session, pack).map_err(|error| self.with_remarks(error, pack))
     }
 
-    /// The same with lines of the log, the profile and the trace: what was run for how long, and what is odd about the pack.
+    /// The same with log, profile and trace: what ran for how long, and remarks about the pack.
     #[cold]
     fn execute_and_tell(&self, session: &Session, pack: &Pack) -> Result<()> {
         let range = trace::ranges::push(|| self.label().title.clone());
         let label = trace::in_place().map(|_| self.label());
         let memory = pack.buffers().iter().map(|buffer| buffer.ptr.cast_const());
-        // SAFETY: whoever set the handle's stream vouches for it.
+        // SAFETY: the caller that set the handle's stream vouches for it.
         let launch = label.and_then(|_| unsafe { trace::device::begin(session.stream(), memory) });
         let begin = trace::now();
         let result = self.run(session, pack);
@@ -77,7 +77,7 @@ impl FrozenPlan {
         }
     }
 
-    /// What is odd about the pack beside what a plugin says, which may be its cause.
+    /// Appends remarks about the pack to a plugin's error, since they may explain it.
     #[cold]
     fn with_remarks(&self, error: Error, pack: &Pack) -> Error {
         match self.remarks(pack) {
@@ -86,7 +86,7 @@ impl FrozenPlan {
         }
     }
 
-    /// What is odd about a pack, and allowed: engines pass over what they do not need.
+    /// Bindings of a pack that are probably mistakes but allowed, since engines ignore what they do not need.
     #[cold]
     fn remarks(&self, pack: &Pack) -> Option<String> {
         let tensors: HashMap<i64, bool> =
@@ -104,12 +104,12 @@ impl FrozenPlan {
         let more = remarks.len().saturating_sub(MOST_REMARKS);
         remarks.truncate(MOST_REMARKS);
         if more > 0 {
-            remarks.push(format!("{more} more such"));
+            remarks.push(format!("{more} more"));
         }
         (!remarks.is_empty()).then(|| format!("the variant pack binds {}", remarks.join(", ")))
     }
 
-    // Always: the one use that counts is above, and the other is cold.
+    // Always inlined: the use above is the hot one, and the other is cold.
     #[inline(always)]
     fn run(&self, session: &Session, pack: &Pack) -> Result<()> {
         if Identity(Arc::as_ptr(session.set())) != self.set {
@@ -145,7 +145,7 @@ impl FrozenPlan {
         check(&plugin.api, "execute op graph", status)
     }
 
-    /// The same with the names that the context has for the tensors.
+    /// The same with the context's uids of the tensors.
     #[inline(never)]
     fn execute_renamed(&self, session: &Session, pack: &Pack, renaming: &Renaming) -> Result<()> {
         let buffers = renaming.buffers(pack.buffers());
@@ -178,7 +178,7 @@ impl FrozenPlan {
         })
     }
 
-    /// The same with the shapes that the pack names in place of those planned.
+    /// The same with the pack's override shapes.
     #[cold]
     fn execute_with_overrides(
         &self,
@@ -220,7 +220,7 @@ impl FrozenPlan {
         }
     }
 
-    /// Fails for a tensor that is written where an element of another one is, unless that is the very element it is computed from.
+    /// Fails if a written tensor overlaps another one, unless each element only overwrites the element it is computed from.
     #[cold]
     fn check_overlap(&self, pack: &Pack) -> Result<()> {
         let Some(sharing) = self.context.owner().graph().and_then(VerifiedGraph::sharing) else {
@@ -242,7 +242,7 @@ impl FrozenPlan {
         )))
     }
 
-    /// Finds the tensor whose memory is not aligned as its descriptor promised, if there is one.
+    /// Fails for a tensor whose memory is not aligned as its descriptor promised.
     #[cold]
     fn check_alignment(&self, pack: &Pack) -> Result<()> {
         let tensors = self.context.owner().tensors();

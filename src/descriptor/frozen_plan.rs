@@ -1,4 +1,4 @@
-//! A graph compiled by an engine, ready to run.
+//! Finalized plans: graphs compiled by an engine.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,46 +15,45 @@ use crate::trace;
 /// A finalized plan.
 pub struct FrozenPlan {
     pub(super) context: Context<Source>,
-    /// The plugins that the context's plugin is one of, kept by the source: only to compare.
+    /// Identifies the plugin set of the context's plugin; only compared. The source keeps the set alive.
     pub(super) set: Identity,
-    /// The place of the context's plugin among them.
+    /// The index of the context's plugin in the set.
     pub(super) plugin: u32,
     is_override_shape_enabled: bool,
-    /// The tensors of the graph, found without a way through the source.
+    /// The tensors of the graph, here for quick access.
     tensors: Tensors,
-    /// All alignments of the graph's tensors in one: a set bit is one that no address may have.
+    /// All tensor alignments combined: bits that no address may have set.
     pub(super) alignment_mask: usize,
     workspace_size: i64,
-    /// How the context calls the tensors, where it was made for an equal graph with other uids.
+    /// The context's uids of the tensors, if it was made for an equal graph with other uids.
     pub(super) renaming: Option<Box<Renaming>>,
-    /// The bytes of the saved plan, between a call that asks for their number and one that fetches them.
+    /// The bytes of the saved plan, between the call that asks for their number and the call that fetches them.
     saved: Mutex<Option<Vec<u8>>>,
-    /// Whether the log has what is odd about a pack; said once for each plan.
+    /// Whether remarks about a pack were logged; once for each plan.
     pub(super) has_told: AtomicBool,
-    /// What the profile and the trace say of the plan, once they do.
+    /// The plan's label in the profile and the trace, made on first use.
     label: OnceLock<&'static trace::Plan>,
 }
 
-/// Which set of plugins it is.
+/// The identity of a plugin set.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Identity(pub(super) *const PluginSet);
 
-// SAFETY: it is compared and never followed.
+// SAFETY: the pointer is compared and never dereferenced.
 unsafe impl Send for Identity {}
-// SAFETY: it is compared and never followed.
+// SAFETY: the pointer is compared and never dereferenced.
 unsafe impl Sync for Identity {}
 
-/// The tensors of a plan's graph. They belong to the source of the plan's context, which keeps them as they are for as long as the plan
-/// lives.
+/// The tensors of a plan's graph, owned by the source of the plan's context, which keeps them unchanged while the plan lives.
 #[derive(Clone, Copy)]
 struct Tensors(*const [TensorSummary]);
 
-// SAFETY: what it points to never changes.
+// SAFETY: the list never changes.
 unsafe impl Send for Tensors {}
-// SAFETY: what it points to never changes, so threads may read it together.
+// SAFETY: the list never changes, so threads may share it.
 unsafe impl Sync for Tensors {}
 
-/// The low bits of an address that an alignment forbids; none where it is not a power of two.
+/// The low bits of an address that an alignment forbids; 0 if it is not a power of two.
 pub(super) fn alignment_bits(alignment: i64) -> usize {
     match usize::try_from(alignment) {
         Ok(alignment) if alignment.is_power_of_two() => alignment - 1,
@@ -95,7 +94,7 @@ impl FrozenPlan {
     /// The tensors of the graph.
     #[inline(always)]
     pub(super) fn tensors(&self) -> &[TensorSummary] {
-        // SAFETY: the context's source has the list on the heap and lives as long as this plan, which does not give it away.
+        // SAFETY: the context's source owns the list on the heap and lives as long as this plan.
         unsafe { &*self.tensors.0 }
     }
 
@@ -104,7 +103,7 @@ impl FrozenPlan {
         &self.context
     }
 
-    /// Calls `f` with a context that calls the tensors as the graph does: for what the plugin tells of it, or makes of it.
+    /// Calls `f` with a context that uses the graph's own uids, for what the plugin reports about it or saves.
     pub(super) fn with_own_names<R>(&self, f: impl FnOnce(&Context<Source>) -> Result<R>) -> Result<R> {
         match self.context.owner() {
             Source::Config(config) if self.renaming.is_some() => {
@@ -125,7 +124,7 @@ impl FrozenPlan {
         self.is_override_shape_enabled
     }
 
-    /// Where the bytes of the saved plan wait to be fetched.
+    /// The bytes of the saved plan that wait to be fetched.
     pub(super) fn saved(&self) -> &Mutex<Option<Vec<u8>>> {
         &self.saved
     }
@@ -133,18 +132,18 @@ impl FrozenPlan {
     /// Records that the plan was made, from `begin` until now.
     #[cold]
     pub(super) fn record_making(&self, begin: u64) {
-        // What is said of the plan takes time, too.
+        // Before the label, which takes time to make.
         let end = trace::now();
         trace::record(begin, end, trace::Event::Planned(self.label()));
     }
 
-    /// What the profile and the trace say of the plan.
+    /// The plan's label in the profile and the trace.
     #[cold]
     pub(super) fn label(&self) -> &'static trace::Plan {
         if let Some(label) = self.label.get() {
             return label;
         }
-        // An engine that needs a device has loaded what it takes by now.
+        // By now an engine that needs a device has loaded its library.
         if trace::in_place().is_some() {
             trace::device::look();
         }
@@ -154,7 +153,7 @@ impl FrozenPlan {
             Source::Saved(_) => None,
         };
         let (engine, graph) = (source.engine_name(), graph.and_then(std::result::Result::ok));
-        // The plugin may log, and a callback that gets the line may execute this plan.
+        // Outside the lock: the plugin may log, and a log callback may execute this plan.
         let description = self.context.description();
         let label = trace::Plan::of(&trace::About {
             engine: &engine,

@@ -1,4 +1,4 @@
-//! OPERATIONGRAPH: what is to be computed, from operation descriptors or from bytes.
+//! OPERATIONGRAPH: the graph to compute, from operation descriptors or from bytes.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -27,7 +27,7 @@ use crate::trace;
 
 const KIND: &str = "operation graph";
 
-/// About as many bytes as a tensor or a node has besides its lists and texts.
+/// The approximate bytes of a tensor or a node without its lists and texts.
 const TABLE: usize = 256;
 
 const HANDLE: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_HANDLE as c_int;
@@ -41,24 +41,24 @@ const IS_OVERRIDE_SHAPE_ENABLED: c_int =
     Name::HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT as c_int;
 const IS_PLAN_CACHE_ENABLED: c_int = Name::HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT as c_int;
 
-/// A graph that is being set up.
+/// An open graph.
 #[derive(Default)]
 pub struct GraphDraft {
     handle: usize,
-    /// Whether the caller has switched the plan cache off; no part of the graph.
+    /// Whether the caller has switched the plan cache off; not part of the graph.
     is_uncached: bool,
     content: Content,
 }
 
-/// Where the graph comes from.
+/// The graph's content.
 #[derive(Default)]
 enum Content {
-    /// Nowhere yet.
+    /// Empty.
     #[default]
     Nothing,
-    /// Verified bytes that were not read yet; they stay as they are if nothing is changed.
+    /// Verified bytes, unpacked only when the graph is changed.
     Bytes(FrozenGraph),
-    /// Operations that a caller gave, or that bytes were unpacked into.
+    /// Operations from the caller or unpacked from bytes.
     Parts(Box<Parts>),
 }
 
@@ -72,7 +72,7 @@ struct Parts {
 }
 
 impl GraphDraft {
-    /// The graph's parts, unpacked first where it came as bytes.
+    /// The graph's parts; unpacks bytes first.
     fn parts(&mut self) -> Result<&mut Parts> {
         match &self.content {
             Content::Nothing => self.content = Content::Parts(Box::default()),
@@ -133,7 +133,7 @@ impl Draft for GraphDraft {
             }
             other => return Err(unknown(KIND, other, "set")),
         }
-        // The graph is another one now.
+        // The graph has changed, so it needs a new id.
         self.parts()?.header.id = None;
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Draft for GraphDraft {
                 "HIPDNN_ATTR_OPERATIONGRAPH_HANDLE of the operation graph is not set",
             ));
         }
-        // Nothing can fail where the content is bytes, so those need not be copied.
+        // With bytes nothing can fail, so they are moved, not copied.
         let frozen = match std::mem::take(&mut self.content) {
             Content::Bytes(graph) => graph,
             Content::Parts(parts) => {
@@ -220,7 +220,7 @@ impl Descriptor {
     /// An operation graph as JSON, finalized or not.
     pub fn json_graph(&self, access: Access) -> Result<String> {
         let bytes = self.serialized_graph(access)?;
-        // The graph, and its text: a number of eight bytes has up to twenty digits.
+        // The graph and its text: a number of eight bytes has up to twenty digits.
         memory::require("the JSON of the graph", bytes.len().saturating_mul(wire::MAX_EXPANSION))?;
         wire::read(&bytes)
             .map(|graph| json::write(&graph))
@@ -270,7 +270,7 @@ fn get(parts: &Parts, outgoing: &Outgoing) -> Result<()> {
     }
 }
 
-/// Turns an unpacked graph into the form that descriptors share.
+/// Converts an unpacked graph into the form that descriptors share.
 fn unpack(mut graph: Graph) -> Result<Parts> {
     let tensors = std::mem::take(&mut graph.tensors);
     let nodes = std::mem::take(&mut graph.nodes);
@@ -341,7 +341,7 @@ fn pack(parts: &Parts, id: Option<[u8; 16]>) -> Result<Vec<u8>> {
     Ok(wire::write_parts(&header, &tensors, &nodes))
 }
 
-/// Fails where there is no memory for packing the parts.
+/// Fails if there is not enough memory to pack the parts.
 fn require_packing(parts: &Parts) -> Result<()> {
     let tensor = |tensor: &Arc<FrozenTensor>| {
         let Tensor { name, dims, strides, .. } = &tensor.tensor;
@@ -352,14 +352,14 @@ fn require_packing(parts: &Parts) -> Result<()> {
     };
     let nodes: usize = parts.operations.iter().map(node).sum();
     let size = nodes + parts.unused.iter().map(tensor).sum::<usize>() + parts.header.name.len();
-    // A buffer that doubles while its content is moved, the bytes themselves, and a copy of a node's lists.
+    // A buffer that doubles, its old content, the bytes themselves, and a copy of a node's lists.
     memory::require("the bytes of the graph", size.saturating_mul(6))
 }
 
 /// A random 128-bit number, in the form of a version 4 UUID.
 fn random_id() -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
-    // Every state is seeded from the system's randomness.
+    // Every `RandomState` is seeded from the system's random numbers.
     let word = || RandomState::new().hash_one(0_u8).to_le_bytes();
     let (mut id, high) = ([0; 16], word());
     id.iter_mut().zip(word().into_iter().chain(high)).for_each(|(to, from)| *to = from);

@@ -26,21 +26,21 @@ const RANKING_METRIC: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_RANKING_METRIC_EXT as
 const RESULTS: c_int = Name::HIPDNN_ATTR_ENGINEHEUR_RESULTS as c_int;
 const FALLBACK: i32 = hipdnnBackendHeurMode_t::HIPDNN_HEUR_MODE_FALLBACK as i32;
 
-/// A heuristic that is being set up.
+/// An open heuristic.
 #[derive(Default)]
 pub struct HeuristicDraft {
     graph: Option<FrozenGraph>,
     mode: Option<i32>,
     find_first: bool,
-    /// The policies that the caller wants; none where it leaves that to the library.
+    /// The caller's policies; none for the library's.
     policies: Option<Box<[i64]>>,
 }
 
-/// A heuristic with its answer.
+/// A heuristic with its results.
 pub struct FrozenHeuristic {
     graph: FrozenGraph,
     mode: i32,
-    /// What is known of the graph, where that is kept. Before the session, which outlives it.
+    /// The graph's cache entry, if cached. Dropped before the session.
     entry: Option<Arc<Entry>>,
     session: Arc<Session>,
     engines: ask::Engines,
@@ -76,13 +76,13 @@ impl Draft for HeuristicDraft {
     }
 
     fn get_open(&mut self, _: &Outgoing) -> Result<()> {
-        // The one kind that answers NOT_FINALIZED where others answer NOT_INITIALIZED.
+        // Only this kind returns NOT_FINALIZED; the others return NOT_INITIALIZED.
         Err(Error::not_finalized(
             "the engine heuristic is not finalized, and its attributes can be read only then",
         ))
     }
 
-    // Inline, so that the frozen form is made where it stays.
+    // Inlined, so that the frozen form is built in place.
     #[inline(always)]
     fn finalize(&mut self) -> Result<Self::Frozen> {
         let missing =
@@ -136,11 +136,11 @@ fn engines_for(
         if let Some(failure) = answer.failure {
             return Err(failure);
         }
-        // Not an error of this call; but whoever finds no results can read here why.
+        // The call succeeds, but the last error tells why there are no results.
         last_error::set(&answer.refusals);
         crate::log::warn(|| answer.refusals);
     }
-    // Whoever wants the first plugin's engines wants them as they are.
+    // FIND_FIRST keeps the plugin's own order.
     if find_first {
         return Ok(answer.engines);
     }
@@ -172,7 +172,7 @@ fn results(frozen: &FrozenHeuristic, outgoing: &Outgoing) -> Result<()> {
     let entry = frozen.entry.as_deref();
     let make = |engine| FrozenEngine::new(Arc::clone(&frozen.session), frozen.graph.clone(), engine, entry);
     if let [one] = engines {
-        // Checked and filled in one look-up; only what the check says is about the attribute.
+        // Checks and fills in one look-up; only errors of the check name the attribute.
         let filled = Descriptor::with_access(outgoing.descriptor_at(0), |config, access| {
             config.check_open_engine_config()?;
             Ok(make(*one).and_then(|engine| config.set_engine(access, engine)))

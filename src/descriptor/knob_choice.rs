@@ -1,4 +1,4 @@
-//! KNOB_CHOICE: a knob and what it is set to.
+//! KNOB_CHOICE: a knob and its chosen value.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const KIND: &str = "knob choice";
 const ID: c_int = Name::HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE as c_int;
 const VALUE: c_int = Name::HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE as c_int;
 
-/// A choice that is being set up. Whether an engine has the knob is seen when a configuration of the engine is finalized.
+/// An open choice. Finalizing the engine configuration checks whether the engine has the knob.
 #[derive(Default)]
 pub struct ChoiceDraft {
     id: Option<String>,

@@ -1,4 +1,4 @@
-//! KNOB_INFO: a knob that an engine has, and which values it takes.
+//! KNOB_INFO: a knob of an engine and its valid values.
 
 use std::ffi::c_int;
 
@@ -94,10 +94,10 @@ impl KnobInfo {
         info
     }
 
-    /// The limits, as those of a knob with values like this one.
+    /// The limits for values of the default's type.
     ///
     /// # Errors
-    /// BAD_PARAM when a limit is set that is for values of another kind.
+    /// BAD_PARAM when a limit for another type is set.
     fn limits(&self, default: &KnobValue) -> Result<KnobLimits<'_>> {
         let for_another = |name: &str| {
             Error::bad_param(format!(
@@ -145,7 +145,7 @@ impl KnobInfo {
     }
 }
 
-// In a box: it is larger than any other draft, and descriptors of all kinds take the room of the largest.
+// Boxed: it is the largest draft, and a descriptor of any kind takes the size of the largest.
 impl Draft for Box<KnobInfo> {
     type Frozen = ();
 
@@ -238,7 +238,7 @@ pub(super) fn knob_id(incoming: &Incoming) -> Result<String> {
     Ok(id)
 }
 
-/// The value of a knob, of any of the types that knobs have.
+/// The value of a knob, of any knob type.
 pub(super) fn value(incoming: &Incoming) -> Result<KnobValue> {
     let value = match incoming.kind() {
         INT64 => KnobValue::Int(incoming.one(Type::HIPDNN_TYPE_INT64)?),
@@ -262,7 +262,7 @@ fn type_of(value: &KnobValue) -> Type {
     }
 }
 
-/// Reads the value of a knob, for which the caller names the type that it has.
+/// Returns the value of a knob; the caller must pass its type.
 pub(super) fn get_value(value: &KnobValue, outgoing: &Outgoing) -> Result<()> {
     match value {
         KnobValue::Int(x) => outgoing.one(Type::HIPDNN_TYPE_INT64, *x),
@@ -289,13 +289,13 @@ fn get_bound(bound: Option<Bound>, outgoing: &Outgoing) -> Result<()> {
     match bound {
         Some(Bound::Int(bound)) => outgoing.one(Type::HIPDNN_TYPE_INT64, bound),
         Some(Bound::Float(bound)) => outgoing.one(Type::HIPDNN_TYPE_DOUBLE, bound),
-        // There is none of either type.
+        // Unset bounds have no type.
         None if outgoing.kind() == DOUBLE => outgoing.none(Type::HIPDNN_TYPE_DOUBLE),
         None => outgoing.none(Type::HIPDNN_TYPE_INT64),
     }
 }
 
-/// Texts one after another with a NUL between them; one after the last is allowed.
+/// Texts separated by NULs; a trailing NUL is allowed.
 fn texts(incoming: &Incoming) -> Result<Vec<String>> {
     let bytes = incoming.bytes()?;
     if bytes.is_empty() {

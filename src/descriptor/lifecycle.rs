@@ -1,4 +1,4 @@
-//! A descriptor is open until it is finalized, then frozen for good.
+//! The lifecycle of descriptors: open until finalized, then frozen.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,12 +12,12 @@ use crate::object::{Access, Taken, thread_number};
 use crate::status::{Error, Result};
 use crate::trace;
 
-/// One kind of descriptor while it is open.
+/// An open descriptor of one kind.
 pub trait Draft: Send {
-    /// What finalizing makes of it.
+    /// The finalized form.
     type Frozen: Send + Sync;
 
-    /// What the kind is called in messages.
+    /// The kind's name in messages.
     fn name(&self) -> &'static str;
 
     /// Sets an attribute.
@@ -31,28 +31,27 @@ pub trait Draft: Send {
         )))
     }
 
-    /// Checks everything and makes the frozen form. A failure leaves the draft as it was.
+    /// Checks everything and makes the frozen form. A failure leaves the draft unchanged.
     fn finalize(&mut self) -> Result<Self::Frozen>;
 
-    /// Gets an attribute of the frozen form; the draft is as it was when that was made.
+    /// Gets an attribute of the frozen form; the draft no longer changes.
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()>;
 
     /// Whether finalizing again is an error.
     const FINALIZE_ONCE: bool = true;
 
-    /// Whether finalizing calls plugins, which may call anything, also for the descriptor that is being finalized.
+    /// Whether finalizing calls plugins, which may call back, even with the descriptor being finalized.
     const ASKS_PLUGINS: bool = false;
 }
 
-/// A descriptor of one kind, open or frozen. The frozen form is read without a lock; whoever is at the draft has the lock of the
-/// descriptor's place in the table.
+/// A descriptor of one kind, open or frozen. The frozen form is read without a lock; access to the draft requires the lock of
+/// the descriptor's slot in the table.
 pub struct Lifecycle<D: Draft> {
-    /// Whether the frozen form is there, and stays.
+    /// Whether the descriptor is frozen.
     is_frozen: AtomicBool,
-    /// The thread that is finalizing, where that asks plugins; else 0.
+    /// The thread that is finalizing, if that asks plugins; else 0.
     finalizing: AtomicUsize,
-    /// What the kind is called, here so that a message about a descriptor never waits for whoever is at it: a caller may
-    /// name a descriptor as a child of itself.
+    /// The kind's name, stored here so that messages need no lock: a caller may pass a descriptor as its own child.
     name: &'static str,
     content: UnsafeCell<Content<D>>,
 }
@@ -62,7 +61,7 @@ struct Content<D: Draft> {
     frozen: Option<D::Frozen>,
 }
 
-// SAFETY: the content is written only by the thread that has the lock, and shared only once it is frozen.
+// SAFETY: only the thread that holds the lock writes the content, and it is shared only once frozen.
 unsafe impl<D: Draft + Sync> Sync for Lifecycle<D> {}
 
 impl<D: Draft> Lifecycle<D> {
@@ -76,7 +75,7 @@ impl<D: Draft> Lifecycle<D> {
         }
     }
 
-    /// A descriptor that is born frozen.
+    /// A descriptor that is frozen from the start.
     pub fn finalized(draft: D, frozen: D::Frozen) -> Self {
         Self {
             is_frozen: AtomicBool::new(true),
@@ -86,7 +85,7 @@ impl<D: Draft> Lifecycle<D> {
         }
     }
 
-    /// What the kind is called in messages.
+    /// The kind's name in messages.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -107,17 +106,17 @@ impl<D: Draft> Lifecycle<D> {
         self.content().map(|(_, frozen)| frozen)
     }
 
-    /// The draft as it was frozen, if it is: for kinds that need no other form.
+    /// The draft once frozen, for kinds without another form.
     #[inline]
     pub fn frozen_draft(&self) -> Option<&D> {
         self.content().map(|(draft, _)| draft)
     }
 
-    /// The draft, for this thread alone; none when it is frozen. Waits for another thread that is at it.
+    /// Exclusive access to the draft; none when it is frozen. Waits for another thread that uses it.
     ///
     /// # Errors
-    /// NOT_SUPPORTED when this thread is finalizing it, and is now in a plugin that calls back; and to a callback of the log while
-    /// a plugin is asked, which may be waiting for that line's thread.
+    /// NOT_SUPPORTED when a plugin that this thread calls while finalizing calls back; and in a log callback while a plugin
+    /// is being asked, since the plugin may wait for the thread that logs.
     #[inline]
     fn draft<'a>(&'a self, access: Access<'a>) -> Result<Option<Exclusive<'a, D>>> {
         if access.is_alone() {
@@ -129,15 +128,15 @@ impl<D: Draft> Lifecycle<D> {
         }
     }
 
-    /// The right to the draft for the thread that has the lock, unless the descriptor is frozen.
+    /// Exclusive access for the thread that holds the lock, unless the descriptor is frozen.
     #[inline]
     fn exclusive<'a>(&'a self, taken: Option<Taken<'a>>) -> Option<Exclusive<'a, D>> {
-        // Whoever froze it had the lock, too.
+        // Freezing also requires the lock.
         let is_open = !self.is_frozen.load(Ordering::Relaxed);
         is_open.then_some(Exclusive { lifecycle: self, _taken: taken })
     }
 
-    /// Two threads at one open descriptor are a mistake of the caller's; the second waits, however long a plugin takes.
+    /// Two threads using one open descriptor are a caller's mistake; the second waits, however long a plugin takes.
     #[cold]
     fn wait_for_draft<'a>(&'a self, access: Access<'a>) -> Result<Option<Exclusive<'a, D>>> {
         while self.frozen().is_none() {
@@ -178,7 +177,7 @@ impl<D: Draft> Lifecycle<D> {
         }
     }
 
-    /// Calls `open` with the draft, or `frozen` with what became of it.
+    /// Calls `open` with the draft, or `frozen` with the frozen form.
     pub fn look<R>(
         &self,
         access: Access,
@@ -227,17 +226,17 @@ impl<D: Draft> Lifecycle<D> {
     }
 }
 
-/// The right to a draft, given back when this is dropped, also by a panic.
+/// Exclusive access to a draft, released on drop, also by a panic.
 struct Exclusive<'a, D: Draft> {
     lifecycle: &'a Lifecycle<D>,
-    /// The lock, where the call does not have it anyway.
+    /// The lock, unless the call already holds it.
     _taken: Option<Taken<'a>>,
 }
 
 impl<D: Draft> Exclusive<'_, D> {
     #[inline]
     fn with<R>(&mut self, f: impl FnOnce(&mut D) -> R) -> R {
-        // SAFETY: this thread has the lock, and the descriptor is not frozen.
+        // SAFETY: this thread holds the lock, and the descriptor is not frozen.
         f(unsafe { &mut (*self.lifecycle.content.get()).draft })
     }
 
@@ -245,16 +244,16 @@ impl<D: Draft> Exclusive<'_, D> {
     fn freeze(mut self) -> Result<()> {
         let _off = if D::ASKS_PLUGINS {
             self.lifecycle.finalizing.store(thread_number(), Ordering::Relaxed);
-            // Plugins may read and write files, and so may what is done with their answers.
+            // Plugins, and the handling of their answers, may read and write files.
             Some(cancel::disable())
         } else {
             None
         };
-        // What asks plugins takes long enough to be told apart.
+        // Only finalizing that asks plugins takes long enough for a phase of its own.
         let _phase =
             if D::ASKS_PLUGINS { trace::phase("finalize", || self.lifecycle.name.to_owned()) } else { None };
         let frozen = self.with(D::finalize)?;
-        // SAFETY: this thread has the lock, and the content is read only once `is_frozen` is set.
+        // SAFETY: this thread holds the lock, and the content is read only once `is_frozen` is set.
         unsafe { (*self.lifecycle.content.get()).frozen = Some(frozen) };
         self.lifecycle.is_frozen.store(true, Ordering::Release);
         Ok(())

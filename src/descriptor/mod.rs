@@ -1,7 +1,7 @@
-//! Descriptors: what a caller configures by attributes, then finalizes.
+//! Descriptors: objects that a caller configures by attributes, then finalizes.
 //!
-//! A descriptor is open until it is finalized and frozen from then on. Open ones are guarded by a lock; frozen ones are read
-//! without any. What other descriptors need of a frozen one is shared, so a caller may destroy them in any order.
+//! A descriptor is open until it is finalized and frozen from then on. A lock guards open ones; frozen ones are read without
+//! a lock. Descriptors share the frozen forms they need, so a caller may destroy them in any order.
 
 pub mod attribute;
 mod compile;
@@ -48,7 +48,7 @@ pub static DESCRIPTORS: Table<Descriptor> = Table::new("hipdnnBackendDescriptor_
 
 macro_rules! kinds {
     ($($variant:ident($draft:ty) = $kind:ident,)+) => {
-        /// What lies behind a `hipdnnBackendDescriptor_t`.
+        /// The object that a `hipdnnBackendDescriptor_t` refers to.
         #[expect(missing_docs, reason = "each is the descriptor type of its name")]
         pub enum Descriptor {
             $($variant(Lifecycle<$draft>),)+
@@ -57,10 +57,10 @@ macro_rules! kinds {
         }
 
         impl Descriptor {
-            /// Makes an open descriptor of this type and returns its handle, which the caller owns.
+            /// Creates an open descriptor of this type and returns its handle, which the caller owns.
             ///
             /// # Errors
-            /// NOT_SUPPORTED for types that are not known or cannot be made.
+            /// NOT_SUPPORTED for types that are unknown or cannot be created.
             pub fn create(kind: c_int) -> Result<usize> {
                 $(if kind == Kind::$kind as c_int {
                     return DESCRIPTORS.insert_with(|| Self::$variant(Lifecycle::open(<$draft>::default())));
@@ -99,7 +99,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// What the kind is called in messages.
+            /// The kind's name in messages.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$variant(lifecycle) => lifecycle.name(),)+
@@ -127,7 +127,7 @@ fn operation_spec(kind: c_int) -> Option<&'static OperationSpec> {
     Operation::SPECS.iter().find(|spec| spec.descriptor_type == kind).copied()
 }
 
-/// Kinds that have a number and that nothing makes or takes.
+/// Reserved kinds: defined in the interface but unused.
 const RESERVED: [Kind; 5] = [
     Kind::HIPDNN_BACKEND_INTERMEDIATE_INFO_DESCRIPTOR,
     Kind::HIPDNN_BACKEND_LAYOUT_INFO_DESCRIPTOR,
@@ -139,43 +139,41 @@ const RESERVED: [Kind; 5] = [
 #[cold]
 fn not_creatable(kind: c_int) -> Error {
     let (name, reason) = match Kind::from_raw(kind) {
-        Some(known) if RESERVED.contains(&known) => {
-            (known.name(), ", which is reserved: no engine has or takes what it would describe")
-        }
+        Some(known) if RESERVED.contains(&known) => (known.name(), ", which is reserved and unused"),
         Some(known) if kind != 0 => (known.name(), ""),
-        _ => ("UNKNOWN_TYPE", ", which is no descriptor type"),
+        _ => ("UNKNOWN_TYPE", ", expected a hipdnnBackendDescriptorType_t"),
     };
     Error::not_supported(format!("Descriptor type {name} is not supported. descriptorType is {kind}{reason}"))
 }
 
 impl Descriptor {
-    /// Looks up a descriptor that C passed and calls `f` with it.
+    /// Looks up a caller's descriptor and calls `f` with it.
     #[inline(always)]
     pub fn with<R>(handle: usize, f: impl FnOnce(&Self) -> Result<R>) -> Result<R> {
         DESCRIPTORS.with(handle, f)
     }
 
-    /// The same, with what it takes to come to the draft of one that is open.
+    /// The same, with access to the draft of an open descriptor.
     #[inline(always)]
     pub fn with_access<R>(handle: usize, f: impl FnOnce(&Self, Access) -> Result<R>) -> Result<R> {
         DESCRIPTORS.with_access(handle, f)
     }
 
-    /// The same for a call that changes the descriptor, which it has to itself if no other call is at it.
+    /// The same for a call that changes the descriptor, with exclusive access if no other call uses it.
     #[inline(always)]
     pub fn alone<R>(handle: usize, f: impl FnOnce(&Self, Access) -> Result<R>) -> Result<R> {
         DESCRIPTORS.alone(handle, f)
     }
 
-    /// Enters the descriptor into the table and returns its handle, which the caller owns.
+    /// Registers the descriptor and returns its handle, which the caller owns.
     pub fn enter(self) -> Result<usize> {
         DESCRIPTORS.insert(self)
     }
 
-    /// The graph in an operation graph, none while that is not finalized.
+    /// The graph of an operation graph; none while it is not finalized.
     ///
     /// # Errors
-    /// BAD_PARAM when this is something else.
+    /// BAD_PARAM when this is another kind of descriptor.
     pub fn finalized_graph(&self) -> Result<Option<crate::graph::FrozenGraph>> {
         match self {
             Self::Graph(lifecycle) => Ok(lifecycle.frozen().cloned()),
@@ -189,7 +187,7 @@ impl Descriptor {
     }
 }
 
-/// Moves what a draft holds into its frozen form, once `check` has passed it; until then it stays where it is.
+/// Moves a draft's content into its frozen form once `check` has succeeded; otherwise leaves it in place.
 fn take_checked<T, R>(
     held: &mut Option<T>,
     missing: impl Fn() -> Error,
@@ -199,13 +197,13 @@ fn take_checked<T, R>(
     Ok((held.take().ok_or_else(missing)?, checked))
 }
 
-/// That a child has to be finalized first.
+/// The error for a child that is not finalized.
 #[cold]
 fn child_not_finalized(name: &str) -> Error {
     Error::not_finalized(format!("the {name} is not finalized"))
 }
 
-/// Gets what a finalized child of the right kind shares.
+/// Gets the shared content of a finalized child of the right kind.
 macro_rules! child_of_kind {
     ($($(#[$meta:meta])* $name:ident, $variant:ident, $shared:ty, $text:literal;)+) => {
         impl Descriptor {

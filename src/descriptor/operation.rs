@@ -1,4 +1,4 @@
-//! Operation descriptors, all of them: what an operation has is declared in the SDK, and handled here once.
+//! All operation descriptors: the SDK declares each operation's fields, and this file handles them generically.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ const OPERATION_TYPE: c_int = Name::HIPDNN_ATTR_OPERATION_TYPE_EXT as c_int;
 
 /// A finalized operation.
 pub struct FrozenOperation {
-    /// The node that it becomes.
+    /// The graph node.
     pub node: Node,
-    /// Its tensors, in the order in which the operation declares them.
+    /// Its tensors, in the operation's declaration order.
     pub tensors: Vec<Arc<FrozenTensor>>,
-    /// The bytes that its texts and lists have.
+    /// The bytes of its texts and lists.
     pub size: usize,
 }
 
-/// The bytes that texts and lists have.
+/// The bytes of texts and lists.
 pub fn size_of_values(name: &str, values: &[Value]) -> usize {
     values.iter().fold(name.len(), |size, value| {
         size + match value {
@@ -38,7 +38,7 @@ pub fn size_of_values(name: &str, values: &[Value]) -> usize {
     })
 }
 
-/// An operation that is being set up.
+/// An open operation.
 pub struct OperationDraft {
     spec: &'static OperationSpec,
     name: String,
@@ -104,7 +104,7 @@ impl Draft for OperationDraft {
         let operation = (self.spec.from_values)(values)
             .and_then(|operation| (self.spec.check)(&operation).map(|()| operation))
             .map_err(|error| Error::bad_param(error.0))?;
-        // What is read from now on is the frozen form, so the draft's tensors move there.
+        // From now on only the frozen form is read, so the draft's tensors move there.
         let fields = std::mem::take(&mut self.fields);
         let mut tensors = Vec::with_capacity(fields.iter().map(|setting| setting.tensors.len()).sum());
         fields.into_iter().for_each(|setting| tensors.extend(setting.tensors));
@@ -217,7 +217,7 @@ fn write(frozen: &FrozenOperation, field: &Field, value: &Value, outgoing: &Outg
     }
 }
 
-/// The value that a field has when the operation is finalized: its own, or its default where it may be left out.
+/// The value of a field at finalize: the one set, or the default of an optional field.
 fn finished(operation: &str, field: &Field, setting: &Setting) -> Result<Value> {
     if let Some(value) = &setting.value {
         return Ok(value.clone());
@@ -246,7 +246,7 @@ fn finished(operation: &str, field: &Field, setting: &Setting) -> Result<Value> 
     }
 }
 
-/// The lists with one element for each spatial dimension must agree on how many there are.
+/// Checks that all lists with one element per spatial dimension have the same length.
 fn check_spatial(operation: &str, fields: &[Field], values: &[Value]) -> Result<()> {
     let mut first: Option<(&Field, usize)> = None;
     for (field, value) in fields.iter().zip(values) {

@@ -1,4 +1,4 @@
-//! Other shapes for one execution, as a variant pack has them.
+//! The override shapes of a variant pack, for one execution.
 
 use std::collections::HashSet;
 
@@ -11,28 +11,28 @@ use crate::status::{Error, Result};
 /// One of the four lists of numbers.
 #[derive(Clone, Copy)]
 pub enum List {
-    /// The uids of tensors with other shapes.
+    /// The uids of the overridden tensors.
     Uids,
     /// The number of dimensions of each.
     Lengths,
-    /// The dimensions of all of them, one tensor behind the other.
+    /// The dimensions of all of them, concatenated.
     Shapes,
     /// The strides, likewise.
     Strides,
 }
 
-/// Other shapes for tensors of a pack.
+/// Override shapes for tensors of a pack.
 #[derive(Default)]
 pub struct Overrides {
     uids: Vec<i64>,
     lengths: Vec<i64>,
     shapes: Vec<i64>,
     strides: Vec<i64>,
-    /// What plugins get, made when the pack is finalized.
+    /// The arrays for plugins, made when the pack is finalized.
     arrays: Arrays,
 }
 
-/// Lengths, and where the dimensions and strides of each tensor begin.
+/// Lengths, and pointers to the dimensions and strides of each tensor.
 #[derive(Default)]
 struct Arrays {
     lengths: Vec<u32>,
@@ -40,14 +40,14 @@ struct Arrays {
     strides: Vec<Place>,
 }
 
-/// A place in one of the lists.
+/// A pointer into one of the lists.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Place(*const i64);
 
-// SAFETY: it points into a list that is not changed any more and lives as long.
+// SAFETY: it points into a list that no longer changes and lives as long.
 unsafe impl Send for Place {}
-// SAFETY: the list is not changed any more, so threads may read it together.
+// SAFETY: the list no longer changes, so threads may share it.
 unsafe impl Sync for Place {}
 
 impl Overrides {
@@ -78,7 +78,7 @@ impl Overrides {
         outgoing.many(Type::HIPDNN_TYPE_INT64, values)
     }
 
-    /// Checks that the lists fit each other and the pack, whose tensors have the uids `bound`. Whether there is any override.
+    /// Checks that the lists match each other and the pack's uids, `bound`. Returns whether there is any override.
     pub fn finalize(&mut self, bound: impl Iterator<Item = i64>) -> Result<bool> {
         let Self { uids, lengths, shapes, strides, .. } = &*self;
         if [uids, lengths, shapes, strides].iter().all(|list| list.is_empty()) {
@@ -113,7 +113,7 @@ impl Overrides {
                 return fail(format!("tensor {uid} has {length} dimensions, expected 1 to {}", u32::MAX));
             };
             arrays.lengths.push(short);
-            // Only to where the lists end: what goes beyond is refused below.
+            // Clamped to the lists; lengths beyond them are refused below.
             arrays.shapes.push(Place(shapes.get(end..).unwrap_or_default().as_ptr()));
             arrays.strides.push(Place(strides.get(end..).unwrap_or_default().as_ptr()));
             end = end.saturating_add(short as usize);
@@ -129,12 +129,12 @@ impl Overrides {
         Ok(true)
     }
 
-    /// The tensors with another shape.
+    /// The overridden tensors.
     pub fn uids(&self) -> &[i64] {
         &self.uids
     }
 
-    /// Each tensor with its dimensions and strides in this execution.
+    /// Each overridden tensor with its dimensions and strides.
     pub fn layouts(&self) -> impl Iterator<Item = (i64, &[i64], &[i64])> {
         let mut begin = 0_usize;
         self.uids.iter().zip(&self.lengths).map(move |(uid, length)| {
@@ -145,14 +145,14 @@ impl Overrides {
         })
     }
 
-    /// What plugins get of finalized overrides.
+    /// The arrays of finalized overrides for plugins.
     pub fn arrays(&self) -> OverrideArrays {
         OverrideArrays {
-            // No attribute has as many elements as would not fit.
+            // Attributes have fewer elements than u32::MAX.
             count: self.uids.len() as u32,
             uids: self.uids.as_ptr(),
             lengths: self.arrays.lengths.as_ptr(),
-            // A place is nothing but its pointer.
+            // `Place` wraps only a pointer.
             shapes: self.arrays.shapes.as_ptr().cast(),
             strides: self.arrays.strides.as_ptr().cast(),
         }

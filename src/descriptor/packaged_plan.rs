@@ -1,8 +1,7 @@
-//! Plans that were made ahead of time, in the files that `HIPDNN_PLAN_PACKAGE` names, separated as in `PATH`.
+//! Plans compiled ahead of time, from the files that `HIPDNN_PLAN_PACKAGE` names, separated as in `PATH`.
 //!
-//! The files are read once, when the first plan is made. A plan of an equal graph and the same engine that was made for a device that is
-//! here, by the version of the plugin that is here, takes the place of one that the plugin would have to make. Anything else is said in the
-//! log and leaves the plan to the plugin.
+//! The files are read once, when the first plan is made. A stored plan is used if its graph is equal, its engine is the same, its
+//! device is present and the plugin's version matches. Otherwise the log says why, and the plugin makes the plan.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -23,7 +22,7 @@ use crate::{log, memory};
 
 /// A plan of a file.
 struct Entry {
-    /// What equal graphs have in common.
+    /// The bytes shared by equal graphs.
     graph: Vec<u8>,
     engine: i64,
     /// The bytes of the plan.
@@ -32,7 +31,7 @@ struct Entry {
     path: PathBuf,
 }
 
-/// The plans of all files; none where the variable is not set.
+/// The plans of all files; empty if the variable is not set.
 fn entries() -> &'static [Entry] {
     static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
     ENTRIES.get_or_init(|| {
@@ -70,7 +69,7 @@ fn read(path: &Path) -> Result<Vec<Entry>> {
 fn entry(path: &Path, bytes: &[u8]) -> Result<Entry> {
     memory::require("the plan", bytes.len().saturating_mul(8))?;
     let container = saved_plan::container("the plan", bytes)?
-        .ok_or_else(|| Error::bad_param(format!("its {} bytes are no graph with a plan", bytes.len())))?;
+        .ok_or_else(|| Error::bad_param(format!("its {} bytes are not a graph with a plan", bytes.len())))?;
     let plan = wire::read_plan(container.plan).map_err(|error| Error::bad_param(error.0))?;
     saved_plan::check(&plan)?;
     let graph = FrozenGraph::from_own(container.graph.to_vec())?;
@@ -79,7 +78,7 @@ fn entry(path: &Path, bytes: &[u8]) -> Result<Entry> {
     Ok(Entry { graph, engine: plan.engine_id, plan: container.plan.to_vec(), path: path.to_owned() })
 }
 
-/// Has the plugin make a context of a plan in a file, if there is one for the configuration and a device that is here.
+/// Has the plugin load a plan from a file, if one fits the configuration and a present device.
 #[cold]
 pub fn load(config: &FrozenConfig) -> Option<Made> {
     let entries = entries();
@@ -115,6 +114,6 @@ fn load_entry(config: &FrozenConfig, entry: &Entry) -> Result<Made> {
         return Err(Error::bad_param(format!("it has {} tensors", plan.tensor_uids.len())));
     }
     let made = context::load(&engine.session, engine.engine, plan.payload)?;
-    // The graph that it was made of may have had other uids.
+    // Its graph may have had other uids.
     Ok(Made { uids: Some(plan.tensor_uids.into()), ..made })
 }

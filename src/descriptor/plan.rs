@@ -1,4 +1,4 @@
-//! EXECUTION_PLAN: how a program sets up a plan, asks for its attributes, and saves or loads it.
+//! EXECUTION_PLAN: setting up a plan, reading its attributes, saving and loading it.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const ENGINE_GLOBAL_INDEX: c_int = Name::HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_GLOBA
 const IS_OVERRIDE_SHAPE_ENABLED: c_int =
     Name::HIPDNN_ATTR_EXECUTION_PLAN_IS_OVERRIDE_SHAPE_ENABLED_EXT as c_int;
 
-/// A plan that is being set up.
+/// An open plan.
 #[derive(Default)]
 pub struct PlanDraft {
     config: Option<Arc<FrozenConfig>>,
@@ -44,7 +44,7 @@ impl Draft for PlanDraft {
 
     fn set(&mut self, incoming: &Incoming) -> Result<()> {
         match incoming.name() {
-            // The handle of the graph counts; this one is only checked, as it always was.
+            // Only checked, for compatibility: plans use the graph's handle.
             HANDLE => {
                 if incoming.one::<usize>(Type::HIPDNN_TYPE_HANDLE)? == 0 {
                     return Err(Error::null_pointer("HIPDNN_ATTR_EXECUTION_PLAN_HANDLE is null"));
@@ -56,7 +56,7 @@ impl Draft for PlanDraft {
         Ok(())
     }
 
-    // Inline, so that the frozen form is made where it stays.
+    // Inlined, so that the frozen form is built in place.
     #[inline(always)]
     fn finalize(&mut self) -> Result<Self::Frozen> {
         let missing =
@@ -120,7 +120,7 @@ impl Descriptor {
         }
     }
 
-    /// The plan in a finalized execution plan, for execution.
+    /// The plan of a finalized execution plan, for execution.
     #[inline]
     pub fn plan(&self) -> Result<&FrozenPlan> {
         match self {
@@ -136,15 +136,14 @@ impl Descriptor {
         self.plan_to_save()?.save(true)
     }
 
-    /// The bytes that were kept by [`Descriptor::keep_saved_plan`] last, and are so no longer; without any, as
-    /// [`Descriptor::save_plan`].
+    /// Takes the bytes that [`Descriptor::keep_saved_plan`] kept; without any, the same as [`Descriptor::save_plan`].
     pub fn take_saved_plan(&self) -> Result<Vec<u8>> {
         let plan = self.plan_to_save()?;
         let kept = plan.saved().lock().take();
         kept.map_or_else(|| plan.save(true), Ok)
     }
 
-    /// Keeps the bytes of a plan whose number was told, so that the call that fetches them gets as many.
+    /// Keeps the bytes of a plan whose number was returned, so that the call that fetches them gets as many.
     pub fn keep_saved_plan(&self, bytes: Vec<u8>) -> Result<()> {
         *self.plan_to_save()?.saved().lock() = Some(bytes);
         Ok(())
@@ -155,7 +154,7 @@ impl Descriptor {
         self.plan().map_err(|error| Error::not_initialized(error.message.clone()))
     }
 
-    /// A finalized execution plan from the bytes of one, or of a container.
+    /// A finalized execution plan from the bytes of a plan or of a container.
     pub fn plan_from_bytes(session: &Arc<Session>, argument: &str, bytes: &[u8]) -> Result<Self> {
         let bytes = saved_plan::plan_in(argument, bytes)?;
         // A uid of eight bytes becomes a summary of six words, and the list may double.

@@ -1,4 +1,4 @@
-//! An execution plan as JSON, for people: what it was made of, and what its plugin tells of its steps.
+//! An execution plan as JSON, for people: its origin, and its plugin's description of the steps.
 
 use hipdnn_plugin_sdk::wire::{self, KnobValue};
 use serde_json::{Map, Value, json};
@@ -11,8 +11,8 @@ use crate::status::{Error, Result};
 
 impl FrozenPlan {
     /// An object with `engine`, `engine_id`, `graph` (its name), `knobs` (those that were set), `plugin`, `plugin_version`,
-    /// `steps` and `workspace_size`. What is not known has no key: the graph and the knobs of a plan that was loaded, the steps
-    /// where the plugin does not tell.
+    /// `steps` and `workspace_size`. Unknown values have no key: the graph and the knobs of a loaded plan, and the steps
+    /// if the plugin does not describe them.
     pub(super) fn json(&self) -> Result<String> {
         let source = self.context().owner();
         let (session, engine) = source.engine();
@@ -54,10 +54,10 @@ fn knobs(config: &[u8]) -> Result<Value> {
     Ok(config.knobs.into_iter().map(|knob| (knob.knob_id, value(knob.value))).collect::<Map<_, _>>().into())
 }
 
-/// The list of steps in a plugin's description, each an object. What the objects have is for whoever reads them to check.
+/// The list of steps in a plugin's description, each an object whose content is not checked.
 fn steps(description: &str) -> std::result::Result<Value, String> {
     let mut value: Value =
-        serde_json::from_str(description).map_err(|error| format!("is no JSON: {error}"))?;
+        serde_json::from_str(description).map_err(|error| format!("is not JSON: {error}"))?;
     match value.get_mut("steps").map(Value::take) {
         Some(Value::Array(steps)) if steps.iter().all(Value::is_object) => Ok(steps.into()),
         _ => Err("has no list of objects named steps".to_owned()),

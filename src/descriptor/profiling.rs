@@ -1,7 +1,7 @@
-//! PROFILING_CONTROL: how long the work between two points of a handle's stream takes.
+//! PROFILING_CONTROL: measures the work between two points of a handle's stream.
 //!
-//! On a device of HIP or CUDA the points are events of the stream; without one the work is done when a call returns, and a monotonic
-//! clock is read. Unlike other descriptors this one is driven by its attributes, and one of them takes its result back.
+//! On a HIP or CUDA device the points are events on the stream; on the processor, work is complete when a call returns, and a
+//! monotonic clock is read. Unlike other descriptors, this one acts when attributes are set, and one of them resets it.
 
 use std::ffi::c_int;
 use std::time::Instant;
@@ -30,7 +30,7 @@ const STALL_TIMED_OUT: c_int = Name::HIPDNN_ATTR_PROFILING_STALL_TIMED_OUT_EXT a
 const STALL_USED: c_int = Name::HIPDNN_ATTR_PROFILING_STALL_USED_EXT as c_int;
 const RESET: c_int = Name::HIPDNN_ATTR_PROFILING_RESET_EXT as c_int;
 
-/// A measurement, from threads one after the other.
+/// A measurement; threads use it one at a time.
 #[derive(Default)]
 pub struct Profiling(Mutex<State>);
 
@@ -40,7 +40,7 @@ struct State {
     stage: Stage,
 }
 
-/// What the measurement is of.
+/// The handle and stream being measured.
 struct Bound {
     handle: usize,
     clock: Clock,
@@ -71,7 +71,7 @@ fn failed(error: PluginError) -> Error {
 /// The GPU that work on a stream goes to, if there is one.
 fn gpu_of(stream: hipStream_t) -> Option<Gpu> {
     events::look();
-    // SAFETY: whoever set the handle's stream vouches for it.
+    // SAFETY: the caller that set the handle's stream vouches for it.
     unsafe { events::gpu_of_stream(stream) }
 }
 
@@ -89,7 +89,7 @@ impl Clock {
     fn start(&mut self) -> Result<()> {
         match self {
             Self::Processor { start, .. } => *start = Instant::now(),
-            // SAFETY: whoever set the handle's stream vouches for it.
+            // SAFETY: the caller that set the handle's stream vouches for it.
             Self::Device { events, stream } => unsafe { events.start(*stream) }.map_err(failed)?,
         }
         Ok(())
@@ -98,7 +98,7 @@ impl Clock {
     fn stop(&mut self) -> Result<()> {
         match self {
             Self::Processor { stop, .. } => *stop = Instant::now(),
-            // SAFETY: the stream is the handle's, which whoever set it keeps alive.
+            // SAFETY: the caller that set the handle's stream keeps it alive.
             Self::Device { events, stream } => unsafe { events.stop(*stream) }.map_err(failed)?,
         }
         Ok(())
@@ -114,7 +114,7 @@ impl Clock {
 }
 
 impl State {
-    /// The stream that is measured; the default one where none is bound.
+    /// The measured stream; the default one if none is bound.
     fn stream(&self) -> hipStream_t {
         match self.bound.as_ref().map(|bound| &bound.clock) {
             Some(Clock::Device { stream, .. }) => *stream,
@@ -125,7 +125,7 @@ impl State {
     fn bound(&mut self) -> Result<&mut Bound> {
         let missing = || {
             Error::bad_param(format!(
-                "HIPDNN_ATTR_PROFILING_HANDLE_EXT of the {KIND} is not set, it comes first"
+                "HIPDNN_ATTR_PROFILING_HANDLE_EXT of the {KIND} is not set, set it first"
             ))
         };
         self.bound.as_mut().ok_or_else(missing)
@@ -151,12 +151,12 @@ impl State {
 }
 
 impl Profiling {
-    /// What the kind is called in messages.
+    /// The kind's name in messages.
     pub fn name(&self) -> &'static str {
         KIND
     }
 
-    /// Sets an attribute; most of them do something at once.
+    /// Sets an attribute; most of them trigger an action.
     pub fn set(&self, incoming: &Incoming) -> Result<()> {
         let mut state = self.0.lock();
         if incoming.name() == RESET {
@@ -192,12 +192,12 @@ impl Profiling {
             }
             DEVICE_SYNC => {
                 incoming.flag()?;
-                // A device is waited for whatever the handle: frontends ask for it without one.
+                // Waits for the device even without a handle, as frontends require.
                 if let Some(gpu) = gpu_of(state.stream()) {
                     gpu.synchronize().map_err(failed)?;
                 }
             }
-            // Streams are not stalled here: what is armed is measured as it is, and USED says so.
+            // This library does not stall streams: it measures without a stall, and USED reads false.
             STALL_ARM if state.stage != Stage::Ready => {
                 return Err(Error::bad_param(format!(
                     "the {KIND} was started already, so it cannot be armed"
@@ -212,7 +212,7 @@ impl Profiling {
         Ok(())
     }
 
-    /// Waits for the work and keeps the time it took.
+    /// Waits for the work and stores its time.
     pub fn finalize(&self) -> Result<()> {
         let mut state = self.0.lock();
         match state.stage {
@@ -220,7 +220,7 @@ impl Profiling {
             Stage::Stopped => {}
             _ => {
                 return Err(Error::bad_param(format!(
-                    "the {KIND} was not started and stopped, so there is no time to tell"
+                    "the {KIND} was not started and stopped, so it has no time"
                 )));
             }
         }

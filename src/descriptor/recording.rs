@@ -1,6 +1,6 @@
-//! The graphs that a program plans, as files: one of JSON for each graph, in the folder that `HIPDNN_RECORD_GRAPHS` names.
+//! Records the graphs that a program plans: one JSON file each, in the folder that `HIPDNN_RECORD_GRAPHS` names.
 //!
-//! `hipdnn compile` makes plans of them for other machines, `hipdnn tune` and `hipdnn bench` measure them.
+//! `hipdnn compile` compiles them for other machines; `hipdnn tune` and `hipdnn bench` measure them.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::lock::OnceLock;
 use crate::log;
 use crate::status::{Error, Result};
 
-/// The most characters of a graph's name that the name of its file has.
+/// The most characters of a graph's name in its file's name.
 const MOST_OF_NAME: usize = 48;
 
-/// Writes a graph, if graphs are recorded and this one is not there yet.
+/// Writes a graph, if graphs are recorded and it is not yet in the folder.
 #[inline]
 pub fn record(graph: &FrozenGraph) {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -41,7 +41,7 @@ fn write(folder: &std::path::Path, graph: &FrozenGraph) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
-    // Names in graphs may tell of a program what its user does not want others to read.
+    // Private to the user: names in graphs may be confidential.
     shared_file::replace(&path, json::write(&plain).as_bytes(), 0o600)
         .map_err(|error| Error::internal(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! How a plan that was made for an equal graph with other uids calls the tensors of this one.
+//! Maps a graph's uids to those of a plan made for an equal graph with other uids.
 
 use std::fmt::Write;
 
@@ -6,16 +6,16 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t as DeviceBuffer;
 use hipdnn_plugin_sdk::wire::TensorSummary;
 use smallvec::SmallVec;
 
-/// The uids of a plan for those of a graph.
+/// The map from a graph's uids to a plan's.
 pub struct Renaming {
-    /// Each uid of the graph with that of the plan, in the order of the graph's.
+    /// Pairs of graph uid and plan uid, sorted by graph uid.
     pairs: Vec<(i64, i64)>,
-    /// A uid that no tensor of the plan has: it stands for what the graph does not have.
+    /// A uid that no tensor of the plan has, used for uids that the graph does not have.
     unknown: i64,
 }
 
 impl Renaming {
-    /// From the tensors of a graph to the uids of a plan, in the same order; none where these are the same.
+    /// Maps the tensors of a graph to the uids of a plan, in the same order; none if all are equal.
     #[inline]
     pub fn new(tensors: &[TensorSummary], plans: &[i64]) -> Option<Box<Self>> {
         if tensors.iter().map(|tensor| tensor.uid).eq(plans.iter().copied()) {
@@ -27,18 +27,18 @@ impl Renaming {
         Some(Box::new(Self { pairs, unknown }))
     }
 
-    /// What the plan calls the tensor that the graph calls so.
+    /// The plan's uid for a uid of the graph.
     pub fn of(&self, uid: i64) -> i64 {
         let found = self.pairs.binary_search_by_key(&uid, |(own, _)| *own);
         found.ok().and_then(|at| self.pairs.get(at)).map_or(self.unknown, |(_, plans)| *plans)
     }
 
-    /// The same memory, for the plan. Allocates for more than 16 tensors.
+    /// The buffers with the plan's uids. Allocates for more than 16 tensors.
     pub fn buffers(&self, buffers: &[DeviceBuffer]) -> SmallVec<[DeviceBuffer; 16]> {
         buffers.iter().map(|buffer| DeviceBuffer { uid: self.of(buffer.uid), ptr: buffer.ptr }).collect()
     }
 
-    /// For whoever reads what the plugin says of tensors.
+    /// Explains the uids in the plugin's messages.
     pub fn explanation(&self) -> String {
         let mut text = String::from("its engine knows tensor");
         for (place, (own, plans)) in self.pairs.iter().enumerate() {
@@ -60,14 +60,14 @@ mod tests {
     }
 
     #[test]
-    fn the_same_uids_need_no_other_names() {
+    fn equal_uids_need_no_renaming() {
         assert!(Renaming::new(&tensors(&[3, 1, 2]), &[3, 1, 2]).is_none());
         assert!(Renaming::new(&tensors(&[3, 1, 2]), &[3, 2, 1]).is_some());
     }
 
     #[test]
-    fn tensors_in_the_same_place_stand_for_each_other() {
-        // What is 2 in the graph is none of the plan's 2.
+    fn tensors_at_the_same_position_correspond() {
+        // Uid 2 of the graph must not become uid 2 of the plan.
         let renaming = Renaming::new(&tensors(&[10, 7, -1]), &[1, 2, i64::MIN]).unwrap();
         let names: Vec<i64> = [10, 7, -1, 2, i64::MIN].iter().map(|&uid| renaming.of(uid)).collect();
         assert_eq!(names, [1, 2, i64::MIN, i64::MIN + 1, i64::MIN + 1]);

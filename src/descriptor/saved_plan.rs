@@ -1,4 +1,4 @@
-//! Execution plans as bytes: what is written into them, and what is checked before a plugin sees them.
+//! Execution plans as bytes: writing them, and the checks before a plugin sees them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::status::{Error, Result};
 use crate::{device, target};
 
 impl FrozenPlan {
-    /// The bytes of the plan, as its plugin saves it now. The graph comes with it, or beside it (`has_graph` false).
+    /// The bytes of the plan, as its plugin saves it now, with the graph inside if `has_graph`.
     pub(super) fn save(&self, has_graph: bool) -> Result<Vec<u8>> {
         let source = self.context().owner();
         let engine_id = source.engine_id();
@@ -39,7 +39,7 @@ impl FrozenPlan {
     }
 }
 
-/// Which engine a saved plan is for, if this session has it and it is the one that made the plan.
+/// The engine of a saved plan, if this session has it and its origin matches.
 pub(super) fn engine_of(session: &Session, plan: &SavedPlan) -> Result<EngineRef> {
     let id = plan.engine_id;
     let engine = session.find_engine(id).ok_or_else(|| {
@@ -76,7 +76,7 @@ fn check_origin(origin: &Origin, plugin: &Plugin) -> Result<()> {
     }
 }
 
-/// Fails for what no library writes.
+/// Fails for invalid plans.
 pub(super) fn check(plan: &SavedPlan) -> Result<()> {
     if plan.version != SAVED_PLAN_VERSION {
         return Err(Error::not_supported(format!(
@@ -97,12 +97,12 @@ pub(super) fn check(plan: &SavedPlan) -> Result<()> {
     Ok(())
 }
 
-/// Says of which argument an error is.
+/// Adds the argument to an error.
 pub(super) fn about(argument: &str, bytes: &[u8], error: &GraphError) -> Error {
     Error::bad_param(format!("{argument} ({} bytes): {error}", bytes.len()))
 }
 
-/// The parts of a container; none where the bytes are something else.
+/// The parts of a container; none if the bytes are something else.
 pub(super) fn container<'a>(argument: &str, bytes: &'a [u8]) -> Result<Option<Container<'a>>> {
     let read = || if wire::is_container(bytes)? { wire::read_container(bytes).map(Some) } else { Ok(None) };
     read().map_err(|error| about(argument, bytes, &error))
@@ -130,7 +130,7 @@ pub(super) fn graph_in<'a>(argument: &str, bytes: &'a [u8]) -> Result<&'a [u8]> 
     }
 }
 
-/// Whether saved bytes have a plan besides the graph. What is no container to the bit counts as a graph, as it always did.
+/// Whether saved bytes contain a plan. Bytes without the container's mark count as a graph, for compatibility.
 pub fn has_plan(argument: &str, bytes: &[u8]) -> Result<bool> {
     if !matches!(wire::is_container(bytes), Ok(true)) {
         return Ok(false);
@@ -138,7 +138,7 @@ pub fn has_plan(argument: &str, bytes: &[u8]) -> Result<bool> {
     Ok(container(argument, bytes)?.is_some_and(|container| !container.plan.is_empty()))
 }
 
-/// The graph of a saved plan, if that has it and it is the plan's.
+/// The graph of a saved plan, if present and valid.
 pub(super) fn graph_of(plan: &SavedPlan<'_>) -> Option<Arc<VerifiedGraph>> {
     if plan.graph.is_empty() {
         return None;
@@ -150,7 +150,7 @@ pub(super) fn graph_of(plan: &SavedPlan<'_>) -> Option<Arc<VerifiedGraph>> {
 
 /// The tensors of a saved plan.
 pub(super) fn tensors_of(plan: &SavedPlan<'_>, graph: Option<&VerifiedGraph>) -> Vec<TensorSummary> {
-    // Without an origin nothing was promised of the addresses.
+    // Without an origin, no alignments are known.
     let alignments = plan.origin.iter().flat_map(|origin| origin.tensor_alignments.iter().copied());
     let known = graph.map_or(&[][..], |graph| &graph.summary().tensors);
     let tensors = plan.tensor_uids.iter().zip(alignments.chain(std::iter::repeat(1))).enumerate();

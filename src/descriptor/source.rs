@@ -1,4 +1,4 @@
-//! What a plan was made from.
+//! The source of a plan: a configuration or saved bytes.
 
 use std::sync::Arc;
 
@@ -8,25 +8,25 @@ use super::engine_config::FrozenConfig;
 use crate::graph::VerifiedGraph;
 use crate::plugin::{Engine, EngineRef, Owner, Session};
 
-/// What a plan was made from.
+/// The source of a plan.
 pub enum Source {
-    /// A configuration, which has the graph.
+    /// A configuration, which includes the graph.
     Config(Arc<FrozenConfig>),
     /// A saved plan.
     Saved(Box<SavedSource>),
 }
 
-/// What is kept of a saved plan.
+/// The retained parts of a saved plan.
 pub struct SavedSource {
-    /// The plugins as the handle had them that the plan was loaded with.
+    /// The session of the handle that loaded the plan.
     pub session: Arc<Session>,
-    /// The engine among the session's.
+    /// The engine within the session.
     pub engine: EngineRef,
     /// The engine's id.
     pub engine_id: i64,
     /// The tensors of the graph that the plan was made for.
     pub tensors: Vec<TensorSummary>,
-    /// The graph that the plan was made for, where the plan says it.
+    /// The graph that the plan was made for, if the plan contains it.
     pub graph: Option<Arc<VerifiedGraph>>,
 }
 
@@ -48,7 +48,7 @@ impl Source {
         }
     }
 
-    /// The graph, where it is known.
+    /// The graph, if known.
     pub(super) fn graph(&self) -> Option<&VerifiedGraph> {
         match self {
             Self::Config(config) => Some(config.engine.graph.verified()),
@@ -56,7 +56,7 @@ impl Source {
         }
     }
 
-    /// The name of the graph; a saved plan does not have it.
+    /// The name of the graph; unknown for saved plans.
     pub(super) fn graph_name(&self) -> Option<String> {
         match self {
             Self::Config(config) => config.engine.graph.name(),

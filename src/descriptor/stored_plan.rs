@@ -1,8 +1,8 @@
-//! Finished plans on disk, which the next process finds, where the plugin can save plans.
+//! Plans on disk, shared between processes, if the plugin can save plans.
 //!
-//! `HIPDNN_PLAN_CACHE_DIR` names the folder. A file is a sealed container with the bytes that equal graphs have in common and the saved plan,
-//! and its name a hash of these bytes, the engine, the plugin's version and the device. Where knobs are set, the configuration is part of
-//! these bytes. What cannot be read or loaded is as if it were not there.
+//! `HIPDNN_PLAN_CACHE_DIR` names the folder. A file is a sealed container with the bytes shared by equal graphs, followed by the
+//! configuration if knobs are set, and the saved plan. Its name is a hash of these bytes, the engine, the plugin's version and the
+//! device. Files that cannot be read or loaded are ignored.
 
 use std::borrow::Cow;
 use std::fs::OpenOptions;
@@ -22,14 +22,14 @@ use crate::selection::file;
 use crate::status::{Error, Result};
 use crate::{device, log, memory};
 
-/// What equal graphs have in common, and behind it the configuration and its length where that sets knobs.
+/// The bytes shared by equal graphs, followed by the configuration and its length if it sets knobs.
 fn key(config: &FrozenConfig) -> Option<Cow<'_, [u8]>> {
     let graph = config.engine.graph.equal_bytes()?;
     let Some(settings) = config.settings() else { return Some(graph.into()) };
     Some([graph, settings, &settings.len().to_le_bytes()].concat().into())
 }
 
-/// Where the plan of a configuration is to be found and stored; none where plans are not stored.
+/// The file of a configuration's plan; none if plans are not stored.
 fn path(config: &FrozenConfig) -> Option<PathBuf> {
     let engine = &config.engine;
     let folder = engine.session.set().settings.plan_folder.as_deref()?;
@@ -44,7 +44,7 @@ fn path(config: &FrozenConfig) -> Option<PathBuf> {
     Some(folder.join(format!("{:016x}.plan", hash.number())))
 }
 
-/// Has the plugin make a context of the plan that is stored, if there is one.
+/// Has the plugin load the stored plan, if there is one.
 #[cold]
 pub fn load(config: &FrozenConfig) -> Option<Made> {
     let path = path(config)?;
@@ -71,7 +71,7 @@ fn load_bytes(config: &FrozenConfig, bytes: &[u8]) -> Result<Made> {
     let container = saved_plan::container("the file", bytes)?;
     let is_equal = |container: &Container| key(config).is_some_and(|key| container.graph == &*key);
     let container = container
-        .ok_or_else(|| Error::bad_param(format!("its {} bytes are no graph with a plan", bytes.len())))?;
+        .ok_or_else(|| Error::bad_param(format!("its {} bytes are not a graph with a plan", bytes.len())))?;
     if !is_equal(&container) {
         return Err(Error::bad_param("it is of another graph"));
     }
@@ -83,12 +83,12 @@ fn load_bytes(config: &FrozenConfig, bytes: &[u8]) -> Result<Made> {
     if plan.tensor_uids.len() != engine.graph.summary().tensors.len() {
         return Err(Error::bad_param(format!("it has {} tensors", plan.tensor_uids.len())));
     }
-    // The program that stored it may have had other uids.
+    // The program that stored it may have used other uids.
     let made = context::load(&engine.session, engine.engine, plan.payload)?;
     Ok(Made { uids: Some(plan.tensor_uids.into()), ..made })
 }
 
-/// Stores a plan for others. Where that fails the log says why, and all goes on without.
+/// Stores a plan for other processes. Failures are only logged.
 #[cold]
 pub fn store(plan: &FrozenPlan, config: &FrozenConfig) {
     let Some(path) = path(config) else { return };
@@ -103,7 +103,7 @@ pub fn store(plan: &FrozenPlan, config: &FrozenConfig) {
         if bytes.len() as u64 > file::MOST {
             return Err(format!("it has {} bytes, more than {}", bytes.len(), file::MOST));
         }
-        // Plans may tell of a program what its user does not want others to read.
+        // Private to the user: plans may contain confidential names.
         shared_file::replace(&path, &bytes, 0o600).map_err(|error| error.to_string())
     });
     if let Err(reason) = stored {

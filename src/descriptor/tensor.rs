@@ -1,4 +1,4 @@
-//! TENSOR: the shape, layout and type of what nodes read and write.
+//! TENSOR: the shape, layout and data type of a node's operand or result.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ const RAGGED_OFFSET_MULTIPLIER: c_int = Name::HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_M
 pub struct FrozenTensor {
     /// The tensor itself.
     pub tensor: Tensor,
-    /// The tensor with the offsets of its sequences.
+    /// The tensor with the offsets of a ragged batch.
     pub ragged_offset: Option<Arc<FrozenTensor>>,
 }
 
-/// A tensor that is being set up.
+/// An open tensor.
 #[derive(Default)]
 pub struct TensorDraft {
-    /// Made with the first attribute, and gone when the tensor is frozen. Boxed, because other descriptors are much smaller.
+    /// Created with the first attribute, taken when the tensor is frozen. Boxed, because other descriptors are much smaller.
     tensor: Option<Box<Tensor>>,
     ragged_offset: Option<Arc<FrozenTensor>>,
 }
@@ -112,7 +112,7 @@ impl Draft for TensorDraft {
                 offsets.tensor.uid
             )));
         }
-        // What is read from now on is the frozen form, so the draft moves there.
+        // From now on only the frozen form is read, so the draft moves there.
         let tensor = *self.tensor.take().unwrap_or_else(nothing);
         Ok(Arc::new(FrozenTensor { tensor, ragged_offset: self.ragged_offset.take() }))
     }

@@ -23,7 +23,7 @@ const OVERRIDE_SHAPES: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_SHAPES_EX
 const OVERRIDE_STRIDES: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES_EXT as c_int;
 const OVERRIDE_LENGTHS: c_int = Name::HIPDNN_ATTR_VARIANT_PACK_OVERRIDE_LENGTHS_EXT as c_int;
 
-/// The list of overrides that an attribute is, if it is one.
+/// The list of overrides that an attribute refers to, if any.
 fn list(name: c_int) -> Option<List> {
     match name {
         OVERRIDE_UNIQUE_IDS => Some(List::Uids),
@@ -34,24 +34,24 @@ fn list(name: c_int) -> Option<List> {
     }
 }
 
-/// Tensors that a pack holds without memory of its own: most graphs have no more.
+/// Tensors that a pack stores without allocating: most graphs have no more.
 const INLINE: usize = 4;
 
-/// A pack. Ids and pointers are kept together as plugins get them, so that finalizing has nothing to move.
+/// A pack. Ids and pointers are stored in the form that plugins take, so finalizing moves nothing.
 #[derive(Default)]
 pub struct Pack {
-    /// As many as there are ids or pointers, whichever are more.
+    /// One entry per id or pointer, whichever are more.
     buffers: SmallVec<[Buffer; INLINE]>,
     ids: usize,
     pointers: usize,
     workspace: usize,
-    /// The bitwise or of all data pointers: a bit that is clear here is clear in each of them.
+    /// The bitwise or of all data pointers, to check alignment quickly.
     addresses: usize,
-    /// None once the pack is finalized and has no overrides.
+    /// None once a pack without overrides is finalized.
     overrides: Option<Box<Overrides>>,
 }
 
-/// Fails where there is no memory for so many tensors; the list may double.
+/// Fails if there is not enough memory for so many tensors; the list may double.
 #[inline]
 fn require(count: usize) -> Result<()> {
     memory::require("the tensors of a variant pack", count.saturating_mul(2 * size_of::<Buffer>()))
@@ -72,7 +72,7 @@ impl Pack {
     #[inline]
     pub fn buffers(&self) -> &[DeviceBuffer] {
         let buffers = self.buffers.as_slice();
-        // SAFETY: `Buffer` is nothing but a `DeviceBuffer`.
+        // SAFETY: `Buffer` wraps only a `DeviceBuffer`.
         unsafe { std::slice::from_raw_parts(buffers.as_ptr().cast(), buffers.len()) }
     }
 
@@ -88,13 +88,13 @@ impl Pack {
         self.addresses
     }
 
-    /// The shapes that tensors have in place of those planned, if any has.
+    /// The override shapes, if there are any.
     #[inline]
     pub fn overrides(&self) -> Option<&Overrides> {
         self.overrides.as_deref()
     }
 
-    /// Sets a list of overrides. Out of line, so that setting what every pack has stays short.
+    /// Sets a list of overrides. Out of line, to keep setting the usual attributes short.
     #[cold]
     fn set_override(&mut self, incoming: &Incoming) -> Result<()> {
         match list(incoming.name()) {
@@ -103,7 +103,7 @@ impl Pack {
         }
     }
 
-    /// Checks the overrides, and forgets them where all lists are empty.
+    /// Checks the overrides, and drops them if all lists are empty.
     #[cold]
     fn finalize_overrides(&mut self) -> Result<()> {
         let bound = self.buffers.iter().map(|buffer| buffer.0.uid);
@@ -133,7 +133,7 @@ impl Draft for Pack {
     }
 
     fn set(&mut self, incoming: &Incoming) -> Result<()> {
-        // Here the array is looked at before the name.
+        // This kind checks the array before the name.
         incoming.require_array()?;
         match incoming.name() {
             UNIQUE_IDS => {
@@ -180,7 +180,7 @@ impl Draft for Pack {
             }
             DATA_POINTERS => {
                 outgoing.require_type(Type::HIPDNN_TYPE_VOID_PTR)?;
-                // In both generations.
+                // Both generations of the interface require the count here.
                 outgoing.require_count()?;
                 let pointers = memory::collect(KIND, self.buffers().iter().map(|buffer| buffer.ptr.addr()))?;
                 outgoing.many(Type::HIPDNN_TYPE_VOID_PTR, &pointers)
@@ -204,7 +204,7 @@ impl Descriptor {
         }
     }
 
-    /// The pack in a finalized variant pack, for execution.
+    /// The pack of a finalized variant pack, for execution.
     #[inline]
     pub fn variant_pack(&self) -> Result<&Pack> {
         match self {

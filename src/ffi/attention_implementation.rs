@@ -1,4 +1,4 @@
-//! How attention is built.
+//! How attention is implemented.
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 

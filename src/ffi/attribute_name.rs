@@ -2,7 +2,7 @@
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
-/// Declares the attributes as `name = number: what the header says`.
+/// Declares the attributes as `name = number: text for the header`.
 macro_rules! attributes {
     ($(#[doc = $about:literal])+ $enumeration:ident { $($name:ident = $number:literal: $doc:literal,)+ }) => {
         $(#[doc = $about])+
@@ -12,10 +12,10 @@ macro_rules! attributes {
             $(#[doc = $doc] $name = $number,)+
         }
 
-        /// What the header says of attributes, a line each.
+        /// The header's text about attributes, line by line.
         pub const ABOUT: &[&str] = &[$($about,)+];
 
-        /// Every attribute, with what the header says of it.
+        /// Every attribute with its text in the header.
         pub const ATTRIBUTES: &[($enumeration, &str)] = &[$(($enumeration::$name, $doc),)+];
     };
 }
@@ -24,8 +24,8 @@ attributes! {
     /// What `hipdnnBackendSetAttribute` sets and `hipdnnBackendGetAttribute` reads.
     ///
     /// In brackets: the attribute's `hipdnnBackendAttributeType_t` without its prefix, the number of elements
-    /// (n: any number from 1), and how it may be used. A reserved attribute has its number and no meaning yet:
-    /// `HIPDNN_STATUS_NOT_SUPPORTED`. A tensor, operation or other object is a `BACKEND_DESCRIPTOR` that must be
+    /// (n: any number from 1), and how it may be used. Reserved attributes have no meaning yet and return
+    /// `HIPDNN_STATUS_NOT_SUPPORTED`. Tensors, operations and other objects are `BACKEND_DESCRIPTOR`s and must be
     /// finalized.
     hipdnnBackendAttributeName_t {
         // Engine heuristic.
@@ -48,7 +48,7 @@ attributes! {
         HIPDNN_ATTR_ENGINECFG_PREDICTION_EXT = 205: "Predicted performance (FLATBUFFER_DATA_STRUCT_EXT, 0 or 1, read only).",
         HIPDNN_ATTR_ENGINECFG_RANKING_METRIC_EXT = 206: "Metric of the prediction (CHAR, n).",
         // Execution plan.
-        HIPDNN_ATTR_EXECUTION_PLAN_HANDLE = 300: "A handle; accepted and not used, execute takes its own (HANDLE, 1).",
+        HIPDNN_ATTR_EXECUTION_PLAN_HANDLE = 300: "A handle; accepted but ignored, execute has its own (HANDLE, 1).",
         HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 301: "The finalized engine configuration (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE = 302: "Workspace that execute needs, in bytes (INT64, 1, read only).",
         HIPDNN_ATTR_EXECUTION_PLAN_COMPUTED_INTERMEDIATE_UIDS = 303: "Uids of intermediates to compute (INT64, n, reserved).",
@@ -71,14 +71,14 @@ attributes! {
         HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE = 501: "Chosen value (INT64, 1; DOUBLE, 1; or CHAR, n, as the knob has it, required).",
         // Operation graph.
         HIPDNN_ATTR_OPERATIONGRAPH_HANDLE = 600:
-            "The handle whose plugins answer for the graph (HANDLE, 1, write only, required).",
+            "The handle whose plugins serve the graph (HANDLE, 1, write only, required).",
         HIPDNN_ATTR_OPERATIONGRAPH_OPS = 601:
             "Finalized operations in topological order; a repeated set appends (BACKEND_DESCRIPTOR, n,\nrequired unless the graph came from bytes).",
         HIPDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT = 602: "Number of engines (INT64, 1, reserved).",
         HIPDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED = 603: "Dynamic shapes (BOOLEAN, 1, reserved).",
-        HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT = 604: "Compute type of operations that name none (DATA_TYPE, 1).",
-        HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT = 605: "Type of virtual tensors that name none (DATA_TYPE, 1).",
-        HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT = 606: "Type of other tensors that name none (DATA_TYPE, 1).",
+        HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT = 604: "Compute type of operations without one (DATA_TYPE, 1).",
+        HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT = 605: "Data type of virtual tensors without one (DATA_TYPE, 1).",
+        HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT = 606: "Data type of other tensors without one (DATA_TYPE, 1).",
         HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_ENGINE_ID_EXT = 607: "Id of the engine the caller prefers (INT64, 1).",
         HIPDNN_ATTR_OPERATIONGRAPH_NAME_EXT = 608: "Name of the graph (CHAR, n).",
         HIPDNN_ATTR_OPERATIONGRAPH_IS_OVERRIDE_SHAPE_ENABLED_EXT = 609:
@@ -114,7 +114,7 @@ attributes! {
         HIPDNN_ATTR_ENGINE_KNOB_INFO = 1002: "The engine's knobs (BACKEND_DESCRIPTOR, n, read only).",
         HIPDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1003: "Numerical notes (NUMERICAL_NOTE, n, reserved).",
         HIPDNN_ATTR_ENGINE_LAYOUT_INFO = 1004: "Layouts (BACKEND_DESCRIPTOR, n, reserved).",
-        HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE = 1005: "What the engine says of its behaviour (BEHAVIOR_NOTE, n, read only).",
+        HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE = 1005: "The engine's notes on its behaviour (BEHAVIOR_NOTE, n, read only).",
         HIPDNN_ATTR_ENGINE_CU_COUNT_TARGET_EXT = 1006: "Number of compute units to use (INT32, 1, reserved).",
         HIPDNN_ATTR_ENGINE_DEVICEPROP = 1007: "Device of the engine (BACKEND_DESCRIPTOR, 1, reserved).",
         HIPDNN_ATTR_ENGINE_NAME_EXT = 1008: "Name of the engine, never empty (CHAR, n, read only).",
@@ -133,7 +133,7 @@ attributes! {
         HIPDNN_ATTR_DEVICEPROP_HANDLE = 1201: "Handle whose device is meant (HANDLE, 1, reserved).",
         HIPDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION = 1202: "The device as JSON (CHAR, n, reserved).",
         // Tensor.
-        HIPDNN_ATTR_TENSOR_UNIQUE_ID = 1300: "Uid, one per tensor of a graph, 0 unless set (INT64, 1).",
+        HIPDNN_ATTR_TENSOR_UNIQUE_ID = 1300: "Uid, unique within a graph, default 0 (INT64, 1).",
         HIPDNN_ATTR_TENSOR_NAME_EXT = 1301: "Name of the tensor (CHAR, n).",
         HIPDNN_ATTR_TENSOR_DATA_TYPE = 1302: "Type of an element (DATA_TYPE, 1, required).",
         HIPDNN_ATTR_TENSOR_DIMENSIONS = 1303: "Dimensions (INT64, n, required).",
@@ -144,9 +144,9 @@ attributes! {
         HIPDNN_ATTR_TENSOR_IS_BY_VALUE = 1307: "Whether a value is stored (BOOLEAN, 1, read only).",
         HIPDNN_ATTR_TENSOR_IS_RUNTIME_PASS_BY_VALUE_EXT = 1308:
             "True when the variant pack binds a host pointer to the value (BOOLEAN, 1).",
-        HIPDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 1309: "Alignment of the data pointer in bytes, 16 unless set (INT64, 1).",
+        HIPDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 1309: "Alignment of the data pointer in bytes, default 16 (INT64, 1).",
         HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC = 1310: "Tensor of the offsets of a ragged batch (BACKEND_DESCRIPTOR, 1).",
-        HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_MULTIPLIER = 1311: "Factor of the ragged offsets, 1 unless set (INT64, 1).",
+        HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_MULTIPLIER = 1311: "Factor of the ragged offsets, default 1 (INT64, 1).",
         // Convolutions.
         HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W = 1400: "Filter (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X = 1401: "Input (BACKEND_DESCRIPTOR, 1, required).",
@@ -452,8 +452,8 @@ attributes! {
             "Whether the hold ran into its limit, after finalize (BOOLEAN, 1, read only).",
         HIPDNN_ATTR_PROFILING_STALL_USED_EXT = 60408: "Whether the stream was held, after finalize (BOOLEAN, 1, read only).",
         HIPDNN_ATTR_PROFILING_RESET_EXT = 60409: "Trigger: ready for another measurement (BOOLEAN, 1, write only).",
-        // This library's own, far from the numbers that AMD gives out.
+        // This library's own attributes, far from the numbers that AMD assigns.
         HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT = 1_000_000:
-            "Whether engines and plans of the graph may be found in the plan cache, true unless set; no part of the graph\n(BOOLEAN, 1).",
+            "Whether the plan cache may serve engines and plans of the graph, true unless set; not saved with the graph\n(BOOLEAN, 1).",
     }
 }

@@ -2,7 +2,7 @@
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
-/// What the elements of an attribute array are.
+/// The type of the elements of an attribute array.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
 pub enum hipdnnBackendAttributeType_t {
@@ -22,7 +22,7 @@ pub enum hipdnnBackendAttributeType_t {
     HIPDNN_TYPE_VOID_PTR = 6,
     /// `hipdnnBackendHeurMode_t`.
     HIPDNN_TYPE_HEUR_MODE = 7,
-    /// Reserved; a knob is named by a CHAR string.
+    /// Reserved; a CHAR string names a knob.
     HIPDNN_TYPE_KNOB_TYPE = 8,
     /// Reserved.
     HIPDNN_TYPE_NAN_PROPOGATION = 9,

@@ -1,4 +1,4 @@
-//! What an engine says of its behaviour.
+//! Behaviour notes of engines.
 //!
 //! A plugin SDK may bring the same types; both copies carry the guard `HIPDNN_BEHAVIOR_NOTE_TYPES_DEFINED`, so that
 //! whichever comes first defines them.
@@ -12,11 +12,11 @@ use strum::{FromRepr, IntoStaticStr, VariantArray};
 pub enum hipdnnBackendBehaviorNote_t {
     /// Kernels are compiled when a plan is built.
     HIPDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION = 0,
-    /// Data are copied into another layout.
+    /// Data is copied into another layout.
     HIPDNN_BEHAVIOR_NOTE_REQUIRES_LAYOUT_TRANSFORM = 1,
-    /// Execute may be captured into a HIP graph.
+    /// Execution can be captured into a HIP graph.
     HIPDNN_BEHAVIOR_NOTE_SUPPORTS_GRAPH_CAPTURE = 2,
-    /// Another library must be installed.
+    /// The engine needs another installed library.
     HIPDNN_BEHAVIOR_NOTE_EXTERNAL_LIBRARY_DEPENDENCY = 3,
     /// Plans can be saved and loaded.
     HIPDNN_BEHAVIOR_NOTE_SUPPORTS_EXECUTION_PLAN_SERIALIZATION = 4,

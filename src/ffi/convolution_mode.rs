@@ -1,4 +1,4 @@
-//! Which way a filter is laid over the data.
+//! Convolution or cross-correlation.
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
@@ -8,6 +8,6 @@ use strum::{FromRepr, IntoStaticStr, VariantArray};
 pub enum hipdnnConvolutionMode_t {
     /// The filter is flipped in every spatial dimension, as in mathematics.
     HIPDNN_CONVOLUTION = 0,
-    /// The filter is taken as it lies, as is usual for neural networks.
+    /// The filter is not flipped, as is usual for neural networks.
     HIPDNN_CROSS_CORRELATION = 1,
 }

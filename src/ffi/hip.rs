@@ -1,6 +1,6 @@
-//! The one HIP type that the C interface names. It is HIP's own, or the header's stand-in where HIP is not installed.
+//! The only HIP type in the C interface. Without HIP, the header declares a stand-in.
 
-/// What a `hipStream_t` points to: HIP's alone.
+/// The opaque pointee of `hipStream_t`.
 pub struct ihipStream_t {
     _private: [u8; 0],
 }

@@ -1,4 +1,4 @@
-//! How a log callback is called.
+//! The thread that calls a log callback.
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 

@@ -1,9 +1,9 @@
-//! The types of the C interface, under their C names: one file per public header. Its numbers are written nowhere else: the
-//! library, the plugin SDK and the tools name them.
+//! The types of the C interface, under their C names: one file per public header. The library, the plugin SDK and the tools
+//! take all its constants from here.
 //!
 //! The headers in `include/hipdnn/backend` are generated from these files by `cargo xtask generate`, so the text here
-//! is written for readers of C. A number that C hands over is never taken as one of these enums: entry points take the
-//! integers of [`raw`] and convert with [`CEnum::from_raw`], which answers `None` for a number without a name.
+//! is written for readers of C. Entry points never take these enums from C: they take the integers of [`raw`] and convert
+//! with [`CEnum::from_raw`], which returns `None` for unknown values.
 
 #![expect(non_camel_case_types, non_snake_case, reason = "the names are those of the C interface")]
 

@@ -1,4 +1,4 @@
-//! What a normalization is computed for.
+//! Inference or training.
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
@@ -6,8 +6,8 @@ use strum::{FromRepr, IntoStaticStr, VariantArray};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
 pub enum hipdnnNormFwdPhase_t {
-    /// Statistics are not kept.
+    /// Inference: statistics are not written.
     HIPDNN_NORM_FWD_INFERENCE = 1,
-    /// Statistics are written for the backward pass.
+    /// Training: statistics are written for the backward pass.
     HIPDNN_NORM_FWD_TRAINING = 2,
 }

@@ -1,8 +1,8 @@
-//! What operation a descriptor is.
+//! The types of operations.
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
-/// What `HIPDNN_ATTR_OPERATION_TYPE_EXT` reads.
+/// The value of `HIPDNN_ATTR_OPERATION_TYPE_EXT`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
 pub enum hipdnnOperationType_ext_t {
@@ -10,17 +10,17 @@ pub enum hipdnnOperationType_ext_t {
     HIPDNN_OPERATION_TYPE_NOT_SET_EXT = 0,
     /// Convolution.
     HIPDNN_OPERATION_TYPE_CONVOLUTION_FORWARD_EXT = 1,
-    /// Gradient of a convolution by its input.
+    /// Convolution backward data.
     HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_DATA_EXT = 2,
-    /// Gradient of a convolution by its filter.
+    /// Convolution backward weights.
     HIPDNN_OPERATION_TYPE_CONVOLUTION_BACKWARD_WEIGHTS_EXT = 3,
-    /// Batch normalization with given inverse deviation.
+    /// Batch normalization inference with given inverse standard deviation.
     HIPDNN_OPERATION_TYPE_BATCHNORM_INFERENCE_EXT = 4,
-    /// Gradient of a batch normalization.
+    /// Batch normalization backward.
     HIPDNN_OPERATION_TYPE_BATCHNORM_BACKWARD_EXT = 5,
-    /// Batch normalization with given variance.
+    /// Batch normalization inference with given variance.
     HIPDNN_OPERATION_TYPE_BATCHNORM_INFERENCE_VARIANCE_EXT = 6,
-    /// Batch normalization that computes its statistics.
+    /// Batch normalization training.
     HIPDNN_OPERATION_TYPE_BATCHNORM_EXT = 7,
     /// Pointwise function.
     HIPDNN_OPERATION_TYPE_POINTWISE_EXT = 8,
@@ -32,11 +32,11 @@ pub enum hipdnnOperationType_ext_t {
     HIPDNN_OPERATION_TYPE_LAYERNORM_EXT = 11,
     /// Scaled dot product attention.
     HIPDNN_OPERATION_TYPE_SDPA_FORWARD_EXT = 12,
-    /// Quantization with a scale per block.
+    /// Block-scale quantization.
     HIPDNN_OPERATION_TYPE_BLOCK_SCALE_QUANTIZE_EXT = 13,
-    /// Gradient of scaled dot product attention.
+    /// Scaled dot product attention backward.
     HIPDNN_OPERATION_TYPE_SDPA_BACKWARD_EXT = 14,
-    /// Inverse of a quantization with a scale per block.
+    /// Block-scale dequantization.
     HIPDNN_OPERATION_TYPE_BLOCK_SCALE_DEQUANTIZE_EXT = 15,
     /// Custom operation.
     HIPDNN_OPERATION_TYPE_CUSTOM_OP_EXT = 16,
@@ -44,15 +44,15 @@ pub enum hipdnnOperationType_ext_t {
     HIPDNN_OPERATION_TYPE_REDUCTION_EXT = 17,
     /// Pooling.
     HIPDNN_OPERATION_TYPE_RESAMPLE_FWD = 18,
-    /// Gradient of RMS normalization.
+    /// RMS normalization backward.
     HIPDNN_OPERATION_TYPE_RMSNORM_BACKWARD_EXT = 19,
-    /// Gradient of layer normalization.
+    /// Layer normalization backward.
     HIPDNN_OPERATION_TYPE_LAYERNORM_BACKWARD_EXT = 20,
-    /// Gradient of pooling.
+    /// Pooling backward.
     HIPDNN_OPERATION_TYPE_RESAMPLE_BWD_EXT = 21,
     /// Grouped matrix multiplication of a mixture of experts.
     HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_EXT = 22,
-    /// Gradient of the grouped matrix multiplication by its weights.
+    /// Gradient of the grouped matrix multiplication with respect to its weights.
     HIPDNN_OPERATION_TYPE_MOE_GROUPED_MATMUL_BWD_EXT = 23,
 }
 

@@ -1,4 +1,4 @@
-//! How plugin paths given by a program are taken.
+//! How a program's plugin paths combine with the default ones.
 
 use strum::{FromRepr, IntoStaticStr, VariantArray};
 
@@ -6,7 +6,7 @@ use strum::{FromRepr, IntoStaticStr, VariantArray};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
 pub enum hipdnnPluginLoadingMode_ext_t {
-    /// The paths are searched besides the default ones.
+    /// The paths are searched in addition to the default ones.
     HIPDNN_PLUGIN_LOADING_ADDITIVE = 0,
     /// The paths are searched instead of all others.
     HIPDNN_PLUGIN_LOADING_ABSOLUTE = 1,

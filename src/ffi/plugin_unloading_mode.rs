@@ -6,7 +6,7 @@ use strum::{FromRepr, IntoStaticStr, VariantArray};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
 pub enum hipdnnPluginUnloadingMode_ext_t {
-    /// At the end of the process, or when engine paths are set.
+    /// At process exit, or when engine paths are set.
     HIPDNN_PLUGIN_UNLOAD_LAZY = 0,
     /// With the last handle.
     HIPDNN_PLUGIN_UNLOAD_EAGER = 1,

@@ -16,7 +16,7 @@ pub enum hipdnnPointwiseMode_t {
     HIPDNN_POINTWISE_ADD_SQUARE = 3,
     /// x where the third operand is true, else y.
     HIPDNN_POINTWISE_BINARY_SELECT = 4,
-    /// The least whole number not below x.
+    /// x rounded up to an integer.
     HIPDNN_POINTWISE_CEIL = 5,
     /// 1 where x = y, else 0.
     HIPDNN_POINTWISE_CMP_EQ = 6,
@@ -40,15 +40,15 @@ pub enum hipdnnPointwiseMode_t {
     HIPDNN_POINTWISE_ERF = 15,
     /// e to the power of x.
     HIPDNN_POINTWISE_EXP = 16,
-    /// The greatest whole number not above x.
+    /// x rounded down to an integer.
     HIPDNN_POINTWISE_FLOOR = 17,
     /// Gradient of GELU_APPROX_TANH.
     HIPDNN_POINTWISE_GELU_APPROX_TANH_BWD = 18,
-    /// GELU, approximated through tanh.
+    /// GELU, tanh approximation.
     HIPDNN_POINTWISE_GELU_APPROX_TANH_FWD = 19,
     /// Gradient of GELU.
     HIPDNN_POINTWISE_GELU_BWD = 20,
-    /// x times the normal distribution function of x.
+    /// GELU: x times the normal distribution function of x.
     HIPDNN_POINTWISE_GELU_FWD = 21,
     /// The index of the element along an axis.
     HIPDNN_POINTWISE_GEN_INDEX = 22,
@@ -56,11 +56,11 @@ pub enum hipdnnPointwiseMode_t {
     HIPDNN_POINTWISE_IDENTITY = 23,
     /// Natural logarithm.
     HIPDNN_POINTWISE_LOG = 24,
-    /// 1 where both are true, else 0.
+    /// Logical and: 1 or 0.
     HIPDNN_POINTWISE_LOGICAL_AND = 25,
-    /// 1 where x is 0, else 0.
+    /// Logical not: 1 where x is 0, else 0.
     HIPDNN_POINTWISE_LOGICAL_NOT = 26,
-    /// 1 where either is true, else 0.
+    /// Logical or: 1 or 0.
     HIPDNN_POINTWISE_LOGICAL_OR = 27,
     /// The greater of x and y.
     HIPDNN_POINTWISE_MAX = 28,
@@ -74,7 +74,7 @@ pub enum hipdnnPointwiseMode_t {
     HIPDNN_POINTWISE_RECIPROCAL = 32,
     /// Gradient of RELU.
     HIPDNN_POINTWISE_RELU_BWD = 33,
-    /// x between its clips; below the lower clip it goes on with the slope given.
+    /// x clamped between the two clips; below the lower clip, x continues with the given slope.
     HIPDNN_POINTWISE_RELU_FWD = 34,
     /// 1 / sqrt(x).
     HIPDNN_POINTWISE_RSQRT = 35,

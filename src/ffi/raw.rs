@@ -1,11 +1,11 @@
 //! The enums of the C interface as the integers that C passes.
 //!
-//! C does not keep an enum to its enumerators, so an entry point that took a Rust enum would be undefined behaviour
-//! on the first forged value. The names equal the C names, so that the signatures read as the header does.
+//! A C enum may hold any value, and a Rust enum with an unknown value is undefined behaviour, so entry points take
+//! integers. The names equal the C names, so that the signatures read like the header.
 
 use std::ffi::c_int;
 
-/// An enum of the C interface: its number, its name, and back from a number that may be anything.
+/// An enum of the C interface: its number, its name, and the conversion from any number.
 pub trait CEnum: Copy + Sized + 'static {
     /// The enumerator with this number, if there is one.
     fn from_raw(number: c_int) -> Option<Self>;

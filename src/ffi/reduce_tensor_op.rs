@@ -10,17 +10,17 @@ pub enum hipdnnReduceTensorOp_t {
     HIPDNN_REDUCE_TENSOR_ADD = 1,
     /// Product.
     HIPDNN_REDUCE_TENSOR_MUL = 2,
-    /// Least.
+    /// Minimum.
     HIPDNN_REDUCE_TENSOR_MIN = 3,
-    /// Greatest.
+    /// Maximum.
     HIPDNN_REDUCE_TENSOR_MAX = 4,
-    /// Greatest absolute value.
+    /// Maximum absolute value.
     HIPDNN_REDUCE_TENSOR_AMAX = 5,
     /// Mean.
     HIPDNN_REDUCE_TENSOR_AVG = 6,
     /// Sum of absolute values.
     HIPDNN_REDUCE_TENSOR_NORM1 = 7,
-    /// Root of the sum of squares.
+    /// Square root of the sum of squares.
     HIPDNN_REDUCE_TENSOR_NORM2 = 8,
     /// Product of the elements that are not zero.
     HIPDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 9,

@@ -6,10 +6,10 @@ use strum::{FromRepr, IntoStaticStr, VariantArray};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromRepr, IntoStaticStr, VariantArray)]
 pub enum hipdnnResampleMode_t {
-    /// Greatest.
+    /// Maximum.
     HIPDNN_RESAMPLE_MAXPOOL = 1,
-    /// Mean of the elements inside the data.
+    /// Average without padding.
     HIPDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING = 2,
-    /// Sum divided by the size of the window.
+    /// Average with padding: the sum divided by the window size.
     HIPDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING = 3,
 }

@@ -6,30 +6,29 @@ use std::sync::Arc;
 
 use super::VerifiedGraph;
 
-/// How many graphs a thread remembers.
+/// The number of graphs that a thread remembers.
 const GRAPHS: usize = 16;
-/// Larger ones are not remembered, which bounds what a thread keeps.
+/// Larger graphs are not remembered, which bounds a thread's memory.
 const LARGEST: usize = 1 << 16;
 
-/// What one thread remembers.
+/// The graphs that one thread remembers.
 #[derive(Default)]
 pub struct Recent {
     graphs: [Option<Arc<VerifiedGraph>>; GRAPHS],
-    /// The place of the graph that came last.
+    /// The index of the graph that came last.
     last: usize,
-    /// The place of the one that was remembered last; that of the oldest follows.
+    /// The index of the graph that was remembered last; the oldest follows.
     newest: usize,
 }
 
 impl Recent {
-    /// The graph with these bytes where it is the one that came after the last one before, or the last one itself: programs repeat
-    /// themselves.
+    /// The graph with these bytes, if it is the last one or followed the last one before: programs repeat sequences.
     #[inline]
     pub fn guess(&mut self, bytes: &[u8]) -> Option<Arc<VerifiedGraph>> {
         [self.last + 1, self.last].into_iter().find_map(|place| self.at(place, |graph| graph.bytes == bytes))
     }
 
-    /// The graph with these bytes, whose number is `hash`.
+    /// The graph with these bytes, whose hash is `hash`.
     pub fn find(&mut self, hash: u64, bytes: &[u8]) -> Option<Arc<VerifiedGraph>> {
         (0..GRAPHS).find_map(|place| self.at(place, |graph| graph.hash == hash && graph.bytes == bytes))
     }
@@ -54,9 +53,9 @@ impl Recent {
     }
 }
 
-/// A number for bytes, which differ where it does. Quick, and no more: who finds something by it compares the bytes.
+/// A fast hash of bytes, not collision-resistant: callers must compare the bytes.
 pub fn hash(bytes: &[u8]) -> u64 {
-    // Any odd numbers do.
+    // Any odd numbers work.
     const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
     let mix = |hash: u64, [a, b]: [u64; 2]| {
         let product = u128::from(a ^ FACTORS[0]) * u128::from(b ^ FACTORS[1]);
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_byte_and_their_number_count() {
+    fn every_byte_and_the_length_count() {
         let bytes: Vec<u8> = (0..100).collect();
         let mut seen = std::collections::HashSet::new();
         for length in 0..100 {

@@ -1,8 +1,8 @@
 //! The callbacks that users set to receive the log's lines.
 //!
 //! A line goes to synchronous receivers on the thread that logs it, and to asynchronous ones on a thread of the library, in
-//! the order of the lines. What a callback's own calls log is written to the log but given to no callback, so a callback may
-//! call any function.
+//! the order of the lines. Lines that a callback's own calls log are written to the log but passed to no callback, so a
+//! callback may call any function.
 
 use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -23,19 +23,19 @@ use crate::thread_word::ThreadWord;
 /// A callback as C passes it.
 pub type Callback = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
 
-/// The most lines that wait for the library's thread.
+/// The capacity of the queue of the library's thread, in lines.
 const CAPACITY: usize = 8192;
 
-/// How long a thread waits for room before it gives its line up, when no line at all was delivered meanwhile: the callback
-/// that is running may itself be waiting for that thread.
+/// How long a thread waits for room before it drops its line, if no line was delivered meanwhile: the running callback
+/// may itself be waiting for that thread.
 const STUCK: Duration = Duration::from_secs(1);
 
-/// How long the end of the process waits for lines that are not yet delivered.
+/// How long process exit waits for lines that are not yet delivered.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 const OFF: c_int = Severity::HIPDNN_SEV_OFF as c_int;
 
-/// What tells receivers apart.
+/// Identifies a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     callback: usize,
@@ -43,7 +43,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key of a callback and the pointer that it is called with.
+    /// The key of a callback and its user pointer.
     pub fn new(callback: Callback, user: *mut c_void) -> Self {
         Self { callback: callback as usize, user: user.expose_provenance() }
     }
@@ -52,48 +52,48 @@ impl Key {
 /// A callback with its settings.
 struct Receiver {
     key: Key,
-    /// The lowest severity that it is given.
+    /// The lowest severity that it receives.
     level: AtomicI32,
     asynchronous: AtomicBool,
-    /// How many calls are running, and whether none may begin any more; both are written with [`STATE`] held.
+    /// The number of running calls, and whether new ones are forbidden; both are written with [`STATE`] held.
     running: AtomicUsize,
     removed: AtomicBool,
 }
 
-/// All that is known of callbacks and of lines on their way. Held for moments only, never during a call.
+/// The receivers and the queued lines. Locked only briefly, never during a call.
 #[derive(Default)]
 pub struct State {
-    /// Everybody who is set, in the order of setting. Replaced as a whole, so that a line is given to whom it found.
+    /// All receivers, in the order of registration. Replaced as a whole, so that a line goes to the receivers it found.
     receivers: Option<Arc<[Arc<Receiver>]>>,
     lines: VecDeque<Line>,
-    /// The process whose thread takes lines out: a forked child has none.
+    /// The process whose worker takes lines out: a forked child has none.
     worker: Option<u32>,
-    /// How many lines were taken out.
+    /// The number of lines taken out.
     taken: u64,
     /// Whether the worker is in a call.
     busy: bool,
 }
 
-/// What is known of callbacks. Each line that is given to some takes it.
+/// The state of callbacks. Each line that goes to a callback locks it.
 pub static STATE: Mutex<State> =
     Mutex::new(State { receivers: None, lines: VecDeque::new(), worker: None, taken: 0, busy: false });
-/// Told when a line comes.
+/// Notified when a line is queued.
 static FILLED: Condvar = Condvar::new();
-/// Told when a line was taken out or delivered.
+/// Notified when a line was taken out or delivered.
 static EMPTIED: Condvar = Condvar::new();
-/// Told when a call ends.
+/// Notified when a call ends.
 static ENDED: Condvar = Condvar::new();
 
-/// Whether there may be a receiver: what a line pays where there is none.
+/// Whether there may be a receiver: without one, a line costs only this load.
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Whether there ever was one: what a call pays to know that it is not made in a callback.
+/// Whether there ever was a receiver: without one, a call costs only this load to know that it is not in a callback.
 static EVER: AtomicBool = AtomicBool::new(false);
 
 /// The receiver whose callback this thread is in, as an address.
 static IN_CALLBACK: ThreadWord = ThreadWord::new();
 
-/// Whether this thread is in a callback. It must not wait for other threads then: they may be waiting for what logged the line.
+/// Whether this thread is in a callback. If so, it must not wait for other threads, which may wait for the line's logger.
 #[inline]
 pub fn in_callback() -> bool {
     EVER.load(Ordering::Relaxed) && is_in_callback()
@@ -120,10 +120,10 @@ impl Receiver {
         }
         let inside = IN_CALLBACK.set(ptr::from_ref(self).addr());
         let words = [self.key.user, severity as usize, line.as_ptr().expose_provenance()];
-        // SAFETY: whoever set the callback vouches for it and its pointer; the text lives during the call. What it returns is
-        // not looked at, and an exception that it throws ends in the frame around it.
+        // SAFETY: the caller that set the callback vouches for it and its pointer; the text lives during the call. The result is
+        // ignored, and `call` catches exceptions.
         let status = unsafe { call::call(self.key.callback as *const (), words) };
-        // An exception is forgotten here, so that the caller does not take it for its own.
+        // Clears an exception, so that the caller does not mistake it for its own.
         call::has_thrown(status);
         drop(inside);
         let state = STATE.lock();
@@ -132,8 +132,8 @@ impl Receiver {
         ENDED.notify_all();
     }
 
-    /// Sees to it that no further call begins, and waits for those that run. A thread that is in a callback does not wait: it
-    /// could be waiting for itself.
+    /// Prevents further calls and waits for running ones. A thread that is in a callback does not wait: it could be waiting
+    /// for itself.
     fn remove(&self) {
         let mut state = STATE.lock();
         self.removed.store(true, Ordering::Relaxed);
@@ -143,16 +143,16 @@ impl Receiver {
     }
 }
 
-/// Sets or changes a receiver, or removes it where `level` is OFF.
+/// Sets or changes a receiver, or removes it if `level` is OFF.
 ///
 /// # Errors
-/// BAD_PARAM for the removal of what is not set.
+/// BAD_PARAM when the receiver to remove is not set.
 pub fn set(key: Key, level: Severity, mode: CallMode) -> Result<()> {
     let level = level as c_int;
     EVER.store(true, Ordering::Relaxed);
     let mut state = STATE.lock();
     if level != OFF && mode == CallMode::HIPDNN_LOG_CALLBACK_ASYNC {
-        // Here and not with the first line, whose thread a plugin may be waiting for. If it cannot be started, a line tries again.
+        // Not with the first line, whose thread a plugin may be waiting for. If starting fails, a line tries again.
         start_worker(&mut state);
     }
     let present = state.receivers.as_deref().unwrap_or_default();
@@ -190,7 +190,7 @@ pub fn set(key: Key, level: Severity, mode: CallMode) -> Result<()> {
     Ok(())
 }
 
-/// Gives a line that passed the log's own level to every receiver that wants it.
+/// Passes a line at or above the log's own level to every receiver that wants it.
 #[inline]
 pub fn deliver(severity: c_int, line: &str) {
     if ANY.load(Ordering::Relaxed) {
@@ -200,7 +200,7 @@ pub fn deliver(severity: c_int, line: &str) {
 
 #[cold]
 fn deliver_to_all(severity: c_int, line: &str) {
-    // Where the system could not say, a callback might be given its own lines without end.
+    // Without a key, a callback could receive its own lines endlessly.
     if IN_CALLBACK.get() != Some(0) {
         return;
     }
@@ -208,7 +208,7 @@ fn deliver_to_all(severity: c_int, line: &str) {
     if !receivers.iter().any(|receiver| receiver.wants(severity)) {
         return;
     }
-    // C's texts end at a NUL; so does what it is given of this one.
+    // A C string ends at the first NUL, so the line is cut there.
     let text = line.split('\0').next().unwrap_or_default();
     let Ok(text) = CString::new(text) else { return };
     for receiver in receivers.iter().filter(|receiver| receiver.wants(severity)) {
@@ -220,14 +220,14 @@ fn deliver_to_all(severity: c_int, line: &str) {
     }
 }
 
-/// A line on its way.
+/// A queued line.
 struct Line {
     receiver: Arc<Receiver>,
     severity: c_int,
     text: CString,
 }
 
-/// Starts the library's thread, if this process has none, and says whether it has one now.
+/// Starts the library's thread if this process has none. Returns whether it has one now.
 fn start_worker(state: &mut State) -> bool {
     static AT_EXIT: AtomicBool = AtomicBool::new(false);
     if state.worker == Some(process::id()) {
@@ -245,7 +245,7 @@ fn start_worker(state: &mut State) -> bool {
 
 fn queue(receiver: Arc<Receiver>, severity: c_int, text: CString) {
     let mut state = STATE.lock();
-    // It is there, but in a forked child.
+    // It exists, except in a forked child.
     if !start_worker(&mut state) {
         return;
     }
@@ -263,7 +263,7 @@ fn queue(receiver: Arc<Receiver>, severity: c_int, text: CString) {
     FILLED.notify_one();
 }
 
-/// What the library's thread does.
+/// The loop of the library's thread.
 fn work() {
     let mut state = STATE.lock();
     loop {
@@ -297,7 +297,7 @@ fn forget_lines(receiver: &Arc<Receiver>) {
     EMPTIED.notify_all();
 }
 
-/// Lets the thread deliver what waits when the process ends in the ordinary way; not what threads log meanwhile, without end.
+/// Lets the thread deliver queued lines at a regular process exit, but not those that threads keep adding.
 extern "C" fn at_exit() {
     if in_callback() {
         return;
@@ -312,13 +312,13 @@ extern "C" fn at_exit() {
     }
 }
 
-/// In a forked child: what the parent's thread has not delivered, it delivers itself.
+/// In a forked child: drops the queued lines, which the parent delivers.
 pub fn in_child() {
     let mut state = STATE.lock();
     state.lines.clear();
     state.busy = false;
     for receiver in state.receivers.as_deref().unwrap_or_default() {
-        // The calls of other threads are over; this one may be in one.
+        // Calls of other threads do not exist here; this thread may be in one.
         let own = IN_CALLBACK.get() == Some(Arc::as_ptr(receiver).addr());
         receiver.running.store(usize::from(own), Ordering::Relaxed);
     }
@@ -377,8 +377,7 @@ mod tests {
         }
         set(key(&lines), Severity::HIPDNN_SEV_OFF, mode).unwrap();
         let got = of(&lines, "async");
-        // All but those that were waiting, since a full queue made the others wait for room, and one that was taken out and
-        // not yet given.
+        // A full queue makes loggers wait, so at most the queued lines, and one taken out but not delivered, are missing.
         assert!(got.len() >= 2 * CAPACITY - 1, "{}", got.len());
         for (number, (_, line)) in got.iter().enumerate() {
             assert_eq!(*line, format!("async {number}"));

@@ -1,26 +1,26 @@
 //! A lock beside each object, for calls that change it.
 //!
-//! To announce a handle and then to lock what it names takes two atomic operations that order all memory, and these are what a short
-//! call costs. The lock lies in the slot, which is never freed, so it can be taken before anybody knows whether the handle is live; and
-//! whoever destroys an object looks at it as well as at the announcements.
+//! Announcing a handle and then locking its object takes two sequentially consistent operations, which dominate a short call.
+//! Since the lock is in the slot, which is never freed, it can be taken before the handle is known to be live, and replaces the
+//! announcement: a destroyer checks the lock as well as the announcements.
 //!
-//! Why that is sound: a user takes the lock and then loads the slot's handle; a destroyer clears the slot's handle and then loads the lock;
-//! all four are sequentially consistent. Either the user's load comes after the clear, and finds the handle dead, or the destroyer's comes
-//! after the lock was taken, and finds it taken, or given back with release, and so sees the end of that use.
+//! Soundness: a user takes the lock and then loads the slot's handle; a destroyer clears the slot's handle and then loads the lock;
+//! all four are sequentially consistent. Either the user's load comes after the clear and finds the handle dead, or the
+//! destroyer's load comes after the lock was taken and finds it taken, or released, and so sees the end of that use.
 
 use hipdnn_plugin_sdk::process;
 
 use super::bury_some;
 use crate::sync::{AtomicU32, Ordering};
 
-/// The word of an open lock. A taken one has the word of the process in which it was taken.
+/// The value of an open lock. A taken lock has the number of the process that took it.
 const OPEN: u32 = 0;
 
-/// Whether a call has the object to itself.
+/// Taken while a call has exclusive access to the object.
 pub struct Lock(AtomicU32);
 
 impl Lock {
-    /// An open one.
+    /// An open lock.
     pub(super) const fn new() -> Self {
         Self(AtomicU32::new(OPEN))
     }
@@ -34,19 +34,19 @@ impl Lock {
         }
     }
 
-    /// Whether somebody has it.
+    /// Whether it is taken.
     #[inline]
     pub(super) fn is_taken(&self) -> bool {
         self.0.load(Ordering::SeqCst) != OPEN
     }
 
-    /// Whether a thread has it that exists in a parent of this process only.
+    /// Whether a thread of a parent process holds it, which does not exist in this process.
     fn is_lost(&self) -> bool {
         ![OPEN, process::word()].contains(&self.0.load(Ordering::Relaxed))
     }
 }
 
-/// Gives the lock back when it is dropped.
+/// Releases the lock on drop.
 pub struct Taken<'a>(&'a Lock);
 
 impl Drop for Taken<'_> {
@@ -57,7 +57,7 @@ impl Drop for Taken<'_> {
     }
 }
 
-/// How a call came to an object: alone, or beside others.
+/// How a call accesses an object: exclusively or shared.
 #[derive(Clone, Copy)]
 pub struct Access<'a> {
     lock: &'a Lock,
@@ -65,30 +65,30 @@ pub struct Access<'a> {
 }
 
 impl<'a> Access<'a> {
-    /// Of the call that has the lock.
+    /// Access of the call that holds the lock.
     #[inline]
     pub(super) fn alone(taken: &Taken<'a>) -> Self {
         Self { lock: taken.0, is_alone: true }
     }
 
-    /// Of a call that has announced the handle.
+    /// Access of a call that has announced the handle.
     #[inline]
     pub(super) fn shared(lock: &'a Lock) -> Self {
         Self { lock, is_alone: false }
     }
 
-    /// Whether the call has the object to itself anyway.
+    /// Whether the call has exclusive access.
     #[inline]
     pub fn is_alone(self) -> bool {
         self.is_alone
     }
 
-    /// Whether a thread has the lock that exists in a parent of this process only: it never gives it back.
+    /// Whether a thread of a parent process holds the lock: it is never released here.
     pub fn is_lost(self) -> bool {
         self.lock.is_lost()
     }
 
-    /// Takes the lock of an object that the call shares with others, if it is open.
+    /// Takes the lock of a shared object, if it is open.
     #[inline]
     pub fn take(self) -> Option<Taken<'a>> {
         self.lock.take()

@@ -1,22 +1,22 @@
-//! Opaque handles: what C holds is a number, never a pointer that is dereferenced.
+//! Opaque handles: numbers given to C, never dereferenced as pointers.
 //!
-//! A handle names a slot of a table and the generation of what lies in it, so one that is null, stale, destroyed twice or
-//! made up is found out by comparing numbers. Reading takes no lock and writes to no memory that threads share: a thread
-//! announces the handle it is about to use in a record of its own (a hazard), and whoever destroys an object looks through
-//! the records first. An object that is in use by another thread while it is destroyed is dropped when that use has ended.
-//! A call that changes an object takes a lock beside it instead: see `lock.rs`.
+//! A handle consists of a slot of a table and the slot's generation, so null, stale, twice destroyed or forged handles are
+//! detected by comparing numbers. Reading takes no lock and writes to no memory that threads share: a thread announces the
+//! handle it is about to use in its own record (a hazard), and a destroyer first scans the records. An object that another
+//! thread uses while it is destroyed is dropped when that use ends. A call that changes an object takes the object's lock
+//! instead: see `lock.rs`.
 //!
-//! Why that is sound: a user stores the hazard, fences, and loads the slot's handle; a destroyer clears the slot's handle and
-//! loads the hazards; fence, load, clear and loads are sequentially consistent. Either the user's load comes after the clear,
-//! and finds the handle dead, or its fence comes before the destroyer's loads, and these find the hazard or what was stored
-//! there later. Hazards are only stored with release, so a destroyer that finds a later one also sees the end of the use
-//! before it. A handle has its slot's generation and is never given out twice, so a slot that was filled anew is not taken
-//! for the old one, and a slot is filled anew only after its object was dropped.
+//! Soundness: a user stores the hazard, fences, and loads the slot's handle; a destroyer clears the slot's handle and loads the
+//! hazards; fence, load, clear and loads are sequentially consistent. Either the user's load comes after the clear and finds
+//! the handle dead, or its fence comes before the destroyer's loads, which find the hazard or a later value. Hazards are only
+//! stored with release, so a destroyer that finds a later one also sees the end of the use before it. A handle includes its
+//! slot's generation and is never issued twice, so a refilled slot is not mistaken for the old one, and a slot is refilled
+//! only after its object was dropped.
 //!
-//! A destroyer does not look through the records of all threads, only of those that have looked the handle up. A slot has the record of its
-//! maker, and a bit for each group of others: whoever looks the handle up with another record first sets its group's bit, and then looks once
-//! more whether the handle is live. Bit, look, clear and the destroyer's load of the bits are sequentially consistent. So either that second
-//! look comes after the clear, and finds the handle dead, or the destroyer finds the bit and looks through the records of that group.
+//! A destroyer scans only the records of threads that have looked the handle up. A slot stores its maker's record, and a bit for
+//! each group of others: a thread that looks the handle up with another record first sets its group's bit and then checks again
+//! that the handle is live. Bit, check, clear and the destroyer's load of the bits are sequentially consistent. So either that
+//! second check comes after the clear and finds the handle dead, or the destroyer finds the bit and scans that group's records.
 
 mod lock;
 mod record;
@@ -36,16 +36,15 @@ use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, BATC
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a handle packs a generation, an index and a tag into 64 bits");
 
-/// Chunks in a table, which bounds the objects that live at one time to 4 million.
+/// Chunks in a table, which limits it to 4 million live objects.
 const CHUNKS: usize = 16_384;
-/// Where the generation begins in a handle; below are the index and, in the lowest four bits, the table's tag.
+/// The generation's first bit in a handle; below are the index and, in the lowest four bits, the table's tag.
 const GENERATION_SHIFT: u32 = 32;
 
-/// A place for one object. On cache lines of its own, so that making and ending one object does not slow down threads that
-/// use its neighbour.
+/// A slot for one object, on its own cache lines to avoid false sharing.
 #[repr(C, align(64))]
 struct Slot<T> {
-    /// The handle of what lies here, 0 while nothing does that may be looked up.
+    /// The handle of the object here; 0 while there is none to look up.
     handle: AtomicUsize,
     /// The address of the maker's record.
     owner: AtomicUsize,
@@ -53,25 +52,25 @@ struct Slot<T> {
     others: AtomicU64,
     /// The generation of the last object here; only the thread that has taken the slot touches it.
     generation: AtomicU32,
-    /// Taken by a call that has the object to itself.
+    /// Held by a call with exclusive access.
     lock: Lock,
-    /// Initialized from before `handle` is set until the last use of the object after it was cleared. Behind what every look-up
-    /// reads, so that its beginning is on the same cache line.
+    /// Initialized from before `handle` is set until the last use after it was cleared. Placed after the fields that every
+    /// look-up reads, so that it starts on the same cache line.
     object: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the object is written and dropped only by the thread that has taken the slot, while no handle names it, no thread has announced
-// one that did, and none has the lock; in between it is only shared.
+// SAFETY: only the thread that has taken the slot writes and drops the object, while no handle names it, no thread has announced
+// its handle, and none holds the lock; in between it is only shared.
 unsafe impl<T: Send + Sync> Sync for Slot<T> {}
 
 type Chunk<T> = [Slot<T>; CHUNK];
 
 /// All objects of one kind.
 pub struct Table<T: 'static> {
-    /// What the object is called in messages.
+    /// The kind's name in messages.
     name: &'static str,
     tag: usize,
-    /// Which of a thread's stores of free slots is this table's.
+    /// The index of this table in each thread's stores of free slots.
     store: usize,
     chunks: [AtomicPtr<Chunk<T>>; CHUNKS],
 }
@@ -84,18 +83,18 @@ pub struct Free {
 }
 
 impl Default for Free {
-    /// No slot at all: what lies in which is not known.
+    /// Without slots, since it is unknown which are in use.
     fn default() -> Self {
         Self { indices: Vec::new(), next: u32::MAX }
     }
 }
 
-/// For each table.
+/// The free slots of each table.
 pub static FREE: [Mutex<Free>; TABLES] =
     [const { Mutex::new(Free { indices: Vec::new(), next: 0 }) }; TABLES];
 
 impl<T: Send + Sync> Table<T> {
-    /// An empty table. `tag` is odd and below 16; `store` is below [`TABLES`]; both are the table's alone.
+    /// An empty table. `tag` is odd and below 16; `store` is below [`TABLES`]; both are unique.
     pub const fn new(name: &'static str, tag: usize, store: usize) -> Self {
         assert!(tag < 16 && tag % 2 == 1 && store < TABLES);
         Self { name, tag, store, chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS] }
@@ -121,12 +120,12 @@ impl<T: Send + Sync> Table<T> {
         self.slot((handle & 0xffff_ffff) >> 4)
     }
 
-    /// Puts an object into the table and returns its handle.
+    /// Inserts an object and returns its handle.
     pub fn insert(&self, object: T) -> Result<usize> {
         self.insert_with(|| object)
     }
 
-    /// Puts an object that `make` makes into the table and returns its handle. The object is made where it stays.
+    /// Inserts the object that `make` builds in place, and returns its handle.
     #[inline(always)]
     pub fn insert_with(&self, make: impl FnOnce() -> T) -> Result<usize> {
         let record = Record::of_thread();
@@ -136,10 +135,10 @@ impl<T: Send + Sync> Table<T> {
         };
         let generation = slot.generation.load(Ordering::Relaxed) + 1;
         slot.generation.store(generation, Ordering::Relaxed);
-        // SAFETY: this thread has taken the slot, and nothing lies in it.
+        // SAFETY: this thread has taken the slot, which is empty.
         unsafe { (*slot.object.get()).write(make()) };
         slot.owner.store(record.number(), Ordering::Relaxed);
-        // No other thread writes to a slot before its handle is there, except a bit that a user of a dead handle sets, which does no harm.
+        // Before its handle is set, no other thread writes to the slot, except harmless bits set by users of dead handles.
         if slot.others.load(Ordering::Relaxed) != 0 {
             slot.others.store(0, Ordering::Relaxed);
         }
@@ -148,7 +147,7 @@ impl<T: Send + Sync> Table<T> {
         Ok(handle)
     }
 
-    /// Takes an object out of the table; it is dropped now, or when the last call that uses it ends.
+    /// Removes an object; it is dropped now, or when the last call that uses it ends.
     pub fn remove(&'static self, handle: usize) -> Result<()> {
         let slot = self.slot_of(handle).ok_or_else(|| self.dead(handle))?;
         if slot.handle.compare_exchange(handle, 0, Ordering::SeqCst, Ordering::Relaxed).is_err() {
@@ -165,20 +164,20 @@ impl<T: Send + Sync> Table<T> {
         } else {
             self.empty(handle, slot, record);
         }
-        // A use that ended just before the object lay there did not see it.
+        // A use that ended just before the object was left to its users did not see it.
         bury_some();
         Ok(())
     }
 
-    /// Whether the maker's record or one of the groups in `others` has a handle that was cleared.
+    /// Whether the maker's record or one of the groups in `others` still announces a cleared handle.
     #[cold]
     fn has_users(&self, handle: usize, slot: &Slot<T>, others: u64) -> bool {
         let owner: *const Record = ptr::with_exposed_provenance(slot.owner.load(Ordering::Relaxed));
-        // SAFETY: records are never freed, and the one that made the object was put there before its handle was known.
+        // SAFETY: records are never freed, and the maker's was stored before the handle was published.
         unsafe { owner.as_ref() }.is_some_and(|owner| owner.uses(handle)) || is_in_use(handle, others)
     }
 
-    /// Has an object dropped when its last use ends. Out of line, as is what else takes a lock, so that the common path stays short.
+    /// Has an object dropped when its last use ends. Out of line, like everything that locks, to keep the common path short.
     #[cold]
     #[inline(never)]
     fn leave_to_users(&'static self, handle: usize, lock: &'static Lock) {
@@ -191,20 +190,20 @@ impl<T: Send + Sync> Table<T> {
         GRAVEYARD_HAS_SOME.store(true, Ordering::SeqCst);
     }
 
-    /// Drops the unused object of a cleared handle, and gives its slot back.
+    /// Drops the unused object of a cleared handle, and frees its slot.
     fn empty(&self, handle: usize, slot: &Slot<T>, record: &Record) {
-        // SAFETY: the call that cleared the handle, or the burial that it left this to, has the slot to itself.
+        // SAFETY: the call that cleared the handle, or the burial it deferred to, has exclusive access to the slot.
         unsafe { (*slot.object.get()).assume_init_drop() };
         self.give_slot(((handle & 0xffff_ffff) >> 4) as u32, slot, record);
     }
 
-    /// Looks a handle up and calls `f` with its object, which stays alive meanwhile.
+    /// Looks up a handle and calls `f` with its object, which stays alive meanwhile.
     #[inline(always)]
     pub fn with<R>(&self, handle: usize, f: impl FnOnce(&T) -> Result<R>) -> Result<R> {
         with_handles([handle], |using| f(using.find::<0, T>(self)?))
     }
 
-    /// The same, with what it takes to have the object alone.
+    /// The same, with the means to get exclusive access.
     #[inline(always)]
     pub fn with_access<R>(&self, handle: usize, f: impl FnOnce(&T, Access) -> Result<R>) -> Result<R> {
         with_handles([handle], |using| {
@@ -214,7 +213,7 @@ impl<T: Send + Sync> Table<T> {
         })
     }
 
-    /// Looks a handle up and calls `f` with its object, which this call has to itself. Where another call has it, `f` gets it shared, and
+    /// Looks up a handle and calls `f` with exclusive access to its object; if another call has that, with shared access, and `f`
     /// may wait for that call.
     #[inline(always)]
     pub fn alone<R>(&self, handle: usize, f: impl FnOnce(&T, Access) -> Result<R>) -> Result<R> {
@@ -223,8 +222,7 @@ impl<T: Send + Sync> Table<T> {
         if slot.handle.load(Ordering::SeqCst) != handle {
             return Err(self.dead(handle));
         }
-        // SAFETY: the handle was live after the lock was taken, so its object is dropped only after the lock is given back, which
-        // happens when `taken` is dropped.
+        // SAFETY: the handle was live after the lock was taken, so its object is dropped only after `taken` is dropped.
         f(unsafe { (*slot.object.get()).assume_init_ref() }, Access::alone(&taken))
     }
 
@@ -238,14 +236,14 @@ impl<T: Send + Sync> Table<T> {
         self.with_access(handle, f)
     }
 
-    /// How many objects are in the table.
+    /// The number of objects in the table.
     pub fn count(&self) -> usize {
         // SAFETY: a chunk that has been published is never freed.
         let chunks = self.chunks.iter().map_while(|chunk| unsafe { chunk.load(Ordering::Acquire).as_ref() });
         chunks.flatten().filter(|slot| slot.handle.load(Ordering::Acquire) != 0).count()
     }
 
-    /// Says what is wrong with a handle that names no live object.
+    /// The error for a handle without a live object.
     #[cold]
     fn dead(&self, handle: usize) -> Error {
         if handle == 0 {
@@ -276,13 +274,13 @@ impl<T: Send + Sync> Table<T> {
         store.pop().ok_or_else(|| {
             let room = CHUNK * CHUNKS;
             Error::alloc_failed(format!(
-                "{room} objects of kind {} are alive, and there is no room for more",
+                "{room} objects of kind {} are alive, the most that are possible",
                 self.name
             ))
         })
     }
 
-    /// Moves a batch of free slots into `store`, neighbours so that a thread keeps to memory of its own.
+    /// Moves a batch of adjacent free slots into `store`, so that each thread uses its own memory.
     #[cold]
     #[inline(never)]
     fn refill(&self, store: &mut Vec<u32>) {
@@ -304,7 +302,7 @@ impl<T: Send + Sync> Table<T> {
     }
 
     fn give_slot(&self, index: u32, slot: &Slot<T>, record: &Record) {
-        // A slot whose generations are used up is never given out again, so no handle comes back to life.
+        // A slot whose generations are exhausted is never reused, so no handle becomes valid again.
         if slot.generation.load(Ordering::Relaxed) == u32::MAX {
             return;
         }
@@ -314,7 +312,7 @@ impl<T: Send + Sync> Table<T> {
         }
     }
 
-    /// Gives half of what a thread keeps to all.
+    /// Returns half of a thread's free slots to the table.
     #[cold]
     #[inline(never)]
     fn give_batch(&self, store: &mut Vec<u32>) {
@@ -344,19 +342,19 @@ fn new_chunk<T>() -> *mut Chunk<T> {
     Box::into_raw(slots).cast()
 }
 
-/// How many tables there are: the library's two, and those of the tests.
+/// The number of tables: the library's two, and those of the tests.
 pub const TABLES: usize = if cfg!(test) { 6 } else { 2 };
 
-/// Handles that this thread has announced: what they name stays alive until this is dropped.
+/// Handles that this thread has announced: their objects stay alive until this is dropped.
 pub struct Using<const N: usize> {
     record: &'static Record,
-    /// Where the handles stand in the record. Behind them stand those of calls from within callbacks.
+    /// The handles' hazards in the record; those of nested calls from callbacks follow.
     hazards: &'static [AtomicUsize; N],
     depth: usize,
 }
 
-/// Announces handles, whether or not they name anything, and calls `f` to look them up. Only here, so that what is announced
-/// last ends first.
+/// Announces handles, valid or not, and calls `f` to look them up. The only place that announces, so that announcements
+/// end in reverse order.
 #[inline(always)]
 pub fn with_handles<const N: usize, R>(
     handles: [usize; N],
@@ -368,11 +366,11 @@ pub fn with_handles<const N: usize, R>(
         return Err(Error::internal("calls from within callbacks are nested too deeply"));
     };
     for (hazard, handle) in hazards.iter().zip(handles) {
-        // Released: whoever finds this handle here, and so not the one before, may drop what that one named, and must see
-        // that its use is over.
+        // Release: a destroyer that finds this handle instead of the previous one may drop the previous object, and must see
+        // the end of its use.
         hazard.store(handle, Ordering::Release);
     }
-    // The announcement must be visible before anything is looked up: a destroyer that looks in between would miss it.
+    // The announcement must be visible before the look-up, or a destroyer in between would miss it.
     fence(Ordering::SeqCst);
     record.depth.set(depth + N);
     f(&Using { record, hazards, depth })
@@ -402,7 +400,7 @@ impl<const N: usize> Using<N> {
             if slot.others.load(Ordering::SeqCst) & group == 0 {
                 slot.others.fetch_or(group, Ordering::SeqCst);
             }
-            // A destroyer that did not see the bit has cleared the handle before.
+            // A destroyer that did not see the bit has already cleared the handle.
             if slot.handle.load(Ordering::SeqCst) != handle {
                 return Err(table.dead(handle));
             }
@@ -422,24 +420,23 @@ impl<const N: usize> Drop for Using<N> {
     }
 }
 
-/// A number that stands for this thread, not 0. Another thread may have it once this one has ended.
+/// A non-zero number of this thread. Another thread may reuse it after this one has ended.
 #[inline]
 pub fn thread_number() -> usize {
     Record::of_thread().number()
 }
 
-/// Whether this thread is inside of an execution, the only call that announces three handles; calls that make something announce
-/// one at most.
+/// Whether this thread is inside an execution, the only call that announces three handles; others announce at most one.
 pub fn is_executing() -> bool {
     Record::of_thread().depth.get() >= 3
 }
 
-/// What this thread keeps.
+/// This thread's record.
 pub fn thread_store() -> &'static Record {
     Record::of_thread()
 }
 
-/// What drops an object that was destroyed while in use.
+/// Drops an object that was destroyed while in use.
 type Burial = Box<dyn FnOnce() + Send>;
 
 /// An object that was destroyed while in use.
@@ -449,7 +446,7 @@ pub struct Grave {
     burial: Burial,
 }
 
-/// What is to be dropped later.
+/// The objects to drop later.
 pub static GRAVEYARD: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
 static GRAVEYARD_HAS_SOME: AtomicBool = AtomicBool::new(false);
 
@@ -472,7 +469,7 @@ fn bury() {
         GRAVEYARD_HAS_SOME.store(!graveyard.is_empty(), Ordering::SeqCst);
         unused
     };
-    // After the lock is gone: what is dropped may call a plugin, and a plugin anything.
+    // After unlocking: dropping may call a plugin, which may call anything.
     for grave in unused {
         (grave.burial)();
     }

@@ -1,4 +1,4 @@
-//! What each thread keeps for [`super::Table`]: the handles that it is using, and free slots.
+//! Each thread's record for [`super::Table`]: the handles that it is using, and free slots.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::ffi::c_void;
@@ -11,41 +11,41 @@ use crate::sync::{
     thread_local,
 };
 
-/// Objects that one thread may have in use at one time: three for a call, and calls from within callbacks.
+/// Objects that one thread may use at a time: three for a call, and those of nested calls from callbacks.
 pub const HAZARDS: usize = 7;
 
-/// What a thread keeps: the handles that it is using, for all to see, and things of its own. Records are never freed; one
-/// whose thread has ended serves another.
+/// A thread's record: the handles that it is using, visible to all, and private data. Records are never freed; a record
+/// whose thread has ended is reused.
 #[repr(align(128))]
 pub struct Record {
     pub hazards: [AtomicUsize; HAZARDS],
     taken: AtomicBool,
-    /// The next one of the same group.
+    /// The next record of the same group.
     next: AtomicPtr<Record>,
-    /// The one bit that stands for the record's group.
+    /// The bit of the record's group.
     pub group: u64,
     /// How many hazards are in use.
     pub depth: Cell<usize>,
-    /// The slot of each table that the thread freed last, which it takes next; [`NO_SLOT`] for none.
+    /// For each table, the slot that the thread freed last and takes next; [`NO_SLOT`] for none.
     spares: [Cell<u32>; TABLES],
     /// Further free slots of each table.
     stores: RefCell<[Vec<u32>; TABLES]>,
-    /// The graphs that it was given last.
+    /// The graphs that it received last.
     pub graphs: RefCell<Recent>,
 }
 
-/// No slot has this number: there are not as many.
+/// Not the number of any slot: tables are smaller.
 pub const NO_SLOT: u32 = u32::MAX;
 
-// SAFETY: `depth`, `spares`, `stores` and `graphs` are used only by the thread that has taken the record, everything else is atomic.
+// SAFETY: only the thread that has taken the record uses `depth`, `spares`, `stores` and `graphs`; everything else is atomic.
 unsafe impl Sync for Record {}
 
 /// All groups.
 pub const ALL: u64 = u64::MAX;
 
-/// The records, in as many groups as a word has bits, so that those that may have a handle can be told by a word.
+/// The records, in one group for each bit of a word, so that a word tells which groups may use a handle.
 static RECORDS: [AtomicPtr<Record>; GROUPS] = [const { AtomicPtr::new(ptr::null_mut()) }; GROUPS];
-/// How many there are.
+/// The number of records.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The records of some groups.
@@ -63,23 +63,23 @@ pub fn records(groups: u64) -> impl Iterator<Item = &'static Record> {
     })
 }
 
-/// Whether a thread whose record is in one of the groups has announced a handle. Whoever asks has made the handle unusable before, by a
-/// sequentially consistent operation: a thread that announced it later finds it unusable.
+/// Whether a thread of one of the groups has announced a handle. The caller must first have cleared the handle by a sequentially
+/// consistent operation, so that a thread that announces it later finds it dead.
 pub fn is_in_use(handle: usize, groups: u64) -> bool {
     records(groups).any(|record| record.uses(handle))
 }
 
 thread_local! {
-    // Without a destructor, so that the common path is one load, and it works as long as the thread does.
+    // Without a destructor, so that the common path is one load, and it works until the thread has ended.
     static RECORD: Cell<Option<&'static Record>> = const { Cell::new(None) };
 }
 
-/// Gives the ending thread's record to others.
+/// Releases the ending thread's record for reuse.
 unsafe extern "C" fn give_back(record: *mut c_void) {
     RECORD.set(None);
     // SAFETY: the pointer is that of a record, which is never freed.
     let record = unsafe { &*record.cast_const().cast::<Record>() };
-    // Slots in store would be lost to other threads.
+    // Other threads cannot use slots in a thread's store.
     for (free, store) in FREE.iter().zip(record.stores.borrow_mut().iter_mut()) {
         free.lock().indices.append(store);
     }
@@ -96,7 +96,7 @@ impl Record {
 
     #[cold]
     fn take() -> &'static Self {
-        // Some compilers have thread-local values that end before the thread does: then it has one already.
+        // Some compilers destroy thread-locals before the thread ends; then it already has a record.
         // SAFETY: the pointer is null or that of a record, which is never freed.
         if let Some(own) = unsafe { left_for_thread_end().cast_const().cast::<Self>().as_ref() } {
             RECORD.set(Some(own));
@@ -135,13 +135,13 @@ impl Record {
         }
     }
 
-    /// What the record is known by: its address.
+    /// The record's number: its address.
     #[inline]
     pub fn number(&self) -> usize {
         ptr::from_ref(self).expose_provenance()
     }
 
-    /// Whether the record has a handle.
+    /// Whether the record announces a handle.
     #[inline]
     pub fn uses(&self, handle: usize) -> bool {
         self.hazards.iter().any(|hazard| hazard.load(Ordering::SeqCst) == handle)
@@ -154,7 +154,7 @@ impl Record {
         &self.spares[table]
     }
 
-    /// The free slots of a table that this thread has in store.
+    /// The free slots of a table that this thread stores.
     #[expect(clippy::indexing_slicing, reason = "`Table::new` has checked the number")]
     pub fn store(&self, table: usize) -> RefMut<'_, Vec<u32>> {
         RefMut::map(self.stores.borrow_mut(), |stores| &mut stores[table])

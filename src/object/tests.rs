@@ -20,7 +20,7 @@ fn counter() -> &'static Counter {
 }
 
 #[test]
-fn a_handle_is_good_until_it_is_destroyed() {
+fn a_handle_is_valid_until_it_is_destroyed() {
     let drops = counter();
     let handle = TEST.insert(Counted(drops)).unwrap();
     assert!(TEST.with(handle, |_| Ok(())).is_ok());
@@ -54,7 +54,7 @@ fn an_object_destroyed_in_use_lives_until_the_use_ends() {
         Ok(())
     })
     .unwrap();
-    // Another thread may be sweeping at this moment; then the next use of anything does.
+    // Another thread may be burying at this moment; then the next use of any object does.
     for _ in 0..1000 {
         if drops.load(Ordering::SeqCst) == 1 {
             return;
@@ -86,7 +86,7 @@ fn an_object_lives_while_any_of_many_threads_uses_it_whoever_destroys_it() {
                 });
             }
             inside.wait();
-            // By a thread that has not used it, nor made it.
+            // Removed by a thread that neither made nor used it.
             scope.spawn(|| TEST.remove(handle).unwrap()).join().unwrap();
             assert_eq!(drops.load(Ordering::SeqCst), 0);
             end.wait();
@@ -107,7 +107,7 @@ fn the_maker_uses_an_object_that_another_thread_destroys() {
 }
 
 #[test]
-fn nesting_has_a_limit_and_says_so() {
+fn nesting_beyond_the_limit_is_an_error() {
     let handle = TEST.insert(Counted(counter())).unwrap();
     fn nest(handle: usize, depth: usize) -> Result<()> {
         TEST.with(handle, |_| if depth == 1 { Ok(()) } else { nest(handle, depth - 1) })
@@ -173,25 +173,25 @@ fn a_thread_that_makes_calls_while_it_ends_gives_its_record_back() {
     let before = records(ALL).count();
     for _ in 0..500 {
         let thread = std::thread::spawn(|| {
-            // First, so that it ends last.
+            // Initialized first, so that it is destroyed last.
             LATE.with(|_| ());
             make_and_end();
         });
         thread.join().unwrap();
     }
-    // Other tests run beside this one and take a few.
+    // Other tests run in parallel and take a few.
     assert!(records(ALL).count() < before + 100);
 }
 
 #[test]
-fn a_call_that_has_an_object_to_itself_keeps_others_out_and_it_alive() {
+fn exclusive_access_keeps_others_out_and_the_object_alive() {
     let drops = counter();
     let handle = TEST.insert(Counted(drops)).unwrap();
     let is_alone = || TEST.alone(handle, |_, access| Ok(access.is_alone())).unwrap();
     assert!(is_alone());
     TEST.alone(handle, |object, access| {
         assert!(access.is_alone());
-        // Another call gets it beside this one, and cannot take what this one has.
+        // Another call gets only shared access.
         assert!(!is_alone());
         TEST.with_access(handle, |_, access| {
             assert!(!access.is_alone() && access.take().is_none());
@@ -204,7 +204,7 @@ fn a_call_that_has_an_object_to_itself_keeps_others_out_and_it_alive() {
     })
     .unwrap();
     assert!(TEST.alone(handle, |_, _| Ok(())).is_err());
-    // Of a handle that is dead the lock is given back, too: the next object in its place is free.
+    // The lock of a dead handle is also released: the next object in its slot is free.
     let next = TEST.insert(Counted(counter())).unwrap();
     assert!(TEST.alone(next, |_, access| Ok(access.is_alone())).unwrap());
     TEST.remove(next).unwrap();

@@ -1,15 +1,15 @@
-//! Whether two strided tensors have a byte in common.
+//! Whether two strided tensors share a byte.
 
 use smallvec::SmallVec;
 
 use super::View;
 
-/// How many steps are looked through. Layouts of use take a dozen; where it takes more, the tensors count as apart.
+/// The most search steps. Real layouts take a dozen; beyond the limit, tensors count as disjoint.
 const MOST_STEPS: u32 = 10_000;
-/// The most dimensions of both tensors together; with more, they count as apart.
+/// The most dimensions of both tensors together; with more, they count as disjoint.
 const MOST_AXES: usize = 32;
 
-/// Indices of a dimension, or of one of each tensor with the same stride: `low` to `high` times `stride` bytes.
+/// Indices of a dimension, or of one dimension of each tensor with the same stride: `low` to `high` times `stride` bytes.
 #[derive(Clone, Copy)]
 struct Axis {
     stride: i128,
@@ -38,7 +38,7 @@ pub fn share(one: &View, other: &View, distance: i64) -> bool {
         return false;
     }
     axes.sort_unstable_by_key(|axis| std::cmp::Reverse(axis.stride));
-    // The offset of an element of the other minus that of one of this tensor, where their bytes meet.
+    // The range of offset differences at which the bytes of two elements overlap.
     let distance = i128::from(distance);
     let (low, high) = (1 - other.size() - distance, one.size() - 1 - distance);
     reaches(&axes, low, high, &mut { MOST_STEPS })
@@ -47,7 +47,7 @@ pub fn share(one: &View, other: &View, distance: i64) -> bool {
 /// Whether a sum of one multiple of each axis is in `low..=high`.
 fn reaches(axes: &[Axis], low: i128, high: i128, steps: &mut u32) -> bool {
     let Some((first, rest)) = axes.split_first() else { return low <= 0 && 0 <= high };
-    // What the rest adds at least and at most.
+    // The least and the most that the other axes add.
     let least: i128 = rest.iter().map(|axis| axis.stride * axis.low).sum();
     let most: i128 = rest.iter().map(|axis| axis.stride * axis.high).sum();
     let from = first.low.max(-(most - low).div_euclid(first.stride));
@@ -101,11 +101,11 @@ mod tests {
     }
 
     #[test]
-    fn slices_of_packed_attention_are_apart() {
+    fn slices_of_packed_attention_are_disjoint() {
         let (batch, sequence, heads, size) = (8, 4096, 16, 128);
         let row = 3 * heads * size;
         let part = View::new(vec![(batch, sequence * row), (heads, size), (sequence, row), (size, 1)], 2);
-        // Keys and values begin behind the queries; one element nearer to these, or to those of the next token, is too near.
+        // Keys and values begin after the queries; one element nearer to these, or to those of the next token, overlaps.
         for (distance, near) in [(heads * size * 2, -2), (heads * size * 4, 2)] {
             assert!(!share(&part, &part, distance) && !share(&part, &part, -distance));
             assert!(share(&part, &part, distance + near));

@@ -1,9 +1,9 @@
-//! Tensors of an execution that share memory.
+//! Detects tensors of an execution that overlap in memory.
 //!
-//! A tensor that is written and lies over another one is an error of the program: results would be wrong without a word. Every
-//! execution compares the bytes that its tensors take at most, which costs less than a nanosecond a tensor. Where these meet,
-//! [`Sharing`] looks closely: interleaved tensors do not share an element, and an operation that computes each element from the same
-//! one may write where it reads. What cannot be told passes.
+//! A written tensor that overlaps another one is an error of the program and would silently give wrong results. Every execution
+//! compares the address ranges of its tensors, which costs less than a nanosecond per tensor. If ranges overlap, [`Sharing`]
+//! decides: interleaved tensors do not share an element, and an operation that computes each element from the same one may
+//! write in place. Undecidable cases pass.
 
 mod lattice;
 mod structure;
@@ -16,24 +16,24 @@ use smallvec::SmallVec;
 
 use self::structure::{Known, View};
 
-/// Two tensors that share an element where they may not.
+/// Two tensors that illegally share an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clash {
-    /// The tensor that is written.
+    /// The written tensor.
     pub written: i64,
-    /// The other one.
+    /// The other tensor.
     pub other: i64,
-    /// Whether that is written, too.
+    /// Whether the other tensor is also written.
     pub is_other_written: bool,
 }
 
-/// The most tensors that are compared by places on the stack; few graphs have more.
+/// The most tensors compared on the stack; few graphs have more.
 const MOST: usize = 64;
 
-/// Up to so many tensors, and tensors in another layout, are looked at closely without an allocation.
+/// Up to so many tensors, and overridden layouts, are checked closely without allocating.
 const USUAL: usize = 16;
 
-/// Where a tensor's elements are; empty where that is not known.
+/// The address range of a tensor's elements; empty if unknown.
 #[derive(Clone, Copy)]
 struct Range {
     begin: usize,
@@ -55,8 +55,8 @@ impl Range {
     }
 }
 
-/// The tensor with this uid and its place: most likely the buffer's own, or that behind or before `last`, as packs are bound in the order
-/// of the graph or in the reverse.
+/// The tensor with this uid and its index: most likely the buffer's own, or that after or before `last`, as packs usually bind in
+/// the graph's order or its reverse.
 #[inline(always)]
 fn find(tensors: &[TensorSummary], uid: i64, place: usize, last: usize) -> Option<(usize, &TensorSummary)> {
     match tensors.get(place) {
@@ -75,7 +75,7 @@ fn find_elsewhere(tensors: &[TensorSummary], uid: i64, last: usize) -> Option<(u
     tensors.iter().enumerate().find(|(_, tensor)| tensor.uid == uid)
 }
 
-/// Whether the bytes of a tensor that is written may meet those of another one. Says yes also where that cannot be told cheaply.
+/// Whether a written tensor's bytes may overlap another tensor's. Also true if that is expensive to decide.
 #[inline]
 pub fn may_meet(tensors: &[TensorSummary], buffers: &[DeviceBuffer]) -> bool {
     match buffers.len() {
@@ -96,7 +96,7 @@ fn many_may_meet(tensors: &[TensorSummary], buffers: &[DeviceBuffer]) -> bool {
     }
 }
 
-/// Every pair is compared, without a branch.
+/// Compares every pair without a branch.
 #[inline(always)]
 fn few_meet<const N: usize>(tensors: &[TensorSummary], buffers: &[DeviceBuffer]) -> bool {
     let Some(buffers) = buffers.first_chunk::<N>() else { return false };
@@ -135,14 +135,14 @@ fn many_meet<const N: usize>(tensors: &[TensorSummary], buffers: &[DeviceBuffer]
     while written != 0 {
         let own = ranges.get(written.trailing_zeros() as usize).copied().unwrap_or(Range::EMPTY);
         written &= written - 1;
-        // It meets itself.
+        // One is the overlap with itself.
         met |= ranges.iter().map(|range| usize::from(own.meets(range))).sum::<usize>() > 1;
     }
     met
 }
 
-/// The first two tensors that share an element where they may not. `layouts` are sizes and strides that replace the graph's in this
-/// execution: each one needs this look, so that it allocates nothing for as many tensors as graphs usually have.
+/// The first two tensors that illegally share an element. `layouts` are override sizes and strides of this execution; each such
+/// execution comes here, so it does not allocate for usual numbers of tensors.
 #[cold]
 pub fn clash<'a>(
     sharing: &Sharing,
@@ -161,7 +161,7 @@ pub fn clash<'a>(
         let address = buffer.ptr.addr();
         bound.push(Bound { uid: buffer.uid, address, range: Range::of(span, address), tensor, view });
     }
-    // Sorted, tensors meet only those that begin before they end.
+    // After sorting, a tensor can only overlap those that begin before it ends.
     bound.sort_unstable_by_key(|one| (one.range.begin, one.uid));
     for (place, one) in bound.iter().enumerate() {
         let behind = bound.iter().skip(place + 1).take_while(|other| other.range.begin < one.range.end);
@@ -174,7 +174,7 @@ pub fn clash<'a>(
     None
 }
 
-/// A tensor and the memory that it is bound to.
+/// A tensor and its memory.
 struct Bound<'a> {
     uid: i64,
     address: usize,

@@ -1,4 +1,4 @@
-//! Which tensors of a graph may be one and the same in memory.
+//! Which tensors of a graph may share memory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,13 +6,13 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, Tensor};
 use hipdnn_plugin_sdk::wire::Span;
 use smallvec::SmallVec;
 
-/// The most dimensions whose sizes and strides lie inside a view; few tensors have more.
+/// The dimensions that a view stores inline; few tensors have more.
 const USUAL_RANK: usize = 8;
 
-/// The most steps from outputs back to inputs that are looked through. With more, everything may share memory.
+/// The most steps of the search from outputs back to inputs. Beyond, everything may share memory.
 const MOST_STEPS: usize = 1 << 22;
 
-/// Where the elements of a tensor are, relative to the first one.
+/// The layout of a tensor's elements, relative to the first one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     dims: SmallVec<[(i64, i64); USUAL_RANK]>,
@@ -48,7 +48,7 @@ impl View {
         self.dims.iter().copied()
     }
 
-    /// The sizes other than 1 with their strides, each with its place from the last.
+    /// The sizes other than 1 with their strides, each with its index from the last.
     fn long(&self) -> impl Iterator<Item = (usize, (i64, i64))> {
         self.dims().rev().enumerate().filter(|(_, (dim, _))| *dim != 1)
     }
@@ -58,7 +58,7 @@ impl View {
         self.size as i128
     }
 
-    /// The bytes that the elements take; none without elements, or with more than fit.
+    /// The byte range of the elements; none if it is empty or overflows.
     pub fn span(&self) -> Option<Span> {
         Span::of(self.size, self.dims())
     }
@@ -69,20 +69,20 @@ impl View {
     }
 }
 
-/// What a graph's operations allow of its tensors.
+/// Which tensors a graph's operations allow to share memory.
 pub struct Sharing {
     /// Sorted by uid.
     tensors: Vec<Known>,
-    /// A tensor that is written, and one that is read, whose places in memory may be the same.
+    /// Pairs of a written and a read tensor that may have the same memory.
     in_place: HashSet<(i64, i64)>,
-    /// Whether there was too much to look through.
+    /// Whether the graph was too large to search.
     is_anything_allowed: bool,
 }
 
-/// A tensor with memory of the caller's.
+/// A tensor that the caller binds.
 pub struct Known {
     uid: i64,
-    /// Where its elements are.
+    /// Its layout.
     pub view: View,
     /// Whether an operation writes it.
     pub is_written: bool,
@@ -91,10 +91,10 @@ pub struct Known {
 }
 
 impl Sharing {
-    /// Looks through a graph.
+    /// Analyzes a graph.
     pub fn of(graph: &Graph) -> Self {
         let nodes: Vec<Node<'_>> = graph.nodes.iter().map(|node| Node::of(&node.operation)).collect();
-        // What a custom operation does with its tensors is known to its engine alone: it may write a part of what it reads.
+        // Only its engine knows what a custom operation does with its tensors: it may write a part of what it reads.
         let is_custom = |node: &&Node<'_>| matches!(node.operation, Operation::CustomOp(_));
         let custom = nodes.iter().filter(is_custom).flat_map(|node| node.inputs.iter().chain(&node.outputs));
         let custom: HashSet<i64> = custom.copied().collect();
@@ -125,7 +125,7 @@ impl Sharing {
         for (place, node) in nodes.iter().enumerate() {
             let outputs = node.outputs.iter().filter(|uid| self.tensor(**uid).is_some());
             for output in outputs {
-                // Whether all ways from a tensor to the output go from element to element.
+                // Whether all paths from a tensor to the output are elementwise.
                 let mut ways: HashMap<i64, bool> = HashMap::from([(*output, true)]);
                 for (earlier, node) in nodes.iter().enumerate().take(place + 1).rev() {
                     for reached in &node.outputs {
@@ -157,13 +157,13 @@ impl Sharing {
         self.in_place = in_place;
     }
 
-    /// The tensor with this uid, if it has memory of the caller's.
+    /// The tensor with this uid, if the caller binds it.
     pub fn tensor(&self, uid: i64) -> Option<&Known> {
         let place = self.tensors.binary_search_by_key(&uid, |known| known.uid).ok()?;
         self.tensors.get(place)
     }
 
-    /// Whether one tensor may be written where the other one is read, if both have the same layout.
+    /// Whether a tensor may be written in place of one that is read, if both have the same layout.
     pub fn may_be_in_place(&self, written: i64, read: i64) -> bool {
         self.is_anything_allowed || self.in_place.contains(&(written, read))
     }
@@ -182,12 +182,12 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Whether an operation may write an element of `output` where it reads the same element of `input`, as every engine does it: nothing
-/// else is computed from that element afterwards.
+/// Whether an operation may overwrite an element of `input` with the same element of `output` in every engine: nothing else is
+/// computed from that element afterwards.
 fn goes_by_element(operation: &Operation, input: i64, output: i64) -> bool {
     let is = |place: Option<i64>, uid: i64| place == Some(uid);
     match operation {
-        // Its own tensors are not compared at all.
+        // Its tensors are not compared at all.
         Operation::CustomOp(_)
         | Operation::Pointwise(_)
         | Operation::Reduction(_)

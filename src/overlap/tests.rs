@@ -36,7 +36,7 @@ fn matmul(a: i64, b: i64, c: i64) -> Operation {
     Matmul { a, b, c }.into()
 }
 
-/// What an execution with tensors at these addresses says.
+/// The clash that an execution with tensors at these addresses reports.
 fn clash_at(graph: &Graph, at: &[(i64, usize)]) -> Option<(i64, i64)> {
     let bytes = wire::write(graph, Layout::G2).unwrap();
     let summary = wire::verify(&bytes).unwrap();
@@ -53,21 +53,21 @@ fn clash_at(graph: &Graph, at: &[(i64, usize)]) -> Option<(i64, i64)> {
 }
 
 #[test]
-fn bytes_that_meet_are_found_and_neighbours_are_not() {
+fn overlapping_bytes_are_found_and_neighbours_are_not() {
     let product = graph(vec![matmul(1, 2, 3)], 3, &[]);
     let at = |c: usize| clash_at(&product, &[(1, 0x1000), (2, 0x2000), (3, c)]);
     assert_eq!(at(0x3000), None);
     assert_eq!((at(0x1000), at(0x2000)), (Some((3, 1)), Some((3, 2))));
     assert_eq!((at(0x1000 + SIZE), at(0x1000 - SIZE)), (None, None));
     assert_eq!((at(0x1000 + SIZE - 1), at(0x1001 - SIZE)), (Some((3, 1)), Some((3, 1))));
-    // Operands may be the same, null is no memory, and a tensor that the graph does not have is not looked at.
+    // Operands may be the same; null and tensors that the graph does not have are ignored.
     assert_eq!(clash_at(&product, &[(1, 0x1000), (2, 0x1000), (3, 0x2000)]), None);
     assert_eq!(clash_at(&product, &[(1, 0), (2, 0x1000), (3, 0), (9, 0x1000)]), None);
     assert_eq!(clash_at(&product, &[(3, 0x1000), (3, 0x1010)]), None);
 }
 
 #[test]
-fn in_place_goes_where_each_element_depends_on_itself() {
+fn in_place_is_allowed_where_each_element_depends_only_on_itself() {
     let same = |graph: &Graph, written: i64, other: i64| {
         let at = |uid: i64| 0x1000 * if uid == written { other } else { uid } as usize;
         let all: Vec<_> = graph.tensors.iter().map(|tensor| (tensor.uid, at(tensor.uid))).collect();
@@ -81,12 +81,12 @@ fn in_place_goes_where_each_element_depends_on_itself() {
         (same(&layer, 6, 4), same(&layer, 6, 1), same(&layer, 6, 2)),
         (None, Some((6, 1)), Some((6, 2)))
     );
-    // What is read later may not be overwritten; what was read before may.
+    // A tensor may be overwritten only after its last read.
     let twice = graph(vec![neg(1, 2), matmul(1, 3, 4)], 4, &[]);
     assert_eq!(same(&twice, 2, 1), Some((2, 1)));
     let late = graph(vec![matmul(1, 3, 4), neg(1, 2)], 4, &[]);
     assert_eq!(same(&late, 2, 1), None);
-    // A prologue does not change what a product reads.
+    // A prologue does not change what a matmul reads.
     let prologue = graph(vec![neg(1, 2), matmul(2, 3, 4)], 4, &[2]);
     assert_eq!(same(&prologue, 4, 1), Some((4, 1)));
     // Two results in one place.
@@ -131,7 +131,7 @@ fn another_view_of_the_same_memory_is_not_in_place() {
 }
 
 #[test]
-fn interleaved_tensors_are_apart() {
+fn interleaved_tensors_are_disjoint() {
     // Two results of which one has the even rows and one the odd ones.
     let mut two = graph(vec![neg(1, 2), add(1, 1, 3)], 3, &[]);
     for tensor in &mut two.tensors[1..] {
@@ -143,7 +143,7 @@ fn interleaved_tensors_are_apart() {
 }
 
 #[test]
-fn running_statistics_and_what_has_no_memory_pass() {
+fn running_statistics_and_tensors_without_memory_pass() {
     let mut training = Batchnorm::new(1, 2, 3, 4, 5);
     (training.prev_running_mean, training.next_running_mean) = (Some(6), Some(7));
     (training.prev_running_variance, training.next_running_variance) = (Some(8), Some(9));
@@ -165,7 +165,7 @@ fn running_statistics_and_what_has_no_memory_pass() {
 }
 
 #[test]
-fn what_a_custom_operation_writes_is_left_to_its_engine() {
+fn outputs_of_a_custom_operation_are_left_to_its_engine() {
     let custom = |input, output| CustomOp {
         input_tensor_uids: vec![input],
         output_tensor_uids: vec![output],
@@ -178,7 +178,7 @@ fn what_a_custom_operation_writes_is_left_to_its_engine() {
 }
 
 #[test]
-fn large_graphs_are_looked_at_closely() {
+fn large_graphs_are_checked_closely() {
     let chain: Vec<Operation> = (1..100).map(|uid| neg(uid, uid + 1)).collect();
     let chain = graph(chain, 100, &[]);
     let mut at: Vec<_> = (1..=100).map(|uid| (uid, uid as usize * 0x1000)).collect();
@@ -200,10 +200,10 @@ fn other_layouts_of_an_execution_count() {
 }
 
 #[test]
-fn a_close_look_allocates_nothing() {
+fn a_close_check_allocates_nothing() {
     let chain = graph((1..16).map(|uid| neg(uid, uid + 1)).collect(), 16, &[]);
     let sharing = Sharing::of(&chain);
-    // Each tensor meets its neighbours: the second half of one is interleaved with the first half of the next.
+    // Each tensor overlaps its neighbours: the second half of one is interleaved with the first half of the next.
     let dims = [1, SIDE, SIDE];
     let strides = [0, 4 * SIDE, 1];
     let row = SIDE as usize * 4;
@@ -215,7 +215,7 @@ fn a_close_look_allocates_nothing() {
     let found = clash(&sharing, &buffers, layouts());
     assert_eq!(allocations::on_this_thread() - before, 0);
     assert_eq!(found, None);
-    // What is in place is allowed without an allocation, too; the counter counts.
+    // Allowed in-place tensors do not allocate either; the counter works.
     let in_place = [(1, at(1)), (2, at(1))]
         .map(|(uid, at)| DeviceBuffer { uid, ptr: std::ptr::without_provenance_mut(at) });
     let before = allocations::on_this_thread();

@@ -1,7 +1,7 @@
-//! The form of a file with plans that were made ahead of time: containers of graphs and plans as the C functions write them, one behind the
-//! other, and a text in front that says what they are, for people and tools.
+//! The file format of plans compiled ahead of time: a text that describes the contents, for people and tools, followed by
+//! the containers of graphs and plans that the C functions write.
 //!
-//! The library, which looks for the plan of a graph, and the tools, which make such files and look into them, read them with this.
+//! The library reads these files to find the plan of a graph; the tools create and inspect them.
 
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::payload::Payload;
@@ -9,28 +9,28 @@ use hipdnn_plugin_sdk::payload::Payload;
 /// The mark, the version and the checksum of the file. Its parts are the text and the containers.
 const PAYLOAD: Payload = Payload { mark: *b"HDPK", version: 1, owner: "plans made ahead of time" };
 
-/// More containers than any file has.
+/// An upper limit for the number of containers.
 const MOST: usize = 1 << 20;
 
-/// What is in a file.
+/// The contents of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package<'a> {
-    /// What the containers are, as JSON. The library does not read it.
+    /// Describes the containers, as JSON. The library does not read it.
     pub about: &'a str,
     /// The containers.
     pub containers: Vec<&'a [u8]>,
 }
 
 impl<'a> Package<'a> {
-    /// Whether bytes are meant to be such a file.
+    /// Whether bytes start with the mark of such a file.
     pub fn is_one(bytes: &[u8]) -> bool {
         bytes.starts_with(&PAYLOAD.mark)
     }
 
-    /// Takes a file apart.
+    /// Parses a file.
     ///
     /// # Errors
-    /// What is wrong with it: another version, damage, an end that comes too soon.
+    /// The file has another version, or is damaged or truncated.
     pub fn read(bytes: &'a [u8]) -> Result<Self, PluginError> {
         let [about, mut rest] = PAYLOAD.read(bytes)?;
         let about = std::str::from_utf8(about)
@@ -61,7 +61,7 @@ impl<'a> Package<'a> {
     /// The bytes of the file.
     ///
     /// # Errors
-    /// Where the text is larger than its size can say.
+    /// The text is too long for its size field.
     pub fn write(&self) -> Result<Vec<u8>, PluginError> {
         let mut blob = Vec::with_capacity(self.containers.iter().map(|container| container.len() + 8).sum());
         for container in &self.containers {

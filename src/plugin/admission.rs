@@ -1,4 +1,4 @@
-//! What a library must pass to become a plugin, and its engines to be offered.
+//! Admission: the checks that a library must pass to become a plugin, and its engines to be offered.
 
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ use super::api::{Api, foreign_text};
 use super::{Generation, Library, Setting, engine_id};
 use crate::trace;
 
-/// More engines than any plugin has: a larger count is a plugin's mistake and not an amount of memory to ask for.
+/// More engines than any plugin has: a larger count is a plugin's mistake, and we do not allocate for it.
 const MAX_ENGINES: u32 = 65_536;
 
-/// Engines that have a name also where their plugin does not give it.
+/// Engines whose names are known even if their plugin does not name them.
 const KNOWN_ENGINES: [&str; 3] = ["MIOPEN_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC", "HIPBLASLT_ENGINE"];
 
-/// Engines that the user has left out.
+/// The variable with the engines that the user has disabled.
 const DISABLED: &str = "HIPDNN_DISABLE_ENGINES";
 
 /// An engine of a plugin.
 pub struct Engine {
-    /// The number it is known by, unique among all that are loaded.
+    /// Its id, unique among all loaded engines.
     pub id: i64,
     /// The name its plugin gives it, if any.
     pub name: Option<String>,
@@ -37,7 +37,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// What to call the engine: its name, or a known one with its id, or its id.
+    /// The engine's name, or a known name with its id, or its id.
     pub fn display_name(&self) -> String {
         let known =
             || KNOWN_ENGINES.iter().find(|name| engine_id(name) == self.id).map(|name| (*name).to_owned());
@@ -49,35 +49,35 @@ impl Engine {
 pub struct Plugin {
     /// Its functions.
     pub api: Api,
-    /// What it calls itself.
+    /// Its name for itself.
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// The version of the plugin interface that it speaks; 1.0.0 where it does not say.
+    /// The version of its plugin interface; 1.0.0 if unknown.
     pub api_version: ApiVersion,
     /// The generation of graph bytes that it reads.
     pub generation: Generation,
     /// Its engines, in its own order.
     pub engines: Vec<Engine>,
-    /// Why others of its engines are not offered.
+    /// The reasons why its other engines are not offered.
     pub dropped: Vec<String>,
     /// The canonical path of its file.
     pub path: PathBuf,
-    /// Whether it has answered which engines apply, and whether it has made a plan: it may have loaded the library of a GPU then.
+    /// Whether it has answered which engines apply, and whether it has made a plan: it may then have loaded a GPU library.
     pub(super) has_answered: AtomicBool,
     pub(super) has_compiled: AtomicBool,
-    /// Every id the plugin declared, also those of engines that were dropped.
+    /// Every id that the plugin declared, including those of dropped engines.
     pub(super) declared: Vec<i64>,
     // Last, so that the code outlives everything above.
     _library: Library,
 }
 
 impl Plugin {
-    /// Opens a file and puts it through admission. `setting` is what the user says of its generation, `owner` tells whether
-    /// an earlier plugin has an engine id.
+    /// Opens a file and checks it. `setting` is the user's setting of generations; `owner` returns the earlier plugin that
+    /// has an engine id, if any.
     ///
     /// # Errors
-    /// Why the file is not an engine plugin, to be shown behind its path.
+    /// The reason why the file is not an engine plugin, to be shown after its path.
     pub fn load(
         path: &Path,
         setting: &Setting,
@@ -109,23 +109,23 @@ impl Plugin {
             let api_version = status.map(|status| text(&api, "get plugin API version", status, given));
             (name, version, api_version)
         };
-        // A plugin of either generation may lack the function; it then speaks the interface's first version.
+        // A plugin of either generation may lack the function; it then implements the interface's first version.
         let api_version = api_version
             .map_or(Ok(ApiVersion::new(1, 0, 0)), |text| text.and_then(|text| parse_api_version(&text)))?;
         let generation = Generation::of(path, setting, |name| library.has(name));
-        // SAFETY: the callback lives as long as this library. A plugin that refuses it only stays silent.
+        // SAFETY: the callback lives as long as this library. A plugin that refuses it does not log.
         let status = unsafe { api.set_logging_callback(Some(crate::log::plugin_callback)) };
         if let Some(status) = status.filter(|status| *status != HIPDNN_PLUGIN_STATUS_SUCCESS) {
             crate::log::warn(|| api.failure("set the logging callback", status));
         }
         tell_log_level(&api);
-        // SAFETY: the callback lives as long as this library. A plugin that refuses it only tells no steps.
+        // SAFETY: the callback lives as long as this library. A plugin that refuses it does not report steps.
         let ask = || unsafe { api.set_step_callback(Some(trace::plugin_step)) };
         let status = if trace::wants_steps() { ask() } else { None };
         if let Some(status) = status.filter(|status| *status != HIPDNN_PLUGIN_STATUS_SUCCESS) {
             crate::log::warn(|| api.failure("set the step callback", status));
         }
-        // Engines are ordered here, so that none needs to be kept back.
+        // The library orders engines, so plugins need not hide any.
         // SAFETY: the function takes one integer.
         let status = unsafe { api.offer_all_engines(1) };
         if let Some(status) = status.filter(|status| *status != HIPDNN_PLUGIN_STATUS_SUCCESS) {
@@ -152,18 +152,18 @@ impl Plugin {
 }
 
 impl Plugin {
-    /// Tells the plugin the level of the log, if it wants to know.
+    /// Passes the log level to the plugin, if it has the function.
     pub fn tell_log_level(&self) {
         tell_log_level(&self.api);
     }
 }
 
 fn tell_log_level(api: &Api) {
-    // SAFETY: the function takes one integer. Whether the plugin heeds it is its own affair.
+    // SAFETY: the function takes one integer. The plugin may ignore it.
     unsafe { api.set_log_level(crate::log::level()) };
 }
 
-/// A text that a plugin gave with this status; one that succeeds without a text has none.
+/// A text that a plugin returned with this status. Success with a null text is an error.
 ///
 /// # Safety
 /// On success the pointer is null or to a NUL terminated text.
@@ -182,7 +182,7 @@ unsafe fn text(
 
 fn parse_api_version(text: &str) -> Result<ApiVersion, String> {
     match ApiVersion::parse(text) {
-        // Major 0 is what plugins said before the interface was settled; they speak its first version.
+        // Plugins reported major 0 before the interface was stable; they implement its first version.
         Some(version) if version.major == 0 => Ok(ApiVersion::new(1, 0, 0)),
         Some(version) if version.major == 1 => Ok(version),
         Some(version) => {
@@ -194,7 +194,7 @@ fn parse_api_version(text: &str) -> Result<ApiVersion, String> {
 
 fn engine_ids(api: &Api) -> Result<Vec<i64>, String> {
     let mut count = 0;
-    // SAFETY: with room for none the function only writes the count.
+    // SAFETY: with a capacity of 0 the function only writes the count.
     let status = unsafe { api.get_all_engine_ids(ptr::null_mut(), 0, &raw mut count) };
     if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
         return Err(api.failure("get number of engines", status));
@@ -223,7 +223,7 @@ fn engine_ids(api: &Api) -> Result<Vec<i64>, String> {
     }
 }
 
-/// The first id that is in the list twice.
+/// The first id that occurs twice in the list.
 pub(super) fn first_duplicate(ids: &[i64]) -> Option<i64> {
     let mut sorted = ids.to_vec();
     sorted.sort_unstable();
@@ -233,8 +233,8 @@ pub(super) fn first_duplicate(ids: &[i64]) -> Option<i64> {
     })
 }
 
-/// Sorts a plugin's engines into those that are offered and the reasons why others are not. Programs look for words of these
-/// reasons, with the id: docs/abi.md lists them.
+/// Splits a plugin's engines into those offered and the reasons for the others. Programs search these reasons for the words
+/// listed in docs/abi.md, with the id.
 fn admit(api: &Api, ids: &[i64], owner: impl Fn(i64) -> Option<String>) -> (Vec<Engine>, Vec<String>) {
     let mut engines = Vec::new();
     let mut dropped = Vec::new();
@@ -278,7 +278,7 @@ pub(super) fn tell_unknown_disabled(plugins: &[Plugin]) {
     }
 }
 
-/// The id that an entry means.
+/// The id of an entry.
 fn id_of(entry: &str) -> Option<i64> {
     let hexadecimal = entry.strip_prefix("0x").or_else(|| entry.strip_prefix("0X"));
     match hexadecimal.map(|digits| u64::from_str_radix(digits, 16)) {
@@ -288,7 +288,7 @@ fn id_of(entry: &str) -> Option<i64> {
     }
 }
 
-/// An engine's name, none where the plugin does not name it; an error drops the engine.
+/// An engine's name; none if the plugin does not name it. An error drops the engine.
 fn engine_name(api: &Api, id: i64) -> Result<Option<String>, String> {
     let mut name = ptr::null();
     // SAFETY: the function writes one pointer.

@@ -1,4 +1,4 @@
-//! The functions of an engine plugin, as found in its library.
+//! The function tables of plugins.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -33,10 +33,10 @@ macro_rules! table {
         }
 
         impl $table {
-            /// Finds every function, or says which required ones are missing.
+            /// Finds every function.
             ///
             /// # Errors
-            /// All missing names at once.
+            /// The names of all missing required functions.
             pub fn find(library: &Library) -> std::result::Result<Self, String> {
                 let mut missing: Vec<&str> = Vec::new();
                 // SAFETY: `Plugin` keeps the library open.
@@ -69,7 +69,7 @@ macro_rules! table {
                 unsafe { call(self.$required, [$($rarg.word()),+]) }
             })+
 
-            $(#[doc = concat!("Calls `", $ename, "`. The thread can be cancelled meanwhile: to say otherwise costs time.")]
+            $(#[doc = concat!("Calls `", $ename, "`, without disabling cancellation of the thread, which costs time.")]
             ///
             /// # Safety
             /// The arguments are what the interface asks for.
@@ -89,12 +89,12 @@ macro_rules! table {
                 self.$optional.map(|function| unsafe { call(function, [$($oarg.word()),+]) })
             })+
 
-            /// What the plugin says of its last failure on this thread.
+            /// The plugin's message about its last failure on this thread.
             pub fn last_error(&self) -> String {
                 let mut text = std::ptr::null();
-                // SAFETY: the function writes a pointer to a text of the plugin's, or leaves the null.
+                // SAFETY: the function writes a pointer to a text of the plugin, or leaves the null.
                 unsafe {
-                    // It returns nothing, so there is no status to look at.
+                    // The function returns no status.
                     if has_thrown(self.get_last_error(&raw mut text)) {
                         return "(the plugin threw an exception when it was asked)".into();
                     }
@@ -102,7 +102,7 @@ macro_rules! table {
                 }
             }
 
-            /// Says that the plugin failed to do `action`, with its status and its own words.
+            /// The message that the plugin failed to do `action`, with its status and its own message.
             #[cold]
             pub fn failure(&self, action: &str, status: PluginStatus) -> String {
                 if has_thrown(status) {
@@ -115,13 +115,13 @@ macro_rules! table {
 
         // SAFETY: the pointers are to functions, which any thread may call.
         unsafe impl Send for $table {}
-        // SAFETY: the pointers are to functions, which threads may call together.
+        // SAFETY: the pointers are to functions, which threads may call concurrently.
         unsafe impl Sync for $table {}
     };
 }
 
 table! {
-    /// The functions of an engine plugin. The library they came from must be kept open as long.
+    /// The functions of an engine plugin. Their library must stay open as long.
     Api:
     required {
         get_name: "hipdnnPluginGetName", (name: *mut *const c_char);
@@ -178,7 +178,7 @@ table! {
 }
 
 table! {
-    /// The functions of a heuristic plugin. The library they came from must be kept open as long.
+    /// The functions of a heuristic plugin. Their library must stay open as long.
     HeuristicApi:
     required {
         get_name: "hipdnnPluginGetName", (name: *mut *const c_char);
@@ -209,10 +209,10 @@ table! {
     called_below {}
 }
 
-/// Other shapes for one execution, as plugins get them: as many elements in each of the four arrays.
+/// Override shapes of one execution in the plugin interface's form: four arrays of equal length.
 #[derive(Clone, Copy)]
 pub struct OverrideArrays {
-    /// How many tensors have another shape.
+    /// The number of overridden tensors.
     pub count: u32,
     /// Their uids.
     pub uids: *const i64,
@@ -255,7 +255,7 @@ impl Api {
         self.execute_with_overrides.map(|function| unsafe { call(function, words) })
     }
 
-    /// Whether the plugin can execute with other shapes than those planned.
+    /// Whether the plugin can execute with override shapes.
     pub fn has_overrides(&self) -> bool {
         self.execute_with_overrides.is_some()
     }
@@ -265,7 +265,7 @@ impl Api {
         self.is_context_shareable.is_some()
     }
 
-    /// The functions that the plugin would need besides those it has to save and load plans; none if it can.
+    /// The functions that the plugin lacks for saving and loading plans; empty if it can.
     pub fn missing_for_saving(&self) -> Vec<&'static str> {
         let has = [
             self.serialize_context_of_engine.or(self.serialize_context).is_some(),
@@ -281,7 +281,7 @@ impl Api {
     }
 }
 
-/// A text that a plugin handed out, made safe to show; none for a null pointer.
+/// A plugin's text as UTF-8; none for a null pointer.
 ///
 /// # Safety
 /// A pointer that is not null must be a NUL terminated text.

@@ -1,4 +1,4 @@
-//! Asks the plugins of a session which of their engines can run a graph, and remembers why others cannot.
+//! Asks the plugins of a session which of their engines can run a graph, and why others cannot.
 
 use hipdnn_plugin_sdk::ffi::{hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData};
 use smallvec::SmallVec;
@@ -17,16 +17,16 @@ pub type Engines = SmallVec<[EngineRef; 4]>;
 pub struct Answer {
     /// The engines that can.
     pub engines: Engines,
-    /// For people, filled only when no engine can: a line for each engine.
+    /// A line for each engine, for people; filled only if no engine can run the graph.
     pub refusals: String,
-    /// The first failure of a plugin while it was asked.
+    /// The first failure of a plugin.
     pub failure: Option<Error>,
     /// Whether every plugin was asked, and none failed.
     pub is_whole: bool,
 }
 
-/// Asks every plugin, or with `find_first` up to the first that has an engine. One that fails does not keep the others from
-/// answering.
+/// Asks every plugin, or with `find_first` up to the first that has an engine. After a plugin fails, the others are still
+/// asked.
 pub fn applicable(session: &Session, graph: &FrozenGraph, find_first: bool) -> Answer {
     let mut answer =
         Answer { engines: Engines::new(), refusals: String::new(), failure: None, is_whole: true };
@@ -39,7 +39,7 @@ pub fn applicable(session: &Session, graph: &FrozenGraph, find_first: bool) -> A
             answer.is_whole = false;
             log::warn(|| format!("plugin {}: {error}", plugin.name));
             said = error.message.to_string();
-            // A status of the plugin's own or an exception is its failure; a graph that it cannot read is a refusal.
+            // A plugin's error status or exception is a failure; a graph that it cannot read is a refusal.
             if error.status != Status::HIPDNN_STATUS_NOT_SUPPORTED {
                 answer.failure.get_or_insert(error);
             }
@@ -111,14 +111,13 @@ fn ask(
     if let Some(id) = ids.iter().find(|id| !plugin.declared.contains(id)) {
         return Err(Error::plugin(format!("Engine ID not found in the plugin's known IDs: {id}")));
     }
-    // An engine that was dropped at admission is answered too, and passed over.
+    // The answer includes engines that were dropped at admission; skip them.
     let known = |id: &i64| plugin.engines.iter().position(|engine| engine.id == *id);
     to.extend(ids.iter().filter_map(known).map(|engine| EngineRef { plugin: place, engine: engine as u32 }));
     Ok(())
 }
 
-/// One line for each engine: what its plugin said about it while it was asked. `told` has the plugins that were asked, by
-/// their places.
+/// One line for each engine, with its plugin's reason. `told` has the index and the log lines of each plugin that was asked.
 fn explain(session: &Session, told: &[(u32, String)]) -> String {
     let set = session.set();
     let mut text = String::from("No engine can run this graph:");
@@ -145,7 +144,7 @@ fn explain(session: &Session, told: &[(u32, String)]) -> String {
         lines.extend(plugin.dropped.iter().map(|reason| format!("plugin {}: {reason}", plugin.name)));
     }
     let lines = merge(&engines).into_iter().chain(lines);
-    // What was not loaded comes last: where the text is cut, the reasons of engines are worth more.
+    // Plugins that were not loaded come last: if the text is cut, the engines' reasons matter more.
     for line in lines.chain(set.refused.iter().map(|reason| format!("not loaded: {reason}"))) {
         text.push_str("\n  ");
         text.push_str(&line);
@@ -153,8 +152,8 @@ fn explain(session: &Session, told: &[(u32, String)]) -> String {
     text
 }
 
-/// A line for each engine; one line for all engines of several plugins with the same reason, mostly a library that is not there.
-/// Each engine comes with the place of its plugin, its name and its reason.
+/// A line for each engine; engines of several plugins with the same reason, usually a missing library, share a line.
+/// Each engine is given as its plugin's index, its name and its reason.
 fn merge(engines: &[(u32, String, &str)]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for (index, (place, name, reason)) in engines.iter().enumerate() {
@@ -170,8 +169,8 @@ fn merge(engines: &[(u32, String, &str)]) -> Vec<String> {
     lines
 }
 
-/// What a plugin's lines say of an engine: a line that begins with the engine's name and a colon, or else the last one that
-/// is not about another engine.
+/// A plugin's reason for an engine: the line that begins with the engine's name and a colon, or else the last line that is not
+/// about another engine.
 fn reason<'a>(said: &'a str, name: &str, plugin: &Plugin) -> Option<&'a str> {
     let own = said.lines().find_map(|line| about(line, name));
     let other =
@@ -179,7 +178,7 @@ fn reason<'a>(said: &'a str, name: &str, plugin: &Plugin) -> Option<&'a str> {
     own.or_else(|| said.lines().rfind(|line| !other(line))).filter(|reason| !reason.is_empty())
 }
 
-/// What a line says of the engine that it begins with.
+/// The rest of a line that begins with the engine's name.
 fn about<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.strip_prefix(name)?.strip_prefix(':').map(str::trim)
 }

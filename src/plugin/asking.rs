@@ -1,7 +1,7 @@
-//! Whether a thread is inside of a plugin that it asks about a graph.
+//! Whether a thread is inside a plugin that it asks about a graph.
 //!
-//! A plugin's library may call this one again, and then plugins may answer otherwise: that of MIOpen turns away whoever comes
-//! from MIOpen. Such an answer is true for that call alone.
+//! A plugin's library may call this library again, and plugins may then answer differently: MIOpen's plugin refuses calls that
+//! come from MIOpen. Such an answer is valid only for that call.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -11,15 +11,15 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A question, until it is dropped.
+/// A running question, until dropped.
 #[must_use = "the question is over when this is dropped"]
 pub struct Asking {
-    /// It belongs to the thread that asks.
+    /// Bound to the asking thread.
     not_send: PhantomData<*const ()>,
 }
 
 impl Asking {
-    /// Begins a question of this thread's.
+    /// Begins a question of this thread.
     pub fn begin() -> Self {
         DEPTH.set(DEPTH.get() + 1);
         Self { not_send: PhantomData }

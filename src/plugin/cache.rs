@@ -1,10 +1,9 @@
-//! What plugins made of graphs, found again when an equal graph comes: which engines apply, what they tell, and finished plans.
+//! The plan cache: plugins' answers for graphs (applicable engines, details, workspace sizes, plans), reused for equal graphs.
 //!
-//! A handle has a cache of its own, because what all threads write to would make them wait for each other. Where that does not know
-//! something it looks into the cache that all handles have in common, and takes a copy: a handle that finds a graph again touches
-//! nothing that others have. A context belongs to the plugin handle that made it, unless its plugin says otherwise. Only what succeeded
-//! is kept, and plans of configurations that set knobs only where the plugin says that this may be: a knob may tie a plan to the memory
-//! of one caller.
+//! Each handle has its own cache, to avoid contention. On a miss it looks in the cache shared by all handles and copies the
+//! answer, so that a hit touches no shared memory. A context belongs to the plugin handle that made it, unless its plugin says
+//! otherwise. Only successful answers are kept, and plans of configurations with knobs only if the plugin allows it: a knob may
+//! tie a plan to one caller's memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -21,89 +20,89 @@ use crate::status::Result;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::{log, trace};
 
-/// What a graph counts for besides its own bytes where a handle keeps it, for the unknown memory of its plugin.
+/// The bytes that a graph in a handle's cache counts for besides its own, for its plugin's unknown memory.
 const OVERHEAD: usize = 16 << 10;
 
-/// The same in what handles have in common: answers.
+/// The same in the shared cache, for answers.
 const OVERHEAD_IN_COMMON: usize = 1 << 10;
 
-/// Settings of knobs that are kept of an engine for a graph.
+/// The most knob settings kept for an engine and a graph.
 const MOST_SETTINGS: usize = 4;
 
-/// What all handles have in common, in parts that are locked each by itself.
+/// The cache shared by all handles, in separately locked parts.
 pub static COMMON: [Cache; 16] = [const { Cache::new() }; 16];
 
-/// What all caches have.
+/// The bytes in all caches.
 static TOTAL: AtomicUsize = AtomicUsize::new(0);
 
-/// Graphs that were seen, by one handle or by any.
+/// A cache, of one handle or a part of the shared one.
 pub struct Cache {
-    /// Held for moments only.
+    /// Locked only briefly.
     pub state: Mutex<State>,
-    /// How often everything was forgotten.
+    /// How often the cache was invalidated.
     clears: AtomicUsize,
 }
 
-/// What is known of graphs, and how often.
+/// The entries, and statistics.
 #[derive(Default)]
 pub struct State {
-    /// By the number of the graph and of where it is known.
+    /// By the hash of the graph and the scope.
     entries: BTreeMap<u64, Used>,
-    /// How often a graph was looked for.
+    /// The number of look-ups.
     clock: u64,
-    /// How often it was known.
+    /// The number of hits.
     hits: u64,
     bytes: usize,
 }
 
 struct Used {
     entry: Arc<Entry>,
-    /// When it was looked for last.
+    /// When it was last looked up.
     last: u64,
     bytes: usize,
 }
 
-/// Where something is known: on a device, and with which plugins where handles have it in common.
+/// Where an answer is valid: on a device, and in the shared cache with a set of plugins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Scope {
     place: Place,
     plugins: u64,
 }
 
-/// What is known of a graph.
+/// The answers for a graph.
 pub struct Entry {
     graph: Arc<VerifiedGraph>,
     scope: Scope,
-    /// How often everything had been forgotten when it was made.
+    /// The cache's `clears` when this was made.
     clears: usize,
     /// The engines that apply.
     engines: OnceLock<Engines>,
-    /// What is known of engines, a list that only grows.
+    /// The answers for engines, a list that only grows.
     first: OnceLock<Arc<Known>>,
-    /// What any handle knows.
+    /// The shared entry.
     common: Option<Arc<Self>>,
 }
 
-/// What is known of an engine for a graph.
+/// The answers for an engine and a graph.
 pub struct Known {
     engine: EngineRef,
-    /// The configuration, where it sets knobs.
+    /// The configuration, if it sets knobs.
     settings: Option<Box<[u8]>>,
-    /// Where and when this began to be known.
+    /// Where and since when this is valid.
     scope: Scope,
     clears: usize,
-    /// What its plugin tells of it.
+    /// The plugin's details of the engine.
     details: OnceLock<Option<Arc<EngineDetails>>>,
-    /// Bytes of workspace that it expects to need.
+    /// The workspace that it expects to need, in bytes.
     workspace_size: OnceLock<i64>,
-    /// What it made of the graph for this handle.
+    /// Its plan for this handle.
     plan: OnceLock<Arc<SharedContext>>,
-    /// What it made of the graph for any handle, as long as one has it.
+    /// Its plan for all handles, as long as one uses it.
     made: Mutex<Weak<Made>>,
     /// The same engine with settings of its knobs, a list that only grows.
     with_settings: OnceLock<Arc<Self>>,
     next: OnceLock<Arc<Self>>,
-    /// What any handle knows.
+    /// The shared answers.
     common: Option<Arc<Self>>,
 }
 
@@ -118,9 +117,8 @@ impl Cache {
         Self { state: Mutex::new(State::new()), clears: AtomicUsize::new(0) }
     }
 
-    /// What a handle knows of a graph, to be added to by whoever learns more; none where that is not kept. `plugins` answers a number
-    /// for the handle's plugins if it may share what they answer with handles of the same number, and is asked where the graph is new
-    /// here.
+    /// A handle's entry for a graph, filled in by later answers; none if it is not cached. `plugins` returns a number of the
+    /// handle's plugins if handles with the same number may share answers; it is called on a miss.
     pub fn entry(&self, graph: &FrozenGraph, plugins: impl FnOnce() -> Option<u64>) -> Option<Arc<Entry>> {
         if limit() == 0 || !graph.is_cached() {
             return None;
@@ -143,7 +141,7 @@ impl Cache {
         )
     }
 
-    /// What is known of a graph; where that is nothing, a new entry, above what `common` knows.
+    /// The entry of a graph, or a new one on top of the shared entry `common`.
     #[inline]
     fn find(
         &self,
@@ -167,7 +165,7 @@ impl Cache {
         self.make(graph, number, scope, overhead, common)
     }
 
-    /// A new entry for a graph, above what `common` knows.
+    /// A new entry for a graph, on top of the shared entry `common`.
     #[cold]
     #[inline(never)]
     fn make(
@@ -186,23 +184,23 @@ impl Cache {
             entry => (entry, Vec::new()),
         };
         drop(state);
-        // After the lock is gone: what is dropped calls plugins.
+        // After unlocking: dropping calls plugins.
         drop(evicted);
         entry
     }
 
-    /// What is asked from now on is not what is known, nor does any handle learn it from those who ask just now.
+    /// Invalidates the cache: known answers are not used any more, and answers still on their way are not shared.
     pub fn suspect(&self) {
         self.clears.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Forgets everything, and gives back the contexts that no plan has.
+    /// Clears the cache, and destroys the contexts that no plan uses.
     pub fn clear(&self) {
         self.suspect();
         drop(self.take());
     }
 
-    /// Forgets everything when the session ends, after all plans. `session` is the one that ends.
+    /// Clears the cache when `session` ends, after all its plans.
     pub fn end(&self, session: &Session) {
         let state = self.take();
         for used in state.entries.values() {
@@ -220,18 +218,18 @@ impl Cache {
         state
     }
 
-    /// Whether nothing was forgotten since then.
+    /// Whether the cache has not been invalidated since then.
     fn is_as_before(&self, clears: usize) -> bool {
         self.clears.load(Ordering::SeqCst) == clears
     }
 }
 
-/// A copy that has a reference count of its own.
+/// A copy with its own reference count.
 fn copy_of(details: &Option<Arc<EngineDetails>>) -> Option<Arc<EngineDetails>> {
     details.as_deref().cloned().map(Arc::new)
 }
 
-/// What is known, else a copy of what any handle knows.
+/// The own answer, else a copy of the shared one.
 #[inline]
 fn known_or_copy<'a, T>(
     own: &'a OnceLock<T>,
@@ -251,12 +249,12 @@ impl Entry {
         Arc::new(Self { graph: Arc::clone(graph), scope, clears, engines, first, common })
     }
 
-    /// The engines that apply, where that is known.
+    /// The engines that apply, if known.
     pub fn known_engines(&self) -> Option<&Engines> {
         known_or_copy(&self.engines, self.common.as_ref().map(|common| &common.engines), Clone::clone)
     }
 
-    /// That these engines apply.
+    /// Stores the engines that apply.
     pub fn learn_engines(&self, engines: &Engines, cache: &Cache) {
         let _ = self.engines.set(engines.clone());
         if let Some(common) = &self.common
@@ -270,7 +268,7 @@ impl Entry {
         std::iter::successors(self.first.get(), |known| known.next.get())
     }
 
-    /// What is known of an engine where no knob is set, to be added to.
+    /// The answers for an engine without knob settings, filled in by later answers.
     pub fn engine(&self, engine: EngineRef) -> Arc<Known> {
         let new = || {
             let common = self.common.as_ref().map(|common| common.engine(engine));
@@ -286,7 +284,7 @@ impl Entry {
         }
     }
 
-    /// Whether an engine was found to apply before.
+    /// Whether an engine is known to apply.
     pub fn has(&self, engine: EngineRef) -> bool {
         self.known_engines().is_some_and(|engines| engines.contains(&engine))
     }
@@ -315,13 +313,13 @@ impl Known {
         })
     }
 
-    /// This, and what is known of the engine with settings of its knobs.
+    /// These answers, and those for the engine with knob settings.
     fn settings_too(&self) -> impl Iterator<Item = &Self> {
         let first = self.with_settings.get().map(Arc::as_ref);
         std::iter::once(self).chain(std::iter::successors(first, |known| known.next.get().map(Arc::as_ref)))
     }
 
-    /// What is known of the engine with this configuration, which sets knobs; none where that are too many.
+    /// The answers for the engine with this configuration, which sets knobs; none if there are too many.
     pub fn with_settings(&self, config: &[u8]) -> Option<Arc<Self>> {
         let new = || {
             let common = self.common.as_ref().and_then(|common| common.with_settings(config));
@@ -338,17 +336,17 @@ impl Known {
         None
     }
 
-    /// Whether the thread's device and the handle's stream are still those for which this is known.
+    /// Whether this is valid for the thread's device and the handle's stream.
     pub fn is_current(&self, cache: &Cache) -> bool {
         self.clears == cache.clears.load(Ordering::Relaxed) && self.scope.place == device::place()
     }
 
-    /// What the plugin tells of the engine, where that is known.
+    /// The plugin's details of the engine, if known.
     pub fn details(&self) -> Option<&Option<Arc<EngineDetails>>> {
         known_or_copy(&self.details, self.common.as_ref().map(|common| &common.details), copy_of)
     }
 
-    /// That the plugin tells this.
+    /// Stores the details.
     pub fn learn_details(&self, details: &Option<Arc<EngineDetails>>, cache: &Cache) {
         self.details.get_or_init(|| details.clone());
         if let Some(common) = self.common_to_teach(cache) {
@@ -356,7 +354,7 @@ impl Known {
         }
     }
 
-    /// Bytes of workspace that the engine expects to need, where that is known.
+    /// The workspace that the engine expects to need in bytes, if known.
     pub fn workspace_size(&self) -> Option<i64> {
         known_or_copy(
             &self.workspace_size,
@@ -366,7 +364,7 @@ impl Known {
         .copied()
     }
 
-    /// That the engine expects to need so many bytes.
+    /// Stores the expected workspace size.
     pub fn learn_workspace_size(&self, size: i64, cache: &Cache) {
         self.workspace_size.get_or_init(|| size);
         if let Some(common) = self.common_to_teach(cache) {
@@ -374,13 +372,13 @@ impl Known {
         }
     }
 
-    /// What any handle knows, unless what this one asks just now may be true for it alone.
+    /// The shared answers to fill in, unless this handle's current answers may be valid for it alone.
     fn common_to_teach(&self, cache: &Cache) -> Option<&Self> {
         self.common.as_deref().filter(|_| cache.is_as_before(self.clears))
     }
 
-    /// The plan that was made before, by this handle or by another, or else the one that `compile` makes. `sharing` asks the plugin who
-    /// may use a context; `uids` are those of the tensors of the graph that it is made for.
+    /// The plan that this or another handle made, or else the one that `compile` makes. `sharing` asks the plugin who may use a
+    /// context; `uids` are the uids of the graph that it is made for.
     #[inline]
     pub fn plan(
         &self,
@@ -432,7 +430,7 @@ impl Known {
     }
 
     fn keep(&self, plan: Arc<SharedContext>) -> Compiled {
-        // Where another thread was faster this plan is its caller's alone.
+        // If another thread was faster, this plan is not shared.
         let _ = self.plan.set(Arc::clone(&plan));
         Compiled::Shared(plan)
     }
@@ -442,7 +440,7 @@ impl State {
         Self { entries: BTreeMap::new(), clock: 0, hits: 0, bytes: 0 }
     }
 
-    /// What is known of the graph, which is looked for now.
+    /// Looks up the entry of a graph and marks it as used.
     fn get(&mut self, number: u64, graph: &Arc<VerifiedGraph>, scope: Scope) -> Option<Arc<Entry>> {
         let used = self.entries.get_mut(&number)?;
         let is_it = used.entry.scope == scope && used.entry.graph.is_equal(graph);
@@ -452,10 +450,10 @@ impl State {
         })
     }
 
-    /// A new entry, in place of those that were not looked for for the longest time where there is no room.
+    /// Adds an entry, evicting the least recently used ones if necessary.
     fn add(&mut self, number: u64, entry: Arc<Entry>, overhead: usize) -> (Option<Arc<Entry>>, Vec<Used>) {
         let bytes = entry.graph.size() + overhead;
-        // No handle takes more than it leaves to others, so that a new one always finds room.
+        // An entry takes at most half of the limit, so that others always find room.
         if bytes > limit() / 2 {
             return (None, Vec::new());
         }
@@ -484,7 +482,7 @@ impl State {
         TOTAL.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Takes out the older half, so that this is seldom necessary.
+    /// Removes the older half, so that eviction is rare.
     fn oldest(&mut self) -> Vec<Used> {
         let mut times: Vec<u64> = self.entries.values().map(|used| used.last).collect();
         let middle = times.len() / 2;

@@ -1,4 +1,4 @@
-//! Execution contexts: what plugins make of graphs.
+//! Execution contexts: graphs compiled by plugins.
 
 use std::ptr::{self, NonNull};
 use std::slice;
@@ -17,32 +17,32 @@ use crate::graph::FrozenGraph;
 use crate::status::{Error, Result};
 use crate::{device, log, trace};
 
-/// What a context is kept with: it holds the session with which the context is given back.
+/// The owner of a context: holds the session that destroys the context.
 pub trait Owner {
     /// The session, and the engine in it.
     fn engine(&self) -> (&Session, EngineRef);
 }
 
-/// A plugin's execution context, given back to the plugin when it is dropped.
+/// A plugin's execution context, destroyed on drop.
 pub struct Context<O: Owner> {
     context: Raw,
-    /// The one that it is, where plans share it and the last of them gives it back. Before the owner, which outlives it.
+    /// The shared context, if plans share it; the last one destroys it. Dropped before the owner.
     shared: Option<Arc<SharedContext>>,
     owner: O,
 }
 
-// SAFETY: the interface lets a host use a context from any thread; the plugin has to cope.
+// SAFETY: the interface lets a host use a context from any thread.
 unsafe impl<O: Owner + Send> Send for Context<O> {}
-// SAFETY: the interface lets threads share a context; the plugin has to cope.
+// SAFETY: the interface lets threads share a context.
 unsafe impl<O: Owner + Sync> Sync for Context<O> {}
 
 impl<O: Owner> Context<O> {
-    /// Puts a context that this owner's engine made into its hands.
+    /// A context that this owner's engine made.
     pub fn new(context: Raw, owner: O) -> Self {
         Self { context, shared: None, owner }
     }
 
-    /// A context that plans share. The owner has its session.
+    /// A shared context. The owner must have its session.
     pub fn of_shared(shared: Arc<SharedContext>, owner: O) -> Result<Self> {
         let context = shared.made().map(|made| made.context);
         let context = context.ok_or_else(|| Error::internal("a plan was given back while it was in use"))?;
@@ -89,10 +89,10 @@ pub fn compile(session: &Session, engine: EngineRef, graph: &FrozenGraph, config
     with_workspace_size(plugin, handle, context)
 }
 
-/// Has a plugin make a context from what it saved, and asks how much workspace the result needs.
+/// Has a plugin load a saved context, and asks how much workspace it needs.
 ///
 /// # Errors
-/// NOT_SUPPORTED when the plugin cannot load contexts, and what the plugin says of the payload.
+/// NOT_SUPPORTED when the plugin cannot load contexts, and the plugin's errors about the payload.
 pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<Made> {
     let _visit = gate::visit("a plan cannot be loaded")?;
     let _asking = Asking::begin();
@@ -109,13 +109,13 @@ pub fn load(session: &Session, engine: EngineRef, payload: &[u8]) -> Result<Made
     with_workspace_size(plugin, handle, context)
 }
 
-/// Whether the plugin of an engine says who may use a context.
+/// Whether the plugin of an engine reports who may use a context.
 pub fn says_who_shares(session: &Session, engine: EngineRef) -> bool {
     session.plugin(engine.plugin).is_ok_and(|plugin| plugin.api.says_who_shares())
 }
 
-/// Who may use a context, beside the plan for which it was made. Plugins that do not say keep nothing of an execution in it where no
-/// knob tells them to.
+/// Who may use a context besides the plan it was made for. Contexts of plugins that do not report this are shared within a
+/// handle unless a knob is set.
 pub fn sharing(session: &Session, engine: EngineRef, context: Raw, sets_knobs: bool) -> Sharing {
     let Ok((plugin, handle)) = opened(session, engine) else { return Sharing::Plan };
     let mut is_shareable = 0;
@@ -133,7 +133,7 @@ pub fn sharing(session: &Session, engine: EngineRef, context: Raw, sets_knobs: b
     }
 }
 
-/// What an engine saves of a context, in bytes that only its plugin understands; never empty.
+/// The bytes of a saved context, opaque to the host; never empty.
 ///
 /// # Errors
 /// NOT_SUPPORTED when the plugin cannot save contexts, PLUGIN_ERROR when it fails or saves nothing.
@@ -156,10 +156,10 @@ pub fn save<O: Owner>(context: &Context<O>, engine_id: i64) -> Result<Vec<u8>> {
             plugin.name, data.size, data.ptr
         )))
     } else {
-        // SAFETY: the plugin vouches for the bytes until they are given back below.
+        // SAFETY: the plugin vouches for the bytes until they are released below.
         Ok(unsafe { slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) }.to_vec())
     };
-    // SAFETY: the bytes are the plugin's own and nothing refers to them any more.
+    // SAFETY: the bytes are the plugin's own and no longer referenced.
     let status = unsafe { plugin.api.destroy_serialized_context(handle, &raw mut data) };
     if let Some(status) = status.filter(|status| *status != 0) {
         log::error(|| plugin.api.failure("destroy serialized execution context", status));
@@ -167,12 +167,12 @@ pub fn save<O: Owner>(context: &Context<O>, engine_id: i64) -> Result<Vec<u8>> {
     bytes
 }
 
-/// The most bytes of a description that are read.
+/// The maximum size of a description in bytes.
 const MAX_DESCRIPTION: usize = 1 << 20;
 
 impl<O: Owner> Context<O> {
-    /// What the plugin tells of an execution: a text of its own in JSON, of which only its size and encoding were checked. Asks
-    /// the plugin each time, so not for an execution. None where the plugin does not tell, or not well, which the log has.
+    /// The plugin's JSON description of an execution; only its size and encoding are checked. Asks the plugin each time, so do
+    /// not call it per execution. None if the plugin has none, or an invalid one, which is logged.
     pub fn description(&self) -> Option<String> {
         let (session, engine) = self.owner.engine();
         let (plugin, handle) = opened(session, engine).ok()?;
@@ -207,7 +207,7 @@ fn describe(plugin: &Plugin, handle: hipdnnEnginePluginHandle_t, context: Raw) -
         plugin.api.describe_context(handle, context.as_ptr(), size, &raw mut written, text)
     };
     check(&plugin.api, ACTION, status.unwrap_or_default())?;
-    // What a plugin says of the size the second time is of no use: the text ends at a NUL.
+    // Ignores the size of the second call: the text ends at a NUL.
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(size);
     text.truncate(end);
     String::from_utf8(text).map(Some).map_err(|error| {
@@ -231,7 +231,7 @@ fn const_data(bytes: &[u8]) -> ConstData {
     ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() }
 }
 
-/// Asks how much workspace a new context needs. A failure gives the context back.
+/// Asks how much workspace a new context needs. A failure destroys the context.
 #[inline]
 fn with_workspace_size(
     plugin: &Plugin,
@@ -252,7 +252,7 @@ fn with_workspace_size(
     Ok(Made { context, workspace_size: size?, uids: None })
 }
 
-/// A plugin's workspace size as the C API reports it.
+/// A plugin's workspace size in the C API's type.
 pub fn workspace_size(size: usize) -> Result<i64> {
     i64::try_from(size).map_err(|_| {
         Error::internal(format!(

@@ -1,4 +1,4 @@
-//! What a plugin tells of one of its engines for one graph.
+//! A plugin's details of an engine for a graph.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -16,20 +16,20 @@ use crate::log;
 use crate::status::{Error, Result};
 use crate::trace;
 
-/// Knobs and behavior notes of an engine, at least one of either.
+/// Knobs and behavior notes of an engine, at least one of them.
 #[derive(Clone)]
 pub struct EngineDetails {
     knobs: Vec<Knob>,
     behavior_notes: Vec<i32>,
-    /// Each knob by itself, made when somebody reads the first one.
+    /// Each knob serialized, made on first use.
     serialized: OnceLock<Vec<Vec<u8>>>,
 }
 
 impl EngineDetails {
-    /// Asks the plugin. None when it has nothing to tell, as plugins of November 2025, so that those cost nothing here.
+    /// Asks the plugin. None if the details are empty, as with plugins of November 2025.
     ///
     /// # Errors
-    /// BAD_PARAM when what the plugin tells makes no sense, PLUGIN_ERROR when it tells nothing at all.
+    /// BAD_PARAM when the details are invalid, PLUGIN_ERROR when the plugin returns none.
     #[inline]
     pub fn fetch(
         session: &Session,
@@ -46,7 +46,7 @@ impl EngineDetails {
         Ok(details)
     }
 
-    /// What is told in these bytes, and of which engine.
+    /// Parses details. Returns the engine's id and the details.
     fn read(bytes: &[u8]) -> std::result::Result<(i64, Option<Arc<Self>>), String> {
         match wire::read_bare_engine_details(bytes) {
             Ok(Some(engine)) => Ok((engine, None)),
@@ -71,7 +71,7 @@ impl EngineDetails {
         &self.behavior_notes
     }
 
-    /// Each knob as the root of its bytes.
+    /// Each knob, serialized as a root table.
     pub fn serialized_knobs(&self) -> &[Vec<u8>] {
         self.serialized.get_or_init(|| self.knobs.iter().map(wire::write_knob).collect())
     }
@@ -82,7 +82,7 @@ fn unreadable(error: GraphError) -> String {
     format!(" cannot be read: {error}")
 }
 
-/// Fails on notes and knobs that make no sense.
+/// Fails on invalid notes and knobs.
 fn verify(details: &wire::EngineDetails) -> std::result::Result<(), String> {
     if let Some(note) = details.behavior_notes.iter().find(|note| **note < 0) {
         return Err(format!("behavior note {note}, expected 0 or more"));
@@ -97,7 +97,7 @@ fn verify(details: &wire::EngineDetails) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// Asks the plugin for an engine's details, which must be readable, and gives them back to it.
+/// Fetches an engine's details, parses them, and releases the plugin's buffer.
 fn fetch(
     session: &Session,
     graph: &FrozenGraph,
@@ -122,15 +122,15 @@ fn fetch(
             plugin.name, data.size
         )))
     } else {
-        // SAFETY: the plugin vouches for the bytes until they are given back below.
+        // SAFETY: the plugin vouches for the bytes until they are released below.
         let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
         EngineDetails::read(bytes).map_err(|fault| {
-            // The status is the one that callers know; the fault is the plugin's.
+            // Callers expect this status, although the mistake is the plugin's.
             let name = &plugin.name;
             Error::bad_param(format!("plugin {name} is defective: its details of engine {id}{fault}"))
         })
     };
-    // SAFETY: the details are the plugin's own and nothing refers to them any more.
+    // SAFETY: the details are the plugin's own and no longer referenced.
     let status = unsafe { plugin.api.destroy_engine_details(handle, &raw mut data) };
     if status != 0 {
         log::error(|| plugin.api.failure("destroy engine details", status));

@@ -1,9 +1,9 @@
-//! One thread at a time opens or closes libraries, and which of them waits for whom.
+//! Lets one thread at a time open or close libraries, without deadlocks.
 //!
 //! The loader runs a library's initializers and destructors under its own lock, and these may wait for threads that call this
-//! library. Such a thread must get an answer, and not wait for the loader: so no thread opens a library while one is being closed, and
-//! who would have to wait is told no, at once or after a while. Closing never waits: what cannot be closed now is closed by
-//! the thread that is at it.
+//! library. Such a thread must not wait for the loader: so no thread opens a library while another one is being closed, and
+//! calls that would have to wait fail, at once or after a while. Closing never waits: libraries that cannot be closed now are
+//! left to the thread that opens or closes others.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,42 +15,42 @@ use crate::log::receiver;
 use crate::object::thread_number;
 use crate::status::{Error, Result};
 
-/// How long a thread waits for a library to be closed. It may be one that a destructor waits for.
+/// How long a thread waits for a library to be closed. The library's destructor may be waiting for this thread.
 const CLOSING: Duration = Duration::from_secs(5);
 
-/// How long a thread waits for plugins to be opened, which may take long. It may be one that an initializer waits for.
+/// How long a thread waits for plugins to be opened, which may take long. An initializer may be waiting for this thread.
 const OPENING: Duration = Duration::from_secs(60);
 
-/// How long closing waits for callbacks that are calling plugins, before it is left to others.
+/// How long closing waits for callbacks that are calling plugins before it is left to other threads.
 const VISITS: Duration = Duration::from_secs(1);
 
-/// Who is at libraries.
+/// The threads that use libraries.
 #[derive(Default)]
 pub struct State {
     /// The thread that opens or closes libraries, 0 for none.
     owner: usize,
     is_closing: bool,
-    /// How often the owner changed, or went on to close another library.
+    /// How often the owner changed, or closed another library.
     steps: u64,
-    /// How many callbacks of the log are calling plugins.
+    /// The number of log callbacks that are calling plugins.
     visitors: usize,
-    /// What is to be closed.
+    /// The libraries to close.
     unused: VecDeque<Library>,
 }
 
-/// Held for moments only, never while libraries are opened or closed.
+/// Locked only briefly, never while libraries are opened or closed.
 pub static STATE: Mutex<State> =
     Mutex::new(State { owner: 0, is_closing: false, steps: 0, visitors: 0, unused: VecDeque::new() });
-/// Told of each step, and when a visitor leaves.
+/// Notified of each step, and when a visitor leaves.
 static CHANGED: Condvar = Condvar::new();
 
-/// The right to open libraries, given back when this is dropped.
+/// The right to open libraries, released on drop.
 pub struct Opening(());
 
-/// Waits for the right to open libraries. `what` says what cannot be done without it.
+/// Waits for the right to open libraries. `what` is for the message: what cannot be done without it.
 ///
 /// # Errors
-/// NOT_SUPPORTED where this thread has it, or where waiting might be for ever: in a callback of the log, and after a while.
+/// NOT_SUPPORTED if this thread already has it, or in case of a possible deadlock: in a log callback, and after a while.
 pub fn open(what: &'static str) -> Result<Opening> {
     let own = thread_number();
     let mut state = STATE.lock();
@@ -77,14 +77,14 @@ fn refusal(what: &str, is_closing: bool) -> Error {
     Error::not_supported(format!("{what} while a plugin is being {now}"))
 }
 
-/// While it lives no library is closed.
+/// Prevents the closing of libraries while it lives.
 pub struct Visit(());
 
-/// Begins what calls plugins and may make them open libraries of their own; `what` is what cannot be done otherwise. In a callback of the log, which a destructor may wait
+/// Begins a call of plugins, which may open libraries; `what` is for the message. In a log callback, which a destructor may wait
 /// for, no library is closed meanwhile; elsewhere this does nothing.
 ///
 /// # Errors
-/// NOT_SUPPORTED in a callback while a library is being closed.
+/// NOT_SUPPORTED in a log callback while a library is being closed.
 #[inline]
 pub fn visit(what: &'static str) -> Result<Option<Visit>> {
     if receiver::in_callback() { visit_from_callback(what).map(Some) } else { Ok(None) }
@@ -109,13 +109,13 @@ impl Drop for Visit {
     }
 }
 
-/// In a forked child: threads of the parent are at no library any more.
+/// In a forked child: the parent's other threads use no library here.
 pub fn in_child() {
     let mut state = STATE.lock();
     if state.owner != thread_number() {
         (state.owner, state.is_closing) = (0, false);
     }
-    // A visit of the thread that forked ends in the parent only by chance: it ends here, too.
+    // The forking thread may itself be visiting; its visit also ends here.
     state.visitors = state.visitors.min(usize::from(receiver::in_callback()));
 }
 
@@ -131,8 +131,8 @@ impl Drop for Opening {
     }
 }
 
-/// Closes an unused library: now, or when the thread that is at libraries is done. In a callback of the log,
-/// which may run on a thread of that very library, and while callbacks call plugins, it is left to the next who opens or closes one.
+/// Closes an unused library: now, or when the thread that opens or closes libraries is done. In a log callback, which may run on
+/// a thread of that very library, and while callbacks call plugins, it is left to the next thread that opens or closes one.
 pub fn close(library: Library) {
     let mut state = STATE.lock();
     state.unused.push_back(library);
@@ -144,13 +144,13 @@ pub fn close(library: Library) {
     close_unused();
 }
 
-/// Closes what is to be closed, as the owner, which this thread then is no more.
+/// Closes the unused libraries as the owner, then releases the ownership.
 fn close_unused() {
     loop {
         let mut state = STATE.lock();
         let mut can_close = !receiver::in_callback();
         if can_close && state.visitors > 0 && !state.unused.is_empty() {
-            // From here on there are no new ones, and these come to an end, unless one waits for this thread.
+            // This prevents new visits, and running ones end, unless one waits for this thread.
             state.is_closing = true;
             let waited_in_vain;
             (state, waited_in_vain) = CHANGED.wait_while_for(state, VISITS, |state| state.visitors > 0);

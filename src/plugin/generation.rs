@@ -1,8 +1,8 @@
-//! Which generation of graph bytes a plugin reads, and how that is known.
+//! Determines which generation of graph bytes a plugin reads.
 //!
-//! The interface has no answer to that: `hipdnnPluginGetApiVersion` is new in 2026, but plugins of 2026 need not have it.
-//! So the first of these decides: what the user says, what the library exports, which C++ namespaces its file names. What
-//! nothing is known of is a plugin of 2025.
+//! The interface does not tell: `hipdnnPluginGetApiVersion` is new in 2026, but plugins of 2026 may lack it. So the first of
+//! these decides: the user's setting, the library's exports, the C++ namespaces named in its file. Without any of them, a
+//! plugin counts as one of 2025.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::log;
 /// The user's setting.
 const VARIABLE: &str = "HIPDNN_PLUGIN_GENERATION";
 
-/// What an engine plugin of 2025 never exports.
+/// Functions that engine plugins of 2025 never export.
 const NEWER_EXPORTS: [&str; 8] = [
     "hipdnnPluginGetApiVersion",
     "hipdnnPluginSetLogLevel",
@@ -36,14 +36,14 @@ const NEWER_EXPORTS: [&str; 8] = [
 /// The generation of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generation {
-    /// The bytes that the plugin is given.
+    /// The layout of the bytes that the plugin reads.
     pub layout: Layout,
-    /// How that is known.
+    /// How that was determined.
     pub reason: String,
 }
 
 impl fmt::Display for Generation {
-    /// The year and the reason, as the command line tool reads them from the log.
+    /// The year and the reason; the command line tool parses this in the log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let year = match self.layout {
             Layout::G1 => 2025,
@@ -60,7 +60,7 @@ impl Generation {
     }
 }
 
-/// The decision. The file, which may be large, is read only where the rest says nothing.
+/// Decides. The file, which may be large, is read only if everything else is inconclusive.
 fn decide(
     setting: Option<Layout>,
     has: impl Fn(&str) -> bool,
@@ -87,18 +87,18 @@ fn decide(
     }
 }
 
-/// A C++ namespace of AMD's SDK. Only what is a namespace counts: folders of headers, which debug information names, have
-/// names of 2026 here also for plugins that are written for 2025.
+/// A C++ namespace of AMD's SDK. Only namespaces count: debug information also names folders of headers, which have names of 2026
+/// even in plugins written for 2025.
 #[derive(Debug, PartialEq, Eq)]
 struct Namespace {
     name: &'static str,
-    /// How it begins in the name of a symbol or a type, and in a text.
+    /// Its prefix in the name of a symbol or a type, and in a text.
     forms: [&'static str; 2],
     layout: Layout,
 }
 
-/// The strongest first. A plugin of 2026 may mention the schema of 2025, but not the other way round. The namespace of the
-/// helpers for plugins was once used with either schema.
+/// The strongest first. A plugin of 2026 may mention the schema of 2025, but not vice versa. The namespace of the plugin helpers
+/// was used with either schema.
 const NAMESPACES: [Namespace; 4] = [
     Namespace {
         name: "hipdnn_flatbuffers_sdk",
@@ -122,23 +122,23 @@ const NAMESPACES: [Namespace; 4] = [
     },
 ];
 
-/// So many of them, at the beginning, are worth more than any other that may follow in the file.
+/// The number of leading namespaces that settle the matter whatever follows in the file.
 const NEWER_SCHEMAS: usize = 2;
 
-/// How much of a file is looked at at a time, and how much of that again with what follows: a name may lie across.
+/// How much of a file is searched at a time, and the overlap of consecutive pieces, since a name may cross the border.
 const CHUNK: usize = 1 << 16;
 const OVERLAP: usize = 32;
 
-/// What all namespaces have in common, to find them in one pass.
+/// The common prefix of all namespaces, to find them in one pass.
 const COMMON: &[u8] = b"hipdnn_";
 
-/// Which of [`NAMESPACES`] a file names.
+/// The [`NAMESPACES`] that a file names.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Names([bool; NAMESPACES.len()]);
 
 impl Names {
-    /// Reads a file up to its end, or to the first name that settles the matter. It is not mapped into memory: one that is
-    /// cut meanwhile would end the process.
+    /// Reads a file up to its end, or to the first name that settles the matter. It is not mapped into memory: truncating a
+    /// mapped file would end the process.
     fn read(mut file: impl Read) -> io::Result<Self> {
         let mut names = Self::default();
         let mut buffer = vec![0; OVERLAP + CHUNK];
@@ -165,7 +165,7 @@ impl Names {
         for (start, _) in starts {
             for (found, namespace) in self.0.iter_mut().zip(&NAMESPACES) {
                 *found |= namespace.forms.iter().any(|form| {
-                    // What a form has before the common part is looked for before it.
+                    // A form may have characters before the common prefix.
                     let before = form.find('h').unwrap_or(0);
                     let at = start.checked_sub(before).and_then(|from| bytes.get(from..));
                     at.is_some_and(|rest| rest.starts_with(form.as_bytes()))
@@ -179,7 +179,7 @@ impl Names {
     }
 }
 
-/// `HIPDNN_PLUGIN_GENERATION`: what the user says of all plugins, and of single files.
+/// `HIPDNN_PLUGIN_GENERATION`: the user's setting for all plugins, and for single files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     all: Option<Layout>,
@@ -188,8 +188,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Reads the environment, and complains of what makes no sense there, once for the process. Relative paths start at
-    /// `folder`.
+    /// Reads the environment and warns of invalid entries, once per process. Relative paths start at `folder`.
     pub fn from_environment(folder: &Path) -> Self {
         static HAS_COMPLAINED: AtomicBool = AtomicBool::new(false);
         let (setting, ignored) = Self::read(&std::env::var_os(VARIABLE).unwrap_or_default(), folder);
@@ -207,14 +206,14 @@ impl Setting {
         setting
     }
 
-    /// The setting in a value, and the entries in it that make no sense.
+    /// Parses a value. Returns the setting and the invalid entries.
     fn read(value: &OsStr, folder: &Path) -> (Self, Vec<String>) {
         let mut setting = Self::default();
         let mut ignored = Vec::new();
         let value = os::paths::bytes(value);
         let entries = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         for entry in entries.filter(|entry| !entry.is_empty()) {
-            // From the end: a path may have the sign in it.
+            // From the end: a path may contain the sign.
             let mut parts = entry.rsplitn(2, |byte| *byte == b'=').map(<[u8]>::trim_ascii);
             let (year, file) = (parts.next().unwrap_or_default(), parts.next());
             let layout = match year {
@@ -236,7 +235,7 @@ impl Setting {
         (setting, ignored)
     }
 
-    /// What it says of a file. One entry for a file is worth more than one for all, a later one more than those before.
+    /// The setting of a file. Entries for the file precede those for all, later ones precede earlier ones.
     fn of(&self, file: &Path) -> Option<Layout> {
         let own = self.files.iter().rfind(|(entry, _)| {
             entry == file || file.file_name().is_some_and(|name| name == entry.as_os_str())
@@ -259,7 +258,7 @@ mod tests {
         Names::read(text).unwrap()
     }
 
-    /// Gives its bytes in pieces of one size, and an interruption between them.
+    /// Returns its bytes in pieces of one size, with an interruption between them.
     struct Pieces<'a>(&'a [u8], usize, bool);
 
     impl Read for Pieces<'_> {
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_setting_is_worth_more_than_what_is_exported() {
+    fn the_setting_precedes_exports() {
         for layout in [Layout::G1, Layout::G2] {
             let decided = decide(Some(layout), |_| true, unread);
             assert_eq!(decided.layout, layout);
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_alike_is_no_namespace() {
+    fn similar_names_are_not_namespaces() {
         for text in [
             b"".as_slice(),
             b"hipdnn_data_sdk",
@@ -397,11 +396,11 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_in_the_setting_is_ignored_and_named() {
+    fn invalid_entries_of_the_setting_are_ignored_and_named() {
         let (kept, ignored) = setting(b"2024,liba.so=2026,newest,=2025,libb.so=,libc.so=26,\xff=1,2025");
         let expected = Setting { all: Some(Layout::G1), files: vec![("liba.so".into(), Layout::G2)] };
         assert_eq!(kept, expected);
-        // Bytes that are no UTF-8 are as the system reads them.
+        // Bytes that are not UTF-8 are as the system reads them.
         let last = os::paths::from_bytes(b"\xff=1").to_string_lossy().into_owned();
         let named = ["2024", "newest", "=2025", "libb.so=", "libc.so=26", &last];
         assert_eq!(ignored, named.map(|entry| format!("{entry:?}")));

@@ -1,4 +1,4 @@
-//! What a library must pass to become a heuristic plugin.
+//! The checks that a library must pass to become a heuristic plugin.
 
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
@@ -32,11 +32,11 @@ pub struct Policy {
 pub struct HeuristicPlugin {
     /// Its functions.
     pub api: HeuristicApi,
-    /// What it calls itself.
+    /// Its name for itself.
     pub name: String,
     /// Its own version.
     pub version: String,
-    /// The version of the heuristic plugin interface that it speaks.
+    /// The version of its heuristic plugin interface.
     pub api_version: String,
     /// Its policies, in its own order.
     pub policies: Vec<Policy>,
@@ -47,10 +47,10 @@ pub struct HeuristicPlugin {
 }
 
 impl HeuristicPlugin {
-    /// Opens a file and checks what it says of itself.
+    /// Opens a file and checks it.
     ///
     /// # Errors
-    /// Why the file is not a heuristic plugin, to be shown behind its path.
+    /// The reason why the file is not a heuristic plugin, to be shown after its path.
     pub fn load(path: &Path) -> Result<Self, String> {
         let library = Library::open_plugin(path)?;
         let api = HeuristicApi::find(&library)?;
@@ -98,7 +98,7 @@ impl HeuristicPlugin {
                 ));
             }
         }
-        // SAFETY: the callback lives as long as this library. A plugin that refuses it only stays silent.
+        // SAFETY: the callback lives as long as this library. A plugin that refuses it does not log.
         let status = unsafe { api.set_logging_callback(Some(crate::log::plugin_callback)) };
         if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
             crate::log::warn(|| api.failure("set the logging callback", status));
@@ -135,16 +135,16 @@ impl HeuristicPlugin {
         self.policies.iter().any(|own| own.id == policy)
     }
 
-    /// Tells the plugin the level of the log, if it wants to know.
+    /// Passes the log level to the plugin, if it has the function.
     pub fn tell_log_level(&self) {
-        // SAFETY: the function takes one integer. Whether the plugin heeds it is its own affair.
+        // SAFETY: the function takes one integer. The plugin may ignore it.
         unsafe { self.api.set_log_level(crate::log::level()) };
     }
 }
 
 fn policy_ids(api: &HeuristicApi) -> Result<Vec<i64>, String> {
     let mut count = 0;
-    // SAFETY: with room for none the function only writes the count.
+    // SAFETY: with a capacity of 0 the function only writes the count.
     let status = unsafe { api.get_all_policy_ids(ptr::null_mut(), 0, &raw mut count) };
     if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
         return Err(api.failure("get number of policies", status));

@@ -1,4 +1,4 @@
-//! The heuristic plugins as one handle has them, and how they are asked.
+//! A handle's heuristic plugin handles, and asking policies.
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -17,12 +17,12 @@ use crate::device;
 use crate::graph::FrozenGraph;
 use crate::log;
 
-/// A plugin's handle; only its plugin knows what it points to.
+/// A plugin's handle, opaque to the host.
 struct Opened(NonNull<HipdnnHeuristicHandle>);
 
-// SAFETY: the interface lets a host use a plugin handle from any thread; the plugin has to cope.
+// SAFETY: the interface lets a host use a plugin handle from any thread.
 unsafe impl Send for Opened {}
-// SAFETY: the interface lets threads share a plugin handle; the plugin has to cope.
+// SAFETY: the interface lets threads share a plugin handle.
 unsafe impl Sync for Opened {}
 
 /// A handle with each heuristic plugin of a set.
@@ -32,7 +32,7 @@ pub struct HeuristicHandles {
 }
 
 impl HeuristicHandles {
-    /// Asks each plugin for a handle and tells it the device of this thread; one that fails is left out.
+    /// Asks each plugin for a handle and passes it the device of this thread; a plugin that fails is left out.
     pub fn open(set: Arc<PluginSet>) -> Self {
         let device = device::current();
         let open = |plugin: &HeuristicPlugin| match open(plugin, &device.bytes) {
@@ -59,8 +59,8 @@ impl HeuristicHandles {
             .filter_map(|(plugin, handle)| Some((plugin, handle.as_ref()?)))
     }
 
-    /// Asks a policy for an order of engines, none where it leaves the choice to others. The first result is none where no
-    /// plugin has the policy.
+    /// Asks a policy for an order of engines; none if it leaves the choice to others. The outer result is none if no plugin has
+    /// the policy.
     #[expect(clippy::type_complexity, reason = "three answers: no such policy, a failure, or what it chose")]
     pub fn ask(
         &self,
@@ -108,7 +108,7 @@ fn check(api: &HeuristicApi, action: &str, status: hipdnnPluginStatus_t) -> Resu
     if status == HIPDNN_PLUGIN_STATUS_SUCCESS { Ok(()) } else { Err(api.failure(action, status)) }
 }
 
-/// A choice that a policy is asked for; it ends with this, however the asking goes.
+/// A policy descriptor, destroyed on drop.
 struct Choice<'a> {
     api: &'a HeuristicApi,
     descriptor: NonNull<HipdnnHeuristicPolicyDescriptor>,
@@ -125,7 +125,7 @@ impl Drop for Choice<'_> {
 }
 
 thread_local! {
-    /// The policies that this thread is asking, the last one first: one may call this library, which then does not ask it again.
+    /// The policies that this thread is asking, the last one first: a policy may call this library, which must not ask it again.
     /// Without a destructor, see `crate::lock`.
     static ASKING: Cell<*const Asking> = const { Cell::new(ptr::null()) };
 }
@@ -184,7 +184,7 @@ fn ask(
     let data = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
     // SAFETY: the bytes outlive the descriptor.
     check(api, "set graph", unsafe { api.set_graph(descriptor, &raw const data) })?;
-    // An answer that no policy gives, so that one that gives none is found out.
+    // An invalid value, to detect a policy that writes nothing.
     let mut applied = i32::MIN;
     // SAFETY: the function writes one integer.
     check(api, "finalize policy", unsafe { api.finalize(descriptor, &raw mut applied) })?;

@@ -1,4 +1,4 @@
-//! A plugin's library. It is opened by [`dynlib`], which is the one place that opens shared libraries.
+//! A plugin's library, opened by [`dynlib`], the only place that opens shared libraries.
 
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ pub struct Library {
 }
 
 impl Library {
-    /// Opens the library at `path`, all symbols bound now, none of them visible to other libraries.
+    /// Opens the library at `path`, with all symbols bound immediately and visible to no other library.
     ///
     /// # Errors
-    /// The loader's own words.
+    /// The loader's message.
     pub fn open(path: &Path) -> Result<Self, String> {
         match dynlib::Library::open(path) {
             Ok(library) => Ok(Self { library: ManuallyDrop::new(library), path: path.to_owned() }),
@@ -29,7 +29,7 @@ impl Library {
     /// Opens the file of a plugin.
     ///
     /// # Errors
-    /// Why the file cannot be one, or the loader's own words.
+    /// The reason why the file cannot be a plugin, or the loader's message.
     pub fn open_plugin(path: &Path) -> Result<Self, String> {
         if !paths::is_library(path) {
             return Err(format!("Invalid file extension. Expected .{EXTENSION}"));
@@ -40,7 +40,7 @@ impl Library {
         Self::open(path)
     }
 
-    /// Where the library was opened from.
+    /// The path the library was opened from.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -62,7 +62,7 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: this is the last use of it.
+        // SAFETY: this is its last use.
         gate::close(unsafe { ManuallyDrop::take(&mut self.library) });
     }
 }

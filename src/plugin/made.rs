@@ -1,4 +1,4 @@
-//! What a plugin made of a graph, and who has it.
+//! A graph compiled by a plugin, and its owners.
 
 use std::ptr;
 use std::sync::{Arc, Weak};
@@ -7,10 +7,10 @@ use super::raw_context::{Raw, give_back};
 use super::{EngineRef, Session};
 use crate::sync::{AtomicPtr, Ordering};
 
-/// Who may use a context, as its plugin says.
+/// Who may use a context, according to its plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// The plan alone for which it was made.
+    /// Only the plan for which it was made.
     Plan,
     /// Plans of the handle with which it was made.
     Handle,
@@ -18,22 +18,22 @@ pub enum Sharing {
     AnyHandle,
 }
 
-/// What a plugin made of a graph.
+/// A graph compiled by a plugin.
 pub struct Made {
     /// The context.
     pub context: Raw,
-    /// Bytes of workspace that it needs.
+    /// The workspace that it needs, in bytes.
     pub workspace_size: i64,
-    /// The uids that its tensors have, in their order; none where they are those of the graph that it was made for.
+    /// The uids of its tensors, in order; none if they are those of the graph that it was made for.
     pub uids: Option<Box<[i64]>>,
 }
 
-// SAFETY: the interface lets a host use a context from any thread; the plugin has to cope.
+// SAFETY: the interface lets a host use a context from any thread.
 unsafe impl Send for Made {}
-// SAFETY: the interface lets threads share a context; the plugin has to cope.
+// SAFETY: the interface lets threads share a context.
 unsafe impl Sync for Made {}
 
-/// What a plugin made of a graph, for one plan or for several.
+/// A graph compiled by a plugin, for one plan or for several.
 pub enum Compiled {
     /// For one plan alone.
     Own(Made),
@@ -41,9 +41,9 @@ pub enum Compiled {
     Shared(Arc<SharedContext>),
 }
 
-/// A context that plans of a handle share. Who has it has the session, too, and lets go of that later.
+/// A context shared by plans of a handle. Its owners also hold the session, and release that later.
 pub struct SharedContext {
-    /// From an `Arc`, which other handles may have, too. Null once it was let go.
+    /// From an `Arc`, which other handles may share. Null once released.
     made: AtomicPtr<Made>,
     engine: EngineRef,
     session: Weak<Session>,
@@ -56,17 +56,17 @@ impl SharedContext {
         Arc::new(Self { made, engine, session: Arc::downgrade(session) })
     }
 
-    /// What was made, until it is let go.
+    /// The context, until it is released.
     pub fn made(&self) -> Option<&Made> {
-        // SAFETY: the pointer is null or from an `Arc` that this has until its end, or until that of the session, which whoever calls has.
+        // SAFETY: the pointer is null or from an `Arc` that this holds until dropped, or until the end of the caller's session.
         unsafe { self.made.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Lets go of the context. Whoever has it last gives it back, with the plugin handle of its own session.
+    /// Releases the context. The last owner destroys it, with the plugin handle of its own session.
     pub fn let_go(&self, session: &Session) {
         let made = self.made.swap(ptr::null_mut(), Ordering::AcqRel);
         if !made.is_null() {
-            // SAFETY: it is from an `Arc`, and this was the one that had it.
+            // SAFETY: it is from an `Arc` that this owned.
             let made = unsafe { Arc::from_raw(made.cast_const()) };
             if let Some(made) = Arc::into_inner(made) {
                 give_back(session, self.engine, made.context);
@@ -77,7 +77,7 @@ impl SharedContext {
 
 impl Drop for SharedContext {
     fn drop(&mut self) {
-        // Without a session it was let go when that ended.
+        // If the session has ended, the context was released then.
         if let Some(session) = self.session.upgrade() {
             self.let_go(&session);
         }

@@ -1,7 +1,7 @@
-//! Plugins: where they are looked for, what they must pass, and how they are spoken to.
+//! Plugins: finding, checking and calling them.
 //!
-//! A library becomes a [`Plugin`] when it passes admission, the plugins that are loaded at one time are a [`PluginSet`], and
-//! each handle opens a [`Session`] with them. Each keeps the one before alive, so no call can outlive the code it calls.
+//! A library becomes a [`Plugin`] when it passes admission, the plugins loaded at one time form a [`PluginSet`], and each
+//! handle opens a [`Session`] with them. Each keeps the previous one alive, so no call can outlive the code it calls.
 
 mod admission;
 mod api;

@@ -1,4 +1,4 @@
-//! Where plugins are looked for: settings in, a sorted list of canonical files out.
+//! The search for plugins: settings in, a sorted list of canonical files out.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf, is_separator};
@@ -12,22 +12,22 @@ pub const ENGINES_FOLDER: &str = "hipdnn_plugins/engines/";
 /// The default folder of heuristic plugins, beside the library.
 pub const HEURISTICS_FOLDER: &str = "hipdnn_plugins/heuristics/";
 
-/// What paths given through the API do to the default and the environment.
+/// How paths set through the API combine with the default and the environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// They come in addition.
+    /// They are searched in addition.
     #[default]
     Additive,
-    /// They come instead.
+    /// They replace the others.
     Absolute,
 }
 
-/// Everything that says where to look.
+/// All settings of a search.
 #[derive(Clone, Debug)]
 pub struct Search<'a> {
-    /// The folder that relative paths start from: the one with this library in it.
+    /// The folder of this library, from which relative paths start.
     pub library_folder: &'a Path,
-    /// This library itself, which is no plugin even where its folder is searched.
+    /// This library itself, which is not a plugin even if its folder is searched.
     pub library: Option<&'a Path>,
     /// The default folder.
     pub default: &'a Path,
@@ -35,11 +35,11 @@ pub struct Search<'a> {
     pub environment: Option<&'a Path>,
     /// The paths given through the API.
     pub added: &'a BTreeSet<PathBuf>,
-    /// How those relate to the others.
+    /// How those combine with the others.
     pub mode: Mode,
 }
 
-/// The paths that are searched, as they were given: folders, files or bare names.
+/// The paths to search, as given: folders, files or bare names.
 pub fn places<'a>(search: &Search<'a>) -> impl Iterator<Item = &'a Path> {
     let basis = match search.mode {
         Mode::Absolute => None,
@@ -79,7 +79,7 @@ pub fn find(search: &Search<'_>) -> Found {
             continue;
         }
         let path = search.library_folder.join(path);
-        // A slash at the end says that the path is a folder.
+        // A trailing slash means the folder.
         let is_folder = path.as_os_str().to_string_lossy().ends_with(is_separator);
         let decorated = if is_folder { path.clone() } else { decorate(&path) };
         if decorated.is_file() {
@@ -102,7 +102,7 @@ pub fn find(search: &Search<'_>) -> Found {
     found
 }
 
-/// The file that a bare name stands for: `name` is `libname.so`, or `name.dll` on Windows; a name with an extension stands for itself.
+/// The file of a bare name: `name` is `libname.so`, or `name.dll` on Windows; a name with an extension stays as it is.
 fn decorate(path: &Path) -> PathBuf {
     match path.file_name() {
         Some(name) if path.extension().is_none() => path.with_file_name(file_name(name)),
@@ -121,7 +121,7 @@ pub(super) fn canonical(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether a file is called as libraries are.
+/// Whether a file has a library's extension.
 pub fn is_library(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == EXTENSION)
 }
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// Names of libraries as this system has them, of those of Linux.
+    /// Converts Linux library names to this system's.
     fn own<const N: usize>(names: [&str; N]) -> [String; N] {
         names.map(|name| match name.strip_suffix(".so") {
             None => name.to_owned(),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_library_itself_is_no_plugin() {
+    fn the_library_itself_is_not_a_plugin() {
         let folder = Folder::new("self");
         let library = folder.file("libself.so");
         let added = BTreeSet::from([PathBuf::from(".")]);

@@ -1,4 +1,4 @@
-//! Execution contexts without an owner, and how plugins get them back.
+//! Execution contexts without an owner, and their destruction.
 
 use std::ptr::NonNull;
 
@@ -8,22 +8,22 @@ use super::{EngineRef, Plugin, Session};
 use crate::log;
 use crate::status::Result;
 
-/// A context that has no owner yet.
+/// A context without an owner.
 pub type Raw = NonNull<HipdnnEnginePluginExecutionContext>;
 
-/// Gives a context of an engine back to the plugin. It is not used any more.
+/// Destroys a context of an engine.
 pub fn give_back(session: &Session, engine: EngineRef, context: Raw) {
     if let Ok((plugin, handle)) = opened(session, engine) {
         destroy(plugin, handle, context);
     }
 }
 
-/// The plugin of an engine, and the session's handle of it.
+/// The plugin of an engine, and the session's handle to it.
 pub fn opened(session: &Session, engine: EngineRef) -> Result<(&Plugin, hipdnnEnginePluginHandle_t)> {
     Ok((session.plugin(engine.plugin)?, session.plugin_handle(engine.plugin)?))
 }
 
-/// Gives a context back to the plugin. It is not used any more.
+/// Destroys a context.
 pub fn destroy(plugin: &Plugin, handle: hipdnnEnginePluginHandle_t, context: Raw) {
     // SAFETY: handle and context are the plugin's own, and this is the context's last use.
     let status = unsafe { plugin.api.destroy_execution_context(handle, context.as_ptr()) };

@@ -1,4 +1,4 @@
-//! The plugins of the process: which paths were set, and what is loaded.
+//! The plugins of the process: the search paths, and the loaded plugins.
 
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -18,7 +18,7 @@ use crate::selection::Settings;
 use crate::status::{Error, Result};
 use crate::{device, last_error, log, trace};
 
-/// Where one kind of plugins is looked for besides the default.
+/// The paths set for one kind of plugins.
 #[derive(Clone)]
 struct Paths {
     added: BTreeSet<PathBuf>,
@@ -29,13 +29,13 @@ impl Paths {
     const NONE: Self = Self { added: BTreeSet::new(), mode: Mode::Additive };
 }
 
-/// What is set and loaded.
+/// The settings and the loaded plugins.
 pub struct Registry {
     engines: Paths,
     heuristics: Paths,
     /// How often paths were set.
     settings: u64,
-    /// Kept after the last handle is gone, so that the next one finds the plugins loaded.
+    /// Kept after the last handle is destroyed, so that the plugins stay loaded for the next one.
     loaded: Option<Arc<PluginSet>>,
 }
 
@@ -49,10 +49,10 @@ impl Default for Registry {
     }
 }
 
-/// Held for moments only, never while foreign code runs: plugins' threads call this library, too.
+/// Locked only briefly, never while foreign code runs, since plugins' threads may call this library.
 pub static REGISTRY: Mutex<Registry> = Mutex::new(Registry::NEW);
 
-/// The kinds of plugins, each with paths of its own.
+/// The kinds of plugins, each with its own paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Engine plugins.
@@ -61,13 +61,13 @@ pub enum Kind {
     Heuristics,
 }
 
-/// Whether plugins go with the last handle.
+/// Whether plugins are unloaded with the last handle.
 static EAGER: AtomicBool = AtomicBool::new(false);
 
-/// Opens a session with the plugins of the process, loading them where that has not happened.
+/// Opens a session with the plugins of the process, loading them if necessary.
 ///
 /// # Errors
-/// NOT_SUPPORTED where they are not loaded, and this thread cannot wait for the one that loads or unloads plugins.
+/// NOT_SUPPORTED if they are not loaded and this thread cannot wait for the one that loads or unloads plugins.
 pub fn open_session() -> Result<Arc<Session>> {
     let _visit = gate::visit("hipdnnCreate cannot be called")?;
     Ok(Session::open(match loaded() {
@@ -96,7 +96,7 @@ fn load_once() -> Result<Arc<PluginSet>> {
     let set = Arc::new(load(&engines, &heuristics)?);
     {
         let mut registry = REGISTRY.lock();
-        // Paths that were set meanwhile are for the next handle.
+        // Paths set meanwhile take effect with the next handle.
         if registry.settings == settings {
             registry.loaded = Some(Arc::clone(&set));
         }
@@ -108,7 +108,7 @@ fn load_once() -> Result<Arc<PluginSet>> {
     Ok(set)
 }
 
-/// Tells the plugins that are loaded the level of the log. While some are being loaded, that does.
+/// Passes the log level to the loaded plugins. Plugins being loaded get it then.
 pub fn tell_log_level() {
     if let Some(set) = loaded() {
         tell(&set);
@@ -120,14 +120,13 @@ fn tell(set: &PluginSet) {
     set.heuristics.iter().for_each(HeuristicPlugin::tell_log_level);
 }
 
-/// When plugins that no handle uses are unloaded: with the last handle, if true. Unloads them now if it is true and no
-/// handle is alive.
+/// Sets whether plugins are unloaded with the last handle. If true and no handle is alive, unloads them now.
 pub fn set_eager_unloading(eager: bool, handles: usize) {
     EAGER.store(eager, Ordering::Relaxed);
     unload_if_eager(handles);
 }
 
-/// Unloads the plugins when no handle is alive and that is when they are unloaded.
+/// Unloads the plugins if eager unloading is set and no handle is alive.
 #[inline]
 pub fn unload_if_eager(handles: usize) {
     if EAGER.load(Ordering::Relaxed) && handles == 0 {
@@ -143,7 +142,7 @@ pub fn is_eager() -> bool {
     EAGER.load(Ordering::Relaxed)
 }
 
-/// Sets where plugins are looked for; takes effect with the next handle. `handles` are alive.
+/// Sets the search paths; takes effect with the next handle. `handles` is the number of live handles.
 ///
 /// # Errors
 /// NOT_SUPPORTED while a handle is alive.
@@ -186,7 +185,7 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     let folder = library.parent().unwrap_or(Path::new("/"));
     let (engines, places) =
         find(&library, Path::new(paths::ENGINES_FOLDER), "engine", "HIPDNN_PLUGIN_DIR", engines);
-    // Heuristic plugins are optional: a missing folder is not worth a warning.
+    // Heuristic plugins are optional: no warning for a missing folder.
     let default = Path::new(paths::HEURISTICS_FOLDER);
     let default = if folder.join(default).is_dir() { default } else { Path::new("") };
     let (heuristics, _) = find(&library, default, "heuristic", "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics);
@@ -197,7 +196,7 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
         last_error::set(&message);
     }
     let heuristics = load_heuristics(heuristics);
-    // If plugins have brought the library of a GPU, its functions are found here, where the loader may be asked.
+    // If plugins have loaded a GPU library, look up its functions here, where calling the loader is safe.
     device::look_for_gpu();
     trace::ranges::look();
     let (settings, number) = (Settings::from_environment(), PluginSet::next_number());
@@ -310,7 +309,7 @@ fn load_files(found: Found, setting: &Setting) -> (Vec<Plugin>, Vec<String>) {
     (plugins, refused)
 }
 
-/// The file that this code was loaded from. The loader is asked once.
+/// The file that this code was loaded from. Asks the loader once.
 fn own_path() -> Result<PathBuf> {
     static OWN: OnceLock<PathBuf> = OnceLock::new();
     if let Some(path) = OWN.get() {
@@ -323,13 +322,13 @@ fn own_path() -> Result<PathBuf> {
 fn find_own_path() -> Result<PathBuf> {
     let path = library::file_of(find_own_path as *const () as *const c_void)
         .ok_or_else(|| Error::internal("the folder of the backend library cannot be determined"))?;
-    // The name is as the program gave it; a relative one is meant from the working directory.
+    // The name is as the program passed it; a relative one starts at the working directory.
     let path = std::path::absolute(path)
         .map_err(|error| Error::internal(format!("the path of the backend library: {error}")))?;
     Ok(with_plugins(path))
 }
 
-/// The library where its plugins are: a link to it may lie alone.
+/// The path of the library in the folder with its plugins: resolves a link that has no plugins beside it.
 fn with_plugins(path: PathBuf) -> PathBuf {
     let has_plugins = |path: &Path| path.with_file_name(paths::ENGINES_FOLDER).is_dir();
     if has_plugins(&path) {
@@ -355,7 +354,7 @@ mod tests {
         }
         assert_eq!(with_plugins(link.clone()), file.canonicalize().unwrap());
         assert_eq!(with_plugins(file.clone()), file);
-        // Plugins beside the link are the ones that are meant.
+        // Plugins beside the link take precedence.
         std::fs::create_dir_all(links.join(paths::ENGINES_FOLDER)).unwrap();
         assert_eq!(with_plugins(link.clone()), link);
         std::fs::remove_dir_all(&scratch).unwrap();

@@ -1,4 +1,4 @@
-//! The plugins as one handle has them: a plugin handle with each.
+//! Sessions: a hipDNN handle's plugin handles.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -19,75 +19,76 @@ use crate::object::is_executing;
 use crate::selection::Settings;
 use crate::status::{Error, Result};
 
-/// The plugins that were loaded at one time, in the order of their paths. Apart from its reference count, which each new handle writes to.
+/// The plugins loaded at one time, in the order of their paths. Aligned, to keep it off the cache line of its reference count,
+/// which each new handle writes to.
 #[repr(align(128))]
 pub struct PluginSet {
     /// The plugins.
     pub plugins: Vec<Plugin>,
-    /// The files that are no plugins that could be used, each with the reason.
+    /// The files that could not be loaded as plugins, each with the reason.
     pub refused: Vec<String>,
-    /// Where plugins were looked for, for messages.
+    /// The places searched for plugins, for messages.
     pub places: String,
     /// The heuristic plugins.
     pub heuristics: Vec<HeuristicPlugin>,
-    /// How engines are chosen, as the environment had it when the plugins were loaded.
+    /// The settings of engine selection, as the environment had them when the plugins were loaded.
     pub settings: Settings,
-    /// Which one it is of all that were ever loaded.
+    /// The set's number, unique in the process.
     pub number: u64,
 }
 
 impl PluginSet {
-    /// A number for a set, from 1.
+    /// The number of the next set, from 1.
     pub fn next_number() -> u64 {
         static LAST: AtomicU64 = AtomicU64::new(0);
         LAST.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
-/// An engine of a session: the place of its plugin, and its own among the plugin's engines.
+/// An engine of a session: the index of its plugin, and its index among the plugin's engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineRef {
-    /// The plugin's place in its set.
+    /// The plugin's index in its set.
     pub plugin: u32,
-    /// The engine's place in its plugin.
+    /// The engine's index in its plugin.
     pub engine: u32,
 }
 
-/// What a session knows of one of its engines.
+/// Describes one of a session's engines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineInfo<'a> {
-    /// The engine's name, or what stands for it.
+    /// The engine's display name.
     pub name: String,
     /// The engine's id.
     pub id: i64,
-    /// What its plugin calls itself.
+    /// Its plugin's name.
     pub plugin_name: &'a str,
     /// Its plugin's version.
     pub plugin_version: &'a str,
 }
 
-/// A plugin's handle; only its plugin knows what it points to.
+/// A plugin's handle, opaque to the host.
 #[derive(Clone, Copy)]
 struct Opened(Option<NonNull<HipdnnEnginePluginHandle>>);
 
-// SAFETY: the interface lets a host use a plugin handle from any thread; the plugin has to cope.
+// SAFETY: the interface lets a host use a plugin handle from any thread.
 unsafe impl Send for Opened {}
-// SAFETY: the interface lets threads share a plugin handle; the plugin has to cope.
+// SAFETY: the interface lets threads share a plugin handle.
 unsafe impl Sync for Opened {}
 
-/// A plugin handle with each plugin of a set. In this order: what executions read is not on the cache line of the reference count.
+/// A plugin handle for each plugin of a set. The order of fields keeps what executions read off the reference count's cache line.
 #[repr(C)]
 pub struct Session {
-    /// The plugins that gave no handle, and why.
+    /// The plugins that returned no handle, and why.
     left_out: Vec<(u32, String)>,
-    /// None where there is no heuristic plugin.
+    /// None without heuristic plugins.
     heuristics: Option<Box<HeuristicHandles>>,
-    /// What the plugins made of graphs.
+    /// The plan cache.
     cache: OnceLock<Box<Cache>>,
     stream: AtomicPtr<c_void>,
-    /// How many threads are setting the stream.
+    /// The number of threads that are setting the stream.
     changing: AtomicU32,
-    /// Where the handle was made, and whether it was asked elsewhere, too.
+    /// Where the handle was created, and whether it was also used elsewhere.
     home: Place,
     has_moved: AtomicBool,
     handles: SmallVec<[Opened; 4]>,
@@ -95,12 +96,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// Asks each plugin for a handle; one that fails is left out.
+    /// Asks each plugin for a handle; a plugin that fails is left out.
     pub fn open(set: Arc<PluginSet>) -> Arc<Self> {
         let home = device::place();
         let session = Arc::<Self>::new_uninit();
-        // Written where it lies: to move it costs more than to ask for handles, and so does `Arc::get_mut`, which counts.
-        // SAFETY: the memory is as large as a session, only this function has it, and it is a session once it was written.
+        // Initialized in place: moving it costs more than asking for handles, and so does `Arc::get_mut`, which counts references.
+        // SAFETY: the memory has a session's size, only this function uses it, and it is fully initialized here.
         let session = unsafe {
             Arc::as_ptr(&session).cast_mut().cast::<Self>().write(Self {
                 left_out: Vec::new(),
@@ -115,7 +116,7 @@ impl Session {
             });
             session.assume_init()
         };
-        // SAFETY: only this function has it. Should a plugin's call unwind, what was opened so far ends with the session.
+        // SAFETY: only this function uses it. If a plugin's call unwinds, the session closes what was opened so far.
         let Self { handles, left_out, heuristics, set, .. } =
             unsafe { &mut *Arc::as_ptr(&session).cast_mut() };
         if !set.heuristics.is_empty() {
@@ -134,29 +135,29 @@ impl Session {
         session
     }
 
-    /// Why the plugin at this place gave no handle, if it did not.
+    /// Why the plugin at this index returned no handle, if so.
     pub fn reason_left_out(&self, place: u32) -> Option<&str> {
         self.left_out.iter().find(|(other, _)| *other == place).map(|(_, reason)| reason.as_str())
     }
 
-    /// The handles of the heuristic plugins; none where there is no such plugin.
+    /// The handles of the heuristic plugins; none without such plugins.
     pub fn heuristics(&self) -> Option<&HeuristicHandles> {
         self.heuristics.as_deref()
     }
 
-    /// What the plugins made of graphs.
+    /// The plan cache.
     pub fn cache(&self) -> &Cache {
         self.cache.get_or_init(Box::default)
     }
 
-    /// What is known of a graph, to be added to by whoever learns more; none where that is not kept.
+    /// The cache entry of a graph, filled in by later answers; none if it is not cached.
     pub fn entry(&self, graph: &FrozenGraph) -> Option<Arc<Entry>> {
         self.cache().entry(graph, || self.number_of_plugins())
     }
 
-    /// A number for the plugins, if what they answer is the same for all handles of this number: without a stream, which may be another
-    /// device's, on the one device on which the handle was made, because plugins may stay with the first that they see, and not from
-    /// within a plugin's call, because plugins may turn away who comes from there.
+    /// The number of the plugin set, if its answers are valid for all handles with this number. That requires: no stream, which may
+    /// be another device's; the device on which the handle was created, because plugins may keep the first one they see; and no
+    /// call from within a plugin, which plugins may refuse.
     fn number_of_plugins(&self) -> Option<u64> {
         if !self.home.is_same_device(device::place()) && !self.has_moved.load(Ordering::Relaxed) {
             self.has_moved.store(true, Ordering::Relaxed);
@@ -175,27 +176,29 @@ impl Session {
         &self.set
     }
 
-    /// Each plugin that gave a handle, with its place and the handle.
+    /// Each plugin that returned a handle, with its index and the handle.
     pub fn opened(&self) -> impl Iterator<Item = (u32, &Plugin, hipdnnEnginePluginHandle_t)> {
         let pairs = self.set.plugins.iter().zip(&self.handles).enumerate();
         pairs.filter_map(|(place, (plugin, handle))| Some((place as u32, plugin, handle.0?.as_ptr())))
     }
 
-    /// The handle of the plugin at this place.
+    /// The handle of the plugin at this index.
     #[inline]
     pub fn plugin_handle(&self, place: u32) -> Result<hipdnnEnginePluginHandle_t> {
         match self.handles.get(place as usize) {
             Some(Opened(Some(handle))) => Ok(handle.as_ptr()),
-            _ => Err(Error::not_supported("the plugin gave no handle when the hipDNN handle was created")),
+            _ => {
+                Err(Error::not_supported("the plugin returned no handle when the hipDNN handle was created"))
+            }
         }
     }
 
-    /// The plugin at this place.
+    /// The plugin at this index.
     pub fn plugin(&self, place: u32) -> Result<&Plugin> {
         self.set
             .plugins
             .get(place as usize)
-            .ok_or_else(|| Error::internal(format!("there is no plugin at place {place}")))
+            .ok_or_else(|| Error::internal(format!("there is no plugin at index {place}")))
     }
 
     /// All engines of the session, by name, then id, then plugin name.
@@ -222,7 +225,7 @@ impl Session {
         if engines.is_empty() { "none".into() } else { engines.join(", ") }
     }
 
-    /// The engine with this id, if a plugin that gave a handle has it.
+    /// The engine with this id, if a plugin with a handle has it.
     pub fn find_engine(&self, id: i64) -> Option<EngineRef> {
         self.opened().find_map(|(plugin, loaded, _)| {
             let engine = loaded.engines.iter().position(|engine| engine.id == id)?;
@@ -233,15 +236,15 @@ impl Session {
     /// An engine of the session.
     pub fn engine(&self, engine: EngineRef) -> Result<&Engine> {
         let found = self.plugin(engine.plugin)?.engines.get(engine.engine as usize);
-        found.ok_or_else(|| Error::internal(format!("there is no engine at place {}", engine.engine)))
+        found.ok_or_else(|| Error::internal(format!("there is no engine at index {}", engine.engine)))
     }
 
-    /// The stream of the last successful [`Session::set_stream`], null at first.
+    /// The stream of the last successful [`Session::set_stream`], initially null.
     pub fn stream(&self) -> *mut c_void {
         self.stream.load(Ordering::Acquire)
     }
 
-    /// Tells every plugin the stream to work on. When one refuses, those told before get the old one back.
+    /// Sets the stream of every plugin. If one refuses, the old stream is restored in those already set.
     ///
     /// # Safety
     /// `stream` is null or a live stream.
@@ -261,10 +264,10 @@ impl Session {
         }
         self.stream.store(stream, Ordering::Release);
         if !stream.is_null() {
-            // Whoever has a stream has loaded the library that it is of.
+            // A program with a stream has loaded the stream's library.
             device::look_for_gpu();
         }
-        // A stream may be another device's.
+        // The stream may belong to another device.
         if let Some(cache) = self.cache.get().filter(|_| stream != old) {
             cache.clear();
         }
@@ -272,7 +275,7 @@ impl Session {
     }
 }
 
-/// While a stream is set, other handles do not learn what plugins answer.
+/// While a stream is being set, answers are not shared with other handles.
 struct Changing<'a>(&'a Session);
 
 impl<'a> Changing<'a> {

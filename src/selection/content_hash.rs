@@ -1,16 +1,16 @@
-//! A number for what a graph computes, by which rankings are found again.
+//! A hash of a graph's computation, the key of rankings.
 //!
-//! It is the FNV-1a hash of the graph's content, written out in this order: the nodes in the graph's order, each as its number
-//! on the wire, the type it computes in and every field in the order of its declaration; then the tensors. A tensor counts by
-//! its place in the order of first use, so neither uids nor the order of the list of tensors matter, and tensors that nothing
-//! uses do not count. Names, the graph's id and the preferred engine are left out. Numbers are little-endian; a list begins
-//! with its length, and what may be absent with a byte that says whether it is.
+//! It is the FNV-1a hash of the graph's content in this order: the nodes in the graph's order, each as its number on the wire,
+//! its compute type and every field in declaration order; then the tensors. Tensors are numbered by first use, so neither uids
+//! nor the order of the list of tensors matter, and unused tensors do not count. Names, the graph's id and the preferred engine
+//! are omitted. Numbers are little-endian; a list begins with its length, and an optional value with a byte that tells whether
+//! it is present.
 
 use hipdnn_plugin_sdk::graph::operation::Value;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor, TensorValue};
 use hipdnn_plugin_sdk::hash::Fnv1a;
 
-/// The number of a graph.
+/// The content hash of a graph.
 pub fn content_hash(graph: &Graph) -> u64 {
     let mut content = Content { bytes: Vec::with_capacity(512), uids: Vec::new() };
     for data_type in [graph.compute_type, graph.intermediate_type, graph.io_type] {
@@ -26,7 +26,7 @@ pub fn content_hash(graph: &Graph) -> u64 {
             content.value(&value);
         }
     }
-    // Grows while it is walked: a ragged tensor brings the tensor with its offsets.
+    // Grows during the walk: a ragged tensor adds the tensor with its offsets.
     let mut next = 0;
     while let Some(uid) = content.uids.get(next).copied() {
         content.tensor(graph.tensor(uid));
@@ -156,12 +156,12 @@ mod tests {
         other.tensors[0].name = "a third".into();
         other.tensors.push(Tensor::new(99, DataType::Half, &[1], &[1]));
         assert_eq!(content_hash(&other), one);
-        // The number stays what it is: stored rankings are found by it.
+        // The hash must not change: it is the key of stored rankings.
         assert_eq!(one, 4_065_198_756_390_120_199);
     }
 
     #[test]
-    fn what_is_computed_counts() {
+    fn the_computation_counts() {
         let one = content_hash(&graph([1, 2, 3]));
         let changes: [fn(&mut Graph); 10] = [
             |g| g.tensors[0].dims[0] = 4,

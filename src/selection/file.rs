@@ -1,4 +1,4 @@
-//! Files that somebody else may have written: read only when they are plain files of a reasonable size.
+//! Files from untrusted sources: only plain files of a reasonable size are read.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -7,13 +7,13 @@ use std::path::Path;
 use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::os::files;
 
-/// More bytes than any file of ours has.
+/// The maximum size of our files in bytes.
 pub const MOST: u64 = 16 << 20;
 
-/// Opens a plain file; a pipe or a device, which could make the caller wait, is refused.
+/// Opens a plain file. Refuses pipes and devices, which could block.
 ///
 /// # Errors
-/// Why it cannot be opened.
+/// The reason why it cannot be opened.
 pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     let _off = cancel::disable();
     let file = files::open_at_once(path, options)?;
@@ -23,10 +23,10 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Everything in a file, from its beginning on.
+/// Reads a whole file from its beginning.
 ///
 /// # Errors
-/// When it cannot be read or is larger than any file of ours.
+/// The file cannot be read or is larger than [`MOST`].
 pub fn read(file: &mut File) -> std::io::Result<Vec<u8>> {
     let bytes = read_start(file, MOST + 1)?;
     if bytes.len() as u64 > MOST {
@@ -35,10 +35,10 @@ pub fn read(file: &mut File) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// At most so many bytes of a file, from its beginning on.
+/// Reads at most so many bytes of a file, from its beginning.
 ///
 /// # Errors
-/// When it cannot be read.
+/// The file cannot be read.
 pub fn read_start(file: &mut File, most: u64) -> std::io::Result<Vec<u8>> {
     let _off = cancel::disable();
     let mut bytes = Vec::new();

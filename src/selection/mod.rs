@@ -1,8 +1,7 @@
-//! What decides which engine is the best for a graph: the library's own policies, and what they and their settings know.
+//! Engine selection: the library's own policies, their data and their settings.
 //!
-//! A policy puts the engines that can run a graph into an order, or leaves that to the next one. Two are part of the library:
-//! [`CONFIG`] knows measured rankings and the user's own rules, [`STATIC_ORDERING`] always has an answer. Heuristic plugins
-//! bring more.
+//! A policy orders the engines that can run a graph, or leaves that to the next one. Two are part of the library: [`CONFIG`]
+//! uses measured rankings and the user's rules, [`STATIC_ORDERING`] always has an answer. Heuristic plugins add more.
 
 mod content_hash;
 pub mod file;
@@ -17,9 +16,9 @@ pub use settings::Settings;
 
 use hipdnn_plugin_sdk::engine_id;
 
-/// The policy that knows measured rankings and the rules of `HIPDNN_HEUR_CONFIG_PATH`.
+/// The policy that uses measured rankings and the rules of `HIPDNN_HEUR_CONFIG_PATH`.
 pub const CONFIG: i64 = engine_id("SelectionHeuristic::Config");
-/// The policy that has the same order for every graph.
+/// The policy with built-in preferences.
 pub const STATIC_ORDERING: i64 = engine_id("SelectionHeuristic::StaticOrdering");
 
 /// The policies of the library itself, with their names.

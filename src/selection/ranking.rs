@@ -1,9 +1,9 @@
-//! The rankings of engines that were measured, on disk: a file for each graph and device.
+//! Measured rankings of engines on disk: one file for each graph and device.
 //!
-//! A file has the version of the format in its first line and a JSON object in each other: the key of graph and device, the
-//! engines that were measured, and their order, best first. Files grow until they are full, the last line counts, and what cannot be read is
-//! passed over: a line that a dying process left unfinished, too. Processes keep out of each other's way by a lock on the
-//! file, threads by a mutex. Nothing here fails the caller: a cache that cannot be used says why, once, in the log.
+//! A file has the format's version in its first line and a JSON object in each other line: the key of graph and device, the
+//! measured engines, and their order, best first. Files grow until they are full, the last line counts, and unreadable lines are
+//! skipped, for instance one that a dying process left unfinished. A lock on the file synchronizes processes, a mutex threads.
+//! Nothing here fails the caller: a cache that cannot be used logs why, once.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -21,22 +21,22 @@ use super::file;
 use crate::device::Device;
 use crate::lock::Mutex;
 
-/// The version of the format, which files of another version do not have. It is that of the first release with such files and
-/// changes only with the format, or with what makes a graph's number.
+/// The version of the format: that of the first release with such files. It changes only with the format or the content
+/// hash.
 pub const VERSION: &str = "0.4.0";
 
-/// How long to wait for whoever else is at the files.
+/// How long to wait for other threads and processes that use the files.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// More files than a program uses: beyond, what is known of them is forgotten.
+/// The most files whose content is cached; beyond, the cache is cleared.
 const MOST_FILES: usize = 4096;
 
-/// What a graph on a device is found by.
+/// The key of a graph on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key(String);
 
 impl Key {
-    /// The key of a graph on a device: 32 hexadecimal digits, of the graph's number and of the device's, byte by byte.
+    /// The key of a graph on a device: 32 hexadecimal digits, the graph's hash and the device's, byte by byte.
     pub fn new(graph: &Graph, device: &Device) -> Self {
         let bytes = content_hash(graph).to_ne_bytes().into_iter().chain(device.hash.to_ne_bytes());
         Self(bytes.map(|byte| format!("{byte:02x}")).collect())
@@ -51,8 +51,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// The candidates in the stored order; none where one of them was not measured. One that was measured and has no place in
-    /// the order comes last.
+    /// The candidates in the stored order; none if one of them was not measured. A measured one that is missing in the order
+    /// comes last.
     pub fn rank(&self, candidates: &[i64]) -> Option<Vec<i64>> {
         if !candidates.iter().all(|engine| self.sampled.contains(engine)) {
             return None;
@@ -89,12 +89,12 @@ impl Record {
     }
 }
 
-/// What a file has.
+/// A file's content.
 #[derive(Debug, PartialEq)]
 enum Content {
-    /// Not even its version is complete.
+    /// Empty, or with an incomplete version.
     Fresh,
-    /// Lines of this format; the last with the key, and whether the last line is complete.
+    /// Lines of this format: the last one with the key, and whether the last line is complete.
     Lines { record: Option<Record>, ends_well: bool },
 }
 
@@ -112,10 +112,10 @@ fn parse(bytes: &[u8], key: &Key) -> Result<Content, String> {
     Ok(Content::Lines { record, ends_well: bytes.ends_with(b"\n") })
 }
 
-/// What is stored for a key in a file with these bytes.
+/// The record of a key in a file with these bytes.
 ///
 /// # Errors
-/// When they are of another version.
+/// The file has another version.
 pub fn read(bytes: &[u8], key: &Key) -> Result<Option<Record>, String> {
     Ok(match parse(bytes, key)? {
         Content::Fresh => None,
@@ -123,19 +123,19 @@ pub fn read(bytes: &[u8], key: &Key) -> Result<Option<Record>, String> {
     })
 }
 
-/// What became of a ranking.
+/// The outcome of storing a ranking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// It was written.
     Written,
-    /// The file says as much already.
+    /// The file already had it.
     Unchanged,
 }
 
-/// What is known of the files, so that each is read once after each change.
+/// The cached content of the files, so that each is read once after each change.
 pub type Known = HashMap<PathBuf, (Stamp, Option<Record>)>;
 
-/// Held while a file is open: a lock that fcntl gives goes with any descriptor of the file that the process closes.
+/// Held while a file is open: closing any descriptor of a file releases the process's fcntl lock.
 pub static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
 /// The folder of the files.
@@ -159,10 +159,10 @@ impl Cache {
         self.folder.join(format!("{}.jsonl", key.0))
     }
 
-    /// What is stored for a key.
+    /// The record of a key.
     ///
     /// # Errors
-    /// Why that cannot be known.
+    /// The reason why the file cannot be used.
     pub fn find(&self, key: &Key) -> Result<Option<Record>, String> {
         let path = self.path(key);
         self.find_in(&path, key).map_err(|reason| format!("{}: {reason}", path.display()))
@@ -175,7 +175,7 @@ impl Cache {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
-        let mut known = KNOWN.try_lock_for(PATIENCE).ok_or("another thread is at the rankings")?;
+        let mut known = KNOWN.try_lock_for(PATIENCE).ok_or("another thread is using the rankings")?;
         let known = known.get_or_insert_default();
         if let Some((stamp, record)) = known.get(path)
             && *stamp == Stamp::of(&metadata)
@@ -198,7 +198,7 @@ impl Cache {
     /// Stores an order of engines, all of which were measured.
     ///
     /// # Errors
-    /// Why it could not be stored.
+    /// The reason why it was not stored.
     pub fn store(&self, key: &Key, order: &[i64]) -> Result<Stored, String> {
         let path = self.path(key);
         self.store_in(&path, key, order).map_err(|reason| format!("{}: {reason}", path.display()))
@@ -207,7 +207,7 @@ impl Cache {
     fn store_in(&self, path: &Path, key: &Key, order: &[i64]) -> Result<Stored, String> {
         let text = |error: std::io::Error| error.to_string();
         let _off = cancel::disable();
-        let _alone = KNOWN.try_lock_for(PATIENCE).ok_or("another thread is at the rankings")?;
+        let _alone = KNOWN.try_lock_for(PATIENCE).ok_or("another thread is using the rankings")?;
         files::make_folder(&self.folder, 0o755).map_err(text)?;
         let mut options = files::to_append();
         files::with_mode(options.create(true), 0o644);
@@ -217,7 +217,7 @@ impl Cache {
         let size = file.metadata().map_err(text)?.len();
         let new = Record { sampled: order.to_vec(), order: order.to_vec() };
         let line = new.line(key);
-        // A file that has grown beyond that is not read; the last line is all that counts in it.
+        // Larger files are not read, and only the last line counts, so a full file starts over.
         let is_full = size.saturating_add(line.len() as u64) >= file::MOST;
         let line = match parse(&bytes, key)? {
             _ if is_full => start_anew(&mut file, &line).map_err(text)?,
@@ -225,11 +225,11 @@ impl Cache {
                 return Ok(Stored::Unchanged);
             }
             Content::Lines { ends_well: true, .. } => line,
-            // What was left unfinished becomes a line of its own, which readers skip.
+            // Ends the unfinished line, which readers skip.
             Content::Lines { ends_well: false, .. } => format!("\n{line}"),
             Content::Fresh => start_anew(&mut file, &line).map_err(text)?,
         };
-        // In one piece: who dies here leaves a line that is cut, and not two that are mixed.
+        // In one write: a process that dies here leaves a truncated line, not two mixed ones.
         match file.write(line.as_bytes()) {
             Ok(written) if written == line.len() => Ok(Stored::Written),
             Ok(written) => Err(format!("only {written} of {} bytes could be written", line.len())),
@@ -238,7 +238,7 @@ impl Cache {
     }
 }
 
-/// Empties a file, and answers what it has to begin with for a line.
+/// Empties a file. Returns the text to write: the version and the line.
 fn start_anew(file: &mut File, line: &str) -> std::io::Result<String> {
     file.set_len(0)?;
     file.rewind()?;
@@ -252,7 +252,7 @@ fn lock(file: &File, lock: Lock) -> Result<(), String> {
         match files::try_lock(file, lock) {
             Ok(true) => return Ok(()),
             Ok(false) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(1)),
-            Ok(false) => return Err("it cannot be locked: others are at it".into()),
+            Ok(false) => return Err("it cannot be locked: another process uses it".into()),
             Err(error) => return Err(format!("it cannot be locked: {error}")),
         }
     }

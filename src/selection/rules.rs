@@ -1,4 +1,4 @@
-//! The file of `HIPDNN_HEUR_CONFIG_PATH`: which engine a user wants for which operation.
+//! The rules in the file of `HIPDNN_HEUR_CONFIG_PATH`: which engine to use for which operation.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -30,7 +30,7 @@ const OPERATIONS: [(&str, u8); 16] = [
     ("pointwise", 2),
 ];
 
-/// What a rule can ask of an operation besides its tensors: the enumeration that is meant by each name.
+/// The criteria of a rule besides tensors: names and their enumerations.
 const CRITERIA: [(&str, &str); 5] = [
     ("norm_fwd_phase", "NormFwdPhase"),
     ("reduction_mode", "ReductionMode"),
@@ -39,25 +39,25 @@ const CRITERIA: [(&str, &str); 5] = [
     ("pointwise_mode", "PointwiseMode"),
 ];
 
-/// What stands for any number.
+/// Matches any number.
 const ANY: i64 = -1;
 
-/// A shape that a rule asks for.
+/// A shape that a rule requires.
 #[derive(Debug, PartialEq)]
 struct Shape {
-    /// The field of the tensor, without `_tensor_uid`; none where the place in the list says which.
+    /// The field of the tensor, without `_tensor_uid`; none if its position in the list tells.
     field: Option<String>,
     dims: Vec<i64>,
     strides: Option<Vec<i64>>,
 }
 
-/// That an engine is wanted for an operation.
+/// Requests an engine for an operation.
 #[derive(Debug, PartialEq)]
 struct Rule {
     operation: u8,
     engine: i64,
     tensors: Vec<Shape>,
-    /// Enumerations by name, and the number each must have.
+    /// Enumerations by name, with the required number.
     criteria: Vec<(&'static str, i64)>,
 }
 
@@ -69,7 +69,7 @@ impl Rules {
     /// Reads a file.
     ///
     /// # Errors
-    /// What is wrong with it, with the place in the file.
+    /// The mistake, with its path in the file.
     pub fn read(path: &Path) -> Result<Self, String> {
         let bytes =
             file::open(path, OpenOptions::new().read(true)).and_then(|mut file| file::read(&mut file));
@@ -79,13 +79,13 @@ impl Rules {
             .map_err(|reason| format!("{}: {reason}", path.display()))
     }
 
-    /// Reads what is in a file.
+    /// Parses the content of a file.
     ///
     /// # Errors
-    /// What is wrong with it, with the place in the file.
+    /// The mistake, with its path in the file.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let root: Json = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        let root = root.as_object().ok_or("the file is no JSON object")?;
+        let root = root.as_object().ok_or("the file is not a JSON object")?;
         let by_name = match root.get("version") {
             None => false,
             Some(version) => match version.as_i64() {
@@ -95,15 +95,15 @@ impl Rules {
             },
         };
         let rules = root.get("engine_overrides").and_then(Json::as_array);
-        let rules = rules.ok_or("engine_overrides is missing or no list")?;
+        let rules = rules.ok_or("engine_overrides is missing or not a list")?;
         let read = |(i, rule): (usize, &Json)| {
             Rule::parse(rule, by_name).map_err(|reason| format!("engine_overrides[{i}]: {reason}"))
         };
         Ok(Self(rules.iter().enumerate().map(read).collect::<Result<_, _>>()?))
     }
 
-    /// The engine of the first rule that fits a node of the graph, the nodes in order; a rule for an engine that is not among
-    /// the candidates is passed over.
+    /// The engine of the first rule that matches a node, nodes in graph order. Rules for engines that are not candidates are
+    /// skipped.
     pub fn engine(&self, graph: &Graph, candidates: &[i64]) -> Option<i64> {
         graph.nodes.iter().find_map(|node| {
             let rule = self.0.iter().find(|rule| candidates.contains(&rule.engine) && rule.fits(graph, node));
@@ -114,7 +114,7 @@ impl Rules {
 
 impl Rule {
     fn parse(rule: &Json, by_name: bool) -> Result<Self, String> {
-        let rule = rule.as_object().ok_or("the rule is no object")?;
+        let rule = rule.as_object().ok_or("the rule is not an object")?;
         let name = text(rule, "op")?;
         let (_, operation) = OPERATIONS.into_iter().find(|(known, _)| *known == name).ok_or_else(|| {
             format!("op is {name:?}, expected {}", OPERATIONS.map(|(name, _)| name).join(", "))
@@ -126,7 +126,8 @@ impl Rule {
             }
             None => return Err("engine_name is missing".to_owned()),
         };
-        let tensors = rule.get("tensors").and_then(Json::as_array).ok_or("tensors is missing or no list")?;
+        let tensors =
+            rule.get("tensors").and_then(Json::as_array).ok_or("tensors is missing or not a list")?;
         let read = |(i, tensor): (usize, &Json)| {
             Shape::parse(tensor, by_name).map_err(|reason| format!("tensors[{i}]: {reason}"))
         };
@@ -146,7 +147,7 @@ impl Rule {
         let criteria = match rule.get("criteria") {
             None => Vec::new(),
             Some(criteria) => {
-                let criteria = criteria.as_object().ok_or("criteria is no object")?;
+                let criteria = criteria.as_object().ok_or("criteria is not an object")?;
                 criteria.iter().map(criterion).collect::<Result<_, _>>()?
             }
         };
@@ -195,7 +196,7 @@ impl Rule {
 
 impl Shape {
     fn parse(tensor: &Json, by_name: bool) -> Result<Self, String> {
-        let tensor = tensor.as_object().ok_or("the tensor is no object")?;
+        let tensor = tensor.as_object().ok_or("the tensor is not an object")?;
         let field = match by_name {
             false => None,
             true => {
@@ -224,7 +225,7 @@ fn inputs_of(operation: u8) -> Vec<Field> {
     fields.iter().filter(|field| matches!(field.kind, FieldKind::Input { .. })).copied().collect()
 }
 
-/// A field's name on the wire: where that is a word of Rust, ours ends in an underscore.
+/// A field's name on the wire: ours has a trailing underscore if it is a Rust keyword.
 fn wire_name(field: &Field) -> &'static str {
     field.name.trim_end_matches('_')
 }
@@ -239,12 +240,12 @@ fn fit(expected: &[i64], actual: &[i64]) -> bool {
 }
 
 fn text<'a>(object: &'a Map<String, Json>, key: &str) -> Result<&'a str, String> {
-    object.get(key).and_then(Json::as_str).ok_or_else(|| format!("{key} is missing or no text"))
+    object.get(key).and_then(Json::as_str).ok_or_else(|| format!("{key} is missing or not a string"))
 }
 
 fn numbers(object: &Map<String, Json>, key: &str) -> Result<Option<Vec<i64>>, String> {
     let Some(list) = object.get(key) else { return Ok(None) };
-    let list = list.as_array().ok_or_else(|| format!("{key} is no list"))?;
+    let list = list.as_array().ok_or_else(|| format!("{key} is not a list"))?;
     let read = |number: &Json| {
         number.as_i64().filter(|number| *number >= ANY).ok_or_else(|| {
             format!("{key} has {number}, expected whole numbers of which {ANY} stands for any")
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_for_an_engine_that_there_is_wins() {
+    fn the_first_rule_for_a_candidate_wins() {
         let rule = |engine: &str| {
             format!(
                 r#"{{"op": "matmul", "engine_name": {engine}, "tensors": [{{"dim": [-1, -1]}}, {{"dim": [-1, -1]}}]}}"#
@@ -361,11 +362,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_said() {
+    fn errors_name_the_mistake_and_its_path() {
         let error = |text: &str| Rules::parse(text.as_bytes()).unwrap_err();
         assert!(error("").contains("EOF"));
-        assert_eq!(error("[]"), "the file is no JSON object");
-        assert_eq!(error("{}"), "engine_overrides is missing or no list");
+        assert_eq!(error("[]"), "the file is not a JSON object");
+        assert_eq!(error("{}"), "engine_overrides is missing or not a list");
         assert_eq!(error(r#"{"version": 3}"#), "version is 3, expected 1 or 2");
         assert_eq!(error(r#"{"version": "1"}"#), "version is \"1\", expected 1 or 2");
         let cases = [
@@ -381,14 +382,14 @@ mod tests {
             ("b_tensor_uid", "b", "expected a name with _tensor_uid"),
             ("[-1, 4]", "[-2, 4]", "tensors[0]: dim has -2"),
             ("[-1, 4]", "[1.5, 4]", "tensors[0]: dim has 1.5"),
-            ("[-1, 4]", "4", "tensors[0]: dim is no list"),
+            ("[-1, 4]", "4", "tensors[0]: dim is not a list"),
             ("[3, 1]", "[3]", "dim and stride are not equally long"),
             (
                 "\"tensors\": [",
                 "\"criteria\": {\"mode\": 1}, \"tensors\": [",
                 "criteria has \"mode\", expected norm_fwd_phase",
             ),
-            ("\"tensors\": [", "\"criteria\": [], \"tensors\": [", "criteria is no object"),
+            ("\"tensors\": [", "\"criteria\": [], \"tensors\": [", "criteria is not an object"),
         ];
         for (part, by, expected) in cases {
             let text = MATMUL.replacen(part, by, 1);
@@ -396,7 +397,7 @@ mod tests {
             let error = error(&text);
             assert!(error.contains(expected), "{error}");
         }
-        // However it is damaged, it is read or refused.
+        // Damaged files are parsed or refused, without a panic.
         for cut in 0..MATMUL.len() {
             assert!(Rules::parse(&MATMUL.as_bytes()[..cut]).is_err(), "{cut}");
         }

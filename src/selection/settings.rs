@@ -1,4 +1,4 @@
-//! What the environment says of how engines are chosen.
+//! The environment's settings of engine selection.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use hipdnn_plugin_sdk::environment::{self, CACHE, HOME};
 use super::Cache;
 use hipdnn_plugin_sdk::engine_id;
 
-/// How engines are chosen, as the environment had it when plugins were loaded.
+/// The settings of engine selection, as the environment had them when plugins were loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// `HIPDNN_HEUR_POLICY_ORDER`: the policies that are asked, whatever the caller says.
+    /// `HIPDNN_HEUR_POLICY_ORDER`: the policies to ask, overriding the caller's.
     pub policy_order: Option<Vec<i64>>,
     /// The names in it, for messages.
     names: Vec<(i64, String)>,
@@ -21,7 +21,7 @@ pub struct Settings {
     pub fallback_order: Option<Vec<i64>>,
     /// The rankings on disk, unless they are switched off.
     pub rankings: Option<Cache>,
-    /// `HIPDNN_PLAN_CACHE_DIR`: where plans are stored and found, unless caches are switched off.
+    /// `HIPDNN_PLAN_CACHE_DIR`: the folder of stored plans, unless caches are switched off.
     pub plan_folder: Option<PathBuf>,
 }
 
@@ -49,18 +49,18 @@ impl Settings {
         }
     }
 
-    /// Whether the policies that are asked by default may leave out an engine, or have no answer.
+    /// Whether the default policies may leave out an engine, or have no answer.
     pub fn may_leave_out_engines(&self) -> bool {
         self.policy_order.is_some() || self.fallback_order.is_some()
     }
 
-    /// What the environment calls a policy.
+    /// The environment's name of a policy.
     pub fn name_of(&self, policy: i64) -> Option<&str> {
         self.names.iter().find(|(id, _)| *id == policy).map(|(_, name)| name.as_str())
     }
 }
 
-/// The entries of a list with commas, each a name or a number, as ids and as they were written.
+/// The entries of a comma-separated list, each a name or a number, as ids and as written.
 fn entries(list: &str) -> Vec<(i64, String)> {
     let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
     entries.map(|entry| (entry.parse().unwrap_or_else(|_| engine_id(entry)), entry.to_owned())).collect()
@@ -70,7 +70,7 @@ fn is_true(value: &str) -> bool {
     ["1", "true", "on", "yes", "enable", "enabled"].iter().any(|word| value.trim().eq_ignore_ascii_case(word))
 }
 
-/// The folder that everything cached is in, if it can be told.
+/// The root folder of all caches, if it can be determined.
 fn cache_root(variable: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let root = variable("HIPDNN_CACHE_DIR").map_or_else(|| PathBuf::from(CACHE), PathBuf::from);
     match root.strip_prefix("~") {

@@ -1,14 +1,14 @@
-//! The order in which engines are offered when nothing is known of the graph.
+//! The order of engines for graphs without measurements.
 
 use hipdnn_plugin_sdk::engine_id;
 
 const MIOPEN: i64 = engine_id("MIOPEN_ENGINE");
 const DETERMINISTIC: i64 = engine_id("MIOPEN_ENGINE_DETERMINISTIC");
 
-/// The CPU engines, which come after all others: whoever has a GPU engine wants that.
+/// The CPU engines, which come last, since GPU engines are preferred.
 const CPU: [i64; 2] = [engine_id("CPU_ENGINE"), engine_id("CPU_REFERENCE_ENGINE")];
 
-/// NVIDIA's: kernels that were generated for the graph, and those that cuDNN has.
+/// NVIDIA's engines: generated kernels, and cuDNN's.
 const NVRTC: i64 = engine_id("NVRTC_ENGINE");
 const CUDNN: i64 = engine_id("CUDNN_ENGINE");
 
@@ -21,7 +21,7 @@ fn rank(engine: i64) -> u8 {
     }
 }
 
-/// MIOpen's engine first, its deterministic one behind the others, CPU engines last. Otherwise the order stays: plugins by
+/// MIOpen's engine first, its deterministic one after the others, CPU engines last. Otherwise the order stays: plugins by
 /// path, engines as their plugin lists them; but `NVRTC_ENGINE` moves before `CUDNN_ENGINE` where its kernels are faster
 /// (docs/nvidia-engines.md), which `suits_generated_kernels` answers.
 pub fn order(engines: &mut [i64], suits_generated_kernels: impl FnOnce() -> bool) {
@@ -36,7 +36,7 @@ pub fn order(engines: &mut [i64], suits_generated_kernels: impl FnOnce() -> bool
     }
 }
 
-/// Those of the preferred engines that there are, best first; none where there are none of them.
+/// The preferred engines that are available, best first; none if no preferred engine is.
 pub fn preferred(engines: &[i64], preferred: &[i64]) -> Vec<i64> {
     let mut chosen: Vec<i64> = Vec::new();
     for engine in preferred {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn generated_kernels_come_before_those_of_cudnn_where_memory_is_the_bound() {
+    fn generated_kernels_come_before_cudnn_for_memory_bound_graphs() {
         for (is_bound, expected) in [(true, [NVRTC, CUDNN, 7, CPU[0]]), (false, [CUDNN, 7, NVRTC, CPU[0]])] {
             let mut engines = [CPU[0], CUDNN, 7, NVRTC];
             order(&mut engines, || is_bound);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn preferred_engines_are_those_that_there_are_once_each() {
+    fn preferred_engines_are_the_available_ones_once_each() {
         assert_eq!(preferred(&[1, 2, 3], &[3, 9, 1, 3]), [3, 1]);
         assert!(preferred(&[1, 2, 3], &[9]).is_empty());
         assert!(preferred(&[1, 2, 3], &[]).is_empty());

@@ -1,8 +1,8 @@
-//! When work on a device began and ended there, by events of its stream.
+//! Times work on a device by events on its stream.
 //!
-//! For executions with memory of a device of HIP or CUDA. Nothing waits for them: the recorder's thread, and whoever destroys a handle,
-//! look which are over. From the end of the process on the libraries are not asked any more, since they may be gone; nor in a forked
-//! child, since they do not survive a fork.
+//! Used for executions with memory of a HIP or CUDA device. Nothing waits for the events: the recorder's thread, and threads that
+//! destroy a handle, poll them. The libraries are not called during process exit, when they may be gone, nor in a forked child,
+//! since they do not survive a fork.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -18,27 +18,27 @@ use super::{Event, Plan, now, record};
 use crate::events::{self, Events};
 use crate::lock::Mutex;
 
-/// More executions that are not over wait for the first one.
+/// With more unfinished executions, a new one waits for the first.
 const MOST: usize = 4096;
 
-/// How long the end of the process waits for a thread that looks what is over, and such a thread for another.
+/// How long process exit waits for a polling thread, and such a thread for another.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether there is a device, found out once for each plan: asking where there is none takes microseconds.
+/// Whether there is a device, checked once for each plan, since a failing check takes microseconds.
 static IS_THERE: AtomicBool = AtomicBool::new(false);
 
-/// Whether devices are not to be asked any more.
+/// Whether devices must no longer be called.
 static IS_GONE: AtomicBool = AtomicBool::new(false);
 
-/// Held while a thread looks what is over. No thread waits for it without end: what runs in HIP or CUDA may wait for this library.
+/// Held while a thread polls. Threads wait for it only for a limited time: HIP or CUDA may wait for this library.
 static COLLECTING: Mutex<()> = Mutex::new(());
 
-/// What is on its way, and what is there to be used again.
+/// The unfinished runs, and the events to reuse.
 #[derive(Default)]
 struct Waiting {
     runs: VecDeque<Run>,
     free: Vec<Events>,
-    /// For each device a point of a stream, and when it was reached: what the others are counted from.
+    /// For each device, the origin of its times: a point of a stream, and when it was reached.
     origins: Vec<Arc<Origin>>,
 }
 
@@ -49,7 +49,7 @@ static WAITING: Mutex<Waiting> =
 
 struct Run {
     events: Events,
-    /// The point of its device.
+    /// The origin of its device.
     origin: Option<Arc<Origin>>,
     plan: &'static Plan,
     /// When the execution began on the processor.
@@ -64,18 +64,18 @@ pub fn look() {
         return;
     }
     IS_THERE.store(true, Ordering::Relaxed);
-    // Such functions run from the last to the first, so this one before those that HIP and CUDA have registered by now.
+    // Exit functions run in reverse order, so this one runs before those of HIP and CUDA.
     process::at_exit(at_exit);
 }
 
 extern "C" fn at_exit() {
     if !IS_GONE.swap(true, Ordering::Relaxed) {
-        // Whoever gets the lock after this sees that devices are gone.
+        // A thread that gets the lock afterwards sees that devices are gone.
         drop(COLLECTING.try_lock_for(PATIENCE));
     }
 }
 
-/// A forked child leaves alone what its parent has on a device, with locks that no thread of the child can open.
+/// A forked child does not touch its parent's device objects, whose locks no thread of the child can open.
 pub fn in_child() {
     if IS_THERE.load(Ordering::Relaxed) {
         IS_GONE.store(true, Ordering::Relaxed);
@@ -93,7 +93,7 @@ pub struct Launch {
     stream: hipStream_t,
 }
 
-/// Begins an execution with this memory, where any of it is a device's.
+/// Begins timing an execution, if any of this memory is a device's.
 ///
 /// # Safety
 /// The stream is null, or lives until the execution is over.
@@ -104,15 +104,15 @@ pub unsafe fn begin(
     if !may_ask() {
         return None;
     }
-    // SAFETY: whoever set the handle's stream vouches for it.
+    // SAFETY: the caller that set the handle's stream vouches for it.
     let gpu = unsafe { events::gpu_of_memory(stream, memory) }?;
     let _entered = gpu.enter().ok()?;
-    // What is captured runs later, and again; and a capture of another stream is not to be ended.
-    // SAFETY: whoever set the handle's stream vouches for it, so it is alive.
+    // Captured work runs later, possibly repeatedly; and recording would invalidate another stream's capture.
+    // SAFETY: the caller that set the handle's stream vouches for it, so it is alive.
     if unsafe { gpu.capture(stream) } != Some(false) {
         return None;
     }
-    // The libraries are not called with the lock held: what runs there may wait for this one.
+    // The libraries are not called with the lock held: they may wait for this library.
     let (free, known) = {
         let mut waiting = WAITING.lock();
         let free = waiting.free.iter().rposition(|events| events.are_of(&gpu));
@@ -127,9 +127,9 @@ pub unsafe fn begin(
             made
         }))
     });
-    // SAFETY: the stream is alive, as whoever set it vouches, and the events are of its GPU.
+    // SAFETY: the caller that set the stream keeps it alive, and the events are of its GPU.
     let start = |events: Events| unsafe { events.start(stream) }.ok().map(|()| events);
-    // Those that were used before may be of another device of HIP.
+    // Reused events may belong to another HIP device.
     let events = free.and_then(start).or_else(|| Events::new(gpu).ok().and_then(start))?;
     Some(Launch { events, origin, stream })
 }
@@ -140,10 +140,10 @@ impl Waiting {
     }
 }
 
-/// Waits, this once, for the stream to get to a point.
+/// Creates an origin, waiting once for the stream to reach it.
 fn origin(gpu: Gpu, stream: hipStream_t) -> Option<Origin> {
     let events = Events::new(gpu).ok()?;
-    // SAFETY: whoever set the handle's stream vouches for it.
+    // SAFETY: the caller that set the handle's stream vouches for it.
     unsafe {
         events.start(stream).ok()?;
         events.stop(stream).ok()?;
@@ -157,11 +157,11 @@ impl Launch {
     pub fn end(self, plan: &'static Plan, begin: u64) {
         let Self { events, origin, stream } = self;
         if !may_ask() {
-            // Ending events asks the device, too.
+            // Destroying events would call the device's library.
             std::mem::forget(events);
             return;
         }
-        // SAFETY: whoever set the handle's stream vouches for it.
+        // SAFETY: the caller that set the handle's stream vouches for it.
         if unsafe { events.stop(stream) }.is_err() {
             return;
         }
@@ -176,7 +176,7 @@ impl Launch {
 }
 
 impl Run {
-    /// Records the run. Waits for it where it is not over.
+    /// Records the run, waiting for it if necessary.
     fn record(self) {
         let Ok(milliseconds) = self.events.elapsed() else { return };
         let since = |origin: &Arc<Origin>| Some(origin.1 + nanoseconds(self.events.since(&origin.0).ok()?));
@@ -190,13 +190,13 @@ fn nanoseconds(milliseconds: f32) -> u64 {
     (f64::from(milliseconds) * 1e6) as u64
 }
 
-/// Records what devices have finished meanwhile.
+/// Records the runs that devices have finished.
 pub fn collect() {
     if !may_ask() {
         return;
     }
     let Some(_collecting) = COLLECTING.try_lock_for(PATIENCE) else { return };
-    // The process may have come to its end meanwhile.
+    // Process exit may have begun meanwhile.
     if !may_ask() {
         return;
     }
@@ -228,7 +228,7 @@ mod tests {
         });
         assert_ne!(is_well, Some(false));
 
-        // The end of the process waits for threads that ask a device, and none asks later. In the same test, since the lock must be open now.
+        // Process exit waits for threads that call a device, and none calls later. In the same test, since the lock must be open now.
         let is_well = process::in_fork((), || {
             IS_THERE.store(true, Ordering::Relaxed);
             let collecting = COLLECTING.lock();

@@ -1,17 +1,17 @@
-//! Records as lines: of the profile, with commas between the fields, and of the trace, an event of Chrome's trace format each.
+//! Formats records as lines: comma-separated for the profile, events of Chrome's trace format for the trace.
 //!
-//! Written by hand, since a thread that executes pays for it.
+//! Hand-written for speed, since executing threads format the lines.
 
 use super::{Event, Plan, Record};
 use crate::ffi::{CEnum, hipdnnStatus_t as Status};
 
-/// What every line of the profile begins with.
+/// The prefix of every line of the profile.
 const MARK: &str = "hipdnn_verbose";
 
-/// What a device is among the threads: a row below theirs.
+/// The thread number of a device: a row below the threads'.
 pub const DEVICE: i32 = i32::MAX;
 
-/// The lines that come first: what the fields are, and what writes them.
+/// The first lines: the names of the fields, and the library's version.
 pub fn head_of_profile() -> String {
     let version = env!("HIPDNN_BACKEND_VERSION_STRING");
     format!(
@@ -19,7 +19,7 @@ pub fn head_of_profile() -> String {
     )
 }
 
-/// A text as a field: without commas and line ends.
+/// A text as a field, without commas and line ends.
 pub fn field(text: &str) -> String {
     let safe = |character: char| match character {
         ',' => ';',
@@ -29,7 +29,7 @@ pub fn field(text: &str) -> String {
     text.chars().map(safe).collect()
 }
 
-/// The line of the profile for a record, of those that it has.
+/// The profile's line for a record, for the kinds of records it shows.
 pub fn of_profile(record: &Record, to: &mut Vec<u8>) {
     let time = record.end.saturating_sub(record.begin);
     let (what, plan, is_whole) = match &record.event {
@@ -44,14 +44,14 @@ pub fn of_profile(record: &Record, to: &mut Vec<u8>) {
     for amount in [plan.bytes, plan.operations] {
         to.push(b',');
         if is_whole && amount > 0 && time > 0 {
-            // In nanoseconds they are billions in a second.
+            // Per nanosecond is billions per second.
             decimal(to, amount.saturating_mul(100) / time, 2);
         }
     }
     to.push(b'\n');
 }
 
-/// What stands behind the name of an event: process and thread. Most events have those of the one before.
+/// The process and thread of an event, cached, since most events have the same as the one before.
 pub struct Place {
     /// The process.
     pub process: u32,
@@ -79,14 +79,14 @@ impl Place {
     }
 }
 
-/// How an event of a category begins: one piece of text, which takes less time to write than three.
+/// The beginning of an event of a category as one text, which is faster to write than three.
 macro_rules! begin {
     ($category:literal) => {
         concat!("{\"ph\":\"X\",\"cat\":\"", $category, "\",\"name\":\"")
     };
 }
 
-/// The event of the trace for a record.
+/// The trace's event for a record.
 pub fn of_trace(record: &Record, place: &mut Place, to: &mut Vec<u8>) {
     let (begin, thread) = match &record.event {
         Event::Call(..) => (begin!("api"), record.thread),
@@ -180,7 +180,7 @@ fn number(to: &mut Vec<u8>, number: u64) {
     decimal(to, number, 0);
 }
 
-/// A whole number as one with so many decimals.
+/// An integer as a decimal fraction with so many digits.
 fn decimal(to: &mut Vec<u8>, mut number: u64, decimals: usize) {
     let least = if decimals == 0 { 1 } else { decimals + 2 };
     let mut digits = [0_u8; 24];
@@ -200,7 +200,7 @@ fn decimal(to: &mut Vec<u8>, mut number: u64, decimals: usize) {
     to.extend_from_slice(digits.get(digits.len() - used..).unwrap_or_default());
 }
 
-/// A text between the quotes of JSON. Foreign bytes may be no UTF-8.
+/// A text inside JSON quotes. Foreign bytes may not be UTF-8.
 fn escape(to: &mut Vec<u8>, text: &[u8]) {
     let is_plain = |byte: &u8| (0x20..0x7f).contains(byte) && *byte != b'"' && *byte != b'\\';
     if text.iter().all(is_plain) {

@@ -1,9 +1,9 @@
-//! What runs when, and for how long: the profile that `HIPDNN_VERBOSE` asks for, and the trace of `HIPDNN_TRACE_FILE`.
+//! The profile of `HIPDNN_VERBOSE` and the trace of `HIPDNN_TRACE_FILE`: what runs when, and for how long.
 //!
-//! Both are read with the level of the log, at the first call. While neither is on, a call pays the one load that it pays for the
-//! log. A thread that has something to record puts numbers and pointers into a buffer of a fixed size; lines are made of them when it is
-//! full, by that thread, or after a while by the `recorder`'s own. So nothing is lost but what a process has not written when it
-//! crashes, and memory stays bounded.
+//! Both variables are read with the log's level, at the first call. While neither is on, a call costs only the load that it
+//! shares with the log. A recording thread puts numbers and pointers into a buffer of fixed size; lines are made of them by that
+//! thread when the buffer is full, or after a while by the `recorder`'s thread. So only unwritten records are lost in a crash,
+//! and memory stays bounded.
 
 pub mod device;
 mod line;
@@ -22,15 +22,15 @@ pub use recorder::{in_place, start};
 use crate::ffi::hipdnnSeverity_t as Severity;
 use crate::log;
 
-/// Something that has happened, or whose end it is.
+/// A recorded event.
 pub enum Event {
     /// A call of the C interface, with its status.
     Call(&'static str, i32),
-    /// A part of a call, with what it was about.
+    /// A part of a call, with a detail.
     Phase(&'static str, Box<str>),
     /// A plan was made.
     Planned(&'static Plan),
-    /// A plan was executed, until its plugin returned; whether that failed.
+    /// A plan was executed, until its plugin returned; true if that failed.
     Executed(&'static Plan, bool),
     /// A plan's work on a device, from its beginning to its end there.
     OnDevice(&'static Plan),
@@ -38,7 +38,7 @@ pub enum Event {
     Step(Text),
 }
 
-/// A plugin's words, cut to what there is room for.
+/// A plugin's text, cut to a fixed length.
 #[derive(Clone, Copy)]
 pub struct Text {
     length: u8,
@@ -68,13 +68,13 @@ pub struct Record {
     event: Event,
 }
 
-/// Whether something may have to be recorded: the one load that everything here costs while it is off.
+/// Whether recording may be on: the only cost of this module while it is off.
 #[inline]
 fn may_be_on() -> bool {
     log::is_watched(Severity::HIPDNN_SEV_INFO)
 }
 
-/// Something that takes time, recorded when it is dropped. In a box, so that none costs nothing.
+/// A running phase, recorded on drop. Boxed, so that `None` costs nothing.
 pub struct Span(Box<Running>);
 
 struct Running {
@@ -83,7 +83,7 @@ struct Running {
     _range: Option<ranges::Range>,
 }
 
-/// Begins a phase of a call, where phases are recorded. `detail` says what it is about.
+/// Begins a phase of a call, if phases are recorded, with the detail that `detail` returns.
 #[inline]
 pub fn phase(name: &'static str, detail: impl FnOnce() -> String) -> Option<Span> {
     if may_be_on() { begin_phase(name, detail) } else { None }
@@ -116,7 +116,7 @@ pub struct Call {
     _range: Option<ranges::Range>,
 }
 
-/// Begins a call, where calls are recorded.
+/// Begins a call, if calls are recorded.
 #[cold]
 pub fn call(name: &'static str) -> Option<Call> {
     let range = ranges::push(|| name.to_owned());
@@ -133,7 +133,7 @@ impl Call {
     }
 }
 
-/// The moment now, where the making of plans and their executions are recorded.
+/// The current time, if plans and executions are recorded.
 #[inline]
 pub fn begin() -> Option<u64> {
     if may_be_on() { begin_if_on() } else { None }
@@ -152,18 +152,18 @@ pub fn record(begin: u64, end: u64, event: Event) {
     }
 }
 
-/// The function that plugins get for the steps of their executions: times in nanoseconds of the monotonic clock.
+/// The callback through which plugins report steps of executions: times in nanoseconds of the monotonic clock.
 ///
 /// # Safety
 /// `name` is null or a NUL terminated text.
 pub unsafe extern "C" fn plugin_step(name: *const c_char, begin: u64, end: u64) {
     let Some(recorder) = in_place().filter(|recorder| recorder.traces()) else { return };
-    // SAFETY: the caller vouches for a text that is not null.
+    // SAFETY: the caller vouches for a non-null text.
     let name = if name.is_null() { c"" } else { unsafe { CStr::from_ptr(name) } };
     recorder.record(begin, end, Event::Step(Text::of(name.to_bytes())));
 }
 
-/// Whether plugins are to tell their steps.
+/// Whether plugins should report their steps.
 pub fn wants_steps() -> bool {
     may_be_on() && in_place().is_some_and(|recorder| recorder.traces())
 }

@@ -1,7 +1,8 @@
-//! The other end of NVTX 3, which is no library but a header: each program and library that marks ranges asks the profiler for functions.
+//! The client side of NVTX 3, which is a header without a library: each program and library that marks ranges gets its functions
+//! from the profiler.
 //!
-//! `NVTX_INJECTION64_PATH`, which Nsight sets, names the profiler's library. Its `InitializeInjectionNvtx2` gets a function that answers
-//! tables by their number, and through one of them the places of function pointers, where it writes what it wants to be called.
+//! `NVTX_INJECTION64_PATH`, which Nsight sets, names the profiler's library. We pass its `InitializeInjectionNvtx2` a function that
+//! returns tables by number; one of them gives the addresses of function pointers, which the profiler fills in.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -48,11 +49,11 @@ struct Version {
     set_profilers_version: unsafe extern "C" fn(version: u32),
 }
 
-/// Where a profiler writes the address of a function, and where that place is.
+/// A function pointer that a profiler fills in, and its address.
 type Function = AtomicPtr<()>;
 type Place = AtomicPtr<Function>;
 
-/// The places of a module: one for each number of its functions, from 1 on, up to a null.
+/// A module's function pointers: one for each function number from 1 on, ended by a null.
 struct Module {
     /// `NVTX_CBID_…_SIZE`
     count: usize,
@@ -63,7 +64,7 @@ struct Module {
 /// No module has more.
 const MOST: usize = 16;
 
-/// Modules 1 to 6: core, CUDA, OpenCL, CUDA runtime, domains, synchronization. Profilers ask for all, ranges are of the first.
+/// Modules 1 to 6: core, CUDA, OpenCL, CUDA runtime, domains, synchronization. Profilers ask for all; ranges are in the first.
 static MODULES: [Module; 6] =
     [Module::new(16), Module::new(9), Module::new(15), Module::new(7), Module::new(16), Module::new(7)];
 
@@ -110,7 +111,7 @@ unsafe extern "C" fn export_table(number: u32) -> *const c_void {
 unsafe extern "C" fn functions(module: c_int, table: *mut *const Place, count: *mut c_uint) -> c_int {
     let place = usize::try_from(module).ok().and_then(|number| number.checked_sub(1));
     let Some(module) = place.and_then(|place| MODULES.get(place)) else { return 0 };
-    // SAFETY: the profiler passes null or places for the answers.
+    // SAFETY: the profiler passes null or writable pointers.
     unsafe {
         if let Some(table) = table.as_mut() {
             *table = module.fill();
@@ -124,7 +125,7 @@ unsafe extern "C" fn functions(module: c_int, table: *mut *const Place, count: *
 
 unsafe extern "C" fn set_profilers_version(_: u32) {}
 
-/// The ranges of the profiler that the process runs under.
+/// The range functions of the profiler that the process runs under.
 pub fn profiler() -> Option<&'static Profiler> {
     static FOUND: OnceLock<Option<(Profiler, Injection)>> = OnceLock::new();
     FOUND.get_or_init(find).as_ref().map(|(profiler, _)| profiler)
@@ -139,7 +140,7 @@ fn find() -> Option<(Profiler, Injection)> {
             return None;
         }
     };
-    // SAFETY: the function answers tables as NVTX has them.
+    // SAFETY: the function returns tables as NVTX defines them.
     let answer = unsafe { (injection.InitializeInjectionNvtx2)(export_table) };
     if let Some(words) = guard::thrown("InitializeInjectionNvtx2", answer) {
         log::warn(|| format!("NVTX_INJECTION64_PATH {path}: {words}"));
@@ -148,7 +149,7 @@ fn find() -> Option<(Profiler, Injection)> {
     let [core, ..] = &MODULES;
     let (push, pop) = (core.entry(RANGE_PUSH, 1), core.entry(RANGE_POP, 0));
     let (push, pop) = push.zip(pop).filter(|_| answer != 0)?;
-    // SAFETY: the entries call what the profiler wrote for functions of these types.
+    // SAFETY: the profiler wrote functions of these types.
     let profiler = unsafe {
         Profiler {
             push: std::mem::transmute::<*const (), unsafe extern "C" fn(*const c_char) -> c_int>(push),

@@ -1,4 +1,4 @@
-//! What lines say of a plan.
+//! The labels of plans in the profile and the trace.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,47 +10,47 @@ use serde_json::Value;
 use super::line;
 use crate::lock::{Mutex, OnceLock};
 
-/// Plans that differ in what lines say of them; those beyond that many are one.
+/// The most distinct labels; further plans share one.
 const MOST: usize = 1 << 14;
 
-/// About how many bytes of a text are kept.
+/// The approximate maximum of a text in bytes.
 const LONGEST: usize = 512;
 
-/// What is said of plans. Kept for ever, since records that wait to be written refer to it: equal ones are one.
+/// The label of a plan. Never freed, since queued records refer to it; equal plans share one.
 pub struct Plan {
-    /// What the plan is known by in the trace.
+    /// The plan's number in the trace.
     pub number: u32,
     /// The graph's name and the engine.
     pub title: String,
-    /// Graph, engine, algorithm and shapes, with a comma behind each.
+    /// Graph, engine, algorithm and shapes, each followed by a comma.
     pub fields: String,
-    /// The same as members of an object of JSON.
+    /// The same as members of a JSON object.
     pub members: String,
-    /// Bytes that an execution moves, 0 where the plugin does not say.
+    /// Bytes that an execution moves; 0 if unknown.
     pub bytes: u64,
-    /// Operations of an execution, 0 where the plugin does not say.
+    /// Operations of an execution; 0 if unknown.
     pub operations: u64,
 }
 
-/// What the lines of a plan are made of.
+/// The data of a plan's label.
 #[derive(Default)]
 pub struct About<'a> {
     /// The engine's name.
     pub engine: &'a str,
-    /// The graph, where the plan has it.
+    /// The graph, if the plan has it.
     pub graph: Option<&'a Graph>,
-    /// What the plugin says of the plan, as JSON.
+    /// The plugin's JSON description of the plan.
     pub description: Option<&'a str>,
 }
 
-/// The plans by all that makes them differ: bytes, operations and fields.
+/// The labels by bytes, operations and fields.
 pub type Plans<'a> = BTreeMap<(u64, u64, &'a str), &'static Plan>;
 
-/// The plans that were told of.
+/// All labels.
 pub static PLANS: Mutex<Plans<'static>> = Mutex::new(BTreeMap::new());
 
 impl Plan {
-    /// What is said of a plan.
+    /// The label of a plan.
     pub fn of(about: &About<'_>) -> &'static Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let graph = about.graph.map_or("", |graph| cut(&graph.name));
@@ -87,7 +87,7 @@ impl Plan {
         plan
     }
 
-    /// What is said of the plans that there is no room for.
+    /// The shared label of plans beyond the limit.
     fn other() -> &'static Self {
         static OTHER: OnceLock<Plan> = OnceLock::new();
         OTHER.get_or_init(|| Self {
@@ -101,13 +101,13 @@ impl Plan {
     }
 }
 
-/// As much of a text as is kept.
+/// Cuts a text to the limit.
 fn cut(text: &str) -> &str {
     let end = text.char_indices().map(|(at, _)| at).find(|at| *at >= LONGEST);
     end.and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
-/// What a plugin says of the steps of a plan, as far as lines have it.
+/// A summary of the steps in a plugin's description.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Steps {
     algorithm: String,
@@ -137,7 +137,7 @@ impl Steps {
     }
 }
 
-/// The tensors that the caller binds: those that are only read, an arrow, those that are written.
+/// The tensors that the caller binds: the inputs, an arrow, the outputs.
 fn shapes(graph: &Graph) -> String {
     let written: Vec<i64> = graph.nodes.iter().flat_map(|node| node.operation.outputs()).collect();
     let mut text = String::new();
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_summed_and_what_is_no_description_says_nothing() {
+    fn steps_are_summed_and_invalid_descriptions_are_ignored() {
         let text = r#"{"steps": [{"algorithm": "gemm", "bytes": 10, "flops": 5}, {"algorithm": "gemm"}, {"algorithm": "relu", "bytes": 2}]}"#;
         let steps = Steps { algorithm: "2 x gemm + relu".to_owned(), bytes: 12, operations: 5 };
         assert_eq!(Steps::read(text), steps);

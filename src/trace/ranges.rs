@@ -1,4 +1,4 @@
-//! Ranges for profilers: ROCTx and NVTX, where the process has their libraries or runs under a profiler of NVIDIA's.
+//! Ranges for profilers: ROCTx and NVTX, if the process has loaded their libraries or runs under an NVIDIA profiler.
 
 use std::ffi::{CString, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,11 +36,11 @@ function_table! {
     }
 }
 
-/// AMD's and NVIDIA's, where there are such.
+/// AMD's and NVIDIA's profilers, if present.
 static PROFILERS: [OnceLock<&'static Profiler>; 2] = [OnceLock::new(), OnceLock::new()];
 static ANY: AtomicBool = AtomicBool::new(false);
 
-/// Looks whether a library of ranges is loaded; not on a thread that a plugin may wait for.
+/// Looks for loaded range libraries. Do not call it on a thread that a plugin may wait for.
 pub fn look() {
     if std::env::var_os("HIPDNN_TRACE_RANGES").is_some_and(|word| word == "0") {
         return;
@@ -64,7 +64,7 @@ fn roctx() -> Option<&'static Profiler> {
     Some(FUNCTIONS.get_or_init(functions))
 }
 
-/// The library is asked first: it hands ranges to the profiler itself.
+/// Prefers the library, which itself passes ranges to the profiler.
 fn nvtx() -> Option<&'static Profiler> {
     static LIBRARY: Table<Nvtx> = Table::new();
     static FUNCTIONS: OnceLock<Profiler> = OnceLock::new();
@@ -77,10 +77,10 @@ fn nvtx() -> Option<&'static Profiler> {
     }
 }
 
-/// A range that ends when it is dropped, on the same thread, for those that it was begun for.
+/// A range that ends on drop, on the same thread, with the profilers that it began with.
 pub struct Range([Option<&'static Profiler>; 2]);
 
-/// Begins a range, where somebody shows them.
+/// Begins a range, if a profiler is present.
 pub fn push(name: impl FnOnce() -> String) -> Option<Range> {
     if ANY.load(Ordering::Relaxed) { begin(&name()) } else { None }
 }
@@ -90,13 +90,13 @@ fn begin(name: &str) -> Option<Range> {
     let name = CString::new(name.replace('\0', " ")).ok()?;
     let profilers = PROFILERS.each_ref().map(|profiler| profiler.get().copied());
     for profiler in profilers.iter().flatten() {
-        // SAFETY: the text ends with a NUL, and whoever keeps it copies it.
+        // SAFETY: the text ends with a NUL, and profilers copy it.
         forget(unsafe { (profiler.push)(name.as_ptr()) });
     }
     Some(Range(profilers))
 }
 
-/// Failures and exceptions are dropped: the caller must not take them for its own.
+/// Drops failures and exceptions, so that the caller does not mistake them for its own.
 fn forget(answer: c_int) {
     guard::thrown("", answer);
 }
@@ -104,7 +104,7 @@ fn forget(answer: c_int) {
 impl Drop for Range {
     fn drop(&mut self) {
         for profiler in self.0.iter().flatten() {
-            // SAFETY: a range of this thread was begun.
+            // SAFETY: this thread has begun a range.
             forget(unsafe { (profiler.pop)() });
         }
     }

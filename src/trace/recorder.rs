@@ -1,4 +1,4 @@
-//! Where what was recorded waits, and how it gets into the files.
+//! Buffers records and writes them to the files.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,34 +15,33 @@ use crate::lock::{Mutex, MutexGuard, OnceLock};
 use crate::log;
 use crate::thread_word::ThreadWord;
 
-/// Buffers. Threads of a process have numbers that follow each other, so that up to as many of them share none.
+/// The number of buffers. Thread numbers are mostly consecutive, so up to this many threads rarely share one.
 const BUFFERS: usize = 64;
 
 /// The records of a full buffer: some 20 kB, and lines of less than 50 kB.
 const CAPACITY: usize = 256;
 
-/// How long something that was recorded waits at most.
+/// How long a record waits at most.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// What is on, and what waits to be written. Never freed: threads may be at it at any time.
+/// The settings and the unwritten records. Never freed: threads may use it at any time.
 pub struct Recorder {
     verbose: bool,
     trace: Option<Mutex<Trace>>,
     /// Whether the first lines of the profile are written; held while they are.
     head: Mutex<bool>,
-    /// On the heap from the first: a thread whose stack is small may make the recorder.
+    /// Allocated directly on the heap: a thread with a small stack may make the recorder.
     buffers: Box<[Buffer]>,
 }
 
 struct Buffer {
     records: Mutex<Vec<Record>>,
-    /// Held from before records are taken out until their lines are written, so that the end of the process waits for those that
-    /// are on their way. Nothing foreign runs meanwhile.
+    /// Held from before records are taken out until their lines are written, so that process exit waits for them. No foreign
+    /// code runs meanwhile.
     writing: Mutex<Space>,
 }
 
-/// Room for records that are written and for their lines, kept: memory that is given back and asked for each time costs as much as the
-/// lines.
+/// Memory for records being written and for their lines, reused: allocating it each time costs as much as the lines.
 #[derive(Default)]
 struct Space {
     records: Vec<Record>,
@@ -52,7 +51,7 @@ struct Space {
 /// The file of the trace.
 #[derive(Default)]
 struct Trace {
-    /// None once nothing more is to be written.
+    /// None once the trace has ended.
     file: Option<LogFile>,
     has_begun: bool,
     /// The threads whose names are written.
@@ -60,7 +59,7 @@ struct Trace {
 }
 
 static RECORDER: AtomicPtr<Recorder> = AtomicPtr::new(ptr::null_mut());
-/// Whether this process is a forked child whose recorder is yet to be made.
+/// Whether this process is a forked child without a recorder yet.
 static IS_NEW_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// The recorder, if the profile or the trace is on.
@@ -73,21 +72,21 @@ pub fn in_place() -> Option<&'static Recorder> {
 }
 
 fn current() -> Option<&'static Recorder> {
-    // SAFETY: it is null or was leaked, whole, by `publish`.
+    // SAFETY: it is null or was leaked by `publish`.
     unsafe { RECORDER.load(Ordering::Acquire).as_ref() }
 }
 
-/// Starts what the environment asks for, at the first call.
+/// Starts the profile and the trace if the environment asks for them, at the first call.
 pub fn start() {
     static STARTED: OnceLock<()> = OnceLock::new();
     let mut complaints = Vec::new();
     STARTED.get_or_init(|| complaints = start_anew(false));
-    // Not within: a callback that is given the line may call anything.
+    // Outside of `start_anew`: a log callback may call anything.
     complaints.into_iter().for_each(log::complain);
 }
 
-/// Reads what is asked for, and makes the recorder if anything is. A forked child has a trace only where its file is another than
-/// its parent's. Answers what is wrong.
+/// Reads the settings and makes the recorder if anything is on. A forked child has a trace only if its file differs from its
+/// parent's. Returns complaints about the settings.
 #[cold]
 fn start_anew(is_child: bool) -> Vec<String> {
     let _off = cancel::disable();
@@ -106,7 +105,7 @@ fn start_anew(is_child: bool) -> Vec<String> {
         if is_child && !is_own {
             return None;
         }
-        // The file is emptied when the first line is written, so that of two threads that open it one does no harm.
+        // The file is emptied only when the first line is written, so it is harmless if two threads open it.
         match LogFile::open(Path::new(&path)) {
             Ok(file) => Some(Trace { file: Some(file), ..Trace::default() }),
             Err(error) => {
@@ -134,19 +133,19 @@ fn publish(recorder: Recorder) {
     static AT_EXIT: AtomicBool = AtomicBool::new(false);
     let new = Box::into_raw(Box::new(recorder));
     if RECORDER.compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        // SAFETY: another thread was first, so only this thread has this one.
+        // SAFETY: another thread was first, so only this thread owns this one.
         drop(unsafe { Box::from_raw(new) });
         return;
     }
     log::watch();
-    // Without it, full buffers are written all the same, and the rest at the end.
+    // If it does not start, full buffers are still written, and the rest at exit.
     thread::start(c"hipdnn trace", work);
     if !AT_EXIT.swap(true, Ordering::Relaxed) {
         process::at_exit(at_exit);
     }
 }
 
-/// What the recorder's own thread does.
+/// The loop of the recorder's thread.
 fn work() {
     while let Some(recorder) = current() {
         std::thread::sleep(PATIENCE);
@@ -163,7 +162,7 @@ extern "C" fn at_exit() {
     }
 }
 
-/// What the parent has recorded is its own to write. Which buffers are locked is not known, so none is touched.
+/// In a forked child: the parent writes its own records. Any buffer may be locked, so none is touched.
 pub fn in_child() {
     device::in_child();
     THREAD.put(0);
@@ -172,7 +171,7 @@ pub fn in_child() {
     }
 }
 
-/// The number that the system knows this thread by, 0 until it was asked.
+/// The system's number of this thread, 0 until queried.
 static THREAD: ThreadWord = ThreadWord::new();
 
 fn thread_id() -> i32 {
@@ -193,7 +192,7 @@ impl Recorder {
         Self { verbose, trace: trace.map(Mutex::new), head: Mutex::new(false), buffers }
     }
 
-    /// Whether there is a trace: the profile has plans and executions only.
+    /// Whether there is a trace; the profile records only plans and executions.
     pub fn traces(&self) -> bool {
         self.trace.is_some()
     }
@@ -212,14 +211,14 @@ impl Recorder {
         }
     }
 
-    /// Writes everything that waits.
+    /// Writes all buffers.
     fn flush(&self) {
         for buffer in &self.buffers {
             self.empty(buffer, buffer.records.lock());
         }
     }
 
-    /// Writes what waits in a buffer, after what was taken out of it before.
+    /// Writes a buffer's records, after those taken out of it before.
     fn empty(&self, buffer: &Buffer, mut records: MutexGuard<'_, Vec<Record>>) {
         let _off = cancel::disable();
         let mut space = buffer.writing.lock();
@@ -229,13 +228,13 @@ impl Recorder {
         let written = if records.is_empty() { Ok(()) } else { self.write(records, lines) };
         records.clear();
         drop(space);
-        // Without a lock: a callback that gets the line may call anything.
+        // Without a lock: a log callback may call anything.
         if let Err(complaint) = written {
             log::complain(complaint);
         }
     }
 
-    /// Makes lines of records and writes them, all at once. Answers what is wrong.
+    /// Formats records and writes the lines in one piece. Returns what failed.
     fn write(&self, records: &[Record], lines: &mut Vec<u8>) -> Result<(), String> {
         if self.verbose {
             lines.clear();
@@ -259,7 +258,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// The first lines say what follows. A forked child does not repeat them.
+    /// Writes the header lines first. A forked child does not repeat them.
     fn write_profile(&self, text: &[u8]) {
         static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
         let mut head = self.head.lock();
@@ -292,7 +291,7 @@ impl Trace {
         self.write(lines)
     }
 
-    /// Begins anew where the program has closed the file and its path has another by now.
+    /// Starts over if the program has closed the file's descriptor and the path has a new file.
     fn renew(&mut self) -> Result<(), String> {
         match self.file.as_ref().map(LogFile::renew) {
             None | Some(Ok(false)) => {}
@@ -321,7 +320,7 @@ impl Trace {
         Err(self.end(&error))
     }
 
-    /// The first failure ends the trace. Answers what is wrong.
+    /// Ends the trace after the first failure. Returns the message.
     fn end(&mut self, error: &std::io::Error) -> String {
         let file = self.file.take();
         let path = file.as_ref().map_or(Path::new(""), LogFile::path).display();
@@ -333,7 +332,7 @@ impl Trace {
         let process = std::process::id();
         let mut text = Vec::new();
         line::of_end(process, now(), &mut text);
-        // The process ends: a failure cannot be reported any more.
+        // At exit, failures can no longer be reported.
         let _ = self.renew().and_then(|()| self.begin(process)).and_then(|()| self.write(&text));
         self.file = None;
     }
@@ -366,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_callback_that_gets_a_complaint_may_write_what_waits() {
+    fn a_callback_that_gets_a_complaint_may_flush() {
         let Some(full) = testing::full() else { return };
         let called: Box<Called> = Box::new((with_trace(full), Mutex::new(0)));
         let key = receiver::Key::new(flush_again, (&raw const *called).cast_mut().cast());
@@ -386,13 +385,13 @@ mod tests {
         drop(writer);
         std::thread::scope(|scope| {
             let full = scope.spawn(|| {
-                // More than the pipe has room for.
+                // More than the pipe can hold.
                 let detail: Box<str> = "x".repeat(1 << 10).into();
                 for _ in 0..CAPACITY {
                     recorder.record(1, 2, Event::Phase("load", detail.clone()));
                 }
             });
-            // The first byte is there once the lines are on their way.
+            // The first byte arrives once the lines are being written.
             let mut bytes = vec![0];
             reader.read_exact(&mut bytes).unwrap();
             let end = scope.spawn(|| recorder.flush());
@@ -404,7 +403,7 @@ mod tests {
             });
             full.join().unwrap();
             end.join().unwrap();
-            // The only one that writes to the pipe ends.
+            // Ends the only writer of the pipe.
             recorder.trace.as_ref().unwrap().lock().finish();
             let text = String::from_utf8(read.join().unwrap()).unwrap();
             assert_eq!(text.matches("\"cat\":\"plan\"").count(), CAPACITY);

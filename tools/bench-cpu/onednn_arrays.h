@@ -90,13 +90,13 @@ protected:
         return {dims, F32, strides};
     }
 
-    /// Images of a convolution: as the caller has them, or in the layout that oneDNN likes best.
+    /// Images of a convolution: in the caller's layout, or in oneDNN's preferred one.
     memory::desc image(const Dims& dims) const
     {
         return values.count("images") != 0 && values.at("images") == "own" ? any(dims) : plain(dims);
     }
 
-    /// Numbers with x between them.
+    /// Numbers separated by x.
     Dims dims(const std::string& key) const
     {
         const auto found = values.find(key);
@@ -111,7 +111,7 @@ protected:
         return parts;
     }
 
-    /// Images as the caller has them: channels before or behind the spatial dimensions.
+    /// Images in the caller's layout: channels first or last.
     memory::desc laid_out(const Dims& dims) const
     {
         const auto layout = values.find("layout");
@@ -130,7 +130,7 @@ protected:
 
     static memory::desc any(const Dims& dims) { return {dims, F32, tag::any}; }
 
-    /// The next array, as the caller has it.
+    /// The next array, in the caller's layout.
     memory read(const Dims& dims) { return read_as(plain(dims)); }
 
     memory read_as(const memory::desc& as)
@@ -147,7 +147,7 @@ protected:
         return array;
     }
 
-    /// The next array, laid out as a primitive wants it.
+    /// The next array, in the layout that a primitive requires.
     memory read(const Dims& dims, const memory::desc& as) { return moved(read(dims), as); }
 
     memory moved(memory from, const memory::desc& as)

@@ -4,8 +4,8 @@
 //   case KIND key=value ... in=PATH,PATH,... out=PATH,PATH,...
 //       makes the primitives, executes them once and writes their results
 //   run SECONDS
-//       executes them for as long, and answers the mean of one execution in milliseconds
-// Weights lie as oneDNN wants them; with images=own, so do the images of convolutions. Other arrays lie as the caller has them.
+//       executes them for that time, and returns the mean milliseconds of an execution
+// Weights have oneDNN's preferred layout; with images=own, so have the images of convolutions. Other arrays have the caller's layout.
 
 #include "onednn_problems.h"
 
@@ -240,7 +240,7 @@ int main()
                 std::printf("{\"failure\": \"case or run was expected\"}\n");
             }
         } catch (const std::exception& error) {
-            // What oneDNN says has no characters that JSON would have to escape.
+            // oneDNN's texts need no escaping in JSON.
             std::printf("{\"failure\": \"%s\"}\n", error.what());
         }
         std::fflush(stdout);

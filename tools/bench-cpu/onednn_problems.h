@@ -1,4 +1,4 @@
-// The problems of public lists: any number of spatial dimensions, channels before or behind them.
+// The public problem lists: any number of spatial dimensions, channels first or last.
 
 #pragma once
 
@@ -40,7 +40,7 @@ protected:
             dilation[axis]--;
         }
         const auto image = laid_out(x), result = laid_out(y);
-        // Weights as the caller has them, with the groups apart.
+        // Weights in the caller's layout, with separate groups.
         auto filters = laid_out(own_w);
         if (groups > 1) {
             const auto strides = filters.get_strides();
@@ -153,7 +153,7 @@ protected:
         add(dnnl::binary(desc), desc, arguments);
     }
 
-    // Products of matrices, with batch dimensions.
+    // Matmuls with batch dimensions.
     void matmuls()
     {
         const auto a = dims("a"), b = dims("b");

@@ -4,7 +4,7 @@ Every line of standard input is one request in JSON, answered with one line of J
   {"case": {"inputs": [...], "outputs": [...], "models": [...]}, "threads": N}
       makes a session for each model, keeps the fastest and writes its results
   {"run": SECONDS}
-      executes it for as long, and answers the mean of one execution in milliseconds
+      executes it for that time, and returns the mean milliseconds of an execution
 """
 
 import json
@@ -37,7 +37,7 @@ def from_model(array, layout, dims):
 
 
 class Session:
-    """One model with its arrays bound, so that an execution copies nothing of ours."""
+    """A model with bound arrays, so that executions copy nothing."""
 
     def __init__(self, case, model, threads):
         moved = layouts(model)
@@ -85,7 +85,7 @@ class Session:
         for name in names:
             self.binding.bind_output(name)
         self.session.run_with_iobinding(self.binding)
-        # The same memory for every execution, as with plans of ours.
+        # The same memory for every execution, like our plans.
         self.results = self.binding.get_outputs()
         self.binding.clear_binding_outputs()
         for name, value in zip(names, self.results):

@@ -1,5 +1,4 @@
-//! Lets the plugins find the `dlsym` of this program before the C library's, and AMD's libraries its functions of HIP before the
-//! runtime's.
+//! Exports this program's `dlsym` and HIP functions, so that plugins and AMD's libraries find them first.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,4 +1,4 @@
-//! Says for which system the crate is built: the crate `cc` looks for that system's compilers.
+//! Records the target system, for which the crate `cc` looks for compilers.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

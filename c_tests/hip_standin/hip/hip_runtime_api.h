@@ -2,7 +2,7 @@
 
 /*
  * A stand-in for HIP's header, for tests on a machine without HIP: it insists on a platform macro as HIP's does, and
- * declares the stream type. It is no part of HIP.
+ * declares the stream type. It is not part of HIP.
  */
 
 #ifndef HIPDNN_TEST_HIP_STANDIN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * How attention is built.
+ * How attention is implemented.
  *
  * Generated from src/ffi/attention_implementation.rs by `cargo xtask generate`.
  */

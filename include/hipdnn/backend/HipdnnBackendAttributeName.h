@@ -16,8 +16,8 @@ extern "C" {
 /// What `hipdnnBackendSetAttribute` sets and `hipdnnBackendGetAttribute` reads.
 ///
 /// In brackets: the attribute's `hipdnnBackendAttributeType_t` without its prefix, the number of elements
-/// (n: any number from 1), and how it may be used. A reserved attribute has its number and no meaning yet:
-/// `HIPDNN_STATUS_NOT_SUPPORTED`. A tensor, operation or other object is a `BACKEND_DESCRIPTOR` that must be
+/// (n: any number from 1), and how it may be used. Reserved attributes have no meaning yet and return
+/// `HIPDNN_STATUS_NOT_SUPPORTED`. Tensors, operations and other objects are `BACKEND_DESCRIPTOR`s and must be
 /// finalized.
 typedef enum
 {
@@ -52,7 +52,7 @@ typedef enum
     HIPDNN_ATTR_ENGINECFG_PREDICTION_EXT = 205,
     /// Metric of the prediction (CHAR, n).
     HIPDNN_ATTR_ENGINECFG_RANKING_METRIC_EXT = 206,
-    /// A handle; accepted and not used, execute takes its own (HANDLE, 1).
+    /// A handle; accepted but ignored, execute has its own (HANDLE, 1).
     HIPDNN_ATTR_EXECUTION_PLAN_HANDLE = 300,
     /// The finalized engine configuration (BACKEND_DESCRIPTOR, 1, required).
     HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 301,
@@ -90,7 +90,7 @@ typedef enum
     HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE = 501,
     /// The same as HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE.
     HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE_EXT = HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE,
-    /// The handle whose plugins answer for the graph (HANDLE, 1, write only, required).
+    /// The handle whose plugins serve the graph (HANDLE, 1, write only, required).
     HIPDNN_ATTR_OPERATIONGRAPH_HANDLE = 600,
     /// Finalized operations in topological order; a repeated set appends (BACKEND_DESCRIPTOR, n,
     /// required unless the graph came from bytes).
@@ -99,11 +99,11 @@ typedef enum
     HIPDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT = 602,
     /// Dynamic shapes (BOOLEAN, 1, reserved).
     HIPDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED = 603,
-    /// Compute type of operations that name none (DATA_TYPE, 1).
+    /// Compute type of operations without one (DATA_TYPE, 1).
     HIPDNN_ATTR_OPERATIONGRAPH_COMPUTE_DATA_TYPE_EXT = 604,
-    /// Type of virtual tensors that name none (DATA_TYPE, 1).
+    /// Data type of virtual tensors without one (DATA_TYPE, 1).
     HIPDNN_ATTR_OPERATIONGRAPH_INTERMEDIATE_DATA_TYPE_EXT = 605,
-    /// Type of other tensors that name none (DATA_TYPE, 1).
+    /// Data type of other tensors without one (DATA_TYPE, 1).
     HIPDNN_ATTR_OPERATIONGRAPH_IO_DATA_TYPE_EXT = 606,
     /// Id of the engine the caller prefers (INT64, 1).
     HIPDNN_ATTR_OPERATIONGRAPH_PREFERRED_ENGINE_ID_EXT = 607,
@@ -193,7 +193,7 @@ typedef enum
     HIPDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1003,
     /// Layouts (BACKEND_DESCRIPTOR, n, reserved).
     HIPDNN_ATTR_ENGINE_LAYOUT_INFO = 1004,
-    /// What the engine says of its behaviour (BEHAVIOR_NOTE, n, read only).
+    /// The engine's notes on its behaviour (BEHAVIOR_NOTE, n, read only).
     HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE = 1005,
     /// Number of compute units to use (INT32, 1, reserved).
     HIPDNN_ATTR_ENGINE_CU_COUNT_TARGET_EXT = 1006,
@@ -225,7 +225,7 @@ typedef enum
     HIPDNN_ATTR_DEVICEPROP_HANDLE = 1201,
     /// The device as JSON (CHAR, n, reserved).
     HIPDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION = 1202,
-    /// Uid, one per tensor of a graph, 0 unless set (INT64, 1).
+    /// Uid, unique within a graph, default 0 (INT64, 1).
     HIPDNN_ATTR_TENSOR_UNIQUE_ID = 1300,
     /// Name of the tensor (CHAR, n).
     HIPDNN_ATTR_TENSOR_NAME_EXT = 1301,
@@ -248,11 +248,11 @@ typedef enum
     HIPDNN_ATTR_TENSOR_IS_BY_VALUE_EXT = HIPDNN_ATTR_TENSOR_IS_BY_VALUE,
     /// True when the variant pack binds a host pointer to the value (BOOLEAN, 1).
     HIPDNN_ATTR_TENSOR_IS_RUNTIME_PASS_BY_VALUE_EXT = 1308,
-    /// Alignment of the data pointer in bytes, 16 unless set (INT64, 1).
+    /// Alignment of the data pointer in bytes, default 16 (INT64, 1).
     HIPDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 1309,
     /// Tensor of the offsets of a ragged batch (BACKEND_DESCRIPTOR, 1).
     HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC = 1310,
-    /// Factor of the ragged offsets, 1 unless set (INT64, 1).
+    /// Factor of the ragged offsets, default 1 (INT64, 1).
     HIPDNN_ATTR_TENSOR_RAGGED_OFFSET_MULTIPLIER = 1311,
     /// Filter (BACKEND_DESCRIPTOR, 1, required).
     HIPDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W = 1400,
@@ -948,7 +948,7 @@ typedef enum
     HIPDNN_ATTR_PROFILING_STALL_USED_EXT = 60408,
     /// Trigger: ready for another measurement (BOOLEAN, 1, write only).
     HIPDNN_ATTR_PROFILING_RESET_EXT = 60409,
-    /// Whether engines and plans of the graph may be found in the plan cache, true unless set; no part of the graph
+    /// Whether the plan cache may serve engines and plans of the graph, true unless set; not saved with the graph
     /// (BOOLEAN, 1).
     HIPDNN_ATTR_OPERATIONGRAPH_IS_PLAN_CACHE_ENABLED_EXT = 1000000,
 } hipdnnBackendAttributeName_t;

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/// What the elements of an attribute array are.
+/// The type of the elements of an attribute array.
 typedef enum
 {
     /// `hipdnnHandle_t`.
@@ -32,7 +32,7 @@ typedef enum
     HIPDNN_TYPE_VOID_PTR = 6,
     /// `hipdnnBackendHeurMode_t`.
     HIPDNN_TYPE_HEUR_MODE = 7,
-    /// Reserved; a knob is named by a CHAR string.
+    /// Reserved; a CHAR string names a knob.
     HIPDNN_TYPE_KNOB_TYPE = 8,
     /// Reserved.
     HIPDNN_TYPE_NAN_PROPOGATION = 9,

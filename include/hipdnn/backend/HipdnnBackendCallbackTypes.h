@@ -3,9 +3,8 @@
 /*
  * Log lines: their severity, and the functions that receive them.
  *
- * A frontend's SDK brings a header with the same types. Both copies carry the guard `HIPDNN_CALLBACK_TYPES_DEFINED`,
- * so that whichever comes first defines them; an SDK copy without the guard, when it is on the include path, is
- * included from here.
+ * A frontend's SDK has a header with the same types. Both copies carry the guard `HIPDNN_CALLBACK_TYPES_DEFINED`,
+ * so that whichever comes first defines them; this header includes an SDK copy on the include path that lacks the guard.
  *
  * Generated from src/ffi/callback_types.rs by `cargo xtask generate`.
  */
@@ -29,18 +28,18 @@ extern "C" {
 #ifndef HIPDNN_CALLBACK_TYPES_DEFINED
 #define HIPDNN_CALLBACK_TYPES_DEFINED
 
-/// How serious a log line is; as a level, the least serious that is let through.
+/// The severity of a log line; as a level, the lowest severity that is logged.
 typedef enum
 {
-    /// What happens.
+    /// Information.
     HIPDNN_SEV_INFO = 0,
-    /// Something unexpected that the library dealt with.
+    /// Something unexpected that the library handled.
     HIPDNN_SEV_WARN = 1,
     /// A call failed.
     HIPDNN_SEV_ERROR = 2,
     /// The process cannot go on.
     HIPDNN_SEV_FATAL = 3,
-    /// Nothing; a level only, no line has it.
+    /// Logs nothing; valid only as a level.
     HIPDNN_SEV_OFF = 4,
 } hipdnnSeverity_t;
 
@@ -49,7 +48,7 @@ typedef void (*hipdnnCallback_t)(hipdnnSeverity_t severity, const char *message)
 
 #endif
 
-/// A pointer of the caller's, handed back to its callback; with the callback it names a registration.
+/// A caller's pointer that is passed to its callback; together they identify a registration.
 typedef void *hipdnnUserLogCallbackHandle_t;
 
 /// Receives the library's log lines. `message` ends with a NUL and lives during the call only.

@@ -15,9 +15,9 @@
 extern "C" {
 #endif
 
-/// The element of a `HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT` attribute: bytes that someone else owns.
+/// The element of a `HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT` attribute: a buffer that it does not own.
 ///
-/// What a read fills in lives as long as the descriptor it was read from. What a set is given is copied.
+/// Buffers that are read live as long as the descriptor they were read from. Buffers that are set are copied.
 typedef struct
 {
     /// First byte.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * How plugin paths given by a program are taken.
+ * How a program's plugin paths combine with the default ones.
  *
  * Generated from src/ffi/plugin_loading_mode.rs by `cargo xtask generate`.
  */
@@ -16,7 +16,7 @@ extern "C" {
 /// The mode of `hipdnnSetEnginePluginPaths_ext`.
 typedef enum
 {
-    /// The paths are searched besides the default ones.
+    /// The paths are searched in addition to the default ones.
     HIPDNN_PLUGIN_LOADING_ADDITIVE = 0,
     /// The same as HIPDNN_PLUGIN_LOADING_ADDITIVE.
     HIPDNN_DEFAULT_PLUGIN_LOADING_MODE = HIPDNN_PLUGIN_LOADING_ADDITIVE,

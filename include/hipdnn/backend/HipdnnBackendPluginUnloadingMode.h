@@ -16,7 +16,7 @@ extern "C" {
 /// When plugins that no handle uses are unloaded.
 typedef enum
 {
-    /// At the end of the process, or when engine paths are set.
+    /// At process exit, or when engine paths are set.
     HIPDNN_PLUGIN_UNLOAD_LAZY = 0,
     /// The same as HIPDNN_PLUGIN_UNLOAD_LAZY.
     HIPDNN_DEFAULT_PLUGIN_UNLOADING_MODE = HIPDNN_PLUGIN_UNLOAD_LAZY,

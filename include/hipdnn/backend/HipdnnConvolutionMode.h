@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Which way a filter is laid over the data.
+ * Convolution or cross-correlation.
  *
  * Generated from src/ffi/convolution_mode.rs by `cargo xtask generate`.
  */
@@ -20,7 +20,7 @@ typedef enum
     HIPDNN_CONVOLUTION = 0,
     /// The same as HIPDNN_CONVOLUTION.
     HIPDNN_CONVOLUTION_MODE_CONVOLUTION = HIPDNN_CONVOLUTION,
-    /// The filter is taken as it lies, as is usual for neural networks.
+    /// The filter is not flipped, as is usual for neural networks.
     HIPDNN_CROSS_CORRELATION = 1,
     /// The same as HIPDNN_CROSS_CORRELATION.
     HIPDNN_CONVOLUTION_MODE_CROSS_CORRELATION = HIPDNN_CROSS_CORRELATION,

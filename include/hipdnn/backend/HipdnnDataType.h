@@ -28,13 +28,13 @@ typedef enum
     HIPDNN_DATA_INT32 = 4,
     /// 8-bit unsigned.
     HIPDNN_DATA_UINT8 = 5,
-    /// The upper half of a 32-bit IEEE 754 number.
+    /// bfloat16: the upper half of a 32-bit IEEE 754 number.
     HIPDNN_DATA_BFLOAT16 = 6,
     /// 8-bit float, 4 exponent and 3 mantissa bits.
     HIPDNN_DATA_FP8_E4M3 = 7,
     /// 8-bit float, 5 exponent and 2 mantissa bits.
     HIPDNN_DATA_FP8_E5M2 = 8,
-    /// 8-bit power of two.
+    /// 8-bit exponent: a power of two.
     HIPDNN_DATA_FP8_E8M0 = 9,
     /// 4-bit float, 2 exponent bits and 1 mantissa bit.
     HIPDNN_DATA_FP4_E2M1 = 10,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a normalization is computed for.
+ * Inference or training.
  *
  * Generated from src/ffi/norm_fwd_phase.rs by `cargo xtask generate`.
  */
@@ -16,9 +16,9 @@ extern "C" {
 /// The value of the attributes whose name ends in `FWD_PHASE_EXT`.
 typedef enum
 {
-    /// Statistics are not kept.
+    /// Inference: statistics are not written.
     HIPDNN_NORM_FWD_INFERENCE = 1,
-    /// Statistics are written for the backward pass.
+    /// Training: statistics are written for the backward pass.
     HIPDNN_NORM_FWD_TRAINING = 2,
 } hipdnnNormFwdPhase_t;
 

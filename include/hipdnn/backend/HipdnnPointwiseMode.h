@@ -34,7 +34,7 @@ typedef enum
     HIPDNN_POINTWISE_BINARY_SELECT = 4,
     /// The same as HIPDNN_POINTWISE_BINARY_SELECT.
     HIPDNN_POINTWISE_MODE_BINARY_SELECT = HIPDNN_POINTWISE_BINARY_SELECT,
-    /// The least whole number not below x.
+    /// x rounded up to an integer.
     HIPDNN_POINTWISE_CEIL = 5,
     /// The same as HIPDNN_POINTWISE_CEIL.
     HIPDNN_POINTWISE_MODE_CEIL = HIPDNN_POINTWISE_CEIL,
@@ -82,7 +82,7 @@ typedef enum
     HIPDNN_POINTWISE_EXP = 16,
     /// The same as HIPDNN_POINTWISE_EXP.
     HIPDNN_POINTWISE_MODE_EXP = HIPDNN_POINTWISE_EXP,
-    /// The greatest whole number not above x.
+    /// x rounded down to an integer.
     HIPDNN_POINTWISE_FLOOR = 17,
     /// The same as HIPDNN_POINTWISE_FLOOR.
     HIPDNN_POINTWISE_MODE_FLOOR = HIPDNN_POINTWISE_FLOOR,
@@ -90,7 +90,7 @@ typedef enum
     HIPDNN_POINTWISE_GELU_APPROX_TANH_BWD = 18,
     /// The same as HIPDNN_POINTWISE_GELU_APPROX_TANH_BWD.
     HIPDNN_POINTWISE_MODE_GELU_APPROX_TANH_BWD = HIPDNN_POINTWISE_GELU_APPROX_TANH_BWD,
-    /// GELU, approximated through tanh.
+    /// GELU, tanh approximation.
     HIPDNN_POINTWISE_GELU_APPROX_TANH_FWD = 19,
     /// The same as HIPDNN_POINTWISE_GELU_APPROX_TANH_FWD.
     HIPDNN_POINTWISE_MODE_GELU_APPROX_TANH_FWD = HIPDNN_POINTWISE_GELU_APPROX_TANH_FWD,
@@ -98,7 +98,7 @@ typedef enum
     HIPDNN_POINTWISE_GELU_BWD = 20,
     /// The same as HIPDNN_POINTWISE_GELU_BWD.
     HIPDNN_POINTWISE_MODE_GELU_BWD = HIPDNN_POINTWISE_GELU_BWD,
-    /// x times the normal distribution function of x.
+    /// GELU: x times the normal distribution function of x.
     HIPDNN_POINTWISE_GELU_FWD = 21,
     /// The same as HIPDNN_POINTWISE_GELU_FWD.
     HIPDNN_POINTWISE_MODE_GELU_FWD = HIPDNN_POINTWISE_GELU_FWD,
@@ -114,15 +114,15 @@ typedef enum
     HIPDNN_POINTWISE_LOG = 24,
     /// The same as HIPDNN_POINTWISE_LOG.
     HIPDNN_POINTWISE_MODE_LOG = HIPDNN_POINTWISE_LOG,
-    /// 1 where both are true, else 0.
+    /// Logical and: 1 or 0.
     HIPDNN_POINTWISE_LOGICAL_AND = 25,
     /// The same as HIPDNN_POINTWISE_LOGICAL_AND.
     HIPDNN_POINTWISE_MODE_LOGICAL_AND = HIPDNN_POINTWISE_LOGICAL_AND,
-    /// 1 where x is 0, else 0.
+    /// Logical not: 1 where x is 0, else 0.
     HIPDNN_POINTWISE_LOGICAL_NOT = 26,
     /// The same as HIPDNN_POINTWISE_LOGICAL_NOT.
     HIPDNN_POINTWISE_MODE_LOGICAL_NOT = HIPDNN_POINTWISE_LOGICAL_NOT,
-    /// 1 where either is true, else 0.
+    /// Logical or: 1 or 0.
     HIPDNN_POINTWISE_LOGICAL_OR = 27,
     /// The same as HIPDNN_POINTWISE_LOGICAL_OR.
     HIPDNN_POINTWISE_MODE_LOGICAL_OR = HIPDNN_POINTWISE_LOGICAL_OR,
@@ -150,7 +150,7 @@ typedef enum
     HIPDNN_POINTWISE_RELU_BWD = 33,
     /// The same as HIPDNN_POINTWISE_RELU_BWD.
     HIPDNN_POINTWISE_MODE_RELU_BWD = HIPDNN_POINTWISE_RELU_BWD,
-    /// x between its clips; below the lower clip it goes on with the slope given.
+    /// x clamped between the two clips; below the lower clip, x continues with the given slope.
     HIPDNN_POINTWISE_RELU_FWD = 34,
     /// The same as HIPDNN_POINTWISE_RELU_FWD.
     HIPDNN_POINTWISE_MODE_RELU_FWD = HIPDNN_POINTWISE_RELU_FWD,

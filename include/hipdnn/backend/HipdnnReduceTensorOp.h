@@ -24,15 +24,15 @@ typedef enum
     HIPDNN_REDUCE_TENSOR_MUL = 2,
     /// The same as HIPDNN_REDUCE_TENSOR_MUL.
     HIPDNN_REDUCTION_MUL = HIPDNN_REDUCE_TENSOR_MUL,
-    /// Least.
+    /// Minimum.
     HIPDNN_REDUCE_TENSOR_MIN = 3,
     /// The same as HIPDNN_REDUCE_TENSOR_MIN.
     HIPDNN_REDUCTION_MIN = HIPDNN_REDUCE_TENSOR_MIN,
-    /// Greatest.
+    /// Maximum.
     HIPDNN_REDUCE_TENSOR_MAX = 4,
     /// The same as HIPDNN_REDUCE_TENSOR_MAX.
     HIPDNN_REDUCTION_MAX = HIPDNN_REDUCE_TENSOR_MAX,
-    /// Greatest absolute value.
+    /// Maximum absolute value.
     HIPDNN_REDUCE_TENSOR_AMAX = 5,
     /// The same as HIPDNN_REDUCE_TENSOR_AMAX.
     HIPDNN_REDUCTION_AMAX = HIPDNN_REDUCE_TENSOR_AMAX,
@@ -44,7 +44,7 @@ typedef enum
     HIPDNN_REDUCE_TENSOR_NORM1 = 7,
     /// The same as HIPDNN_REDUCE_TENSOR_NORM1.
     HIPDNN_REDUCTION_NORM1 = HIPDNN_REDUCE_TENSOR_NORM1,
-    /// Root of the sum of squares.
+    /// Square root of the sum of squares.
     HIPDNN_REDUCE_TENSOR_NORM2 = 8,
     /// The same as HIPDNN_REDUCE_TENSOR_NORM2.
     HIPDNN_REDUCTION_NORM2 = HIPDNN_REDUCE_TENSOR_NORM2,

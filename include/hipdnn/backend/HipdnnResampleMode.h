@@ -16,11 +16,11 @@ extern "C" {
 /// The value of `HIPDNN_ATTR_RESAMPLE_MODE`.
 typedef enum
 {
-    /// Greatest.
+    /// Maximum.
     HIPDNN_RESAMPLE_MAXPOOL = 1,
-    /// Mean of the elements inside the data.
+    /// Average without padding.
     HIPDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING = 2,
-    /// Sum divided by the size of the window.
+    /// Average with padding: the sum divided by the window size.
     HIPDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING = 3,
 } hipdnnResampleMode_t;
 

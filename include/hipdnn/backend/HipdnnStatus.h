@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What every call answers.
+ * The status that every call returns.
  *
  * Generated from src/ffi/status.rs by `cargo xtask generate`.
  */
@@ -13,12 +13,12 @@
 extern "C" {
 #endif
 
-/// The answer of a call. After anything but success, `hipdnnGetLastErrorString` has the reason in words.
+/// The result of a call. After a failure, `hipdnnGetLastErrorString` returns the reason.
 typedef enum
 {
-    /// The call did what it was asked.
+    /// The call succeeded.
     HIPDNN_STATUS_SUCCESS = 0,
-    /// The object is in the wrong state: not yet finalized, or already finalized.
+    /// The object is in the wrong state: not yet or already finalized.
     HIPDNN_STATUS_NOT_INITIALIZED = 1,
     /// An argument has a value that the call does not accept, or is not a live handle or descriptor of the right kind.
     HIPDNN_STATUS_BAD_PARAM = 2,
@@ -30,9 +30,9 @@ typedef enum
     HIPDNN_STATUS_BAD_PARAM_OUT_OF_BOUND = 5,
     /// A buffer is too small; the size needed was written.
     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT = 6,
-    /// Streams do not belong together.
+    /// The streams do not match.
     HIPDNN_STATUS_BAD_PARAM_STREAM_MISMATCH = 7,
-    /// The library does not have what was asked for, or not now.
+    /// The request is not supported, or not at present.
     HIPDNN_STATUS_NOT_SUPPORTED = 8,
     /// A failure inside the library that the caller did not cause.
     HIPDNN_STATUS_INTERNAL_ERROR = 9,
@@ -44,10 +44,9 @@ typedef enum
     HIPDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED = 12,
     /// The device failed while it computed.
     HIPDNN_STATUS_EXECUTION_FAILED = 13,
-    /// A plugin failed; its own words are in the last error.
+    /// A plugin failed; the last error has its message.
     HIPDNN_STATUS_PLUGIN_ERROR = 14,
-    /// The library is of another version than its caller. Frontends answer with it; the library does
-    /// not.
+    /// The versions of library and caller differ. Only frontends return it.
     HIPDNN_STATUS_VERSION_MISMATCH = 15,
 } hipdnnStatus_t;
 

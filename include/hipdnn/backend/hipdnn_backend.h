@@ -47,17 +47,17 @@
 extern "C" {
 #endif
 
-/// What a `hipdnnHandle_t` points to, for C: never read through the pointer.
+/// The opaque pointee of `hipdnnHandle_t`, never read through the pointer.
 struct hipdnnHandle;
 
-/// A handle: a stream and the plugins that answer for it. Made by `hipdnnCreate`, ended by `hipdnnDestroy`.
+/// A handle: a stream and the plugins that serve it. Created by `hipdnnCreate`, destroyed by `hipdnnDestroy`.
 typedef struct hipdnnHandle *hipdnnHandle_t;
 
-/// What a `hipdnnBackendDescriptor_t` points to, for C: never read through the pointer.
+/// The opaque pointee of `hipdnnBackendDescriptor_t`, never read through the pointer.
 struct HipdnnBackendDescriptor;
 
-/// A descriptor: an object that is set up by attributes and then finalized. Made by
-/// `hipdnnBackendCreateDescriptor`, ended by `hipdnnBackendDestroyDescriptor`.
+/// A descriptor: an object that is configured through attributes and then finalized. Created by
+/// `hipdnnBackendCreateDescriptor`, destroyed by `hipdnnBackendDestroyDescriptor`.
 typedef struct HipdnnBackendDescriptor *hipdnnBackendDescriptor_t;
 
 /// The thread that a log callback runs on.
@@ -78,10 +78,10 @@ typedef enum
     HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN = 2,
 } hipdnnSerializedContentFlags_t;
 
-/// What became of a ranking that was to be stored.
+/// The outcome of storing a ranking.
 typedef enum
 {
-    /// It was stored.
+    /// The ranking was stored.
     HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN = 0,
     /// Not stored: the cache is switched off.
     HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_DISABLED = 1,
@@ -89,39 +89,40 @@ typedef enum
     HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_UNKEYABLE_OR_UNFINALIZED = 2,
     /// Not stored: no engine was given.
     HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_NO_ENGINES = 3,
-    /// The same ranking is stored already.
+    /// The same ranking was already stored.
     HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED = 4,
 } hipdnnAutotuneCacheWriteOutcome_ext_t;
 
-/// Makes a handle. The first one loads the engine plugins; one that cannot be loaded is skipped, and the last error
+/// Creates a handle. The first one loads the engine plugins; a plugin that cannot be loaded is skipped, and the last error
 /// string names it although the call succeeds. No device is needed.
 ///
-/// @param[out] handle Where the new handle goes. The caller ends it with hipdnnDestroy.
+/// @param[out] handle Receives the new handle. The caller destroys it with hipdnnDestroy.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
-///     HIPDNN_STATUS_NOT_SUPPORTED when plugins would have to be loaded while this thread loads or unloads one, or while
-///     another does so and this one waits too long or is in a callback of the log;
+///     HIPDNN_STATUS_NOT_SUPPORTED when plugins must be loaded while this thread loads or unloads one, or while another
+///     thread does so and this one waits too long or is in a log callback;
 ///     HIPDNN_STATUS_INTERNAL_ERROR when the library's own folder cannot be determined.
 ///
 /// May be called from any thread.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnCreate(hipdnnHandle_t *handle);
 
-/// Ends a handle. Plugins keep what engines, configurations and plans made with it still need until those are
-/// destroyed. Does not wait for work on the stream.
+/// Destroys a handle. Plugins keep what its engines, configurations and plans need until those are destroyed. Does not
+/// wait for work on the stream.
 ///
 /// @param[in] handle The handle.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when it is not a live handle.
-HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnDestroy(hipdnnHandle_t handle);
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnDestroy(hipdnnHandle_t handle);
 
-/// Sets the HIP stream that plugins issue work to. When a plugin refuses it, the old stream stays for all.
+/// Sets the HIP stream that plugins issue work to. If a plugin refuses it, all plugins keep the old stream.
 ///
 /// @param[in] handle The handle.
-/// @param[in] streamId The stream, null for the default stream. It must outlive its use; plans need not be made again.
+/// @param[in] streamId The stream, null for the default stream. It must outlive its use. Existing plans stay valid.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
@@ -131,29 +132,29 @@ HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnSetStream(hipdnnHandle_t handle,
                                hipStream_t streamId);
 
-/// Gives the stream of the last hipdnnSetStream that succeeded.
+/// Gets the stream of the last hipdnnSetStream that succeeded.
 ///
 /// @param[in] handle The handle.
-/// @param[out] streamId Where the stream goes; null on a new handle.
+/// @param[out] streamId Receives the stream; null on a new handle.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `streamId` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle.
 HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetStream(hipdnnHandle_t handle, hipStream_t *streamId);
 
-/// Makes an open descriptor. No handle is needed.
+/// Creates an open descriptor. No handle is needed.
 ///
-/// @param[in] descriptorType What to make.
-/// @param[out] descriptor Where the descriptor goes. The caller ends it with hipdnnBackendDestroyDescriptor.
+/// @param[in] descriptorType What to create.
+/// @param[out] descriptor Receives the descriptor. The caller destroys it with hipdnnBackendDestroyDescriptor.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
-///     HIPDNN_STATUS_NOT_SUPPORTED when descriptors of this type cannot be made.
+///     HIPDNN_STATUS_NOT_SUPPORTED when descriptors of this type cannot be created.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendCreateDescriptor(hipdnnBackendDescriptorType_t descriptorType,
                                              hipdnnBackendDescriptor_t *descriptor);
 
-/// Ends a descriptor. What other descriptors share of it lives on with them, so the order of destruction is free.
+/// Destroys a descriptor. What it shares with other descriptors stays alive with them, so the order of destruction is free.
 ///
 /// @param[in] descriptor The descriptor.
 ///
@@ -163,8 +164,8 @@ hipdnnStatus_t hipdnnBackendCreateDescriptor(hipdnnBackendDescriptorType_t descr
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendDestroyDescriptor(hipdnnBackendDescriptor_t descriptor);
 
-/// Runs a plan on the memory in a variant pack, with the plugins of a handle. Returns when the work is issued; on a GPU it
-/// may run on after that, in the order of the handle's stream. Several threads may execute one plan at a time.
+/// Runs a plan on the memory in a variant pack, with the plugins of a handle. Returns when the work is issued; a GPU may
+/// complete it later, in the order of the handle's stream. Several threads may execute the same plan at once.
 ///
 /// @param[in] handle The handle whose plugin handles and stream are used.
 /// @param[in] executionPlan A finalized execution plan.
@@ -173,43 +174,43 @@ hipdnnStatus_t hipdnnBackendDestroyDescriptor(hipdnnBackendDescriptor_t descript
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when an argument is null;
 ///     HIPDNN_STATUS_BAD_PARAM when an argument is not live, of the wrong kind or not finalized, when a data pointer is not
-///     aligned as its tensor promised, or when the handle has other plugins loaded than those that made the plan;
+///     aligned as its tensor promised, or when the handle does not use the plugins that made the plan;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendExecute(hipdnnHandle_t handle,
                                     hipdnnBackendDescriptor_t executionPlan,
                                     hipdnnBackendDescriptor_t variantPack);
 
-/// Checks a descriptor and freezes it. A failure leaves it open and unchanged. Graphs and variant packs may be finalized
-/// again, which does nothing.
+/// Checks a descriptor and freezes it. A failure leaves it open and unchanged. Finalizing a graph or a variant pack again
+/// does nothing.
 ///
 /// @param[in] descriptor The descriptor.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` is null;
-///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor, is finalized already, or misses an attribute;
+///     HIPDNN_STATUS_BAD_PARAM when it is not a live descriptor, is already finalized, or lacks an attribute;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when a plugin fails;
-///     HIPDNN_STATUS_INTERNAL_ERROR when a plugin succeeds and gives nothing of use.
+///     HIPDNN_STATUS_INTERNAL_ERROR when a plugin reports success without a usable result.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendFinalize(hipdnnBackendDescriptor_t descriptor);
 
-/// Gives an attribute of a finalized descriptor. Descriptors that are given are new, and the caller's to destroy; only
-/// HIPDNN_ATTR_ENGINEHEUR_RESULTS fills engine configurations that the caller made.
+/// Reads an attribute of a finalized descriptor. Descriptors that it returns are new and the caller destroys them; only
+/// HIPDNN_ATTR_ENGINEHEUR_RESULTS fills engine configurations that the caller created.
 ///
 /// @param[in] descriptor The descriptor.
 /// @param[in] attributeName The attribute.
 /// @param[in] attributeType The type of the elements, which must be the attribute's.
 /// @param[in] requestedElementCount How many elements `arrayOfElements` has room for.
-/// @param[out] elementCount How many elements there are when none is requested or `arrayOfElements` is null, else how many
-///     were written. May be null where one value is read.
-/// @param[out] arrayOfElements Where the elements go.
+/// @param[out] elementCount How many elements exist if none is requested or `arrayOfElements` is null, else how many
+///     were written. May be null when one value is read.
+/// @param[out] arrayOfElements Receives the elements.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
-///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when a pointer that is needed is null;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when a required pointer is null;
 ///     HIPDNN_STATUS_NOT_INITIALIZED when the descriptor is not finalized, HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED when that
 ///     is an engine heuristic;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to read;
-///     HIPDNN_STATUS_BAD_PARAM when the type or the count is not the attribute's.
+///     HIPDNN_STATUS_BAD_PARAM when the type or the count does not match the attribute.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendGetAttribute(hipdnnBackendDescriptor_t descriptor,
                                          hipdnnBackendAttributeName_t attributeName,
@@ -218,8 +219,8 @@ hipdnnStatus_t hipdnnBackendGetAttribute(hipdnnBackendDescriptor_t descriptor,
                                          int64_t *elementCount,
                                          void *arrayOfElements);
 
-/// Sets an attribute of an open descriptor. Values are copied; what is needed of descriptors is shared, so they may be
-/// destroyed afterwards. Setting again replaces, but HIPDNN_ATTR_OPERATIONGRAPH_OPS appends.
+/// Sets an attribute of an open descriptor. Values are copied and descriptors shared, so the caller may destroy them
+/// afterwards. Setting again replaces the value, but HIPDNN_ATTR_OPERATIONGRAPH_OPS appends.
 ///
 /// @param[in] descriptor The descriptor.
 /// @param[in] attributeName The attribute.
@@ -230,8 +231,8 @@ hipdnnStatus_t hipdnnBackendGetAttribute(hipdnnBackendDescriptor_t descriptor,
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor`, `arrayOfElements` or a descriptor in it is null;
 ///     HIPDNN_STATUS_NOT_INITIALIZED when the descriptor is finalized;
-///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to set, or not with this value;
-///     HIPDNN_STATUS_BAD_PARAM when type, count or value is not the attribute's;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the descriptor has no such attribute to set, or does not accept this value;
+///     HIPDNN_STATUS_BAD_PARAM when the type, count or value is not valid for the attribute;
 ///     HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED when a descriptor in the array is not finalized.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendSetAttribute(hipdnnBackendDescriptor_t descriptor,
@@ -240,69 +241,67 @@ hipdnnStatus_t hipdnnBackendSetAttribute(hipdnnBackendDescriptor_t descriptor,
                                          int64_t elementCount,
                                          const void *arrayOfElements);
 
-/// Makes an operation graph from FlatBuffers bytes, of November 2025 or of 2026, or from the bytes of
-/// hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. It is open: the caller sets HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalizes
-/// it.
+/// Creates an operation graph from FlatBuffers bytes, of November 2025 or of 2026, or from the bytes of
+/// hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. It is open: set HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalize it.
 ///
-/// @param[out] descriptor Where the graph goes. The caller ends it with hipdnnBackendDestroyDescriptor.
-/// @param[in] serializedGraph The bytes, which are copied. A plan among them is left alone.
+/// @param[out] descriptor Receives the graph. The caller destroys it with hipdnnBackendDestroyDescriptor.
+/// @param[in] serializedGraph The bytes, which are copied. A plan among them is ignored.
 /// @param[in] graphByteSize How many.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `serializedGraph` is null;
-///     HIPDNN_STATUS_BAD_PARAM when there are no bytes, they have no graph or are damaged;
+///     HIPDNN_STATUS_BAD_PARAM when the bytes are empty or damaged, or contain no graph;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when the graph asks for a newer plugin interface than this library knows.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendCreateAndDeserializeGraph_ext(hipdnnBackendDescriptor_t *descriptor,
                                                           const uint8_t *serializedGraph,
                                                           size_t graphByteSize);
 
-/// Gives the FlatBuffers bytes of an operation graph, in the layout of 2026. The graph need not be finalized.
+/// Gets the FlatBuffers bytes of an operation graph, in the layout of 2026. The graph need not be finalized.
 ///
 /// @param[in] descriptor The operation graph.
-/// @param[in] requestedByteSize The bytes that `serializedGraph` has room for.
-/// @param[out] graphByteSize Where the number of bytes goes, also when there is too little room for them.
-/// @param[out] serializedGraph Where the bytes go; null to ask for their number only.
+/// @param[in] requestedByteSize The size of `serializedGraph` in bytes.
+/// @param[out] graphByteSize Receives the number of bytes, also when the buffer is too small.
+/// @param[out] serializedGraph Receives the bytes; null to ask for their number only.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `graphByteSize` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `descriptor` is not a live operation graph;
-///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when the buffer is too small.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendGetSerializedBinaryGraph_ext(hipdnnBackendDescriptor_t descriptor,
                                                          size_t requestedByteSize,
                                                          size_t *graphByteSize,
                                                          uint8_t *serializedGraph);
 
-/// Makes an operation graph from JSON, of November 2025 or of 2026. It is open: the caller sets
-/// HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and finalizes it. Tensors and nodes that do not say their type get the one that the graph has
-/// for them.
+/// Creates an operation graph from JSON, of November 2025 or of 2026. It is open: set HIPDNN_ATTR_OPERATIONGRAPH_HANDLE and
+/// finalize it. Tensors and nodes without a type get the graph's default.
 ///
-/// @param[out] descriptor Where the graph goes. The caller ends it with hipdnnBackendDestroyDescriptor.
-/// @param[in] jsonGraph The text in UTF-8, which is not kept. It need not end with a NUL.
+/// @param[out] descriptor Receives the graph. The caller destroys it with hipdnnBackendDestroyDescriptor.
+/// @param[in] jsonGraph The text in UTF-8. It is not kept and need not end with a NUL.
 /// @param[in] jsonByteSize The bytes of the text.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `jsonGraph` is null;
-///     HIPDNN_STATUS_BAD_PARAM when there is no text, it is not JSON or not a graph; the message has the path of what is wrong in it;
+///     HIPDNN_STATUS_BAD_PARAM when the text is empty, not JSON or not a graph; the message has the path of the mistake;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when the graph asks for a newer plugin interface than this library knows.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendCreateAndDeserializeJsonGraph_ext(hipdnnBackendDescriptor_t *descriptor,
                                                               const char *jsonGraph,
                                                               size_t jsonByteSize);
 
-/// Gives an operation graph as JSON, on one line with keys in alphabetical order. The graph need not be finalized. Stored values
+/// Gets an operation graph as JSON, on one line with keys in alphabetical order. The graph need not be finalized. Stored values
 /// and parameters that are NaN or infinite become null.
 ///
 /// @param[in] descriptor The operation graph.
-/// @param[in] requestedByteSize The bytes that `serializedJsonGraph` has room for.
-/// @param[out] graphByteSize Where the number of bytes goes, also when there is too little room for them. It counts the NUL.
-/// @param[out] serializedJsonGraph Where the text and a NUL go; null to ask for the number of bytes only.
+/// @param[in] requestedByteSize The size of `serializedJsonGraph` in bytes.
+/// @param[out] graphByteSize Receives the number of bytes, NUL included, also when the buffer is too small.
+/// @param[out] serializedJsonGraph Receives the text and a NUL; null to ask for the number of bytes only.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `graphByteSize` is null;
 ///     HIPDNN_STATUS_BAD_PARAM when `descriptor` is not a live operation graph;
-///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when the buffer is too small.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendGetSerializedJsonGraph_ext(hipdnnBackendDescriptor_t descriptor,
                                                        size_t requestedByteSize,
@@ -328,7 +327,7 @@ hipdnnStatus_t hipdnnSetEnginePluginPaths_ext(size_t numPaths,
                                               hipdnnPluginLoadingMode_ext_t loadingMode);
 
 /// Sets where heuristic plugins are looked for, from the next handle on: folders, files, or bare library names. Relative
-/// paths start from the library's own folder. Policies that are part of the library stay whatever is set.
+/// paths start from the library's own folder. The library's own policies are always available.
 ///
 /// @param[in] numPaths How many paths there are; with 0 the array is not looked at.
 /// @param[in] pluginPaths The paths, which are copied. They need not exist.
@@ -348,28 +347,27 @@ hipdnnStatus_t hipdnnSetHeuristicPluginPaths_ext(size_t numPaths,
 /// Sets when plugins that no handle uses are unloaded. May be called at any time.
 ///
 /// @param[in] unloadingMode HIPDNN_PLUGIN_UNLOAD_LAZY, the default, keeps them for the next handle, until paths are set;
-///     HIPDNN_PLUGIN_UNLOAD_EAGER unloads them with the last handle, or now if there is none. What plans and other
-///     descriptors still need of a plugin stays until these are destroyed.
+///     HIPDNN_PLUGIN_UNLOAD_EAGER unloads them with the last handle, or now if no handle is alive. A plugin that plans or
+///     other descriptors still need stays loaded until these are destroyed.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM when the mode is not known.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnSetPluginUnloadMode_ext(hipdnnPluginUnloadingMode_ext_t unloadingMode);
 
-/// Gives the files of the engine plugins that a handle uses, as canonical paths in the order in which they were loaded.
+/// Gets the files of the engine plugins that a handle uses, as canonical paths in the order in which they were loaded.
 ///
-/// Called twice: with `pluginPaths` null it writes the number of paths and the room that the longest needs with its NUL;
-/// with buffers it fills them, and leaves both numbers as they are.
+/// Call it twice: with `pluginPaths` null it writes the number of paths and the size that the longest needs, NUL included;
+/// with buffers it fills them and leaves both numbers as they are.
 ///
 /// @param[in] handle The handle.
 /// @param[in,out] numPluginPaths The number of paths; on the second call the number of buffers.
 /// @param[out] pluginPaths Null, or buffers of `*maxStringLen` bytes each.
-/// @param[in,out] maxStringLen The room of the longest path; on the second call the room of each buffer.
+/// @param[in,out] maxStringLen The size of the longest path; on the second call the size of each buffer.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle`, `numPluginPaths` or `maxStringLen` is null;
-///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there are too few buffers, they are too short, or one
-///     that is needed is null.
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, or the buffers are too few, too short or null.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnGetLoadedEnginePluginPaths_ext(hipdnnHandle_t handle,
                                                     size_t *numPluginPaths,
@@ -386,45 +384,44 @@ HIPDNN_BACKEND_EXPORT
 void hipdnnLoggingCallback_ext(hipdnnSeverity_t severity,
                                const char *msg);
 
-/// Sets a callback that receives the log's lines, changes its settings, or removes it. Lines are written to the log as
-/// well, and only those at or above the log's own level are given to callbacks.
+/// Sets a callback that receives the log's lines, changes its settings, or removes it. The lines are still written to the
+/// log, and callbacks receive only those at or above the log's own level.
 ///
-/// `callback` and `userHandle` together name a registration: setting the same two again changes `minLevel` and `mode`, setting
-/// others adds one. HIPDNN_SEV_OFF removes it: once this function has returned, the callback is not called any more, and
-/// lines that were waiting for it are dropped. (Removed from within a callback, it may still be running on another
-/// thread.)
+/// `callback` and `userHandle` together identify a registration: setting the same pair again changes `minLevel` and `mode`,
+/// another pair adds a registration. HIPDNN_SEV_OFF removes it: once this function has returned, the callback is not
+/// called any more, and lines waiting for it are dropped. (If removed from within a callback, it may still be running on
+/// another thread.)
 ///
-/// A callback may call any function of this library; what is logged meanwhile on its thread is given to no callback.
-/// It must not end by longjmp. A C++ exception that leaves it is dropped.
+/// A callback may call any function of this library; callbacks do not receive lines that its thread logs meanwhile.
+/// It must not leave by longjmp. A C++ exception that leaves it is dropped.
 ///
 /// @param[in] callback The function. Its message ends with a NUL and lives during the call only.
 /// @param[in] minLevel The lowest severity of the lines it receives; HIPDNN_SEV_OFF removes it.
-/// @param[in] mode HIPDNN_LOG_CALLBACK_SYNC: on the thread that logs, which may be several at once.
-///     HIPDNN_LOG_CALLBACK_ASYNC: on one thread of the library, in the order of the lines. Up to 8192 lines wait there;
-///     a thread that logs one more waits for room.
-/// @param[in] userHandle What the callback is called with, not null. It must live until the callback is removed.
+/// @param[in] mode HIPDNN_LOG_CALLBACK_SYNC: called on the thread that logs, possibly on several at once.
+///     HIPDNN_LOG_CALLBACK_ASYNC: called on one thread of the library, in the order of the lines. Up to 8192 lines are
+///     queued; a thread that logs one more waits for room.
+/// @param[in] userHandle Passed to the callback, not null. It must live until the callback is removed.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
-///     HIPDNN_STATUS_BAD_PARAM when `callback` or `userHandle` is null, `minLevel` or `mode` is no enumerator, or
-///     something is to be removed that is not set.
+///     HIPDNN_STATUS_BAD_PARAM when `callback` or `userHandle` is null, `minLevel` or `mode` is not an enumerator, or
+///     the registration to remove does not exist.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnSetUserLogCallback_ext(hipdnnUserLogCallback_t callback,
                                             hipdnnSeverity_t minLevel,
                                             hipdnnLogCallbackMode_t mode,
                                             hipdnnUserLogCallbackHandle_t userHandle);
 
-/// Sets the lowest severity that is logged, here and in the plugins that are loaded, in place of HIPDNN_LOG_LEVEL.
+/// Sets the lowest severity that is logged, here and in loaded plugins, overriding HIPDNN_LOG_LEVEL.
 ///
 /// @param[in] level The lowest severity, HIPDNN_SEV_OFF for no log.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
-///     HIPDNN_STATUS_BAD_PARAM when `level` is none of the five severities.
-HIPDNN_BACKEND_EXPORT
-hipdnnStatus_t hipdnnBackendSetGlobalLogLevel_ext(hipdnnSeverity_t level);
+///     HIPDNN_STATUS_BAD_PARAM when `level` is not one of the five severities.
+HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendSetGlobalLogLevel_ext(hipdnnSeverity_t level);
 
-/// Gives the lowest severity that is logged.
+/// Gets the lowest severity that is logged.
 ///
-/// @param[out] level Where it goes.
+/// @param[out] level Receives the severity.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM when `level` is null.
@@ -438,43 +435,43 @@ HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnBackendGetGlobalLogLevel_ext(hipdnnSe
 HIPDNN_BACKEND_EXPORT
 const char *hipdnnGetErrorString(hipdnnStatus_t status);
 
-/// Gives the text of the last failure on this thread, and forgets it.
+/// Gets the text of the last failure on this thread, and clears it.
 ///
-/// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed since
+/// @param[out] message Receives the text, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed since
 ///     the last call. When it is null nothing happens.
-/// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
+/// @param[in] maxSize The size of `message` in bytes. When it is 0 nothing happens.
 HIPDNN_BACKEND_EXPORT
 void hipdnnGetLastErrorString(char *message,
                               size_t maxSize);
 
-/// Gives the text of the last failure on this thread, and keeps it.
+/// Gets the text of the last failure on this thread, and keeps it.
 ///
-/// @param[out] message Where the text goes, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed. When it
+/// @param[out] message Receives the text, cut to `maxSize - 1` bytes and ended by a NUL; empty when nothing failed. When it
 ///     is null nothing happens.
-/// @param[in] maxSize The bytes that `message` has room for. When it is 0 nothing happens.
+/// @param[in] maxSize The size of `message` in bytes. When it is 0 nothing happens.
 HIPDNN_BACKEND_EXPORT
 void hipdnnPeekLastErrorString_ext(char *message,
                                    size_t maxSize);
 
 /// The version that the library reports: MAJOR.MINOR.PATCH.TWEAK, where TWEAK is the commit it was built from, or `unknown`.
-/// The first three are the library's own unless the build or the variable HIPDNN_REPORTED_VERSION, read once, says others.
+/// The build, or the variable HIPDNN_REPORTED_VERSION (read once), can replace the first three numbers.
 ///
 /// @return A text that lives as long as the library.
 HIPDNN_BACKEND_EXPORT
 const char *hipdnnVersionString_ext(void);
 
-/// The same as hipdnnVersionString_ext, which is to be preferred.
+/// The same as hipdnnVersionString_ext; prefer that function.
 ///
-/// @param[out] version Where the pointer to the text goes.
+/// @param[out] version Receives a pointer to the text.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `version` is null.
 HIPDNN_BACKEND_DEPRECATED_EXPORT hipdnnStatus_t hipdnnGetVersion_ext(const char **version);
 
-/// Gives the number of engines that the handle's plugins have.
+/// Gets the number of engines that the handle's plugins have.
 ///
 /// @param[in] handle The handle.
-/// @param[out] numEngines Where the number goes.
+/// @param[out] numEngines Receives the number.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `numEngines` is null;
@@ -483,25 +480,25 @@ HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetEngineCount_ext(hipdnnHandle_t han
 
 /// Describes an engine. Engines are numbered by name, then id, then plugin name.
 ///
-/// Called twice: when one of the four texts is null, the room that each needs with its NUL is written to the four lengths;
-/// else the texts are filled, and the lengths stay as they are.
+/// Call it twice: when one of the four texts is null, it writes the size that each text needs, NUL included, to the four
+/// lengths; else it fills the texts and leaves the lengths as they are.
 ///
 /// @param[in] handle The handle.
 /// @param[in] engineIndex The engine's number, below that of hipdnnGetEngineCount_ext.
 /// @param[out] engineId Where the engine's id goes; may be null.
-/// @param[out] engineName Null, or where its name goes: the one its plugin gives it, else a known one, else its id in
+/// @param[out] engineName Null, or a buffer for its name: the one its plugin gives it, else a known one, else its id in
 ///     hexadecimal.
-/// @param[in,out] engineNameLen The room of `engineName`.
-/// @param[out] pluginName Null, or where its plugin's name goes.
-/// @param[in,out] pluginNameLen The room of `pluginName`.
-/// @param[out] version Null, or where its plugin's version goes.
-/// @param[in,out] versionLen The room of `version`.
+/// @param[in,out] engineNameLen The size of `engineName` in bytes.
+/// @param[out] pluginName Null, or a buffer for its plugin's name.
+/// @param[in,out] pluginNameLen The size of `pluginName` in bytes.
+/// @param[out] version Null, or a buffer for its plugin's version.
+/// @param[in,out] versionLen The size of `version` in bytes.
 /// @param[out] type Null, or where the kind of its plugin goes, "engine".
-/// @param[in,out] typeLen The room of `type`.
+/// @param[in,out] typeLen The size of `type` in bytes.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or a length is null;
-///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such engine, or a room is too small.
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such engine, or a buffer is too small.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnGetEngineInfo_ext(hipdnnHandle_t handle,
                                        size_t engineIndex,
@@ -515,11 +512,11 @@ hipdnnStatus_t hipdnnGetEngineInfo_ext(hipdnnHandle_t handle,
                                        char *type,
                                        size_t *typeLen);
 
-/// Gives the id of the engine with a name.
+/// Gets the id of the engine with a name.
 ///
 /// @param[in] handle The handle.
 /// @param[in] engineName The name, as hipdnnGetEngineInfo_ext gives it.
-/// @param[out] engineId Where the id goes.
+/// @param[out] engineId Receives the id.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when an argument is null;
@@ -530,15 +527,15 @@ hipdnnStatus_t hipdnnGetEngineIdByName_ext(hipdnnHandle_t handle,
                                            const char *engineName,
                                            int64_t *engineId);
 
-/// Gives the name of the engine with an id.
+/// Gets the name of the engine with an id.
 ///
 /// Called twice: with `engineName` null it writes the room that the name needs with its NUL; else it fills the text and leaves
 /// the length as it is.
 ///
 /// @param[in] handle The handle.
 /// @param[in] engineId The id.
-/// @param[out] engineName Null, or where the name goes.
-/// @param[in,out] engineNameLen The room of `engineName`.
+/// @param[out] engineName Null, or a buffer for the name.
+/// @param[in,out] engineNameLen The size of `engineName` in bytes.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `engineNameLen` is null;
@@ -550,14 +547,14 @@ hipdnnStatus_t hipdnnGetEngineNameById_ext(hipdnnHandle_t handle,
                                            char *engineName,
                                            size_t *engineNameLen);
 
-/// Gives the bytes of an execution plan, to be loaded later with hipdnnBackendCreateAndDeserializeExecutionPlan_ext, without
-/// the graph. They say which plugin and device the plan was made with, and are sealed with a checksum.
+/// Gets the bytes of an execution plan, without the graph, for hipdnnBackendCreateAndDeserializeExecutionPlan_ext. They
+/// record the plugin and device of the plan, and a checksum.
 ///
 /// @param[in] descriptor The execution plan, finalized.
-/// @param[in] requestedByteSize The bytes that `serializedPlan` has room for.
-/// @param[out] planByteSize Where the number of bytes goes, also when there is too little room for them.
-/// @param[out] serializedPlan Where the bytes go; null to ask for their number only. The plan then keeps them for the call
-///     that fetches them.
+/// @param[in] requestedByteSize The size of `serializedPlan` in bytes.
+/// @param[out] planByteSize Receives the number of bytes, also when the buffer is too small.
+/// @param[out] serializedPlan Receives the bytes; null to ask for their number only. The plan then keeps them for the next
+///     call.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `descriptor` or `planByteSize` is null;
@@ -565,46 +562,46 @@ hipdnnStatus_t hipdnnGetEngineNameById_ext(hipdnnHandle_t handle,
 ///     HIPDNN_STATUS_NOT_INITIALIZED when it is not finalized;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when its plugin cannot save plans;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails;
-///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when the buffer is too small.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendGetSerializedExecutionPlan_ext(hipdnnBackendDescriptor_t descriptor,
                                                            size_t requestedByteSize,
                                                            size_t *planByteSize,
                                                            uint8_t *serializedPlan);
 
-/// Makes an execution plan from the bytes of one, or from those of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. It is
-/// finalized and can be executed; its configuration cannot be read, because there is no graph.
+/// Creates an execution plan from the bytes of one, or from those of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. It is
+/// finalized and can be executed; without a graph, its configuration cannot be read.
 ///
-/// Bytes of this library are loaded only by the same version of the same plugin, on the same device, and only if not one bit
-/// of them has changed. Load only what you trust: the plugin may execute what it finds in them.
+/// Bytes of this library are loaded only by the same version of the same plugin, on the same device, and only if they are
+/// unchanged. Load only bytes that you trust: the plugin may execute code in them.
 ///
 /// @param[in] handle The handle whose plugins are to load the plan. Any handle with the same plugins may execute it.
-/// @param[out] descriptor Where the plan goes. The caller ends it with hipdnnBackendDestroyDescriptor.
+/// @param[out] descriptor Receives the plan. The caller destroys it with hipdnnBackendDestroyDescriptor.
 /// @param[in] serializedPlan The bytes, not needed afterwards.
 /// @param[in] planByteSize How many.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle`, `descriptor` or `serializedPlan` is null;
-///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, or there are no bytes, they have no plan or are damaged;
-///     HIPDNN_STATUS_NOT_SUPPORTED when the plan is of another version of the format, of another plugin, another version of
-///     it or another device, or when the plugin cannot load plans;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, or the bytes are empty, damaged or contain no plan;
+///     HIPDNN_STATUS_NOT_SUPPORTED when the format's version, the plugin, its version or the device differs, or when the
+///     plugin cannot load plans;
 ///     HIPDNN_STATUS_INTERNAL_ERROR when no plugin of the handle has the plan's engine;
-///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin does not take the plan.
+///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin refuses the plan.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendCreateAndDeserializeExecutionPlan_ext(hipdnnHandle_t handle,
                                                                   hipdnnBackendDescriptor_t *descriptor,
                                                                   const uint8_t *serializedPlan,
                                                                   size_t planByteSize);
 
-/// Gives the bytes of an operation graph and of an execution plan for it in one.
-/// hipdnnBackendCreateAndDeserializeGraph_ext and hipdnnBackendCreateAndDeserializeExecutionPlan_ext take either out again.
+/// Gets the bytes of an operation graph and of an execution plan for it together.
+/// hipdnnBackendCreateAndDeserializeGraph_ext and hipdnnBackendCreateAndDeserializeExecutionPlan_ext load one or the other.
 ///
 /// @param[in] graphDescriptor The operation graph, which need not be finalized.
 /// @param[in] executionPlanDescriptor The execution plan, finalized; null to save the graph alone.
-/// @param[in] requestedByteSize The bytes that `serializedBlob` has room for.
-/// @param[out] blobByteSize Where the number of bytes goes, also when there is too little room for them.
-/// @param[out] serializedBlob Where the bytes go; null to ask for their number only. The plan then keeps its part for the
-///     call that fetches them.
+/// @param[in] requestedByteSize The size of `serializedBlob` in bytes.
+/// @param[out] blobByteSize Receives the number of bytes, also when the buffer is too small.
+/// @param[out] serializedBlob Receives the bytes; null to ask for their number only. The plan then keeps its part for the
+///     next call.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `graphDescriptor` or `blobByteSize` is null;
@@ -612,7 +609,7 @@ hipdnnStatus_t hipdnnBackendCreateAndDeserializeExecutionPlan_ext(hipdnnHandle_t
 ///     HIPDNN_STATUS_NOT_INITIALIZED when the plan is not finalized;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when its plugin cannot save plans;
 ///     HIPDNN_STATUS_PLUGIN_ERROR when the plugin fails;
-///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when there is too little room.
+///     HIPDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT when the buffer is too small.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(hipdnnBackendDescriptor_t graphDescriptor,
                                                                 hipdnnBackendDescriptor_t executionPlanDescriptor,
@@ -620,24 +617,24 @@ hipdnnStatus_t hipdnnBackendGetSerializedBinaryGraphAndPlan_ext(hipdnnBackendDes
                                                                 size_t *blobByteSize,
                                                                 uint8_t *serializedBlob);
 
-/// Says what is in bytes of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext. Any other bytes count as a graph.
+/// Tells what bytes of hipdnnBackendGetSerializedBinaryGraphAndPlan_ext contain. Any other bytes count as a graph.
 ///
 /// @param[in] serializedBlob The bytes.
 /// @param[in] blobByteSize How many.
-/// @param[out] contentFlags Where hipdnnSerializedContentFlags_t values go, one or both of them.
+/// @param[out] contentFlags Receives one or both values of hipdnnSerializedContentFlags_t.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `serializedBlob` or `contentFlags` is null;
-///     HIPDNN_STATUS_BAD_PARAM when the bytes say that they are such ones and are damaged.
+///     HIPDNN_STATUS_BAD_PARAM when the bytes carry the mark of that function and are damaged.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendGetSerializedBinaryContents_ext(const uint8_t *serializedBlob,
                                                             size_t blobByteSize,
                                                             int *contentFlags);
 
-/// Gives the number of policies that can choose among engines: those of the library itself and those of heuristic plugins.
+/// Gets the number of policies that can choose among engines: those of the library itself and those of heuristic plugins.
 ///
 /// @param[in] handle The handle.
-/// @param[out] numPolicies Where the number goes.
+/// @param[out] numPolicies Receives the number.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `numPolicies` is null;
@@ -646,26 +643,26 @@ HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnGetHeuristicPolicyCount_ext(hipdnnHandle_t handle,
                                                  size_t *numPolicies);
 
-/// Describes a policy. The library's own come first, then those of plugins in the order of their paths.
+/// Describes a policy. The library's own policies come first, then those of plugins in the order of their paths.
 ///
-/// Called twice: when one of the four texts is null, the room that each needs with its NUL is written to the four lengths;
-/// else the texts are filled, and the lengths stay as they are.
+/// Call it twice: when one of the four texts is null, it writes the size that each text needs, NUL included, to the four
+/// lengths; else it fills the texts and leaves the lengths as they are.
 ///
 /// @param[in] handle The handle.
 /// @param[in] policyIndex The policy's number, below that of hipdnnGetHeuristicPolicyCount_ext.
 /// @param[out] policyId Where the policy's id goes; may be null.
-/// @param[out] policyName Null, or where its name goes.
-/// @param[in,out] policyNameLen The room of `policyName`.
-/// @param[out] pluginName Null, or where its plugin's name goes, "hipdnn_backend" for the library itself.
-/// @param[in,out] pluginNameLen The room of `pluginName`.
-/// @param[out] pluginVersion Null, or where its plugin's version goes.
-/// @param[in,out] pluginVersionLen The room of `pluginVersion`.
-/// @param[out] apiVersion Null, or where the version of the heuristic plugin interface goes that its plugin speaks.
-/// @param[in,out] apiVersionLen The room of `apiVersion`.
+/// @param[out] policyName Null, or a buffer for its name.
+/// @param[in,out] policyNameLen The size of `policyName` in bytes.
+/// @param[out] pluginName Null, or a buffer for its plugin's name, "hipdnn_backend" for the library itself.
+/// @param[in,out] pluginNameLen The size of `pluginName` in bytes.
+/// @param[out] pluginVersion Null, or a buffer for its plugin's version.
+/// @param[in,out] pluginVersionLen The size of `pluginVersion` in bytes.
+/// @param[out] apiVersion Null, or a buffer for the version of the heuristic plugin interface that its plugin implements.
+/// @param[in,out] apiVersionLen The size of `apiVersion` in bytes.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or a length is null;
-///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such policy, or a room is too small.
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, there is no such policy, or a buffer is too small.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnGetHeuristicPolicyInfo_ext(hipdnnHandle_t handle,
                                                 size_t policyIndex,
@@ -679,25 +676,25 @@ hipdnnStatus_t hipdnnGetHeuristicPolicyInfo_ext(hipdnnHandle_t handle,
                                                 char *apiVersion,
                                                 size_t *apiVersionLen);
 
-/// Stores on disk which engines are best for a graph on the device of this thread. From then on the policy
+/// Stores on disk which engines are best for a graph on this thread's device. From then on the policy
 /// SelectionHeuristic::Config offers engines in this order, in every process, for every graph that computes the same.
 ///
-/// Not to store is no failure: the outcome says what became of the ranking, the log why.
+/// The call succeeds even if the ranking is not stored: the outcome says what happened, the log why.
 ///
 /// @param[in] handle The handle.
 /// @param[in] graphDescriptor The operation graph.
-/// @param[in] engineIdsInRankOrder The ids of all engines that can run the graph, best first, each once. A ranking that
-///     lacks an engine that can run the graph is not used.
+/// @param[in] engineIdsInRankOrder The ids of all engines that can run the graph, best first, each once. An incomplete
+///     ranking is not used.
 /// @param[in] engineIdCount How many ids there are.
-/// @param[out] outcome Null, or where it goes what became of the ranking: HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN; _UNCHANGED when
-///     it, or a ranking of more engines, is stored already; _DECLINED_NO_ENGINES when `engineIdCount` is 0;
+/// @param[out] outcome Null, or receives what happened: HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN; _UNCHANGED when the ranking,
+///     or one of more engines, is already stored; _DECLINED_NO_ENGINES when `engineIdCount` is 0;
 ///     _DECLINED_UNKEYABLE_OR_UNFINALIZED when the graph is not finalized; _DECLINED_DISABLED when rankings are switched off or
 ///     the file cannot be used.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` or `graphDescriptor` is null, or the array when there are ids;
-///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, `graphDescriptor` not a live operation graph, an id is there
-///     twice, or their number is beyond reason.
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, `graphDescriptor` not a live operation graph, an id occurs
+///     twice, or `engineIdCount` is beyond reason.
 HIPDNN_BACKEND_EXPORT
 hipdnnStatus_t hipdnnBackendWriteEngineRankingResults_ext(hipdnnHandle_t handle,
                                                           hipdnnBackendDescriptor_t graphDescriptor,

@@ -7,7 +7,7 @@ fn key(text: &str) -> Key {
     Key(text.repeat(32))
 }
 
-/// A cache in a folder of its own, which is removed when the test ends.
+/// A cache in a temporary folder, which is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -33,7 +33,7 @@ fn find(cache: &Cache, key: &Key) -> Option<Vec<i64>> {
 }
 
 #[test]
-fn what_is_stored_is_found() {
+fn stored_rankings_are_found() {
     let folder = Folder::new("found");
     let (cache, one) = (folder.cache(), key("1"));
     assert!(!cache.exists());
@@ -58,7 +58,7 @@ fn a_ranking_that_adds_nothing_is_not_written() {
     assert_eq!(cache.store(&one, &[3, 1, 2]), Ok(Stored::Unchanged));
     assert_eq!(cache.store(&one, &[1, 3]), Ok(Stored::Unchanged));
     assert_eq!(size(), before);
-    // Another order of the same engines, or an engine more, is news; the last word counts.
+    // Another order of the same engines, or an additional engine, is stored; the last line counts.
     assert_eq!(cache.store(&one, &[1, 2, 3]), Ok(Stored::Written));
     assert_eq!(find(&cache, &one), Some(vec![1, 2, 3]));
     assert_eq!(cache.store(&one, &[4, 1]), Ok(Stored::Written));
@@ -85,7 +85,7 @@ fn files_of_this_version_stay_readable() {
 }
 
 #[test]
-fn unfinished_lines_are_passed_over_and_files_go_on() {
+fn unfinished_lines_are_skipped_and_files_stay_usable() {
     let folder = Folder::new("torn");
     let (cache, one) = (folder.cache(), key("1"));
     cache.store(&one, &[1, 2]).unwrap();
@@ -108,7 +108,7 @@ fn unfinished_lines_are_passed_over_and_files_go_on() {
 }
 
 #[test]
-fn whatever_a_file_has_is_read_or_refused() {
+fn damaged_files_are_read_or_refused() {
     let folder = Folder::new("hostile");
     let (cache, one) = (folder.cache(), key("1"));
     cache.store(&one, &[1, 2]).unwrap();
@@ -147,7 +147,7 @@ fn whatever_a_file_has_is_read_or_refused() {
     // The next ranking takes its place.
     assert_eq!(cache.store(&one, &[2, 1]), Ok(Stored::Written));
     assert_eq!(cache.find(&one).unwrap().unwrap().rank(&[1, 2]), Some(vec![2, 1]));
-    // So it does when the lines are ours, and it is not larger than it may be even then.
+    // Full files with our lines are also replaced, and stay within the limit.
     let line = format!("{}\n", "-".repeat(1 << 16));
     let filled = (good.clone() + &line.repeat(256)).into_bytes();
     assert!(filled.len() as u64 > file::MOST);
@@ -157,7 +157,7 @@ fn whatever_a_file_has_is_read_or_refused() {
         assert!(fs::metadata(&path).unwrap().len() < 200);
         assert_eq!(cache.find(&one).unwrap().unwrap().rank(&[1, 2]), Some(vec![2, 1]));
     }
-    // What is of another version stays, whatever its size.
+    // A file of another version stays, whatever its size.
     fs::write(&path, [b"9.9.9\n", &filled[..]].concat()).unwrap();
     assert!(cache.store(&one, &[2, 1]).unwrap_err().contains("its version is 9.9.9"));
     // Not even a file.
@@ -167,7 +167,7 @@ fn whatever_a_file_has_is_read_or_refused() {
     assert!(cache.store(&one, &[2, 1]).is_err());
     fs::remove_dir(&path).unwrap();
     if files::testing::pipe(&path).unwrap() {
-        // A pipe without a writer would make whoever reads it wait.
+        // Reading a pipe without a writer would block.
         assert!(cache.find(&one).unwrap_err().contains("plain file"));
     }
 }

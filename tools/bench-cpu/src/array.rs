@@ -1,4 +1,4 @@
-//! Arrays of single precision that begin at a cache line, and random numbers in them.
+//! Single-precision arrays, aligned to a cache line and filled with random numbers.
 
 use std::ffi::c_void;
 use std::fs;
@@ -20,7 +20,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// So many times a number.
+    /// `len` copies of a value.
     pub fn new(len: usize, value: f32) -> Self {
         Self { lines: vec![Line([value; LINE]); len.div_ceil(LINE)], len }
     }
@@ -31,7 +31,7 @@ impl Array {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         for line in &mut array.lines {
             for value in &mut line.0 {
-                // xorshift64: quick, and random enough for numbers to multiply.
+                // xorshift64: fast, and random enough for test data.
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
@@ -67,19 +67,19 @@ impl Array {
         self.lines.iter().flat_map(|line| line.0).take(self.len)
     }
 
-    /// Takes the numbers of another array of the same length.
+    /// Copies the values of another array of the same length.
     pub fn copy_from(&mut self, other: &Self) {
         for (to, from) in self.lines.iter_mut().zip(&other.lines) {
             *to = *from;
         }
     }
 
-    /// Where they begin.
+    /// The address of the first value.
     pub fn pointer(&mut self) -> *mut c_void {
         self.lines.as_mut_ptr().cast()
     }
 
-    /// Writes them as they lie in memory.
+    /// Writes the bytes to a file.
     pub fn write(&self, path: &Path) -> Result<()> {
         let bytes: Vec<u8> = self.bytes().collect();
         fs::write(path, bytes).map_err(|error| Failure::work(format!("{}: {error}", path.display())))
@@ -97,7 +97,7 @@ pub fn read(path: &Path) -> Result<Vec<f32>> {
     Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect())
 }
 
-/// The largest difference, as a part of the largest magnitude. Infinite where there is nothing to compare.
+/// The largest difference, relative to the largest magnitude. Infinite if the lengths differ or there is nothing to compare.
 pub fn difference(ours: &Array, theirs: &[f32]) -> f64 {
     if ours.len != theirs.len() {
         return f64::INFINITY;
@@ -115,7 +115,7 @@ pub fn difference(ours: &Array, theirs: &[f32]) -> f64 {
     most / f64::from(largest).max(f64::MIN_POSITIVE)
 }
 
-/// The largest difference of bytes, and how many of a hundred differ. None where there is nothing to compare.
+/// The largest difference of bytes, and the percentage that differs. None if there is nothing to compare.
 pub fn steps(ours: &Array, theirs: &[u8], is_signed: bool) -> Option<(i32, f64)> {
     let value = |byte: u8| if is_signed { i32::from(byte.cast_signed()) } else { i32::from(byte) };
     let (mut most, mut count) = (0, 0);

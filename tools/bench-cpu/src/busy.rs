@@ -1,4 +1,4 @@
-//! Our engine beside busy threads of the same process: what an execution costs when processors have to be shared.
+//! Our engine with busy threads in the same process: the cost of an execution when processors are shared.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::case::Case;
 use crate::measure::median;
 use crate::ours::{Ours, Weights, inputs};
 
-/// Bursts alone and beside the busy threads, in turn.
+/// Rounds of bursts, alternating without and with busy threads.
 const ROUNDS: usize = 5;
 
-/// A burst beside busy threads takes many turns of the scheduler, each of some milliseconds.
+/// A burst with busy threads spans many scheduler time slices, each of some milliseconds.
 const BURST: Duration = Duration::from_millis(400);
 
-/// Threads that compute without a pause, as those of another thread pool may.
+/// Threads that compute continuously, like those of another thread pool.
 pub struct Busy {
-    /// How many there are.
+    /// The number of busy threads.
     pub count: usize,
     /// Threads of an execution.
     pub threads: usize,
@@ -27,7 +27,7 @@ pub struct Busy {
 }
 
 impl Busy {
-    /// How much longer than alone an execution takes if every thread of the process gets the same share of the processors.
+    /// The slowdown of an execution if every thread of the process gets an equal share of the processors.
     fn ideal(&self) -> f64 {
         let [busy, threads, processors] =
             [self.count, self.threads, self.processors].map(|count| count as f64);

@@ -1,19 +1,19 @@
-//! One thing to measure: a graph of ours, and the same for each peer.
+//! A benchmark case: our graph, and the same computation for each peer.
 
 use serde_json::{Value, json};
 
 use crate::graph::{Graph, Uid};
 
-/// What a case is measured in.
+/// The amount of work of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
-    /// Floating-point operations, set beside the processor's peak.
+    /// Floating-point operations, compared with the processor's peak.
     Operations(f64),
-    /// Bytes that have to be read or written at least once, set beside copying.
+    /// Bytes that must be read or written at least once, compared with copying.
     Bytes(f64),
 }
 
-/// An array that is read, filled with random numbers.
+/// An input array, filled with random numbers.
 pub struct Input {
     /// The tensor of our graph.
     pub uid: Uid,
@@ -23,9 +23,9 @@ pub struct Input {
     pub dims: Vec<i64>,
     /// The least and the largest number.
     pub range: (f32, f32),
-    /// True where the peer knows the numbers ahead of time and may lay them out as it likes.
+    /// Whether the peer knows the values in advance and may prepack them.
     pub is_weight: bool,
-    /// What the words of the array are, where they are not single precision.
+    /// The stored type, if it is not single precision.
     pub stored: Option<Stored>,
 }
 
@@ -46,35 +46,35 @@ impl Stored {
     }
 }
 
-/// An array that is written.
+/// An output array.
 pub struct Output {
     /// The tensor of our graph.
     pub uid: Uid,
-    /// Its name at the peers; none where a peer has nothing to compare with.
+    /// Its name at the peers; none if peers have nothing to compare.
     pub name: Option<&'static str>,
     /// Its shape.
     pub dims: Vec<i64>,
-    /// What its words are, where they are not single precision. Bytes may differ by one step.
+    /// The stored type, if it is not single precision. Bytes may differ by one step.
     pub stored: Option<Stored>,
 }
 
-/// What is measured.
+/// A case to measure.
 pub struct Case {
-    /// The suite it is of.
+    /// Its suite.
     pub suite: &'static str,
     /// Its own name.
     pub name: String,
     /// Our graph.
     pub graph: Graph,
-    /// What is read.
+    /// The inputs.
     pub inputs: Vec<Input>,
-    /// What is written.
+    /// The outputs.
     pub outputs: Vec<Output>,
-    /// How much there is to do.
+    /// The amount of work.
     pub work: Work,
     /// ONNX models that compute the same; the fastest counts.
     pub onnx: Vec<Model>,
-    /// The words that oneDNN's program takes.
+    /// The arguments of oneDNN's program.
     pub onednn: Option<String>,
 }
 
@@ -84,49 +84,49 @@ pub struct Model {
     nodes: Vec<Value>,
     numbers: Vec<Value>,
     integers: Vec<Value>,
-    /// How the model's arrays are transposed: by name, from ours to the model's, then the shape that is made of that.
+    /// Transpositions of arrays from our layout to the model's: name, permutation, resulting shape.
     layouts: Vec<Value>,
 }
 
 impl Model {
-    /// With one more node; `attributes` is a JSON object.
+    /// Adds a node; `attributes` is a JSON object.
     pub fn node(mut self, kind: &str, inputs: &[&str], outputs: &[&str], attributes: Value) -> Self {
         self.nodes.push(json!({"op": kind, "in": inputs, "out": outputs, "attributes": attributes}));
         self
     }
 
-    /// With a constant of one number.
+    /// Adds a scalar constant.
     pub fn number(mut self, name: &str, value: f32) -> Self {
         self.numbers.push(json!({"name": name, "value": value}));
         self
     }
 
-    /// With a constant of one byte.
+    /// Adds a constant of one byte.
     pub fn byte(mut self, name: &str, data_type: &str, value: i32) -> Self {
         self.numbers.push(json!({"name": name, "value": value, "type": data_type}));
         self
     }
 
-    /// With a constant row of integers.
+    /// Adds a constant row of integers.
     pub fn integers(mut self, name: &str, values: &[i64]) -> Self {
         self.integers.push(json!({"name": name, "values": values}));
         self
     }
 
-    /// With an array in another layout than ours.
+    /// Adds an array whose layout differs from ours.
     pub fn layout(mut self, name: &str, permutation: &[usize], shape: &[i64]) -> Self {
         self.layouts.push(json!({"name": name, "permutation": permutation, "shape": shape}));
         self
     }
 
-    /// What the peer is told.
+    /// The request to the peer.
     pub fn json(&self) -> Value {
         json!({"nodes": self.nodes, "numbers": self.numbers, "integers": self.integers, "layouts": self.layouts})
     }
 }
 
 impl Case {
-    /// A case without anything.
+    /// An empty case.
     pub fn new(suite: &'static str, name: impl Into<String>, work: Work) -> Self {
         Self {
             suite,
@@ -145,7 +145,7 @@ impl Case {
         self.ranged(name, dims, (-1.0, 1.0), false)
     }
 
-    /// Adds an array that stays as it is.
+    /// Adds an array that stays constant.
     pub fn weight(&mut self, name: &'static str, dims: &[i64]) -> Uid {
         self.ranged(name, dims, (-1.0, 1.0), true)
     }
@@ -181,7 +181,7 @@ impl Case {
         uid
     }
 
-    /// Adds an array of another type, whose bytes are those of random numbers.
+    /// Adds an array of another type with random bytes.
     pub fn typed(&mut self, name: &'static str, (data_type, bits): (&str, i64), dims: &[i64]) -> Uid {
         let uid = self.graph.typed(data_type, dims, false);
         let words = (dims.iter().product::<i64>() * bits + 31) / 32;

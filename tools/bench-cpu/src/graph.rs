@@ -1,4 +1,4 @@
-//! Graphs of operations as JSON, single precision, densely packed.
+//! Builds graphs as JSON, in single precision and packed.
 #![expect(clippy::indexing_slicing, reason = "JSON objects that are made here, to which keys are added")]
 
 use serde_json::{Value, json};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 /// A tensor of a graph, by its uid.
 pub type Uid = i64;
 
-/// A graph that is being written.
+/// A graph being built.
 #[derive(Default)]
 pub struct Graph {
     tensors: Vec<Value>,
     nodes: Vec<Value>,
 }
 
-/// Strides of a tensor whose last dimension lies side by side, without gaps.
+/// Packed row-major strides.
 fn packed(dims: &[i64]) -> Vec<i64> {
     let mut stride = 1;
     let mut strides: Vec<i64> = dims
@@ -40,7 +40,7 @@ impl Graph {
         uid
     }
 
-    /// Gives a tensor the strides of its dimensions in another order in memory: `axes` has for each of its own where that is.
+    /// Gives a tensor the strides of another order in memory: `axes` has for each dimension its position in memory.
     pub fn permuted(&mut self, uid: Uid, dims: &[i64], in_memory: &[i64], axes: &[usize]) {
         let strides = packed(in_memory);
         let own: Vec<i64> = axes.iter().filter_map(|axis| strides.get(*axis).copied()).collect();
@@ -65,17 +65,17 @@ impl Graph {
         self.add(json!({"data_type": data_type, "virtual": is_virtual}), dims)
     }
 
-    /// A number in the graph.
+    /// A scalar constant.
     pub fn number(&mut self, value: f32, rank: usize) -> Uid {
         self.add(json!({"value_type": "Float32Value", "value": value}), &vec![1; rank])
     }
 
-    /// A node that has its tensors beside its numbers.
+    /// A node with its tensors beside its parameters.
     pub fn node_of(&mut self, kind: &str, rest: Value) {
         self.node(kind, &[], &[], rest);
     }
 
-    /// A node that has its tensors under `inputs` and `outputs`.
+    /// A node with its tensors under `inputs` and `outputs`.
     pub fn node(&mut self, kind: &str, inputs: &[(&str, Uid)], outputs: &[(&str, Uid)], rest: Value) {
         let tensors = |of: &[(&str, Uid)]| {
             let keys = of.iter().map(|(name, uid)| (format!("{name}_tensor_uid"), json!(uid)));
@@ -89,7 +89,7 @@ impl Graph {
         self.nodes.push(node);
     }
 
-    /// A pointwise node. `rest` has its numbers, such as a clip.
+    /// A pointwise node. `rest` has its parameters, such as a clip.
     pub fn pointwise(&mut self, operation: &str, operands: &[Uid], to: Uid, rest: &[(&str, f32)]) {
         let names = ["in_0", "in_1", "in_2"];
         let inputs: Vec<(&str, Uid)> = names.into_iter().zip(operands.iter().copied()).collect();
@@ -116,7 +116,7 @@ impl Graph {
         self.node("ReductionAttributes", &[], &[], rest);
     }
 
-    /// The text.
+    /// The graph as JSON.
     pub fn json(&self) -> String {
         json!({
             "name": "bench",

@@ -1,4 +1,4 @@
-//! What the machine can do at most: multiplications and additions, and copying.
+//! The machine's peak: multiply-adds, and copying.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -6,27 +6,27 @@ use std::time::{Duration, Instant};
 
 use crate::array::Array;
 
-/// The most that was measured.
+/// The best measurements.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine {
     /// GFLOP/s of one thread.
     pub one: f64,
     /// GFLOP/s of all threads together.
     pub all: f64,
-    /// GB/s that all threads together read and write when they copy.
+    /// GB/s that all threads together read and write while copying.
     pub copy: f64,
 }
 
-/// Operations of one call of a kernel: so many chains of so many lanes, each with so many steps of two operations.
+/// A kernel and its operations per call: chains × lanes × steps × 2.
 type Kernel = (unsafe fn() -> f32, f64);
 
 const STEPS: usize = 20_000;
 
-/// Independent chains: at least latency times width, and few enough to stay in 16 registers beside the factor. Compilers use
-/// only these where AVX-512 is switched on alone, and a chain in memory would be measured instead of the arithmetic.
+/// Independent chains: at least latency times width, and few enough to stay in 16 registers besides the factor. Compilers use
+/// only 16 if just AVX-512F is enabled, and spilled chains would measure memory instead of arithmetic.
 const CHAINS: usize = 12;
 
-/// Numbers that a thread copies: far more than caches hold.
+/// Values that a thread copies: far more than caches hold.
 const NUMBERS: usize = 16 << 20;
 
 #[cfg(target_arch = "x86_64")]
@@ -66,7 +66,7 @@ mod x86 {
     pub const AVX2_OPERATIONS: f64 = (2 * 8 * CHAINS * STEPS) as f64;
 }
 
-/// What the compiler makes of the same for any processor.
+/// The same for any processor.
 fn portable() -> f32 {
     let factor = black_box(0.5_f32);
     let mut sums = [[black_box(1.0_f32); 4]; CHAINS];
@@ -91,9 +91,9 @@ fn kernel() -> Kernel {
     (portable, (2 * 4 * CHAINS * STEPS) as f64)
 }
 
-/// Measures what a machine can do, as often as it is asked.
+/// Measures the machine repeatedly.
 pub struct Gauge {
-    /// For each thread what it reads and what it writes when it copies.
+    /// For each thread, the source and the destination of copies.
     arrays: Vec<(Array, Array)>,
 }
 
@@ -108,7 +108,7 @@ impl Gauge {
         peak(self.arrays.len(), length)
     }
 
-    /// GB/s that all threads read and write when they copy.
+    /// GB/s that all threads read and write while copying.
     pub fn copy(&mut self, length: Duration) -> f64 {
         let barrier = Barrier::new(self.arrays.len());
         let one = |from: &Array, to: &mut Array| {
@@ -144,7 +144,7 @@ fn peak(threads: usize, length: Duration) -> f64 {
         let start = Instant::now();
         let mut calls = 0.0;
         while start.elapsed() < length {
-            // SAFETY: the kernel was chosen by what the processor has.
+            // SAFETY: the processor supports the chosen kernel.
             black_box(unsafe { kernel() });
             calls += 1.0;
         }
@@ -157,7 +157,7 @@ fn peak(threads: usize, length: Duration) -> f64 {
 }
 
 impl Machine {
-    /// The better of two measurements, each.
+    /// The better of two measurements, for each value.
     pub fn best(self, other: Self) -> Self {
         Self { one: self.one.max(other.one), all: self.all.max(other.all), copy: self.copy.max(other.copy) }
     }

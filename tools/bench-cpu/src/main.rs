@@ -1,9 +1,9 @@
 //! `CPU_ENGINE` side by side with ONNX Runtime and oneDNN. `cargo xtask bench-cpu` builds and installs what it needs and
 //! runs it.
 //!
-//! Ours runs in this process, through the library's C interface. Each peer is a process that measures when it is asked to,
-//! so that one runs at a time, with the same data and as many threads. Everyone is measured in each of several rounds, and
-//! what counts is the median of the rounds' ratios.
+//! Ours runs in this process, through the library's C interface. Each peer is a process that measures on request, so that only
+//! one runs at a time, with the same data and number of threads. Each of several rounds measures everyone, and the result is the
+//! median of the rounds' ratios.
 
 mod array;
 mod busy;
@@ -42,32 +42,32 @@ struct Arguments {
     /// Only this suite, or cases with this word in their names; may be given several times
     #[arg(long, value_name = "WORD")]
     suite: Vec<String>,
-    /// The problems of public lists instead of the suites
+    /// Use the public problem lists instead of the suites
     #[arg(long)]
     public: bool,
-    /// Write the cases as a table of comma-separated values into this file, with the times of another version where there is one
+    /// Write the cases as comma-separated values into this file, including the times of another version if given
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Fewer and shorter rounds
     #[arg(long)]
     quick: bool,
-    /// Threads of everyone; as many as there are processors if not given
+    /// Threads of each library; by default the number of processors
     #[arg(long)]
     threads: Option<usize>,
-    /// Measure CPU_ENGINE alone, and beside so many busy threads of the same process: a convolution from 64 to 64 channels of 28²,
-    /// or the suites that are chosen
+    /// Measure only CPU_ENGINE, without and with this many busy threads in the same process: a convolution from 64 to 64 channels of
+    /// 28², or the selected suites
     #[arg(long, value_name = "COUNT")]
     busy: Option<usize>,
-    /// Write everything that was measured into this file
+    /// Write all measurements into this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// The library to measure
     #[arg(long, value_name = "FILE")]
     backend: Option<PathBuf>,
-    /// Another version of the library, as one more peer that has every case
+    /// Another version of the library, as an additional peer that has every case
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
-    /// Be such a peer
+    /// Internal: run as such a peer
     #[arg(long, hide = true, requires = "backend")]
     serve: bool,
     /// A Python with onnx and onnxruntime
@@ -76,10 +76,10 @@ struct Arguments {
     /// The file onnxruntime_peer.py
     #[arg(long, value_name = "FILE")]
     onnxruntime: Option<PathBuf>,
-    /// The program made of onednn_peer.cpp
+    /// The program compiled from onednn_peer.cpp
     #[arg(long, value_name = "FILE")]
     onednn: Option<PathBuf>,
-    /// A folder for the arrays that are exchanged
+    /// A folder for exchanged arrays
     #[arg(long, value_name = "FOLDER", default_value = "target/bench-cpu/data")]
     data: PathBuf,
 }
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
         .clamp(1, 256);
-    // SAFETY: this is the first thing that the program does, and it has no other thread yet.
+    // SAFETY: the program has no other thread yet.
     unsafe { std::env::set_var("HIPDNN_CPU_THREADS", threads.to_string()) };
     match run(&arguments, threads) {
         Ok(true) => ExitCode::SUCCESS,
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The cases that one of the words chooses: the name of a suite chooses it alone, another word what has it in its names.
+/// The cases selected by the words: the name of a suite selects the suite, another word all cases that contain it.
 fn chosen(suites: &[Suite], words: &[String]) -> Vec<Case> {
     let chooses = |word: &String, case: &Case| match suites.iter().any(|suite| suite.name == word) {
         true => case.suite == word,
@@ -136,7 +136,7 @@ fn peers(arguments: &Arguments, threads: usize) -> Result<Vec<Peer>> {
     Ok(peers)
 }
 
-/// True when every result was right.
+/// Returns whether every result was correct.
 fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
     let suites = if arguments.public { public::SUITES } else { SUITES };
     let of_busy = arguments.busy.is_some() && arguments.suite.is_empty();
@@ -154,7 +154,7 @@ fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
     if let Some(count) = arguments.busy {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let engine = ours::engine(&handle)?;
-        // The engine runs no more.
+        // The engine uses at most that many threads.
         let threads = threads.min(processors);
         Busy { count, threads, processors }.measure(&backend, &handle, engine, &cases)?;
         return Ok(true);
@@ -189,7 +189,7 @@ fn run(arguments: &Arguments, threads: usize) -> Result<bool> {
         })
         .collect();
     bar.finish_and_clear();
-    // Measured again, since a machine that was busy for a moment is none to compare with.
+    // Measured again, in case the machine was busy the first time.
     let machine = machine.best(bench.gauge.machine(machine_time));
     let names: Vec<String> = bench.peers.iter().map(|peer| peer.name.clone()).collect();
     println!(

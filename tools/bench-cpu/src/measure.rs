@@ -1,4 +1,4 @@
-//! A case measured: ours and each peer in turn, several rounds.
+//! Measures a case: ours and each peer in turn, in several rounds.
 
 use std::fs;
 use std::path::Path;
@@ -14,28 +14,28 @@ use crate::machine::Gauge;
 use crate::ours::{Ours, Weights, inputs};
 use crate::peer::{Files, Kind, Peer};
 
-/// Results that differ by more of the largest magnitude are wrong: rounding of single precision over sums of some
-/// thousand products stays far below.
+/// The tolerance relative to the largest magnitude: single-precision rounding of sums of some thousand products stays far
+/// below.
 const TOLERANCE: f64 = 2e-4;
 
-/// Of a hundred bytes so many may be a step away: sums are rounded to single precision in another order.
+/// The percentage of bytes that may differ by one step, since sums are rounded in another order.
 const BYTES_APART: f64 = 2.0;
 
-/// Between two bursts of ours: about as long as a peer's threads take to sleep.
+/// The pause between two of our bursts: about the time that a peer's threads take to sleep.
 const REST: Duration = Duration::from_millis(4);
 
-/// How long and how often.
+/// The effort of a measurement.
 #[derive(Clone, Copy)]
 pub struct Effort {
-    /// Rounds, each with a burst of everyone.
+    /// Rounds, each with a burst of every library.
     pub rounds: usize,
-    /// How long a burst is at least.
+    /// The minimum length of a burst.
     pub burst: Duration,
-    /// How long the machine's limit is measured in each round.
+    /// How long to measure the machine's peak in each round.
     pub limit: Duration,
 }
 
-/// What was found for one case.
+/// The results of a case.
 #[derive(Clone)]
 pub struct Row {
     /// The suite.
@@ -44,23 +44,23 @@ pub struct Row {
     pub case: String,
     /// Our median, in milliseconds.
     pub ours: f64,
-    /// The same where the engine was not promised that weights stay the same; NaN where there are none.
+    /// The same without the promise of constant weights; NaN without weights.
     pub unpromised: f64,
     /// Making the plan and the first execution, in milliseconds.
     pub first: f64,
     /// The peers that have the case, the best one first.
     pub peers: Vec<Found>,
-    /// Another version of this library, where other libraries are measured besides.
+    /// Another version of this library, if other libraries are also measured.
     pub before: Option<Found>,
-    /// What there is to do.
+    /// The amount of work.
     pub work: Work,
-    /// The part of what the machine can do: the median of the rounds, in each of which both were measured.
+    /// The fraction of the machine's peak: the median of the rounds, each of which measures both.
     pub share: f64,
-    /// What is wrong, if anything.
+    /// The failure, if any.
     pub failure: Option<String>,
 }
 
-/// What was found of a peer.
+/// The results of a peer.
 #[derive(Clone)]
 pub struct Found {
     /// Its name.
@@ -69,11 +69,11 @@ pub struct Found {
     pub ms: f64,
     /// The median of its time over ours, round by round: more than 1 where ours is faster.
     pub ratio: f64,
-    /// The same to our time without the promise; NaN where there are no weights.
+    /// The same relative to our time without the promise; NaN without weights.
     pub unpromised: f64,
 }
 
-/// The middle of several numbers, NaN of none.
+/// The median, NaN if empty.
 pub fn median(numbers: &[f64]) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -85,12 +85,12 @@ pub fn median(numbers: &[f64]) -> f64 {
     }
 }
 
-/// A number for a record, where NaN is nothing.
+/// A number for the record; none for NaN.
 fn number(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// The geometric mean, NaN of none.
+/// The geometric mean, NaN if empty.
 pub fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for number in numbers {
@@ -100,7 +100,7 @@ pub fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
     f64::exp(sum / count)
 }
 
-/// GFLOP/s or GB/s of what is done in so many milliseconds.
+/// GFLOP/s or GB/s of work done in so many milliseconds.
 fn rate(work: Work, ms: f64) -> f64 {
     let (Work::Operations(amount) | Work::Bytes(amount)) = work;
     amount / ms / 1e6
@@ -130,7 +130,7 @@ impl Row {
     }
 }
 
-/// What stays the same from case to case.
+/// The common state of all cases.
 pub struct Bench<'b> {
     /// The library.
     pub backend: &'b Backend,
@@ -140,16 +140,16 @@ pub struct Bench<'b> {
     pub engine: i64,
     /// The others.
     pub peers: Vec<Peer>,
-    /// What the machine can do.
+    /// The gauge of the machine's peak.
     pub gauge: Gauge,
-    /// How long.
+    /// The effort.
     pub effort: Effort,
     /// A folder for arrays.
     pub folder: &'b Path,
 }
 
 impl Bench<'_> {
-    /// Measures a case. What goes wrong is in the row.
+    /// Measures a case. Failures are in the row.
     pub fn measure(&mut self, case: &Case) -> Row {
         let mut row = Row {
             suite: case.suite,
@@ -199,14 +199,14 @@ impl Bench<'_> {
         let (mut times, mut unpromised, mut shares) = (Vec::new(), Vec::new(), Vec::new());
         let Effort { rounds, burst, limit } = self.effort;
         for round in 0..rounds {
-            // Who comes first finds another state of caches and clocks than who comes last, so that changes.
+            // Alternate the order, since caches and clock rates differ between the first and the last.
             let ours_first = round % 2 == 0;
             if !ours_first {
                 each(&mut able, burst)?;
             }
             let mine = ours.burst(Weights::Promised, burst)?;
             if ours.ways().contains(&Weights::Any) {
-                // Every library begins after a moment of rest.
+                // Every library starts after a pause.
                 std::thread::sleep(REST);
                 unpromised.push(ours.burst(Weights::Any, burst)?);
             }
@@ -253,7 +253,7 @@ fn each(peers: &mut [(&mut Peer, Vec<f64>)], length: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Says which result is not what the peer has.
+/// Describes the first result that differs from the peer's.
 fn compare(case: &Case, ours: &Ours, files: &Files) -> Result<Option<String>> {
     for output in &case.outputs {
         let (Some(name), Some(array)) = (output.name, ours.array(output.uid)) else { continue };

@@ -1,4 +1,4 @@
-//! A case on our side: plans of `CPU_ENGINE`, executed through the C interface.
+//! Our side of a case: plans of `CPU_ENGINE`, executed through the C interface.
 
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
@@ -13,29 +13,29 @@ use crate::case::Case;
 
 const ENGINE: &str = "CPU_ENGINE";
 
-/// What the peers know of weights, ours has to be promised: that they stay the same.
+/// The knob that promises constant weights, which the peers know by themselves.
 const PROMISE: &str = "constant_weights";
 
 /// Plans with their memory.
 pub struct Ours<'b> {
     handle: &'b Handle,
     plan: ExecutionPlan,
-    /// The same without the promise; none where there are no weights.
+    /// The same without the promise; none without weights.
     unpromised: Option<ExecutionPlan>,
     binding: VariantPack,
-    // Memory that the binding points at.
+    // The memory that the binding points to.
     arrays: Vec<(i64, Array)>,
     _workspace: Array,
-    /// How long it took to choose the engine, make the plan and execute it for the first time.
+    /// The time to choose the engine, make the plan and execute it once.
     pub first: Duration,
 }
 
-/// What a plan was told of the weights.
+/// What a plan knows about the weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weights {
-    /// They stay the same, so that they are packed once, as at the peers.
+    /// They are constant, so they are packed once, as at the peers.
     Promised,
-    /// Nothing, so that each execution packs them.
+    /// Nothing, so each execution packs them.
     Any,
 }
 
@@ -50,7 +50,7 @@ fn count(dims: &[i64]) -> usize {
     usize::try_from(dims.iter().product::<i64>()).unwrap_or(0)
 }
 
-/// What a case reads, by the uids of our tensors.
+/// The inputs of a case, by uid.
 pub fn inputs(case: &Case) -> Vec<(i64, Array)> {
     let array = |input: &crate::case::Input| {
         let (len, seed) = (count(&input.dims), input.uid.unsigned_abs());
@@ -75,7 +75,7 @@ impl<'b> Ours<'b> {
         let graph = OperationGraph::from_json(backend, case.graph.json().as_bytes())?;
         graph.finalize(handle)?;
         let mut arrays = inputs;
-        // Results are there before the clock starts, so that the system's work of handing out memory is not in it.
+        // Allocate results before the clock starts, to exclude the system's page faults.
         let outputs =
             case.outputs.iter().map(|output| (output.uid, Array::new(count(&output.dims), f32::NAN)));
         arrays.extend(outputs);
@@ -116,7 +116,7 @@ impl<'b> Ours<'b> {
         Ok(made)
     }
 
-    /// The ways to execute it, the one that counts first.
+    /// The variants to execute, the main one first.
     pub fn ways(&self) -> &'static [Weights] {
         if self.unpromised.is_some() { &[Weights::Promised, Weights::Any] } else { &[Weights::Promised] }
     }
@@ -127,11 +127,11 @@ impl<'b> Ours<'b> {
             (Weights::Any, Some(plan)) => plan,
             _ => &self.plan,
         };
-        // SAFETY: each array has as many elements as its tensor, the workspace what the plan that wants more asked for.
+        // SAFETY: each array has its tensor's size, and the workspace the larger size of both plans.
         unsafe { plan.execute(self.handle, &self.binding) }.map_err(Failure::from)
     }
 
-    /// Executes for some time, and answers the mean of one execution in milliseconds.
+    /// Executes for some time. Returns the mean milliseconds of an execution.
     pub fn burst(&self, weights: Weights, length: Duration) -> Result<f64> {
         self.run(weights)?;
         let start = Instant::now();

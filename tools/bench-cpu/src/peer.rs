@@ -1,4 +1,4 @@
-//! Other libraries, each in a process of its own that measures when it is asked to.
+//! Other libraries, each in its own process that measures on request.
 
 use std::ffi::OsString;
 use std::fs;
@@ -34,14 +34,14 @@ pub struct Peer {
     from: BufReader<ChildStdout>,
 }
 
-/// Where the arrays of a case lie.
+/// The files of a case's arrays.
 pub struct Files<'f> {
     /// The folder.
     pub folder: &'f Path,
 }
 
 impl Files<'_> {
-    /// The file of an array that all read.
+    /// The file of an input array.
     pub fn input(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.in"))
     }
@@ -89,11 +89,11 @@ impl Peer {
         }
     }
 
-    /// Makes a case ready and has it executed once.
+    /// Prepares a case and has it executed once.
     pub fn make(&mut self, case: &Case, files: &Files) -> Result<()> {
         let outputs: Vec<&str> = case.outputs.iter().filter_map(|output| output.name).collect();
         for name in &outputs {
-            // What an earlier case left must not be compared.
+            // Remove the results of an earlier case.
             let _ = fs::remove_file(files.output(name));
         }
         let line = match self.kind {
@@ -139,7 +139,7 @@ impl Peer {
         self.ask(&line).map(|_| ())
     }
 
-    /// Has the case executed for some time, and answers the mean of one execution in milliseconds.
+    /// Has the case executed for some time. Returns the mean milliseconds of an execution.
     pub fn burst(&mut self, length: Duration) -> Result<f64> {
         let line = match self.kind {
             Kind::Onnx | Kind::Version => json!({"run": length.as_secs_f64()}).to_string(),
@@ -173,10 +173,10 @@ impl Peer {
         }
     }
 
-    /// Waits until its threads sleep: some libraries keep them busy for a while after the work is done, and what is
-    /// measured next would lack these processors.
+    /// Waits until its threads sleep: some libraries keep them spinning after the work is done, which would disturb the next
+    /// measurement.
     pub fn settle(&self) {
-        // Longer than a tick of any kernel, which is when the time of a running thread is written down.
+        // Longer than any kernel's tick, at which the time of a running thread is updated.
         const STEP: Duration = Duration::from_millis(12);
         const LONGEST: Duration = Duration::from_secs(2);
         let started = Instant::now();
@@ -191,7 +191,7 @@ impl Peer {
         }
     }
 
-    /// Nanoseconds that its threads have had; none while one of them runs.
+    /// The processor time of its threads in nanoseconds; none while one of them runs.
     fn processor_time(&self) -> Option<u64> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()?;
         let mut all = 0;
@@ -209,7 +209,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It is only asked for measurements: nothing of it is lost.
+        // The peer has no state to lose.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

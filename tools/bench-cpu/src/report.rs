@@ -12,26 +12,26 @@ use crate::measure::{Row, mean};
 use crate::public;
 use crate::suites::{Goal, SUITES};
 
-/// A plan and its first execution are compared with later ones where these take at least so many milliseconds.
+/// The time of planning and first execution is compared with later executions if those take at least so many milliseconds.
 const LONG: f64 = 5.0;
 
 /// A suite in one line.
 pub struct Summary {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub about: &'static str,
-    /// Cases that were measured.
+    /// The number of measured cases.
     pub cases: usize,
     /// The geometric mean of the ratios, and the least one.
     pub ratio: Option<(f64, f64)>,
-    /// The same without the promise that weights stay the same, of the cases that have weights.
+    /// The same without the promise of constant weights, for cases with weights.
     pub unpromised: Option<(f64, f64)>,
-    /// Each peer alone: its name, the cases that it has, and the geometric mean of the ratios.
+    /// For each peer: its name, its number of cases, and the geometric mean of the ratios.
     pub each: Vec<(String, usize, f64)>,
-    /// The geometric mean of the shares of what the machine can do.
+    /// The geometric mean of the fractions of the machine's peak.
     pub share: f64,
-    /// What is wanted.
+    /// Its goal.
     pub goal: Option<Goal>,
 }
 
@@ -67,7 +67,7 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
     SUITES.iter().chain(public::SUITES).filter_map(of).collect()
 }
 
-/// Plan and first execution over a later execution, of graphs that take long enough: how many, the mean and the most.
+/// Planning and first execution relative to a later execution, for graphs that take long enough: count, mean and maximum.
 pub fn first_runs(rows: &[Row]) -> Option<(usize, f64, f64)> {
     let ratios: Vec<f64> =
         rows.iter().filter(|row| row.ours >= LONG).map(|row| row.first / row.ours).collect();
@@ -92,7 +92,7 @@ fn goal(goal: Option<Goal>) -> String {
     }
 }
 
-/// The means beside each peer alone, with the number of its cases where it lacks some.
+/// The means for each peer, with the number of its cases if it lacks some.
 fn each(summary: &Summary) -> String {
     let of = |(name, cases, mean): &(String, usize, f64)| match *cases == summary.cases {
         true => format!("{name} {}", ratio(*mean)),
@@ -185,8 +185,8 @@ pub fn text(rows: &[Row]) -> String {
     text
 }
 
-/// The cases as comma-separated values, times in microseconds: ours, that of the faster peer, how many times its time ours is, and the same
-/// of another version.
+/// The cases as comma-separated values, times in microseconds: ours, the faster peer's, our time relative to that, and the same for
+/// another version.
 pub fn csv(rows: &[Row]) -> String {
     let mut text = "suite,case,ours_us,peer,peer_us,times,before_us,before_times\n".to_owned();
     let number = |value: Option<f64>, digits: usize| {

@@ -1,4 +1,4 @@
-//! Another version of this library as a peer: this program, with that library, measuring when it is asked to.
+//! Another version of this library as a peer: this program with that library, measuring on request.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::case::Case;
 use crate::ours::{Ours, Weights, engine, inputs};
 use crate::peer::Files;
 
-/// Answers requests until there are no more: `{"suite": NAME, "case": NAME}` makes a case ready and writes its results,
-/// `{"run": SECONDS}` executes it for as long.
+/// Serves requests until the input ends: `{"suite": NAME, "case": NAME}` prepares a case and writes its results,
+/// `{"run": SECONDS}` executes it for that time.
 pub fn serve(backend: &Path, cases: &[Case], folder: &Path) -> Result<()> {
     let library = Backend::open(Some(backend))?;
     let handle = Handle::new(&library)?;
@@ -27,7 +27,7 @@ pub fn serve(backend: &Path, cases: &[Case], folder: &Path) -> Result<()> {
         let answered = match request.get("run").and_then(Value::as_f64) {
             Some(seconds) => run(ready.as_ref(), seconds),
             None => {
-                // Its memory goes first, so that there is never that of two cases.
+                // Free the previous case first, so that memory holds only one.
                 ready = None;
                 find(cases, &request)
                     .and_then(|case| make(&library, &handle, engine, case, &Files { folder }))

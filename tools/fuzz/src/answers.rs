@@ -1,4 +1,4 @@
-//! What plugins answer, and what a host passes them besides graphs.
+//! Plugins' answers, and a host's inputs besides graphs.
 
 use hipdnn_plugin_sdk::wire::{
     self, EngineConfig, EngineDetails, Knob, KnobSetting, KnobValue, read_bare_engine_details,

@@ -1,4 +1,4 @@
-//! Sequences of calls on descriptors, most of them nonsense. What a caller promises is kept: arrays have the elements that their
+//! Sequences of mostly nonsensical calls on descriptors that keep a caller's promises: arrays have the elements that their
 //! count and type say.
 
 use std::ptr::null_mut;
@@ -18,7 +18,7 @@ const DESCRIPTORS: usize = 8;
 /// Elements of an array at most.
 const ELEMENTS: i64 = 12;
 
-/// A handle without plugins, so that what is found is of the library itself.
+/// A handle without plugins, to fuzz only the library itself.
 fn handle() -> usize {
     static HANDLE: OnceLock<usize> = OnceLock::new();
     *HANDLE.get_or_init(|| {
@@ -37,7 +37,7 @@ fn handle() -> usize {
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![Vec::new()];
     for (kind, _) in Kind::VARIANTS.iter().enumerate() {
-        // Make, set every attribute to a few values, read it, finalize, read again.
+        // Create, set every attribute to a few values, read it, finalize, read again.
         let mut seed = vec![0, 0, kind as u8];
         for name in (0..Name::VARIANTS.len()).step_by(3) {
             let [low, high] = (name as u16).to_le_bytes();
@@ -50,7 +50,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The bytes of an element; 0 of what is no type.
+/// The bytes of an element; 0 for an unknown type.
 fn size(kind: i32) -> usize {
     use Type as T;
     match Type::from_repr(kind as _) {
@@ -63,7 +63,7 @@ fn size(kind: i32) -> usize {
             | T::HIPDNN_TYPE_HANDLE
             | T::HIPDNN_TYPE_BACKEND_DESCRIPTOR,
         ) => 8,
-        // Enumerations and what has four bytes or a few more.
+        // Enumerations, and elements of four bytes or a few more.
         Some(_) => 16,
     }
 }
@@ -72,12 +72,12 @@ struct Call {
     name: i32,
     kind: i32,
     count: i64,
-    /// With room for the elements, and for no byte more.
+    /// Exactly large enough for the elements.
     elements: Vec<u8>,
 }
 
 impl Call {
-    /// A name and a type, mostly known ones, and elements.
+    /// Reads a name and a type, mostly known ones, and elements.
     fn read(bytes: &mut Bytes<'_>, descriptors: &[hipdnnBackendDescriptor_t]) -> Self {
         let (name, kind) = (bytes.word(), bytes.byte());
         let name = match Name::VARIANTS.get(usize::from(name)) {

@@ -1,6 +1,6 @@
-//! Numbers out of any bytes, for targets that make calls of them.
+//! Reads numbers from arbitrary bytes, for targets that derive calls from them.
 
-/// Bytes that are read from the front; behind their end they are zeros.
+/// Bytes that are read from the front; past the end they are zero.
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -9,7 +9,7 @@ use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::json;
 use hipdnn_plugin_sdk::wire::{self, Layout};
 
-/// More nodes than that are not planned here: the time grows with their square.
+/// Larger graphs are not planned here, since the time grows with the square of the nodes.
 const MOST_NODES: usize = 200;
 
 pub(crate) fn byte_seeds() -> Vec<Vec<u8>> {
@@ -29,7 +29,7 @@ pub(crate) fn bytes(data: &[u8]) {
     let verified = wire::verify(data);
     let _ = wire::graph_name(data);
     if let Ok(graph) = wire::read(data) {
-        // What is written here can be read here, as the same.
+        // Written graphs are read back unchanged.
         for layout in [Layout::G1, Layout::G2] {
             let Ok(written) = wire::write(&graph, layout) else { continue };
             wire::verify(&written).expect("what was written is a graph");
@@ -51,7 +51,7 @@ pub(crate) fn bytes(data: &[u8]) {
 
 pub(crate) fn json(data: &[u8]) {
     if let Ok((graph, _)) = json::read_with_remarks(data) {
-        // Infinity and NaN have no JSON; everything else comes back.
+        // JSON has no infinity and NaN; everything else round-trips.
         let text = json::write(&graph);
         if let Ok(again) = json::read(&text) {
             assert_eq!(json::write(&again), text);
@@ -72,7 +72,7 @@ pub(crate) fn json(data: &[u8]) {
     }
 }
 
-/// What every plugin does with a graph first.
+/// The first checks of every plugin.
 pub(crate) fn check(graph: &Graph) {
     if graph.nodes.len() <= MOST_NODES {
         let _ = prepare(graph);
@@ -82,7 +82,7 @@ pub(crate) fn check(graph: &Graph) {
 /// Writes a graph in both forms, and destroys it.
 fn use_graph(descriptor: hipdnnBackendDescriptor_t) {
     let mut size = 0;
-    // SAFETY: the size is writable, and there is no memory to write to.
+    // SAFETY: the size is writable, and the buffer is null.
     unsafe {
         if c_api::hipdnnBackendGetSerializedJsonGraph_ext(descriptor, 0, &raw mut size, null_mut()) == 0 {
             let mut text = vec![0_u8; size];

@@ -1,5 +1,4 @@
-//! Lengths, offsets, page tables and indices: all tensors between pages that must not be touched, and those that are read in pages that
-//! must not be written.
+//! Lengths, offsets, page tables and indices: all tensors are between guard pages, and inputs in read-only pages.
 
 use std::cell::OnceCell;
 use std::ffi::{CString, c_void};
@@ -34,11 +33,11 @@ struct Case {
     handle: hipdnnHandle_t,
     plans: Vec<hipdnnBackendDescriptor_t>,
     pack: hipdnnBackendDescriptor_t,
-    /// The first elements of the tensors of integers that are read, and how many there are.
+    /// The integer inputs: the first element and the count.
     indices: Vec<(*mut i32, usize)>,
 }
 
-/// A graph that is being made; the last tensors that were added are written.
+/// A graph being built; the last added tensors are outputs.
 #[derive(Default)]
 struct Made {
     graph: Graph,
@@ -162,11 +161,11 @@ fn finalize(descriptor: hipdnnBackendDescriptor_t) {
     assert_eq!(unsafe { c_api::hipdnnBackendFinalize(descriptor) }, 0);
 }
 
-/// Memory whose last byte is next to a page that must not be touched.
+/// Memory whose last byte is adjacent to a guard page.
 fn memory(size: usize) -> (*mut u8, *mut c_void, usize) {
     let pages = size.next_multiple_of(PAGE);
     let (none, both) = (libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: new pages, of which those between the first and the last are given free.
+    // SAFETY: new pages, of which all but the first and the last are made accessible.
     unsafe {
         let first =
             libc::mmap(null_mut(), pages + 2 * PAGE, none, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
@@ -230,7 +229,7 @@ fn case(made: Made, handle: hipdnnHandle_t) -> Case {
     let pack = make(Kind::HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     set(pack, Name::HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, Type::HIPDNN_TYPE_INT64, &uids);
     set(pack, Name::HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, Type::HIPDNN_TYPE_VOID_PTR, &pointers);
-    // Without a workspace plans have their own.
+    // With a null workspace, plans use their own.
     set(pack, Name::HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, Type::HIPDNN_TYPE_VOID_PTR, &[null::<u8>()]);
     finalize(pack);
     Case { handle, plans: plans.into(), pack, indices }
@@ -283,7 +282,7 @@ pub(crate) fn run(data: &[u8]) {
             }
         }
         let plan = case.plans[number / all.len() % case.plans.len()];
-        // SAFETY: every tensor has its memory. Whatever the integers are, none is touched outside of it.
+        // SAFETY: every tensor has its memory, and engines must not access others whatever the integers are.
         let status = unsafe { c_api::hipdnnBackendExecute(case.handle, plan, case.pack) };
         if status != 0 {
             let mut text = [0_u8; 4096];

@@ -1,7 +1,7 @@
-//! Functions that take any bytes and must neither crash, hang nor lose memory.
+//! Fuzz targets: functions that take any bytes and must not crash, hang or leak.
 //!
-//! Each [`Target`] is one. The tests of this crate feed it for a moment with what [`mutation`] makes of its seeds, on any toolchain; `cargo
-//! xtask fuzz` does so for as long as one likes with libFuzzer, which knows what of the code was reached. A panic is a crash.
+//! The tests of this crate run each [`Target`] briefly with [`mutation`]s of its seeds, on any toolchain; `cargo xtask fuzz` runs
+//! them longer with libFuzzer, guided by coverage. A panic is a crash.
 
 #![expect(
     clippy::panic,
@@ -25,17 +25,17 @@ use std::path::{Path, PathBuf};
 pub struct Target {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What the bytes are.
+    /// The meaning of the bytes.
     pub about: &'static str,
-    /// Takes bytes.
+    /// Runs with bytes.
     pub run: fn(&[u8]),
-    /// Bytes that make sense, to begin with.
+    /// Valid inputs to start with.
     pub seeds: fn() -> Vec<Vec<u8>>,
     /// Whether it needs the staged CPU plugin.
     pub needs_plugins: bool,
 }
 
-/// All targets. In one process the first to make a handle decides which plugins there are.
+/// All targets. The first one in a process to create a handle decides which plugins are loaded.
 pub const TARGETS: &[Target] = &[
     target("graph", "a graph's bytes", graphs::bytes, graphs::byte_seeds),
     target("json", "a graph as JSON", graphs::json, graphs::json_seeds),

@@ -16,7 +16,7 @@ fuzz_target!(
             fuzz::TARGETS.iter().for_each(|target| println!("{}", target.name));
             std::process::exit(0);
         };
-        // What libFuzzer begins with, in the folder that it reads next.
+        // Write libFuzzer's initial corpus into the folder that it reads next.
         if let Some(folder) = std::env::var_os("HIPDNN_FUZZ_SEEDS") {
             for (number, seed) in (target.seeds)().iter().enumerate() {
                 let path = std::path::Path::new(&folder).join(format!("seed-{number}"));

@@ -1,18 +1,18 @@
-//! Inputs made of others, without knowing what of the code they reach.
+//! Mutates inputs without coverage feedback.
 
-/// Numbers that are at the edge of something.
+/// Boundary values.
 const EDGES: [i64; 10] = [0, 1, -1, 7, 127, 255, 65_535, i32::MAX as i64, i32::MIN as i64, i64::MIN];
 
-/// Numbers that look random and are the same in every run with the same seed (xorshift).
+/// Pseudorandom numbers (xorshift).
 pub struct Random(u64);
 
 impl Random {
-    /// Numbers of a seed.
+    /// Starts with a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed | 1)
     }
 
-    /// A number below another, which is not 0.
+    /// A number below `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -21,7 +21,7 @@ impl Random {
     }
 }
 
-/// One of the seeds with a few changes, and now and then with a piece of another.
+/// A seed with a few changes, sometimes with a piece of another seed.
 pub fn mutate(seeds: &[Vec<u8>], random: &mut Random, into: &mut Vec<u8>) {
     into.clear();
     if let Some(seed) = seeds.get(random.below(seeds.len())) {
@@ -41,7 +41,7 @@ pub fn mutate(seeds: &[Vec<u8>], random: &mut Random, into: &mut Vec<u8>) {
                 }
             }
             3 | 4 => {
-                // A number, often at a place where one begins.
+                // A number, often at an aligned offset.
                 let width = 1 << random.below(4);
                 let at = if random.below(2) == 0 { at } else { at / width * width };
                 let number = EDGES[random.below(EDGES.len())].to_le_bytes();

@@ -38,7 +38,7 @@ pub(crate) fn run(data: &[u8]) {
             }
             let _ = PAYLOAD.read::<3>(bytes.0);
         }
-        // Behind the checksum, which no made-up bytes would pass.
+        // With a valid checksum, which random bytes would not pass.
         1 => {
             let size = usize::from(bytes.byte());
             let (config, graph) = (bytes.take(size), bytes.0);

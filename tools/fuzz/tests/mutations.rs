@@ -1,5 +1,5 @@
-//! Every target, for a moment, on its seeds and on what mutations make of them. `HIPDNN_FUZZ_SECONDS` is for how long each. With a number in
-//! `HIPDNN_FUZZ_TURN` only one of them, in turns, with mutations of that number.
+//! Runs every target briefly on its seeds and on mutations of them, each for `HIPDNN_FUZZ_SECONDS`. A number in `HIPDNN_FUZZ_TURN`
+//! selects one target and seeds the mutations.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fuzz::mutation::{Random, mutate};
 use fuzz::{TARGETS, Target, plugins};
 
-/// No input may take as long.
+/// The time limit of an input.
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn seconds() -> Duration {
@@ -42,10 +42,10 @@ fn try_target(target: &Target) {
     println!("{:12} {executions:9} executions, the slowest {slowest:?}", target.name);
 }
 
-/// One after the other in one process: the library's settings are the process's.
+/// One after the other, since the library's settings are per process.
 #[test]
 fn nothing_crashes() {
-    // The library turns a panic into a status; here it is a finding, with the input that made it.
+    // The library converts a panic to a status; here it is a failure, reported with its input.
     let earlier = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         earlier(panic);

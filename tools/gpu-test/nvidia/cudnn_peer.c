@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What this library costs above cuDNN itself: a program builds a graph with cuDNN's graph API, as one would by hand, has CUDNN_ENGINE
- * plan the same graph, and measures both in turns: times of the device by events, also of captured graphs, which the host does not hold
- * up, and of the host for one execution with other pointers than the one before. cuDNN has a second plan of the same graph, which is
- * measured as a subject of its own: what the two differ in is what the measure can tell.
+ * The overhead of this library over cuDNN itself: builds a graph by hand with cuDNN's graph API, has CUDNN_ENGINE plan the same graph,
+ * and measures both in turns: device times by events, also of captured graphs, which the host does not slow down, and host times of an
+ * execution with new pointers. A second cuDNN plan of the same graph is measured as a separate subject: the difference between the two
+ * shows the precision of the measurement.
  *
  * Usage: cudnn_peer LIBRARY          compares; prints CSV lines: what, who, value, unit
  *        cudnn_peer LIBRARY --small  the same of small graphs, in one round, to see that the results agree
@@ -79,8 +79,8 @@ static our_plan plan_ours(const char* json)
     return made;
 }
 
-/* Tensors in memory: uids, which are those of the JSON and of cuDNN, and where each is in each set. Behind them are the numbers that
- * cuDNN is given, `all` together. */
+/* Tensors in memory: uids, which are those of the JSON and of cuDNN, and their address in each set. They are followed by the scalars
+ * that cuDNN gets, `all` together. */
 typedef struct {
     int count, all;
     int64_t uids[MOST_TENSORS];
@@ -101,7 +101,7 @@ static hipdnnBackendDescriptor_t our_pack(const bindings* b, int set)
 
 #include "cudnn_peer_times.h"
 
-/* The largest distance of bfloat16 numbers, as a part of the largest number. */
+/* The largest difference of bfloat16 numbers, relative to the largest number. */
 static double distance(const char* a, const char* b, size_t bytes)
 {
     double most = 0.0, largest = 0.0;
@@ -114,7 +114,7 @@ static double distance(const char* a, const char* b, size_t bytes)
         }
         const double apart = numbers[0] > numbers[1] ? numbers[0] - numbers[1] : numbers[1] - numbers[0];
         const double size = numbers[0] < 0 ? -numbers[0] : numbers[0];
-        /* What is no number is apart from all. */
+        /* NaN differs from everything. */
         most = apart <= most ? most : apart;
         largest = size > largest ? size : largest;
     }
@@ -222,7 +222,7 @@ static void unbind(const graph* g, const bindings* b)
     cuda_ok("cuMemFree", cuda.MemFree_v2((CUdeviceptr)(uintptr_t)b->workspace));
 }
 
-/* Measures one graph. Answers whether the results agree. */
+/* Measures one graph. Returns whether the results agree. */
 static int compare(graph* g)
 {
     static graph again;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* For cudnn_peer.c: the gradients of attention, as the graph that cuDNN's kernels are found by. */
+/* For cudnn_peer.c: the gradients of attention, as the graph for which cuDNN has kernels. */
 #ifndef CUDNN_PEER_BACKWARD_H
 #define CUDNN_PEER_BACKWARD_H
 

@@ -200,7 +200,7 @@ static void json_tensor(graph* g, int place, cudnnDataType_t type, int rank, con
     json(g, "}");
 }
 
-/* Adds a tensor to cuDNN's form. Answers its place, which is its uid less 1. */
+/* Adds a tensor to cuDNN's form. Returns its index, which is its uid less 1. */
 static int add(graph* g, cudnnDataType_t type, int rank, const int64_t* dims, const int64_t* strides, role role)
 {
     const int place = g->count++;
@@ -251,7 +251,7 @@ static void operation(graph* g, cudnnBackendDescriptor_t made)
 
 static const cudnnDataType_t FLOAT = CUDNN_DATA_FLOAT;
 
-/* y = mode(x, b), or with t where mode is a choice; an axis where it is an index. Places below 0 are for what is not there. */
+/* y = mode(x, b), with t for a selection, with an axis for an index. Negative indices mean absent operands. */
 static void pointwise(graph* g, cudnnPointwiseMode_t mode, cudnnDataType_t compute, int x, int b, int t, int y,
                       int64_t axis)
 {
@@ -483,7 +483,7 @@ static void plan(graph* g)
     die("%s: cuDNN has no engine", g->name);
 }
 
-/* What a program does for each execution: a pack of where the tensors are. */
+/* Makes the variant pack for an execution, as a program does each time. */
 static void execute(const graph* g, int count, const int64_t* uids, void* const* pointers, void* workspace)
 {
     cudnnBackendDescriptor_t pack = make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Part of cudnn_peer.c: who is measured, and the times of the device and of the host. */
+/* Part of cudnn_peer.c: the subjects, and the times of the device and of the host. */
 
 #include <time.h>
 
@@ -25,7 +25,7 @@ typedef struct {
     hipdnnBackendDescriptor_t packs[SETS];
 } measured;
 
-/* What is timed: one execution of set `set`. */
+/* The timed function: one execution of set `set`. */
 typedef void (*run)(const measured* m, int set);
 
 static void run_cudnn(const measured* m, int set)
@@ -52,7 +52,7 @@ static void run_ours_whole(const measured* m, int set)
     ours_ok("destroy the pack", hipdnn.BackendDestroyDescriptor(pack));
 }
 
-/* Who takes turns. A program on cuDNN makes a pack for each execution. */
+/* A subject. A program that uses cuDNN makes a pack for each execution. */
 enum { CUDNN, AGAIN, OURS, OURS_WHOLE };
 static const run RUNS[MOST_SUBJECTS] = {run_cudnn, run_again, run_ours, run_ours_whole};
 static const char* const SUBJECTS[MOST_SUBJECTS] = {"cuDNN", "cuDNN again", "CUDNN_ENGINE",
@@ -79,7 +79,7 @@ static double median(const double* values, int count)
     return sorted[count / 2];
 }
 
-/* The turns of a round, forwards and backwards: each subject is first, second and so on about equally often. */
+/* The order of a round, forwards or backwards, so that each subject is at each position about equally often. */
 static int turn(int round, int at, int count)
 {
     const int place = (at + round) % count;
@@ -137,7 +137,7 @@ static CUgraphExec captured(run what, const measured* m)
 static double graph_time(CUgraphExec started, int launches, const CUevent* events)
 {
     cuda_ok("cuCtxSynchronize", cuda.CtxSynchronize());
-    /* The first one has to come to the device, which is not what is measured. */
+    /* The first launch uploads the graph, which is not measured. */
     cuda_ok("cuGraphLaunch", cuda.GraphLaunch(started, stream));
     cuda_ok("cuEventRecord", cuda.EventRecord(events[0], stream));
     for (int i = 0; i < launches; i++) {
@@ -183,7 +183,7 @@ static void tell_host(const char* name, double (*times)[HOST_ROUNDS])
     }
 }
 
-/* Measures the subjects in turns, once more in front to get warm, and prints CSV lines. */
+/* Measures the subjects in turns, after a warm-up round, and prints CSV lines. */
 static void measure(const char* name, const measured* m)
 {
     static double device[MOST_SUBJECTS][ROUNDS], host[MOST_SUBJECTS][HOST_ROUNDS];

@@ -82,7 +82,7 @@ class Graph:
         return uid
 
     def bind(self, names):
-        """Adds tensors in memory, whose names are separated by spaces; answers their uids by name."""
+        """Adds tensors in memory, whose names are separated by spaces; returns their uids by name."""
         return {name: self.tensor(name) for name in names.split()}
 
     def virtual(self, like):
@@ -94,7 +94,7 @@ class Graph:
         return self._add(dims=[rows, 1], strides=[1, 1], virtual=True, data_type="float")
 
     def number(self, value):
-        """Adds a float whose value the graph has."""
+        """Adds a float constant of the graph."""
         value = {"value_type": "Float32Value", "value": value}
         return self._add(dims=[1], strides=[1], virtual=False, data_type="float", **value)
 
@@ -128,7 +128,7 @@ class Library:
         self.check("hipdnnCreate", self.c.hipdnnCreate(ctypes.byref(self.handle)))
 
     def check(self, what, status):
-        """Raises RuntimeError with the library's own words unless the status is 0."""
+        """Raises RuntimeError with the library's message unless the status is 0."""
         if status:
             words = ctypes.create_string_buffer(2000)
             self.c.hipdnnGetLastErrorString(words, SIZE(len(words)))
@@ -196,7 +196,7 @@ class Library:
         return execute, seconds, size.value
 
     def choice(self, knob, value):
-        """What a knob is set to."""
+        """The value of a knob."""
         choice = self.create(HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)
         self.set(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_TYPE_CHAR, ctypes.c_char, list(knob.encode()))
         self.set(choice, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, HIPDNN_TYPE_INT64, INT64, [value])
@@ -204,7 +204,7 @@ class Library:
         return choice
 
     def pack(self, graph, tensors, workspace):
-        """Where the tensors of a graph are, for one of its sets."""
+        """The addresses of a graph's tensors, for one of its sets."""
         pack = self.create(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
         pointers = [getattr(tensors, name).data_ptr() for name in graph.bound.values()]
         self.set(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, INT64, list(graph.bound))
@@ -214,7 +214,7 @@ class Library:
         return pack
 
     def refusal(self, graph, engine):
-        """Why an engine does not take a graph, from the log. None where it takes it, or the log does not say why."""
+        """Why an engine refuses a graph, from the log. None if it accepts it, or the log does not say why."""
         lines = []
         keep = LOG_CALLBACK(lambda user, severity, text: lines.append(text.decode(errors="replace")))
         self._log(keep, HIPDNN_SEV_INFO)

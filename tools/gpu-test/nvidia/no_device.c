@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A CUDA driver without a device. cuDNN makes plans for a device whose properties it is told, also where there is none, but parts of it want a
- * driver to be loaded with: this one takes every kernel that it is given and runs none.
+ * A CUDA driver without a device. cuDNN can make plans for a described device without having one, but parts of it need a driver to
+ * load: this one accepts every kernel and runs none.
  */
 #include <stddef.h>
 

@@ -16,10 +16,10 @@ each row as it is made. The columns:
   note     milliseconds to make the plan and bytes of its workspace; or why there are no figures
 
 A figure is the median of three runs. In each, as many executions as fill a given time are queued on one stream between
-two events. They take turns with equal tensors that together are more than three times the L2 cache, on both sides; what
-PyTorch makes is kept until it is that set's turn again, so that it, too, is written to memory.
+two events. On both sides they alternate between equal sets of tensors that together exceed three times the L2 cache;
+PyTorch's results are kept until the set's next turn, so that they are also written to memory.
 
-The exit status is 1 when a result is wrong or an engine fails, 2 without PyTorch or a GPU.
+The exit status is 1 if a result is wrong or an engine fails, 2 without PyTorch or a GPU.
 """
 
 import argparse
@@ -38,10 +38,10 @@ except ImportError as error:
     torch, MISSING = None, error
 
 COLUMNS = ["what", "who", "ms", "TFLOPS", "GB/s", "host us", "queued", "error", "note"]
-# The errors that are allowed: two steps of the type at the largest magnitude; of floats, what long sums may make.
+# The tolerances: two steps of the type at the largest magnitude; for floats, the error of long sums.
 TOLERANCES = {"bfloat16": 2**-6, "half": 2**-9, "float": 1e-5}
 
-# The knobs of plans that are not the default: the fastest when the plan is made, and workgroups that share no rows.
+# The knobs of further plans: the fastest one when the plan is made, and workgroups that share no rows.
 WAYS = {"": {}, "timed": {"global.benchmarking": 1}, "rows apart": {"rtc.share_rows": 0}}
 
 
@@ -55,7 +55,7 @@ class Bench:
         self.write(COLUMNS)
 
     def wants(self, what, who=""):
-        """Whether a case is to be run, or a row of it is to be made."""
+        """Whether to run a case, or to make a row of it."""
         return any(word in what for word in self.only) and (not who or any(word in who for word in self.who))
 
     def write(self, cells):
@@ -65,7 +65,7 @@ class Bench:
             file.flush()
 
     def without(self, what, who, word, why):
-        """Writes a row that has no figures."""
+        """Writes a row without figures."""
         self.write([what, who, word, *[""] * 5, " ".join(str(why).split())[:260]])
 
     def time(self, run):
@@ -98,7 +98,7 @@ class Bench:
         return [f"{ms:.4f}", *(f"{rate:.1f}" for rate in rates), f"{host:.1f}", queued]
 
     def torch(self, what, sets, function, way="", note="", **work):
-        """A row of PyTorch's: a function of the tensors whose turn it is."""
+        """A row of PyTorch: a function of the current set of tensors."""
         who, made = f"torch {way}".strip(), [None] * len(sets)
         if not self.wants(what, who):
             return
@@ -163,7 +163,7 @@ class Bench:
 
 
 def relative_error(got, want):
-    """The largest difference over the largest magnitude that is expected."""
+    """The largest difference over the largest expected magnitude."""
     got, want = got.float(), want.float()
     return (got - want).abs().max().item() / max(want.abs().max().item(), 1e-9)
 

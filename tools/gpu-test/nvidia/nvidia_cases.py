@@ -76,7 +76,7 @@ def attention(bench):
             with sdpa_kernel(backend):
                 run = lambda s: F.scaled_dot_product_attention(s.q, s.k, s.v, is_causal=True)
                 bench.torch(f"{what} forward", sets, run, backend.name, flops=flops)
-        # What the gradients are made of, in every set, whoever was measured last.
+        # The inputs of the gradients, in every set, independent of what was measured before.
         for tensors in sets.all:
             tensors.o.copy_(first.o)
             tensors.stats.copy_(first.stats)
@@ -239,7 +239,7 @@ def normalizations(bench, name, x, ways=("",)):
     size, shape = x.numel() * x.element_size(), f"{name} {rows}x{columns}"
     scale, bias = (random(1, columns, data_type=x.dtype) for _ in "sb")
     sets = Sets(x=x, scale=scale, bias=bias, y=torch.empty_like(x))
-    # What a copy of as many elements loses to the beginning and end of a kernel, everybody does.
+    # Every subject has the same kernel start and end overhead as a copy of as many elements.
     bench.torch(f"copy of {shape}", sets, lambda s: s.y.copy_(s.x), bytes=2 * size)
 
     def layernorm(g):

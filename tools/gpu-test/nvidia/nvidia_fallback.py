@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Has CPU_ENGINE compute with tensors in the memory of an NVIDIA GPU, as HIPDNN_CPU_FALLBACK=1 allows, and without it.
+"""Runs CPU_ENGINE on tensors in the memory of an NVIDIA GPU, with HIPDNN_CPU_FALLBACK=1 and without it.
 
     nvidia_fallback.py libhipdnn_backend.so
 
-The exit status is 1 where a result is wrong, or the engine computes unasked.
+The exit status is 1 if a result is wrong, or the engine computes without the variable.
 """
 
 import os
@@ -15,7 +15,7 @@ from hipdnn_plans import Graph, Library, Sets
 
 
 def computed(path):
-    """Whether y = max(x, 0) is right after an execution on a stream that still writes x."""
+    """Whether y = max(x, 0) is correct after an execution on a stream that still writes x."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         x = torch.randn(1024, 8192, device="cuda")

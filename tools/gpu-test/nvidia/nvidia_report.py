@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What nvidia_bench.py measured, as a picture and as lines of benches/results."""
+"""Shows the results of nvidia_bench.py as a picture and as lines of benches/results."""
 
 import argparse
 import csv
@@ -10,11 +10,11 @@ import sys
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "benches"))
 from draw import draw
 
-# What is wanted of cases by the first word of their names: the least ratio to the faster way of PyTorch.
+# The goals of cases by the first word of their names: the least ratio to PyTorch's faster way.
 GOALS = {"matmul": 0.98, "matmul+bias+gelu": 0.98, "sdpa": 1.0, "conv": 1.0}
-# Of the rest, what memory bounds: the least ratio, and the least share of the rate of a copy, of kernels that are generated.
+# For the other, memory-bound cases: the least ratio, and the least share of a copy's rate for generated kernels.
 RATIO, SHARE = 1.0, 0.85
-# Who computes rows one by one, to compare.
+# The subject that computes rows one by one, for comparison.
 APART = "NVRTC_ENGINE rows apart"
 
 
@@ -46,14 +46,14 @@ def comparisons(rows):
 
 
 def gains(rows):
-    """What it gains that workgroups share rows: case, ratio (above 1: faster than a workgroup for each row)."""
+    """The speedup of workgroups that share rows: case, ratio (above 1: faster than a workgroup for each row)."""
     for what, times in figures(rows).items():
         if APART in times and "NVRTC_ENGINE" in times:
             yield what, times[APART][0] / times["NVRTC_ENGINE"][0]
 
 
 def goals(what, who):
-    """The least ratio and the least share of a copy's rate that are wanted of an engine; none of one that is there for comparison."""
+    """The goals of an engine: the least ratio and the least share of a copy's rate; none for an engine that is only compared."""
     ratio = "" if who == APART else f">= {GOALS.get(what.split()[0], RATIO)}"
     return ratio, f">= {SHARE}" if who == "NVRTC_ENGINE" else ""
 

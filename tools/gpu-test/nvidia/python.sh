@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the Python package's tests of arrays on GPUs, and trains networks beside PyTorch, with the library in the folder lib beside this one.
-# nvidia.sh calls it. SECTIONS names the functions below that are to run, where not all (cases, figures, cpu).
-# Files go into the folder OUT. The exit status is 1 where something is wrong; what is left out is said.
+# Runs the Python package's tests of GPU arrays, and trains networks in comparison with PyTorch, with the library in the folder lib beside this one.
+# nvidia.sh calls it. SECTIONS selects functions below (cases, figures, cpu); by default all run.
+# Files go into the folder OUT. The exit status is 1 if something failed; skipped parts are reported.
 here=$(cd "$(dirname "$0")" && pwd) || exit 2
 mkdir -p "${OUT:=$here/out}" || exit 2
 OUT=$(cd "$OUT" && pwd)
@@ -21,7 +21,7 @@ on_gpu() {
 }
 timeout 60 python3 -m hipdnn || status=1
 
-# Each in a process of its own: after a fault of the device nothing works in the one that made it.
+# Each in its own process, since a device fault makes the process unusable.
 tests() {
   name=$1 limit=$2
   shift 2
@@ -31,7 +31,7 @@ tests() {
   [ "$ended" -eq 0 ] || status=1
   echo "$name: exit status $ended after $(($(date +%s) - began)) s: $(tail -n 1 "$OUT/python_$name.txt")"
   grep -E '^(FAILED|ERROR|execute |\{)' "$OUT/python_$name.txt" | cut -c1-300
-  # What no engine takes, by reason.
+  # Graphs that no engine accepts, by reason.
   sed -n 's/^XFAIL [^ ]* - //p' "$OUT/python_$name.txt" | cut -c1-160 | sort | uniq -c | sort -rn | head -n 12
 }
 
@@ -69,7 +69,7 @@ train() {
   grep -e '^loss' -e 'moved by one ulp' -e '^a step' -e '^hipDNN computed' -e 'in PyTorch [0-9]' "$OUT/training.txt" | cut -c1-250
 }
 
-# What a benchmark prints is kept, and shown.
+# A benchmark's output is saved and shown.
 bench() {
   limit=$1 name=$2
   shift 2

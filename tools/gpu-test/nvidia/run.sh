@@ -2,8 +2,8 @@
 # Runs what `cargo xtask nvidia-test` packed, on a machine with an NVIDIA GPU: each engine against the reference, each call of NVIDIA's
 # libraries made to fail, captured graphs, streams, threads and devices, some of that under compute-sanitizer and beside a HIP runtime, and times
 # against cuDNN alone and PyTorch. Before that, what many processor cores show. The arguments are words that the names of the cases to run contain.
-# SECTIONS names the functions below that are to run, where not all, PYTHON_SECTIONS those of python/run.sh. Files go into the folder OUT, else into out beside this script.
-# The exit status is 1 where something is wrong, 2 where nothing ran.
+# SECTIONS selects functions below, PYTHON_SECTIONS those of python/run.sh; by default all run. Files go into the folder OUT, else into out beside this script.
+# The exit status is 1 if something failed, 2 if nothing ran.
 here=$(cd "$(dirname "$0")" && pwd) || exit 2
 mkdir -p "${OUT:=$here/out}" || exit 2
 OUT=$(cd "$OUT" && pwd)

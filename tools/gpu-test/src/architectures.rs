@@ -1,4 +1,4 @@
-//! Whether the compilers take the generated kernels for every architecture, which needs no device.
+//! Compiles the generated kernels for every architecture, which needs no device.
 
 use hipdnn_rtc_plugin::handle::Platform;
 use hipdnn_rtc_plugin::source::{PRELUDE, generate};
@@ -12,13 +12,13 @@ const OF_AMD: [&str; 4] = ["gfx90a", "gfx942", "gfx1100", "gfx1201"];
 /// Turing, Ampere, Ada, Hopper and Blackwell.
 const OF_NVIDIA: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100"];
 
-/// Something that every compiler compiles for an architecture that it knows.
+/// A kernel that compiles for every architecture known to the compiler.
 const NOTHING: &str = "extern \"C\" __global__ void nothing() {}";
 
-/// Compiles the kernels of every case for all architectures or for one, and answers for which.
+/// Compiles the kernels of every case for all architectures or for one. Returns a summary.
 pub fn compile(platform: Platform, only: Option<&str>) -> Result<String, Failure> {
     let failure = |error: &dyn std::fmt::Display| Failure(error.to_string());
-    // The first is that of the devices that tests run on.
+    // The first one is that of the test devices.
     let (needed, architectures): (_, &[&str]) = match platform {
         Platform::Hip => ("gfx1100", &OF_AMD),
         Platform::Cuda => ("sm_90", &OF_NVIDIA),
@@ -31,7 +31,7 @@ pub fn compile(platform: Platform, only: Option<&str>) -> Result<String, Failure
         let program =
             generate(&case.graph).map_err(|refusal| Failure(format!("{}: {refusal}", case.name)))?;
         for kernel in &program.kernels {
-            // One source for all, so every kernel needs a name of its own.
+            // One source for all, so every kernel needs a unique name.
             source.push_str(&kernel.text.replace(&kernel.name, &format!("case_{place}_{}", kernel.name)));
             count += 1;
         }

@@ -1,4 +1,4 @@
-//! The library under test, through its C interface, as far as running a graph needs it.
+//! The part of the library's C interface that running a graph needs.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -114,7 +114,7 @@ const FALLBACK: c_int = hipdnn_abi::hipdnnBackendHeurMode_t::HIPDNN_HEUR_MODE_FA
 type LogCallback = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
 
 unsafe extern "C" fn keep(lines: *mut c_void, _: c_int, line: *const c_char) {
-    // SAFETY: the library hands back the lines that `refusal` gave it, and a text that ends with a NUL.
+    // SAFETY: the library passes back the lines of `logged`, and a NUL terminated text.
     let (lines, line) = unsafe { (&*lines.cast::<Mutex<Vec<String>>>(), CStr::from_ptr(line)) };
     if let Ok(mut lines) = lines.lock() {
         lines.push(line.to_string_lossy().into_owned());
@@ -132,7 +132,7 @@ unsafe impl Send for Backend {}
 // SAFETY: handles and descriptors are numbers that the library looks up, behind its own locks.
 unsafe impl Sync for Backend {}
 
-/// A descriptor, destroyed when it is dropped.
+/// A descriptor, destroyed on drop.
 struct Owned<'a> {
     backend: &'a Backend,
     descriptor: Descriptor,
@@ -145,7 +145,7 @@ unsafe impl Sync for Owned<'_> {}
 
 impl Drop for Owned<'_> {
     fn drop(&mut self) {
-        // SAFETY: it is this one's own.
+        // SAFETY: this owns the descriptor.
         unsafe { (self.backend.functions.hipdnnBackendDestroyDescriptor)(self.descriptor) };
     }
 }
@@ -153,12 +153,12 @@ impl Drop for Owned<'_> {
 /// An execution plan.
 pub struct Plan<'a> {
     plan: Owned<'a>,
-    /// Bytes of workspace that it needs.
+    /// The workspace that it needs, in bytes.
     pub workspace_size: usize,
 }
 
 impl Backend {
-    /// Opens the library at this path and makes a handle.
+    /// Opens the library at this path and creates a handle.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let path = path.to_str().ok_or_else(|| Failure(format!("{} is not UTF-8", path.display())))?;
         let functions = Functions::load_from(&[path]).map_err(|error| Failure(error.to_string()))?;
@@ -192,7 +192,7 @@ impl Backend {
         Ok(Owned { backend: self, descriptor })
     }
 
-    /// Sets the stream of what is executed from now on.
+    /// Sets the stream of subsequent executions.
     ///
     /// # Safety
     /// The stream lives until another is set or the handle ends.
@@ -202,7 +202,7 @@ impl Backend {
         self.check("hipdnnSetStream", status)
     }
 
-    /// The graph as a descriptor that is finalized.
+    /// The graph as a finalized descriptor.
     fn graph(&self, graph: &Graph) -> Result<Owned<'_>, Failure> {
         let bytes = wire::write(graph, wire::Layout::G2).map_err(|error| Failure(error.to_string()))?;
         let mut descriptor = ptr::null_mut();
@@ -247,21 +247,21 @@ impl Backend {
         Ok(names)
     }
 
-    /// What the engine of this name says when it refuses the graph; `None` where it does not.
+    /// The reason with which the named engine refuses the graph; `None` if it does not refuse.
     ///
     /// # Errors
-    /// The library's own words.
+    /// The library's message.
     pub fn refusal(&self, engine: &str, graph: &Graph) -> Result<Option<String>, Failure> {
-        // Which engines apply is found out here; that none does is an error whose words the lines have as well.
+        // If no engine applies, this fails, but the log lines also have the reasons.
         let (_, lines) = self.logged(|| self.engines(graph))?;
         let said = |line: &String| line.split_once(&format!("{engine}: ")).map(|(_, said)| said.to_owned());
         Ok(lines.iter().find_map(said))
     }
 
-    /// Does something, and answers what was logged meanwhile as well.
+    /// Runs `work`. Returns its result and the lines logged meanwhile.
     ///
     /// # Errors
-    /// That the log cannot be had.
+    /// The log cannot be read.
     pub fn logged<T>(&self, work: impl FnOnce() -> T) -> Result<(T, Vec<String>), Failure> {
         let lines = Mutex::new(Vec::new());
         let user = (&raw const lines).cast::<c_void>().cast_mut();
@@ -279,7 +279,7 @@ impl Backend {
         Ok((done, lines.into_inner().unwrap_or_default()))
     }
 
-    /// Has the engine of this name make a plan of the graph with these values of knobs.
+    /// Has the named engine make a plan of the graph with these knob values.
     pub fn plan(&self, engine: &str, graph: &Graph, knobs: &[(&str, i64)]) -> Result<Plan<'_>, Failure> {
         let graph = self.graph(graph)?;
         let name = CString::new(engine).map_err(|error| Failure(error.to_string()))?;
@@ -339,7 +339,7 @@ impl Backend {
 
 impl Drop for Backend {
     fn drop(&mut self) {
-        // SAFETY: the handle is this one's own.
+        // SAFETY: this owns the handle.
         unsafe { (self.functions.hipdnnDestroy)(self.handle) };
     }
 }
@@ -359,7 +359,7 @@ impl Owned<'_> {
         self.backend.check(&format!("attribute {name}"), status)
     }
 
-    /// Fills an array with an attribute, and answers the number of elements.
+    /// Reads an attribute into an array. Returns the number of elements.
     fn get<T>(&self, name: c_int, kind: c_int, values: &mut [T]) -> Result<usize, Failure> {
         let mut count = 0;
         // SAFETY: the array has as many elements as it says, of the type that the attribute has.
@@ -390,7 +390,7 @@ impl Plan<'_> {
         let backend = self.plan.backend;
         let get = backend.functions.hipdnnBackendGetSerializedExecutionPlan_ext;
         let mut size = 0;
-        // SAFETY: the descriptor is alive, and without a buffer the call writes the size alone.
+        // SAFETY: the descriptor is alive, and without a buffer the call writes only the size.
         let status = unsafe { get(self.plan.descriptor, 0, &mut size, ptr::null_mut()) };
         backend.check("hipdnnBackendGetSerializedExecutionPlan_ext", status)?;
         let mut bytes = vec![0; size];

@@ -1,4 +1,4 @@
-//! A case's tensors in the memory of a device.
+//! A case's tensors in device memory.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -13,10 +13,10 @@ use crate::case::Case;
 use crate::memory::{DeviceMemory, unpack};
 
 impl Case {
-    /// Device memory for the tensors, with the values of the inputs, and for a workspace.
+    /// Allocates device memory for the tensors, with the inputs' values, and for a workspace.
     ///
     /// # Errors
-    /// The device's.
+    /// The device's errors.
     pub fn bind(&self, gpu: Gpu, workspace_size: usize) -> Result<Bound<'_>, Failure> {
         let mut memory = Vec::new();
         for tensor in self.bound() {
@@ -27,10 +27,10 @@ impl Case {
         Ok(Bound { memory, workspace })
     }
 
-    /// Runs a plan in memory that `allocate` makes, of at least the size that it is given and until this returns.
+    /// Runs a plan in memory from `allocate`, which must have the given size at least and live until this returns.
     ///
     /// # Errors
-    /// Those of `allocate`, the device's, and the engine's own words.
+    /// Those of `allocate`, the device's errors, and the engine's message.
     pub fn run_in_memory(
         &self,
         plan: &Plan<'_>,
@@ -79,17 +79,17 @@ impl Bound<'_> {
         unsafe { plan.execute(&self.tensors(), self.workspace()) }
     }
 
-    /// The tensors and where they are.
+    /// The tensors and their addresses.
     pub fn tensors(&self) -> Vec<(i64, *mut c_void)> {
         self.memory.iter().map(|(tensor, memory)| (tensor.uid, memory.pointer)).collect()
     }
 
-    /// Where the workspace is; null for none.
+    /// The address of the workspace; null without one.
     pub fn workspace(&self) -> *mut c_void {
         self.workspace.as_ref().map_or(ptr::null_mut(), |memory| memory.pointer)
     }
 
-    /// Writes the inputs of a case of the same graph, and no numbers where results go.
+    /// Writes the inputs of a case of the same graph, and NaN into results.
     ///
     /// # Errors
     /// The device's.
@@ -97,7 +97,7 @@ impl Bound<'_> {
         self.memory.iter().try_for_each(|(tensor, memory)| memory.fill(&case.bytes(tensor)?))
     }
 
-    /// What is in the tensors once the work before is done.
+    /// The content of the tensors after all previous work.
     ///
     /// # Errors
     /// The device's.

@@ -1,4 +1,4 @@
-//! One graph, run by an engine on the device and by the reference on the host.
+//! A test case: one graph, run by an engine on the device and by the reference on the host.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -13,10 +13,10 @@ use crate::gate;
 use crate::memory::{pack, unpack};
 use crate::runs::{allocated, only_runs};
 
-/// The engine that results are compared with.
+/// The reference engine.
 const REFERENCE: &str = "CPU_REFERENCE_ENGINE";
 
-/// How the elements of an image tensor lie.
+/// The layout of an image tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Channels outside pixels.
@@ -25,28 +25,28 @@ pub enum Order {
     ChannelsLast,
 }
 
-/// A graph that is being written down, with the inputs' values.
+/// A graph with the values of its inputs.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it is, for people.
+    /// Its name, for people.
     pub name: String,
     /// The graph.
     pub graph: Graph,
     inputs: HashMap<i64, Vec<f32>>,
     outputs: Vec<i64>,
-    /// What results may differ by, as a share of the largest result.
+    /// The tolerance, relative to the largest result.
     pub tolerance: f32,
-    /// The most bytes of workspace that the plan may need, where that shows how the graph is computed.
+    /// The most bytes of workspace that the plan may need, to check that the graph is fused.
     pub workspace_limit: Option<usize>,
     /// Values of the engine's knobs.
     pub knobs: Vec<(&'static str, i64)>,
-    /// Whether executions on the device get a null pointer for their workspace, whatever the plan asks for.
+    /// Whether executions on the device get a null workspace, whatever the plan requires.
     pub without_workspace: bool,
     seed: u32,
 }
 
 impl Case {
-    /// A case without tensors. Tensors take numbers from 1 on.
+    /// A case without tensors. Uids start at 1.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -69,7 +69,7 @@ impl Case {
     fn add(&mut self, data_type: DataType, dims: &[i64], strides: &[i64]) -> i64 {
         let uid = self.graph.tensors.len() as i64 + 1;
         self.graph.tensors.push(Tensor::new(uid, data_type, dims, strides));
-        // What a type itself rounds.
+        // The rounding of the type itself.
         self.tolerance = self.tolerance.max(match data_type {
             DataType::Half => 2e-3,
             DataType::Bfloat16 => 1.6e-2,
@@ -78,12 +78,12 @@ impl Case {
         uid
     }
 
-    /// An input with values that are spread evenly over a range.
+    /// An input with values spread evenly over a range.
     pub fn input(&mut self, data_type: DataType, dims: &[i64], order: Order, range: [f32; 2]) -> i64 {
         self.input_with_strides(data_type, dims, &strides(dims, order), range)
     }
 
-    /// The same with strides that may leave gaps, or let indices share elements.
+    /// The same with strides that may leave gaps or overlap.
     pub fn input_with_strides(
         &mut self,
         data_type: DataType,
@@ -111,14 +111,14 @@ impl Case {
         uid
     }
 
-    /// Gives a tensor's sequences the offsets of another one.
+    /// Sets another tensor as a tensor's ragged offsets.
     pub fn ragged(&mut self, uid: i64, offsets: i64) {
         if let Some(tensor) = self.graph.tensors.iter_mut().find(|tensor| tensor.uid == uid) {
             tensor.ragged_offset_uid = Some(offsets);
         }
     }
 
-    /// A result.
+    /// An output.
     pub fn output(&mut self, data_type: DataType, dims: &[i64], order: Order) -> i64 {
         self.output_with_strides(data_type, dims, &strides(dims, order))
     }
@@ -148,14 +148,14 @@ impl Case {
         }
     }
 
-    /// Leaves the results virtual, as frontends do with unmarked outputs; they are bound all the same.
+    /// Makes the results virtual but still binds them, as frontends do with unmarked outputs.
     pub fn unmark(&mut self) {
         for tensor in self.graph.tensors.iter_mut().filter(|tensor| self.outputs.contains(&tensor.uid)) {
             tensor.is_virtual = true;
         }
     }
 
-    /// A number in the graph.
+    /// A constant in the graph.
     pub fn value(&mut self, value: f32) -> i64 {
         let uid = self.add(DataType::Float, &[1], &[1]);
         if let Some(tensor) = self.graph.tensors.last_mut() {
@@ -171,7 +171,7 @@ impl Case {
         self.graph.nodes.push(Node { name, compute_type, operation: operation.into() });
     }
 
-    /// The same graph, planned with what the library recommends timed.
+    /// The same graph, planned by timing the library's recommended plans.
     pub fn timed(self) -> Self {
         self.with_knob("timed", "global.benchmarking", 1)
     }
@@ -184,7 +184,7 @@ impl Case {
         self
     }
 
-    /// The same graph with `float` between the nodes, as who writes graphs has it by default.
+    /// The same graph with `float` between the nodes, the default of frontends.
     pub fn with_wide_tensors(mut self) -> Self {
         self.name.push_str(", float between");
         let outputs = &self.outputs;
@@ -195,16 +195,16 @@ impl Case {
         self
     }
 
-    /// Runs the graph with the engine and with the reference, then once more with the engine's plan after it was saved and
-    /// loaded with another handle. Answers the largest error.
+    /// Runs the graph with the engine and with the reference, then again with the engine's plan saved and loaded with another
+    /// handle. Returns the largest error.
     ///
     /// # Errors
-    /// The engine's own words, or the tensor that differs most.
+    /// The engine's message, or the tensor that differs most.
     pub fn run(&self, backend: &Backend, loader: &Backend, gpu: Gpu, engine: &str) -> Result<f32, Failure> {
         let expected = self.run_on_host(backend)?;
         let before = gate::count();
         let plan = backend.plan(engine, &self.graph, &self.knobs)?;
-        // What is small the plan has itself, from the beginning.
+        // The plan allocates small workspaces itself when it is made.
         let size = plan.workspace_size + allocated(&gate::since(before));
         if let Some(limit) = self.workspace_limit.filter(|limit| size > *limit) {
             return Err(Failure(format!(
@@ -219,7 +219,7 @@ impl Case {
         Ok(worst.max(loaded))
     }
 
-    /// Runs a plan of the graph, wherever it is from. Answers the largest error.
+    /// Runs any plan of the graph. Returns the largest error.
     ///
     /// # Errors
     /// As [`Case::run`].
@@ -230,7 +230,7 @@ impl Case {
     /// The largest error.
     ///
     /// # Errors
-    /// The tensor that differs by more than the case allows.
+    /// The tensor whose difference exceeds the tolerance.
     pub fn compare(
         &self,
         expected: &HashMap<i64, Vec<f32>>,
@@ -241,13 +241,13 @@ impl Case {
             let (Some(expected), Some(got)) = (expected.get(uid), got.get(uid)) else {
                 return Err(Failure(format!("tensor {uid} was not computed")));
             };
-            // Between sequences nothing is written.
+            // Elements between sequences are not written.
             let is_ragged = self.graph.tensor(*uid).is_some_and(|tensor| tensor.ragged_offset_uid.is_some());
             let untouched = |value: &f32| is_ragged && value.is_nan();
             let finite = expected.iter().filter(|value| value.is_finite());
             let scale = finite.fold(1e-3_f32, |most, value| most.max(value.abs()));
             for (place, (expected, got)) in expected.iter().zip(got).enumerate() {
-                // Infinities have no distance.
+                // The difference of infinities is not a number.
                 let is_same = expected == got || untouched(expected) && untouched(got);
                 let error = if is_same { 0.0 } else { (expected - got).abs() / scale };
                 if error.is_nan() || error > self.tolerance {
@@ -262,29 +262,29 @@ impl Case {
         Ok(worst)
     }
 
-    /// What a tensor is filled with: the values of an input, and no numbers where a result goes.
+    /// The initial bytes of a tensor: the values of an input, and NaN for a result.
     ///
     /// # Errors
-    /// That there is no test data of its type.
+    /// Test data of its type is not supported.
     pub fn bytes(&self, tensor: &Tensor) -> Result<Vec<u8>, Failure> {
         let count = tensor.dims.iter().product::<i64>() as usize;
         match self.inputs.get(&tensor.uid) {
             Some(values) => pack(tensor.data_type, values),
-            // No kernel may count on what a result held before.
+            // Kernels must not depend on a result's initial content.
             None => pack(tensor.data_type, &vec![f32::NAN; count]),
         }
     }
 
-    /// The tensors that executions are given memory for.
+    /// The tensors that are bound to memory.
     pub fn bound(&self) -> impl Iterator<Item = &Tensor> {
         let is_bound = |tensor: &&Tensor| !tensor.is_virtual || self.outputs.contains(&tensor.uid);
         self.graph.tensors.iter().filter(is_bound).filter(|tensor| tensor.value.is_none())
     }
 
-    /// What the reference computes.
+    /// The results of the reference.
     ///
     /// # Errors
-    /// The engine's own words.
+    /// The engine's message.
     pub fn run_on_host(&self, backend: &Backend) -> Result<HashMap<i64, Vec<f32>>, Failure> {
         let mut memory = Vec::new();
         self.run_in_host_memory(&backend.plan(REFERENCE, &self.graph, &[])?, |size| {
@@ -293,11 +293,11 @@ impl Case {
         })
     }
 
-    /// Runs a plan of an engine of the processor in memory that `allocate` makes, of at least the size that it is given and
-    /// until this returns.
+    /// Runs a plan of a CPU engine in memory from `allocate`, which must have the given size at least and live until this
+    /// returns.
     ///
     /// # Errors
-    /// Those of `allocate`, and the engine's own words.
+    /// Those of `allocate`, and the engine's message.
     pub fn run_in_host_memory(
         &self,
         plan: &Plan<'_>,
@@ -319,7 +319,7 @@ impl Case {
         memory
             .iter()
             .map(|(tensor, pointer, size)| {
-                // SAFETY: the memory has as many bytes, and the engine that wrote there has returned.
+                // SAFETY: the memory has that many bytes, and the engine has returned.
                 let bytes = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), *size) };
                 Ok((tensor.uid, unpack(tensor.data_type, bytes)?))
             })
@@ -329,7 +329,7 @@ impl Case {
     /// Runs a plan in device memory, and waits.
     ///
     /// # Errors
-    /// The device's, and the engine's own words.
+    /// The device's errors, and the engine's message.
     pub fn run_on_device(&self, gpu: Gpu, plan: &Plan<'_>) -> Result<HashMap<i64, Vec<f32>>, Failure> {
         let bound = self.bind(gpu, plan.workspace_size)?;
         let before = gate::count();
@@ -340,7 +340,7 @@ impl Case {
         bound.results()
     }
 
-    /// The same graph with other values: those of each input, some elements further. Lengths, offsets and places stay.
+    /// The same graph with other values: each input rotated by some elements, except lengths, offsets and indices.
     pub fn moved(&self, elements: usize) -> Self {
         let mut case = self.clone();
         let is_whole = |uid| self.graph.tensor(uid).is_some_and(|tensor| tensor.data_type == DataType::Int32);
@@ -352,7 +352,7 @@ impl Case {
     }
 }
 
-/// The strides of dims without gaps.
+/// Packed strides.
 pub fn strides(dims: &[i64], order: Order) -> Vec<i64> {
     let rank = dims.len();
     let inner_to_outer: Vec<usize> = match order {

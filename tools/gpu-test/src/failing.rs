@@ -1,4 +1,4 @@
-//! Each call of a library made to fail in turn.
+//! Makes each call of a library fail in turn.
 
 use std::path::Path;
 
@@ -13,36 +13,35 @@ use crate::{Failure, engine_for};
 /// The backend's status of a plugin that failed.
 const PLUGIN_ERROR: &str = "status 14:";
 
-/// The backend's words where an engine does not apply.
+/// The backend's message if an engine does not apply.
 pub const DOES_NOT_APPLY: &str = "Engine id is not in a valid range";
 
-/// More calls than any case makes.
+/// An upper limit for the calls of a case.
 const MOST: usize = 1000;
 
-/// A case with what may fail without harm to the result.
+/// A case, with the calls that may fail without affecting the result.
 pub struct Subject {
-    /// The engine that the case is of.
+    /// The engine of the case.
     pub engine: &'static str,
     /// The name of the case.
     pub case: &'static str,
-    /// How many of the first calls fail with handles that are new for each, so that opening the device is among them. That takes
-    /// MIOpen long.
+    /// For how many of the first calls to create new handles, so that opening the device is included. MIOpen takes long for that.
     pub opening: usize,
-    /// What the engine has another way for.
+    /// Functions for which the engine has an alternative.
     pub spared: &'static [&'static str],
 }
 
 impl Subject {
-    /// A case whose every call has to succeed.
+    /// A case in which every call must succeed.
     pub const fn of(engine: &'static str, case: &'static str) -> Self {
         Self { engine, case, opening: 0, spared: &[] }
     }
 }
 
-/// Makes each call of a case fail in turn, or a part of so many of them.
+/// Makes each call of a case fail in turn, or one part of several.
 ///
 /// # Errors
-/// The call, and what is wrong after it failed.
+/// The call, and the failed check.
 pub fn every_call(
     library: &Path,
     gpu: Gpu,
@@ -51,14 +50,14 @@ pub fn every_call(
 ) -> Result<String, Failure> {
     let mut case = cases::named(subject.engine, subject.case)?;
     let engine = engine_for(gpu, subject.engine)
-        .ok_or_else(|| Failure(format!("{} is no engine for this device", subject.engine)))?;
-    // A chain is computed in another way where no kernel for it is found.
+        .ok_or_else(|| Failure(format!("{} is not an engine for this device", subject.engine)))?;
+    // A chain without a fused kernel is computed in another way.
     case.workspace_limit = None;
     let knobs = case.knobs.clone();
     let open = || Ok::<_, Failure>([Backend::open(library)?, Backend::open(library)?]);
     let mut limit = 1_000_000_000;
     let mut fail = |handles: &[Backend; 2], number| {
-        // Another limit of the workspace is another problem to the engine, for which it has found nothing yet.
+        // With another workspace limit, the engine has nothing cached for the problem.
         limit += 1;
         case.knobs.clone_from(&knobs);
         if subject.engine.starts_with("MIOPEN") {
@@ -82,7 +81,7 @@ pub fn every_call(
         fail(&open()?, number)?;
     }
     let opened = open()?;
-    // The device is opened now at the latest.
+    // Make sure that the device is open.
     fail(&opened, usize::MAX)?;
     for number in (0..MOST).filter(is_mine) {
         if !fail(&opened, number)? {
@@ -93,10 +92,10 @@ pub fn every_call(
     Err(Failure(format!("there are more than {MOST} calls")))
 }
 
-/// The results of a run, and of another one with the same handles where the first failed.
+/// The results of a run, and of a second one with the same handles if the first failed.
 type Results = (Result<(), Failure>, Result<(), Failure>);
 
-/// With what was logged meanwhile.
+/// Runs twice, and collects the log.
 fn twice(
     [backend, loader]: &[Backend; 2],
     gpu: Gpu,
@@ -111,7 +110,7 @@ fn twice(
     })
 }
 
-/// Whether a line of the log says of another engine that it does not apply since this function failed.
+/// Whether a log line says that another engine does not apply because this function failed.
 fn is_of_another(line: &str, engine: &str, failed: &str) -> bool {
     let said = line.split_once(&format!("{} failed with", failed.trim_end_matches("_v2")));
     let is_engines =
@@ -128,22 +127,22 @@ fn judge(
 ) -> Result<(), Failure> {
     let next = record.calls.get(number + 1);
     match first {
-        // Where something cannot be ended, nothing is left to do.
+        // Failures while destroying are ignored.
         Ok(()) if gate::ends(failed) || subject.spared.contains(&failed) => {}
-        // The thread goes on with the context that it should have left, which is the same.
+        // The thread keeps the context that it should have popped, which is the same one.
         Ok(()) if failed == "cuCtxPopCurrent_v2" => {}
-        // What is ended is ended in the context that the thread has, which is the same.
+        // Objects are destroyed in the thread's context, which is the same one.
         Ok(()) if failed.starts_with("cuCtx") && next.is_some_and(|next| gate::ends(next.name)) => {}
-        // Who cannot say is not captured, or gets memory that is for all streams.
+        // Without an answer, the stream counts as not captured, or gets memory shared by all streams.
         Ok(()) if failed.ends_with("StreamIsCapturing") || failed == "cuStreamGetId" => {}
-        // With the mode as it is, a call fails where the mode forbids it.
+        // With an unchanged mode, a later call fails if the mode forbids it.
         Ok(()) if failed.ends_with("ThreadExchangeStreamCaptureMode") => {}
-        // The engine does not apply then, which shows only where it is the one that is asked.
+        // The engine does not apply then, which is visible only if it was the one asked.
         Ok(()) | Err(_) if failed.ends_with("GetDeviceCount") => {}
-        // Another engine of the plugin was asked just then, and does not apply.
+        // Another engine of the plugin was being asked, and does not apply.
         Ok(()) if lines.iter().any(|line| is_of_another(line, subject.engine, failed)) => {}
         Ok(()) => return Err(Failure("the engine takes no notice".to_owned())),
-        // An address that cannot be looked up is none of the device's.
+        // An address that cannot be looked up is not the device's.
         Err(Failure(words)) if failed == "cuPointerGetAttributes" => {
             if !words.contains("cannot reach, expected its memory") {
                 return Err(Failure(format!("{words:?}, expected that the device cannot reach the address")));
@@ -156,8 +155,8 @@ fn judge(
                 words => words.unwrap_or("words of the library"),
             };
             let function = failed.trim_end_matches("R0600").trim_end_matches("_v2");
-            // What fails while an engine asks its libraries whether they have kernels is why it does not apply, and is logged, but
-            // where the engine went on to another library.
+            // If a call fails while an engine looks for kernels, it does not apply and logs that, unless it falls back to another
+            // library.
             let is_refused = words.contains(DOES_NOT_APPLY);
             let is_logged = |expected: &str| lines.iter().any(|line| line.contains(expected));
             for expected in [PLUGIN_ERROR, &format!("{function} failed with"), own] {
@@ -173,11 +172,11 @@ fn judge(
         }
     }
     second.map_err(|Failure(words)| Failure(format!("the next run fails, too: {words}")))?;
-    // The handles go on with what they opened.
+    // Objects of the handles stay alive.
     nothing_left(record, OPENED)
 }
 
-/// What handles of the library make when they open a device, and keep, and what the process keeps of NVIDIA's libraries.
+/// The functions whose objects handles keep after opening a device, or the process keeps of NVIDIA's libraries.
 pub const OPENED: &[&str] = &[
     "miopenCreateWithStream",
     "hipblasLtCreate",
@@ -187,7 +186,7 @@ pub const OPENED: &[&str] = &[
     gate::PLAN,
 ];
 
-/// That nothing is left of what was made since calls are written down, and nothing was ended twice.
+/// Checks that all recorded objects are destroyed, and none twice.
 pub fn nothing_left(record: &gate::Record, but: &[&str]) -> Result<(), Failure> {
     if let Some(name) = record.strangers.first() {
         return Err(Failure(format!("{name} ended something that was not alive")));
@@ -198,7 +197,7 @@ pub fn nothing_left(record: &gate::Record, but: &[&str]) -> Result<(), Failure> 
     }
 }
 
-/// That no stream was set: MIOpen's handles have the default one from the beginning.
+/// Checks that no stream was set: MIOpen's handles start with the default one.
 pub fn no_new_stream(record: &gate::Record) -> Result<(), Failure> {
     match record.calls.iter().find(|call| call.name.contains("SetStream") && call.name != "cudnnSetStream") {
         Some(call) => Err(Failure(format!("{} is called, and the stream is as it was", call.name))),

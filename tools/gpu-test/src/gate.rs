@@ -1,8 +1,8 @@
-//! Gates between the engines and the libraries of AMD and NVIDIA: every call is written down, and any of them can be made to fail.
+//! Gates between the engines and the libraries of AMD and NVIDIA: record every call, and can make any call fail.
 //!
-//! The plugins find their functions with `dlsym`. The loader looks for that in this program first, so it answers the plugins
-//! (and only to it) with gates: a few instructions that know the number of a function and go through [`enter`] and [`leave`].
-//! What these libraries call of each other does not pass here.
+//! The plugins find their functions with `dlsym`, which the loader resolves to this program's. It returns gates (only to the
+//! plugins): a few instructions that pass the number of a function through [`enter`] and [`leave`]. Calls between the libraries
+//! are not recorded.
 
 use std::arch::{global_asm, naked_asm};
 use std::collections::{BTreeMap, HashMap};
@@ -10,13 +10,13 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The most functions that have a gate.
+/// The maximum number of gates.
 const GATES: usize = 512;
 /// Bytes from one gate to the next.
 const GATE_SIZE: usize = 16;
 
-// Each gate brings its number. What they share keeps the arguments in registers, asks `enter`, calls the function with a copy of the
-// arguments on the stack (24 of them, more than any function has), and hands the result to `leave`.
+// Each gate passes its number. The shared part preserves the argument registers, calls `enter`, calls the function with a copy of
+// the stack arguments (24 of them, more than any function has), and passes the result to `leave`.
 global_asm!(
     ".set gpu_test_gate_number, 0",
     ".p2align 4",
@@ -108,25 +108,25 @@ struct Function {
     plugin: &'static str,
 }
 
-/// The variable with the names of functions that the plugins do not find, with spaces between.
+/// The variable with the names of functions to hide from the plugins, separated by spaces.
 pub const HIDDEN: &str = "AMD_TEST_HIDDEN";
 
-/// Which call is made to fail.
+/// The call to fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fail {
     /// None.
     #[default]
     Nothing,
-    /// The one after so many others.
+    /// The call after so many others.
     Call(usize),
-    /// The first of this function.
+    /// The first call of this function.
     Function(&'static str),
 }
 
 /// `CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR`
 const EXECUTION_PLAN: usize = 5;
 
-/// What makes execution plans of cuDNN's, which a process keeps.
+/// The name under which creating a cuDNN execution plan is recorded.
 pub const PLAN: &str = "cudnnBackendCreateDescriptor of an execution plan";
 
 /// A call of a function.
@@ -134,44 +134,44 @@ pub const PLAN: &str = "cudnnBackendCreateDescriptor of an execution plan";
 pub struct Call {
     /// The function.
     pub name: &'static str,
-    /// The arguments in registers. Those beyond the last that the function has mean nothing.
+    /// The argument registers. Those beyond the function's arguments are meaningless.
     pub arguments: [usize; 6],
 }
 
-/// What passed the gates.
+/// A record of calls.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The calls in order, without those that only give words for errors.
+    /// The calls in order, without those that only return error texts.
     pub calls: Vec<Call>,
-    /// The one that was made to fail.
+    /// The call that was made to fail.
     pub failed: Option<&'static str>,
-    /// What the library whose call was made to fail said of the last error.
+    /// The last error text of the library whose call was made to fail.
     pub words: Option<String>,
-    /// Objects and memory that were made and not ended, by the functions that made them.
+    /// Live objects and memory, with the functions that created them.
     pub alive: HashMap<usize, &'static str>,
-    /// Ends of what was not alive.
+    /// Destroy calls for objects that were not alive.
     pub strangers: Vec<&'static str>,
     fail: Fail,
-    /// What the name of the plugin's file contains.
+    /// Part of the plugin's file name.
     plugin: &'static str,
-    /// Which record it is, counted from 1.
+    /// The number of the record, from 1.
     number: usize,
 }
 
-/// Something that was made and not ended.
+/// A live object.
 #[derive(Clone, Copy)]
 struct Made {
     /// The function that made it.
     by: &'static str,
     /// The file of the plugin that called it.
     plugin: &'static str,
-    /// The number of the record in whose time that was.
+    /// The number of the record at that time.
     record: usize,
 }
 
 static FUNCTIONS: Mutex<Vec<Function>> = Mutex::new(Vec::new());
 static RECORD: Mutex<Option<Record>> = Mutex::new(None);
-/// Everything that is alive, whether calls were written down when it was made or not.
+/// All live objects, whether calls were recorded at their creation or not.
 static ALIVE: Mutex<BTreeMap<usize, Made>> = Mutex::new(BTreeMap::new());
 static RECORDS: AtomicUsize = AtomicUsize::new(0);
 
@@ -179,7 +179,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins to write down the calls of an engine's plugin; one of them may be made to fail.
+/// Begins recording the calls of an engine's plugin; may make one of them fail.
 pub fn record(engine: &str, fail: Fail) {
     let plugins = [
         ("MIOPEN", "miopen"),
@@ -195,18 +195,18 @@ pub fn record(engine: &str, fail: Fail) {
     *lock(&RECORD) = Some(Record { fail, plugin, number, ..Record::default() });
 }
 
-/// How many calls were written down so far.
+/// The number of calls recorded so far.
 pub fn count() -> usize {
     lock(&RECORD).as_ref().map_or(0, |record| record.calls.len())
 }
 
-/// The calls since there were so many.
+/// The calls after the first `count`.
 pub fn since(count: usize) -> Vec<Call> {
     let record = lock(&RECORD);
     record.as_ref().and_then(|record| record.calls.get(count..)).unwrap_or_default().to_vec()
 }
 
-/// What was written down since [`record`].
+/// The calls recorded since [`record`].
 pub fn take() -> Record {
     let mut record = lock(&RECORD).take().unwrap_or_default();
     let of_record = |made: &Made| made.record == record.number && made.plugin.contains(record.plugin);
@@ -216,14 +216,14 @@ pub fn take() -> Record {
     record
 }
 
-/// What `enter` answers: the function to call, null for none, and the result that the caller gets in any case, 0 for the function's own.
+/// The result of `enter`: the function to call, null for none, and the result to return instead, 0 for the function's own.
 #[repr(C)]
 struct Permission {
     function: usize,
     result: usize,
 }
 
-/// Whether a function answers the text of an error.
+/// Whether a function returns an error text.
 fn is_text(name: &str) -> bool {
     let ends = |word| name.ends_with(word);
     (ends("GetErrorString") && !name.starts_with("cuGet"))
@@ -231,13 +231,13 @@ fn is_text(name: &str) -> bool {
         || name == "rocblas_status_to_string"
 }
 
-/// The library of a function, by how its names begin.
+/// The library of a function, by its prefix.
 fn library(name: &str) -> &'static str {
     let prefixes = ["hiprtc", "hipblas", "hip", "miopen", "rocblas", "nvrtc", "cudnn", "cublas", "cu"];
     prefixes.into_iter().find(|prefix| name.starts_with(prefix)).unwrap_or_default()
 }
 
-/// Whether a function says words for errors or forgets them, or answers a number that is no status.
+/// Whether a function returns or clears error texts, or returns a number other than a status.
 fn gives_words(name: &str) -> bool {
     is_text(name)
         || ["GetLastError", "ProgramLog", "cuGetError", "cudnnGetVersion"]
@@ -245,20 +245,19 @@ fn gives_words(name: &str) -> bool {
             .any(|word| name.contains(word))
 }
 
-/// Whether a function ends what another made.
+/// Whether a function destroys an object.
 pub fn ends(name: &str) -> bool {
     ["Destroy", "Unload", "_destroy_"].iter().any(|word| name.contains(word))
         || ["hipFree", "cuMemFree_v2"].contains(&name)
 }
 
-/// Whether a function makes one thing and writes where it is to its first argument, or the second one of cuDNN's descriptors.
+/// Whether a function creates one object and writes its address to its first argument, or to the second one for cuDNN's descriptors.
 pub fn makes(name: &str) -> bool {
     ["Create", "LoadSolution", "ModuleLoadData", "_create_"].iter().any(|word| name.contains(word))
         || ["hipMalloc", "cuMemAlloc_v2"].contains(&name)
 }
 
-/// A status that is an error to the library of a function: unknown errors and such, none of which has another meaning to the
-/// engines.
+/// An error status of a function's library that has no special meaning for engines.
 fn error_of(name: &str) -> usize {
     match name {
         // hipErrorLaunchFailure
@@ -297,7 +296,7 @@ extern "C" fn enter(number: usize, arguments: &[usize; 6]) -> Permission {
         if fails {
             record.failed = Some(name);
             permission.result = error_of(name);
-            // What ends something does so and fails nevertheless, or it would be alive for ever.
+            // A failing destroy call still destroys the object, which would otherwise leak.
             if !ends(name) {
                 permission.function = 0;
             }
@@ -318,22 +317,22 @@ unsafe extern "C" fn leave(number: usize, arguments: &[usize; 6], result: usize,
     let succeeded = result as u32 == 0;
     let made = Made { by: name, plugin, record: record.as_ref().map_or(0, |record| record.number) };
     let text = match name {
-        // SAFETY: the call succeeded, so it wrote where the text is.
+        // SAFETY: the call succeeded, so it wrote the text's address.
         "cuGetErrorString" if succeeded => unsafe { *pointer(second) },
         _ if is_text(name) => result,
         _ => 0,
     };
     if text != 0 {
-        // SAFETY: the texts are NUL terminated and live for ever.
+        // SAFETY: the texts are NUL terminated and static.
         let words = unsafe { CStr::from_ptr(pointer(text).cast()) }.to_string_lossy().into_owned();
-        // Others are asked, too: a runtime of HIP without a device says so whenever a device is looked for.
+        // Ignore other libraries' texts: a HIP runtime without a device reports an error on every search.
         if let Some(record) = &mut record
             && record.failed.is_none_or(|failed| library(failed) == library(name))
         {
             record.words = Some(words);
         }
     } else if succeeded && name == "miopenFindSolutions" {
-        // SAFETY: the call succeeded, so the count and as many solutions are there.
+        // SAFETY: the call succeeded, so it wrote the count and that many solutions.
         unsafe {
             for place in 0..*pointer(fifth) {
                 lock(&ALIVE).insert(*pointer(fourth).add(place), made);
@@ -342,12 +341,12 @@ unsafe extern "C" fn leave(number: usize, arguments: &[usize; 6], result: usize,
     } else if succeeded && makes(name) {
         let place = if name == "cudnnBackendCreateDescriptor" { second } else { first };
         let by = if name == "cudnnBackendCreateDescriptor" && first == EXECUTION_PLAN { PLAN } else { name };
-        // SAFETY: the call succeeded, so what it made is there.
+        // SAFETY: the call succeeded, so it wrote the object's address.
         lock(&ALIVE).insert(unsafe { *pointer(place) }, Made { by, ..made });
     } else if succeeded && ends(name) {
         let mut alive = lock(&ALIVE);
         match name.strip_suffix("DestroyProgram") {
-            // It takes the address of what it ends, and clears it.
+            // Takes the address of the object's pointer, and clears the pointer.
             Some(compiler) => {
                 alive.retain(|_, made| made.by.strip_suffix("CreateProgram") != Some(compiler));
             }
@@ -378,7 +377,7 @@ unsafe extern "C" fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_
 unsafe extern "C" fn find(library: *mut c_void, name: *const c_char, caller: *const c_void) -> *mut c_void {
     static REAL: OnceLock<Option<Dlsym>> = OnceLock::new();
     let real = REAL.get_or_init(|| {
-        // SAFETY: both texts are NUL terminated, and the C library has the function with this type since then.
+        // SAFETY: both texts are NUL terminated, and the C library has this version of the function with this type.
         unsafe {
             let found = libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), c"GLIBC_2.2.5".as_ptr());
             std::mem::transmute::<*mut c_void, Option<Dlsym>>(found)
@@ -391,7 +390,7 @@ unsafe extern "C" fn find(library: *mut c_void, name: *const c_char, caller: *co
         return found;
     }
     let Some(plugin) = plugin(caller) else { return found };
-    // SAFETY: the C library has read the name just now.
+    // SAFETY: the C library has just read the name.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     let hidden = std::env::var(HIDDEN).unwrap_or_default();
     if hidden.split(' ').any(|hidden| hidden == name) {
@@ -410,7 +409,7 @@ unsafe extern "C" fn find(library: *mut c_void, name: *const c_char, caller: *co
     if number < GATES { (gpu_test_gates as *mut c_void).wrapping_byte_add(number * GATE_SIZE) } else { found }
 }
 
-/// The file of the engine plugin whose code has this address.
+/// The file of the engine plugin that contains this address.
 fn plugin(address: *const c_void) -> Option<String> {
     // SAFETY: a struct of pointers, which may be null.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
@@ -429,7 +428,7 @@ mod tests {
     use super::library;
 
     #[test]
-    fn the_words_for_an_error_are_those_of_its_library() {
+    fn an_error_text_is_that_of_its_library() {
         for (function, text) in [
             ("cuMemAlloc_v2", "cuGetErrorString"),
             ("cudnnBackendFinalize", "cudnnGetErrorString"),

@@ -1,17 +1,17 @@
-//! Runs graphs with the engines for GPUs on the device that is there, and compares each result with that of the reference engine on
-//! the host.
+//! Runs graphs with the GPU engines on the present device, and compares each result with the reference engine's on the host.
 //!
-//! `gpu-test LIBRARY [--part=K/N] [WORD...]`: the path of `libhipdnn_backend.so` with the plugins beside it, and words that the names of
-//! the cases to run contain. Several processes can have a part of the cases each. Without a device the exit status is 2, with a wrong result 1.
+//! `gpu-test LIBRARY [--part=K/N] [WORD...]`: the path of `libhipdnn_backend.so` with the plugins beside it, and words that select
+//! cases by name. Several processes can each run a part of the cases. The exit status is 2 without a device, 1 for a wrong result.
 //!
-//! `gpu-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks which calls there are.
+//! `gpu-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks the calls made.
 //!
 //! `gpu-test --nvidia LIBRARY [WORD...]` checks the engines for NVIDIA GPUs further: captured graphs, streams, threads, devices, kinds of
 //! memory. `gpu-test --nvidia-calls LIBRARY [--part=K/N] [WORD...]` makes each call of NVIDIA's libraries fail in turn.
-//! `--nvidia-prototypes` writes a program that compares the functions of CUDA that this one calls with NVIDIA's header.
+//! `--nvidia-prototypes` writes a program that compares our declarations of CUDA functions with NVIDIA's header.
 //!
-//! `gpu-test --architectures` compiles the kernels that are generated for the cases, for devices that need not be there;
-//! `--nvidia-architectures` does so for NVIDIA GPUs. An architecture behind either is the only one. `--graphs FOLDER` writes the graphs that are run with cuDNN into a folder, as JSON.
+//! `gpu-test --architectures` compiles the kernels generated for the cases, for devices that may be absent; `--nvidia-architectures`
+//! does so for NVIDIA GPUs. An argument after either selects one architecture. `--graphs FOLDER` writes the graphs for cuDNN into a
+//! folder, as JSON.
 
 mod amd;
 mod architectures;
@@ -39,7 +39,7 @@ use hipdnn_rtc_plugin::handle::Platform;
 use backend::Backend;
 use gate::Fail;
 
-/// Why a case failed, in words.
+/// Why a case failed.
 #[derive(Debug)]
 pub struct Failure(pub String);
 
@@ -68,8 +68,8 @@ impl From<PluginError> for Failure {
 }
 
 fn main() -> ExitCode {
-    // What is opened for a plan is to end with it, so that what is left can be told.
-    // SAFETY: this is the first thing that the program does, and it has no other thread yet.
+    // Without the plan cache, so that a plan's objects end with it and leaks are detected.
+    // SAFETY: the program has no other thread yet.
     unsafe { std::env::set_var("HIPDNN_PLAN_CACHE_BYTES", "0") };
     env_logger::init();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -132,7 +132,7 @@ fn device() -> Result<&'static Hip, Failure> {
 
 const PART: &str = "--part=";
 
-/// Which part is to be run, all if none is named, and the other words.
+/// The part to run, by default all, and the other words.
 fn of_part(words: &[String]) -> Result<((usize, usize), &[String]), Failure> {
     match words {
         [option, words @ ..] if option.starts_with(PART) => Ok((part(option)?, words)),
@@ -140,7 +140,7 @@ fn of_part(words: &[String]) -> Result<((usize, usize), &[String]), Failure> {
     }
 }
 
-/// Which part of how many, counted from 0.
+/// The part, from 0, and the number of parts.
 fn part(option: &str) -> Result<(usize, usize), Failure> {
     let numbers = option.strip_prefix(PART).and_then(|numbers| numbers.split_once('/'));
     match numbers.map(|(part, parts)| (part.parse(), parts.parse())) {
@@ -149,12 +149,12 @@ fn part(option: &str) -> Result<(usize, usize), Failure> {
     }
 }
 
-/// Whether a name has one of the words, or there are none.
+/// Whether a name contains one of the words, or there are none.
 fn is_wanted(name: &str, words: &[String]) -> bool {
     words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
 }
 
-/// The engine that runs a case of an engine for AMD GPUs on this device; `None` where there is none.
+/// The engine that runs a case of an engine for AMD GPUs on this device, if any.
 fn engine_for(gpu: Gpu, engine: &'static str) -> Option<&'static str> {
     match (gpu, engine) {
         (Gpu::Hip(_), cases::CUDNN | cases::CUBLASLT) => None,
@@ -165,7 +165,7 @@ fn engine_for(gpu: Gpu, engine: &'static str) -> Option<&'static str> {
     }
 }
 
-/// Why one of NVIDIA's libraries does not take a case: which cases those are depends on its version and on the device.
+/// Why one of NVIDIA's libraries refuses a case, which depends on its version and on the device.
 fn refusal(
     backend: &Backend,
     engine: &str,
@@ -182,12 +182,12 @@ fn refusal(
 fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Result<usize, Failure> {
     let gpu = Gpu::find().map_err(|refusal| Failure(refusal.to_string()))?;
     let backend = Backend::open(library)?;
-    // Saved plans are loaded by a handle that has found out nothing itself.
+    // A fresh handle loads saved plans.
     let loader = Backend::open(library)?;
     let mut failed = 0;
     let mut passed = 0;
     let mut refused = 0;
-    // What is meant may be in another part.
+    // The selected case may be in another part.
     let mut is_known = false;
     for (place, (engine, case)) in cases::all().into_iter().enumerate() {
         let Some(engine) = engine_for(gpu, engine) else { continue };
@@ -204,7 +204,7 @@ fn run(library: &Path, (part, parts): (usize, usize), words: &[String]) -> Resul
         gate::record(engine, Fail::Nothing);
         let result = case.run(&backend, &loader, gpu, engine);
         let record = gate::take();
-        // The handles go on with what they opened.
+        // Objects of the handles stay alive.
         let as_ever =
             failing::nothing_left(&record, failing::OPENED).and_then(|()| failing::no_new_stream(&record));
         let result = result.and_then(|error| as_ever.map(|()| error));

@@ -1,4 +1,4 @@
-//! Device memory with the elements of a tensor.
+//! Device memory for tensors.
 
 use std::cmp::Ordering;
 use std::ffi::c_void;
@@ -9,21 +9,21 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::Failure;
 
-/// Device memory, freed when it is dropped.
+/// Device memory, freed on drop.
 pub struct DeviceMemory {
     gpu: Gpu,
-    /// Where it begins.
+    /// Its address.
     pub pointer: *mut c_void,
     size: usize,
 }
 
 impl DeviceMemory {
-    /// So many bytes, at least one.
+    /// Allocates `size` bytes, at least one.
     pub fn new(gpu: Gpu, size: usize) -> Result<Self, Failure> {
         Ok(Self { gpu, pointer: gpu.allocate(size)?, size })
     }
 
-    /// Memory with these bytes.
+    /// Allocates memory with these bytes.
     pub fn with(gpu: Gpu, bytes: &[u8]) -> Result<Self, Failure> {
         let memory = Self::new(gpu, bytes.len())?;
         memory.fill(bytes)?;
@@ -48,7 +48,7 @@ impl DeviceMemory {
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        // SAFETY: it is this one's own.
+        // SAFETY: this owns the memory.
         unsafe { self.gpu.free(self.pointer) };
     }
 }
@@ -104,17 +104,17 @@ fn e4m3(byte: u8) -> f32 {
     if byte & 0x80 == 0 { magnitude } else { -magnitude }
 }
 
-/// One with 5 bits of exponent: the upper half of a 16-bit float.
+/// An 8-bit float with 5 bits of exponent: the upper half of a 16-bit float.
 fn e5m2(byte: u8) -> f32 {
     f16::from_bits(u16::from(byte) << 8).to_f32()
 }
 
-/// A power of two, by its exponent alone.
+/// A power of two, by its exponent.
 fn e8m0(byte: u8) -> f32 {
     if byte == u8::MAX { f32::NAN } else { 2_f64.powi(i32::from(byte) - 127) as f32 }
 }
 
-/// The byte whose number is nearest, the even one of two.
+/// The byte with the nearest value, ties to even.
 fn nearest(value: f32, number: fn(u8) -> f32) -> u8 {
     let finite = (0..=u8::MAX).filter(|byte| number(*byte).is_finite());
     let distance = |byte: &u8| ((number(*byte) - value).abs(), byte & 1);

@@ -1,15 +1,15 @@
-//! What an execution may call.
+//! Checks which functions an execution calls.
 
 use crate::Failure;
 use crate::gate::{Call, makes};
 
-/// The bytes of device memory that calls allocate.
+/// The bytes of device memory allocated by calls.
 pub fn allocated(calls: &[Call]) -> usize {
     let allocates = |call: &&Call| ["hipMalloc", "cuMemAlloc_v2"].contains(&call.name);
     calls.iter().filter(allocates).map(|call| call.arguments[1]).sum()
 }
 
-/// What keeps executions apart that use a plan's own memory.
+/// Calls that serialize executions with a plan's own memory.
 pub const KEEPS_APART: [&str; 11] = [
     "hipThreadExchangeStreamCaptureMode",
     "cuThreadExchangeStreamCaptureMode",
@@ -24,7 +24,7 @@ pub const KEEPS_APART: [&str; 11] = [
     "cuEventQuery",
 ];
 
-/// The functions that set the address of a bias, of what GELU is of or of a scale, with `HIPBLASLT_MATMUL_DESC_BIAS_POINTER`,
+/// The functions that set the address of a bias, of GELU's input or of a scale, with `HIPBLASLT_MATMUL_DESC_BIAS_POINTER`,
 /// `CUBLASLT_MATMUL_DESC_BIAS_POINTER`, `CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER`, `CUBLASLT_MATMUL_DESC_A_SCALE_POINTER` and `CUBLASLT_MATMUL_DESC_B_SCALE_POINTER`.
 const ADDRESSES: [(&str, u32); 5] = [
     ("hipblasLtMatmulDescSetAttribute", 3),
@@ -34,7 +34,7 @@ const ADDRESSES: [(&str, u32); 5] = [
     ("cublasLtMatmulDescSetAttribute", 18),
 ];
 
-/// What executions call of CUDA's driver and libraries.
+/// The functions of CUDA's driver and libraries that executions call.
 const RUNS_ON_CUDA: [&str; 12] = [
     "cuCtxGetCurrent",
     "cuCtxPushCurrent_v2",
@@ -53,10 +53,9 @@ const RUNS_ON_CUDA: [&str; 12] = [
 /// `CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR`
 const VARIANT_PACK: usize = 16;
 
-/// Refuses calls of an execution that do anything but name a stream and put work on it: nothing is looked for, made, ended,
-/// allocated or waited for there.
+/// Fails if an execution does anything but put work on a stream: it must not search, create, destroy, allocate or wait.
 pub fn only_runs(calls: &[Call]) -> Result<(), Failure> {
-    // The libraries keep these addresses in the description of the product, and cuDNN takes its tensors in an object.
+    // The libraries store these addresses in the matmul descriptor, and cuDNN takes tensors in a descriptor.
     let names_memory = |call: &Call| {
         let [kind, attribute, ..] = call.arguments;
         ADDRESSES.contains(&(call.name, attribute as u32))
@@ -86,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn executions_tell_cublaslt_where_a_bias_and_scales_are_and_nothing_else() {
+    fn executions_may_only_set_addresses_of_bias_and_scales_in_cublaslt() {
         let set = |attribute| {
             only_runs(&[Call {
                 name: "cublasLtMatmulDescSetAttribute",

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::computation::FileOf;
 use crate::tensor::Place;
 
-/// Looks into a hipDNN backend: its engines, what they make of a graph, how fast they are.
+/// Inspects a hipDNN backend: its engines, their plans for a graph, their speed.
 #[derive(Debug, Parser)]
 #[command(
     name = "hipdnn",
@@ -28,19 +28,19 @@ Examples:
 pub struct Cli {
     /// The library to use: a libhipdnn_backend.so, or the folder that has one.
     ///
-    /// Without it these are tried: beside this program, lib and lib64 beside its folder, the folder in
-    /// HIPDNN_BACKEND_LIBRARY_PATH, the loader's search.
+    /// By default these are tried: this program's folder, lib and lib64 beside it, the folder in
+    /// HIPDNN_BACKEND_LIBRARY_PATH, the loader's search path.
     #[arg(long, global = true, value_name = "PATH")]
     pub backend: Option<PathBuf>,
-    /// Load this engine plugin beside those that the library finds by itself; may be repeated.
+    /// Load this engine plugin in addition to those that the library finds; may be repeated.
     #[arg(long = "plugin", global = true, value_name = "FILE")]
     pub plugins: Vec<PathBuf>,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List the engines that the backend has loaded.
@@ -53,14 +53,14 @@ Examples:
   hipdnn engines --plugin ./libmine.so
   HIPDNN_PLUGIN_DIR=/my/plugins hipdnn engines --json")]
     Engines(List),
-    /// Say what a report of a defect needs: versions, files, devices, engines, settings.
+    /// Show what a bug report needs: versions, files, devices, engines, settings.
     #[command(after_help = "\
 `python -m hipdnn` prints versions, library, engines and variables as Python finds them. Without a library, or without any engine, the exit status is 1.
 
 Example:
   hipdnn doctor")]
     Doctor,
-    /// List the libraries of AMD and NVIDIA that engines for GPUs look for, and the devices.
+    /// List the AMD and NVIDIA libraries that GPU engines use, and the devices.
     #[command(after_help = "\
 Without a device the exit status is 1. The backend is not opened.
 
@@ -70,10 +70,10 @@ Example:
     /// List the heuristic policies that choose among engines.
     #[command(after_help = "Example:\n  hipdnn policies")]
     Policies(List),
-    /// Say of each engine whether it can run a graph, or why not.
+    /// Show for each engine whether it can run a graph, or why not.
     #[command(after_help = "Example:\n  hipdnn explain graph.json")]
     Explain(Explain),
-    /// Run a graph once, with random inputs where none are given.
+    /// Run a graph once, with random inputs unless given.
     #[command(after_help = "\
 Inputs and results are NumPy files. A tensor of a float type with fewer than 32 bits is read from and written to \
 float32. Tensors are named by their uids, or by their names where they have any.
@@ -91,7 +91,7 @@ Examples:
   hipdnn bench graph.json
   hipdnn bench graph.json --runs 100 --warmup 10 --json")]
     Bench(Bench),
-    /// Search for the fastest engine and settings of its knobs, for each of some graphs.
+    /// Search for the fastest engine and knob settings for each graph.
     #[command(after_help = "\
 Every configuration is checked against CPU_REFERENCE_ENGINE. The library's default choice stays unless something is clearly \
 faster. The engines, best first, are handed to the backend; what is best with its knobs is kept in the cache folder, for \
@@ -105,7 +105,7 @@ Examples:
   hipdnn tune graphs/*.json --budget 10s --svg trials.svg
   hipdnn run graph.json --tuned")]
     Tune(Tune),
-    /// Make plans ahead of time, for devices that need not be here, and write them into one file.
+    /// Compile plans ahead of time, even for absent devices, and write them into one file.
     #[command(after_help = "\
 Devices are sm_90 and the like of NVIDIA's, gfx942 and the like of AMD's, cpu, or cpu with an instruction set (sse2, avx2, \
 avx512, neon). The library takes the plans of a file that HIPDNN_PLAN_PACKAGE names; `hipdnn plan load` runs one. Programs \
@@ -118,7 +118,7 @@ Examples:
   HIPDNN_RECORD_GRAPHS=graphs ./program; hipdnn compile graphs/*.json --device sm_90 -o plans.hdpk
   HIPDNN_PLAN_PACKAGE=plans.hdpk ./program")]
     Compile(Compile),
-    /// Save execution plans, load and run them, look into them.
+    /// Save, load, run and describe execution plans.
     #[command(
         subcommand,
         after_help = "\
@@ -138,7 +138,7 @@ Examples:
     Graph(Graph),
 }
 
-/// Something that is listed.
+/// Arguments of the commands that list something.
 #[derive(Debug, Args)]
 pub struct List {
     /// Write JSON.
@@ -164,13 +164,13 @@ pub struct Graph {
     /// Draw it into this file.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Draw into it what an engine's plan computes together, and how.
+    /// Show in it which operations an engine's plan fuses, and how.
     #[arg(long, requires = "svg")]
     pub plan: bool,
-    /// The engine of the plan, by name or id; without it the one that the backend offers first.
+    /// The engine of the plan, by name or id; by default the first one that the backend offers.
     #[arg(long, value_name = "NAME", requires = "plan")]
     pub engine: Option<String>,
-    /// A trace of executions of the graph with that engine (HIPDNN_TRACE_FILE), for the times of the steps.
+    /// A trace of executions with that engine (HIPDNN_TRACE_FILE), for the times of the steps.
     #[arg(long, value_name = "FILE", requires = "plan")]
     pub times: Option<PathBuf>,
     /// Write it for Graphviz, in the DOT language.
@@ -178,7 +178,7 @@ pub struct Graph {
     pub dot: bool,
 }
 
-/// What is read and written, and whether it is checked.
+/// Inputs, outputs, and checking.
 #[derive(Debug, Args)]
 pub struct Data {
     /// Read a tensor from a file; may be repeated.
@@ -194,16 +194,16 @@ pub struct Data {
     pub common: Common,
 }
 
-/// What every command that executes something takes.
+/// Arguments of every command that executes something.
 #[derive(Debug, Args)]
 pub struct Common {
-    /// What random inputs follow from.
+    /// The seed of random inputs.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Make the tolerance of checks so many times as wide.
+    /// Multiply the tolerance of checks by this factor.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     pub tolerance: f64,
-    /// Where tensors lie; without it on the host for CPU engines, and on a device for others where there is one.
+    /// Where tensors are allocated; by default on the host for CPU engines, else on a device if there is one.
     #[arg(long, value_name = "PLACE")]
     pub memory: Option<Place>,
 }
@@ -213,16 +213,16 @@ fn factor(text: &str) -> Result<f64, String> {
     if factor.is_finite() && factor >= 0.0 { Ok(factor) } else { Err("expected a number from 0".to_owned()) }
 }
 
-/// Which engine, and how it is set.
+/// The engine and its knobs.
 #[derive(Debug, Args)]
 pub struct Choice {
-    /// The engine, by name or id; without it the one that the backend offers first.
+    /// The engine, by name or id; by default the first one that the backend offers.
     #[arg(long, value_name = "NAME")]
     pub engine: Option<String>,
     /// Set a knob of the engine; may be repeated.
     #[arg(long = "knob", value_name = "NAME=VALUE")]
     pub knobs: Vec<String>,
-    /// Take the engine and the knobs that `hipdnn tune` found for the graph on this device; where it found none, the default choice.
+    /// Use the engine and the knobs that `hipdnn tune` found for the graph on this device, if any.
     #[arg(long, conflicts_with_all = ["engine", "knobs"])]
     pub tuned: bool,
 }
@@ -243,22 +243,22 @@ pub struct Run {
 pub struct Bench {
     /// The graph.
     pub graph: PathBuf,
-    /// Measure this engine only; may be repeated. The ranking is not handed to the backend then.
+    /// Measure only this engine; may be repeated. The backend then does not get the ranking.
     #[arg(long = "engine", value_name = "NAME")]
     pub engines: Vec<String>,
-    /// How many executions of each configuration are measured.
+    /// Executions to measure of each configuration.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub runs: u32,
-    /// How many executions come before that.
+    /// Warm-up executions before the measurement.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub warmup: u32,
-    /// Stop with a configuration after so long, once three executions are measured.
+    /// Stop measuring a configuration after this time, but not before three executions.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = factor)]
     pub seconds: f64,
-    /// At most so many values of each knob are tried.
+    /// Try at most this many values of each knob.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub values: usize,
-    /// Do not hand the ranking to the backend.
+    /// Do not store the ranking in the backend.
     #[arg(long)]
     pub no_ranking: bool,
     /// Write JSON.
@@ -274,25 +274,25 @@ pub struct Tune {
     /// The graphs.
     #[arg(required = true)]
     pub graphs: Vec<PathBuf>,
-    /// How long the search for one graph may take, for instance 30s, 500ms or 2m. Before it each engine is measured as it is.
+    /// Time limit of the search for one graph, for instance 30s, 500ms or 2m. Each engine is first measured with its defaults.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub budget: Duration,
-    /// How to search.
+    /// The search strategy.
     #[arg(long, value_name = "NAME", default_value = "halving")]
     pub strategy: String,
-    /// Tune this engine only; may be repeated. The ranking is not handed to the backend then.
+    /// Tune only this engine; may be repeated. The backend then does not get the ranking.
     #[arg(long = "engine", value_name = "NAME")]
     pub engines: Vec<String>,
-    /// At most so many values of each knob are tried.
+    /// Try at most this many values of each knob.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub values: usize,
-    /// Turn knobs, too, that are a promise (weights that stay the same) or trade accuracy (TF32).
+    /// Also set knobs that are a promise (constant weights) or trade accuracy (TF32).
     #[arg(long)]
     pub promises: bool,
-    /// Draw what was tried into this file; with several graphs, into one for each, with its name in front of the ending.
+    /// Draw the trials into this file; with several graphs, into one file each, with the graph's name before the extension.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Hand nothing to the backend, and keep nothing.
+    /// Store nothing, neither the ranking nor the knobs.
     #[arg(long)]
     pub no_ranking: bool,
     /// Write JSON.
@@ -302,7 +302,7 @@ pub struct Tune {
     pub common: Common,
 }
 
-/// A time with its unit; seconds without.
+/// Parses a time; without a unit, seconds.
 fn duration(text: &str) -> Result<Duration, String> {
     let units = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
     let (number, unit) =
@@ -319,22 +319,22 @@ pub struct Compile {
     /// The graphs.
     #[arg(required = true)]
     pub graphs: Vec<PathBuf>,
-    /// The devices, with commas between.
+    /// The target devices, separated by commas.
     #[arg(long = "device", value_name = "NAMES", value_delimiter = ',', required = true)]
     pub devices: Vec<String>,
-    /// The file that the plans are written to.
+    /// The file to write the plans to.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Take the first of these engines that can; may be repeated. Without it they are tried in the backend's order.
+    /// Use the first of these engines that works; may be repeated. By default all are tried in the backend's order.
     #[arg(long = "engine", value_name = "NAME")]
     pub engines: Vec<String>,
-    /// Take the engine and the knobs that `hipdnn tune` found on this device, where it found some.
+    /// Use the engine and the knobs that `hipdnn tune` found on this device, if any.
     #[arg(long)]
     pub tuned: bool,
     /// Write JSON.
     #[arg(long)]
     pub json: bool,
-    /// Make the plans for one device, which this process has as its target.
+    /// Internal: make the plans for one device, the target of this process.
     #[arg(long, hide = true)]
     pub part: bool,
 }
@@ -348,7 +348,7 @@ pub enum Plan {
     /// Load a saved plan and run it once.
     #[command(after_help = "Example:\n  hipdnn plan load graph.plan --in 1=x.npy --out 3=y.npy --check")]
     Load(PlanLoad),
-    /// Say what is in a saved plan.
+    /// Describe a saved plan.
     #[command(after_help = "Example:\n  hipdnn plan info graph.plan")]
     Info(PlanInfo),
 }
@@ -358,11 +358,11 @@ pub enum Plan {
 pub struct PlanSave {
     /// The graph.
     pub graph: PathBuf,
-    /// The file that the plan is written to.
+    /// The file to write the plan to.
     pub plan: PathBuf,
     #[command(flatten)]
     pub choice: Choice,
-    /// Save the plan alone. To run it, the graph must be given again.
+    /// Save only the plan. Running it then requires the graph.
     #[arg(long)]
     pub without_graph: bool,
 }
@@ -372,7 +372,7 @@ pub struct PlanSave {
 pub struct PlanLoad {
     /// The saved plan.
     pub plan: PathBuf,
-    /// The graph that it is of, where it was saved without. Another graph's memory would be taken for its own. Of a file with several
+    /// The plan's graph, if it was saved without. A different graph leads to invalid memory accesses. For a file with several
     /// graphs, the name of one.
     #[arg(long, value_name = "FILE")]
     pub graph: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! A graph made ready to run: an engine and its knobs chosen, memory bound, results read and compared.
+//! Runs a graph: chooses an engine and its knobs, binds memory, reads and compares results.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use hipdnn::{
     Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph, VariantPack,
 };
 
-/// The engine that others are compared with.
+/// The reference engine.
 pub const REFERENCE: &str = "CPU_REFERENCE_ENGINE";
 
-/// What memory for results holds before an execution: no float type has a number of these bits.
+/// Fills result memory before an execution: NaN in every float type.
 const UNWRITTEN: u8 = 0xff;
 
 /// Arrays by the uids of their tensors.
@@ -45,7 +45,7 @@ impl std::str::FromStr for FileOf {
 }
 
 impl FileOf {
-    /// The tensor that is meant, which must be one that memory is bound to.
+    /// The named tensor, which must be one that memory is bound to.
     fn tensor<'g>(&self, graph: &'g Graph) -> Result<&'g Tensor> {
         let uid: Option<i64> = self.tensor.parse().ok();
         let found = graph
@@ -64,11 +64,11 @@ impl FileOf {
     }
 }
 
-/// What the graph reads: from files where they are given, random elsewhere.
+/// The graph's inputs: from files if given, else random.
 pub fn inputs(graph: &Graph, files: &[FileOf], seed: u64) -> Result<Arrays> {
     let mut total = 0_usize;
     for tensor in graph.bound() {
-        // The memory of two engines, and for each the numbers on their way in and out.
+        // The memory of two engines, and for each the values being read and written.
         let numbers = count(tensor)?.saturating_mul(2 * size_of::<f64>());
         total = total.saturating_add(bytes(tensor)?.saturating_mul(2)).saturating_add(numbers);
     }
@@ -86,7 +86,7 @@ pub fn inputs(graph: &Graph, files: &[FileOf], seed: u64) -> Result<Arrays> {
             return Err(Failure::input(format!("tensor {} is given twice", tensor.label())));
         }
         let array = npy::read(&file.path)?;
-        // Whether it fits is found out here, where the file can be named.
+        // Checked here, where the file can be named.
         array.check(tensor).map_err(|failure| failure.of_file(&file.path))?;
         arrays.push((tensor.uid, array));
     }
@@ -123,7 +123,7 @@ pub fn save_outputs(graph: &Graph, files: &[FileOf], outputs: &Arrays) -> Result
     Ok(())
 }
 
-/// The engines to be tried: the one that is asked for, or else all that the library offers, the one that the graph prefers first.
+/// The engines to try: the named one, or else all that the library offers, the graph's preferred one first.
 pub fn choose_engines(
     handle: &Handle,
     operations: &OperationGraph,
@@ -150,7 +150,7 @@ pub fn choose_engines(
     ids.iter().map(find).collect()
 }
 
-/// What `work` makes of the first engine with which it succeeds, and a line for each that failed before. Bad arguments and files end it.
+/// The result of `work` with the first engine that succeeds, and a line for each that failed before. Bad arguments and files end it.
 pub fn first_that_works<T>(
     engines: &[EngineInfo],
     mut work: impl FnMut(&EngineInfo) -> Result<T>,
@@ -170,7 +170,7 @@ pub fn first_that_works<T>(
     Err(first.unwrap_or_else(|| Failure::work("no engine can run this graph")))
 }
 
-/// An id as it is best told apart from others.
+/// An id in hexadecimal.
 pub fn hexadecimal(id: i64) -> String {
     format!("{:#018x}", id.cast_unsigned())
 }
@@ -240,8 +240,8 @@ fn settings_of(engine: &EngineInfo, made: &Engine, knobs: &[String]) -> Result<V
         .collect()
 }
 
-/// Where an engine's tensors have to lie. Of engines that are not the CPU's own it is a guess, which can be overruled: on a
-/// device, where there is one.
+/// Where an engine's tensors are allocated: for CPU engines on the host, for others on a device if there is one. `asked`
+/// overrides this guess.
 pub fn place_of(engine: &EngineInfo, asked: Option<Place>) -> Place {
     asked.unwrap_or_else(|| {
         let is_cpu = engine.plugin == "CPU" || engine.name.starts_with("CPU_");
@@ -274,7 +274,7 @@ impl Computation {
         let mut workspace = Memory::new(place, workspace_size, 0, UNWRITTEN)?;
         let mut memory = Vec::new();
         for tensor in graph.bound() {
-            // A scalar that is passed by value is read by the host.
+            // The host reads scalars that are passed by value.
             let place = if tensor.is_runtime_pass_by_value { Place::Host } else { place };
             let alignment = usize::try_from(tensor.alignment).unwrap_or(0);
             let mut room = Memory::new(place, bytes(tensor)?, alignment, UNWRITTEN)?;
@@ -289,28 +289,28 @@ impl Computation {
         Ok(Self { plan, binding, memory, _workspace: workspace, workspace_size, place })
     }
 
-    /// The bytes of the workspace.
+    /// The size of the workspace in bytes.
     pub fn workspace_size(&self) -> usize {
         self.workspace_size
     }
 
-    /// Executes once, and answers how long that took, its work on a device included.
+    /// Executes once. Returns the time, including work on a device.
     pub fn execute(&mut self, handle: &Handle) -> Result<Duration> {
         self.execute_in_row(handle, 1)
     }
 
-    /// Executes so many times in a row, and answers how long that took until all work on a device was done.
+    /// Executes `count` times in a row. Returns the time until all work on a device is done.
     pub fn execute_in_row(&mut self, handle: &Handle, count: u32) -> Result<Duration> {
         let started = Instant::now();
         for _ in 0..count {
-            // SAFETY: the memory was made for these tensors, this plan's workspace and the place that the engine needs.
+            // SAFETY: the memory was allocated for these tensors, this plan's workspace and the engine's place.
             unsafe { self.plan.execute(handle, &self.binding) }?;
         }
         self.place.wait()?;
         Ok(started.elapsed())
     }
 
-    /// What the last execution wrote.
+    /// The results of the last execution.
     pub fn outputs(&mut self, graph: &Graph) -> Result<Arrays> {
         let mut outputs = Arrays::new();
         for (uid, memory) in &mut self.memory {
@@ -323,7 +323,7 @@ impl Computation {
     }
 }
 
-/// What the reference engine makes of the inputs.
+/// The reference engine's results for the inputs.
 pub fn reference(
     handle: &Handle,
     operations: &OperationGraph,
@@ -341,8 +341,8 @@ pub fn reference(
     computation.outputs(graph)
 }
 
-/// How much the results of the reference change, each by at most so much, where every `float` and `double` of the inputs moves by a unit
-/// in its last place, all upwards or each in a direction of its own: what a result in floating point cannot be held to.
+/// How much each of the reference's results changes at most if every `float` and `double` input moves by one unit in the last
+/// place, all upwards or in individual directions: a result in floating point cannot be more precise than that.
 pub fn sensitivity(
     handle: &Handle,
     operations: &OperationGraph,
@@ -373,14 +373,14 @@ pub fn sensitivity(
     Ok(largest)
 }
 
-/// A number whose bits say nothing of its argument's (the finalizer of SplitMix64).
+/// Mixes the bits of a number (the finalizer of SplitMix64).
 fn mixed(number: u64) -> u64 {
     let z = (number ^ (number >> 30)).wrapping_add(1).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
 }
 
-/// Each result beside the reference, with the tensor that it is.
+/// Compares each result with the reference. Returns the comparisons with their tensors.
 pub fn compare_all<'g>(
     graph: &'g Graph,
     outputs: &Arrays,
@@ -397,7 +397,7 @@ pub fn compare_all<'g>(
         .collect()
 }
 
-/// A graph as the library has it and as this tool has it.
+/// A graph in the library's and in this tool's form.
 pub struct Loaded {
     /// The library's.
     pub operations: OperationGraph,

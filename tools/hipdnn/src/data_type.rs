@@ -1,4 +1,4 @@
-//! The types of tensor elements, by the names that JSON graphs have for them.
+//! The types of tensor elements, by their names in JSON graphs.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ macro_rules! data_types {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// The bits of an element; 0 where the type is not set.
+            /// The bits of an element; 0 if the type is not set.
             pub fn bits(self) -> usize {
                 match self { $(Self::$variant => $bits,)+ }
             }
@@ -63,7 +63,7 @@ impl fmt::Display for DataType {
 }
 
 impl DataType {
-    /// The least and the greatest whole number of an integer type.
+    /// The minimum and maximum of an integer type.
     pub fn whole_range(self) -> (f64, f64) {
         let both = |bits: i32| (-f64::from(bits - 1).exp2(), f64::from(bits - 1).exp2() - 1.0);
         match self {
@@ -76,7 +76,7 @@ impl DataType {
         }
     }
 
-    /// Whether it is a whole number or a truth value.
+    /// Whether it is an integer or boolean type.
     pub fn is_integer(self) -> bool {
         matches!(self, Self::Uint8 | Self::Int32 | Self::Int8 | Self::Int4 | Self::Int64 | Self::Boolean)
     }

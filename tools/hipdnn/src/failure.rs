@@ -1,11 +1,11 @@
-//! What can go wrong, and the exit status that says so.
+//! Failures and their exit statuses.
 
 use std::fmt;
 use std::process::ExitCode;
 
 pub use hipdnn::one_line;
 
-/// Why a command did not do what it was asked for.
+/// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     text: String,
@@ -16,7 +16,7 @@ pub struct Failure {
 enum Kind {
     /// An argument, or a file that an argument names.
     Input,
-    /// Something that the library would not do.
+    /// The library refused.
     Refused,
     /// Anything else.
     Work,
@@ -31,28 +31,28 @@ impl Failure {
         Self { text: text.into(), kind: Kind::Input }
     }
 
-    /// Good input that could not be worked on: exit status 1.
+    /// A failure with valid input: exit status 1.
     pub fn work(text: impl Into<String>) -> Self {
         Self { text: text.into(), kind: Kind::Work }
     }
 
-    /// What the library refused to do: exit status 1, unless it was about a file.
+    /// A refusal of the library: exit status 1, unless it is about a file.
     pub fn refused(text: impl Into<String>) -> Self {
         Self { text: text.into(), kind: Kind::Refused }
     }
 
-    /// The same failure, about a file. What the library refuses to read is a bad file.
+    /// The same failure, about a file. A file that the library refuses to read is a bad file.
     pub fn of_file(self, path: &std::path::Path) -> Self {
         let kind = if self.kind == Kind::Refused { Kind::Input } else { self.kind };
         Self { kind, ..self.during(path.display()) }
     }
 
-    /// The same failure, with what was being done in front.
+    /// The same failure, prefixed with the action.
     pub fn during(self, what: impl fmt::Display) -> Self {
         Self { text: format!("{what}: {}", self.text), kind: self.kind }
     }
 
-    /// Whether an argument or a file is to blame, so that nothing is won by another engine.
+    /// Whether an argument or a file is to blame, so that another engine does not help.
     pub fn is_input(&self) -> bool {
         self.kind == Kind::Input
     }
@@ -66,14 +66,14 @@ impl Failure {
     }
 }
 
-/// One line, whatever the text was made of.
+/// Always one line.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&one_line(&self.text))
     }
 }
 
-/// What the library could not do. A library or an argument that cannot be used is bad input.
+/// Failures of the library. An unusable library or argument is bad input.
 impl From<hipdnn::Error> for Failure {
     fn from(error: hipdnn::Error) -> Self {
         let text = error.to_string();

@@ -1,22 +1,22 @@
-//! Random inputs that make sense: what a tensor is filled with follows from its type and from what reads it.
+//! Random inputs that make sense: chosen by a tensor's type and the operation that reads it.
 
 use crate::data_type::DataType;
 use crate::failure::Result;
 use crate::graph::{Graph, Node, Tensor};
 use crate::tensor::{Array, Random, count};
 
-/// What a tensor is filled with.
+/// How a tensor is filled.
 #[derive(Clone, Debug, PartialEq)]
 enum Fill {
-    /// Any numbers between two.
+    /// Real numbers in a range.
     Between(f64, f64),
-    /// Whole numbers from one to another, both among them.
+    /// Integers in a range, inclusive.
     Whole(i64, i64),
     /// Powers of two, by their exponents.
     Power(i64, i64),
-    /// One number.
+    /// A constant.
     All(f64),
-    /// These, over and over.
+    /// These values, repeated.
     These(Vec<f64>),
 }
 
@@ -25,7 +25,7 @@ pub fn fill(graph: &Graph, tensor: &Tensor, seed: u64) -> Result<Array> {
     values(choose(graph, tensor, seed), tensor, seed)
 }
 
-/// The values that a fill is, for a tensor.
+/// The values of a fill for a tensor.
 fn values(fill: Fill, tensor: &Tensor, seed: u64) -> Result<Array> {
     let count = count(tensor)?;
     let dims: Vec<usize> = tensor.dims.iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).collect();
@@ -43,7 +43,7 @@ fn values(fill: Fill, tensor: &Tensor, seed: u64) -> Result<Array> {
     Ok(Array { dims, values })
 }
 
-/// The same in whole numbers, for a type that has no others.
+/// The same as integers, for integer types.
 fn suited(fill: Fill, data_type: DataType) -> Fill {
     match fill {
         Fill::Between(least, _) if data_type.is_integer() && least >= 0.0 => Fill::Whole(1, 4),
@@ -53,7 +53,7 @@ fn suited(fill: Fill, data_type: DataType) -> Fill {
     }
 }
 
-/// What a type is filled with when nothing more is known.
+/// The default fill of a type.
 fn usual(data_type: DataType) -> Fill {
     match data_type {
         DataType::Boolean => Fill::Whole(0, 1),
@@ -81,7 +81,7 @@ fn choose(graph: &Graph, tensor: &Tensor, seed: u64) -> Fill {
     usual(tensor.data_type)
 }
 
-/// What a role asks for, if it asks for anything.
+/// The fill that a role requires, if any.
 fn for_role(graph: &Graph, node: &Node, role: &str, tensor: &Tensor) -> Option<Fill> {
     let dim = |role: &str, from_end: usize| -> Option<i64> {
         graph.tensor(node.input(role)?)?.dims.iter().rev().nth(from_end).copied()
@@ -100,7 +100,7 @@ fn for_role(graph: &Graph, node: &Node, role: &str, tensor: &Tensor) -> Option<F
         (_, "page_table_k" | "page_table_v") => {
             let container = if role == "page_table_k" { "k" } else { "v" };
             let blocks = *graph.tensor(node.input(container)?)?.dims.first()?;
-            // Backwards, so that the order of the table matters.
+            // In reverse, so that the order of the table matters.
             Fill::These((0..blocks).rev().map(|block| block as f64).collect())
         }
         (_, "seed" | "offset") if is_attention => Fill::Whole(0, 1000),
@@ -108,7 +108,7 @@ fn for_role(graph: &Graph, node: &Node, role: &str, tensor: &Tensor) -> Option<F
         (_, "dropout_scale") => Fill::All(1.25),
         (_, "dropout_scale_inv") => Fill::All(0.8),
         (_, "stats") if is_attention => {
-            // About the logarithm of a sum of so many exponentials, so that the gradients stay moderate.
+            // About the log-sum-exp of so many scores, so that the gradients stay moderate.
             let logarithm = (dim("k", 1)?.max(1) as f64).ln();
             Fill::Between(logarithm, logarithm + 1.0)
         }
@@ -145,7 +145,7 @@ fn for_pointwise(node: &Node, role: &str) -> Option<Fill> {
     }
 }
 
-/// The longest sequence of queries, or of keys: with paged keys as long as a sequence's pages.
+/// The longest sequence of queries or of keys; with paged keys, a sequence's pages.
 fn longest(graph: &Graph, node: &Node, of_queries: bool) -> Option<i64> {
     let role = if of_queries { "q" } else { "k" };
     let length = *graph.tensor(node.input(role)?)?.dims.iter().rev().nth(1)?;
@@ -156,7 +156,7 @@ fn longest(graph: &Graph, node: &Node, of_queries: bool) -> Option<i64> {
     Some(most.map_or(longest, |most| longest.min(most)).max(1))
 }
 
-/// Where rows of tokens come from, or go to, each to a place of its own.
+/// Indices of routed tokens, each unique.
 fn for_routing(graph: &Graph, node: &Node, role: &str, tensor: &Tensor) -> Option<Fill> {
     let count = tensor.dims.iter().product::<i64>().max(0);
     let ways = node.parameter("top_k").and_then(|value| value.as_i64()).unwrap_or(1).max(1);
@@ -169,7 +169,7 @@ fn for_routing(graph: &Graph, node: &Node, role: &str, tensor: &Tensor) -> Optio
     })
 }
 
-/// The offsets of sequences that lie one after the other, as long as their lengths say.
+/// The offsets of consecutive sequences with the graph's lengths.
 fn offsets(graph: &Graph, tensor: &Tensor, ragged: &Tensor, seed: u64) -> Fill {
     let count = tensor.dims.iter().product::<i64>().max(0);
     let uses = |node: &&Node, role: &str| {
@@ -181,10 +181,10 @@ fn offsets(graph: &Graph, tensor: &Tensor, ragged: &Tensor, seed: u64) -> Fill {
         let of_keys = ["k", "v", "dk", "dv"].iter().any(|role| uses(&node, role));
         let role = if of_keys { "seq_len_kv" } else { "seq_len_q" };
         let lengths = graph.tensor(node.input(role)?)?;
-        // By their role alone, since a graph could make these lengths depend on offsets in turn.
+        // By role only: a graph could make these lengths depend on offsets in turn.
         values(for_role(graph, node, role, lengths)?, lengths, seed).ok()
     });
-    // A tensor [batch, heads, length, width] has its sequences as [length, heads, width].
+    // A sequence of a tensor [batch, heads, length, width] is stored as [length, heads, width].
     let of = |place: usize| ragged.dims.get(place).copied().unwrap_or(1);
     let (row, longest) = (of(1).saturating_mul(of(3)), of(2));
     let mut offsets = Vec::new();
@@ -198,7 +198,7 @@ fn offsets(graph: &Graph, tensor: &Tensor, ragged: &Tensor, seed: u64) -> Fill {
     Fill::These(offsets)
 }
 
-/// For each element of a pooling's result the first place of its window that is inside the image.
+/// For each element of a pooling's result, the first index of its window that is inside the image.
 fn indices(graph: &Graph, node: &Node) -> Option<Fill> {
     let list = |key: &str| -> Option<Vec<i64>> {
         node.parameter(key)?.as_array()?.iter().map(|value| value.as_i64()).collect()
@@ -231,7 +231,7 @@ mod tests {
     use crate::graph::testing::{graph, pointwise, tensor};
 
     #[test]
-    fn values_depend_on_seed_and_uid_alone() {
+    fn values_depend_only_on_seed_and_uid() {
         let tensors =
             vec![tensor(1, "a", &[64], false), tensor(2, "b", &[64], false), tensor(3, "c", &[64], false)];
         let graph = graph("", tensors, vec![pointwise("", "div", 1, Some(2), 3)]);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_and_offsets_belong_together() {
+    fn lengths_and_offsets_match() {
         let whole = |uid: i64, name: &str, dims: &[i64]| {
             let mut tensor = tensor(uid, name, dims, false);
             tensor["data_type"] = json!("int32");

@@ -1,4 +1,4 @@
-//! What the command line tool and the project's other programs share: failures, tables of text.
+//! Code shared by the command line tool and the project's other programs: failures, tables of text.
 
 pub mod failure;
 pub mod table;

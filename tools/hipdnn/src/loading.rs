@@ -1,4 +1,4 @@
-//! What becomes of plugins when a library loads them, as its log tells: no function does.
+//! The results of loading plugins, parsed from the library's log, since no function reports them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,37 +10,37 @@ use crate::failure::{Failure, Result, one_line};
 /// A plugin that was loaded.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Plugin {
-    /// What it calls itself.
+    /// Its name for itself.
     pub name: String,
     /// Its version.
     pub version: String,
     /// Its file.
     pub file: String,
-    /// The year of the graph bytes that it is given.
+    /// The year of the graph bytes that it reads.
     pub generation: String,
-    /// How the library knows the generation.
+    /// How the library determined the generation.
     pub reason: String,
 }
 
-/// A file that is no plugin, or an engine that is not offered.
+/// A file that is not a plugin, or an engine that is not offered.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Refused {
     /// The file.
     pub file: String,
-    /// The library's words.
+    /// The library's message.
     pub reason: String,
 }
 
-/// What a library has said while it loaded plugins. Of a library whose log has other words there is nothing.
+/// A library's messages while it loaded plugins. Empty for libraries whose log has other messages.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Loading {
-    /// Where it looked, and how many files it found: a line for each kind of plugins.
+    /// The places searched and the number of files found: a line for each kind of plugins.
     pub searched: Vec<String>,
-    /// What it loaded.
+    /// The loaded plugins.
     pub plugins: Vec<Plugin>,
-    /// What it did not.
+    /// The refused files and engines.
     pub refused: Vec<Refused>,
-    /// Folders that are not there, and settings that make no sense.
+    /// Warnings about missing folders and invalid settings.
     pub warnings: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Plugin {
 }
 
 impl Loading {
-    /// Makes a handle, the first of the process, and reads what the library says meanwhile.
+    /// Creates the first handle of the process, and reads the library's log meanwhile.
     pub fn watch(backend: &Backend) -> (hipdnn::Result<Handle>, Self) {
         let (handle, lines) = listen(backend, || Handle::new(backend));
         let mut loading = Self::default();
@@ -84,7 +84,7 @@ impl Loading {
         }
     }
 
-    /// Lines for people: where plugins were looked for, and what was not taken.
+    /// Lines for people: the places searched, and the refused files.
     pub fn remarks(&self) -> String {
         let searched = self.searched.iter().map(|places| format!("looked for {places}\n"));
         let refused = self.refused.iter().map(|it| format!("not loaded: {}: {}\n", it.file, it.reason));
@@ -100,13 +100,13 @@ impl Loading {
     }
 }
 
-/// Has a library load these plugins beside those that it finds by itself.
+/// Has a library load these plugins in addition to those that it finds.
 ///
 /// # Errors
-/// When there is no such file, or the library has no function for it.
+/// A file does not exist, or the library has no function for it.
 pub fn add_plugins(backend: &Backend, files: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let whole = |file: &PathBuf| {
-        // The library would start at its own folder, and would make a name of what is none.
+        // The library would resolve relative paths from its own folder, and take a plain file name for a library name.
         file.canonicalize().map_err(|error| Failure::input(format!("--plugin {}: {error}", file.display())))
     };
     let files = files.iter().map(whole).collect::<Result<Vec<_>>>()?;

@@ -1,6 +1,6 @@
 //! The command line tool `hipdnn`: engines, graphs, runs, measurements and saved plans of a `libhipdnn_backend.so`.
 //!
-//! It knows the library by its public C functions only, and opens it at run time, so it can look into any.
+//! It uses only the library's public C functions and opens it at run time, so it works with any hipDNN backend.
 
 mod cli;
 mod commands;
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            // What cannot be shown is no reason to fail: whoever reads it has closed the pipe.
+            // Ignore write errors: the reader has closed the pipe.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -93,7 +93,7 @@ fn run(cli: &Cli) -> Result<Outcome> {
         let backend = open_alone()?;
         let added = loading::add_plugins(&backend, &cli.plugins)?;
         if !added.is_empty() {
-            // Whoever names a plugin means to use it.
+            // A named plugin must be usable.
             let (handle, loading) = Loading::watch(&backend);
             handle?;
             loading.failure_of(&added).map_or(Ok(()), Err)?;
@@ -117,7 +117,7 @@ fn run(cli: &Cli) -> Result<Outcome> {
     }
 }
 
-/// Runs a command. Meanwhile `RUST_LOG` decides which lines of the library's log are shown; without it none are.
+/// Runs a command. `RUST_LOG` selects which lines of the library's log are shown; by default none.
 fn logged(backend: Backend, command: impl FnOnce(&Backend) -> Result<Outcome>) -> Result<Outcome> {
     let asked = std::env::var_os("RUST_LOG").is_some();
     let _forwarded = asked.then(|| forward_log(&backend, log::max_level()));
@@ -129,13 +129,13 @@ fn complain(failure: &Failure) -> ExitCode {
     failure.exit_code()
 }
 
-/// Writes to standard output. A pipe that was closed is the reader's choice.
+/// Writes to standard output, ignoring a closed pipe.
 fn show(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// What is wrong with the arguments, without the usage text that follows it.
+/// The error in the arguments, without the usage text.
 fn bad_arguments(error: &clap::Error) -> Failure {
     let text = error.to_string();
     let first = text.split("\n\n").next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The steps of a plan, as its engine's plugin tells them. What a plugin says of itself is checked as little as a name is.
+//! The steps of a plan, as its engine's plugin describes them. Their content is not checked.
 
 use hipdnn::{ExecutionPlan, Status};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::graph::Graph;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Step {
-    /// The nodes that it computes, by their places in the graph.
+    /// The nodes that it computes, by their index in the graph.
     pub nodes: Vec<usize>,
     pub operation: String,
     pub algorithm: String,
@@ -25,10 +25,10 @@ pub struct Step {
     pub bytes: u64,
     #[serde(skip_serializing_if = "is_zero")]
     pub flops: u64,
-    /// Algorithms that were not taken, each with the reason.
+    /// Algorithms that were not chosen, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passed_over: Vec<String>,
-    /// Why the loops of a reference compute it.
+    /// Why the reference loops compute it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
 }
@@ -45,7 +45,7 @@ struct Description {
     steps: Option<Vec<Step>>,
 }
 
-/// The steps of a plan; none where the library or the plugin does not tell.
+/// The steps of a plan; none if the library or the plugin does not describe them.
 pub fn of(plan: &ExecutionPlan) -> Result<Option<Vec<Step>>> {
     let text = match plan.description() {
         Err(hipdnn::Error::Status { status: Status::NotSupported, .. }) => return Ok(None),
@@ -56,7 +56,7 @@ pub fn of(plan: &ExecutionPlan) -> Result<Option<Vec<Step>>> {
     Ok(description.steps)
 }
 
-/// An event of a trace, of which a line each is one.
+/// An event of a trace, one per line.
 #[derive(Deserialize)]
 struct Event<'a> {
     cat: &'a str,
@@ -65,7 +65,7 @@ struct Event<'a> {
     dur: f64,
 }
 
-/// The milliseconds that each step took in a trace of executions of the plan, the median of all; none of a step that is not there.
+/// The median milliseconds of each step in a trace of executions of the plan; none for a step that the trace lacks.
 pub fn times(steps: &[Step], trace: &str) -> Vec<Option<f64>> {
     let events: Vec<Event> = trace
         .lines()
@@ -83,7 +83,7 @@ pub fn times(steps: &[Step], trace: &str) -> Vec<Option<f64>> {
     steps.iter().map(of_step).collect()
 }
 
-/// A number with three digits or so, and the unit with a prefix.
+/// A number with about three digits, and the unit with a prefix.
 fn amount(number: u64, unit: &str) -> String {
     const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     let (mut scaled, mut prefix) = (number as f64, PREFIXES.iter());
@@ -97,7 +97,7 @@ fn amount(number: u64, unit: &str) -> String {
 }
 
 impl Step {
-    /// What computes it: the algorithm with what there is to say of it.
+    /// The algorithm with its details.
     pub fn algorithm(&self) -> String {
         let threads = match self.threads {
             0 => String::new(),
@@ -115,7 +115,7 @@ impl Step {
         one_line(&format!("{}{details}", self.name()))
     }
 
-    /// The algorithm alone.
+    /// The algorithm's name.
     pub fn name(&self) -> &str {
         match (self.reference.is_some(), self.algorithm.as_str()) {
             (true, "" | "reference") => "reference loops",
@@ -124,7 +124,7 @@ impl Step {
         }
     }
 
-    /// A line: the nodes, what they compute, what computes them, and why where that is a reference.
+    /// A line: the nodes, their operations, the algorithm, and the reason if it is the reference.
     pub fn line(&self, graph: &Graph) -> String {
         let node = |place: &usize| match graph.nodes.get(*place) {
             Some(node) if !node.name.is_empty() => format!("{place} {:?}", node.name),
@@ -143,7 +143,7 @@ mod tests {
     use crate::graph::testing::{graph, pointwise, tensor};
 
     #[test]
-    fn amounts_have_three_digits_or_so() {
+    fn amounts_have_about_three_digits() {
         for (number, expected) in [
             (0, "0 B"),
             (999, "999 B"),

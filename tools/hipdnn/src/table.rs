@@ -13,7 +13,7 @@ impl Table {
         Self { rows: vec![heading.iter().map(|cell| (*cell).to_owned()).collect()] }
     }
 
-    /// Appends a row. What a plugin calls itself must not move the cursor.
+    /// Appends a row. Control characters are removed, since cells may come from plugins.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
     }

@@ -1,4 +1,4 @@
-//! A picture of a search: what was tried, when, and how fast it was.
+//! A picture of a search: each trial, its start and its time.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use crate::picture::text::{escape, short};
 const SIZE: (f64, f64) = (860.0, 460.0);
 /// Left, top, right, bottom.
 const MARGINS: (f64, f64, f64, f64) = (72.0, 84.0, 24.0, 58.0);
-/// Of engines, in the order of the candidates.
+/// The colours of engines, in the order of the candidates.
 const COLOURS: [&str; 6] = ["#3455b3", "#b35900", "#1a7f64", "#6e40c9", "#a3326b", "#57606a"];
 
-/// The scale of the picture: seconds to the right, milliseconds up, each tenth as far as the one before.
+/// The scale of the picture: seconds on the x axis, milliseconds on a logarithmic y axis.
 struct Scale {
     last: f64,
     low: f64,
@@ -146,7 +146,7 @@ pub fn draw(graph: &str, tuned: &Tuned, candidates: &[Candidate]) -> String {
     svg
 }
 
-/// Lines at powers of ten and their halves, and the seconds below.
+/// Draws lines at powers of ten and their halves, and labels the seconds.
 fn axes(svg: &mut String, scale: &Scale) {
     let right = SIZE.0 - MARGINS.2;
     let first = scale.low.floor() as i32;

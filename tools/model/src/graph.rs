@@ -1,4 +1,4 @@
-//! Graphs, of which nothing but whether they are equal is asked.
+//! Graphs that can only be compared.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ impl FrozenGraph {
         true
     }
 
-    /// What does not depend on the handle.
+    /// The part that does not depend on the handle.
     pub fn verified(&self) -> &Arc<VerifiedGraph> {
         &self.0
     }
@@ -24,23 +24,23 @@ pub struct VerifiedGraph {
 }
 
 impl VerifiedGraph {
-    /// The number of what equal graphs have in common.
+    /// The hash of the graph.
     pub fn hash(&self) -> Option<u64> {
         Some(self.number)
     }
 
-    /// Whether both are the same.
+    /// Whether both are equal.
     pub fn is_equal(self: &Arc<Self>, other: &Arc<Self>) -> bool {
         self.number == other.number
     }
 
-    /// How many bytes are kept with it.
+    /// Its size in bytes.
     pub fn size(&self) -> usize {
         1
     }
 }
 
-/// The graphs that a thread was given last.
+/// The graphs that a thread received last.
 pub mod recent {
     /// None of them.
     #[derive(Default)]

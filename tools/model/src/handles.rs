@@ -1,4 +1,4 @@
-//! Objects that threads make, use, change and destroy by their handles.
+//! Objects that threads create, use, change and destroy by their handles.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,15 +10,15 @@ use crate::sync::{AtomicUsize as AtomicUsizeOfModel, check, spawn};
 
 static TABLE: Table<Watched> = Table::new("object of a model", 0x7, 0);
 
-/// An object of which loom knows who reads and who writes it, and which counts when it is dropped.
+/// An object whose reads and writes loom checks, and which counts its drops.
 struct Watched {
     content: UnsafeCell<usize>,
     drops: Arc<AtomicUsize>,
 }
 
-// SAFETY: loom finds each access that another is not ordered with.
+// SAFETY: loom detects every unordered access.
 unsafe impl Send for Watched {}
-// SAFETY: loom finds each access that another is not ordered with.
+// SAFETY: loom detects every unordered access.
 unsafe impl Sync for Watched {}
 
 impl Watched {
@@ -44,7 +44,7 @@ impl Drop for Watched {
 fn insert(content: usize) -> (usize, Arc<AtomicUsize>) {
     let drops = Arc::new(AtomicUsize::new(0));
     let watched = Watched { content: UnsafeCell::new(content - 1), drops: Arc::clone(&drops) };
-    // A write that loom knows of, as that of any object.
+    // A write that loom checks, like an object's initialization.
     watched.change();
     let handle = TABLE.insert(watched).expect("there is room");
     (handle, drops)
@@ -57,7 +57,7 @@ fn read(handle: usize, expected: usize) {
     });
 }
 
-/// As a call that sets an attribute: alone, or else with the lock where it can be had.
+/// Like a call that sets an attribute: exclusively, or else with the lock if it is free.
 fn change(handle: usize) {
     let _ = TABLE.alone(handle, |object, access| {
         let taken = if access.is_alone() { None } else { access.take() };
@@ -68,13 +68,13 @@ fn change(handle: usize) {
     });
 }
 
-/// After all threads have ended the next call of any drops what is left, and nothing is dropped twice.
+/// After all threads have ended, the next call drops what is left, and nothing is dropped twice.
 fn assert_dropped(drops: &AtomicUsize) {
     read(0, 0);
     assert_eq!(drops.load(Ordering::Relaxed), 1);
 }
 
-/// A thread comes to a handle by a number that nothing orders.
+/// A thread gets a handle without synchronization.
 pub fn a_handle_is_passed_on_by_a_number() {
     static NUMBER: AtomicUsizeOfModel = AtomicUsizeOfModel::new(0);
     check(3, || {
@@ -91,7 +91,7 @@ pub fn a_handle_is_passed_on_by_a_number() {
     });
 }
 
-/// Another thread uses what its maker destroys.
+/// Another thread uses an object while its maker destroys it.
 pub fn another_uses_what_the_maker_destroys() {
     check(3, || {
         let (handle, drops) = insert(5);
@@ -108,7 +108,7 @@ pub fn another_uses_what_the_maker_destroys() {
     });
 }
 
-/// The maker uses what another thread destroys.
+/// The maker uses an object while another thread destroys it.
 pub fn the_maker_uses_what_another_destroys() {
     check(3, || {
         let (handle, drops) = insert(5);
@@ -132,7 +132,7 @@ pub fn two_destroy_and_a_third_uses() {
     });
 }
 
-/// The place of a destroyed object is filled anew while another thread uses the old handle.
+/// The slot of a destroyed object is refilled while another thread uses the old handle.
 pub fn a_place_is_filled_anew_while_its_old_handle_is_used() {
     check(3, || {
         let (old, drops) = insert(5);
@@ -152,7 +152,7 @@ pub fn a_place_is_filled_anew_while_its_old_handle_is_used() {
     });
 }
 
-/// One thread changes what another destroys.
+/// One thread changes an object while another destroys it.
 pub fn one_changes_what_another_destroys() {
     check(3, || {
         let (handle, drops) = insert(5);
@@ -177,7 +177,7 @@ pub fn two_change_what_one_destroys() {
     });
 }
 
-/// A thread ends, and another takes what it kept.
+/// A thread ends, and another reuses its record.
 pub fn a_thread_takes_what_another_kept() {
     check(2, || {
         let one = spawn(|| {

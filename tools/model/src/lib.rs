@@ -1,8 +1,7 @@
-//! The table of handles, the plan cache and the thread pool as they are, run by loom in every order of their steps.
+//! The table of handles, the plan cache and the thread pool, model-checked by loom in every order of their steps.
 //!
-//! The files are those of the library and of the CPU plugin. They name their atomics, locks and threads by modules that are others here:
-//! [`sync`] and `lock` for the library, [`threading::sync`] for the plugin. Whatever else they name is only as much as they need.
-//! `tests` has what is run.
+//! This crate compiles the files of the library and of the CPU plugin with its own modules for atomics, locks and threads: [`sync`]
+//! and `lock` for the library, [`threading::sync`] for the plugin. Other modules are minimal stubs. `tests` runs the models.
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a model stops at the first failure")]
 
@@ -36,7 +35,7 @@ pub mod device {
         }
     }
 
-    /// That of this thread.
+    /// The device of this thread.
     pub fn place() -> Place {
         Place
     }

@@ -1,4 +1,4 @@
-//! The library's mutex, of loom's.
+//! The library's mutex, implemented with loom's.
 
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
@@ -9,15 +9,15 @@ pub use std::sync::OnceLock;
 
 use crate::sync::Each;
 
-/// A mutex without poisoning, which begins each execution as it was made.
+/// A mutex without poisoning, which starts each execution with its initial value.
 pub struct Mutex<T: 'static> {
     initial: UnsafeCell<ManuallyDrop<T>>,
     each: Each<loom::sync::Mutex<ManuallyDrop<T>>>,
 }
 
-// SAFETY: the value is reached through the lock alone.
+// SAFETY: the value is accessed only through the lock.
 unsafe impl<T: Send> Send for Mutex<T> {}
-// SAFETY: the value is reached through the lock alone.
+// SAFETY: the value is accessed only through the lock.
 unsafe impl<T: Send> Sync for Mutex<T> {}
 
 impl<T> Default for Mutex<T>
@@ -30,13 +30,13 @@ where
 }
 
 impl<T> Mutex<T> {
-    /// An open lock. The value has nothing on the heap, as that of every static.
+    /// An open lock. The value owns no heap memory, like that of every static.
     pub const fn new(value: T) -> Self {
         Self { initial: UnsafeCell::new(ManuallyDrop::new(value)), each: Each::new() }
     }
 
     fn mutex(&self) -> &loom::sync::Mutex<ManuallyDrop<T>> {
-        // SAFETY: nothing but the bits is copied, which own nothing, and the original is never used otherwise.
+        // SAFETY: only bits that own nothing are copied, and the original is never used otherwise.
         self.each.get(|| loom::sync::Mutex::new(unsafe { std::ptr::read(self.initial.get()) }))
     }
 

@@ -1,4 +1,4 @@
-//! Threads that share a handle and find each other's plans.
+//! Threads that share a handle and reuse each other's plans.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use crate::plugin::made::{Compiled, Made, SharedContext, Sharing};
 use crate::plugin::{EngineRef, Plugin, Session};
 use crate::sync::{AtomicUsize, Ordering, check, spawn};
 
-/// A step that the order of others' matters to.
+/// A step at which loom may switch threads.
 fn take_a_while() {
     static STEPS: AtomicUsize = AtomicUsize::new(0);
     STEPS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Makes a plan of a graph or finds it, as finalizing one does. The plugin takes a while, in which others go on.
+/// Makes or finds a plan of a graph, like finalizing. Other threads go on while the plugin works.
 fn plan_for(session: &Arc<Session>, graph: &FrozenGraph, sharing: Sharing) -> Arc<SharedContext> {
     let plugins = (sharing == Sharing::AnyHandle).then_some(1);
     let entry = session.cache.entry(graph, || plugins).expect("there is room");
@@ -40,7 +40,7 @@ fn use_plan(session: &Arc<Session>, plan: &SharedContext) {
     assert!(!session.has_back(made.context));
 }
 
-/// A plan is good as long as it is held, whatever others do with the cache.
+/// A plan is valid as long as it is held, whatever others do with the cache.
 fn plan_and_use(session: &Arc<Session>, graph: &FrozenGraph) {
     use_plan(session, &plan(session, graph));
 }
@@ -49,7 +49,7 @@ fn graph(number: u64) -> FrozenGraph {
     FrozenGraph(Arc::new(VerifiedGraph { number }))
 }
 
-/// Two threads plan equal graphs: each context is given back once, after all that use it.
+/// Two threads plan equal graphs: each context is destroyed once, after its last use.
 pub fn two_threads_plan_equal_graphs() {
     check(3, || {
         let session = Arc::new(Session::default());
@@ -62,7 +62,7 @@ pub fn two_threads_plan_equal_graphs() {
     });
 }
 
-/// A thread plans while another has the cache forget all.
+/// A thread plans while another clears the cache.
 pub fn all_is_forgotten_while_a_thread_plans() {
     check(3, || {
         let session = Arc::new(Session::default());
@@ -99,7 +99,7 @@ pub fn a_plan_is_held_beyond_its_handle() {
     });
 }
 
-/// Two handles of a plugin, one of which ends while the other makes a plan or finds that of the first.
+/// Two handles of a plugin, one of which ends while the other makes a plan or finds the first one's.
 pub fn a_plan_is_found_by_another_handle() {
     check(3, || {
         let plugin = Arc::<Plugin>::default();

@@ -1,4 +1,4 @@
-//! A caller, or two, and the threads of a pool.
+//! One or two callers, and the threads of a pool.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::threading::pool::Pool;
 use crate::threading::queue::PartQueue;
 use crate::threading::sync::GOES_ON;
 
-/// What each worker writes to, of which loom knows who does.
+/// A cell for each worker to write, whose accesses loom checks.
 struct Results(Vec<UnsafeCell<usize>>);
 
-// SAFETY: loom finds each access that another is not ordered with.
+// SAFETY: loom detects every unordered access.
 unsafe impl Sync for Results {}
 
 impl Results {
@@ -33,7 +33,7 @@ impl Results {
     }
 }
 
-/// Runs a model with a pool of so many threads, which ends with it: woken as for any work, and each finds that it is to end.
+/// Runs a model with a pool of so many threads, which then end: they are woken as for any work, and find that they must end.
 fn with_pool(interruptions: usize, threads: usize, model: impl Fn(&'static Pool) + Sync + Send + 'static) {
     check(interruptions, move || {
         GOES_ON.store(true, Ordering::Relaxed);
@@ -52,12 +52,12 @@ fn run(pool: &Pool, workers: usize, wakes: bool) {
     results.assert_all(1);
 }
 
-/// One thread gets some of the work, whether it sleeps or is on its way to, and no wake is lost.
+/// A thread gets part of the work whether it sleeps or is about to, and no wake-up is lost.
 pub fn every_worker_runs_once() {
     with_pool(3, 1, |pool| run(pool, 2, true));
 }
 
-/// The same, one work after the other, also such as wakes no thread.
+/// The same with several works in sequence, including one that wakes no thread.
 pub fn works_follow_each_other() {
     with_pool(2, 1, |pool| {
         run(pool, 3, true);
@@ -70,7 +70,7 @@ pub fn two_threads_share_the_work() {
     with_pool(1, 2, |pool| run(pool, 3, true));
 }
 
-/// Two callers come at the same time; who finds the threads lent works alone.
+/// Two callers come at the same time; the one that finds the threads in use works alone.
 pub fn two_callers_at_the_same_time() {
     with_pool(2, 1, |pool| {
         let other = spawn(move || run(pool, 2, true));
@@ -79,7 +79,7 @@ pub fn two_callers_at_the_same_time() {
     });
 }
 
-/// A worker panics, wherever it runs, and the caller hears of it when all others are done.
+/// A panic of any worker reaches the caller after all others are done.
 pub fn a_panic_reaches_the_caller() {
     struct Meant;
     with_pool(2, 1, |pool| {

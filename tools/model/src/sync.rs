@@ -1,9 +1,9 @@
 //! Atomics and threads that loom runs in every order.
 //!
-//! Values are made when they are first used in an execution, so that statics begin each one as they were written.
+//! Values are created on first use in an execution, so that statics start each execution with their initial value.
 //!
-//! loom takes a sequentially consistent access for one that acquires or releases, and would report what cannot be. So there is a
-//! sequentially consistent fence behind each such store and exchange, as compilers put it for x86, and none at loads.
+//! loom treats sequentially consistent accesses as acquire and release, and would report impossible orders. So a sequentially
+//! consistent fence follows each such store and exchange, as compilers emit for x86, and none is at loads.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -24,10 +24,10 @@ pub const BATCH: usize = 2;
 /// The number of the execution.
 static EXECUTION: Number = Number::new(0);
 
-/// One model at a time: loom's threads are all run by one of the system's, and the statics are theirs.
+/// One model at a time: loom runs all its threads on one system thread, and they share the statics.
 static RUNNING: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-/// Runs a model in every order of its steps in which threads are interrupted up to `interruptions` times where they need not wait.
+/// Runs a model in every order of its steps with up to `interruptions` preemptions.
 pub fn check(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let _running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut builder = loom::model::Builder::new();
@@ -43,7 +43,7 @@ pub fn check(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
     println!("{} executions", executions() - before);
 }
 
-/// How many executions there were, of all models.
+/// The number of executions of all models.
 pub fn executions() -> usize {
     EXECUTION.load(Ordering::Relaxed)
 }
@@ -57,12 +57,12 @@ pub fn spawn<T: 'static>(work: impl FnOnce() -> T + 'static) -> loom::thread::Jo
     })
 }
 
-/// What is made anew in each execution.
+/// A value that is recreated in each execution.
 pub(crate) struct Each<T>(UnsafeCell<Option<(usize, Box<T>)>>);
 
-// SAFETY: only the thread of the system that has `RUNNING` uses it, and a reference does not outlive its execution.
+// SAFETY: only the system thread that holds `RUNNING` uses it, and no reference outlives its execution.
 unsafe impl<T> Send for Each<T> {}
-// SAFETY: only the thread of the system that has `RUNNING` uses it.
+// SAFETY: only the system thread that holds `RUNNING` uses it.
 unsafe impl<T> Sync for Each<T> {}
 
 impl<T> Each<T> {
@@ -72,7 +72,7 @@ impl<T> Each<T> {
 
     pub(crate) fn get(&self, make: impl FnOnce() -> T) -> &T {
         let now = executions();
-        // SAFETY: this thread has `RUNNING`, so no other uses it; `make` does not come back here, and a value is replaced only in the next execution.
+        // SAFETY: this thread holds `RUNNING`, so no other uses it; `make` does not reenter, and a value is replaced only in the next execution.
         unsafe {
             let held = &mut *self.0.get();
             if held.as_ref().is_none_or(|(made, _)| *made != now) {
@@ -97,10 +97,10 @@ fn releasing(order: Ordering) -> Ordering {
     if order == Ordering::SeqCst { Ordering::Release } else { order }
 }
 
-/// Words for all atomics of an execution. loom wants an atomic made before threads that use it are started.
+/// Words for all atomics of an execution. loom requires atomics to be created before the threads that use them.
 static WORDS: Each<Words> = Each::new();
 
-/// As many as any model takes.
+/// More than any model needs.
 const MOST: usize = 256;
 
 struct Words {
@@ -121,12 +121,12 @@ impl Words {
     }
 }
 
-/// An atomic: the difference of its value from the one that it was made with, in a word that was made with 0.
+/// An atomic: a word that starts at 0 and holds the difference from the initial value.
 struct Word(Each<&'static loom::sync::atomic::AtomicU64>);
 
 impl Word {
     fn word(&self) -> &loom::sync::atomic::AtomicU64 {
-        // SAFETY: the words are there until the execution ends, and so is what this makes.
+        // SAFETY: the words live until the execution ends, and so does this value.
         self.0.get(|| unsafe { &*std::ptr::from_ref(WORDS.get(Words::new).take()) })
     }
 
@@ -258,14 +258,14 @@ number! {
     AtomicUsize, usize;
 }
 
-/// A value of each thread of an execution.
+/// A value per thread of an execution.
 pub struct Local<T: 'static> {
     make: fn() -> T,
     all: Each<UnsafeCell<Vec<(loom::thread::ThreadId, &'static T)>>>,
 }
 
 impl<T> Local<T> {
-    /// What each thread makes its own by.
+    /// With the function that creates each thread's value.
     pub const fn new(make: fn() -> T) -> Self {
         Self { make, all: Each::new() }
     }
@@ -320,14 +320,14 @@ pub fn at_thread_end(end: End, word: *mut c_void) {
     ENDS.set(Some((end, word)));
 }
 
-/// What [`at_thread_end`] was last asked to call with on this thread.
+/// The pointer last passed to [`at_thread_end`] on this thread.
 pub fn left_for_thread_end() -> *mut c_void {
     ENDS.get().map_or(std::ptr::null_mut(), |(_, word)| word)
 }
 
 fn end_thread() {
     if let Some((end, word)) = ENDS.take() {
-        // SAFETY: the pointer is the one that it is to be called with.
+        // SAFETY: the pointer was registered for this function.
         unsafe { end(word) };
     }
 }

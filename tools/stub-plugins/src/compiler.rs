@@ -12,7 +12,7 @@ pub enum Language {
     Cxx,
 }
 
-/// The compiler for a language, without options. Where none is found, the usual name: starting it fails with that.
+/// The compiler for a language, without options. If none is found, the usual name, so that starting it fails with that name.
 pub fn compiler(language: Language) -> Command {
     static FOUND: [OnceLock<Option<cc::Tool>>; 2] = [const { OnceLock::new() }; 2];
     let [c, cxx] = &FOUND;

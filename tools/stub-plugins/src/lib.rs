@@ -1,8 +1,7 @@
-//! The engine plugins that tests load: `c_tests/plugins/stub_plugin.c` with one defect or another, and the plugin that does
-//! nothing.
+//! The engine plugins that tests load: `c_tests/plugins/stub_plugin.c` with various defects, and the plugin that does nothing.
 //!
-//! [`library`] builds one when it is asked for and answers where it lies. What each one does is said in
-//! `c_tests/plugins/variants.txt` and, by its macros, in the source.
+//! [`library`] builds one on demand and returns its path. `c_tests/plugins/variants.txt` lists the variants, and their macros in
+//! the source show what they do.
 
 mod compiler;
 
@@ -15,7 +14,7 @@ use std::{fs, process};
 
 pub use compiler::{Language, compiler};
 
-/// The environment variable with the file that stub plugins append a line to for each call.
+/// The environment variable with the file to which stub plugins append a line for each call.
 pub const LOG: &str = "HIPDNN_STUB_LOG";
 
 /// The plugin that does nothing, made for measuring.
@@ -24,20 +23,20 @@ pub const NULL: &str = "null";
 const NULL_FILES: &[&str] = &["null_plugin.c"];
 const STUB_FILES: &[&str] =
     &["stub_plugin.c", "stub_details.c", "stub_identity.c", "stub_log.c", "stub_saving.c"];
-/// What heuristic plugins are made of: the variants with this macro.
+/// The sources of heuristic plugins: the variants with this macro.
 const HEURISTIC_FILES: &[&str] = &["stub_heuristic.c", "stub_identity.c", "stub_log.c"];
 const HEURISTIC: &str = "HEURISTIC";
-/// What tuning plugins are made of: the variants with this macro.
+/// The sources of tuning plugins: the variants with this macro.
 const TUNING_FILES: &[&str] = &["stub_tuning.c", "stub_identity.c", "stub_log.c"];
 const TUNING: &str = "TUNING";
-/// The word for variants that `strip` takes the symbols from.
+/// Marks variants that are stripped.
 const STRIPPED: &str = "STRIPPED";
-/// What variants that throw have besides, in C++.
+/// The additional C++ source of variants that throw.
 const THROWING_FILE: &str = "stub_throw.cpp";
-/// What variants with threads have besides, in C++.
+/// The additional C++ source of variants with threads.
 const THREAD_FILE: &str = "stub_thread.cpp";
 
-/// A library made of `stub_plugin.c` and the files beside it.
+/// A library built from `stub_plugin.c` and the files beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// Its name in the table.
@@ -74,27 +73,26 @@ fn parse(text: &str) -> Vec<Variant> {
         .collect()
 }
 
-/// For which system plugins are built, by which programs, and where they are put.
+/// The target system of plugins, its tools and folders.
 pub struct System<'a> {
     /// Its compiler for a language.
     pub compiler: fn(Language) -> Command,
-    /// What takes symbols away.
+    /// Its strip program.
     pub strip: &'a str,
-    /// The folder below that of all plugins; empty for that itself.
+    /// The subfolder of the plugins' folder; empty for the folder itself.
     pub folder: &'a str,
-    /// What names of libraries begin with.
+    /// The prefix of library names.
     pub prefix: &'a str,
-    /// What they end with.
+    /// The suffix of library names.
     pub ending: &'a str,
     /// A folder with headers that the system lacks.
     pub headers: Option<&'a Path>,
 }
 
-/// Builds the library with this name, unless it was built since its sources changed, and answers where it lies.
+/// Builds the library with this name unless it is up to date. Returns its path.
 ///
 /// # Errors
-/// When there is no such variant, or the [`compiler()`] for C fails, that for C++ for variants that throw or have threads,
-/// or `strip` for those that it is run on.
+/// The variant does not exist, or the C [`compiler()`], the C++ one (for variants that throw or have threads) or `strip` fails.
 pub fn library(name: &str) -> Result<PathBuf, String> {
     let own = System { compiler, strip: "strip", folder: "", prefix: "lib", ending: ".so", headers: None };
     library_for(&own, name)
@@ -103,7 +101,7 @@ pub fn library(name: &str) -> Result<PathBuf, String> {
 /// The same for another system.
 ///
 /// # Errors
-/// When there is no such variant or one of the programs fails.
+/// The variant does not exist, or one of the programs fails.
 pub fn library_for(system: &System, name: &str) -> Result<PathBuf, String> {
     let (files, defines, optimize) = if name == NULL {
         (NULL_FILES, Vec::new(), "-O2")
@@ -134,7 +132,7 @@ pub fn library_for(system: &System, name: &str) -> Result<PathBuf, String> {
     if newest.is_some() && changed(&target) > newest {
         return Ok(target);
     }
-    // Tests run side by side: each writes a file of its own, and the last to finish gives it its name.
+    // Tests run in parallel: each writes its own file, and the last one renames it.
     static BUILDS: AtomicU32 = AtomicU32::new(0);
     let build = BUILDS.fetch_add(1, Ordering::Relaxed);
     let unfinished = folder.join(format!("{name}.{}.{build}", process::id()));
@@ -143,7 +141,7 @@ pub fn library_for(system: &System, name: &str) -> Result<PathBuf, String> {
         (THREAD_FILE, defines.iter().any(|define| define == "THREAD")),
     ];
     let cxx: Vec<&str> = cxx.into_iter().filter_map(|(file, is_needed)| is_needed.then_some(file)).collect();
-    // Nothing of HIP is called, and its headers would take most of the time.
+    // HIP is not called, and its headers would take most of the time.
     let mut includes =
         vec![OsStr::new("-DHIPDNN_BACKEND_NO_HIP_HEADERS"), OsStr::new("-I"), headers.as_os_str()];
     if let Some(folder) = system.headers {

@@ -1,4 +1,4 @@
-//! Every variant compiles, and lacks the functions that it is to lack and no other.
+//! Every variant compiles, and lacks exactly the functions that it should lack.
 
 use libloading::Library;
 
@@ -34,7 +34,7 @@ fn has(library: &Library, symbol: &str) -> bool {
 }
 
 #[test]
-fn every_variant_lacks_what_it_is_to_lack() {
+fn every_variant_lacks_what_it_should_lack() {
     let variants = stub_plugins::variants().unwrap();
     // What heuristic plugins lack is found out by c_tests/host/policies.c, and tuning plugins by the tests of the crate hipdnn.
     let is_engine = |word: &String| word != "HEURISTIC" && word != "TUNING";

@@ -1,4 +1,4 @@
-//! The log of a stub plugin says what was called, in order and with what.
+//! The log of a stub plugin lists its calls, in order and with arguments.
 
 #![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
 

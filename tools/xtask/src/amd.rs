@@ -1,7 +1,7 @@
 //! `cargo xtask amd-test`: the engines for AMD GPUs on AMD's own libraries, with an emulated device below them.
 //!
-//! The libraries come from Debian, into a folder outside of the clone; the emulated device is softhip, a stand-in for the HIP
-//! runtime alone (`tools/gpu-test/amd/softhip`). Where Debian's packages cannot be had, the tests are left out with a word on why.
+//! The libraries come from Debian, in a folder outside of the clone; the emulated device is softhip, a stand-in for only the HIP
+//! runtime (`tools/gpu-test/amd/softhip`). If Debian's packages are not available, the tests are skipped with a reason.
 
 mod ahead;
 mod host;
@@ -23,7 +23,7 @@ use crate::steps::{Check, Steps};
 use crate::userland::{Contents, Userland};
 use crate::workspace::Workspace;
 
-/// What is installed in the userland.
+/// The userland's packages.
 const CONTENTS: Contents = Contents {
     packages: &[
         "libmiopen1",
@@ -44,29 +44,29 @@ const CONTENTS: Contents = Contents {
     foreign: None,
 };
 
-/// Running a lane's cases takes seconds once MIOpen has its kernels, and some minutes the first time; a loaded machine takes several times
-/// as long.
+/// A lane's cases take seconds once MIOpen has its kernels, and some minutes the first time; several times longer on a busy
+/// machine.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// The folder of the userland that the build's files go to.
+/// The userland's folder for the build's files.
 const INSIDE: &str = "hipdnn";
 
 /// The emulated device.
 const SOFTHIP: &str = "tools/gpu-test/amd/softhip";
 
-/// Folders in there with the emulated device and what MIOpen keeps, one for each lane of tests.
+/// Its folders with the emulated device and MIOpen's caches, one for each lane of tests.
 const RIGS: [&str; 2] = ["rig", "other-rig"];
 
-/// In which order the emulated device runs the workgroups of a kernel.
+/// The order in which the emulated device runs a kernel's workgroups.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// The first one first.
     Forward,
-    /// Every case once in each order: kernels whose workgroups wrongly wait for each other give other results.
+    /// Every case once in each order, to detect kernels whose workgroups wrongly depend on each other.
     Both,
 }
 
-/// Runs the tests, or those whose names contain one of the words, and what needs no device.
+/// Runs the tests, or those whose names contain one of the words, and the checks that need no device.
 pub fn test(workspace: &Workspace, words: &[String], order: Order) -> Result<(), Failure> {
     let mut steps = Steps::new();
     run_steps(workspace, words, order, &mut steps);
@@ -113,8 +113,8 @@ fn on_emulated_device(
     Ok(())
 }
 
-/// All checks, in two lanes that take about as long. The kernels that MIOpen compiles for a lane are kept for it alone, so that the lanes
-/// have nothing to do with each other.
+/// All checks, in two lanes of about equal duration. Each lane has its own cache of MIOpen's kernels, so the lanes are
+/// independent.
 fn lanes<'a>(
     workspace: &'a Workspace,
     userland: &'a Userland,
@@ -137,7 +137,7 @@ fn lanes<'a>(
     let declared = |header: &str, example: &'static str| -> Check<'a> {
         (format!("declarations as in {header}"), Box::new(move || prototypes(workspace, userland, example)))
     };
-    // Kernels are compiled anew, so that the compiler's calls are among those that fail.
+    // Recompile the kernels, so that the compiler's calls are among those that fail.
     let calls = move || {
         last_line(program(userland, first, &["--calls"]).args(words).env("HIPDNN_DISABLE_CACHE", "1"))
     };
@@ -183,7 +183,7 @@ fn last_line(command: &mut Command) -> Result<String, Failure> {
     Ok(out.lines().last().unwrap_or_default().to_owned())
 }
 
-/// Compiles the generated kernels for devices that are not there.
+/// Compiles the generated kernels for absent devices.
 fn architectures(userland: &Userland, rig: &str) -> Result<String, Failure> {
     let program = format!("/{INSIDE}/{PROGRAM}");
     last_line(&mut inside(userland, rig, &[&program, "--architectures"]))
@@ -194,7 +194,7 @@ fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> 
     let built = workspace.release_dir();
     let to = userland.path(INSIDE);
     let engines = to.join("lib").join(ENGINES);
-    // Another clone may have left other plugins.
+    // Another clone may have left its plugins.
     remove(&to.join("lib"))?;
     fs::create_dir_all(&engines)?;
     fs::copy(built.join(LIBRARY), to.join("lib").join(LIBRARY))?;
@@ -207,7 +207,7 @@ fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> 
     Ok(String::new())
 }
 
-/// Makes a folder's files those of another.
+/// Mirrors a folder's files.
 fn carry(from: &Path, to: &Path) -> Result<(), Failure> {
     let wanted = files(from)?;
     if to.is_dir() {
@@ -218,7 +218,7 @@ fn carry(from: &Path, to: &Path) -> Result<(), Failure> {
     wanted.iter().try_for_each(|file| renew(&from.join(file), &to.join(file)))
 }
 
-/// Copies a file unless it is there already: the rig builds itself anew when its files are younger than what it built.
+/// Copies a file only if it differs, since the rig rebuilds when its files are newer than its output.
 fn renew(from: &Path, to: &Path) -> Result<(), Failure> {
     let bytes = fs::read(from)?;
     if fs::read(to).is_ok_and(|had| had == bytes) { Ok(()) } else { copy(from, to) }
@@ -229,8 +229,8 @@ fn inside(userland: &Userland, rig: &str, words: &[&str]) -> Command {
     let script = format!("/{INSIDE}/softhip/check.sh");
     let mut command = userland.command(&["sh", &script, &format!("/{INSIDE}/{rig}")]);
     command.args(words);
-    // rocBLAS, which MIOpen has a handle of, too, otherwise takes 32 MiB for each handle. The emulated device locks all memory
-    // after each call, which then takes most of the time.
+    // rocBLAS otherwise takes 32 MiB for each handle, of which MIOpen also has one. The emulated device protects all memory after
+    // each call, which then takes most of the time.
     command.env("ROCBLAS_DEVICE_MEMORY_SIZE", (1 << 20).to_string());
     command
 }
@@ -244,7 +244,7 @@ fn prototypes(workspace: &Workspace, userland: &Userland, example: &str) -> Resu
     Ok(format!("{} declarations", program.matches("static_assert").count()))
 }
 
-/// AMD's own runtime finds no device here: the test program says so and ends.
+/// AMD's own runtime finds no device here: the test program reports that.
 fn without_device(userland: &Userland) -> Result<String, Failure> {
     let program = format!("/{INSIDE}/{PROGRAM}");
     let library = format!("/{INSIDE}/lib/{LIBRARY}");

@@ -1,7 +1,7 @@
 //! `cargo xtask arm-test`: the library and CPU_ENGINE compiled for 64-bit ARM and tested on an emulated processor.
 //!
-//! Compiler, standard library and emulator come from Debian, into a folder outside of the clone. The emulator shows results, not
-//! speed. Where it cannot be had, the tests are left out with a word on why.
+//! Compiler, standard library and emulator come from Debian, in a folder outside of the clone. The emulator shows results, not
+//! speed. If it is not available, the tests are skipped with a reason.
 
 use std::fs;
 use std::time::Duration;
@@ -29,10 +29,10 @@ const CONTENTS: Contents = Contents {
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// The folder of the userland that the sources go to.
+/// The userland's folder for the sources.
 const INSIDE: &str = "hipdnn";
 
-/// What is tested: the package, and the options that choose tests of it.
+/// The packages to test, with options that select their tests.
 const PACKAGES: &[(&str, &[&str])] = &[
     ("hipdnn-abi", &[]),
     ("hipdnn-backend", &["--lib"]),
@@ -41,7 +41,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("hipdnn-cpu-plugin", &["--lib"]),
 ];
 
-/// The emulator takes ten to fifty times as long as a processor.
+/// The emulator is ten to fifty times slower than a processor.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Runs the tests, or those of the packages whose names contain one of the words.
@@ -69,7 +69,7 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     steps.summary()
 }
 
-/// Builds the CPU plugin, and puts it where its tests look for the staged one.
+/// Builds the CPU plugin into the place where its tests look for the staged one.
 fn lay_out(userland: &Userland) -> Result<String, Failure> {
     let words = ["cargo", "build", "--offline", "--target", TARGET, "-p", "hipdnn-cpu-plugin", "--lib"];
     let mut cargo = userland.command(&["env", "--chdir", &format!("/{INSIDE}/source")]);
@@ -86,7 +86,7 @@ pub fn passed(line: &str) -> Option<usize> {
     line.strip_prefix("test result: ok. ")?.split(' ').next()?.parse().ok()
 }
 
-/// Copies the tracked files that differ, and the crates that they need.
+/// Copies the tracked files that have changed, and the crates they need.
 fn carry(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
     let source = userland.path(INSIDE).join("source");
     let listed = run(crate::process::command(

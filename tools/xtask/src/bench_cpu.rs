@@ -9,16 +9,16 @@ use crate::process::{command, run, run_within, show};
 use crate::workspace::Workspace;
 use crate::{demo, install, progress, tools, venv};
 
-/// What the Python beside the benchmark has. Versions are not fixed: the newest is the one to be measured against.
+/// The benchmark's Python packages. Versions are not pinned: we measure against the newest.
 const PACKAGES: &[&str] = &["numpy", "onnx", "onnxruntime", "onednn-cpu-gomp", "onednn-devel-cpu-gomp"];
 
-/// Builds everything and measures. The words go to the benchmark.
+/// Builds everything and measures. The arguments go to the benchmark.
 pub fn bench(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let folder = workspace.target_dir().join("bench-cpu");
     if words.iter().any(|word| word == "--help" || word == "-h") {
         return show(workspace.release(["run", "-q", "-p", "bench-cpu"]).arg("--").args(words));
     }
-    // Beside another version of the library, other libraries would only take time, unless public lists are measured before and after.
+    // When comparing with another version of the library, skip other libraries, except for the public suites.
     let is_public = words.iter().any(|word| word == "--public");
     let with_version = words.iter().any(|word| word.starts_with("--against"));
     let peers = if with_version && !is_public { None } else { Some(peers(workspace, &folder)?) };
@@ -46,7 +46,7 @@ fn peers(workspace: &Workspace, folder: &Path) -> Result<[PathBuf; 2], Failure> 
     Ok([venv.join("bin/python"), onednn(workspace, folder, &venv)?])
 }
 
-/// Trains the example on its digits, and repeats what it says of its time.
+/// Trains the example on its digits, and reports its time.
 fn digits(workspace: &Workspace, stage: &Path) -> Result<(), Failure> {
     let program = demo::example(workspace, stage, "examples_c/train_digits.c", false)?;
     let mut example = command(program, [""; 0]);

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use crate::Failure;
 use crate::process::{command, run};
 
-/// Warnings that stop a compilation: what a careful user of the headers has on.
+/// Warnings as errors, as a careful user of the headers enables them.
 pub const STRICT: &[&str] = &["-Wall", "-Wextra", "-pedantic", "-Werror"];
 
 /// The language of a source file.
@@ -30,7 +30,7 @@ impl Language {
         }
     }
 
-    /// The compiler, told the language's version.
+    /// The compiler with the language's version.
     pub fn compiler(self) -> Command {
         match self {
             Self::C => found(stub_plugins::Language::C, "-std=c11"),
@@ -47,7 +47,7 @@ impl Language {
     }
 }
 
-/// The machine's compiler, told a version.
+/// The machine's compiler with a language version.
 fn found(language: stub_plugins::Language, version: &str) -> Command {
     let found = stub_plugins::compiler(language);
     command(found.get_program(), found.get_args().chain([OsStr::new(version)]))
@@ -61,9 +61,9 @@ pub struct Program<'a> {
     pub source: &'a Path,
     /// Whether it is compiled for speed.
     pub optimize: bool,
-    /// Whether a warning stops it. Tests insist; a newcomer's newer compiler may know more warnings.
+    /// Whether warnings are errors. Tests require it; a user's newer compiler may have more warnings.
     pub strict: bool,
-    /// What it is linked with besides the library.
+    /// The libraries to link besides ours.
     pub libraries: &'a [&'a str],
 }
 
@@ -74,8 +74,7 @@ impl Program<'_> {
         self.build_with(&prefix.join("include"), &lib, &lib.display().to_string(), target)
     }
 
-    /// Compiles it with headers and a library that lie where they like, and links it so that it finds the library in
-    /// `runtime`.
+    /// Compiles it with headers and a library in any folders, and links it so that it finds the library in `runtime`.
     pub fn build_with(
         &self,
         headers: &Path,
@@ -89,7 +88,7 @@ impl Program<'_> {
         let mut compiler = self.language.compiler();
         compiler.args(STRICT.iter().filter(|&&flag| self.strict || flag != "-Werror"));
         compiler.arg(if self.optimize { "-O2" } else { "-g" });
-        // POSIX is there on every machine the library runs on; plain C11 hides it.
+        // Every supported machine has POSIX, which plain C11 hides.
         compiler.arg("-D_POSIX_C_SOURCE=200809L");
         for include in ["hipdnn/backend", "hipdnn/plugin", ""] {
             compiler.arg("-I").arg(headers.join(include));
@@ -101,7 +100,7 @@ impl Program<'_> {
     }
 }
 
-/// Builds every plugin by `build`, several beside each other.
+/// Builds every plugin with `build`, in parallel.
 pub fn build_plugins(build: &(dyn Fn(&str) -> Result<(), Failure> + Sync)) -> Result<String, Failure> {
     let variants = stub_plugins::variants().map_err(Failure::new)?;
     let names = variants.iter().map(|variant| variant.name.as_str()).chain([stub_plugins::NULL]);

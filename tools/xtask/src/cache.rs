@@ -1,4 +1,4 @@
-//! Folders outside of the clone for what takes minutes to install: every clone uses them, and they are there the next time.
+//! Folders outside of the clone for what takes minutes to install, shared by all clones.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub fn folder(variable: &str, name: &str) -> Result<PathBuf, Failure> {
         })
 }
 
-/// Waits until no other process installs into the folder or uses it, until the answer is dropped. The folder and what it lies in are made.
+/// Locks the folder against other processes until the result is dropped. Creates the folder and its parents.
 pub fn lock(folder: &Path, wanted_by: &str) -> Result<File, Failure> {
     fs::create_dir_all(folder)?;
     let lock = File::create(folder.with_extension("lock"))?;

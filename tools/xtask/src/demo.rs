@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 
 const EXAMPLE: &str = "examples_c/train_digits.c";
 
-/// Builds everything, then the example, then runs it with its words on the terminal.
+/// Builds everything, then the example, then runs it with its output on the terminal.
 pub fn run(workspace: &Workspace, arguments: &[String]) -> Result<(), Failure> {
     tools::require(&[&tools::CC])?;
     println!("building the library and its engines");
@@ -21,7 +21,7 @@ pub fn run(workspace: &Workspace, arguments: &[String]) -> Result<(), Failure> {
     show(command(program, arguments).current_dir(workspace.path("")))
 }
 
-/// Compiles an example against the staged library and answers the program's path.
+/// Compiles an example against the staged library. Returns the program's path.
 pub fn example(workspace: &Workspace, stage: &Path, source: &str, strict: bool) -> Result<PathBuf, Failure> {
     let source = workspace.path(source);
     let language = Language::of(&source)?;

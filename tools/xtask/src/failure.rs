@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-/// A failure in words for the person at the terminal.
+/// A failure with a message for the terminal.
 #[derive(Debug)]
 pub struct Failure {
     message: String,

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: libFuzzer over the targets of tools/fuzz, which learns from what of the code an input reaches.
+//! `cargo xtask fuzz`: coverage-guided fuzzing of the targets in tools/fuzz with libFuzzer.
 //!
-//! LLVM's instrumentation is part of the stable compiler, and libFuzzer comes as C++ in a crate. What was found stays in
-//! target/fuzz/corpus and is where the next run begins.
+//! LLVM's instrumentation is part of the stable compiler, and libFuzzer comes as C++ in a crate. The corpus stays in
+//! target/fuzz/corpus, where the next run starts.
 
 use std::path::PathBuf;
 
@@ -13,17 +13,17 @@ use crate::steps::Steps;
 use crate::tools::{CXX, require};
 use crate::workspace::Workspace;
 
-/// Counters of edges, and comparisons that inputs are made to pass.
+/// Instruments edges and comparisons.
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks=on";
 
-/// What libFuzzer is told: an input has 10 seconds and the process 2 GiB.
+/// libFuzzer's limits: 10 seconds for an input and 2 GiB for the process.
 const LIMITS: [&str; 5] =
     ["-timeout=10", "-rss_limit_mb=2048", "-max_len=8192", "-print_final_stats=1", "-verbosity=0"];
 
-/// Runs one target, or each, for some seconds; with AddressSanitizer, which takes the nightly compiler, also for what is read beyond
-/// memory and for leaks.
+/// Runs one target, or each, for some seconds; with AddressSanitizer, which needs the nightly compiler, also detects invalid
+/// reads and leaks.
 pub fn fuzz(
     workspace: &Workspace,
     seconds: u64,
@@ -57,7 +57,7 @@ pub fn fuzz(
             fuzzer.arg(format!("-artifact_prefix={}/", found.display()));
             fuzzer.env("HIPDNN_FUZZ_TARGET", name).env("HIPDNN_FUZZ_SEEDS", &corpus);
             fuzzer.env("HIPDNN_FUZZ_PLUGINS", &staged);
-            // libFuzzer writes to the standard error alone.
+            // libFuzzer writes only to standard error.
             let output = fuzzer.output()?;
             let text = String::from_utf8_lossy(&output.stderr);
             let executions =

@@ -1,6 +1,6 @@
-//! Builds for systems with an older glibc than this one's: the linker meets that version's functions, as zig knows them.
+//! Builds for systems with an older glibc: zig's linker provides that version's symbols.
 //!
-//! Only linking differs. The Rust standard library looks up what later versions have when it runs.
+//! Only linking differs. The Rust standard library looks up functions of later versions at run time.
 
 use std::env;
 use std::fs;
@@ -13,13 +13,13 @@ use crate::process::{command, run};
 use crate::venv;
 use crate::workspace::Workspace;
 
-/// The linker that cargo runs. rustc takes from its name how to speak to it.
+/// The linker that cargo runs. rustc derives the linker flavor from its name.
 const LINKER: &str = include_str!("glibc/cc.sh");
 
-/// Where zig comes from.
+/// The package with zig.
 const PACKAGES: &[&str] = &["ziglang>=0.14"];
 
-/// A version as the command line has it.
+/// Parses a version from the command line.
 pub fn parse(text: &str) -> Result<String, String> {
     let minor = text.strip_prefix("2.").and_then(|minor| minor.parse::<u32>().ok());
     let known = minor.filter(|minor| (17..100).contains(minor));
@@ -28,7 +28,7 @@ pub fn parse(text: &str) -> Result<String, String> {
         .ok_or_else(|| format!("{text} is unknown, expected 2.17 or later"))
 }
 
-/// Runs a command of this tool in a process that links for a version of glibc, and builds into a folder of its own.
+/// Runs a command of this tool in a process that links for a version of glibc, with its own target folder.
 pub fn again(workspace: &Workspace, version: &str, words: &[&str]) -> Result<(), Failure> {
     let python = venv::ready(&folder()?, PACKAGES, "a build for an older glibc")?.join("bin/python");
     let target = workspace.target_dir().join(format!("glibc-{version}"));
@@ -36,7 +36,7 @@ pub fn again(workspace: &Workspace, version: &str, words: &[&str]) -> Result<(),
     fs::create_dir_all(&target)?;
     fs::write(&linker, LINKER)?;
     fs::set_permissions(&linker, fs::Permissions::from_mode(0o755))?;
-    // zig has an unwinder of its own: exceptions of other libraries pass through ours only with the one that all share.
+    // zig has its own unwinder, but exceptions of other libraries pass through ours only with the shared one.
     let unwinder = run(&mut command("cc", ["-print-file-name=libgcc_s.so.1"]))?;
     let arch = env::consts::ARCH;
     let variable = format!("CARGO_TARGET_{}_UNKNOWN_LINUX_GNU_LINKER", arch.to_uppercase());

@@ -1,4 +1,4 @@
-//! What is installed, and where: the same tree as `cmake --install` gives.
+//! The installed tree, the same as of `cmake --install`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::progress;
 use crate::split::{debug_place, split};
 use crate::workspace::Workspace;
 
-/// Where engine plugins lie, below the library directory.
+/// The folder of engine plugins, below the library directory.
 pub const ENGINES: &str = "hipdnn_plugins/engines";
 
 /// The library's file, which is also its SONAME.
@@ -18,13 +18,13 @@ pub const LIBRARY: &str = "libhipdnn_backend.so";
 /// The command line tool: its program, and its file.
 pub const TOOL: &str = "hipdnn";
 
-/// The file with the licences of what is linked in, which `cargo xtask generate` writes.
+/// The file with the licences of linked code, which `cargo xtask generate` writes.
 pub const NOTICES: &str = "THIRD_PARTY_LICENSES";
 
-/// What is linked in, for programs.
+/// The bill of materials of linked code.
 pub const BILL: &str = "hipdnn-backend.cdx.json";
 
-/// The program that compares the engines for GPUs with the reference: its package, and its file.
+/// The program that compares the GPU engines with the reference: its package and file.
 pub const GPU_PROGRAM: &str = "gpu-test";
 
 /// The package of the tool.
@@ -39,9 +39,9 @@ pub struct Plugin {
     pub package: &'static str,
     /// The file cargo builds of it.
     pub file: &'static str,
-    /// The list of the symbols it exports, in c_tests.
+    /// The list of its exported symbols, in c_tests.
     pub exports: &'static str,
-    /// What its engines compute on: `cpu`, `amd`, `nvidia`.
+    /// The devices of its engines: `cpu`, `amd`, `nvidia`.
     pub devices: Vec<&'static str>,
 }
 
@@ -56,14 +56,14 @@ fn listed(text: &'static str) -> Vec<Plugin> {
         let package = words.next()?;
         let name = package.replace('-', "_");
         let short = name.strip_prefix("hipdnn_").unwrap_or(&name);
-        // The list is read once, and lives as long as the program.
+        // Leaked: the list is read once and lives as long as the program.
         let (file, exports) = (format!("lib{name}.so").leak(), format!("exports_{short}.txt").leak());
         Some(Plugin { package, file, exports, devices: words.collect() })
     };
     lines.filter_map(plugin).collect()
 }
 
-/// The schema of graphs, the texts of licences and the list of what is linked in, in the project; and where they are installed.
+/// The graph schema, the licences and the bill of materials in the project, and where they are installed.
 const SHARED: [(&str, &str); 4] = [
     ("plugins/sdk/schema/hipdnn.fbs", "share/hipdnn/hipdnn.fbs"),
     ("LICENSE", "share/doc/hipdnn-backend/LICENSE"),
@@ -71,19 +71,19 @@ const SHARED: [(&str, &str); 4] = [
     (BILL, "share/doc/hipdnn-backend/hipdnn-backend.cdx.json"),
 ];
 
-/// The folders of public headers: of the C interface, and of the C++ classes over it. They become one.
+/// The folders of public headers of the C interface and the C++ classes, which are merged.
 pub const HEADERS: [&str; 2] = ["include", "bindings/cpp/include"];
 
-/// Where the texts of licences lie, below the prefix.
+/// The folder of licences, below the prefix.
 pub const DOCUMENTS: &str = "share/doc/hipdnn-backend";
 
-/// Builds the library, its plugins and the programs for release, and answers what there is to say of it.
+/// Builds the library, its plugins and the programs for release. Returns a note.
 pub fn build(workspace: &Workspace) -> Result<String, Failure> {
     build_with(workspace, &[])
 }
 
-/// The same with more packages. Always together: for other packages cargo chooses other features of what they share, and compiles that
-/// again.
+/// The same with more packages. Always built together: for other packages cargo would select other features of shared crates and
+/// recompile them.
 pub fn build_with(workspace: &Workspace, packages: &[&str]) -> Result<String, Failure> {
     let plugins = PLUGINS.iter().map(|plugin| plugin.package);
     let all = ["hipdnn-backend", TOOL_PACKAGE].into_iter().chain(plugins).chain(packages.iter().copied());
@@ -92,7 +92,7 @@ pub fn build_with(workspace: &Workspace, packages: &[&str]) -> Result<String, Fa
     progress::build(workspace, &mut cargo)
 }
 
-/// The files that are built, each with its place below the prefix.
+/// The built files, each with its path below the prefix.
 fn built(libdir: &str) -> impl Iterator<Item = (&'static str, PathBuf)> {
     let lib = PathBuf::from(libdir);
     let plugins = PLUGINS.iter().map(|plugin| plugin.file);
@@ -104,7 +104,7 @@ fn built(libdir: &str) -> impl Iterator<Item = (&'static str, PathBuf)> {
     std::iter::once((LIBRARY, lib.join(LIBRARY))).chain(plugins).chain(programs)
 }
 
-/// Lays out what debuggers read for a tree that was installed.
+/// Lays out the debug files of an installed tree.
 pub fn install_debug_files(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(), Failure> {
     for (file, place) in built(libdir) {
         copy(&split(workspace, file)?.debug, &prefix.join(debug_place(&place)))?;
@@ -112,11 +112,11 @@ pub fn install_debug_files(workspace: &Workspace, prefix: &Path, libdir: &str) -
     Ok(())
 }
 
-/// Where things lie on a system, below the prefix, and what is installed of texts there.
+/// A system's layout below the prefix, and the text files installed there.
 pub struct System<'a> {
     /// The folder of engine plugins.
     pub engines: &'a str,
-    /// From the library directory to the folder that has that of plugins in it, with a slash at the end; empty where it is the same.
+    /// The path from the library directory to the parent of the plugins' folder, with a trailing slash; empty if they are the same.
     pub from_libdir: &'a str,
     /// The template of the imported targets.
     pub targets: &'a str,
@@ -139,7 +139,7 @@ pub fn install(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(),
     install_texts(workspace, prefix, libdir, &system)
 }
 
-/// How many folders the library directory lies below the prefix.
+/// The depth of the library directory below the prefix.
 fn depth(libdir: &str) -> Result<usize, Failure> {
     let depth = libdir.split('/').filter(|part| !part.is_empty() && *part != ".").count();
     if depth == 0 || Path::new(libdir).is_absolute() || libdir.split('/').any(|part| part == "..") {
@@ -148,7 +148,7 @@ fn depth(libdir: &str) -> Result<usize, Failure> {
     Ok(depth)
 }
 
-/// Lays out headers, packages and documents, which are the same whatever was built.
+/// Lays out headers, package files and documents, which do not depend on the build.
 pub fn install_texts(
     workspace: &Workspace,
     prefix: &Path,
@@ -179,7 +179,7 @@ pub fn install_texts(
         ("HIPDNN_BACKEND_VERSION", &workspace.version),
         ("HIPDNN_BACKEND_POINTER_BYTES", &pointer),
     ];
-    // Both packages have one version, and one rule for it.
+    // Both packages have the same version and version rule.
     for (folder, file, template) in [
         ("cmake/hipdnn_backend", "hipdnn_backendConfig.cmake", "hipdnn_backendConfig.cmake.in"),
         ("cmake/hipdnn_backend", "hipdnn_backendConfigVersion.cmake", "hipdnn_backendConfigVersion.cmake.in"),
@@ -199,13 +199,13 @@ pub fn install_texts(
     Ok(())
 }
 
-/// Builds, and lays out `target/stage` anew.
+/// Builds, and recreates `target/stage`.
 pub fn stage(workspace: &Workspace) -> Result<PathBuf, Failure> {
     build(workspace)?;
     lay_out(workspace)
 }
 
-/// Lays out `target/stage` anew with what was built.
+/// Recreates `target/stage` from the build.
 pub fn lay_out(workspace: &Workspace) -> Result<PathBuf, Failure> {
     let stage = workspace.stage_dir();
     remove(&stage)?;
@@ -230,7 +230,7 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Removes a folder that may not be there.
+/// Removes a folder if it exists.
 pub fn remove(folder: &Path) -> Result<(), Failure> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -240,10 +240,10 @@ pub fn remove(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Copies a file to a folder that need not exist yet.
+/// Copies a file, creating its folder.
 pub fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     let copied = to.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
-        // A program may have the old file mapped: it keeps it, and the new one gets the name.
+        // Remove, don't overwrite: a program may have the old file mapped.
         let _ = fs::remove_file(to);
         fs::copy(from, to)
     });
@@ -252,7 +252,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
         .map_err(|e| Failure::new(format!("cannot copy {} to {}: {e}", from.display(), to.display())))
 }
 
-/// Writes a file into a folder that need not exist yet.
+/// Writes a file, creating its folder.
 pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
     path.parent()
         .map_or(Ok(()), fs::create_dir_all)
@@ -260,7 +260,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|e| Failure::new(format!("cannot write {}: {e}", path.display())))
 }
 
-/// Puts values in the place of `@NAME@`, as CMake's configure_file(@ONLY) does.
+/// Replaces `@NAME@` by values, like CMake's configure_file(@ONLY).
 fn fill_in(template: &str, values: &[(&str, &str)]) -> Result<String, Failure> {
     let mut text = template.to_owned();
     for (name, value) in values {

@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: warnings of the compiler and its tools as errors, and the rules of deny.toml for other crates.
+//! `cargo xtask lint`: warnings of the compiler and its tools as errors, and deny.toml's rules for other crates.
 
 use crate::Failure;
 use crate::process::{exists, run};
@@ -7,7 +7,8 @@ use crate::style;
 use crate::windows;
 use crate::workspace::Workspace;
 
-/// Checks the style, and runs clippy over every target, rustdoc and cargo-deny, with what the tests have compiled of macros and build scripts.
+/// Checks the style, and runs clippy over every target, rustdoc and cargo-deny, reusing macros and build scripts that the tests
+/// compiled.
 pub fn lint(workspace: &Workspace) -> Result<(), Failure> {
     let mut steps = Steps::new();
     run_steps(workspace, &mut steps);
@@ -46,7 +47,7 @@ pub fn run_steps(workspace: &Workspace, steps: &mut Steps) {
         ]);
         run(doc.env("RUSTDOCFLAGS", "-D warnings")).map(|_| String::new())
     });
-    // Known advisories come from a database in the network: `cargo deny check advisories`.
+    // Advisories come from a database on the network: `cargo deny check advisories`.
     let deny = "cargo deny check licenses bans sources";
     if exists("cargo-deny") {
         steps.run(deny, || {
@@ -68,16 +69,16 @@ pub fn run_steps(workspace: &Workspace, steps: &mut Steps) {
     }
 }
 
-/// Systems for which only the types are checked here: nothing that runs them.
+/// Systems that are only type-checked, since nothing here runs them.
 const FOREIGN: [&str; 2] = ["x86_64-pc-windows-msvc", "aarch64-apple-darwin"];
 
-/// Checks what is installed, as far as it has a meaning without GPUs.
+/// Type-checks the installed crates that apply without GPUs.
 fn check(workspace: &Workspace, target: &str) -> Result<String, Failure> {
     let mut cargo = workspace.cargo(["check", "--locked", "--quiet", "--lib", "--target", target]);
     for package in ["hipdnn-backend", "hipdnn-cpu-plugin", "hipdnn", "hipdnn-tool", "hipdnn-python"] {
         cargo.args(["-p", package]);
     }
-    // The compiler's warnings stop nothing, but nothing here is to have any.
+    // Warnings do not fail cargo, but are failures here.
     let output = cargo.output().map_err(|error| Failure::new(format!("cargo: {error}")))?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.success() && said.trim().is_empty() {

@@ -50,7 +50,7 @@ use workspace::Workspace;
 #[derive(Debug, Parser)]
 #[command(name = "xtask", bin_name = "cargo xtask", after_help = test::about(), max_term_width = 110)]
 struct Line {
-    /// Show all that cargo says while it builds.
+    /// Show all of cargo's output while it builds.
     #[arg(long, global = true)]
     verbose: bool,
     #[command(subcommand)]
@@ -59,7 +59,7 @@ struct Line {
 
 #[derive(Debug, PartialEq, Subcommand)]
 enum Command {
-    /// Build everything and train a network from C.
+    /// Build everything and train a network from a C program.
     #[command(disable_help_flag = true)]
     Demo {
         /// Go to the program.
@@ -73,21 +73,21 @@ enum Command {
         #[arg(value_name = "GROUP", value_parser = test::names(), hide_possible_values = true)]
         groups: Vec<String>,
     },
-    /// Run what must pass before a change is taken: test, and beside its last group lint and amd-test.
+    /// Run what must pass before a change is accepted: test, lint and amd-test.
     Ci,
-    /// Run all tests of the Python package where PyTorch is, which is installed outside of the clone the first time (5.3 GB).
+    /// Run all tests of the Python package with PyTorch, which the first run installs outside of the clone (5.3 GB).
     TorchTest {
         /// Only tests whose names contain one of the words.
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Test the execution provider in ONNX Runtime 1.23 and the newest, which are installed outside of the clone the first time (0.5 GB).
+    /// Test the execution provider in ONNX Runtime 1.23 and the newest, which the first run installs outside of the clone (0.5 GB).
     OrtTest {
         /// Only ONNX's tests whose names contain one of the words.
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Measure networks with the execution provider beside ONNX Runtime's own (--help says more).
+    /// Measure networks with the execution provider and with ONNX Runtime's own (see --help).
     #[command(disable_help_flag = true)]
     OrtBench {
         /// Go to the benchmark.
@@ -96,9 +96,9 @@ enum Command {
     },
     /// Check the style of every language, and run clippy and rustdoc, warnings as errors.
     Lint,
-    /// Write every file in the style that lint checks: rustfmt, clang-format, ruff.
+    /// Format every file in the style that lint checks: rustfmt, clang-format, ruff.
     Format,
-    /// Run some graphs on the AMD GPU that is here, with a report to send back (exit status 2: there is none).
+    /// Run some graphs on this machine's AMD GPU, with a report to send back (exit status 2: no GPU).
     AmdSmoke,
     /// Test the engines for AMD GPUs on AMD's libraries and an emulated device.
     AmdTest {
@@ -106,7 +106,7 @@ enum Command {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Test the engines for NVIDIA GPUs: without a GPU what can be without, and a package for a machine that has one.
+    /// Test the engines for NVIDIA GPUs; without a GPU, test what is possible and build a package for a machine that has one.
     NvidiaTest {
         /// Only build the package.
         #[arg(long)]
@@ -115,9 +115,9 @@ enum Command {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Run what takes too long for every change: all tests with ten times the random ones, the CPU engines with checked arithmetic, the
-    /// emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, all tests with PyTorch and ONNX Runtime, the ARM processor, Windows, the
-    /// sanitizers, each fuzz target for a minute, a soak of five, packages built twice.
+    /// Run what takes too long for every change: all tests with ten times as many random ones, the CPU engines with checked arithmetic,
+    /// the emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, all tests with PyTorch and ONNX Runtime, the ARM
+    /// processor, Windows, the sanitizers, each fuzz target for a minute, a soak of five, packages built twice.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
     ArmTest {
@@ -131,14 +131,14 @@ enum Command {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Measure CPU_ENGINE side by side with ONNX Runtime and oneDNN (--help says more).
+    /// Measure CPU_ENGINE side by side with ONNX Runtime and oneDNN (see --help).
     #[command(disable_help_flag = true)]
     BenchCpu {
         /// Go to the benchmark.
         #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Feed hostile input to everything that reads some, and learn from what it reaches.
+    /// Fuzz everything that reads untrusted input, guided by coverage.
     Fuzz {
         /// Seconds for each target.
         #[arg(long, default_value_t = 60)]
@@ -149,7 +149,7 @@ enum Command {
         /// The target; all if none is named.
         target: Option<String>,
     },
-    /// Run the C programs under AddressSanitizer and ThreadSanitizer, and the tests of what threads share under the latter (nightly compiler).
+    /// Run the C programs under AddressSanitizer and ThreadSanitizer, and the Rust tests of shared data under the latter (nightly compiler).
     Sanitize {
         /// One of the two.
         #[arg(value_parser = ["address", "thread"])]
@@ -163,35 +163,35 @@ enum Command {
     },
     /// Write the generated files.
     Generate {
-        /// Write nothing; fail with the difference.
+        /// Write nothing; fail if a file differs.
         #[arg(long)]
         check: bool,
     },
     /// Build the documents as a site in target/site, with references for C, C++, Rust and Python.
     Docs {
-        /// Show it.
+        /// Open it.
         #[arg(long)]
         open: bool,
     },
     /// Build for release and lay the result out in target/stage, or for Windows in target/stage-windows.
     Build {
-        /// x86_64-pc-windows-gnu, in place of this machine's own system.
+        /// x86_64-pc-windows-gnu, instead of this machine's own system.
         #[arg(long, value_parser = windows::parse_target)]
         target: Option<String>,
     },
     /// Build wheels: the Python package with the library and its plugins, and the execution provider for ONNX Runtime.
     Wheel {
-        /// An installed tree to take these from, in place of a build.
+        /// An installed tree to pack, instead of a build.
         #[arg(long, value_name = "DIR")]
         tree: Option<PathBuf>,
-        /// x86_64-pc-windows-gnu: the Python package for Windows, in place of both.
+        /// x86_64-pc-windows-gnu: only the Python package for Windows.
         #[arg(long, value_parser = windows::parse_target, conflicts_with = "tree")]
         target: Option<String>,
         /// Link for systems with this version of glibc, such as 2.28, in place of this machine's own.
         #[arg(long, value_name = "VERSION", value_parser = glibc::parse, conflicts_with_all = ["tree", "target"])]
         glibc: Option<String>,
     },
-    /// Build for release and pack what is installed: an archive, one of the files for debuggers, and a package for Debian; or one for Windows.
+    /// Build for release and pack the installed tree: an archive, another one with debug files, and Debian packages; or one archive for Windows.
     Package {
         /// x86_64-pc-windows-gnu, in place of this machine's own system.
         #[arg(long, value_parser = windows::parse_target)]
@@ -200,19 +200,19 @@ enum Command {
         #[arg(long, value_name = "VERSION", value_parser = glibc::parse, conflicts_with_all = ["target"])]
         glibc: Option<String>,
     },
-    /// Build in a clone in another folder, too, and compare the packages byte for byte.
+    /// Build a second time in a clone in another folder, and compare the packages byte for byte.
     Reproducible,
     /// Make the annotated git tag of a release, with its section of CHANGELOG.md as message. Pushing it builds the release.
     Tag,
     /// Build for release and install.
     Install {
-        /// Where to.
+        /// The prefix.
         #[arg(long, value_name = "DIR")]
         prefix: PathBuf,
         /// The folder for libraries, below the prefix.
         #[arg(long, value_name = "DIR", default_value = "lib")]
         libdir: String,
-        /// Also what debuggers read.
+        /// Also install debug files.
         #[arg(long)]
         debug_files: bool,
     },
@@ -222,7 +222,7 @@ fn main() -> ExitCode {
     let line = match Line::try_parse() {
         Ok(line) => line,
         Err(error) => {
-            // Help is no failure. Status 2, clap's own, says here that there is no device.
+            // Help is not a failure. Not clap's status 2, which here means that there is no device.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
@@ -343,26 +343,26 @@ fn run(line: &Line) -> Result<(), Failure> {
     }
 }
 
-/// What documents may name.
+/// The names that documents may use.
 fn names() -> docs::Names {
     let line = Line::command();
     let commands = line.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     docs::Names { commands, groups: test::names() }
 }
 
-/// Builds for release. True when that went well.
+/// Builds for release. Returns whether that succeeded.
 fn release_build(workspace: &Workspace, steps: &mut Steps) -> bool {
     steps.run("release build of the library and its plugins", || install::build(workspace))
 }
 
-/// The same, laid out as it would be installed, in the folder that is answered.
+/// The same, laid out as installed. Returns the folder.
 fn stage(workspace: &Workspace, steps: &mut Steps) -> Option<PathBuf> {
     let laid_out = release_build(workspace, steps)
         && steps.run("laid out", || install::lay_out(workspace).map(|stage| workspace.relative(&stage)));
     laid_out.then(|| workspace.stage_dir())
 }
 
-/// Lint and the emulated GPU leave a core idle for most of their time.
+/// Lint and the emulated GPU run in parallel, since each leaves a core idle most of the time.
 fn ci(workspace: &Workspace) -> Result<(), Failure> {
     let others: Vec<test::Job> = vec![
         Box::new(|steps| lint::run_steps(workspace, steps)),
@@ -371,7 +371,7 @@ fn ci(workspace: &Workspace) -> Result<(), Failure> {
     test::run_groups(workspace, &[], others)
 }
 
-/// Each part runs, whatever came of those before it.
+/// Each part runs even if earlier ones failed.
 fn nightly(workspace: &Workspace) -> Result<(), Failure> {
     let (long, on) = ("HIPDNN_TEST_LONG", "1");
     let own = std::env::current_exe()?;

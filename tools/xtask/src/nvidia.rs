@@ -1,7 +1,7 @@
-//! `cargo xtask nvidia-test`: the engines for NVIDIA GPUs, as far as the machine allows.
+//! `cargo xtask nvidia-test`: tests the engines for NVIDIA GPUs, as far as the machine allows.
 //!
-//! NVIDIA's compiler and headers come from Python's package index. Without a GPU the declarations are compared with the
-//! headers and every generated kernel is compiled; what runs on a GPU is packed for a machine that has one and no Rust.
+//! NVIDIA's compiler and headers come from Python's package index. Without a GPU, compares the declarations with the headers
+//! and compiles every generated kernel; tests that need a GPU are packed for a machine that has one but no Rust.
 
 mod emulated;
 mod python;
@@ -34,26 +34,26 @@ const PACKAGES: &[&str] = &[
     "nvidia-cublas",
 ];
 
-/// Packages, and their examples that print a program which compiles where NVIDIA's headers agree with our declarations.
+/// Packages, and their examples that print a program that compiles only if NVIDIA's headers match our declarations.
 const DECLARED: &[(&str, &str)] =
     &[("hipdnn-rtc-plugin", "cuda_prototypes"), ("hipdnn-cudnn-plugin", "cuda_library_prototypes")];
 
-/// The program that measures CPU_ENGINE, here beside busy threads.
+/// The program that measures CPU_ENGINE, here with busy threads in parallel.
 const BENCH_CPU: &str = "bench-cpu";
 
-/// The benchmark of what threads do at the same time.
+/// The benchmark of parallel calls.
 const SCALING: &str = "scaling";
 
-/// The scripts that time the engines beside PyTorch, and try CPU_ENGINE with tensors of the GPU.
+/// The scripts that compare the engines' times with PyTorch, and use CPU_ENGINE with GPU tensors.
 const SCRIPTS: &[&str] =
     &["nvidia_bench.py", "nvidia_cases.py", "nvidia_report.py", "nvidia_fallback.py", "hipdnn_plans.py"];
 
-/// What is sent has to be at most this large, compressed.
+/// The maximum compressed size of the package.
 const LARGEST: u64 = 64 << 20;
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Builds and packs what a machine with a GPU runs, and checks nothing.
+/// Only builds and packs the tests for a machine with a GPU.
 pub fn pack_only(workspace: &Workspace) -> Result<(), Failure> {
     let folder = workspace.target_dir().join("nvidia");
     let mut steps = Steps::new();
@@ -69,7 +69,7 @@ pub fn pack_only(workspace: &Workspace) -> Result<(), Failure> {
     steps.summary()
 }
 
-/// Runs the tests. The words choose cases that are run on a GPU.
+/// Runs the tests. The words select cases for the GPU.
 pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let folder = workspace.target_dir().join("nvidia");
     let mut steps = Steps::new();
@@ -122,12 +122,12 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     steps.summary()
 }
 
-/// What the short checks need: the compiler for kernels, and the driver's header. Those of cuDNN and cuBLASLt come with the libraries only,
-/// 1.6 GB.
+/// The packages of the short checks: the kernel compiler and the driver's header. The headers of cuDNN and cuBLASLt come only with
+/// the libraries, 1.6 GB.
 const FOR_KERNELS: &[&str] =
     &["nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl"];
 
-/// Holds the functions of CUDA against NVIDIA's headers and compiles every generated kernel for one architecture.
+/// Compares our declarations of CUDA with NVIDIA's headers and compiles every generated kernel for one architecture.
 pub fn check_kernels(workspace: &Workspace, steps: &mut Steps) {
     let folder = workspace.target_dir().join("nvidia");
     steps.group("nvidia: declarations of CUDA and generated kernels, without a GPU");
@@ -158,7 +158,7 @@ fn build(workspace: &Workspace) -> Result<String, Failure> {
     progress::build(workspace, &mut workspace.release(["build", "-p", "hipdnn-backend", "--bench", SCALING]))
 }
 
-/// The program that cargo built last of a benchmark: it has a number behind its name.
+/// The newest program of a benchmark; its file name ends with a hash.
 fn benchmark(workspace: &Workspace, name: &str) -> Result<PathBuf, Failure> {
     let mut built = Vec::new();
     for entry in fs::read_dir(workspace.release_dir().join("deps"))? {
@@ -181,7 +181,7 @@ fn declarations(
     agrees(folder, headers, example, &rust_tests::printed_by(workspace, example)?)
 }
 
-/// Those of the test program, which calls more of the driver than engines do.
+/// The declarations of the test program, which uses more of the driver than engines do.
 fn declarations_of_program(
     workspace: &Workspace,
     folder: &Path,
@@ -222,7 +222,7 @@ fn kernels(workspace: &Workspace, venv: &Path, architectures: &[&str]) -> Result
     Ok(out.lines().last().unwrap_or_default().to_owned())
 }
 
-/// A C program or library of the package. NVIDIA's headers are none that our warnings are for.
+/// Compiles a C program or library of the package, without warnings from NVIDIA's headers.
 fn compile(
     workspace: &Workspace,
     source: &str,
@@ -244,14 +244,14 @@ fn compile(
     run(compiler.arg(workspace.path(source)).arg("-o").arg(target).args(arguments)).map(drop)
 }
 
-/// Lays out `package`, stripped, and an archive of it. Without NVIDIA's headers the program on cuDNN alone is left out.
+/// Lays out `package`, stripped, and an archive of it. Without NVIDIA's headers, the program that uses cuDNN directly is omitted.
 fn pack(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<String, Failure> {
     let package = folder.join("package");
     remove(&package)?;
     let built = workspace.release_dir();
     let engines = package.join("lib").join(ENGINES);
     copy(&built.join(LIBRARY), &package.join("lib").join(LIBRARY))?;
-    // The reference, and what runs there.
+    // The reference, and plugins for that machine.
     let is_sent = |plugin: &&Plugin| plugin.devices.iter().any(|device| ["cpu", "nvidia"].contains(device));
     for plugin in PLUGINS.iter().filter(is_sent) {
         copy(&built.join(plugin.file), &engines.join(plugin.file))?;
@@ -272,7 +272,7 @@ fn pack(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Result<Str
         let program = package.join("bin/cudnn_peer");
         compile(workspace, "tools/gpu-test/nvidia/cudnn_peer.c", headers, &["-ldl"], &program)?;
     }
-    // What a process has that works with AMD's runtime, too.
+    // A stand-in for AMD's runtime in the same process.
     let arguments = ["-shared", "-fPIC", "-fexceptions", "-DSTANDIN_KNOWS_NO_MEMORY", "-lstdc++"];
     let standin = package.join("standin/libamdhip64.so.7");
     compile(workspace, "c_tests/beside/standin_hip.c", &[], &arguments, &standin)?;

@@ -1,4 +1,4 @@
-//! Into which parts graphs are divided for cuDNN, on a device that is not there.
+//! Checks into which parts graphs are divided for cuDNN, on an absent device.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use crate::c_program::{Language, STRICT};
 use crate::process::{command, run, run_within};
 use crate::workspace::Workspace;
 
-/// A driver that cuDNN can be loaded with.
+/// A stand-in for the driver, so that cuDNN can be loaded.
 const DRIVER: &str = "tools/gpu-test/nvidia/no_device.c";
 
-/// What the device is.
+/// The absent device.
 const DEVICE: &str = "sm_90";
 
-/// What begins the names of graphs that cuDNN has to take, be it in parts.
+/// Name prefixes of graphs that cuDNN must compute, whole or in parts.
 const NEEDED: [&str; 4] = ["block forward", "block backward", "block gradients", "conv + bias + relu"];
 
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Has cuDNN plan every graph that `program` has for it, and answers how many are whole, divided and refused.
+/// Has cuDNN plan every graph of `program`. Returns how many are whole, divided and refused.
 pub fn check(workspace: &Workspace, folder: &Path, venv: &Path, program: &Path) -> Result<String, Failure> {
     let (graphs, driver) = (folder.join("graphs"), folder.join("no_device"));
     run(command(program, ["--graphs"]).arg(&graphs))?;
@@ -27,7 +27,7 @@ pub fn check(workspace: &Workspace, folder: &Path, venv: &Path, program: &Path) 
     let mut compiler = Language::C.compiler();
     compiler.args(STRICT).args(["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o"]);
     run(compiler.arg(driver.join("libcuda.so.1")).arg(workspace.path(DRIVER)))?;
-    // What cuDNN opens itself it finds beside it, or by the loader's path.
+    // cuDNN finds the libraries it opens beside itself, or through the loader's path.
     let mut libraries = vec![driver];
     for python in std::fs::read_dir(venv.join("lib"))? {
         for package in std::fs::read_dir(python?.path().join("site-packages/nvidia"))? {

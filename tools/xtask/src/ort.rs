@@ -22,13 +22,13 @@ const PACKAGE: &str = "hipdnn-onnxruntime";
 const FOLDER: &str = "integrations/onnxruntime";
 const FILE: &str = "libonnxruntime_ep_hipdnn.so";
 
-/// What it exports: these and no others.
+/// Its only exports.
 const EXPORTS: [&str; 2] = ["CreateEpFactories", "ReleaseEpFactory"];
 
-/// The oldest ONNX Runtime that loads it, and the newest: a name, and what pip is asked for.
+/// The oldest supported ONNX Runtime, and the newest: a name, and pip's requirement.
 const RELEASES: [(&str, &str); 2] = [("1.23", "onnxruntime==1.23.*"), ("newest", "onnxruntime>=1.24")];
 
-/// ONNX's tests that are run with every change: operators of each kind.
+/// ONNX's tests for every change: operators of each kind.
 const SHORT: &[&str] = &[
     "test_conv",
     "test_gemm",
@@ -45,7 +45,7 @@ const SHORT: &[&str] = &[
     "test_causal_conv",
 ];
 
-/// Those that are run on the stand-in for a GPU, which compiles each kernel: all of them once, and with every change the first ones.
+/// The tests on the stand-in for a GPU, which compiles each kernel: all of them nightly, the first ones with every change.
 const ON_GPU: [&str; 8] = [
     "test_gemm_all_attributes",
     "test_softmax_axis_1",
@@ -57,10 +57,10 @@ const ON_GPU: [&str; 8] = [
     "test_concat",
 ];
 
-/// Where Debian's package puts ONNX Runtime's headers.
+/// The folder of ONNX Runtime's headers in Debian's package.
 const HEADERS: &str = "/usr/include/onnxruntime";
 
-/// What the wheel may have at most.
+/// The maximum size of the wheel.
 const LARGEST: u64 = 25 << 20;
 
 /// Builds the library for release.
@@ -68,7 +68,7 @@ pub fn build(workspace: &Workspace) -> Result<String, Failure> {
     build_with(workspace, &[PACKAGE])
 }
 
-/// An environment of Python with a release of ONNX Runtime; or why there can be none.
+/// A Python environment with a release of ONNX Runtime; or why it cannot be created.
 fn environment(name: &str, package: &str) -> Result<PathBuf, Failure> {
     environment_with(name, &[package, "onnx", "numpy"])
 }
@@ -121,7 +121,7 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
                 ready = Some(environment);
                 Ok(String::new())
             }
-            // Neither Python nor a network is this project's.
+            // A missing Python or network is not a failure of this project.
             Err(failure) => Ok(format!("{LEFT_OUT}{failure}")),
         });
         let Some(environment) = ready else { continue };
@@ -184,7 +184,7 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
     }
 }
 
-/// Networks that PyTorch exports, and those of images in bytes as well.
+/// Networks that PyTorch exports, also quantized ones for images.
 fn exported(workspace: &Workspace, stage: &Path) -> Result<String, Failure> {
     let Some(torch) = Environment::of_torch()? else {
         return Ok(format!("{LEFT_OUT}PyTorch is not there, which {INSTALLS_TORCH} installs"));
@@ -203,7 +203,7 @@ fn exported(workspace: &Workspace, stage: &Path) -> Result<String, Failure> {
     Ok(last(&run(&mut script(workspace, &environment, stage, "exported_tests.py", &options))?))
 }
 
-/// A language model whose tokens onnxruntime-genai makes with the provider and without.
+/// A language model that onnxruntime-genai runs with and without the provider.
 fn language_model(workspace: &Workspace, stage: &Path) -> Result<String, Failure> {
     let [_, (_, package)] = RELEASES;
     let environment = match environment_with("genai", &[package, "onnxruntime-genai", "onnx", "numpy"]) {
@@ -240,7 +240,7 @@ fn headers() -> Result<PathBuf, String> {
     ))
 }
 
-/// The places of functions and members are those of ONNX Runtime's headers, where there are some.
+/// Compares the offsets of functions and members with ONNX Runtime's headers, if installed.
 fn slots(workspace: &Workspace) -> Result<String, Failure> {
     let folder = match headers() {
         Ok(folder) => folder,
@@ -250,7 +250,7 @@ fn slots(workspace: &Workspace) -> Result<String, Failure> {
     Ok(last(&run(command("python3", [script]).arg(folder))?))
 }
 
-/// The symbols of the library are those that ONNX Runtime looks for.
+/// Checks that the library exports the symbols that ONNX Runtime looks for.
 fn exports(library: &Path) -> Result<String, Failure> {
     let out = run(command("nm", ["-D", "--defined-only"]).arg(library))?;
     let found: BTreeSet<&str> = out.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
@@ -260,7 +260,7 @@ fn exports(library: &Path) -> Result<String, Failure> {
     Err(Failure::new(format!("it exports {found:?}, expected {EXPORTS:?}")))
 }
 
-/// Makes the wheel of an installed tree, and answers where it is and what there is to know of it.
+/// Builds the wheel of an installed tree. Returns its path and a note.
 pub fn wheel(workspace: &Workspace, tree: &Path) -> Result<(PathBuf, String), Failure> {
     let folder = workspace.scratch("ort-wheel");
     remove(&folder)?;
@@ -291,7 +291,7 @@ pub fn wheel(workspace: &Workspace, tree: &Path) -> Result<(PathBuf, String), Fa
     Ok((wheel, note))
 }
 
-/// The wheel as it is installed: a model from the command line, with a picture.
+/// Tests the installed wheel: runs a model from the command line and draws it.
 fn installed(workspace: &Workspace, stage: &Path) -> Result<String, Failure> {
     let (wheel, note) = wheel(workspace, stage)?;
     let [_, (name, package)] = RELEASES;

@@ -1,6 +1,5 @@
-//! `cargo xtask package`: what is installed as an archive and as packages for Debian, and what debuggers read in an archive of
-//! its own. Two builds of one commit are meant to give the same bytes: `cargo xtask reproducible` compares
-//! them.
+//! `cargo xtask package`: the installed files as an archive and as Debian packages, and the debug files as another archive. Two
+//! builds of one commit give the same bytes, which `cargo xtask reproducible` checks.
 
 mod debian;
 
@@ -14,9 +13,9 @@ use crate::steps::Steps;
 use crate::tools::{self, DPKG_DEB, XZ};
 use crate::workspace::Workspace;
 
-/// What is packed.
+/// The packed files.
 pub struct Packages {
-    /// What is installed, in a folder with the archive's name.
+    /// The archive of installed files, in a folder with the archive's name.
     pub archive: PathBuf,
     /// The files for debuggers, in a folder of the same name.
     pub debug: PathBuf,
@@ -31,7 +30,7 @@ impl Packages {
     }
 }
 
-/// Packs what was built into target/package.
+/// Packs the build into target/package.
 pub fn run_steps(workspace: &Workspace, steps: &mut Steps) {
     let folder = workspace.target_dir().join("package");
     steps.run("packed", || {
@@ -48,7 +47,7 @@ fn size(path: &Path) -> Result<u64, Failure> {
     Ok(fs::metadata(path)?.len())
 }
 
-/// Packs what was built into a folder, made anew. The level is that of the compression, 0 to 9.
+/// Packs the build into a new folder. `level` is the compression level, 0 to 9.
 pub fn pack(workspace: &Workspace, folder: &Path, level: u8) -> Result<Packages, Failure> {
     tools::require(&[&DPKG_DEB, &XZ])?;
     remove(folder)?;
@@ -72,7 +71,7 @@ pub fn pack(workspace: &Workspace, folder: &Path, level: u8) -> Result<Packages,
     Ok(Packages { archive, debug, debian })
 }
 
-/// When what is built was committed, in seconds since 1970, or 0.
+/// The time of the commit in seconds since 1970, or 0.
 fn commit_time(workspace: &Workspace) -> String {
     let mut git = command("git", ["log", "-1", "--format=%ct"]);
     let time = run(git.current_dir(workspace.path(""))).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The host in C that loads one engine plugin, runs graphs with it, and knows nothing of this project.
+//! The C host that loads one engine plugin and runs graphs with it, independent of this project.
 
 use std::path::PathBuf;
 
@@ -7,11 +7,10 @@ use crate::c_program::{Language, STRICT};
 use crate::process::run;
 use crate::workspace::Workspace;
 
-/// Its source, whose headers lie beside it.
+/// Its source, with its headers in the same folder.
 const SOURCE: &str = "c_tests/plugin_host/plugin_host.c";
 
-/// The words that put valgrind in front of a program: what is lost at its end, and each access outside of memory, is a
-/// failure.
+/// Runs a program under valgrind: leaks and invalid accesses are failures.
 pub const VALGRIND: &[&str] = &[
     "valgrind",
     "-q",
@@ -19,12 +18,12 @@ pub const VALGRIND: &[&str] = &[
     "--show-leak-kinds=definite,indirect,possible",
     "--errors-for-leak-kinds=definite,indirect,possible",
     "--error-exitcode=99",
-    // Of libraries, too, that were unloaded before the end.
+    // Also for libraries unloaded before the end.
     "--keep-debuginfo=yes",
     "--num-callers=30",
 ];
 
-/// Compiles it, and answers the program's path.
+/// Compiles it. Returns the program's path.
 pub fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
     let program = workspace.scratch("plugin_host").join("plugin_host");
     if let Some(folder) = program.parent() {
@@ -36,7 +35,7 @@ pub fn build(workspace: &Workspace) -> Result<PathBuf, Failure> {
     Ok(program)
 }
 
-/// The first reason that a plugin gave the host for computing nothing, as far as it names what is missing.
+/// The first reason of a plugin for computing nothing, up to the name of what is missing.
 pub fn reason(out: &str) -> String {
     let line = out.lines().find_map(|line| line.trim_start().strip_prefix("info: ")).unwrap_or_default();
     line.split(';').next().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! Other programs, run to their end.
+//! Running other programs.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -15,7 +15,7 @@ pub fn command<S: AsRef<OsStr>>(
 ) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
-    // cargo puts its own build folders here, and a program would load an old library from there instead of its own.
+    // cargo adds its build folders here, from which a program could load an old library instead of its own.
     if let Some(path) = std::env::var_os("LD_LIBRARY_PATH") {
         match without_build_folders(&path) {
             Some(rest) => command.env("LD_LIBRARY_PATH", rest),
@@ -25,7 +25,7 @@ pub fn command<S: AsRef<OsStr>>(
     command
 }
 
-/// A search path without the folders that lie beside this program.
+/// A search path without the folders beside this program.
 fn without_build_folders(path: &OsStr) -> Option<OsString> {
     let program = std::env::current_exe().ok()?;
     let target = program.ancestors().nth(2)?;
@@ -33,7 +33,7 @@ fn without_build_folders(path: &OsStr) -> Option<OsString> {
     if rest.is_empty() { None } else { std::env::join_paths(rest).ok() }
 }
 
-/// Runs a program and answers what it printed; its words are the failure when it fails.
+/// Runs a program. Returns its output, or a failure with its output.
 pub fn run(command: &mut Command) -> Result<String, Failure> {
     log::debug!("{}", line(command));
     let output = command.stdin(Stdio::null()).output().map_err(|e| cannot_start(command, &e))?;
@@ -44,7 +44,7 @@ pub fn run(command: &mut Command) -> Result<String, Failure> {
     Err(failed(command, output.status, &out, &String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Runs a program whose words the person at the terminal is to see as they come.
+/// Runs a program with its output on the terminal.
 pub fn show(command: &mut Command) -> Result<(), Failure> {
     log::debug!("{}", line(command));
     let status = command.stdin(Stdio::null()).status().map_err(|e| cannot_start(command, &e))?;
@@ -60,7 +60,7 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Result<String, Fail
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|e| cannot_start(command, &e))?;
-    // Both pipes are drained beside the wait: a program that fills one would never end.
+    // Drain both pipes while waiting: a program that fills one would never end.
     let out = drain(child.stdout.take());
     let err = drain(child.stderr.take());
     let started = Instant::now();
@@ -112,13 +112,13 @@ fn failed(command: &Command, status: ExitStatus, out: &str, err: &str) -> Failur
     Failure::new(format!("{}\n{out}{err}{status}", line(command)))
 }
 
-/// A command as one would type it.
+/// A command as typed in a shell.
 pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// Takes a program's own settings away from the environment a test runs in.
+/// Removes the library's settings from a test's environment.
 pub fn without_settings(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HIPDNN_") {
@@ -132,12 +132,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_program_prints_is_answered() {
+    fn the_output_of_a_program_is_returned() {
         assert_eq!(run(&mut command("echo", ["a", "b"])).unwrap(), "a b\n");
     }
 
     #[test]
-    fn a_failure_has_the_command_and_its_words() {
+    fn a_failure_has_the_command_and_its_output() {
         let failure = run(&mut command("sh", ["-c", "echo why >&2; exit 3"])).unwrap_err().to_string();
         assert!(failure.contains("sh -c") && failure.contains("why") && failure.contains('3'), "{failure}");
     }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn build_folders_are_no_place_to_load_libraries_from() {
+    fn libraries_are_not_loaded_from_build_folders() {
         let program = std::env::current_exe().unwrap();
         let deps = program.parent().unwrap().display().to_string();
         let path = OsString::from(format!("{deps}:/some/lib"));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
+    fn a_missing_program_is_named() {
         let failure = run(&mut command("no-such-program-here", [""; 0])).unwrap_err().to_string();
         assert!(failure.contains("no-such-program-here"), "{failure}");
         assert!(!exists("no-such-program-here") && exists("sh"));

@@ -1,4 +1,4 @@
-//! cargo while it builds: its bar on a terminal, its words only where they are asked for or the build fails.
+//! Runs cargo builds: shows the progress bar on a terminal, and other output only if requested or if the build fails.
 
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::process::{Command, Stdio};
@@ -7,13 +7,13 @@ use crate::Failure;
 use crate::process::{line, show};
 use crate::workspace::Workspace;
 
-/// What cargo's bar begins with, once spaces are taken off.
+/// The beginning of cargo's bar, without leading spaces.
 const BAR: &str = "Building [";
 
-/// What a line about a crate begins with that cargo compiles now.
+/// The beginning of a line about a crate being compiled.
 const COMPILES: &str = "Compiling ";
 
-/// Runs a build, and answers how many crates it compiled.
+/// Runs a build. Returns how many crates it compiled.
 pub fn build(workspace: &Workspace, cargo: &mut Command) -> Result<String, Failure> {
     if workspace.verbose {
         return show(cargo).map(|()| String::new());
@@ -30,7 +30,7 @@ pub fn build(workspace: &Workspace, cargo: &mut Command) -> Result<String, Failu
     if let Some(pipe) = child.stderr.take() {
         words.read(BufReader::new(pipe), |bar| {
             if is_terminal {
-                // A terminal that cannot show the bar is no reason to stop.
+                // Ignore failures to show the bar.
                 let _ = write!(terminal, "\r{bar}\x1b[K");
             }
         })?;
@@ -45,7 +45,7 @@ pub fn build(workspace: &Workspace, cargo: &mut Command) -> Result<String, Failu
     Err(Failure::new(format!("{}\n{}{status}", line(cargo), words.text)))
 }
 
-/// What cargo says.
+/// cargo's output.
 #[derive(Default)]
 struct Words {
     /// All but its bar.
@@ -54,7 +54,7 @@ struct Words {
 }
 
 impl Words {
-    /// Reads to the end. A bar ends with a carriage return, all else with the end of a line.
+    /// Reads to the end. A bar ends with a carriage return, everything else with a newline.
     fn read(&mut self, pipe: impl BufRead, mut show: impl FnMut(&str)) -> std::io::Result<()> {
         let mut part = Vec::new();
         for byte in pipe.bytes() {

@@ -1,4 +1,4 @@
-//! Virtual environments of Python with what the package is built and tested with, kept outside of the clone.
+//! Python virtual environments for building and testing the package, outside of the clone.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,9 @@ use crate::cache;
 use crate::process::{command, run};
 use crate::venv;
 
-/// What an environment is for.
+/// The purpose of an environment.
 struct Purpose {
-    /// Names a folder in place of that in the user's cache.
+    /// The variable that overrides the folder in the user's cache.
     variable: &'static str,
     /// The folder's name in the cache.
     name: &'static str,
@@ -18,7 +18,7 @@ struct Purpose {
     wanted_by: &'static str,
 }
 
-/// The builder, and what the tests need.
+/// maturin, and the tests' packages.
 const PACKAGE: Purpose = Purpose {
     variable: "HIPDNN_PYTHON_ENV",
     name: "python",
@@ -26,7 +26,7 @@ const PACKAGE: Purpose = Purpose {
     wanted_by: "the Python package",
 };
 
-/// PyTorch, with what its database of operations and the tests that are left out elsewhere need.
+/// PyTorch, with the packages of its operator database and of tests that are otherwise skipped.
 const TORCH: Purpose = Purpose {
     variable: "HIPDNN_TORCH_ENV",
     name: "torch-env",
@@ -43,19 +43,19 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The one that the package is built and tested in, made and filled where it is not there yet; or why there can be none.
+    /// The environment for building and testing, created if necessary; or why that is impossible.
     pub fn ready() -> Result<Self, Failure> {
         Ok(Self { folder: venv::ready(&PACKAGE.folder()?, PACKAGE.packages, PACKAGE.wanted_by)? })
     }
 
-    /// The one with PyTorch, if it is there.
+    /// The environment with PyTorch, if it exists.
     pub fn of_torch() -> Result<Option<Self>, Failure> {
         let environment = Self { folder: TORCH.folder()? };
         let is_there = run(&mut environment.python(["-c", "import torch, pytest, numpy"])).is_ok();
         Ok(is_there.then_some(environment))
     }
 
-    /// The same, made and filled where it is not there yet; or why there can be none.
+    /// The environment with PyTorch, created if necessary; or why that is impossible.
     pub fn with_torch() -> Result<Self, Failure> {
         if let Some(environment) = Self::of_torch()? {
             return Ok(environment);
@@ -63,7 +63,7 @@ impl Environment {
         Ok(Self { folder: venv::ready(&TORCH.folder()?, TORCH.packages, TORCH.wanted_by)? })
     }
 
-    /// One of no packages, made anew.
+    /// A new environment without packages.
     pub fn empty(folder: &Path) -> Result<Self, Failure> {
         crate::install::remove(folder)?;
         run(command("python3", ["-m", "venv"]).arg(folder))?;

@@ -1,5 +1,4 @@
-//! `cargo xtask reproducible`: the packages of a clone in another folder, which has to build everything itself, are those of this
-//! one byte for byte.
+//! `cargo xtask reproducible`: packages built in a clone in another folder are equal to this one's, byte for byte.
 
 use std::fs;
 
@@ -34,14 +33,14 @@ pub fn check(workspace: &Workspace) -> Result<(), Failure> {
     steps.summary()
 }
 
-/// Where the clone lies.
+/// The folder of the clone.
 const CLONE: &str = "reproducible/in another folder";
 
 fn clone(workspace: &Workspace) -> Result<String, Failure> {
     let clone = workspace.scratch(CLONE);
     remove(&clone)?;
     run(command("git", ["clone", "--quiet"]).arg(workspace.path("")).arg(&clone))?;
-    // Not by the paths of this program: those of its workspace are fixed.
+    // In the clone's own process, since this program's workspace is fixed.
     let mut cargo = workspace.cargo(["run", "--quiet", "--package", "xtask", "--", "package"]);
     run(cargo.current_dir(&clone).env_remove("CARGO_TARGET_DIR")).map(|_| String::new())
 }

@@ -1,7 +1,7 @@
-//! The Rust tests: what cargo is asked for, by everything that uses what they are compiled of.
+//! The Rust tests, and cargo's arguments for them.
 //!
-//! cargo chooses the features of shared crates by the packages that it is asked for. The same packages each time, and nothing is compiled
-//! with other features once more.
+//! cargo selects the features of shared crates by the packages it builds. Always building the same packages avoids recompiling
+//! crates with other features.
 
 use std::process::Command;
 
@@ -11,12 +11,12 @@ use crate::workspace::Workspace;
 
 const PROFILE: &str = "ci";
 
-/// The CPU plugin's library with its tests alone, without the library that programs load: its kernels take longest.
+/// Only the CPU plugin's library with its tests, not the library that programs load: its kernels take longest.
 const CPU_PLUGIN: &[&str] = &["-p", "hipdnn-cpu-plugin", "--lib"];
 
 const OTHERS: &[&str] = &["--workspace", "--exclude", "hipdnn-cpu-plugin"];
 
-/// What is compiled and run together.
+/// The parts that are compiled and run together.
 pub const PARTS: &[(&str, &[&str])] = &[("the CPU plugin", CPU_PLUGIN), ("all other packages", OTHERS)];
 
 /// cargo, to test a part.
@@ -37,7 +37,7 @@ pub fn examples(workspace: &Workspace) -> Result<(), Failure> {
     run(&mut workspace.cargo(words.iter().chain(OTHERS))).map(|_| ())
 }
 
-/// Compiles the examples, and answers what one of them prints.
+/// Compiles the examples. Returns the output of one of them.
 pub fn printed_by(workspace: &Workspace, example: &str) -> Result<String, Failure> {
     examples(workspace)?;
     let folder = workspace.target_dir().join(PROFILE).join("examples");

@@ -1,9 +1,9 @@
 //! `cargo xtask sanitize`: the library under AddressSanitizer and ThreadSanitizer.
 //!
-//! C programs of c_tests are instrumented by gcc, the library and the CPU plugin by rustc, and all speak to gcc's runtime.
+//! gcc instruments the C programs of c_tests, rustc the library and the CPU plugin, and all use gcc's runtime.
 //!
-//! Both need the nightly compiler, ThreadSanitizer the source of the standard library too: what of it is not instrumented it takes for
-//! races. What is not there is left out with a word on how to have it.
+//! Both need the nightly compiler, ThreadSanitizer also the source of the standard library, which reports races if it is not
+//! instrumented. Missing parts are skipped with a note on how to install them.
 
 use std::path::{Path, PathBuf};
 
@@ -15,20 +15,19 @@ use crate::test::c_programs;
 use crate::tools::{CC, CXX, require};
 use crate::workspace::Workspace;
 
-/// A standard library that is instrumented, too: of another the runtime would not see what orders accesses.
+/// Instruments the standard library, so that the runtime sees its synchronization.
 const BUILD_STD: &str = "-Zbuild-std";
 
-/// The toolchain that has sanitizers.
+/// The toolchain with sanitizers.
 pub const NIGHTLY: &str = "nightly";
 
-/// What C programs are compiled and linked with. Plugins throw, and the runtime looks for what throws when a program starts.
+/// Options of C programs. Plugins throw, and the runtime looks up the throwing functions at program start.
 const ADDRESS: &[&str] = &["-fsanitize=address", "-Wl,--no-as-needed", "-lstdc++"];
 
-/// C programs that AddressSanitizer keeps from running: it takes more address space than they limit themselves to, and more stack.
+/// C programs that cannot run with AddressSanitizer, which takes more address space and stack than they allow.
 const WITHOUT_ADDRESS: &[&str] = &["c_tests/api/out_of_memory.c", "c_tests/api/small_stack.c"];
 
-/// C programs with plugins that throw while they are to free what they gave, or with children that end beside threads: where leaks are not
-/// the library's.
+/// C programs with leaks that are not the library's: their plugins throw while freeing, or children exit while threads run.
 const LEAKING: &[(&str, &str, &str)] = &[
     ("c_tests/host/defects.c", "ASAN_OPTIONS", NO_LEAKS),
     ("c_tests/host/policies.c", "ASAN_OPTIONS", NO_LEAKS),
@@ -38,7 +37,7 @@ const LEAKING: &[(&str, &str, &str)] = &[
 
 const NO_LEAKS: &str = "detect_leaks=0";
 
-/// The same of ThreadSanitizer, which also starts a thread of its own, where two of these count them, and loses count of the threads of
+/// The same for ThreadSanitizer, which also starts its own thread, while two of these count threads, and miscounts threads in
 /// forked children.
 const WITHOUT_THREAD: &[&str] = &[
     "c_tests/api/out_of_memory.c",
@@ -48,22 +47,22 @@ const WITHOUT_THREAD: &[&str] = &[
     "c_tests/host/unload_threads.c",
 ];
 
-/// Functions of newer compilers' runtimes, which gcc's may not have.
+/// Functions of newer compilers' runtimes that gcc's may lack.
 const MEMORY: &str = "tools/xtask/src/sanitize/memory.c";
 
-/// Forked children may start threads, and a process need not wait a second for reports of others before it ends.
+/// Lets forked children start threads, and processes exit without waiting a second for reports.
 const OPTIONS: &str = "die_after_fork=0 atexit_sleep_ms=0";
 
-/// Of plugins that are not instrumented the runtime sees only half of what orders their accesses.
+/// For plugins without instrumentation, whose synchronization the runtime sees only in part.
 const SUPPRESSED: &str = "tools/xtask/src/sanitize/suppressions.txt";
 
-/// The Rust tests of what threads share. Of OpenMP's own threads the runtime does not see what orders them.
+/// The Rust tests of shared data. The runtime does not see the synchronization of OpenMP's threads.
 const SHARED: &[&[&str]] = &[
     &["test", "-p", "hipdnn-backend", "--lib", "--", "object", "thread_word", "lock", "last_error"],
     &["test", "-p", "hipdnn-cpu-plugin", "--lib", "--", "threading", "--skip", "openmp"],
 ];
 
-/// Runs the sanitizers with one of these names, or both.
+/// Runs the named sanitizer, or both.
 pub fn sanitize(workspace: &Workspace, name: Option<&str>) -> Result<(), Failure> {
     require(&[&CC, &CXX])?;
     let mut steps = Steps::new();
@@ -80,7 +79,7 @@ pub fn sanitize(workspace: &Workspace, name: Option<&str>) -> Result<(), Failure
     steps.summary()
 }
 
-/// A tree as installed, with the library and the CPU plugin instrumented.
+/// An installed tree with the library and the CPU plugin instrumented.
 fn instrumented_stage(workspace: &Workspace, sanitizer: &str, steps: &mut Steps) -> Option<PathBuf> {
     let mut stage = None;
     steps.run("the library and the CPU plugin", || {
@@ -133,7 +132,7 @@ fn thread(workspace: &Workspace, steps: &mut Steps) {
     }
 }
 
-/// What is not there of the nightly compiler, and how to have it.
+/// The missing parts of the nightly compiler, and how to install them.
 pub fn missing(with_source: bool) -> Option<String> {
     let root = run(command("rustc", ["--print", "sysroot"]).env("RUSTUP_TOOLCHAIN", NIGHTLY));
     let Ok(root) = root else {
@@ -145,8 +144,8 @@ pub fn missing(with_source: bool) -> Option<String> {
     })
 }
 
-/// Runs cargo for release without optimization across crates, with flags for the compiler that build scripts do not get. Answers
-/// where the results are.
+/// Runs a release build without optimization across crates, with compiler flags that build scripts do not get. Returns the
+/// folder of the results.
 pub fn instrumented(
     workspace: &Workspace,
     folder: &str,
@@ -157,7 +156,7 @@ pub fn instrumented(
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let folder = workspace.target_dir().join(folder);
     let (options, tests) = words.split_at(words.iter().position(|word| *word == "--").unwrap_or(words.len()));
-    // The cargo that runs this may be that of one toolchain; rustup's own chooses.
+    // This process may run one toolchain's cargo; rustup's cargo selects the toolchain.
     let mut cargo = match toolchain {
         Some(name) => {
             let mut cargo = command("cargo", options);

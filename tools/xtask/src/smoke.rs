@@ -1,5 +1,5 @@
-//! `cargo xtask amd-smoke`: for the first run on an AMD GPU. Some graphs on each engine, checked against the reference and
-//! timed, and the training example; the report is to be sent back.
+//! `cargo xtask amd-smoke`: for the first run on an AMD GPU. Runs some graphs on each engine, checked against the reference and
+//! timed, and the training example; the user sends the report back.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,38 +13,38 @@ use crate::process::command;
 use crate::tools;
 use crate::workspace::Workspace;
 
-/// The graphs, in `examples_graphs`, the small ones first. Each is computed by an engine for AMD GPUs at least.
+/// The graphs, in `examples_graphs`, small ones first. At least one engine for AMD GPUs computes each.
 pub const GRAPHS: [&str; 7] =
     ["conv_half", "conv_bias_relu", "batchnorm", "layernorm", "matmul", "matmul_bfloat16", "residual_block"];
 
-/// The engines that are looked for, each of which must compute one of the graphs.
+/// The engines, each of which must compute one of the graphs.
 const ENGINES: [&str; 4] =
     ["MIOPEN_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC", "HIPRTC_ENGINE", "HIPBLASLT_ENGINE"];
 
 /// The exit status where there is no device.
 const NO_DEVICE: u8 = 2;
 
-/// Where the smoke test runs: what starts the tool and the example, and how long they measure.
+/// Where the smoke test runs: how to start the tool and the example, and how long to measure.
 pub struct Place<'a> {
-    /// The command line tool with these words behind it.
+    /// The command line tool with these arguments.
     pub tool: &'a dyn Fn(&[&str]) -> Command,
-    /// The training example, where it is to run.
+    /// The training example, if it is to run.
     pub training: Option<&'a dyn Fn() -> Command>,
     /// The folder of the graphs, as the tool sees it.
     pub graphs: &'a Path,
-    /// The names of those that are computed.
+    /// The names of the graphs to compute.
     pub names: &'a [&'a str],
-    /// How many executions of each engine are measured.
+    /// The executions to measure for each engine.
     pub runs: &'a str,
 }
 
-/// What came of it.
+/// The result.
 pub struct Report {
-    /// For whoever is sent it.
+    /// The text to send.
     pub text: String,
-    /// Why there was nothing to run on.
+    /// Why there was no device.
     pub no_device: Option<String>,
-    /// What went wrong.
+    /// The failures.
     pub failed: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ pub fn smoke(workspace: &Workspace) -> Result<(), Failure> {
     }
 }
 
-/// Runs the test, and shows each part of the report when it is there.
+/// Runs the test, and shows each part of the report as it is finished.
 pub fn run(place: &Place, show: &mut dyn FnMut(&str)) -> Report {
     let mut report = Report { text: String::new(), no_device: None, failed: Vec::new() };
     let mut add = |report: &mut Report, title: &str, words: &str| {
@@ -107,7 +107,7 @@ pub fn run(place: &Place, show: &mut dyn FnMut(&str)) -> Report {
         add(&mut report, name, &bench.words());
         if !bench.good {
             report.failed.push(name.to_owned());
-            // Whoever reads the report wants to know why an engine is not in the table.
+            // Tells why engines are missing in the table.
             let reasons = answer((place.tool)(&["explain", &path]));
             add(&mut report, &format!("{name}: engines"), &reasons.words());
         }
@@ -134,7 +134,7 @@ pub fn run(place: &Place, show: &mut dyn FnMut(&str)) -> Report {
     report
 }
 
-/// What a program said, and whether it ended well.
+/// A program's output, and whether it succeeded.
 struct Answer {
     out: String,
     err: String,
@@ -163,7 +163,7 @@ fn answer(mut command: Command) -> Answer {
     }
 }
 
-/// What the figures depend on. Neither the machine's name nor its user's is in it.
+/// What the measurements depend on, without the names of machine and user.
 fn machine() -> String {
     let mut text = format!("version {}\n", env!("CARGO_PKG_VERSION"));
     let mut line = |name: &str, value: Option<String>| {

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: graphs planned, executed and destroyed by several threads for as long as one likes, with the memory watched.
+//! `cargo xtask soak`: several threads plan, execute and destroy graphs for a given time, while memory is watched.
 
 use crate::Failure;
 use crate::c_program::{Language, Program};

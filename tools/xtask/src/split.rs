@@ -1,4 +1,4 @@
-//! What was built, in two files: one that is installed, and one with what only debuggers read.
+//! Splits a built file in two: one to install, and one with debug information.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct Split {
     pub debug: PathBuf,
 }
 
-/// Divides a file of a release build, unless that was done since it was built. cmake/split.cmake does the same.
+/// Splits a file of a release build, unless done since it was built. cmake/split.cmake does the same.
 pub fn split(workspace: &Workspace, file: &str) -> Result<Split, Failure> {
     let built = workspace.release_dir().join(file);
     let folder = workspace.scratch("split");
@@ -29,7 +29,7 @@ pub fn split(workspace: &Workspace, file: &str) -> Result<Split, Failure> {
     tools::require(&[&OBJCOPY])?;
     fs::create_dir_all(&folder)?;
     let objcopy = |options: &[&str], to: &Path| {
-        // objcopy writes into a file that is there, which a program may have mapped.
+        // objcopy overwrites an existing file in place, which a program may have mapped.
         let _ = fs::remove_file(to);
         // The link has the debug file's name, without its folder.
         let mut objcopy = command("objcopy", options);
@@ -41,7 +41,7 @@ pub fn split(workspace: &Workspace, file: &str) -> Result<Split, Failure> {
     Ok(parts)
 }
 
-/// Where debuggers look for the symbols of a file that is installed here.
+/// Where debuggers look for the symbols of an installed file.
 pub fn debug_place(installed: &Path) -> PathBuf {
     let name = installed.file_name().unwrap_or_default().to_string_lossy();
     installed.with_file_name(".debug").join(debug_name(&name))

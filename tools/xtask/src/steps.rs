@@ -7,16 +7,16 @@ use crate::Failure;
 
 const NAME: usize = 64;
 
-/// What the note of a step begins with that could not be done here, before the reason.
+/// The prefix of the note of a skipped step, before the reason.
 pub const LEFT_OUT: &str = "left out: ";
 
-/// Steps that are listed at the end as the slowest.
+/// The number of slowest steps listed at the end.
 const SLOWEST: usize = 20;
 
 /// A step with its name.
 pub type Check<'a> = (String, Box<dyn Fn() -> Result<String, Failure> + Send + Sync + 'a>);
 
-/// How long a step took, and what came of it.
+/// A step's duration and result.
 pub type Done = (Duration, Result<String, Failure>);
 
 /// Runs steps one after the other and remembers which failed.
@@ -27,12 +27,12 @@ pub struct Steps {
     left_out: Vec<String>,
     /// Every step with its seconds.
     took: Vec<(f64, String)>,
-    /// The lines so far, where they are not to be printed yet.
+    /// The lines so far, if they are not printed yet.
     held: Option<String>,
 }
 
 impl Steps {
-    /// No step yet.
+    /// Starts without steps.
     pub fn new() -> Self {
         Self {
             started: Instant::now(),
@@ -49,7 +49,7 @@ impl Steps {
         self.print(&format!("\n{name}\n"));
     }
 
-    /// Runs lists of groups of steps beside each other, each list in its order. The lines of a group are printed when it is done.
+    /// Runs lists of groups of steps in parallel, each list in order. A group's lines are printed when it is done.
     pub fn run_beside<G: Sync>(&mut self, lists: &[Vec<G>], run: impl Fn(&G, &mut Self) + Sync) {
         let list = |groups: &Vec<G>| {
             let mut steps = Self::new();
@@ -83,7 +83,7 @@ impl Steps {
             Some(held) => held.push_str(text),
             None => print!("{text}"),
         }
-        // A terminal that cannot show what is being done is no reason to stop.
+        // Ignore failures to show progress.
         let _ = std::io::stdout().flush();
     }
 
@@ -93,14 +93,14 @@ impl Steps {
         let started = Instant::now();
         let result = step();
         if self.held.is_none() && std::io::stdout().is_terminal() {
-            // The step may have drawn over the half line.
+            // The step may have overwritten the incomplete line.
             self.print(&format!("\r\x1b[K  {name} "));
         }
         self.finish(name, started.elapsed(), result)
     }
 
-    /// Runs several lists of steps beside each other, each list in its order. The lines are printed in the order of the lists when all
-    /// are done. True when all passed.
+    /// Runs several lists of steps in parallel, each in order. When all are done, prints the lines in the order of the lists. True if
+    /// all passed.
     pub fn run_lanes(&mut self, lanes: &[Vec<Check>]) -> bool {
         let lane = |checks: &Vec<Check>| -> Vec<Done> {
             let timed = |check: &dyn Fn() -> Result<String, Failure>| {
@@ -164,7 +164,7 @@ impl Steps {
         }
     }
 
-    /// The summary, with the slowest steps where there are many: an error when a step failed.
+    /// The summary, with the slowest steps if there are many; an error if a step failed.
     pub fn summary(mut self) -> Result<(), Failure> {
         let took = self.started.elapsed().as_secs_f64();
         if self.took.len() > SLOWEST {
@@ -190,12 +190,12 @@ impl Steps {
     }
 }
 
-/// The seconds that processors worked for the programs that were run to their end.
+/// The processor seconds of all finished programs.
 fn processor_time() -> f64 {
-    /// Of a second, as Linux counts here on every machine.
+    /// Linux's clock tick in seconds, the same on every machine.
     const TICK: f64 = 0.01;
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Behind the name, which may have spaces: 13 fields, then the times of children in user and in system mode.
+    // After the name, which may contain spaces: 13 fields, then the children's user and system times.
     let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
     fields.skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() * TICK
 }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_neither_passed_nor_failed() {
+    fn skipped_steps_are_neither_passed_nor_failed() {
         let mut steps = Steps::new();
         assert!(steps.run("a", || Ok("12 tests".to_owned())));
         assert!(steps.run("b", || Ok(format!("{LEFT_OUT}no tool"))));

@@ -1,4 +1,4 @@
-//! The style of C, C++ and Python, held by clang-format and ruff.
+//! The style of C, C++ and Python, checked by clang-format and ruff.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::steps::Steps;
 use crate::venv;
 use crate::workspace::Workspace;
 
-/// Each version has a style of its own, so that everyone takes the same one.
+/// Pinned, since each version formats differently.
 const PACKAGES: &[&str] = &["clang-format==23.1.5", "ruff==0.17.6"];
 
 /// `cargo xtask format`: writes every file in the style that `cargo xtask lint` checks.
@@ -43,7 +43,7 @@ fn programs(workspace: &Workspace) -> Result<PathBuf, Failure> {
     Ok(venv::ready(&workspace.target_dir().join("xtask/style"), PACKAGES, "lint")?.join("bin"))
 }
 
-/// Calls clang-format for each file that the repository has and that .clang-format-ignore does not name.
+/// Calls clang-format for each tracked file that .clang-format-ignore does not name.
 fn c_files(workspace: &Workspace, tools: &Path, words: &[&str]) -> Result<String, Failure> {
     let tracked =
         ["ls-files", "--cached", "--others", "--exclude-standard", "--", "*.c", "*.h", "*.cpp", "*.hpp"];

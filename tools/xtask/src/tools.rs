@@ -1,16 +1,16 @@
-//! Programs of the system that the project needs: installed when they are missing and that is possible.
+//! Programs of the system that the project needs, installed if missing and possible.
 
 use crate::Failure;
 use crate::process::{command, exists, run};
 
-/// A program, by its name or the path of a file, and the Debian package it comes in.
+/// A program, by its name or a file's path, and its Debian package.
 pub struct Tool {
     program: &'static str,
     package: &'static str,
 }
 
 impl Tool {
-    /// A program that comes in this package.
+    /// A program of a package.
     pub const fn new(program: &'static str, package: &'static str) -> Self {
         Self { program, package }
     }
@@ -22,23 +22,23 @@ pub const CC: Tool = Tool { program: "gcc", package: "gcc" };
 pub const CXX: Tool = Tool { program: "g++", package: "g++" };
 /// CMake.
 pub const CMAKE: Tool = Tool { program: "cmake", package: "cmake" };
-/// What CMake builds with.
+/// CMake's build program.
 pub const MAKE: Tool = Tool { program: "make", package: "make" };
 /// pkg-config.
 pub const PKG_CONFIG: Tool = Tool { program: "pkg-config", package: "pkg-config" };
 
-/// What divides files of code; nm, readelf and strip come with it.
+/// Splits off debug information; nm, readelf and strip come with it.
 pub const OBJCOPY: Tool = Tool { program: "objcopy", package: "binutils" };
 
-/// valgrind, which finds what is lost, and accesses outside of memory.
+/// valgrind, which finds leaks and invalid memory accesses.
 pub const VALGRIND: Tool = Tool { program: "valgrind", package: "valgrind" };
 
-/// Python, with what makes environments of it.
+/// Python, with virtual environments.
 pub const PYTHON: Tool = Tool { program: "python3", package: "python3-venv" };
 
-/// What makes packages for Debian.
+/// Builds Debian packages.
 pub const DPKG_DEB: Tool = Tool { program: "dpkg-deb", package: "dpkg" };
-/// What packs archives tightly.
+/// Compresses archives.
 pub const XZ: Tool = Tool { program: "xz", package: "xz-utils" };
 
 /// The FlatBuffers compiler.
@@ -47,13 +47,13 @@ pub const FLATC: Tool = Tool { program: "flatc", package: "flatbuffers-compiler"
 pub const FLATBUFFERS: Tool =
     Tool { program: "/usr/include/flatbuffers/flatbuffers.h", package: "libflatbuffers-dev" };
 
-/// Makes sure that the programs are there.
+/// Makes sure that the programs are installed.
 pub fn require(tools: &[&Tool]) -> Result<(), Failure> {
     prepare(tools, &[]).map(|_| ())
 }
 
-/// Installs what is missing, all at once. What cannot be installed is a failure where it is required, and else named in the answer: always
-/// with one command that installs all of it.
+/// Installs all missing tools at once. Required tools that cannot be installed are a failure, optional ones are named in the
+/// result, in either case with one command that installs them all.
 pub fn prepare(required: &[&Tool], optional: &[&Tool]) -> Result<String, Failure> {
     let mut missing = missing([required, optional].concat());
     let mut why = String::new();
@@ -71,13 +71,13 @@ pub fn prepare(required: &[&Tool], optional: &[&Tool]) -> Result<String, Failure
     Ok(format!("{message}; what takes them is left out"))
 }
 
-/// What is not there of some tools, with the command that installs it; nothing where all are.
+/// The missing ones of some tools, with the command that installs them; none if all are installed.
 pub fn lacking(tools: &[&Tool]) -> Option<String> {
     let missing = missing(tools.to_vec());
     (!missing.is_empty()).then(|| by_hand(&missing))
 }
 
-/// Each tool that is not there, once.
+/// Each missing tool, once.
 fn missing(mut tools: Vec<&Tool>) -> Vec<&Tool> {
     tools.sort_by_key(|tool| tool.program);
     tools.dedup_by_key(|tool| tool.program);
@@ -113,7 +113,7 @@ fn install(tools: &[&Tool]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The words that start an apt-get with the right to install.
+/// The command for an apt-get that may install.
 fn installer() -> Option<Vec<&'static str>> {
     if !exists("apt-get") {
         return None;
@@ -122,7 +122,7 @@ fn installer() -> Option<Vec<&'static str>> {
     if root {
         return Some(vec!["apt-get"]);
     }
-    // -n: a question for a password would wait for ever in a job without a terminal.
+    // -n: asking for a password would wait forever in a job without a terminal.
     let sudo = exists("sudo") && command("sudo", ["-n", "true"]).output().is_ok_and(|o| o.status.success());
     sudo.then(|| vec!["sudo", "-n", "apt-get"])
 }

@@ -1,4 +1,4 @@
-//! A folder with another system in it: Debian's current suite and some of its packages, made once for all clones, entered by chroot.
+//! A chroot folder with Debian's current suite and some packages, created once for all clones.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,25 +14,25 @@ const SUITE: &str = "sid";
 
 const DEBOOTSTRAP: Tool = Tool::new("debootstrap", "debootstrap");
 
-/// What a userland is made of.
+/// The contents of a userland.
 pub struct Contents {
-    /// The packages besides the smallest system.
+    /// The packages besides the minimal system.
     pub packages: &'static [&'static str],
     /// Another architecture whose packages are among them.
     pub foreign: Option<&'static str>,
 }
 
-/// A userland, made or yet to be made.
+/// A userland, which may not exist yet.
 pub struct Userland {
     folder: PathBuf,
     contents: &'static Contents,
-    /// Held while the userland is used: what one clone carries into it another would overwrite.
+    /// Held while the userland is used, since clones would overwrite each other's files in it.
     _lock: File,
 }
 
 impl Userland {
-    /// The userland in a folder, made if it is not there. None where there can be none; the command that wants it then says so.
-    /// Waits while another process uses it.
+    /// The userland in a folder, created if necessary. None if that is impossible, which is then reported. Waits while another
+    /// process uses it.
     pub fn ready(
         folder: PathBuf,
         contents: &'static Contents,
@@ -45,8 +45,7 @@ impl Userland {
             None if userland.complete() => None,
             None => {
                 println!("{wanted_by}: installing {} packages from Debian", contents.packages.len());
-                // An archive that cannot be reached, or has the packages in a state that does not install, says nothing of what
-                // is to be tested.
+                // An unreachable archive, or packages that do not install, say nothing about what is tested.
                 userland.make().err().map(|failure| failure.to_string())
             }
         };
@@ -56,7 +55,7 @@ impl Userland {
         Ok(missing.is_none().then_some(userland))
     }
 
-    /// What there must be and is not.
+    /// The missing requirement, if any.
     fn missing(&self) -> Result<Option<String>, Failure> {
         Ok(if run(&mut command("id", ["-u"]))?.trim() != "0" {
             Some("a folder with another system takes root to make and enter".to_owned())
@@ -69,7 +68,7 @@ impl Userland {
         })
     }
 
-    /// A path inside, as seen from outside.
+    /// The outside path of a path inside.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.folder.join(relative)
     }
@@ -81,7 +80,7 @@ impl Userland {
         command
     }
 
-    /// The beginning of a command inside that finds /proc there, which is mounted for it alone.
+    /// The beginning of a command inside with /proc, which is mounted only for it.
     pub fn command_with_proc(&self) -> Command {
         let script = "mount -t proc proc \"$0/proc\" && exec chroot \"$0\" \"$@\"";
         let mut command = command("unshare", ["--mount", "sh", "-c", script]);
@@ -92,7 +91,7 @@ impl Userland {
     fn make(&self) -> Result<(), Failure> {
         tools::require(&[&DEBOOTSTRAP])?;
         let mirror = mirror().ok_or_else(|| Failure::new("apt-get names no Debian archive"))?;
-        // What was broken off, or has other packages. debootstrap leaves nothing mounted once it has ended.
+        // Remove an interrupted userland, or one with other packages. debootstrap leaves nothing mounted.
         if self.begun().exists() {
             fs::remove_dir_all(&self.folder)?;
             fs::create_dir_all(&self.folder)?;
@@ -106,7 +105,7 @@ impl Userland {
         run(command("debootstrap", ["--variant=minbase", SUITE]).arg(&self.folder).arg(mirror))?;
         if let Some(architecture) = self.contents.foreign {
             run(&mut self.command(&["dpkg", "--add-architecture", architecture]))?;
-            // An archive's copy may be older than its lists claim to be good for; debootstrap does not ask either.
+            // A mirror's lists may have expired; debootstrap ignores that, too.
             run(&mut self.command(&["apt-get", "-q", "-o", "Acquire::Check-Valid-Until=false", "update"]))?;
         }
         let mut install = self.command(&["apt-get", "install", "-y", "-q", "--no-install-recommends"]);
@@ -115,12 +114,12 @@ impl Userland {
         Ok(())
     }
 
-    /// The file that says that the folder is ours to remove, from before its first package on.
+    /// The file that marks the folder as ours to remove, written before its first package.
     fn begun(&self) -> PathBuf {
         self.folder.join("hipdnn-userland")
     }
 
-    /// The file that says which packages it has.
+    /// The file that lists its packages.
     fn record(&self) -> PathBuf {
         self.folder.join("hipdnn-packages")
     }
@@ -135,12 +134,12 @@ fn settings(command: &mut Command) -> &mut Command {
     command.env_remove("LD_LIBRARY_PATH").env("HOME", "/root").env_remove("HIPDNN_PLUGIN_DIR")
 }
 
-/// The archive that this system's own packages come from.
+/// The archive of this system's own packages.
 fn mirror() -> Option<String> {
     let format = "$(SITE) $(ORIGIN) $(COMPONENT)";
     let targets =
         run(&mut command("apt-get", ["indextargets", "--format", format, "Created-By: Packages"])).ok()?;
     let sites = targets.lines().filter_map(|line| line.strip_suffix(" Debian main"));
-    // The archive of security updates has nothing else.
+    // The archive of security updates has only those.
     sites.filter(|site| !site.ends_with("-security")).map(str::to_owned).next()
 }

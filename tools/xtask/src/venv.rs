@@ -1,4 +1,4 @@
-//! A Python environment with packages, made once.
+//! A Python environment with packages, created once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::cache;
 use crate::process::{command, run};
 
-/// The environment in `folder`, with the newest of the packages unless it has them. The failure says what `wanted_by` lacks.
+/// The environment in `folder`; packages that it lacks are installed in their newest versions. Failures name `wanted_by`.
 pub fn ready(folder: &Path, packages: &[&str], wanted_by: &str) -> Result<PathBuf, Failure> {
     // Other clones may use the same folder.
     let _lock = cache::lock(folder, wanted_by)?;

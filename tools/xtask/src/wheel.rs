@@ -12,10 +12,10 @@ use crate::workspace::Workspace;
 /// The package, below the project's folder.
 pub const PACKAGE: &str = "bindings/python";
 
-/// What the wheel may have at most.
+/// The maximum size of the wheel.
 const LARGEST: u64 = 25 << 20;
 
-/// Makes the wheel of an installed tree, and answers where it is and what there is to know of it.
+/// Builds the wheel of an installed tree. Returns its path and a note.
 pub fn build(workspace: &Workspace, python: &Environment, tree: &Path) -> Result<(PathBuf, String), Failure> {
     let files = std::iter::once(PathBuf::from(LIBRARY))
         .chain(PLUGINS.iter().map(|plugin| Path::new(ENGINES).join(plugin.file)));
@@ -24,7 +24,7 @@ pub fn build(workspace: &Workspace, python: &Environment, tree: &Path) -> Result
     for file in install::files(&lib)? {
         newest = newest.max(newest_glibc(&lib.join(file))?);
     }
-    // Which glibc it needs is found here: maturin looks at the module alone.
+    // The required glibc is determined here, since maturin only checks the module.
     let made = maturin(workspace, python, &["--compatibility", &format!("manylinux_2_{newest}")])?;
     let module = newest_glibc(&workspace.release_dir().join("libhipdnn_python.so"))?;
     if module > newest {
@@ -33,7 +33,7 @@ pub fn build(workspace: &Workspace, python: &Environment, tree: &Path) -> Result
     Ok(made)
 }
 
-/// Puts a library and its plugins into the package's folder, without what debuggers read.
+/// Copies a library and its plugins into the package's folder, without debug information.
 pub fn pack(
     workspace: &Workspace,
     from: &Path,
@@ -48,12 +48,12 @@ pub fn pack(
         fs::create_dir_all(to.parent().unwrap_or(&lib))?;
         run(command(strip, [how, "-o"]).arg(&to).arg(from.join(&file)))?;
     }
-    // maturin takes it from the package's folder alone.
+    // maturin only packs files of the package's folder.
     install::copy(&workspace.path(BILL), &workspace.path(PACKAGE).join(BILL))?;
     Ok(lib)
 }
 
-/// Has the module compiled and packed, and answers where the wheel is and what there is to know of it.
+/// Has the module compiled and packed. Returns the wheel's path and a note.
 pub fn maturin(
     workspace: &Workspace,
     python: &Environment,
@@ -83,7 +83,7 @@ fn is_wheel(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "whl")
 }
 
-/// The newest version 2.N of glibc whose symbols a library names.
+/// The newest version 2.N of glibc whose symbols a library uses.
 pub fn newest_glibc(library: &Path) -> Result<u32, Failure> {
     let bytes = fs::read(library)
         .map_err(|error| Failure::new(format!("cannot read {}: {error}", library.display())))?;

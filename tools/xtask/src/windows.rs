@@ -1,5 +1,5 @@
-//! `cargo xtask build --target x86_64-pc-windows-gnu`: the library, its plugins and the programs for Windows, compiled by mingw-w64 and laid
-//! out as AMD's package is there.
+//! `cargo xtask build --target x86_64-pc-windows-gnu`: the library, its plugins and the programs for Windows, compiled by mingw-w64 and
+//! laid out like AMD's package for Windows.
 
 mod across;
 mod dll;
@@ -20,24 +20,24 @@ use crate::steps::Steps;
 use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
 
-/// What Rust calls it.
+/// Rust's name of the target.
 pub const TARGET: &str = "x86_64-pc-windows-gnu";
 
-/// The compilers of mingw-w64, with threads as C11 and C++11 have them.
+/// The compilers of mingw-w64, with C11 and C++11 threads.
 const CC: &str = "x86_64-w64-mingw32-gcc-posix";
 const CXX: &str = "x86_64-w64-mingw32-g++-posix";
 
 const LINKER: Tool = Tool::new("x86_64-w64-mingw32-gcc", "gcc-mingw-w64-x86-64");
 const MINGW_CC: Tool = Tool::new(CC, "gcc-mingw-w64-x86-64-posix");
 const MINGW_CXX: Tool = Tool::new(CXX, "g++-mingw-w64-x86-64-posix");
-/// What makes import libraries that Microsoft's linker reads, too.
+/// Builds import libraries that Microsoft's linker also reads.
 const DLLTOOL: Tool = Tool::new("llvm-dlltool", "llvm");
 const ZIP: Tool = Tool::new("zip", "zip");
 
 /// The library's file.
 const LIBRARY: &str = "hipdnn_backend.dll";
 
-/// Where things lie below the prefix.
+/// The layout below the prefix.
 const SYSTEM: System = System {
     engines: "bin/hipdnn_plugins/engines",
     from_libdir: "../bin/",
@@ -45,12 +45,12 @@ const SYSTEM: System = System {
     has_pkgconfig: false,
 };
 
-/// A target that can be named: this one.
+/// Parses a target: only this one is valid.
 pub fn parse_target(word: &str) -> Result<String, String> {
     if word == TARGET { Ok(word.to_owned()) } else { Err(format!("expected {TARGET}")) }
 }
 
-/// Builds for release, and lays out `target/stage-windows` anew.
+/// Builds for release, and recreates `target/stage-windows`.
 pub fn stage(workspace: &Workspace, steps: &mut Steps) -> Option<PathBuf> {
     let built = steps.run("mingw-w64 and Rust's standard library for it", || ready(workspace))
         && steps.run("release build for Windows", || build(workspace));
@@ -68,7 +68,7 @@ fn ready(workspace: &Workspace) -> Result<String, Failure> {
     standard_library(workspace, TARGET).map(|()| String::new())
 }
 
-/// Makes sure that Rust's standard library for a target is there.
+/// Makes sure that Rust's standard library for a target is installed.
 pub fn standard_library(workspace: &Workspace, target: &str) -> Result<(), Failure> {
     let sysroot = run(workspace.rustc().args(["--print", "sysroot"]))?;
     if Path::new(sysroot.trim()).join("lib/rustlib").join(target).is_dir() {
@@ -97,7 +97,7 @@ fn plugin_file(linux: &str) -> String {
     format!("{}.dll", stem.strip_suffix(".so").unwrap_or(stem))
 }
 
-/// The files that are built, each with its place below the prefix.
+/// The built files, each with its path below the prefix.
 fn built() -> Vec<(String, PathBuf)> {
     let library = (LIBRARY.to_owned(), Path::new("bin").join(LIBRARY));
     let plugins = PLUGINS.iter().map(|plugin| plugin_file(plugin.file));
@@ -125,7 +125,7 @@ fn install_tree(workspace: &Workspace, prefix: &Path) -> Result<(), Failure> {
     install::install_texts(workspace, prefix, "lib", &SYSTEM)
 }
 
-/// Writes what programs are linked with: the functions that the library exports, and in which file.
+/// Writes the import library: the exported functions and the DLL's name.
 fn import_library(workspace: &Workspace, lib: &Path) -> Result<(), Failure> {
     let listed = fs::read_to_string(workspace.path("c_tests/exports.txt"))?;
     let functions: Vec<&str> =
@@ -137,7 +137,7 @@ fn import_library(workspace: &Workspace, lib: &Path) -> Result<(), Failure> {
     run(tool.arg(&definition).arg("-l").arg(lib.join("hipdnn_backend.lib"))).map(|_| ())
 }
 
-/// Packs what was built into a zip archive in target/package.
+/// Packs the build into a zip archive in target/package.
 pub fn package(workspace: &Workspace, steps: &mut Steps) {
     steps.run("packed", || {
         tools::require(&[&ZIP])?;

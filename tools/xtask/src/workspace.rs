@@ -1,4 +1,4 @@
-//! Where the project lies, and its version.
+//! The project's folder and version.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::process::command;
 
-/// Functions that other units of a crate get are named by their unit, and not by a hash of all that the unit had before it was optimized.
+/// Names symbols shared between codegen units after the unit, not after a hash, so that builds are reproducible.
 const PROMOTED: &str = "-Cllvm-args=-use-source-filename-for-promoted-locals";
 
 /// The project this tool was built in.
@@ -14,13 +14,13 @@ pub struct Workspace {
     root: PathBuf,
     /// `MAJOR.MINOR.PATCH` of every package.
     pub version: String,
-    /// Whether cargo says all that it has to say while it builds.
+    /// Whether cargo shows all its output while it builds.
     pub verbose: bool,
 }
 
 impl Workspace {
-    /// The workspace that `cargo run` started this tool in, else the one that it was built in. They differ where a clone was copied
-    /// together with what it had built.
+    /// The workspace where `cargo run` started this tool, else the one where it was built. They differ if a clone was copied
+    /// together with its build.
     pub fn new() -> Self {
         let manifest =
             std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
@@ -46,29 +46,29 @@ impl Workspace {
         cargo
     }
 
-    /// The compiler that cargo runs, in the project's folder, where rustup finds which.
+    /// The compiler that cargo runs, in the project's folder, where rustup selects it.
     pub fn rustc(&self) -> Command {
         let mut rustc = command("rustc", [""; 0]);
         rustc.current_dir(&self.root);
         rustc
     }
 
-    /// cargo, to build for release what others are given. No path of this machine is in it, so that builds in two folders are equal.
+    /// cargo for release builds, without paths of this machine, so that builds in two folders are equal.
     pub fn release<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut cargo = self.cargo(arguments);
         cargo.args(["--release", "--locked", "--config"]).arg(self.reproducible_flags());
         cargo
     }
 
-    /// The setting of cargo's that replaces the folders' names, and keeps them out of the names of symbols. cargo adds its flags to those
-    /// of .cargo/config.toml. CMakeLists.txt has the same: with others, each would build all anew.
+    /// The cargo setting that remaps paths, also in symbol names. cargo adds these flags to those of .cargo/config.toml.
+    /// CMakeLists.txt has the same ones; different flags would rebuild everything.
     pub fn reproducible_flags(&self) -> String {
         let remap = self.remapped().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
         let flags: Vec<String> = remap.into_iter().chain([PROMOTED.to_owned()]).collect();
         format!("build.rustflags={flags:?}")
     }
 
-    /// The folders whose names are replaced in what is built, each with its replacement; of several that fit, the last counts.
+    /// The folders to remap, each with its replacement; if several match, the last one counts.
     pub fn remapped(&self) -> [(PathBuf, &'static str); 3] {
         [
             (cargo_home(), "/cargo"),
@@ -77,12 +77,12 @@ impl Workspace {
         ]
     }
 
-    /// What cargo builds into.
+    /// cargo's target folder.
     pub fn target_dir(&self) -> PathBuf {
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.path("target"), |dir| self.root.join(dir))
     }
 
-    /// What a release build writes into.
+    /// The folder of release builds.
     pub fn release_dir(&self) -> PathBuf {
         self.target_dir().join("release")
     }
@@ -92,13 +92,13 @@ impl Workspace {
         self.target_dir().join("stage")
     }
 
-    /// A folder for what a step of this tool writes.
+    /// A folder for the output of a step of this tool.
     pub fn scratch(&self, name: &str) -> PathBuf {
         self.target_dir().join("xtask").join(name)
     }
 }
 
-/// Where cargo keeps the sources of other crates.
+/// The folder where cargo keeps the sources of other crates.
 fn cargo_home() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cargo");
     std::env::var_os("CARGO_HOME").map_or_else(home, PathBuf::from)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The functions that every plugin exports, whatever its kind.
+ * The functions that plugins of every kind export.
  *
- * A host may call from several threads at once. Every function with a status keeps, on failure, a text for the calling
- * thread, which `hipdnnPluginGetLastErrorString` hands out. No exception may leave a function.
+ * A host may call them from several threads concurrently. On failure, every function with a status stores a text for
+ * the calling thread, which `hipdnnPluginGetLastErrorString` returns. No exception may leave a function.
  *
  * Generated from plugins/sdk/src/ffi/plugin_api.rs by `cargo xtask generate`.
  */
@@ -37,33 +37,33 @@
 extern "C" {
 #endif
 
-/// The longest error text that a host keeps, with its NUL.
+/// Maximum length of an error text that a host keeps, including its NUL.
 #define HIPDNN_PLUGIN_ERROR_STRING_MAX_LENGTH 2048
 
-/// Required. The plugin's name: NUL terminated UTF-8 that lives as long as the library is loaded.
+/// Required. The plugin's name: NUL-terminated UTF-8 that is valid while the library is loaded.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnPluginGetName(const char **name);
 
-/// Required. The plugin's own version, as text that lives as long as the library is loaded.
+/// Required. The plugin's own version, as text that is valid while the library is loaded.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnPluginGetVersion(const char **version);
 
-/// The version of the plugin interface that the plugin was built for, HIPDNN_ENGINE_API_VERSION for an engine plugin.
-/// A plugin without this function is taken for one of November 2025: it is given graphs in the layout of that time,
-/// and only those that this layout can express.
+/// The version of the plugin interface that the plugin was built for, HIPDNN_ENGINE_API_VERSION for an engine
+/// plugin. Plugins without this function are treated as those of November 2025: they only get graphs that the
+/// layout of that time can express, in that layout.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnPluginGetApiVersion(const char **version);
 
-/// Required. What the library is.
+/// Required. The kind of plugin.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t *type);
 
-/// Required. Why the last failed call of this thread failed: NUL terminated UTF-8 of at most
-/// HIPDNN_PLUGIN_ERROR_STRING_MAX_LENGTH bytes. It lives until this thread's next call. A null argument does nothing.
+/// Required. Why the last failed call of this thread failed: NUL-terminated UTF-8 of at most
+/// HIPDNN_PLUGIN_ERROR_STRING_MAX_LENGTH bytes, valid until this thread's next call. A null argument is ignored.
 HIPDNN_PLUGIN_EXPORT void hipdnnPluginGetLastErrorString(const char **error_str);
 
-/// Optional. Where log lines go from now on; null for nowhere. The callback may be called from any thread. The host
-/// adds nothing to a line but its end. Lines sent while the host asks which engines apply are shown to the user as the
-/// reasons when none does.
+/// Optional. Sets the callback for log lines; null disables them. The callback may be called from any thread. The
+/// host only appends a line end. Lines sent while the host queries applicable engines are shown to the user as
+/// the reasons if no engine applies.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnPluginSetLoggingCallback(hipdnnCallback_t callback);
 
-/// Optional. Lines below this severity are not wanted from now on. The host also filters by itself.
+/// Optional. Sets the minimum severity of log lines. The host filters, too.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnPluginSetLogLevel(hipdnnSeverity_t level);
 
 #ifdef __cplusplus

@@ -16,29 +16,29 @@
 extern "C" {
 #endif
 
-/// What a plugin function answers. A host takes any other number for a failure of an unknown kind.
+/// Result of a plugin function. Hosts treat any other number as an unknown failure.
 typedef enum
 {
-    /// The call did what it was asked. Outputs are written on this answer only.
+    /// The call succeeded. Outputs are written only in this case.
     HIPDNN_PLUGIN_STATUS_SUCCESS = 0,
     /// An argument is null or out of range.
     HIPDNN_PLUGIN_STATUS_BAD_PARAM = 1,
-    /// A value inside an argument is not usable.
+    /// A value inside an argument is invalid.
     HIPDNN_PLUGIN_STATUS_INVALID_VALUE = 2,
-    /// The plugin failed for a reason of its own.
+    /// An internal failure of the plugin.
     HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR = 3,
-    /// Memory could not be had.
+    /// Memory could not be allocated.
     HIPDNN_PLUGIN_STATUS_ALLOC_FAILED = 4,
-    /// The question has no answer for this object, for instance the name of an unnamed engine.
+    /// The query does not apply to this object, for instance the name of an unnamed engine.
     HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE = 5,
-    /// Something that has to come first has not happened.
+    /// A prerequisite call is missing.
     HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED = 6,
 } hipdnnPluginStatus_t;
 
-/// What a plugin library is.
+/// The kind of a plugin library.
 typedef enum
 {
-    /// A library that says nothing of itself; no host loads it.
+    /// An undeclared kind; hosts do not load such libraries.
     HIPDNN_PLUGIN_TYPE_UNSPECIFIED = 0,
     /// A library with engines.
     HIPDNN_PLUGIN_TYPE_ENGINE = 1,
@@ -46,7 +46,7 @@ typedef enum
     HIPDNN_PLUGIN_TYPE_HEURISTIC = 2,
 } hipdnnPluginType_t;
 
-/// Bytes that the other side owns.
+/// Bytes owned by the other side.
 typedef struct
 {
     /// The first byte.
@@ -60,26 +60,28 @@ typedef struct
 {
     /// The tensor's unique id in the graph.
     int64_t uid;
-    /// Where its first element lies. May be null.
+    /// Address of its first element. May be null.
     void *ptr;
 } hipdnnPluginDeviceBuffer_t;
 
-/// What a `hipdnnEnginePluginExecutionContext_t` points to: the plugin's own, which may define a struct of this name.
+/// The target of a `hipdnnEnginePluginExecutionContext_t`: opaque to the host; the plugin may define a struct of this
+/// name.
 struct HipdnnEnginePluginExecutionContext;
 
-/// What a `hipdnnEnginePluginHandle_t` points to: the plugin's own, which may define a struct of this name.
+/// The target of a `hipdnnEnginePluginHandle_t`: opaque to the host; the plugin may define a struct of this name.
 struct HipdnnEnginePluginHandle;
 
-/// What a `hipdnnHeuristicHandle_t` points to: the plugin's own, which may define a struct of this name.
+/// The target of a `hipdnnHeuristicHandle_t`: opaque to the host; the plugin may define a struct of this name.
 struct HipdnnHeuristicHandle;
 
-/// What a `hipdnnHeuristicPolicyDescriptor_t` points to: the plugin's own, which may define a struct of this name.
+/// The target of a `hipdnnHeuristicPolicyDescriptor_t`: opaque to the host; the plugin may define a struct of this
+/// name.
 struct HipdnnHeuristicPolicyDescriptor;
 
 /// A plugin's state for one handle of the host.
 typedef struct HipdnnEnginePluginHandle *hipdnnEnginePluginHandle_t;
 
-/// A graph made ready for one engine with one configuration.
+/// A graph prepared for one engine and configuration.
 typedef struct HipdnnEnginePluginExecutionContext *hipdnnEnginePluginExecutionContext_t;
 
 /// A heuristic plugin's state for one handle of the host.

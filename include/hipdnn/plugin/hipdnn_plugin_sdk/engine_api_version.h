@@ -3,8 +3,8 @@
 /*
  * The version of the engine plugin interface.
  *
- * A host loads plugins of its own major version. A graph that needs something younger than a plugin's version is not offered
- * to the plugin.
+ * Hosts load only plugins of their own major version. A graph that needs a newer version than a plugin's is not
+ * offered to the plugin.
  *
  * Generated from plugins/sdk/src/ffi/engine_api_version.rs by `cargo xtask generate`.
  */
@@ -14,13 +14,13 @@
 
 #include <stddef.h>
 
-/// Changes that break.
+/// Incompatible changes.
 #define HIPDNN_ENGINE_API_VERSION_MAJOR 1
 
 /// Additions.
 #define HIPDNN_ENGINE_API_VERSION_MINOR 0
 
-/// Corrections.
+/// Fixes.
 #define HIPDNN_ENGINE_API_VERSION_PATCH 0
 
 /// What `hipdnnPluginGetApiVersion` answers.

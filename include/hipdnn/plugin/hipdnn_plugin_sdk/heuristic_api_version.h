@@ -3,7 +3,8 @@
 /*
  * The version of the heuristic plugin interface.
  *
- * A host loads heuristic plugins of its own major version. It is another number than that of the engine plugin interface.
+ * Hosts load only heuristic plugins of their own major version. It is independent of the engine plugin interface's
+ * version.
  *
  * Generated from plugins/sdk/src/ffi/heuristic_api_version.rs by `cargo xtask generate`.
  */
@@ -13,13 +14,13 @@
 
 #include <stddef.h>
 
-/// Changes that break.
+/// Incompatible changes.
 #define HIPDNN_HEURISTIC_API_VERSION_MAJOR 0
 
 /// Additions.
 #define HIPDNN_HEURISTIC_API_VERSION_MINOR 1
 
-/// Corrections.
+/// Fixes.
 #define HIPDNN_HEURISTIC_API_VERSION_PATCH 0
 
 /// What `hipdnnPluginGetApiVersion` answers.

@@ -58,7 +58,7 @@ pub(super) fn layernorm(problem: &Problem) -> Result<Case, String> {
     Ok(case)
 }
 
-/// A reduction; ONNX and oneDNN keep its dimensions, too.
+/// A reduction; ONNX and oneDNN also keep its dimensions.
 pub(super) fn reduction(problem: &Problem) -> Result<Case, String> {
     let (x, y) = (problem.dims("x")?, problem.dims("y")?);
     let mode = problem.word("mode")?;
@@ -112,7 +112,7 @@ pub(super) fn eltwise(problem: &Problem) -> Result<Case, String> {
     Ok(case)
 }
 
-/// An operation on two tensors, whose dimensions of 1 are repeated.
+/// An operation on two tensors with broadcast.
 pub(super) fn binary(problem: &Problem) -> Result<Case, String> {
     let (a, b) = (problem.dims("a")?, problem.dims("b")?);
     let operation = problem.word("op")?;
@@ -137,7 +137,7 @@ pub(super) fn binary(problem: &Problem) -> Result<Case, String> {
     Ok(case)
 }
 
-/// Matmuls, whose batch dimensions of 1 are repeated. Two dimensions of b are weights.
+/// Matmuls with broadcast batch dimensions. A two-dimensional b counts as weights.
 pub(super) fn matmul(problem: &Problem) -> Result<Case, String> {
     let (a, b) = (problem.dims("a")?, problem.dims("b")?);
     let ([batch @ .., m, k], [other @ .., _, n]) = (a.as_slice(), b.as_slice()) else {

@@ -24,12 +24,12 @@ impl Window {
         Ok(Self { size, stride, dilation, pre, post })
     }
 
-    /// The distance of the first and the last element of a window, and one more.
+    /// The dilated size of a window.
     fn extent(&self, axis: usize) -> Option<i64> {
         Some(self.dilation.get(axis)? * (self.size.get(axis)? - 1) + 1)
     }
 
-    /// The spatial dimensions of what becomes of an image.
+    /// The spatial dimensions of the output.
     fn output(&self, input: &[i64]) -> Result<Vec<i64>, String> {
         let of = |(axis, input): (usize, &i64)| {
             let padded = input + self.pre.get(axis)? + self.post.get(axis)?;
@@ -90,7 +90,7 @@ impl Case {
     }
 }
 
-/// A model that has its images with channels first.
+/// A model with channels-first images.
 fn model(arrays: &[(&str, &[i64])], layout: Layout) -> Model {
     match layout {
         Layout::First => Model::default(),

@@ -1,4 +1,4 @@
-//! Problems of public lists: those of oneDNN's, MIOpen's and DeepBench's benchmarks, as facts in `public_problems.txt`.
+//! Public problem lists: those of the benchmarks of oneDNN, MIOpen and DeepBench, in `public_problems.txt`.
 
 mod elements;
 mod images;
@@ -10,7 +10,7 @@ use problem::Problem;
 
 const LIST: &str = include_str!("../../public_problems.txt");
 
-/// No problem may take longer than twice the time of the faster peer.
+/// No problem may take more than twice the time of the faster peer.
 pub const LEAST: f64 = 0.5;
 
 const fn suite(name: &'static str, about: &'static str, cases: fn() -> Vec<Case>) -> Suite {
@@ -46,13 +46,13 @@ fn case(problem: &Problem) -> Result<Case, String> {
     }
 }
 
-/// The suite of a kind, and the part of a line that names the case in it.
+/// The suite of a problem, and the part of its line that names the case.
 fn names(problem: &Problem) -> Option<(&'static str, String)> {
     let suite = SUITES.iter().find(|suite| suite.name.strip_prefix("public-") == Some(&problem.kind))?;
     Some((suite.name, problem.text.split_once(' ').map(|(_, rest)| rest.to_owned())?))
 }
 
-/// The problems of a kind. A test sees to it that each line is one.
+/// The problems of a kind. A test checks that every line is valid.
 fn of(kind: &str) -> Vec<Case> {
     let problems = LIST.lines().filter_map(|line| Problem::parse(line).ok().flatten());
     problems.filter(|problem| problem.kind == kind).filter_map(|problem| case(&problem).ok()).collect()

@@ -1,4 +1,4 @@
-//! A problem of the list, as it is written there: a kind, then `key=value` words. Lists of numbers have `x` between them.
+//! Parses a line of the problem list: a kind, then `key=value` words. Numbers in lists are separated by `x`.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Reads a line; none of an empty line or a comment.
+    /// Parses a line; none for an empty line or a comment.
     ///
     /// # Errors
-    /// A word that is no `key=value`.
+    /// A word is not of the form `key=value`.
     pub fn parse(line: &str) -> Result<Option<Self>, String> {
         let text = line.split('#').next().unwrap_or_default().trim();
         let mut words = text.split_whitespace();
@@ -42,7 +42,7 @@ impl Problem {
         self.word(key)?.split('x').map(number).collect()
     }
 
-    /// Numbers, as many as there are spatial dimensions; all of them `fill` where the key is not given.
+    /// One number per spatial dimension; all `fill` if the key is missing.
     pub fn spatial(&self, key: &str, count: usize, fill: i64) -> Result<Vec<i64>, String> {
         if !self.values.contains_key(key) {
             return Ok(vec![fill; count]);
@@ -55,12 +55,12 @@ impl Problem {
         }
     }
 
-    /// A number, `fill` where the key is not given.
+    /// A number, `fill` if the key is missing.
     pub fn number(&self, key: &str, fill: i64) -> Result<i64, String> {
         Ok(self.spatial(key, 1, fill)?.first().copied().unwrap_or(fill))
     }
 
-    /// How images lie in memory.
+    /// The layout of images.
     pub fn layout(&self) -> Layout {
         match self.values.get("layout").map(String::as_str) {
             Some("last") => Layout::Last,
@@ -69,7 +69,7 @@ impl Problem {
     }
 }
 
-/// Where the channels of an image are.
+/// The position of the channels of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Before the spatial dimensions.
@@ -84,7 +84,7 @@ impl Layout {
         self.order(dims.len()).into_iter().filter_map(|axis| dims.get(axis).copied()).collect()
     }
 
-    /// For each dimension in memory which one it is of batch, channels and space.
+    /// For each dimension in memory, its index among batch, channels and space.
     fn order(self, rank: usize) -> Vec<usize> {
         match self {
             Self::First => (0..rank).collect(),
@@ -92,7 +92,7 @@ impl Layout {
         }
     }
 
-    /// For batch, channels and space which dimension in memory it is.
+    /// For batch, channels and space, the index of the dimension in memory.
     pub fn axes_in_memory(self, rank: usize) -> Vec<usize> {
         match self {
             Self::First => (0..rank).collect(),

@@ -1,4 +1,4 @@
-//! What is computed in single precision after conversion, or in groups, beside the same of one group of single precision.
+//! Cases with conversion to single precision, or with groups, compared with the same in single precision and one group.
 
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn convolution(filter: (&str, i64)) -> Case {
     case
 }
 
-/// Groups of as many rows each, and the gradient of their matrices.
+/// Groups of equal numbers of rows, or the gradient of their matrices.
 fn mixture(is_gradient: bool) -> Case {
     let name = if is_gradient { "mixture gradient" } else { "mixture" };
     let operations = Work::Operations(2.0 * (SIDE * SIDE * SIDE) as f64);

@@ -23,7 +23,7 @@ const fn depthwise(channels: i64, image: i64, stride: i64) -> Layer {
     Layer { channels, filters: channels, image, window: 3, stride, is_depthwise: true }
 }
 
-/// The distinct convolutions of ResNet-50, in the form that steps in the window of 3 × 3.
+/// The distinct convolutions of ResNet-50, in the variant with strides in the 3 × 3 convolutions.
 pub const RESNET50: &[Layer] = &[
     layer(3, 64, 224, 7, 2),
     layer(64, 64, 56, 1, 1),
@@ -64,7 +64,7 @@ const MOBILENET_V2: &[Layer] = &[
     depthwise(960, 7, 1),
 ];
 
-/// What is behind a convolution.
+/// The epilogue of a convolution.
 #[derive(Clone, Copy, PartialEq)]
 enum After {
     Relu,
@@ -239,7 +239,7 @@ pub fn depthwise_layers() -> Vec<Case> {
 
 /// The gradients of ResNet-50.
 pub fn training() -> Vec<Case> {
-    // The gradient of the image is not needed.
+    // The first layer needs no gradient of the image.
     let data = RESNET50.iter().skip(1).map(|layer| layer.data_gradient("backward", 16));
     data.chain(RESNET50.iter().map(|layer| layer.filter_gradient("backward", 16))).collect()
 }

@@ -1,4 +1,4 @@
-//! Convolutions of ResNet-50 and matmuls of bytes, as quantizers write them: dequantize, compute in single precision, quantize.
+//! Int8 convolutions of ResNet-50 and int8 matmuls, as quantizers write them: dequantize, compute in single precision, quantize.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::case::{Case, Model, Work};
 use crate::graph::{Graph, Uid};
 use crate::suites::convolution::{Layer, RESNET50};
 
-/// 3 · 2²²: adding it to a number of single precision leaves no place for a fraction.
+/// 3 · 2²²: adding it to a single-precision number rounds that to an integer.
 const NO_FRACTION: f32 = 12_582_912.0;
 
 /// The scales of the operands.
@@ -15,7 +15,7 @@ const SCALES: [f32; 2] = [0.02, 0.01];
 /// The zero points of the image and of the result, of unsigned bytes.
 const ZERO: i32 = 128;
 
-/// The scale of the result, so that few sums of so many terms of random bytes are beyond its ends.
+/// The scale of the result, so that few sums of so many random terms saturate.
 fn scale_of(terms: i64) -> f32 {
     SCALES[0] * SCALES[1] * 74.0 * 74.0 * (terms as f32).sqrt() / 32.0
 }
@@ -37,7 +37,7 @@ fn operands(case: &mut Case, x: &[i64], w: &[i64]) -> [Uid; 2] {
     [two(graph, "mul", moved, scales[0], x), two(graph, "mul", stored[1], scales[1], w)]
 }
 
-/// A bias, RELU where it is wanted, and the result as bytes.
+/// Adds a bias, optionally RELU, and quantizes the result.
 fn quantize(case: &mut Case, product: Uid, bias: &[i64], y: &[i64], scale: f32, has_relu: bool) {
     let stored = case.integers("b", "int32", bias, true);
     let to = case.bytes_output("y", "uint8", y);
@@ -58,7 +58,7 @@ fn quantize(case: &mut Case, product: Uid, bias: &[i64], y: &[i64], scale: f32, 
     graph.pointwise("add", &[value, zero], to, &[]);
 }
 
-/// The nodes around a product in ONNX, which has the bias as a row.
+/// The ONNX nodes around a convolution or matmul, with the bias as a row.
 fn model(terms: i64, columns: i64, rank: usize) -> Model {
     Model::default()
         .number("xs", SCALES[0])

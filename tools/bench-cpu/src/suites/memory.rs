@@ -1,4 +1,4 @@
-//! What is bound by memory: batch normalization, pointwise chains.
+//! Memory-bound cases: batch normalization, pointwise chains.
 
 use serde_json::json;
 

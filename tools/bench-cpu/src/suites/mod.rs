@@ -1,4 +1,4 @@
-//! What is measured, and the figure that each suite is meant to reach.
+//! The suites and their goals.
 
 mod converted;
 mod convolution;
@@ -12,20 +12,20 @@ use crate::case::Case;
 pub struct Suite {
     /// Its name, for `--suite`.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub about: &'static str,
-    /// What is wanted of the geometric mean, if anything.
+    /// Its goal, if any.
     pub goal: Option<Goal>,
     /// Its cases.
     pub cases: fn() -> Vec<Case>,
 }
 
-/// What a suite is meant to reach.
+/// The goal of a suite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// The geometric mean of the faster peer's time over ours.
     Ratio(f64),
-    /// The same of the peer whose name begins with this word.
+    /// The same for the peer whose name begins with this word.
     Beside(&'static str, f64),
     /// The geometric mean of the share of the processor's peak, or of copying.
     Share(f64),
@@ -111,7 +111,7 @@ pub const SUITES: &[Suite] = &[
     },
 ];
 
-/// What is measured beside busy threads where no suite is chosen: executions that take the threads less than a turn of the scheduler.
+/// The default cases with busy threads: executions that take less than a time slice of the scheduler.
 pub fn beside_busy_threads() -> Vec<Case> {
     convolution::beside_busy_threads()
 }

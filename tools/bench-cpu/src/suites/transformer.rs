@@ -1,4 +1,4 @@
-//! Products of matrices, rows and attention, as in BERT-base.
+//! Matmuls, normalizations and attention, as in BERT-base.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ const WIDTH: i64 = 768;
 const HEADS: i64 = 12;
 const SEQUENCES: [i64; 2] = [128, 512];
 
-/// y = a · b, with a bias and GELU behind it where they are wanted.
+/// y = a · b, optionally with a bias and GELU.
 fn product(suite: &'static str, name: String, [m, k, n]: [i64; 3], has_bias: bool, has_gelu: bool) -> Case {
     let mut case = Case::new(suite, name, Work::Operations(2.0 * (m * k * n) as f64));
     let a = case.input("a", &[m, k]);
@@ -40,7 +40,7 @@ fn product(suite: &'static str, name: String, [m, k, n]: [i64; 3], has_bias: boo
     case
 }
 
-/// The four products of a layer.
+/// The four matmuls of a layer.
 pub fn bert() -> Vec<Case> {
     let of = |sequence: i64| {
         [
@@ -64,7 +64,7 @@ fn rows(suite: &'static str, name: String, dims: &[i64]) -> Case {
     Case::new(suite, name, Work::Bytes(8.0 * dims.iter().product::<i64>() as f64))
 }
 
-/// Layernorm, with GELU behind it where that is wanted.
+/// Layernorm, optionally with GELU.
 fn layernorm(sequence: i64, has_gelu: bool) -> Case {
     let dims = [sequence, WIDTH];
     let name = format!("layernorm{} {sequence}×{WIDTH}", if has_gelu { "+gelu" } else { "" });
@@ -146,7 +146,7 @@ fn attention(sequence: i64, is_causal: bool) -> Case {
     }});
     case.graph.node("SdpaAttributes", &[("q", q), ("k", k), ("v", v)], &[("o", o)], rest);
     let causal = i64::from(is_causal);
-    // ONNX's own operation in ours layout, and ONNX Runtime's operation in the layout that it has.
+    // ONNX's own operation in our layout, and ONNX Runtime's operation in its layout.
     let attributes = json!({"is_causal": causal, "scale": scale});
     case.onnx.push(Model::default().node("Attention", &["q", "k", "v"], &["o"], attributes));
     let attributes = json!({

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: build.sh OUTDIR    (needs g++, readelf, the HIP headers and the real libamdhip64.so.6)
-# The real library only gives the names and versions of its functions: those that runtime/ lacks
-# become stubs that say so.
+# The real library only provides the names and versions of its functions: those missing in runtime/
+# become stubs that report it.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:?usage: build.sh OUTDIR}

@@ -1,18 +1,17 @@
-//! What AMD's libraries themselves call of the HIP runtime while a plan is executed.
+//! Records AMD's libraries' own calls of the HIP runtime during an execution.
 //!
-//! MIOpen, rocBLAS and hipBLASLt are linked with the HIP runtime. The loader looks for its functions in this program first and finds
-//! those below. They write down what does not belong into the capture of a stream, and which stream work is put on, and go on in the
-//! runtime.
+//! MIOpen, rocBLAS and hipBLASLt are linked with the HIP runtime. The loader searches this program first and finds the functions
+//! below. They record calls that a stream capture does not allow, and the stream of work, and then jump to the runtime.
 
 use std::arch::global_asm;
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Where a function of HIP has its stream.
+/// The position of a HIP function's stream argument.
 #[derive(Clone, Copy)]
 enum Stream {
-    /// Nowhere: it waits, allocates or loads kernels.
+    /// None: it waits, allocates or loads kernels.
     Absent,
     /// Among the first six arguments.
     Register(usize),
@@ -21,7 +20,7 @@ enum Stream {
 }
 use Stream::{Absent, Register, Stack};
 
-/// Defines functions of HIP, each of which brings its number.
+/// Defines HIP functions, each of which passes its number.
 macro_rules! functions {
     ($($name:ident $stream:expr;)+) => {
         const FUNCTIONS: &[(&str, Stream)] = &[$((stringify!($name), $stream)),+];
@@ -34,7 +33,7 @@ macro_rules! functions {
             "movl $gpu_test_below_number, %r11d",
             "jmp gpu_test_below",
             ".set gpu_test_below_number, gpu_test_below_number + 1",)+
-            // What they share keeps the arguments in registers, and goes on where `below` says.
+            // The shared part preserves the argument registers, and jumps to the address that `below` returns.
             "gpu_test_below:",
             "pushq %rbp",
             "movq %rsp, %rbp",
@@ -64,7 +63,7 @@ macro_rules! functions {
     };
 }
 
-// What the three libraries import of HIP, but for questions about devices, errors and memory.
+// The HIP functions that the three libraries import, except queries of devices, errors and memory.
 functions! {
     hipMalloc Absent;
     hipMallocAsync Absent;
@@ -97,37 +96,37 @@ functions! {
     hipModuleLaunchCooperativeKernel Stack(3);
 }
 
-/// What was called since calls are written down.
+/// The recorded calls.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// How often work was put on a stream.
     pub work: usize,
-    /// Calls that put none there, and those for another stream than the one that is watched.
+    /// Calls that put no work there, and those for a stream other than the watched one.
     pub others: Vec<&'static str>,
     stream: usize,
 }
 
 static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
 
-/// Begins to write down calls. Work is for this stream.
+/// Begins recording calls, with this stream as the expected one.
 pub fn watch(stream: *mut c_void) {
     let seen = Seen { stream: stream.expose_provenance(), ..Seen::default() };
     *SEEN.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
 }
 
-/// What was written down since [`watch`].
+/// The calls recorded since [`watch`].
 pub fn take() -> Seen {
     SEEN.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
 }
 
-/// Writes a call down, and answers where it goes on.
+/// Records a call. Returns the address to continue at.
 ///
 /// # Safety
 /// `stack` is where the return address of a call of this function is.
 unsafe extern "C" fn below(number: usize, registers: &[usize; 6], stack: *const usize) -> usize {
     let Some((name, stream)) = FUNCTIONS.get(number).copied() else { std::process::abort() };
     if let Some(seen) = SEEN.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-        // SAFETY: the return address is there, and above it the arguments that are not in registers.
+        // SAFETY: the stack has the return address, and above it the arguments that are not in registers.
         let (caller, stream) = unsafe {
             let stream = match stream {
                 Absent => None,
@@ -136,7 +135,7 @@ unsafe extern "C" fn below(number: usize, registers: &[usize; 6], stack: *const 
             };
             (*stack, stream)
         };
-        // What the runtime calls of itself is its own.
+        // Ignore the runtime's calls of itself.
         if !is_runtime(caller) {
             match stream {
                 Some(stream) if stream == seen.stream => seen.work += 1,
@@ -159,11 +158,11 @@ unsafe extern "C" fn below(number: usize, registers: &[usize; 6], stack: *const 
     address
 }
 
-/// Where a function of the runtime is; 0 for nowhere.
+/// The address of a runtime function; 0 if missing.
 fn real(name: &str) -> usize {
     let Ok(name) = CString::new(name) else { return 0 };
     for library in [c"libamdhip64.so.7", c"libamdhip64.so.6", c"libamdhip64.so.5"] {
-        // SAFETY: the texts are NUL terminated, and the library is open already: somebody calls its functions.
+        // SAFETY: the texts are NUL terminated, and the library is already open, since its functions are called.
         let found = unsafe {
             let library = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
             if library.is_null() { continue } else { libc::dlsym(library, name.as_ptr()) }
@@ -175,7 +174,7 @@ fn real(name: &str) -> usize {
     0
 }
 
-/// Whether this is code of the runtime.
+/// Whether an address is in the runtime's code.
 fn is_runtime(address: usize) -> bool {
     // SAFETY: a struct of pointers, which may be null.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };

@@ -1,7 +1,7 @@
 //! Whether a stream could be captured into a graph while a plan is executed.
 //!
-//! The emulated device has no graphs. What is seen here is what HIP asks of a capture: that all work is put on the stream, and that
-//! nothing waits, allocates or loads, neither in the engines nor in AMD's libraries below them.
+//! The emulated device has no graphs. This checks HIP's requirements for captures: all work is put on the stream, and nothing
+//! waits, allocates or loads, neither in the engines nor in AMD's libraries.
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::backend::Backend;
 use crate::cases::{self, RTC};
 
 function_table! {
-    /// The functions of the HIP runtime that are about streams.
+    /// The stream functions of the HIP runtime.
     #[expect(non_snake_case, reason = "the names of HIP")]
     struct Streams: "the HIP runtime", ["libamdhip64.so.7", "libamdhip64.so.6"] {
         required {
@@ -27,7 +27,7 @@ function_table! {
     }
 }
 
-/// A stream, ended when it is dropped.
+/// A stream, destroyed on drop.
 pub struct Stream {
     functions: Streams,
     /// The stream.
@@ -51,7 +51,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: it is this one's own, and whoever worked on it is done.
+        // SAFETY: this owns the stream, and its work is done.
         unsafe { (self.functions.hipStreamDestroy)(self.stream) };
     }
 }
@@ -79,7 +79,7 @@ fn capturable(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Re
     };
     let plan = backend.plan(engine, &case.graph, &case.knobs)?;
     let run = || case.run_plan(&backend, Gpu::Hip(hip), &plan).map(drop);
-    // The first execution loads kernels, if nothing else.
+    // The first execution at least loads kernels.
     let first = watched(&run)?;
     let seen = watched(&run)?;
     if engine != RTC && seen.work == 0 {

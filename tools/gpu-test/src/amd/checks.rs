@@ -1,5 +1,4 @@
-//! What is checked besides the numbers of the engines for AMD GPUs: what the processor's engines and the order of engines make
-//! of a machine with a device.
+//! Further checks on a machine with an AMD GPU: CPU engines with device memory, and the order of engines.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::process::Command;
@@ -17,10 +16,10 @@ use crate::case::{Case, Order};
 use crate::cases;
 use crate::failing::DOES_NOT_APPLY;
 
-/// The engines that compute on the processor.
+/// The CPU engines.
 const ON_THE_PROCESSOR: [&str; 2] = ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"];
 
-/// The check that runs in a process of its own.
+/// The check that runs in its own process.
 const COPIES: &str = "CPU engines: device memory is copied with HIPDNN_CPU_FALLBACK";
 
 /// The variable that asks for copies.
@@ -38,7 +37,7 @@ pub const CHECKS: [Check; 5] = [
     ("default order: engines of the device before those of the processor", order),
 ];
 
-/// relu(a + b), which every plugin has an engine for, with the sum in the workspace where an engine keeps it.
+/// relu(a + b), which every plugin has an engine for; some engines store the sum in the workspace.
 fn sum() -> Case {
     let dims = [2, 3, 4, 5];
     let mut case = Case::new("sum");
@@ -70,7 +69,7 @@ fn convolution() -> Case {
     case
 }
 
-/// The refusal names the tensor, or the workspace. An engine that read the memory would end the process.
+/// CPU engines refuse device memory and name the tensor or the workspace. Reading the memory would end the process.
 fn device_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
     let case = sum();
     for engine in ON_THE_PROCESSOR {
@@ -86,12 +85,12 @@ fn device_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Right results in device memory, once asked for: by the engines of the processor, in a process of its own, since the
-/// variable is one of the process.
+/// With the variable, CPU engines compute correct results in device memory. In its own process, since the variable is read
+/// once.
 fn device_memory_is_copied(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
     if std::env::var_os(FALLBACK).is_none() {
         let failed = |error: std::io::Error| Failure(format!("this program: {error}"));
-        // There may be no /proc to look it up in.
+        // /proc may be missing.
         let [program, library] = [0, 1].map(|at| std::env::args_os().nth(at).unwrap_or_default());
         let output =
             Command::new(program).arg(library).arg(COPIES).env(FALLBACK, "1").output().map_err(failed)?;
@@ -106,7 +105,7 @@ fn device_memory_is_copied(backend: &Backend, hip: &'static Hip) -> Result<(), F
         for engine in ON_THE_PROCESSOR {
             let named = |failure| Failure(format!("{engine}: {}: {failure}", case.name));
             let plan = backend.plan(engine, &case.graph, &[])?;
-            // The second execution finds what the first one left.
+            // The second execution reuses the first one's buffers.
             for _ in 0..2 {
                 let got = case.run_on_device(Gpu::Hip(hip), &plan).map_err(named)?;
                 case.compare(&expected, &got).map_err(named)?;
@@ -116,7 +115,7 @@ fn device_memory_is_copied(backend: &Backend, hip: &'static Hip) -> Result<(), F
     Ok(())
 }
 
-/// Never a wrong number: what an engine takes is right, and what it does not take it refuses before anything runs.
+/// Engines either compute correct results or refuse before anything runs.
 fn half_parameters(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
     for case in cases::half_parameters() {
         for engine in backend.engines(&case.graph)? {
@@ -150,7 +149,7 @@ function_table! {
     }
 }
 
-/// Plain memory, that of hipHostMalloc, registered memory and managed memory, each for all tensors and the workspace.
+/// Plain, hipHostMalloc, registered and managed memory, each for all tensors and the workspace.
 fn host_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
     let functions =
         HostMemory::load_from(&[hip.library().name()]).map_err(|error| Failure(error.to_string()))?;
@@ -163,11 +162,11 @@ fn host_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
             let mut memory = Vec::new();
             let got = case.run_in_host_memory(&plan, |size| {
                 let mut pointer = ptr::null_mut();
-                // SAFETY: outputs are valid, and what is registered is memory of this size that lives until after the run.
+                // SAFETY: outputs are valid, and the registered memory has this size and outlives the run.
                 let answer = unsafe {
                     match kind {
                         "hipHostMalloc" => (functions.hipHostMalloc)(&mut pointer, size, 0),
-                        // Reachable from every device, the first and usual kind.
+                        // 1: accessible from every device, the usual kind.
                         "hipMallocManaged" => (functions.hipMallocManaged)(&mut pointer, size, 1),
                         _ => {
                             let mut bytes = vec![0_u8; size].into_boxed_slice();
@@ -182,7 +181,7 @@ fn host_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
                 Ok(pointer)
             });
             for pointer in memory {
-                // SAFETY: each was made above in this way.
+                // SAFETY: each was allocated above by the matching function.
                 let answer = unsafe {
                     match kind {
                         "plain" => 0,
@@ -200,7 +199,7 @@ fn host_memory(backend: &Backend, hip: &'static Hip) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of two graphs that MIOpen and generated kernels compute, one with the solutions that MIOpen finds.
+/// The order of engines for two graphs that MIOpen and generated kernels compute.
 fn order(backend: &Backend, _: &'static Hip) -> Result<(), Failure> {
     let on_the_device = ["MIOPEN_ENGINE", "HIPRTC_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC"];
     for case in [sum(), convolution()] {

@@ -1,4 +1,4 @@
-//! Calls of AMD's libraries made to fail in turn.
+//! Makes each call of AMD's libraries fail in turn.
 
 use hipdnn_plugin_sdk::gpu::Gpu;
 
@@ -6,7 +6,7 @@ use super::Check;
 use crate::cases::{HIPBLASLT, RTC};
 use crate::failing::{Subject, every_call};
 
-/// At least as many calls as opening a device makes.
+/// At least the number of calls that open a device.
 const OPENING: usize = 8;
 
 const MIOPEN: &str = "MIOPEN_ENGINE";
@@ -16,7 +16,7 @@ const SUBJECTS: &[Subject] = &[
         opening: OPENING,
         ..Subject::of("MIOPEN_ENGINE_DETERMINISTIC", "convolution forward 3x3 float ChannelsFirst")
     },
-    // Where no kernel for all of it is found the operations are computed one by one.
+    // If no fused kernel is found, the operations are computed one by one.
     Subject {
         spared: &["miopenFindSolutions"],
         ..Subject::of(
@@ -52,14 +52,14 @@ const SUBJECTS: &[Subject] = &[
     Subject::of(MIOPEN, "RMSNorm backward of 1 of [6, 70] float"),
     Subject::of(MIOPEN, "softmax [6, 70] to [6, 1] float ChannelsFirst"),
     Subject::of(MIOPEN, "softmax backward [6, 70] to [6, 1] float ChannelsFirst"),
-    // A saved code object that cannot be loaded is compiled again.
+    // A saved code object that cannot be loaded is recompiled.
     Subject {
         opening: OPENING,
         spared: &["hipModuleLoadData"],
         ..Subject::of(RTC, "largest of the columns of row sums")
     },
     Subject { opening: OPENING, ..Subject::of(HIPBLASLT, "matmul + bias + relu_fwd half by HipblasLt") },
-    // Asked whether it applies the engine goes from hipBLASLt to rocBLAS.
+    // When asked whether it applies, the engine falls back from hipBLASLt to rocBLAS.
     Subject {
         opening: OPENING,
         spared: &[
@@ -77,7 +77,7 @@ const SUBJECTS: &[Subject] = &[
     },
 ];
 
-/// The engines and cases, which have each kind of step.
+/// The engines and cases, covering each kind of step.
 pub fn subjects() -> impl Iterator<Item = (&'static str, &'static str)> {
     SUBJECTS.iter().map(|subject| (subject.engine, subject.case))
 }

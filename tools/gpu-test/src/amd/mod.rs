@@ -1,4 +1,4 @@
-//! The engines on AMD's libraries: each call made to fail in turn, which calls there are, and other checks.
+//! Checks of the engines on AMD's libraries: making each call fail in turn, the calls made, and others.
 
 mod below;
 mod capture;
@@ -17,10 +17,10 @@ use crate::cases;
 use crate::gate::Fail;
 use crate::is_wanted;
 
-/// What is checked, with its name.
+/// A check with its name.
 type Check = (String, Box<dyn Fn(&Path, &'static Hip) -> Result<String, Failure>>);
 
-/// Checks everything, or what has one of the words in its name. Answers how many failed.
+/// Runs all checks, or those whose names contain one of the words. Returns how many failed.
 pub fn check(library: &Path, hip: &'static Hip, words: &[String]) -> usize {
     let checks: Vec<Check> = [failing::checks(), trace::checks(), older::checks(), capture::checks()]
         .into_iter()
@@ -49,10 +49,10 @@ pub fn check(library: &Path, hip: &'static Hip, words: &[String]) -> usize {
     failed
 }
 
-/// Runs a case in a process of its own and prints the calls, one in a line: the name, and the second argument.
+/// Runs a case in this child process and prints the calls, one per line: the name, and the second argument.
 ///
-/// The arguments are an engine, a case, a file, and options: `KNOB=NUMBER`, or a function that is made to fail. Where the file
-/// exists, the plan in it is run, otherwise the case's own is, and saved there.
+/// The arguments are an engine, a case, a file, and options: `KNOB=NUMBER`, or a function to fail. If the file exists, its plan
+/// is run; otherwise a new plan is run and saved there.
 pub fn child(library: &Path, hip: &'static Hip, arguments: &[String]) -> Result<(), Failure> {
     let [engine, name, saved, options @ ..] = arguments else {
         return Err(Failure("expected an engine, a case and a file".to_owned()));

@@ -1,4 +1,4 @@
-//! A MIOpen that lacks what only newer versions have: a process that does not find these functions.
+//! An older MIOpen, simulated by a process that does not find functions of newer versions.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use super::trace::{Folder, MIOPEN, in_child};
 use crate::Failure;
 use crate::gate::HIDDEN;
 
-/// What the plugin does without, or does not apply without.
+/// Functions that the plugin can do without, or that some graphs need.
 const NEWER: &str = "miopenSetFindOptionAttachBinaries miopenFuseProblems miopenCreatePoolingDescriptor \
                      miopenTransformTensor miopenCreateReduceTensorDescriptor miopenSoftmaxForward_V2 miopenLayerNormForward";
 
-/// What is computed as ever: a convolution, and a chain node by node.
+/// Cases that still work: a convolution, and a chain computed node by node.
 const COMPUTED: [&str; 2] = [
     "convolution forward 1x1 float ChannelsFirst",
     "batchnorm with variance + relu_fwd in one kernel float ChannelsFirst",
 ];
 
-/// What is refused, with the function that is missing.
+/// Refused cases, with the missing function.
 const REFUSED: [(&str, &str); 5] = [
     ("maxpool 2x2 float", "miopenCreatePoolingDescriptor"),
     ("convolution forward padding behind float ChannelsFirst", "miopenTransformTensor"),
@@ -34,7 +34,7 @@ pub fn checks() -> Vec<Check> {
 
 fn older(library: &Path, _: &'static Hip) -> Result<String, Failure> {
     let folder = Folder::new("older")?;
-    // Why the engine does not apply is a warning of the log.
+    // The log has the reason as a warning.
     let child = |name: &str| {
         let saved = folder.0.join(name.replace(' ', "-"));
         in_child(library, MIOPEN, name, &saved, &[], &[(HIDDEN, NEWER), ("HIPDNN_LOG_LEVEL", "warn")])

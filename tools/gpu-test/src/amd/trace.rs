@@ -1,4 +1,4 @@
-//! Which calls there are.
+//! Checks which calls the engines make.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,17 +17,17 @@ use crate::gate::{self, Call, Fail};
 use crate::runs::{KEEPS_APART, allocated};
 use crate::{Failure, cases};
 
-/// The engine that MIOpen's own choice stands behind.
+/// The engine that uses MIOpen's own choice.
 pub const MIOPEN: &str = "MIOPEN_ENGINE";
 const DETERMINISTIC: &str = "MIOPEN_ENGINE_DETERMINISTIC";
 
-/// A convolution, whose solution takes long to find, and whose plan has no other step.
+/// A convolution, whose solution takes long to find, as the plan's only step.
 const CONVOLUTION: &str = "convolution forward 1x1 float ChannelsFirst";
-/// A convolution that MIOpen likes to compute with a workspace.
+/// A convolution that MIOpen prefers to compute with a workspace.
 const ROOMY: &str = "convolution backward data 3x3 float ChannelsFirst";
-/// A chain that is computed in one kernel.
+/// A chain with a single kernel.
 const CHAIN: &str = "batchnorm with variance + relu_fwd in one kernel float ChannelsFirst";
-/// A product that hipBLASLt computes with what follows, and one that rocBLAS computes.
+/// A matmul that hipBLASLt computes with its epilogue, and one that rocBLAS computes.
 const PRODUCT: &str = "matmul + gelu_approx_tanh_fwd half by HipblasLt";
 const PLAIN_PRODUCT: &str = "matmul + residual float by Rocblas";
 /// A graph of several kernels.
@@ -67,7 +67,7 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: &str, got: &T, expected: &T) -> 
     Err(Failure(format!("{what}: {got:?}, expected {expected:?}")))
 }
 
-/// The calls of what is done here.
+/// The calls of `work`.
 fn calls<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<(T, Vec<Call>), Failure> {
     let before = gate::count();
     let done = work()?;
@@ -85,7 +85,7 @@ fn count(calls: &[Call], name: &str) -> usize {
 fn found_once(library: &Path, _: &'static Hip) -> Result<String, Failure> {
     const FIND: &str = "miopenFindSolutions";
     let (backend, other) = (Backend::open(library)?, Backend::open(library)?);
-    // A graph of the same convolution twice, with a limit that no other test has: nothing is known of it yet.
+    // A graph with the same convolution twice and a unique limit, so that nothing is cached yet.
     let mut case = cases::named(MIOPEN, CONVOLUTION)?;
     let knobs = [("global.workspace_size_limit", 2_000_000_000)];
     let tensors = case.graph.tensors.clone();
@@ -141,7 +141,7 @@ fn stream(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Result
                 |calls: &[Call]| calls.iter().filter(|call| call.name == "hipModuleLaunchKernel").count();
             expect("kernels", &(last(&first) + 1), &first.len())?;
         }
-        // hipBLASLt is given the stream with each call.
+        // hipBLASLt gets the stream with each call.
         cases::HIPBLASLT => match names(&first).as_slice() {
             ["hipGetDevice", "hipblasLtMatmul"] => {}
             ["hipGetDevice", "rocblas_gemm_strided_batched_ex"] => {
@@ -155,10 +155,10 @@ fn stream(library: &Path, hip: &'static Hip, engine: &str, name: &str) -> Result
     Ok(with_stream.join(", "))
 }
 
-/// What the name of the environment's variable is set to for a child.
+/// An environment variable and its value for a child.
 pub type Variable<'a> = (&'a str, &'a str);
 
-/// The calls of a process of its own, one in a line. See [`super::child`] for the options.
+/// The calls of a separate process, one per line. See [`super::child`] for the options.
 pub fn in_child(
     library: &Path,
     engine: &str,
@@ -180,11 +180,11 @@ pub fn in_child(
     Ok(words.lines().map(str::to_owned).collect())
 }
 
-/// A folder that is empty, and removed when this is dropped.
+/// A temporary folder, removed on drop.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
-    /// A new one, whose name has this word.
+    /// Creates a folder with this word in its name.
     pub fn new(name: &str) -> Result<Self, Failure> {
         let path = std::env::temp_dir().join(format!("gpu-test-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
@@ -206,7 +206,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is small, and the system's to remove.
+        // Ignore failures: the files are small, and the system cleans up.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -219,19 +219,19 @@ fn another_process(library: &Path, engine: &str, name: &str) -> Result<String, F
     let saved = folder.0.join("plan");
     let first = in_child(library, engine, name, &saved, &[], &[])?;
     expect("searches and compilations of the first process", &slow(&first), &1)?;
-    // A machine where MIOpen has never been.
+    // A machine without MIOpen's caches.
     let path = kernels.0.to_str().unwrap_or_default();
     let fresh = [("MIOPEN_USER_DB_PATH", path), ("MIOPEN_CUSTOM_CACHE_DIR", path)];
     let second = in_child(library, engine, name, &saved, &[], &fresh)?;
     expect("searches and compilations of the second process", &slow(&second), &0)?;
     if name == CONVOLUTION {
-        // The saved solution has the kernel. MIOpen puts those of chains into its own cache alone.
+        // The saved solution includes the kernel. MIOpen stores those of chains only in its own cache.
         expect("files that MIOpen makes for the second process", &kernels.files(), &Vec::new())?;
     }
     Ok(format!("{} and {} calls", first.len(), second.len()))
 }
 
-/// What knobs set, each with the last argument that counts.
+/// The functions that knobs call, each with the relevant last argument.
 const SETTINGS: [&str; 4] = [
     "miopenSetConvolutionAttribute",
     "miopenSetConvolutionFindMode",
@@ -257,7 +257,7 @@ fn knobs(library: &Path, _: &'static Hip) -> Result<String, Failure> {
         ),
     ];
     for (engine, knobs, expected) in plans {
-        // What is asked for shows without being done.
+        // Record the request and fail the search itself, which takes long.
         gate::record(engine, Fail::Function("miopenFindSolutions"));
         let plan = backend.plan(engine, &case.graph, knobs).map(drop);
         let record = gate::take();
@@ -285,8 +285,8 @@ fn knobs(library: &Path, _: &'static Hip) -> Result<String, Failure> {
     Ok("as set".to_owned())
 }
 
-/// What leaves MIOpen no way to compute a convolution but a product of matrices, which has its factor in the workspace. Otherwise
-/// what it chooses, and whether that needs a workspace, goes by measured time.
+/// Restricts MIOpen to convolutions by matmul, which need a workspace. Otherwise its choice, and whether that needs a workspace,
+/// depends on measured times.
 const PRODUCTS_ONLY: [Variable<'static>; 4] = [
     ("MIOPEN_DEBUG_CONV_DIRECT", "0"),
     ("MIOPEN_DEBUG_CONV_WINOGRAD", "0"),
@@ -294,10 +294,10 @@ const PRODUCTS_ONLY: [Variable<'static>; 4] = [
     ("MIOPEN_DEBUG_CONV_FFT", "0"),
 ];
 
-/// A limit below what a solution needs: another solution, or none.
+/// With a workspace limit below a solution's size, another solution is used, or none.
 fn limit(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
     const LIMIT: &str = "global.workspace_size_limit=1";
-    // MIOpen heeds the limit when it looks for solutions, or the plugin finds that it did not.
+    // Either MIOpen respects the limit when it searches, or the plugin detects that it did not.
     const REFUSALS: [&str; 2] = ["MIOpen finds no solution", "bytes of workspace, more than the limit of 1"];
     let folder = Folder::new("limit")?;
     let backend = Backend::open(library)?;
@@ -311,7 +311,7 @@ fn limit(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
         let bytes = fs::read(&file).map_err(|error| Failure(format!("{}: {error}", file.display())))?;
         backend.load(&bytes)
     };
-    // What is small the plan allocates, which is not asked for then.
+    // The plan allocates small workspaces itself and does not report them.
     let own = |calls: &[String]| -> usize {
         calls.iter().filter_map(|call| call.strip_prefix("hipMalloc ")?.parse::<usize>().ok()).sum()
     };
@@ -333,14 +333,14 @@ fn limit(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
     Ok(format!("{free} bytes for a product, which a limit refuses, and none for what it leaves"))
 }
 
-/// What the engine does not do where a knob or a limit says so, and what it never does.
+/// Refusals because of a knob or a limit, and in general.
 fn refused(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
     const PADDED: &str = "convolution forward padding behind float ChannelsFirst";
     const APART: &str = "convolution 3x3 + bias + relu_fwd one by one half ChannelsFirst";
-    /// The bytes of an image of [2, 4, 9, 7] numbers, as far as the next begins.
+    /// The bytes of a float image [2, 4, 9, 7], rounded up to the alignment.
     const IMAGE: i64 = 2048;
     let backend = Backend::open(library)?;
-    /// A case, values of knobs, and words of the refusal.
+    /// A case, values of knobs, and part of the refusal.
     type Refused<'a> = (&'a str, &'a [(&'a str, i64)], &'a str);
     let refusals: [Refused<'_>; 3] = [
         (PADDED, &[("miopen.pad_in_workspace", 0)], "post_padding[0]: is not pre_padding[0]"),
@@ -350,7 +350,7 @@ fn refused(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
     for (name, knobs, expected) in refusals {
         let mut case = cases::named(MIOPEN, name)?;
         if name == APART {
-            // What lies in memory is not rounded more than the graph says.
+            // Virtual tensors in memory must not be rounded more than the graph says.
             case = case.with_wide_tensors();
         }
         match backend.plan(MIOPEN, &case.graph, knobs) {
@@ -366,14 +366,14 @@ fn refused(library: &Path, hip: &'static Hip) -> Result<String, Failure> {
     let limit = [("global.workspace_size_limit", IMAGE)];
     let (plan, made) = calls(|| backend.plan(MIOPEN, &padded.graph, &limit))?;
     gate::take();
-    // The rest is for beginning at a round address. The plan has it, and asks for none.
+    // The rest is for alignment. The plan allocates it and reports no workspace.
     expect("bytes of a padded image", &allocated(&made), &(IMAGE as usize + 255))?;
     expect("bytes of workspace that are asked for", &plan.workspace_size, &0)?;
     padded.run_plan(&backend, Gpu::Hip(hip), &plan)?;
     Ok("refused, and within the limit taken".to_owned())
 }
 
-/// A saved plan has the algorithm that was chosen, and the one that is loaded has it, too.
+/// A saved plan contains the chosen algorithm, and so does the loaded plan.
 fn algorithm(library: &Path, _: &'static Hip) -> Result<String, Failure> {
     let (backend, loader) = (Backend::open(library)?, Backend::open(library)?);
     let case = cases::named(cases::HIPBLASLT, PRODUCT)?;

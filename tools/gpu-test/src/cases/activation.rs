@@ -23,7 +23,7 @@ fn case(
     let second = backward.then(|| case.input(data_type, dims, order, [-3.0, 3.0]));
     let out = case.output(data_type, dims, order);
     if matches!(mode, PointwiseMode::SigmoidBwd | PointwiseMode::TanhBwd) {
-        // MIOpen makes these from the result of the activation, which is rounded to the type before.
+        // MIOpen computes these from the activation's rounded result.
         case.tolerance *= 2.0;
     }
     let mut node = Pointwise::new(mode, first, second, out);

@@ -124,8 +124,8 @@ fn backward(dims: &'static [i64], data_type: DataType, order: Order, saved: bool
     p.case
 }
 
-/// As frontends and tests of November 2025 do it: the results are left virtual and bound all the same, and the program does not ask how large a
-/// workspace has to be.
+/// As frontends and tests of November 2025: the results are virtual but bound, and the program does not query the workspace
+/// size.
 fn of_2025(mut case: Case) -> Case {
     case.name.push_str(", unmarked outputs, no workspace");
     case.unmark();
@@ -133,7 +133,7 @@ fn of_2025(mut case: Case) -> Case {
     case
 }
 
-/// The same with all tensors of images' type.
+/// The same with all tensors of the images' type.
 fn with_half_parameters(mut case: Case) -> Case {
     case.name.push_str(", half parameters");
     case.tolerance = case.tolerance.max(4e-3);
@@ -152,7 +152,7 @@ pub fn half_parameters() -> Vec<Case> {
     cases.into_iter().map(of_2025).map(with_half_parameters).collect()
 }
 
-/// Training by generated kernels: channels of one part, of many, and images of different kinds.
+/// Training by generated kernels: channels in one part, in many, and images of different kinds.
 fn generated_training() -> impl Iterator<Item = (&'static str, Case)> {
     const PARTS: [&[i64]; 4] = [&[2, 3, 8, 7], &[16, 12, 30, 11], &[5, 3, 7, 11, 19], &[9, 2100]];
     let mut cases =

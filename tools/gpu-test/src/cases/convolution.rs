@@ -6,27 +6,26 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
 use super::{DETERMINISTIC, MIOPEN, ORDERS, TYPES, TYPES_WITHOUT_BFLOAT16};
 use crate::case::{Case, Order};
 
-/// A convolution with the same numbers along every spatial dimension.
+/// A convolution with the same parameters along every spatial dimension.
 #[derive(Clone, Copy)]
 pub struct Shape {
     name: &'static str,
     x: &'static [i64],
     w: &'static [i64],
     padding: i64,
-    /// How much more is padded behind each of the spatial dimensions.
+    /// Additional post-padding of each spatial dimension.
     more: &'static [i64],
     stride: i64,
     dilation: i64,
 }
 
-/// Padding that is the same before and behind.
+/// Symmetric padding.
 const EQUAL: &[i64] = &[0; 3];
 
-/// What most shapes have.
+/// The defaults of shapes.
 const PLAIN: Shape = Shape { name: "", x: &[], w: &[], padding: 0, more: EQUAL, stride: 1, dilation: 1 };
 
-/// The shapes; those with other padding behind than before as who pads to the same size with a stride, and with filters of even
-/// size.
+/// The shapes; asymmetric padding as for "same" padding with a stride, and with filters of even size.
 #[rustfmt::skip]
 pub const SHAPES: [Shape; 8] = [
     Shape { name: "3x3", x: &[2, 8, 9, 7], w: &[6, 8, 3, 3], padding: 1, ..PLAIN },
@@ -48,7 +47,7 @@ pub const DEPTHWISE: [Shape; 4] = [
     Shape { name: "depthwise, 3-D", x: &[2, 16, 12, 14, 20], w: &[16, 1, 3, 3, 3], padding: 1, ..PLAIN },
 ];
 
-/// A node with the numbers of a shape.
+/// A node with the parameters of a shape.
 macro_rules! node {
     ($shape:expr, $operation:ident { $($tensor:ident),+ }) => {{
         let [pre_padding, post_padding, stride, dilation] = $shape.numbers();
@@ -66,7 +65,7 @@ impl Shape {
         y
     }
 
-    /// Padding before and behind, step of the window, distance within it.
+    /// Pre-padding, post-padding, stride, dilation.
     fn numbers(&self) -> [Vec<i64>; 4] {
         let spatial = self.x.len() - 2;
         let all = |value| vec![value; spatial];

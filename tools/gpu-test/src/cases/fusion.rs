@@ -9,7 +9,7 @@ use crate::case::{Case, Order};
 
 const CHANNELS: [i64; 4] = [1, 6, 1, 1];
 const RANGE: [f32; 2] = [-1.0, 1.0];
-/// Bytes of workspace for the variances of the channels and for beginning at a round address; a tensor between nodes needs more.
+/// Bytes of workspace for the channels' variances and for alignment; a tensor between nodes needs more.
 const STATISTICS: usize = 512;
 
 /// The nodes of a chain.
@@ -28,12 +28,12 @@ enum Link {
 /// Adds a node with this result.
 type AddNode = Box<dyn FnOnce(&mut Case, i64)>;
 
-/// What a chain works on.
+/// The setting of a chain.
 #[derive(Clone, Copy)]
 struct Setting {
     data_type: DataType,
     order: Order,
-    /// Whether MIOpen has one kernel for it, so that no tensor between nodes lies in the workspace.
+    /// Whether MIOpen has one kernel for it, so that the workspace holds no tensor between nodes.
     fused: bool,
 }
 
@@ -52,7 +52,7 @@ fn chain(links: &[Link], setting: Setting) -> Case {
             Link::Convolution(_) => case.input(data_type, &[2, 8, 9, 7], order, RANGE),
             _ => case.input(data_type, &y, order, RANGE),
         });
-        // What a node reads is made before what it writes.
+        // Inputs are created before outputs.
         let node = link.node(&mut case, setting, x);
         let out = if place + 1 == links.len() {
             case.output(data_type, &y, order)
@@ -113,7 +113,7 @@ impl Link {
             Self::BatchnormVariance => {
                 let (mean, variance) = (given(case, RANGE), given(case, [0.1, 2.0]));
                 let (scale, bias) = (given(case, [-1.0, 2.0]), given(case, RANGE));
-                // Large, so that one that is left out shows.
+                // Large, to detect if it is ignored.
                 let epsilon = case.value(0.25);
                 Box::new(move |case, y| {
                     case.node(BatchnormInferenceVariance { x, mean, variance, scale, bias, epsilon, y });
@@ -135,7 +135,7 @@ fn activation(mode: PointwiseMode, name: &str, in_0: i64, in_1: Option<i64>, out
     node
 }
 
-/// The gradient through an activation of batchnorm(x), where the normalized tensor is computed again.
+/// The gradient through an activation of batchnorm(x), which recomputes the normalized tensor.
 fn gradient(mode: PointwiseMode, name: &str, setting: Setting) -> Case {
     let Setting { data_type, order, fused } = setting;
     let dims = [2, 6, 5, 7];
@@ -173,7 +173,7 @@ fn gradient(mode: PointwiseMode, name: &str, setting: Setting) -> Case {
     case
 }
 
-/// What a batch normalization in training has beside its result.
+/// The additional results of a batch normalization in training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kept {
     Nothing,
@@ -192,7 +192,7 @@ fn training(mode: PointwiseMode, name: &str, kept: Kept, setting: Setting) -> Ca
         data_type.name()
     ));
     case.tolerance = case.tolerance.max(1e-4);
-    // For unwanted statistics, and for beginning at a round address.
+    // For unused statistics, and for alignment.
     case.workspace_limit = fused.then_some(if kept == Kept::Nothing { 5 * 256 } else { 3 * 256 });
     let given = |case: &mut Case, range| case.input(DataType::Float, &CHANNELS, Order::ChannelsFirst, range);
     let made = |case: &mut Case| Some(case.output(DataType::Float, &CHANNELS, Order::ChannelsFirst));
@@ -240,7 +240,7 @@ fn training_cases() -> Vec<(&'static str, Case)> {
     for mode in [SigmoidFwd, TanhFwd] {
         cases.push((MIOPEN, training(mode, "", Kept::Statistics, float)));
     }
-    // The gradient of a sigmoid is made from its result.
+    // The gradient of a sigmoid is computed from its result.
     cases.push((MIOPEN, gradient(SigmoidBwd, "", Setting { fused: false, ..float })));
     cases
 }

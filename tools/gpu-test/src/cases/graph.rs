@@ -42,7 +42,7 @@ fn residual_block(data_type: DataType, order: Order) -> Case {
     case
 }
 
-/// relu(batchnorm(convolution)), as in training
+/// relu(batchnorm(convolution)), in training
 fn normalized_block(order: Order) -> Case {
     let mut case = Case::new(format!("convolution + batchnorm training + relu float {order:?}"));
     case.tolerance = 1e-4;

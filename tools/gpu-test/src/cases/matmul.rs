@@ -1,7 +1,7 @@
-//! Products of matrices, and what follows them in the same call.
+//! Matmuls with epilogues.
 //!
-//! hipBLASLt's kernels for `float` and `double` are written for waves of 64 lanes, which the emulated device does not have:
-//! these types are computed by rocBLAS here.
+//! hipBLASLt's kernels for `float` and `double` need waves of 64 lanes, which the emulated device does not have: rocBLAS computes
+//! these types here.
 
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
@@ -19,7 +19,7 @@ enum Library {
     Rocblas = 2,
 }
 
-/// How the last two dimensions of a matrix lie.
+/// The layout of a matrix's last two dimensions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lie {
     Rows,
@@ -59,7 +59,7 @@ fn case(name: &str, library: Library, data_type: DataType) -> Case {
     case
 }
 
-/// A product alone, [m, k] · [k, n] in the last two dimensions.
+/// A matmul alone, [m, k] · [k, n] in the last two dimensions.
 fn product(library: Library, data_type: DataType, dims: [&[i64]; 3], lies: [Lie; 3]) -> Case {
     let [a, b, c] = dims;
     let mut case =
@@ -73,7 +73,7 @@ fn product(library: Library, data_type: DataType, dims: [&[i64]; 3], lies: [Lie;
     case
 }
 
-/// Products of all layouts and batches.
+/// Matmuls of all layouts and batches.
 fn products(library: Library, data_type: DataType) -> Vec<Case> {
     use Lie::{Columns, Gaps, Rows, Shared};
     let matrices: [&[i64]; 3] = [&[33, 40], &[40, 24], &[33, 24]];
@@ -96,7 +96,7 @@ fn products(library: Library, data_type: DataType) -> Vec<Case> {
     let others: [[&[i64]; 3]; 6] = [
         [&[1, 64], &[64, 48], &[1, 48]],
         [&[48, 64], &[64, 1], &[48, 1]],
-        // One factor for all, one for every four neighbours, other dimensions for each.
+        // One operand for all, one for every four neighbours, separate dimensions for each.
         [&[3, 17, 20], &[1, 20, 12], &[3, 17, 12]],
         [&[1, 17, 20], &[3, 20, 12], &[3, 17, 12]],
         [&[2, 8, 5, 16], &[2, 2, 16, 7], &[2, 8, 5, 7]],
@@ -106,10 +106,10 @@ fn products(library: Library, data_type: DataType) -> Vec<Case> {
     cases
 }
 
-/// What follows a product.
+/// The nodes of an epilogue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Link {
-    /// Not a node: neither factor is shared, so that each matrix is a product of its own.
+    /// Not a node: neither operand is shared, so that each matrix is a separate matmul.
     Batch,
     Scale,
     Residual,
@@ -118,12 +118,12 @@ enum Link {
     Bias,
     /// A bias of another type than the result's.
     WideBias,
-    /// One for each row, which takes a result whose columns lie one after the other.
+    /// One for each row, which needs a column-major result.
     RowBias,
     Activation(PointwiseMode),
 }
 
-/// A product with other nodes behind it, in one call: the plan needs no workspace for what lies between them.
+/// A matmul with an epilogue in one call: the plan needs no workspace for tensors between nodes.
 fn chain(library: Library, data_type: DataType, links: &[Link]) -> Case {
     let names: Vec<String> = links
         .iter()
@@ -184,7 +184,7 @@ fn chain(library: Library, data_type: DataType, links: &[Link]) -> Case {
         } else {
             between(&mut case)
         };
-        // A sum's operands come in either order.
+        // Tests both orders of a sum's operands.
         let node = match other {
             Some(other) if place % 2 == 1 => Pointwise::new(mode, other, Some(last), out),
             other => Pointwise::new(mode, last, other, out),
@@ -223,7 +223,7 @@ fn perceptron(data_type: DataType) -> Case {
     case
 }
 
-/// A result in single precision of factors in half.
+/// A single-precision result of half-precision operands.
 fn wide(library: Library, data_type: DataType) -> Case {
     let mut case = case("matmul to float of", library, data_type);
     let node = Matmul {
@@ -232,7 +232,7 @@ fn wide(library: Library, data_type: DataType) -> Case {
         c: case.output(DataType::Float, &[33, 24], ROWS_FIRST),
     };
     case.node(node);
-    // The factors are what they are; only the sums are rounded.
+    // The operands are exact; only the sums are rounded.
     case.tolerance = 1e-5;
     case
 }

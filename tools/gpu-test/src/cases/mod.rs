@@ -1,4 +1,4 @@
-//! The graphs that are compared.
+//! The test cases.
 
 mod activation;
 mod batchnorm;
@@ -23,21 +23,21 @@ use hipdnn_plugin_sdk::json;
 use crate::Failure;
 use crate::case::{Case, Order};
 
-/// The engine that MIOpen's own choice stands behind.
+/// The engine that uses MIOpen's own choice.
 const MIOPEN: &str = "MIOPEN_ENGINE";
-/// The engine that asks MIOpen for kernels whose results do not change.
+/// The engine that asks MIOpen for deterministic kernels.
 const DETERMINISTIC: &str = "MIOPEN_ENGINE_DETERMINISTIC";
 
-/// The engine whose kernels are generated.
+/// The engine with generated kernels.
 pub const RTC: &str = "HIPRTC_ENGINE";
 
-/// The engine of products of matrices.
+/// The engine of matmuls.
 pub const HIPBLASLT: &str = "HIPBLASLT_ENGINE";
 
-/// The engine that hands whole graphs to cuDNN.
+/// The engine that passes graphs to cuDNN.
 pub const CUDNN: &str = "CUDNN_ENGINE";
 
-/// The engine of products of matrices with cuBLASLt.
+/// The engine of matmuls with cuBLASLt.
 pub const CUBLASLT: &str = "CUBLASLT_ENGINE";
 
 /// The types that the engines compute.

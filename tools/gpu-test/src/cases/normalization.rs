@@ -45,7 +45,7 @@ fn case(centered: bool, dims: &[i64], count: usize, data_type: DataType, statist
     case
 }
 
-/// The gradient of RMSNorm. Many long rows are added up in two steps.
+/// The gradient of RMSNorm. Many long rows are summed in two steps.
 fn gradient(dims: &[i64], count: usize, data_type: DataType) -> Case {
     let mut case = Case::new(format!("RMSNorm backward of {count} of {dims:?} {}", data_type.name()));
     case.tolerance = case.tolerance.max(1e-4);

@@ -1,4 +1,4 @@
-//! Graphs for the engines of NVIDIA's libraries: every form of operation that they lower, by types and layouts.
+//! Graphs for the engines of NVIDIA's libraries: every operation that they lower, in all types and layouts.
 
 mod attention;
 mod blocks;
@@ -13,7 +13,7 @@ mod small;
 use super::{CUBLASLT, CUDNN, RTC, TYPES};
 use crate::case::Case;
 
-/// Cases that are planned once more with each of the library's plans timed.
+/// Cases that are also planned by timing each of the library's plans.
 const TIMED: [&str; 6] = [
     "conv forward 3x3 half ChannelsLast",
     "conv data 3x3 half ChannelsLast",
@@ -38,7 +38,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
     ];
     let of_cudnn = cudnn.into_iter().flatten().map(|case| (CUDNN, case));
     let of_cublaslt = matrices::cases().into_iter().chain(matrices::gradients()).chain(small::cases());
-    // What cuDNN leaves to generated kernels.
+    // Poolings that cuDNN leaves to generated kernels.
     let of_rtc = TYPES.into_iter().flat_map(images::global_poolings).map(|case| (RTC, case));
     let mut all: Vec<_> = of_cudnn.chain(of_cublaslt.map(|case| (CUBLASLT, case))).chain(of_rtc).collect();
     let is_timed = |case: &Case| TIMED.contains(&case.name.as_str());

@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
 use super::{DETERMINISTIC, MIOPEN, TYPES_WITHOUT_BFLOAT16};
 use crate::case::{Case, Order};
 
-/// A pooling with the same numbers along every spatial dimension.
+/// A pooling with the same parameters along every spatial dimension.
 #[derive(Clone, Copy)]
 pub struct Shape {
     /// What it is, for people.
@@ -13,12 +13,12 @@ pub struct Shape {
     pub x: &'static [i64],
     window: i64,
     padding: i64,
-    /// How much more is padded behind than before.
+    /// Additional post-padding.
     more: i64,
     stride: i64,
 }
 
-/// What most shapes have.
+/// The defaults of shapes.
 const PLAIN: Shape = Shape { name: "", x: &[], window: 2, padding: 0, more: 0, stride: 1 };
 
 pub const SHAPES: [Shape; 4] = [
@@ -28,7 +28,7 @@ pub const SHAPES: [Shape; 4] = [
     Shape { name: "3-D", x: &[1, 3, 4, 6, 5], ..PLAIN },
 ];
 
-/// Shapes that MIOpen places differently: the last windows reach beyond x, some lie outside.
+/// Shapes that MIOpen handles differently: the last windows reach beyond x, or are outside.
 pub const REACHING: [Shape; 2] = [
     Shape { name: "2x2 reaching behind", x: &[2, 3, 7, 5], more: 1, stride: 2, ..PLAIN },
     Shape { name: "2x2 outside", x: &[1, 3, 5, 6], padding: 2, ..PLAIN },
@@ -45,7 +45,7 @@ impl Shape {
         self.x.iter().take(2).copied().chain(pooled).collect()
     }
 
-    /// The pooling, with what lies outside left out of a maximum.
+    /// The pooling; a maximum ignores padding.
     pub fn node(&self, mode: ResampleMode, x: i64, y: i64, index: Option<i64>) -> ResampleForward {
         let spatial = self.x.len() - 2;
         ResampleForward {

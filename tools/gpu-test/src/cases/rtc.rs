@@ -1,4 +1,4 @@
-//! Graphs whose kernels are generated.
+//! Graphs for generated kernels.
 
 mod groups;
 mod pointwise;

@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode as Mode, ReductionMode};
 use super::{MIOPEN, TYPES_WITHOUT_BFLOAT16};
 use crate::case::{Case, Order};
 
-/// Dims of x, dims of what is left, and the layout.
+/// Dimensions of x, reduced dimensions, and the layout.
 type Shape = (&'static [i64], &'static [i64], Order);
 
 /// Rows, channels of images, whole images, and many terms.
@@ -26,7 +26,7 @@ fn reduction(in_: i64, out: i64, mode: ReductionMode) -> Reduction {
 fn forward(logarithm: bool, (dims, left, order): Shape, data_type: DataType) -> Case {
     let name = if logarithm { "logarithm of softmax" } else { "softmax" };
     let mut case = Case::new(format!("{name} {dims:?} to {left:?} {} {order:?}", data_type.name()));
-    // One kernel needs nothing between nodes.
+    // One kernel needs no workspace.
     case.workspace_limit = Some(0);
     let between = |case: &mut Case, dims| case.between(DataType::Float, dims, order);
     let x = case.input(data_type, dims, order, [-4.0, 4.0]);

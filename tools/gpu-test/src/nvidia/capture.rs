@@ -1,4 +1,4 @@
-//! Executions that are captured into a CUDA graph, which is run several times with other inputs.
+//! Executions captured into a CUDA graph, which is run several times with different inputs.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -17,16 +17,16 @@ use crate::runs::only_runs;
 /// Executions in a graph.
 const EXECUTIONS: usize = 20;
 
-/// Sets of tensors that these take turns with.
+/// Sets of tensors that the executions alternate between.
 const SETS: usize = 4;
 
-/// How often a graph is run, each time with other inputs.
+/// Runs of a graph, each with different inputs.
 const RUNS: usize = 3;
 
-/// What a plan that has its workspace itself does besides while its executions are captured: each has a buffer of its own for ever.
+/// Further calls of a plan with its own workspace during capture: each captured execution gets a permanent buffer.
 const FOR_OWN_MEMORY: [&str; 2] = ["cuMemAlloc_v2", "cuEventCreate"];
 
-/// How captures are made: whether the plan was executed before, and what is forbidden meanwhile.
+/// The kinds of captures: whether the plan was executed before, and the capture mode.
 const WAYS: [(bool, c_int, &str); 4] = [
     (false, CAPTURE_GLOBAL, "of a plan that never ran, global"),
     (true, CAPTURE_GLOBAL, "global"),
@@ -58,7 +58,7 @@ pub fn checks(context: &Context<'_>) -> Result<Vec<Check>, Failure> {
     Ok(checks)
 }
 
-/// The bits of what is in the tensors.
+/// The bits of the tensors' contents.
 type Bits = Vec<HashMap<i64, Vec<u32>>>;
 
 fn bits(sets: &[Bound<'_>]) -> Result<Bits, Failure> {
@@ -101,7 +101,7 @@ fn captured(context: &Context<'_>, subject: &Subject, ran: bool, mode: c_int) ->
     let calls = gate::take().calls;
     let graph = graph?;
     let kinds = graph.kinds()?;
-    // Memory that every execution brings is all that the plan needs.
+    // Memory passed with every execution is all that the plan needs.
     let (own, others): (Vec<Call>, Vec<Call>) =
         calls.into_iter().partition(|call| plan.workspace_size == 0 && FOR_OWN_MEMORY.contains(&call.name));
     only_runs(&others)?;
@@ -133,7 +133,7 @@ fn captured(context: &Context<'_>, subject: &Subject, ran: bool, mode: c_int) ->
     Ok(Outcome::Passed(format!("{} pieces of work, {buffers} buffers of the plan's own", kinds.len())))
 }
 
-/// A plan that another handle made, as programs keep them that have a handle for each stream: what a handle needs must not end the capture.
+/// A plan of another handle, as in programs with a handle for each stream: creating a handle's objects must not end the capture.
 fn by_a_new_handle(context: &Context<'_>, subject: &Subject) -> Result<Outcome, Failure> {
     let Subject { engine, case } = subject;
     let stream = Stream::new(context, NON_BLOCKING)?;
@@ -157,7 +157,7 @@ fn by_a_new_handle(context: &Context<'_>, subject: &Subject) -> Result<Outcome, 
     // SAFETY: the plan and its tensors are alive.
     unsafe { graph.run(&stream) }?;
     case.compare(&case.run_on_host(&backend)?, &bound.results()?)?;
-    // Outside of captures they go on as others do.
+    // Outside of captures, the handles work normally.
     for other in &others {
         bound.fill(case)?;
         // SAFETY: the plan and its tensors are alive.
@@ -168,7 +168,7 @@ fn by_a_new_handle(context: &Context<'_>, subject: &Subject) -> Result<Outcome, 
     Ok(Outcome::Passed(format!("{} handles", others.len())))
 }
 
-/// A thread that executes the same graph with a plan, a handle and a stream of its own must not end a capture, however strict.
+/// A thread that executes the same graph with its own plan, handle and stream must not end a capture, however strict.
 fn beside_another(context: &Context<'_>, subject: &Subject) -> Result<Outcome, Failure> {
     let Subject { engine, case } = subject;
     let (is_over, executions) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -180,7 +180,7 @@ fn beside_another(context: &Context<'_>, subject: &Subject) -> Result<Outcome, F
         let plan = backend.plan(engine, &case.graph, &case.knobs)?;
         let bound = case.bind(context.gpu(), plan.workspace_size)?;
         context.gpu().synchronize()?;
-        // So that a plan with memory of its own has a buffer for each stream.
+        // Two streams, so that a plan with its own memory has a buffer for each.
         let run = || {
             for stream in [&stream, &other_stream] {
                 // SAFETY: the streams outlive the handle, and the tensors the work.
@@ -188,7 +188,7 @@ fn beside_another(context: &Context<'_>, subject: &Subject) -> Result<Outcome, F
                     backend.set_stream(stream.stream)?;
                     bound.execute(&plan)?;
                 }
-                // Waiting is the program's own doing, which the capture of the other thread is to allow.
+                // The program itself waits in a way that the other thread's capture allows.
                 context.gpu().beside_captures(|| stream.wait())?;
             }
             Ok::<_, Failure>(())
@@ -226,7 +226,7 @@ fn captures(
     let plan = backend.plan(engine, &case.graph, &case.knobs)?;
     let sets = [case.bind(context.gpu(), plan.workspace_size)?];
     context.gpu().synchronize()?;
-    // The other one has made and loaded everything by then.
+    // By then the other thread has created and loaded everything.
     while executions.load(Ordering::Acquire) < 3 {
         if is_finished() {
             return Err(Failure("the other thread ended before its third execution".to_owned()));
@@ -236,7 +236,7 @@ fn captures(
     let before = executions.load(Ordering::Acquire);
     for _ in 0..CAPTURES {
         drop(stream.capture(CAPTURE_GLOBAL, || {
-            // It gets to execute while this is captured.
+            // Let it execute during the capture.
             let seen = executions.load(Ordering::Acquire);
             execute(&plan, &sets)?;
             while executions.load(Ordering::Acquire) < seen + 2 && !is_finished() {

@@ -29,7 +29,7 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// Does something with the first and the second device, where there are two.
+/// Runs a check with the first and the second device, if there are two.
 fn with_second(
     context: &Context<'_>,
     work: fn(&Context<'_>, &Context<'_>) -> Result<Outcome, Failure>,
@@ -50,7 +50,7 @@ fn with_second(
     work(context, &context.on(device))
 }
 
-/// By a stream of the device, and by the context of the thread, on both in turn with the same handle.
+/// Uses both devices in turn with the same handle, selected by the stream or by the thread's context.
 fn each(first: &Context<'_>, second: &Context<'_>) -> Result<Outcome, Failure> {
     let backend = first.open()?;
     let streams = [Stream::new(first, NON_BLOCKING)?, Stream::new(second, NON_BLOCKING)?];
@@ -73,7 +73,7 @@ fn each(first: &Context<'_>, second: &Context<'_>) -> Result<Outcome, Failure> {
                 context.gpu().synchronize()?;
                 case.compare(&expected, &bound.results()?).map_err(named)?;
                 executions += 1;
-                // Plans of both devices are there at the same time.
+                // Keep plans of both devices alive at the same time.
                 plans.push(plan);
             }
         }
@@ -124,14 +124,14 @@ fn refused_memory(first: &Context<'_>, second: &Context<'_>) -> Result<Outcome, 
     Ok(Outcome::Passed(format!("{refusals} refusals")))
 }
 
-/// What a context lets kernels of another device do, until it is ended or dropped.
+/// Peer access between two devices, until ended or dropped.
 struct PeerAccess<'a> {
     from: &'a Context<'a>,
     to: &'a Context<'a>,
 }
 
 impl<'a> PeerAccess<'a> {
-    /// Lets kernels of `from` reach memory of `to`; none where the devices cannot.
+    /// Lets kernels of `from` access memory of `to`; none if the devices cannot.
     fn new(from: &'a Context<'a>, to: &'a Context<'a>) -> Result<Option<Self>, Failure> {
         let (numbers, mut can) = ((from.device.number, to.device.number), 0);
         // SAFETY: the output is valid.
@@ -147,13 +147,13 @@ impl<'a> PeerAccess<'a> {
         Ok(Some(Self { from, to }))
     }
 
-    /// Takes the access back.
+    /// Disables the access.
     fn end(self) -> Result<(), Failure> {
         std::mem::ManuallyDrop::new(self).disable()
     }
 
     fn disable(&self) -> Result<(), Failure> {
-        // On an error's way out work may still run.
+        // After an error, work may still be running.
         self.from.gpu().synchronize()?;
         let _entered = self.from.device.enter()?;
         // SAFETY: access was enabled, and no work that needs it is left.
@@ -170,7 +170,7 @@ impl Drop for PeerAccess<'_> {
     }
 }
 
-/// The tensors of each case lie on the second device, and the first computes.
+/// The first device computes with tensors on the second device.
 fn peer_memory(first: &Context<'_>, second: &Context<'_>) -> Result<Outcome, Failure> {
     let backend = first.open()?;
     let (mut executions, mut refusals) = (0, 0);
@@ -185,7 +185,7 @@ fn peer_memory(first: &Context<'_>, second: &Context<'_>) -> Result<Outcome, Fai
             return Ok(Outcome::LeftOut("the devices cannot reach each other's memory".to_owned()));
         };
         let tensors: Vec<(i64, *mut c_void)> = there.tensors();
-        // SAFETY: the tensors live until the work is waited for, and the first device reaches them.
+        // SAFETY: the tensors live until the work is done, and the first device can access them.
         unsafe { plan.execute(&tensors, here.workspace()) }.map_err(named)?;
         first.gpu().synchronize()?;
         case.compare(&expected, &there.results()?).map_err(named)?;

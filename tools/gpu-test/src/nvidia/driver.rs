@@ -1,4 +1,4 @@
-//! Functions of the CUDA driver that programs call and engines do not: streams, captured graphs, kinds of memory.
+//! Functions of the CUDA driver that only programs use, not engines: streams, captured graphs, kinds of memory.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -10,25 +10,25 @@ use hipdnn_plugin_sdk::prototypes::Prototypes;
 use super::Context;
 use crate::Failure;
 
-/// A graph, one that can be started, and a piece of work in it.
+/// A graph, an executable graph, and a node.
 type CUgraph = *mut c_void;
 type CUgraphExec = *mut c_void;
 type CUgraphNode = *mut c_void;
 
 hipdnn_plugin_sdk::header_constants! {
-    /// A capture that no thread may disturb by allocating or waiting.
+    /// A capture during which no thread may allocate or wait.
     CAPTURE_GLOBAL: c_int = CU_STREAM_CAPTURE_MODE_GLOBAL 0;
-    /// A capture that its own thread may not disturb.
+    /// A capture during which its own thread may not do so.
     CAPTURE_THREAD_LOCAL: c_int = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL 1;
     /// A capture that forbids nothing.
     CAPTURE_RELAXED: c_int = CU_STREAM_CAPTURE_MODE_RELAXED 2;
-    /// A stream that has nothing to do with the null stream.
+    /// A stream that does not synchronize with the null stream.
     NON_BLOCKING: c_uint = CU_STREAM_NON_BLOCKING 1;
     /// Managed memory that any stream may use.
     ATTACH_GLOBAL: c_uint = CU_MEM_ATTACH_GLOBAL 1;
-    /// A piece of work that allocates.
+    /// A node that allocates.
     NODE_ALLOCATES: c_int = CU_GRAPH_NODE_TYPE_MEM_ALLOC 10;
-    /// A function of the host as a piece of work.
+    /// A node that calls a host function.
     NODE_HOST: c_int = CU_GRAPH_NODE_TYPE_HOST 3;
 }
 
@@ -64,14 +64,14 @@ function_table! {
     }
 }
 
-/// A program that compiles where `cuda.h` has these functions and numbers.
+/// A program that compiles only if `cuda.h` has these functions and constants.
 pub fn prototypes() -> String {
     let pointers = &["CUcontext", "CUstream", "CUgraph", "CUgraphExec", "CUgraphNode"];
     let program = Prototypes::new("#include <cuda.h>\n", &["CUresult", "CUdevice"], pointers);
     program.functions(Driver::SIGNATURES).constants(CONSTANTS).program()
 }
 
-/// A stream, ended when it is dropped.
+/// A stream, destroyed on drop.
 pub struct Stream<'a> {
     context: &'a Context<'a>,
     /// The stream.
@@ -84,7 +84,7 @@ unsafe impl Send for Stream<'_> {}
 unsafe impl Sync for Stream<'_> {}
 
 impl<'a> Stream<'a> {
-    /// A new one of the device of `context`.
+    /// Creates a stream on the device of `context`.
     ///
     /// # Errors
     /// The driver's.
@@ -106,7 +106,7 @@ impl<'a> Stream<'a> {
         self.context.check("cuStreamSynchronize", answer)
     }
 
-    /// Waits for all work of the device, that of other streams among it.
+    /// Waits for all work of the device, including other streams.
     ///
     /// # Errors
     /// The driver's.
@@ -114,10 +114,10 @@ impl<'a> Stream<'a> {
         Ok(self.context.gpu().synchronize()?)
     }
 
-    /// What `work` puts on the stream, as a graph.
+    /// Captures the work that `work` puts on the stream into a graph.
     ///
     /// # Errors
-    /// Those of `work` and of the driver, for instance that something else was done meanwhile that a capture does not allow.
+    /// Those of `work` and of the driver, for instance after calls that a capture does not allow.
     pub fn capture(
         &self,
         mode: c_int,
@@ -146,7 +146,7 @@ impl Drop for Stream<'_> {
     }
 }
 
-/// A graph that was captured, ended when it is dropped.
+/// A captured graph, destroyed on drop.
 pub struct CapturedGraph<'a> {
     context: &'a Context<'a>,
     graph: CUgraph,
@@ -162,14 +162,14 @@ impl CapturedGraph<'_> {
         Ok(self)
     }
 
-    /// The kinds of the pieces of work in it.
+    /// The kinds of its nodes.
     ///
     /// # Errors
     /// The driver's.
     pub fn kinds(&self) -> Result<Vec<c_int>, Failure> {
         let Context { driver, .. } = self.context;
         let mut count = 0;
-        // SAFETY: the graph is alive; without room the call writes the count alone, then there is room for as many.
+        // SAFETY: the graph is alive; without a buffer the call writes only the count, then the buffer has that size.
         let nodes = unsafe {
             self.context
                 .check("cuGraphGetNodes", (driver.cuGraphGetNodes)(self.graph, null_mut(), &mut count))?;
@@ -195,7 +195,7 @@ impl CapturedGraph<'_> {
     /// The driver's.
     ///
     /// # Safety
-    /// What the captured work uses is alive.
+    /// Everything that the captured work uses is alive.
     pub unsafe fn run(&self, stream: &Stream<'_>) -> Result<(), Failure> {
         // SAFETY: the graph and the stream are alive, and the caller vouches for the rest.
         let answer = unsafe { (self.context.driver.cuGraphLaunch)(self.started, stream.stream) };

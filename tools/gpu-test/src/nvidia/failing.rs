@@ -1,20 +1,20 @@
-//! Each call of CUDA, NVRTC, cuDNN and cuBLASLt made to fail in turn.
+//! Makes each call of CUDA, NVRTC, cuDNN and cuBLASLt fail in turn.
 
 use super::{Check, Context, Outcome};
 use crate::cases::{CUBLASLT, CUDNN, RTC};
 use crate::failing::{Subject, every_call};
 
-/// At least as many calls as opening a device makes.
+/// At least the number of calls that open a device.
 const OPENING: usize = 14;
 
 const SUBJECTS: [Subject; 3] = [
-    // A saved code object that cannot be loaded is compiled again.
+    // A saved code object that cannot be loaded is recompiled.
     Subject {
         opening: OPENING,
         spared: &["cuModuleLoadData"],
         ..Subject::of(RTC, "largest of the columns of row sums")
     },
-    // Where a heuristic fails there is another, and what cuDNN writes of a plan or cannot read is made anew.
+    // There is a second heuristic, and plans that cuDNN cannot save or load are remade.
     Subject {
         opening: OPENING,
         spared: &[
@@ -28,7 +28,7 @@ const SUBJECTS: [Subject; 3] = [
     Subject { opening: OPENING, ..Subject::of(CUBLASLT, "matmul, bias true, residual true, relu_fwd, half") },
 ];
 
-/// A check for each engine, of a part of its calls.
+/// A check for each engine with a part of its calls.
 pub fn checks(part: (usize, usize)) -> Vec<Check> {
     let check = |subject: &'static Subject| -> Check {
         let engine = if subject.engine == RTC { "NVRTC_ENGINE" } else { subject.engine };

@@ -1,4 +1,4 @@
-//! Whether the memory of the device comes back.
+//! Whether device memory is freed.
 
 use hipdnn_plugin_sdk::gpu::Gpu;
 
@@ -7,13 +7,13 @@ use crate::Failure;
 use crate::cases::{CUBLASLT, CUDNN};
 use crate::gate::{self, Fail};
 
-/// What fails in some of the runs: putting the work on a stream.
+/// The functions that fail in some of the runs: those that put work on a stream.
 const QUEUES: [&str; 3] = ["cuLaunchKernel", "cudnnBackendExecute", "cublasLtMatmul"];
 
-/// Plans before the memory is looked at: of cuDNN's more than a process keeps.
+/// The number of plans before measuring memory: for cuDNN more than a process caches.
 const PLANS: [(&str, usize); 3] = [("NVRTC_ENGINE", 12), (CUDNN, 140), (CUBLASLT, 140)];
 
-/// Bytes that may be missing after as many plans again: the driver allocates in pieces of 2 MiB.
+/// The tolerance after as many plans again: the driver allocates in pieces of 2 MiB.
 const MISSING: usize = 4 << 20;
 
 pub fn checks() -> Vec<Check> {
@@ -70,7 +70,7 @@ fn comes_back(context: &Context<'_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Passed(format!("bytes missing: {}", notes.join(", "))))
 }
 
-/// Whether it is by this function that an engine puts work on a stream.
+/// Whether an engine puts work on a stream by this function.
 fn queues(engine: &str, name: &str) -> bool {
     let of =
         [("NVRTC_ENGINE", "cuLaunchKernel"), (CUDNN, "cudnnBackendExecute"), (CUBLASLT, "cublasLtMatmul")];

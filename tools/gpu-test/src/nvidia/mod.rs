@@ -1,5 +1,5 @@
-//! What is checked of the engines for NVIDIA GPUs besides numbers: captured graphs, streams, threads, devices, kinds of memory, and calls
-//! of NVIDIA's libraries that fail.
+//! Checks of the engines for NVIDIA GPUs besides results: captured graphs, streams, threads, devices, kinds of memory, and failing
+//! calls of NVIDIA's libraries.
 
 mod capture;
 mod devices;
@@ -34,12 +34,12 @@ pub struct Context<'a> {
     pub driver: &'static Driver,
     /// The device.
     pub device: Device,
-    /// Engines whose library is not there, and what was looked for.
+    /// Engines whose library is missing, and the names searched.
     absent: Vec<(&'static str, String)>,
 }
 
 impl<'a> Context<'a> {
-    /// The device of the CUDA context of this thread, else the first.
+    /// The device of this thread's CUDA context, else the first one.
     fn new(library: &'a Path) -> Result<Self, Failure> {
         let failure = |error: &dyn std::fmt::Display| Failure(error.to_string());
         let cuda = Cuda::with_device().map_err(|refusal| failure(&refusal))?;
@@ -76,20 +76,20 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Why an engine is left out, if its library is not there.
+    /// Why an engine is skipped, if its library is missing.
     fn missing(&self, engine: &str) -> Option<&str> {
         self.absent.iter().find(|(other, _)| *other == engine).map(|(_, reason)| reason.as_str())
     }
 
-    /// The device, as memory is made on it.
+    /// The device, for memory functions.
     pub fn gpu(&self) -> Gpu {
         Gpu::Cuda(self.device)
     }
 
-    /// Makes a failure of an answer that is not success.
+    /// Converts a CUDA result.
     ///
     /// # Errors
-    /// When `answer` is an error.
+    /// `answer` is an error.
     pub fn check(&self, function: &str, answer: c_int) -> Result<(), Failure> {
         Ok(self.cuda.check(function, answer)?)
     }
@@ -97,15 +97,15 @@ impl<'a> Context<'a> {
     /// A handle of the library.
     ///
     /// # Errors
-    /// The library's own words.
+    /// The library's message.
     pub fn open(&self) -> Result<Backend, Failure> {
         Backend::open(self.library)
     }
 }
 
-/// How a check ended.
+/// The outcome of a check.
 pub enum Outcome {
-    /// Well, with a note.
+    /// It passed, with a note.
     Passed(String),
     /// It cannot be run here, for this reason.
     LeftOut(String),
@@ -122,7 +122,7 @@ pub struct Subject {
     pub case: Case,
 }
 
-/// A case of each engine that has memory of its own, brings it with each execution, and is made of one call and of several.
+/// Cases of each engine: with its own workspace, with one passed to each execution, of one call and of several.
 const SUBJECTS: [(&str, &str); 9] = [
     (RTC, "largest of the columns of row sums"),
     (RTC, "scale, bias, residual, relu [2, 3, 20, 36] float ChannelsFirst"),
@@ -135,15 +135,15 @@ const SUBJECTS: [(&str, &str); 9] = [
     (CUBLASLT, "matmul [3, 16, 40] [3, 40, 24], by columns [false, false, false], bfloat16"),
 ];
 
-/// The cases that checks run, but those of engines that are left out.
+/// The cases of the checks, without those of skipped engines.
 ///
 /// # Errors
-/// The name of one that is not there.
+/// A case does not exist.
 pub fn subjects(context: &Context<'_>) -> Result<Vec<Subject>, Failure> {
     let subject = |(engine, name): (&'static str, &str)| {
         let case = cases::named(engine, name)?;
         let engine = engine_for(context.gpu(), engine)
-            .ok_or_else(|| Failure(format!("{engine} is no engine for NVIDIA GPUs")))?;
+            .ok_or_else(|| Failure(format!("{engine} is not an engine for NVIDIA GPUs")))?;
         Ok(Subject { engine, case })
     };
     let is_there = |subject: &Result<Subject, Failure>| match subject {
@@ -153,13 +153,13 @@ pub fn subjects(context: &Context<'_>) -> Result<Vec<Subject>, Failure> {
     SUBJECTS.into_iter().map(subject).filter(is_there).collect()
 }
 
-/// Checks everything but calls that fail, or what has one of the words in its name. Answers how many checks failed.
+/// Runs all checks except failing calls, or those whose names contain one of the words. Returns how many failed.
 ///
 /// # Errors
-/// That there is no GPU, or no check with such a name.
+/// There is no GPU, or no check with such a name.
 pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
     let context = Context::new(library)?;
-    // The plugins of the process find it, too.
+    // The process's plugins also find it.
     if let Ok(hip) = Hip::get() {
         println!("beside the HIP runtime {}, devices: {}", hip.library().name(), hip.device_count()?);
     }
@@ -173,7 +173,7 @@ pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
     run(&context, groups.into_iter().flatten().collect(), words)
 }
 
-/// Makes calls fail, a part of so many of them. Answers for how many engines something is wrong then.
+/// Makes calls fail, one part of several. Returns for how many engines a check failed.
 ///
 /// # Errors
 /// As [`check`].

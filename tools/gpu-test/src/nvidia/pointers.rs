@@ -1,4 +1,4 @@
-//! Which memory tensors may be in.
+//! Which kinds of memory tensors may use.
 
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
@@ -16,7 +16,7 @@ pub fn checks() -> Vec<Check> {
     ]
 }
 
-/// Executes with one tensor elsewhere.
+/// Executes with one tensor at another address.
 fn execute_with(
     plan: &Plan<'_>,
     bound: &Bound<'_>,
@@ -30,10 +30,10 @@ fn execute_with(
     unsafe { plan.execute(&tensors, bound.workspace()) }
 }
 
-/// That an execution with a tensor elsewhere is refused in these words, and that the next one is right.
+/// Checks that an execution with a tensor at another address is refused with the message, and that the next one is correct.
 ///
 /// # Errors
-/// What was said instead.
+/// The actual message.
 pub fn refused(
     context: &Context<'_>,
     plan: &Plan<'_>,
@@ -56,7 +56,7 @@ fn host(context: &Context<'_>) -> Result<Outcome, Failure> {
         let plan = backend.plan(engine, &case.graph, &case.knobs).map_err(named)?;
         let bound = case.bind(context.gpu(), plan.workspace_size)?;
         let mut bytes = vec![0_u8; 1 << 20];
-        // What is on the heap, and what nothing is at.
+        // Heap memory, and an unmapped address.
         for pointer in [bytes.as_mut_ptr().cast::<c_void>(), with_exposed_provenance_mut(0x1000)] {
             for (uid, _) in bound.tensors() {
                 refused(context, &plan, &bound, (uid, pointer)).map_err(named)?;
@@ -71,7 +71,7 @@ fn host(context: &Context<'_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Passed(format!("{refusals} refusals")))
 }
 
-/// Memory of one kind, and how it ends.
+/// Memory of one kind.
 struct Memory<'a> {
     context: &'a Context<'a>,
     kind: &'static str,
@@ -108,7 +108,7 @@ impl<'a> Memory<'a> {
 impl Drop for Memory<'_> {
     fn drop(&mut self) {
         let driver = self.context.driver;
-        // SAFETY: it is this one's own and was made in this way; work that uses it was waited for.
+        // SAFETY: this owns the memory, of this kind; work that uses it is done.
         unsafe {
             match self.kind {
                 "pinned" => (driver.cuMemFreeHost)(self.pointer),

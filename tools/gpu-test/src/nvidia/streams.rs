@@ -1,4 +1,4 @@
-//! One plan on many streams, and threads that plan and execute at the same time.
+//! One plan on many streams, and threads that plan and execute concurrently.
 
 use std::collections::HashMap;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -12,16 +12,16 @@ use crate::Failure;
 use crate::bound::Bound;
 use crate::case::Case;
 
-/// Threads at the same time.
+/// The number of threads.
 const THREADS: usize = 8;
 
-/// How often each does what it does.
+/// The rounds of each thread.
 const ROUNDS: usize = 5;
 
-/// Streams that are made.
+/// The number of streams.
 const STREAMS: usize = 6;
 
-/// What a reference engine computes.
+/// The results of the reference engine.
 type Expected = HashMap<i64, Vec<f32>>;
 
 pub fn checks(context: &Context<'_>) -> Result<Vec<Check>, Failure> {
@@ -52,7 +52,7 @@ pub fn checks(context: &Context<'_>) -> Result<Vec<Check>, Failure> {
     Ok(checks)
 }
 
-/// What the reference computes of a case with other values for each of so many users.
+/// The reference's results of a case, with different values for each user.
 fn expected(context: &Context<'_>, case: &Case, users: usize) -> Result<Vec<(Case, Expected)>, Failure> {
     let backend = context.open()?;
     let of = |user| {
@@ -66,7 +66,7 @@ fn expected(context: &Context<'_>, case: &Case, users: usize) -> Result<Vec<(Cas
 fn streams(context: &Context<'_>, Subject { engine, case }: &Subject) -> Result<Outcome, Failure> {
     let made = (0..STREAMS).map(|number| Stream::new(context, NON_BLOCKING * (number as u32 % 2)));
     let made: Vec<Stream<'_>> = made.collect::<Result<_, _>>()?;
-    // Null, the default stream of all threads, and this thread's own.
+    // Null, the legacy default stream, and the per-thread default stream.
     let mut streams: Vec<CUstream> = vec![null_mut(), without_provenance_mut(1), without_provenance_mut(2)];
     streams.extend(made.iter().map(|stream| stream.stream));
     let expected = expected(context, case, streams.len())?;
@@ -99,7 +99,7 @@ fn streams(context: &Context<'_>, Subject { engine, case }: &Subject) -> Result<
     Ok(Outcome::Passed(format!("{} streams", streams.len())))
 }
 
-/// Has threads do something at the same time, each with its number.
+/// Runs `work` on several threads concurrently, each with its number.
 fn together(work: impl Fn(usize) -> Result<(), Failure> + Sync) -> Result<(), Failure> {
     let (barrier, work) = (&Barrier::new(THREADS), &work);
     std::thread::scope(|scope| {
@@ -115,7 +115,7 @@ fn together(work: impl Fn(usize) -> Result<(), Failure> + Sync) -> Result<(), Fa
     })
 }
 
-/// Executes a plan, waits, and compares, again and again.
+/// Repeatedly executes a plan, waits, and compares.
 fn rounds(
     stream: &Stream<'_>,
     (case, expected): &(Case, Expected),
@@ -124,7 +124,7 @@ fn rounds(
 ) -> Result<(), Failure> {
     for _ in 0..ROUNDS {
         set.fill(case)?;
-        // The copies are done before the stream's work begins, which the default stream has nothing to do with.
+        // Wait for the copies: the stream does not synchronize with the default stream.
         stream.synchronized()?;
         (0..ROUNDS).try_for_each(|_| execute())?;
         stream.wait()?;
@@ -161,7 +161,7 @@ fn own_plans(context: &Context<'_>) -> Result<Outcome, Failure> {
         let backend = context.open()?;
         // SAFETY: the stream outlives the handle.
         unsafe { backend.set_stream(stream.stream) }?;
-        // Each begins with another case.
+        // Each thread starts with a different case.
         for place in 0..subjects.len() {
             let place = (place + number) % subjects.len();
             let (Some(subject), Some(expected)) = (subjects.get(place), expected.get(place)) else {

@@ -1,5 +1,5 @@
-//! The program `hipdnn_list_engines`: the engines that are loaded, in the form that AMD's program of this name has, for scripts
-//! that read it. `hipdnn engines` says the same for people.
+//! The program `hipdnn_list_engines`: lists the loaded engines in the format of AMD's program of the same name, for scripts.
+//! `hipdnn engines` shows the same for people.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -17,11 +17,11 @@ Options:
   --help, -h           Show this text
 ";
 
-/// What the arguments ask for.
+/// The request in the arguments.
 #[derive(Debug, PartialEq, Eq)]
 enum Wish {
     Help,
-    /// The engines of these folders; of those where the library looks by itself, if there is none.
+    /// The engines in these folders; without any, in the library's default folders.
     List(Vec<PathBuf>),
 }
 
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     };
     match answer {
         Ok(text) => {
-            // A pipe that was closed is the reader's choice.
+            // Ignore a closed pipe.
             let mut out = std::io::stdout().lock();
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
             ExitCode::SUCCESS
@@ -72,7 +72,7 @@ fn list(folders: &[PathBuf]) -> Result<String> {
     Ok(text(&Handle::new(&backend)?.engines()?))
 }
 
-/// AMD's words and digits, by which scripts find an engine.
+/// AMD's format, which scripts parse.
 fn text(engines: &[EngineInfo]) -> String {
     if engines.is_empty() {
         return "No engines found.\n".to_owned();
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_folders_or_a_wish_for_help() {
+    fn arguments_are_folders_or_help() {
         assert_eq!(wish_of(&[]), Ok(Wish::List(vec![])));
         let folders = vec![PathBuf::from("/a"), PathBuf::from("b")];
         assert_eq!(wish_of(&["--plugin-dir", "/a", "--plugin-dir", "b"]), Ok(Wish::List(folders)));

@@ -16,10 +16,10 @@ use crate::table::Table;
 use hipdnn::tuning::{Times, candidates};
 use hipdnn::{Backend, Engine, EngineInfo, Handle, KnobSetting, RankingOutcome};
 
-/// The fewest executions that a time limit leaves.
+/// The fewest executions with a time limit.
 const FEWEST_RUNS: usize = 3;
 
-/// What was measured of a configuration.
+/// The measurement of a configuration.
 #[derive(Serialize)]
 struct Row {
     engine: String,
@@ -29,7 +29,7 @@ struct Row {
     found: Found,
 }
 
-/// How it went.
+/// The result of a measurement.
 #[derive(Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 enum Found {
@@ -38,11 +38,11 @@ enum Found {
         #[serde(flatten)]
         times: Times,
         workspace_bytes: usize,
-        /// The part of the tolerance that is used up; none where there was nothing to compare with.
+        /// The fraction of the tolerance used; none without a reference.
         tolerance_used: Option<f64>,
         is_right: bool,
     },
-    /// It could not be.
+    /// It failed.
     Failed { why: String },
 }
 
@@ -116,7 +116,7 @@ pub fn bench(backend: &Backend, arguments: &cli::Bench) -> Result<Outcome> {
     Ok(Outcome { text, failure })
 }
 
-/// The engines to be measured: those that are named, or else all, in the library's order.
+/// The engines to measure: the named ones, or else all, in the library's order.
 pub(super) fn engines(handle: &Handle, loaded: &Loaded, named: &[String]) -> Result<Vec<EngineInfo>> {
     let all = handle.engines()?;
     if !named.is_empty() {
@@ -139,7 +139,7 @@ fn progress(configurations: usize, arguments: &cli::Bench) -> ProgressBar {
     bar
 }
 
-/// What all configurations of a graph are measured with.
+/// The common parts of a graph's measurements.
 struct Measurement<'m> {
     handle: &'m Handle,
     loaded: &'m Loaded,
@@ -190,7 +190,7 @@ impl Measurement<'_> {
     }
 }
 
-/// Every engine once, the fastest right one first; then those that are wrong, then those that failed.
+/// Every engine once, the fastest correct one first; then the wrong ones, then those that failed.
 fn rank(rows: &[Row]) -> Vec<(String, i64)> {
     let key = |row: &Row| match &row.found {
         Found::Measured { times, is_right: true, .. } => (0, times.median_ms),

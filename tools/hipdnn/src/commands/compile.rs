@@ -14,19 +14,19 @@ use crate::computation::{Loaded, find_engine, settings};
 use crate::failure::{Failure, Result};
 use crate::table::Table;
 
-/// What became of a graph for a device.
+/// The result of a graph for a device.
 #[derive(Serialize, Deserialize)]
 struct Row {
     graph: String,
     device: String,
-    /// Empty where there is no plan.
+    /// Empty without a plan.
     engine: String,
     bytes: usize,
-    /// Engines that have no plan, each with the reason.
+    /// Engines without a plan, each with the reason.
     reasons: Vec<String>,
 }
 
-/// Makes plans of graphs for devices that need not be here, and writes them into one file.
+/// Compiles plans for devices that may be absent, and writes them into one file.
 pub fn compile(
     open: impl FnOnce() -> Result<Backend>,
     cli: &crate::cli::Cli,
@@ -70,10 +70,10 @@ pub fn compile(
     Ok(Outcome { text, failure })
 }
 
-/// What became of graphs, and their plans.
+/// The results of graphs, and their plans.
 type Made = (Vec<Row>, Vec<Entry>);
 
-/// Has a process of its own make the plans of graphs for a device. Where a vendor's library ends it, each graph gets its own process.
+/// Compiles the plans for a device in a separate process. If a vendor's library ends it, each graph gets its own process.
 fn for_device(cli: &crate::cli::Cli, arguments: &Compile, graphs: &[PathBuf], device: &str) -> Result<Made> {
     match (in_process(cli, arguments, graphs, device)?, graphs) {
         (Ok(made), _) => Ok(made),
@@ -99,14 +99,14 @@ fn for_device(cli: &crate::cli::Cli, arguments: &Compile, graphs: &[PathBuf], de
     }
 }
 
-/// Has a process make plans; the inner error is how it was ended, if it was.
+/// Compiles plans in a process; the inner error tells how it ended abnormally.
 fn in_process(
     cli: &crate::cli::Cli,
     arguments: &Compile,
     graphs: &[PathBuf],
     device: &str,
 ) -> Result<std::result::Result<Made, ExitStatus>> {
-    // Where the system does not tell, the name that it was called by.
+    // If the system does not tell, use the name that it was called by.
     let program = std::env::current_exe().ok().or_else(|| std::env::args_os().next().map(PathBuf::from));
     let program = program.ok_or_else(|| Failure::work("the program does not find itself"))?;
     let part = Part::new()?;
@@ -152,7 +152,7 @@ impl Part {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("hipdnn-compile-{}-{count}", std::process::id()));
-        // Whoever else may write into the folder for temporary files, not into this one.
+        // Other users may write into the folder for temporary files, but not into this one.
         files::make_own_folder(&folder)
             .map_err(|error| Failure::work(format!("{}: {error}", folder.display())))?;
         Ok(Self(folder.join("part.hdpk")))
@@ -162,13 +162,13 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if let Some(folder) = self.0.parent() {
-            // What cannot be removed is the system's to clean up.
+            // Ignore failures: the system cleans up.
             let _ = std::fs::remove_dir_all(folder);
         }
     }
 }
 
-/// The plans of all graphs for one device, in the process that has it as its target.
+/// Compiles the plans of all graphs for the target device of this process.
 fn part(backend: &Backend, arguments: &Compile) -> Result<Outcome> {
     let [device] = arguments.devices.as_slice() else {
         return Err(Failure::input("--part has one --device"));

@@ -25,7 +25,7 @@ pub fn device(arguments: &List) -> Result<Outcome> {
     Ok(Outcome { text, failure: problem.map(|reason| Failure::work(reason).during("no device")) })
 }
 
-/// The files that were looked for, where that there are none is all that is wrong.
+/// The file names searched, if the reason is only that none exists.
 fn names_of_absent(reason: &str) -> Option<&str> {
     let (_, looked_for) = reason.split_once("; looked for ")?;
     let (names, why) = looked_for.split_once(" (")?;
@@ -46,7 +46,7 @@ fn text(answer: &Answer) -> String {
         ]);
     }
     let mut text = table.text();
-    // What is only absent is told in one line, with what was looked for.
+    // Absent libraries share one line, with the names searched.
     let reasons = answer.libraries.iter().filter_map(|it| Some((it.library, it.missing.as_deref()?)));
     let (absent, broken): (Vec<_>, Vec<_>) =
         reasons.partition(|(_, reason)| names_of_absent(reason).is_some());
@@ -79,7 +79,7 @@ mod tests {
     use super::names_of_absent;
 
     #[test]
-    fn only_what_is_not_there_is_absent() {
+    fn only_missing_libraries_are_absent() {
         let gone = "cannot open shared object file: No such file or directory";
         let reason = |why| format!("no library for HIP was found; looked for liba.so.7, liba.so.6 ({why})");
         assert_eq!(names_of_absent(&reason(gone)), Some("liba.so.7, liba.so.6"));

@@ -9,10 +9,10 @@ use hipdnn::Backend;
 use hipdnn::hardware::{self, Found};
 use hipdnn_plugin_sdk::os::{environment, processors};
 
-/// Variables of others that decide what is found; those of the library begin with `HIPDNN_`.
+/// Prefixes of variables that affect what is found.
 const VARIABLES: [&str; 5] = ["HIPDNN_", "HIP_", "CUDA_", "ROCM_", "LD_LIBRARY_PATH"];
 
-/// Lines of what is there, each with a word in front. `python -m hipdnn` has the same words.
+/// Lines that each begin with a keyword. `python -m hipdnn` uses the same keywords.
 #[derive(Default)]
 struct Report(String);
 
@@ -22,7 +22,7 @@ impl Report {
     }
 }
 
-/// Says what a report of a defect needs. What is missing is a line as well.
+/// Shows what a bug report needs, including what is missing.
 pub fn doctor(backend: Result<Backend>, plugins: &[PathBuf]) -> Outcome {
     let mut report = Report::default();
     report.line("hipdnn", env!("CARGO_PKG_VERSION"));
@@ -36,7 +36,7 @@ pub fn doctor(backend: Result<Backend>, plugins: &[PathBuf]) -> Outcome {
     let wanted = |name: &str| VARIABLES.iter().any(|prefix| name.starts_with(prefix));
     let mut variables: Vec<_> = std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
-        // This one the tool has set for itself.
+        // Omit the one that the tool sets itself.
         .filter(|(name, value)| wanted(name) && !(name == "HIPDNN_LOG_FILE" && value == environment::NOWHERE))
         .collect();
     variables.sort();
@@ -84,7 +84,7 @@ fn gpus(report: &mut Report) {
         report.line("GPU library", &format!("{library}{version}, {file}"));
     }
     match hardware::devices() {
-        // That there is no library was said.
+        // The missing library was already reported.
         Err(_) => {}
         Ok(devices) => {
             for device in devices {
@@ -96,7 +96,7 @@ fn gpus(report: &mut Report) {
     }
 }
 
-/// The system, and for which processors this is compiled.
+/// The system, and the architecture that this is compiled for.
 fn system() -> String {
     format!("{}, {}", environment::system(), std::env::consts::ARCH)
 }

@@ -21,7 +21,7 @@ struct Answer<'a> {
     loading: Loading,
 }
 
-/// Lists the engines that are loaded, and what is known of their plugins. `added` are the files of `--plugin`.
+/// Lists the loaded engines and their plugins. `added` are the files of `--plugin`.
 pub fn engines(backend: &Backend, added: &[PathBuf], arguments: &List) -> Result<Outcome> {
     let (handle, loading) = Loading::watch(backend);
     let engines = handle?.engines()?;

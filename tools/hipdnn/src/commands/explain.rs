@@ -10,7 +10,7 @@ use crate::graph::Graph;
 use crate::steps::{self, Step};
 use hipdnn::{Backend, Engine, Handle, Knob};
 
-/// What is to be said of an engine.
+/// The explanation of an engine.
 #[derive(Serialize)]
 struct Answer {
     engine: String,
@@ -21,7 +21,7 @@ struct Answer {
     rank: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// What a plan with the default settings does, where one could be made and the plugin tells.
+    /// The steps of a plan with default settings, if one could be made and the plugin describes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<Vec<Step>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ struct KnobAnswer {
     deprecated: bool,
 }
 
-/// Says of each engine whether it can run a graph, or why not.
+/// Shows for each engine whether it can run a graph, or why not.
 pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
     let graph = read_graph(backend, &arguments.graph)?;
     let handle = Handle::new(backend)?;
@@ -65,7 +65,7 @@ pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
         })
         .collect();
     for answer in answers.iter_mut().filter(|answer| answer.applies) {
-        // A library that knows no knobs or notes has nothing to say of them.
+        // Libraries without knobs and notes report none.
         let Ok(engine) = Engine::new(&graph, answer.id) else { continue };
         answer.knobs = engine.knobs().unwrap_or_default().iter().map(KnobAnswer::new).collect();
         answer.behavior_notes = engine.behavior_notes().unwrap_or_default();
@@ -101,7 +101,7 @@ impl KnobAnswer {
     }
 }
 
-/// Each answer with the names of its engines: those that do not apply for the same reason have one answer.
+/// Each answer with the names of its engines; engines refused for the same reason share one.
 fn one_reason_once(answers: &[Answer]) -> impl Iterator<Item = (&Answer, Vec<String>)> {
     let mut groups: Vec<(&Answer, Vec<String>)> = Vec::new();
     for answer in answers {

@@ -36,12 +36,12 @@ use crate::failure::{Failure, Result};
 use hipdnn::tuning::{self, Store};
 use hipdnn::{Backend, Handle, OperationGraph};
 
-/// What a command has to say, and whether the program fails in spite of it.
+/// A command's output, and whether the program still fails.
 #[derive(Debug)]
 pub struct Outcome {
     /// For standard output.
     pub text: String,
-    /// What went wrong after all.
+    /// The failure, if any.
     pub failure: Option<Failure>,
 }
 
@@ -69,17 +69,17 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         .map_err(|error| Failure::input(format!("cannot write {}: {error}", path.display())))
 }
 
-/// Says on standard error which words of a JSON text are none that are known: the library takes them as not said.
+/// Warns on standard error of unknown words in a JSON text, which the library treats as unset.
 fn say_remarks(path: &Path, bytes: &[u8]) {
     let remarks =
         hipdnn_plugin_sdk::json::read_with_remarks(bytes).map(|(_, remarks)| remarks).unwrap_or_default();
     for remark in remarks {
-        // A standard error that is closed is no reason to stop.
+        // Ignore a closed standard error.
         let _ = writeln!(std::io::stderr(), "warning: {}: {remark}", path.display());
     }
 }
 
-/// The engine and the knobs that are asked for: those that are named, or what was found for the graph by tuning.
+/// The requested engine and knobs: those named, or those that tuning found for the graph.
 fn chosen(handle: &Handle, loaded: &Loaded, choice: &Choice) -> Result<(Option<String>, Vec<String>)> {
     if !choice.tuned {
         return Ok((choice.engine.clone(), choice.knobs.clone()));
@@ -87,7 +87,7 @@ fn chosen(handle: &Handle, loaded: &Loaded, choice: &Choice) -> Result<(Option<S
     let known = handle.engines()?;
     let found =
         Store::of_device(&tuning::device()).and_then(|store| store.find(&loaded.operations.graph().ok()?));
-    // What was found with engines that are gone is as if it were not there.
+    // Ignore results for engines that are no longer available.
     let found = found.filter(|found| known.iter().any(|engine| engine.name == found.engine));
     Ok(found.map_or((None, Vec::new()), |found| {
         let knobs = found.knobs.iter().map(|(id, value)| format!("{id}={value}")).collect();
@@ -95,7 +95,7 @@ fn chosen(handle: &Handle, loaded: &Loaded, choice: &Choice) -> Result<(Option<S
     }))
 }
 
-/// The graph in a file: JSON where it begins with a brace, else bytes.
+/// The graph in a file: JSON if it begins with a brace, else bytes.
 fn read_graph(backend: &Backend, path: &Path) -> Result<OperationGraph> {
     let bytes = read(path)?;
     let graph = match bytes.trim_ascii_start().first() {

@@ -42,7 +42,7 @@ fn save(backend: &Backend, arguments: &PlanSave) -> Result<Outcome> {
     )))
 }
 
-/// The plan in a file, and the graph where that is in it.
+/// The plan in a file, and its graph if the file has it.
 fn open(handle: &Handle, path: &Path) -> Result<(ExecutionPlan, Option<OperationGraph>, usize)> {
     let of_file = |error: hipdnn::Error| Failure::from(error).of_file(path);
     let bytes = read(path)?;
@@ -51,7 +51,7 @@ fn open(handle: &Handle, path: &Path) -> Result<(ExecutionPlan, Option<Operation
     }
     let contents = Contents::of(handle.backend(), &bytes).map_err(of_file)?;
     let plan = ExecutionPlan::from_bytes(handle, &bytes).map_err(of_file)?;
-    // Only a container has a plan beside a graph; a plan alone is called a graph for want of a mark.
+    // Only a container has a plan with a graph; a plan alone is reported as a graph, since it has no mark.
     let graph = match contents {
         Contents { graph: true, plan: true } => {
             Some(OperationGraph::from_bytes(handle.backend(), &bytes).map_err(of_file)?)
@@ -61,7 +61,7 @@ fn open(handle: &Handle, path: &Path) -> Result<(ExecutionPlan, Option<Operation
     Ok((plan, graph, bytes.len()))
 }
 
-/// The engine of a plan, among those that are loaded.
+/// The engine of a plan among the loaded ones.
 fn engine_of(handle: &Handle, plan: &ExecutionPlan) -> Result<EngineInfo> {
     let id = plan.engine_id()?;
     handle
@@ -89,7 +89,7 @@ fn load(backend: &Backend, arguments: &PlanLoad) -> Result<Outcome> {
         }
     };
     let loaded = Loaded::new(&handle, operations, path)?;
-    // A plan would take memory of another graph for its own, so at least their tensors must be called alike.
+    // With another graph, the plan would access wrong memory, so at least their uids must match.
     let of_plan = plan.tensor_uids()?;
     if let Some(uid) = of_plan.iter().find(|uid| loaded.graph.tensor(**uid).is_none()) {
         return Err(Failure::input(format!(
@@ -108,7 +108,7 @@ fn load(backend: &Backend, arguments: &PlanLoad) -> Result<Outcome> {
     run_plan(&handle, &loaded, &engine, plan, &arguments.data)
 }
 
-/// Runs the plan for a device that is here of a file that was made ahead of time, or a new one where none fits.
+/// Runs the plan for a present device from a file compiled ahead of time, or a new plan if none fits.
 fn load_ahead(handle: &Handle, bytes: &[u8], arguments: &PlanLoad) -> Result<Outcome> {
     let name = arguments.graph.as_ref().map(|name| name.to_string_lossy().into_owned());
     let found = ahead::load(handle, bytes, name.as_deref())
@@ -121,7 +121,7 @@ fn load_ahead(handle: &Handle, bytes: &[u8], arguments: &PlanLoad) -> Result<Out
     Ok(Outcome { text: told + &outcome.text, ..outcome })
 }
 
-/// The plans in a file that was made ahead of time.
+/// Lists the plans in a file compiled ahead of time.
 fn info_ahead(bytes: &[u8], arguments: &PlanInfo) -> Result<Outcome> {
     let entries = ahead::read(bytes).map_err(|error| Failure::from(error).of_file(&arguments.plan))?;
     if arguments.json {
@@ -137,7 +137,7 @@ fn info_ahead(bytes: &[u8], arguments: &PlanInfo) -> Result<Outcome> {
     Ok(Outcome::from(table.text()))
 }
 
-/// What is in a saved plan.
+/// The description of a saved plan.
 #[derive(Serialize)]
 struct Answer {
     file_bytes: usize,

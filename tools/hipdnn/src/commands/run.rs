@@ -14,7 +14,7 @@ use crate::table::Table;
 use crate::tensor::{Array, Comparison};
 use hipdnn::{Backend, EngineInfo, ExecutionPlan, Handle};
 
-/// By how many times what a unit in the last place of the inputs changes a result may differ.
+/// A result may differ by this multiple of its change when inputs change by one unit in the last place.
 const OF_CHANGE: f64 = 8.0;
 
 /// Runs a graph once.
@@ -31,7 +31,7 @@ pub fn run(backend: &Backend, arguments: &cli::Run) -> Result<Outcome> {
     Ok(Outcome { text: told + &outcome.text, ..outcome })
 }
 
-/// Runs a plan once and says what came out.
+/// Runs a plan once and describes the results.
 pub fn run_plan(
     handle: &Handle,
     loaded: &Loaded,
@@ -105,7 +105,7 @@ pub fn run_plan(
     Ok(Outcome { text, failure })
 }
 
-/// What a comparison found, in words.
+/// The result of a comparison in words.
 fn verdict(comparison: &Comparison) -> String {
     let elements = format!("{} elements", comparison.count);
     if comparison.used == 0.0 {
@@ -127,7 +127,7 @@ fn verdict(comparison: &Comparison) -> String {
     )
 }
 
-/// The least, the greatest and the mean of the numbers, and how many are none.
+/// The minimum, the maximum and the mean of the values, and the number of NaNs.
 fn summary(array: &Array) -> (f64, f64, f64, usize) {
     let numbers = || array.values.iter().copied().filter(|value| !value.is_nan());
     let count = numbers().count();
@@ -139,7 +139,7 @@ fn summary(array: &Array) -> (f64, f64, f64, usize) {
     (least, greatest, numbers().sum::<f64>() / count as f64, array.values.len() - count)
 }
 
-/// A number with no more digits than one reads.
+/// A number with few digits.
 fn short(number: f64) -> String {
     let size = number.abs();
     match size {
@@ -150,7 +150,7 @@ fn short(number: f64) -> String {
     }
 }
 
-/// A duration as people compare them.
+/// A duration in milliseconds.
 pub fn milliseconds(duration: Duration) -> String {
     format!("{:.3} ms", duration.as_secs_f64() * 1e3)
 }
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_summed_up() {
+    fn values_are_summarized() {
         let array = Array { dims: vec![4], values: vec![1.0, f64::NAN, -3.0, 5.0] };
         assert_eq!(summary(&array), (-3.0, 5.0, 1.0, 1));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The configurations that are measured.
+//! The configurations to measure.
 
 use hipdnn::tuning::{Candidate, Configuration};
 use hipdnn::{KnobSetting, KnobValue};
@@ -6,7 +6,7 @@ use hipdnn::{KnobSetting, KnobValue};
 /// With more combinations of knob values than this, one knob is changed at a time.
 const MOST_COMBINATIONS: usize = 32;
 
-/// Every engine with every combination of its knobs' values, or with one knob changed at a time where there are too many.
+/// Every engine with every combination of its knob values, or with one knob changed at a time if there are too many.
 pub fn configurations(candidates: &[Candidate]) -> Vec<Configuration> {
     let of = |candidate: &Candidate| {
         let samples: Vec<Vec<KnobSetting>> = candidate
@@ -24,7 +24,7 @@ pub fn configurations(candidates: &[Candidate]) -> Vec<Configuration> {
     candidates.iter().flat_map(of).collect()
 }
 
-/// All combinations of one of each, the first of each first; or those that differ from the first in one place.
+/// All combinations, starting with the first values; or those that differ from the first combination in one position.
 fn combinations<T: Clone>(of: &[Vec<T>]) -> Vec<Vec<T>> {
     let count = of.iter().try_fold(1_usize, |count, values| count.checked_mul(values.len()));
     if count.is_some_and(|count| count <= MOST_COMBINATIONS) {

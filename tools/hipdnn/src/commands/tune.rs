@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::table::Table;
 use crate::trials;
 
-/// What was found for one graph.
+/// The result for one graph.
 #[derive(Serialize)]
 struct Row {
     file: PathBuf,
@@ -68,7 +68,7 @@ pub fn tune(backend: &Backend, arguments: &cli::Tune) -> Result<Outcome> {
     Ok(Outcome::from(text(&rows)))
 }
 
-/// Plans and executes a graph for a search.
+/// Plans and executes a graph during a search.
 struct Runs<'a> {
     handle: &'a Handle,
     loaded: &'a Loaded,
@@ -82,7 +82,7 @@ impl Runs<'_> {
     fn computation(&self, configuration: &Configuration) -> Result<(Computation, Duration)> {
         let graph = &self.loaded.graph;
         let engine = self.engines.iter().find(|engine| engine.id == configuration.engine);
-        let engine = engine.ok_or_else(|| Failure::work("the engine is no candidate"))?;
+        let engine = engine.ok_or_else(|| Failure::work("the engine is not a candidate"))?;
         let plan = plan_with(&Engine::new(&self.loaded.operations, engine.id)?, &configuration.knobs)?;
         let place = place_of(engine, self.common.memory);
         let mut computation = Computation::new(self.handle, graph, plan, &self.inputs, place)?;

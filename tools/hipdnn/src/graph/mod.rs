@@ -1,4 +1,4 @@
-//! A graph as the library's JSON form has it.
+//! Graphs, read from the library's JSON form.
 
 mod node;
 mod tensor;
@@ -19,13 +19,13 @@ use crate::failure::{Failure, Result};
 pub struct Graph {
     /// Its name, often empty.
     pub name: String,
-    /// The type that nodes compute in.
+    /// The compute type of nodes.
     pub compute_type: DataType,
     /// The type of virtual tensors.
     pub intermediate_type: DataType,
     /// The type of all others.
     pub io_type: DataType,
-    /// The engine that it asks for.
+    /// The preferred engine.
     pub preferred_engine: Option<i64>,
     /// Its tensors.
     pub tensors: Vec<Tensor>,
@@ -67,7 +67,7 @@ impl Graph {
         self.place(uid).and_then(|place| self.tensors.get(place))
     }
 
-    /// Where a tensor stands in `tensors`.
+    /// The index of a tensor in `tensors`.
     pub fn place(&self, uid: i64) -> Option<usize> {
         self.places.get(&uid).copied()
     }
@@ -77,17 +77,17 @@ impl Graph {
         self.nodes.iter().find(|node| node.outputs.iter().any(|port| port.uid == uid))
     }
 
-    /// The tensors that need memory: those that are neither virtual nor carry their value.
+    /// The tensors that need memory: neither virtual nor with a value.
     pub fn bound(&self) -> impl Iterator<Item = &Tensor> {
         self.tensors.iter().filter(|tensor| !tensor.is_virtual && tensor.value.is_none())
     }
 }
 
-/// A value that has to be an object.
+/// Converts a value to an object.
 fn object<'a>(value: &'a Value, what: &str) -> Result<&'a Map<String, Value>> {
     value
         .as_object()
-        .ok_or_else(|| Failure::work(format!("the library's JSON of the graph: {what} is no object")))
+        .ok_or_else(|| Failure::work(format!("the library's JSON of the graph: {what} is not an object")))
 }
 
 fn lacks(what: &str, key: &str, expected: &str) -> Failure {

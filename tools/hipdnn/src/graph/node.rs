@@ -1,7 +1,7 @@
 //! Nodes of a graph: an operation, the tensors it reads and writes, its parameters.
 //!
-//! The JSON form keeps tensors under keys that end in `_tensor_uid`: of most operations inside `inputs` and `outputs`, of a
-//! few beside the node's other keys. Whatever else is there is a parameter, so a new operation is read like all others.
+//! The JSON form stores tensors under keys that end in `_tensor_uid`: usually inside `inputs` and `outputs`, for a few operations
+//! beside the node's other keys. Every other key is a parameter, so new operations need no changes here.
 
 use hipdnn::graph::Operation;
 use hipdnn::graph::operation::{Field, JsonField};
@@ -25,13 +25,13 @@ pub struct Port {
 pub struct Node {
     /// Its name, often empty.
     pub name: String,
-    /// The operation, without the ending that all of them have: `ConvolutionFwd`.
+    /// The operation, without the common suffix: `ConvolutionFwd`.
     pub operation: String,
-    /// The type it computes in.
+    /// The compute type.
     pub compute_type: DataType,
-    /// What it reads.
+    /// The tensors it reads.
     pub inputs: Vec<Port>,
-    /// What it writes.
+    /// The tensors it writes.
     pub outputs: Vec<Port>,
     /// All its other keys.
     pub parameters: Map<String, Value>,
@@ -72,7 +72,7 @@ impl Node {
         Ok(node)
     }
 
-    /// Puts tensors into the operation's own order; JSON has its keys in that of the alphabet.
+    /// Sorts tensors in the operation's own order; JSON has its keys in alphabetical order.
     fn sort_ports(&mut self, table: &str) {
         let Some(spec) = Operation::SPECS.iter().find(|spec| spec.table == table) else { return };
         let is_of = |field: &Field, port: &Port| match field.json {
@@ -108,7 +108,7 @@ impl Node {
 
     fn take(&mut self, key: &str, value: &Value, place: Place) {
         let (role, uids) = match (role(key), value) {
-            // An index in spite of its name.
+            // An index despite its name.
             (Some("axis"), _) => return self.keep("axis", value),
             (Some(role), Value::Number(_) | Value::Array(_)) => (role, uids(value)),
             (Some(_), Value::Null) => return,
@@ -129,7 +129,7 @@ impl Node {
         }
     }
 
-    /// Whether a role is an output, of the operations that have no `inputs` and `outputs`.
+    /// Whether a role is an output, for operations without `inputs` and `outputs`.
     fn writes(&self, role: &str) -> bool {
         match role {
             "index" => self.operation == "ResampleFwd",
@@ -142,7 +142,7 @@ impl Node {
 fn role(key: &str) -> Option<&str> {
     match key {
         "peer_stats" => Some(key),
-        // One operation of one generation writes its key so.
+        // One operation of one generation uses this key.
         "epsilon_uid" => Some("epsilon"),
         key => key.strip_suffix("_tensor_uid").or_else(|| key.strip_suffix("_tensor_uids")),
     }

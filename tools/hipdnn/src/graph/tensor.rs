@@ -6,10 +6,10 @@ use super::{data_type, lacks, object, text_of};
 use crate::data_type::DataType;
 use crate::failure::{Failure, Result};
 
-/// A tensor: what it is called, and how its elements lie in memory.
+/// A tensor: its name and layout.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    /// The number that memory is bound to.
+    /// The uid that memory is bound to.
     pub uid: i64,
     /// Its name, often empty.
     pub name: String,
@@ -17,17 +17,17 @@ pub struct Tensor {
     pub data_type: DataType,
     /// Its dimensions.
     pub dims: Vec<i64>,
-    /// The distance of neighbours in each dimension, in elements.
+    /// The strides in elements.
     pub strides: Vec<i64>,
-    /// Whether it exists inside the graph only.
+    /// Whether it exists only inside the graph.
     pub is_virtual: bool,
-    /// What the address of its memory is a multiple of, in bytes.
+    /// The alignment of its memory in bytes.
     pub alignment: i64,
     /// Whether it is a scalar whose memory is on the host.
     pub is_runtime_pass_by_value: bool,
-    /// The tensor with the offsets of its sequences.
+    /// The tensor with the offsets of a ragged batch.
     pub ragged_offset: Option<i64>,
-    /// What these offsets are multiplied with.
+    /// The factor of these offsets.
     pub ragged_multiplier: i64,
     /// The value that it carries.
     pub value: Option<Value>,
@@ -77,7 +77,7 @@ impl Tensor {
         if self.name.is_empty() { format!("#{}", self.uid) } else { self.name.clone() }
     }
 
-    /// Whether its elements lie side by side in the order of its dimensions.
+    /// Whether its elements are packed in the order of its dimensions.
     pub fn is_packed(&self) -> bool {
         let mut expected = 1_i64;
         for (dim, stride) in self.dims.iter().zip(&self.strides).rev() {
@@ -89,7 +89,7 @@ impl Tensor {
         true
     }
 
-    /// Whether channels, the second dimension, lie side by side, and the other dimensions around them in their order.
+    /// Whether its layout is channels last, the second dimension being the channels.
     pub fn is_channels_last(&self) -> bool {
         let order: Vec<usize> = (0..self.dims.len()).filter(|axis| *axis != 1).chain([1]).collect();
         let turned = |of: &[i64]| order.iter().filter_map(|axis| of.get(*axis).copied()).collect::<Vec<_>>();
@@ -97,7 +97,7 @@ impl Tensor {
         self.dims.len() > 2 && turned.is_packed()
     }
 
-    /// The strides in words where these say it: nothing of vectors and scalars.
+    /// A name for the strides if there is one; empty for vectors and scalars.
     pub fn order(&self) -> String {
         if self.dims.iter().filter(|dim| **dim != 1).count() < 2 && self.is_packed() {
             String::new()
@@ -111,7 +111,7 @@ impl Tensor {
     }
 }
 
-/// Dimensions as people write them: `2×3×4`.
+/// Dimensions for people: `2×3×4`.
 pub fn shape(dims: &[i64]) -> String {
     dims.iter().map(i64::to_string).collect::<Vec<_>>().join("×")
 }

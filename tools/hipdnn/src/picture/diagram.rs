@@ -20,21 +20,21 @@ const LINE: f64 = 15.0;
 const MARGIN: f64 = 12.0;
 const LONGEST: usize = 44;
 
-/// How many operations further down a tensor that the caller fills is drawn again.
+/// After how many operations an input is drawn again.
 const NEAR: usize = 3;
 
-/// What a box stands for.
+/// The kind of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An operation of a family.
     Operation(Family),
-    /// A tensor that the caller fills.
+    /// An input of the graph.
     Input,
-    /// A tensor that is written for the caller.
+    /// An output of the graph.
     Output,
     /// A tensor inside the graph.
     Virtual,
-    /// A tensor that carries its value.
+    /// A constant.
     Value,
 }
 
@@ -58,7 +58,7 @@ pub struct Item {
     pub title: String,
     /// Further lines.
     pub lines: Vec<String>,
-    /// Everything there is to say, for whoever points at it.
+    /// The details, shown as a tooltip.
     pub tip: String,
     pub width: f64,
     pub height: f64,
@@ -71,7 +71,7 @@ pub struct Edge {
     pub to: usize,
     /// The role that the tensor has in the operation.
     pub role: String,
-    /// Whether it says where sequences lie and carries no elements.
+    /// Whether it leads from ragged offsets to their tensor.
     pub is_offset: bool,
 }
 
@@ -85,8 +85,8 @@ pub struct Diagram {
 }
 
 impl Diagram {
-    /// The boxes of a graph. A tensor that the caller fills is drawn again beside each layer that reads it far from the
-    /// first one, since a long edge says less than its name.
+    /// The boxes of a graph. An input is drawn again next to readers far from the first one, since its name is clearer than a
+    /// long edge.
     pub fn new(graph: &Graph, planned: Option<&Planned>) -> Self {
         let depths = depths(graph);
         let mut diagram = Self::default();
@@ -100,7 +100,7 @@ impl Diagram {
                 diagram.edges.push(Edge { from: *item, to, role: port.role.clone(), is_offset: false });
             }
         }
-        // Where a tensor that no node writes was drawn last: at which depth, as which box.
+        // The depth and the box at which each input was drawn last.
         let mut drawn: HashMap<i64, (usize, usize)> = HashMap::new();
         let mut by_depth: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (place, depth) in depths.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Diagram {
         self.items.len() - 1
     }
 
-    /// The steps that compute several nodes: these, and the tensors that exist only between them.
+    /// Adds groups for steps that compute several nodes: the nodes, and the tensors that exist only between them.
     fn add_groups(
         &mut self,
         graph: &Graph,
@@ -162,7 +162,7 @@ impl Diagram {
         }
     }
 
-    /// Tensors that no node names: offsets of sequences, drawn beside their tensors, and any that are left over.
+    /// Adds tensors that no node names: ragged offsets, drawn next to their tensors, and unused ones.
     fn add_rest(
         &mut self,
         graph: &Graph,
@@ -182,7 +182,7 @@ impl Diagram {
         }
     }
 
-    /// Makes operations wide enough for the roles along their edges.
+    /// Widens operations for the roles along their borders.
     fn widen_for_ports(&mut self) {
         let mut above = vec![Vec::new(); self.items.len()];
         let mut below = vec![Vec::new(); self.items.len()];
@@ -202,21 +202,21 @@ impl Diagram {
     }
 }
 
-/// How wide the roles of one edge of an operation are, each with the same room.
+/// The width of the roles along one border of an operation, all with the same space.
 fn strip_width(roles: &[&String]) -> f64 {
     roles.len() as f64 * port_room(roles.iter().map(|role| role.as_str()))
 }
 
-/// The room that each of some roles gets.
+/// The space for each of some roles.
 pub fn port_room<'a>(roles: impl Iterator<Item = &'a str>) -> f64 {
     roles.map(|role| width(role, PORT)).fold(0.0, f64::max) + 10.0
 }
 
-/// For each node how many nodes are on the longest way to it.
+/// For each node, the length of the longest path to it.
 pub fn depths(graph: &Graph) -> Vec<usize> {
     let mut of_tensor: HashMap<i64, usize> = HashMap::new();
     let mut depths = vec![0; graph.nodes.len()];
-    // Nodes come in topological order; one that does not is drawn as if what it reads were given.
+    // Nodes are in topological order; for a node that is not, later tensors count as inputs.
     for (node, depth) in graph.nodes.iter().zip(&mut depths) {
         *depth = node
             .inputs
@@ -232,7 +232,7 @@ pub fn depths(graph: &Graph) -> Vec<usize> {
     depths
 }
 
-/// The box of a node; what computes it by a plan is its last line.
+/// The box of a node; with a plan, its last line names the algorithm.
 fn operation((place, node): (usize, &Node), planned: Option<&Planned>) -> Item {
     let (title, family) = title_and_family(node);
     let mut lines = Vec::new();
@@ -285,7 +285,7 @@ fn title_and_family(node: &Node) -> (String, Family) {
     (if title.is_empty() { node.operation.clone() } else { short(&title, LONGEST) }, family)
 }
 
-/// What a parameter says when it says nothing.
+/// Whether a parameter has its default value.
 fn is_usual(key: &str, value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -303,7 +303,7 @@ fn is_usual(key: &str, value: &Value) -> bool {
     }
 }
 
-/// The parameters that are worth their room, a few to a line.
+/// The important parameters, several per line.
 fn parameter_lines(node: &Node) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     let pads = (node.parameter("pre_padding"), node.parameter("post_padding"));
@@ -367,7 +367,7 @@ fn tensor_item(tensor: &Tensor, is_written: bool) -> Item {
     sized(Item { kind, title: short(&title, LONGEST), lines, tip, width: 0.0, height: 0.0 })
 }
 
-/// A number of no more digits than one reads, and than single precision has.
+/// A number with few enough digits to read.
 fn number(value: &Value) -> String {
     let Some(number) = value.as_f64().filter(|_| value.is_f64()) else { return value.to_string() };
     let number = format!("{number:.5e}").parse().unwrap_or(number);

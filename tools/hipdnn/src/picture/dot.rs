@@ -29,7 +29,7 @@ pub fn write(name: &str, diagram: &Diagram) -> String {
     text
 }
 
-/// A text that stays as it is: Graphviz reads escapes and XML's entities in labels.
+/// Quotes a text literally: Graphviz interprets escapes and XML entities in labels.
 fn quoted(text: &str) -> String {
     let mut quoted = "\"".to_owned();
     for c in text.chars() {

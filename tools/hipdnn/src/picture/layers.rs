@@ -1,27 +1,27 @@
-//! Puts each box on a layer, edges going down, and cuts edges over several layers into pieces.
+//! Assigns each box to a layer, with edges going down, and splits edges that span several layers.
 
 use super::diagram::Diagram;
 
-/// What stands on a layer.
+/// An element of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
     /// A box.
     Item(usize),
-    /// The way of an edge through the layer.
+    /// An edge that passes through the layer.
     Bend,
 }
 
-/// Slots on layers, and the pieces of edges between one layer and the next.
+/// Slots on layers, and the segments of edges between adjacent layers.
 #[derive(Clone, Debug)]
 pub struct Layered {
     pub slots: Vec<Slot>,
     /// The slots of each layer, from left to right.
     pub layers: Vec<Vec<usize>>,
-    /// For each slot those of the layer above that it is joined to.
+    /// For each slot, its neighbours in the layer above.
     pub above: Vec<Vec<usize>>,
-    /// For each slot those of the layer below that it is joined to.
+    /// For each slot, its neighbours in the layer below.
     pub below: Vec<Vec<usize>>,
-    /// For each edge the slots that it goes through, its ends included.
+    /// For each edge, the slots on its way, including its ends.
     pub ways: Vec<Vec<usize>>,
 }
 
@@ -47,7 +47,7 @@ impl Layered {
         for edge in &diagram.edges {
             let (from, to) = (layer_of[edge.from], layer_of[edge.to]);
             let mut way = vec![edge.from];
-            // An edge that goes up or stays on its layer, as only a graph with a circle has, is drawn straight.
+            // An edge that goes up or stays on its layer, which only a graph with a cycle has, is drawn straight.
             for bends in layered.layers.get_mut(from + 1..to).unwrap_or_default() {
                 let bend = layered.slots.len();
                 layered.slots.push(Slot::Bend);
@@ -69,7 +69,7 @@ impl Layered {
     }
 }
 
-/// The layer of each box: below all that it reads, and right above its first reader where it reads nothing.
+/// The layer of each box: below everything it reads, or right above its first reader if it reads nothing.
 #[expect(clippy::indexing_slicing, reason = "edges join items, which are numbered by their places")]
 fn layer_of(diagram: &Diagram) -> Vec<usize> {
     let items = diagram.items.len();
@@ -84,7 +84,7 @@ fn layer_of(diagram: &Diagram) -> Vec<usize> {
     let mut ready: Vec<usize> = (0..items).filter(|item| is_source[*item]).collect();
     let mut next = 0;
     for _ in 0..items {
-        // A circle is cut at its first box.
+        // A cycle is cut at its first box.
         let item = ready.pop().unwrap_or_else(|| {
             next = (next..items).find(|item| !is_done[*item]).unwrap_or(next);
             next

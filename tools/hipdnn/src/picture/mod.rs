@@ -1,7 +1,7 @@
 //! A picture of a graph: operations as filled boxes, tensors as outlined ones, layer by layer from top to bottom.
 //!
-//! [`diagram`] makes boxes and edges of a graph, [`layers`] puts each box on a layer, [`order`] sorts the boxes of a layer so
-//! that few edges cross, [`place`] gives them coordinates, [`mod@svg`] draws them. [`mod@dot`] leaves all that to Graphviz.
+//! [`diagram`] makes boxes and edges of a graph, [`layers`] assigns boxes to layers, [`order`] sorts the boxes of a layer to
+//! reduce crossings, [`place`] assigns coordinates, [`mod@svg`] draws them. [`mod@dot`] leaves all that to Graphviz.
 
 mod diagram;
 mod dot;
@@ -15,20 +15,20 @@ use crate::failure::{Failure, Result};
 use crate::graph::Graph;
 use crate::steps::Step;
 
-/// Larger pictures are of no use.
+/// Larger pictures are not useful.
 const MOST_NODES: usize = 1000;
 
-/// What an engine makes of a graph.
+/// An engine's plan for a graph.
 pub struct Planned {
     /// The engine.
     pub engine: String,
     /// The steps of its plan.
     pub steps: Vec<Step>,
-    /// The milliseconds that each took, where that is known.
+    /// The milliseconds of each step, if known.
     pub times: Vec<Option<f64>>,
 }
 
-/// The SVG text of a graph, with the steps of a plan where there is one.
+/// The SVG of a graph, with the steps of a plan if given.
 pub fn svg(graph: &Graph, planned: Option<&Planned>) -> Result<String> {
     if graph.nodes.len() > MOST_NODES {
         return Err(Failure::work(format!(

@@ -6,9 +6,9 @@
 
 use super::layers::Layered;
 
-/// How often all layers are gone through, down and up.
+/// The number of sweeps over all layers, down and up.
 const SWEEPS: usize = 24;
-/// With more pieces of edges than this, counting crossings takes longer than one wants to wait.
+/// With more edge segments than this, counting crossings takes too long.
 const MOST_COUNTED: usize = 20_000;
 
 /// Moves each slot to the middle of its neighbours, layer by layer, and keeps the best order found.
@@ -28,7 +28,7 @@ pub fn sort(layered: &mut Layered) {
             let neighbours = if down { &layered.above } else { &layered.below };
             let fixed = if down { layer - 1 } else { layer + 1 };
             let place = places(&layered.layers[fixed], layered.slots.len());
-            // Every other pair of sweeps turns equal ones around, which finds a way out of some dead ends.
+            // Every other pair of sweeps reverses equal slots, which escapes some local minima.
             sort_layer(&mut layered.layers[layer], neighbours, &place, sweep % 4 >= 2);
         }
         exchange(layered);
@@ -41,8 +41,7 @@ pub fn sort(layered: &mut Layered) {
     order_inputs(layered);
 }
 
-/// Puts the tensors of an operation that stand side by side into the operation's own order. All of them end there, and at most
-/// one begins somewhere, so no edges cross for that.
+/// Sorts adjacent inputs of an operation in the operation's own order. All their edges end there, so this adds no crossings.
 fn order_inputs(layered: &mut Layered) {
     for layer in &mut layered.layers {
         let mut start = 0;
@@ -62,7 +61,7 @@ fn order_inputs(layered: &mut Layered) {
     }
 }
 
-/// Starts with the slots in the order in which they are met on the way down from each slot of the layers above.
+/// The initial order: slots as they are reached from the slots of the layers above.
 fn start(layered: &mut Layered) {
     let mut met = vec![usize::MAX; layered.slots.len()];
     let mut count = 0;
@@ -83,7 +82,7 @@ fn start(layered: &mut Layered) {
     }
 }
 
-/// The place of each slot of a layer.
+/// The position of each slot of a layer.
 fn places(layer: &[usize], slots: usize) -> Vec<usize> {
     let mut place = vec![0; slots];
     for (at, slot) in layer.iter().enumerate() {
@@ -92,7 +91,7 @@ fn places(layer: &[usize], slots: usize) -> Vec<usize> {
     place
 }
 
-/// Sorts by the mean place of the neighbours; slots without any stay where they are.
+/// Sorts by the mean position of the neighbours; slots without neighbours stay.
 fn sort_layer(layer: &mut [usize], neighbours: &[Vec<usize>], place: &[usize], turned: bool) {
     let mut free: Vec<(f64, usize, usize)> = layer
         .iter()
@@ -115,7 +114,7 @@ fn sort_layer(layer: &mut [usize], neighbours: &[Vec<usize>], place: &[usize], t
     }
 }
 
-/// Exchanges neighbours as long as that takes crossings away, once through.
+/// Swaps adjacent slots that cross less that way, in one pass.
 fn exchange(layered: &mut Layered) {
     for layer in 0..layered.layers.len() {
         let above = layer.checked_sub(1).map(|above| places(&layered.layers[above], layered.slots.len()));
@@ -137,17 +136,17 @@ fn exchange(layered: &mut Layered) {
     }
 }
 
-/// How many edges of two slots cross when the first stands left of the second.
+/// The crossings between the edges of two slots when the first is left of the second.
 fn inversions(first: &[usize], second: &[usize], place: &[usize]) -> usize {
     first.iter().map(|a| second.iter().filter(|b| place[**b] < place[*a]).count()).sum()
 }
 
-/// How many pieces of edges cross in all.
+/// The number of all crossings.
 fn crossings(layered: &Layered) -> usize {
     let mut count = 0;
     for pair in layered.layers.windows(2) {
         let place = places(&pair[1], layered.slots.len());
-        // How many ends lie left of and at each place, counted with a tree of partial sums.
+        // Counts the ends at and left of each position with a Fenwick tree.
         let mut sums = vec![0_usize; pair[1].len() + 1];
         let mut seen = 0;
         for slot in &pair[0] {
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_stand_in_the_order_of_the_operation() {
+    fn inputs_are_in_the_order_of_the_operation() {
         let mut layered = two_layers(&[(2, 0), (0, 0), (1, 0), (3, 1)], 4);
         layered.slots.push(Slot::Bend);
         layered.above.push(vec![]);
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_untangled_is() {
+    fn avoidable_crossings_are_removed() {
         let mut layered = two_layers(&[(0, 3), (1, 2), (2, 1), (3, 0), (0, 2)], 4);
         assert!(crossings(&layered) > 0);
         sort(&mut layered);

@@ -1,4 +1,4 @@
-//! Gives every slot its coordinates: near its neighbours, in the order of its layer, without touching the next one.
+//! Assigns coordinates to slots: near their neighbours, in the order of their layer, without overlap.
 #![expect(
     clippy::indexing_slicing,
     reason = "slots and layers are numbered by their places in the same lists"
@@ -19,17 +19,17 @@ pub struct Point {
     pub y: f64,
 }
 
-/// The way of an edge: its points from top to bottom, with vertical pieces where it passes a layer.
+/// The path of an edge: its points from top to bottom, vertical where it passes a layer.
 #[derive(Clone, Debug)]
 pub struct Way {
     pub points: Vec<Point>,
-    /// Where the role is written in the operation that it starts from.
+    /// The position of the role's label in the operation where it starts.
     pub start: f64,
-    /// Where the role is written in the operation that it ends at.
+    /// The position of the role's label in the operation where it ends.
     pub end: f64,
 }
 
-/// Where everything lies.
+/// All coordinates.
 #[derive(Clone, Debug)]
 pub struct Placed {
     /// The middle of each box.
@@ -88,7 +88,7 @@ impl Placed {
     }
 }
 
-/// Where each edge leaves its upper box and enters its lower one: operations have a place for each, in the order of the
+/// Where each edge leaves its upper box and enters its lower one: operations have a port for each edge, in the order of the
 /// other ends; tensors have one for all.
 fn ports(diagram: &Diagram, layered: &Layered, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let mut starts: Vec<f64> = diagram.edges.iter().map(|edge| x[edge.from]).collect();
@@ -101,7 +101,7 @@ fn ports(diagram: &Diagram, layered: &Layered, x: &[f64]) -> (Vec<f64>, Vec<f64>
             let mut edges: Vec<usize> = (0..diagram.edges.len()).filter(|edge| mine(*edge)).collect();
             edges.sort_by(|a, b| x[next(&layered.ways[*a])].total_cmp(&x[next(&layered.ways[*b])]));
             let room = port_room(edges.iter().map(|edge| diagram.edges[*edge].role.as_str()));
-            // Where there is more room than needed, the places spread a little.
+            // With more space than needed, the ports spread a little.
             let room = room.max((described.width / edges.len().max(1) as f64).min(room * 1.5));
             let first = x[item] - room * (edges.len() as f64 - 1.0) / 2.0;
             for (at, edge) in edges.into_iter().enumerate() {
@@ -139,7 +139,7 @@ fn across(layered: &Layered, width: &dyn Fn(usize) -> f64) -> Vec<f64> {
         for step in 0..depth {
             let down = sweep % 2 == 0;
             let layer = &layered.layers[if down { step } else { depth - 1 - step }];
-            // The last sweeps look both ways, which balances what the others pulled to one side.
+            // The last sweeps use both directions, to balance the one-sided ones.
             let both = sweep >= SWEEPS / 2;
             let wishes: Vec<(f64, f64)> =
                 layer.iter().map(|slot| wish(layered, &x, *slot, down || both, !down || both)).collect();
@@ -149,14 +149,14 @@ fn across(layered: &Layered, width: &dyn Fn(usize) -> f64) -> Vec<f64> {
     x
 }
 
-/// Where a slot would like to be, and how much.
+/// The preferred position of a slot, and its weight.
 fn wish(layered: &Layered, x: &[f64], slot: usize, look_up: bool, look_down: bool) -> (f64, f64) {
     let (mut sum, mut weight) = (0.0, 0.0);
     let mut add = |neighbours: &[usize]| {
         for other in neighbours {
-            // A piece between two bends pulls most, since a long edge should run straight.
+            // A segment between two bends pulls most, to keep long edges straight.
             let bends = [slot, *other].iter().filter(|slot| layered.slots[**slot] == Slot::Bend).count();
-            // What hangs on a single edge comes along, so that a chain of operations stands straight.
+            // Slots with a single edge follow their neighbour, so that a chain of operations is straight.
             let hangs = |slot: usize| layered.above[slot].len() + layered.below[slot].len() == 1;
             let pull = if hangs(slot) || hangs(*other) { 0.02 } else { [1.0, 3.0, 12.0][bends.min(2)] };
             sum += pull * x[*other];
@@ -172,10 +172,10 @@ fn wish(layered: &Layered, x: &[f64], slot: usize, look_up: bool, look_down: boo
     if weight == 0.0 { (x[slot], 0.01) } else { (sum / weight, weight) }
 }
 
-/// Brings a layer as close to its wishes as its order and its gaps allow: the least sum of squares, found by joining slots
-/// that would overlap into blocks that move together.
+/// Moves a layer as close to the preferred positions as its order and gaps allow: least squares, by merging overlapping slots
+/// into blocks that move together.
 fn settle(layer: &[usize], wishes: &[(f64, f64)], gap: &dyn Fn(usize, usize) -> f64, x: &mut [f64]) {
-    // Less the room that the slots to the left take, the slots of a layer only have to be in order.
+    // After subtracting the space of the slots to the left, slots only have to be in order.
     let mut offsets = Vec::with_capacity(layer.len());
     let mut offset = 0.0;
     for (place, slot) in layer.iter().enumerate() {
@@ -209,7 +209,7 @@ mod tests {
     use super::settle;
 
     #[test]
-    fn slots_settle_in_order_and_apart() {
+    fn slots_keep_their_order_and_do_not_overlap() {
         let mut x = [0.0; 3];
         settle(&[0, 1, 2], &[(5.0, 1.0), (5.0, 1.0), (40.0, 1.0)], &|_, _| 10.0, &mut x);
         assert_eq!(x, [0.0, 10.0, 40.0]);

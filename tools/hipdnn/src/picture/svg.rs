@@ -1,4 +1,4 @@
-//! Draws a laid out picture as SVG.
+//! Draws the picture as SVG.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const MARGIN: f64 = 28.0;
 const HEAD: f64 = 74.0;
 const FOOT: f64 = 44.0;
 
-/// How a kind of box is drawn: fill, line, colour of the title.
+/// The colours of a kind of box: fill, outline, title.
 pub fn colours(kind: Kind) -> (&'static str, &'static str, &'static str) {
     match kind {
         Kind::Operation(family) => (family_colour(family), "none", "#ffffff"),
@@ -104,7 +104,7 @@ fn path(way: &Way, origin: Point) -> String {
         let (x, y) = (origin.x + point.x, origin.y + point.y);
         match last {
             None => add(&mut path, format_args!("M{x:.1} {y:.1}")),
-            // Between the top and the bottom of a layer that it passes, and where it would be straight anyway.
+            // Straight inside a layer that it passes, and if it is nearly vertical.
             Some(from) if at % 2 == 0 || (from.x - x).abs() < 0.5 => {
                 add(&mut path, format_args!(" L{x:.1} {y:.1}"));
             }
@@ -123,7 +123,7 @@ fn add(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(arguments);
 }
 
-/// What the picture has boxes of, with what they are called.
+/// The kinds of boxes in the picture, with their names.
 fn legend_entries(diagram: &Diagram) -> Vec<(Kind, &'static str)> {
     let mut families: Vec<Family> = diagram
         .items
@@ -165,7 +165,7 @@ impl Svg {
         ));
     }
 
-    /// A frame around what a step computes together, unless a box of another step lies there: then the numbers have to do.
+    /// Frames the operations of a step, unless a box of another step is inside; then only the numbers tell.
     fn groups(&mut self, diagram: &Diagram, placed: &Placed, origin: Point) {
         const ROOM: f64 = 9.0;
         let corners = |item: usize| {

@@ -38,7 +38,7 @@ fn every_box_and_every_edge_is_drawn() {
     let picture = svg(&residual(13), None).unwrap();
     // 52 operations, 52 tensors that they write, x, and a weight and a bias for each block.
     assert_eq!(count(&picture, "<g><title>"), 52 + 52 + 1 + 26);
-    // Two tensors to an operation, one to the activations; and one from each.
+    // Two edges into an operation, one into an activation; and one out of each.
     assert_eq!(count(&picture, "marker-end="), 3 * 13 * 2 + 13 + 52);
     assert_eq!(count(&picture, "<g"), count(&picture, "</g>"));
 }
@@ -80,14 +80,14 @@ fn odd_graphs_are_drawn_too() {
 }
 
 #[test]
-fn a_picture_that_nobody_could_look_at_is_refused() {
+fn a_picture_that_is_too_large_is_refused() {
     let nodes = (0..1001).map(|_| pointwise("", "exp", 1, None, 2)).collect();
     let tensors = vec![tensor(1, "", &[4], false), tensor(2, "", &[4], false)];
     assert!(svg(&graph("", tensors, nodes), None).is_err());
 }
 
 #[test]
-fn what_a_step_computes_together_has_a_frame() {
+fn operations_of_one_step_have_a_frame() {
     let step = |nodes: &[usize], algorithm: &str| Step {
         nodes: nodes.to_vec(),
         algorithm: algorithm.to_owned(),

@@ -1,6 +1,6 @@
-//! Text inside a picture: how wide it is, made short, made safe.
+//! Text inside a picture: its width, shortening, escaping.
 
-/// About how wide a text is, in units of its font size. Fonts differ; a wide one is assumed.
+/// The approximate width of a text, assuming a wide font.
 pub fn width(text: &str, size: f64) -> f64 {
     let units: f64 = text
         .chars()
@@ -18,7 +18,7 @@ pub fn width(text: &str, size: f64) -> f64 {
     units * size
 }
 
-/// At most so many characters, the last of them a mark where something was cut.
+/// At most `most` characters, ending with an ellipsis if cut.
 pub fn short(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -26,7 +26,7 @@ pub fn short(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Text that XML takes: its five signs escaped, and what XML has no place for replaced.
+/// Escapes XML's five special characters and replaces characters that XML does not allow.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

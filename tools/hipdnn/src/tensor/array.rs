@@ -13,10 +13,10 @@ pub struct Array {
     pub values: Vec<f64>,
 }
 
-/// Memory of more elements is not asked for.
+/// The most elements that are allocated.
 const MOST: usize = 1 << 36;
 
-/// How many elements there are from the first to the last of a tensor, gaps included; 0 of an empty one.
+/// The number of elements from the first to the last of a tensor, including gaps; 0 for an empty one.
 pub fn extent(tensor: &Tensor) -> Result<usize> {
     let wrong = |why: &str| Failure::work(format!("tensor {} cannot be laid out: {why}", tensor.label()));
     let mut last = 0_usize;
@@ -31,7 +31,7 @@ pub fn extent(tensor: &Tensor) -> Result<usize> {
     Ok(if is_empty { 0 } else { last + 1 })
 }
 
-/// How many elements a tensor has. With strides of 0 that may be more than it has places.
+/// The number of elements of a tensor. With strides of 0 it may exceed [`extent`].
 pub fn count(tensor: &Tensor) -> Result<usize> {
     extent(tensor)?;
     let count =
@@ -41,13 +41,13 @@ pub fn count(tensor: &Tensor) -> Result<usize> {
         .ok_or_else(|| Failure::work(format!("tensor {} has too many elements", tensor.label())))
 }
 
-/// How many bytes a tensor takes.
+/// The bytes that a tensor takes.
 pub fn bytes(tensor: &Tensor) -> Result<usize> {
     Elements::bytes(tensor.data_type, extent(tensor)?)
         .ok_or_else(|| Failure::work(format!("tensor {} is too large", tensor.label())))
 }
 
-/// How to read and write a tensor's elements.
+/// The accessor of a tensor's elements.
 pub(super) fn elements(tensor: &Tensor) -> Result<Elements> {
     Elements::of(tensor.data_type)
         .ok_or_else(|| Failure::work(format!("tensor {} has no data type", tensor.label())))
@@ -58,7 +58,7 @@ fn dims(tensor: &Tensor) -> Vec<usize> {
     tensor.dims.iter().map(|dim| usize::try_from(*dim).unwrap_or(0)).collect()
 }
 
-/// Calls `f` with the place in memory of each element, in row-major order.
+/// Calls `f` with the memory offset of each element, in row-major order.
 pub(super) fn for_each(tensor: &Tensor, mut f: impl FnMut(usize)) -> Result<()> {
     if count(tensor)? == 0 {
         return Ok(());
@@ -98,7 +98,7 @@ impl Array {
         for_each(tensor, |place| elements.set(memory, place, values.next().copied().unwrap_or(0.0)))
     }
 
-    /// Checks that it has a tensor's shape, and whole numbers of its range where the tensor has no others.
+    /// Checks that it has the tensor's shape, and values in range if the tensor's type is an integer.
     pub fn check(&self, tensor: &Tensor) -> Result<()> {
         if self.dims != dims(tensor) {
             let own: Vec<i64> = self.dims.iter().map(|dim| *dim as i64).collect();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_laid_out_is_refused() {
+    fn invalid_layouts_are_refused() {
         for (dims, strides) in [(&[-1][..], &[1][..]), (&[2], &[-1]), (&[i64::MAX, i64::MAX], &[i64::MAX, 1])]
         {
             assert!(extent(&tensor(dims, strides, "float")).is_err(), "{dims:?}");

@@ -1,4 +1,4 @@
-//! A result beside the reference.
+//! Comparison of a result with the reference.
 
 use super::{Array, Tolerance};
 
@@ -7,13 +7,13 @@ use super::{Array, Tolerance};
 pub struct Comparison {
     /// The number of elements.
     pub count: usize,
-    /// How many are beyond the tolerance.
+    /// The number of elements beyond the tolerance.
     pub beyond: usize,
     /// The largest difference of two numbers.
     pub largest: f64,
-    /// The largest part of the tolerance that is used up; infinite where a number meets none.
+    /// The largest fraction of the tolerance used; infinite if a number meets a NaN.
     pub used: f64,
-    /// The index of the element that uses most of it.
+    /// The index of the worst element.
     pub worst: Vec<usize>,
     /// The result and the reference there.
     pub pair: (f64, f64),
@@ -57,7 +57,7 @@ pub fn compare(result: &Array, reference: &Array, tolerance: Tolerance) -> Compa
     comparison
 }
 
-/// The index of an element, by its place in row-major order.
+/// The index of an element at a row-major position.
 fn index(dims: &[usize], mut at: usize) -> Vec<usize> {
     let mut index: Vec<usize> = dims
         .iter()
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_must_meet_its_like() {
+    fn nan_must_meet_nan_and_infinity_the_same_infinity() {
         let inf = f64::INFINITY;
         let same = array(&[f64::NAN, inf, -inf, 0.0]);
         assert_eq!(compare(&same, &same, TOLERANCE).beyond, 0);

@@ -1,6 +1,6 @@
-//! Elements as they lie in memory, and the numbers that they are.
+//! Conversion between elements in memory and numbers.
 //!
-//! Types of less than a byte lie bit after bit, the first element in the lowest bits.
+//! Types of less than a byte are packed, the first element in the lowest bits.
 
 use half::{bf16, f16};
 
@@ -9,13 +9,13 @@ use crate::data_type::DataType;
 /// Reads and writes the elements of one type.
 pub struct Elements {
     data_type: DataType,
-    /// What each code stands for, of types that are too small to have a formula worth its while.
+    /// The value of each code, for small types.
     codes: Vec<f64>,
-    /// The codes of these numbers in rising order, without those that are no number.
+    /// The codes sorted by value, without NaN.
     rising: Vec<(f64, u8)>,
 }
 
-/// How a small floating-point type is made.
+/// The format of a small floating-point type.
 struct Format {
     exponent_bits: u32,
     mantissa_bits: u32,
@@ -23,7 +23,7 @@ struct Format {
     special: Special,
 }
 
-/// Which codes of a small floating-point type are no number.
+/// Which codes of a small floating-point type are not finite.
 #[derive(Clone, Copy, PartialEq)]
 enum Special {
     /// The largest exponent is infinity and NaN.
@@ -80,7 +80,7 @@ impl Format {
 }
 
 impl Elements {
-    /// The elements of a type; none where the type is not set.
+    /// The elements of a type; none if the type is not set.
     pub fn of(data_type: DataType) -> Option<Self> {
         if data_type == DataType::Unset {
             return None;
@@ -104,18 +104,18 @@ impl Elements {
             .filter(|(number, _)| number.is_finite())
             .map(|(n, c)| (*n, c))
             .collect();
-        // Of the two zeros the positive one, whose code is smaller, comes first and is taken.
+        // Of the two zeros, the positive one with the smaller code comes first and is used.
         rising.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal).then(a.1.cmp(&b.1)));
         rising.dedup_by_key(|entry| entry.0);
         Some(Self { data_type, codes, rising })
     }
 
-    /// How many bytes so many elements take.
+    /// The bytes of `count` elements.
     pub fn bytes(data_type: DataType, count: usize) -> Option<usize> {
         count.checked_mul(data_type.bits()).map(|bits| bits.div_ceil(8))
     }
 
-    /// The number at a place; NaN beyond the end.
+    /// The value at an index; NaN beyond the end.
     pub fn get(&self, bytes: &[u8], index: usize) -> f64 {
         fn at<const N: usize>(bytes: &[u8], index: usize) -> Option<[u8; N]> {
             bytes.get(index.checked_mul(N)?..)?.first_chunk().copied()
@@ -135,8 +135,8 @@ impl Elements {
         number.unwrap_or(f64::NAN)
     }
 
-    /// Writes the nearest number that the type has. Beyond its range that is infinity where there is one, else the end of the
-    /// range; NaN becomes NaN where there is one, else 0.
+    /// Writes the nearest value of the type. Beyond its range that is infinity if it has one, else the end of the range; NaN
+    /// becomes NaN if it has one, else 0.
     pub fn set(&self, bytes: &mut [u8], index: usize, number: f64) {
         fn put<const N: usize>(bytes: &mut [u8], index: usize, value: [u8; N]) {
             let place = index.checked_mul(N).and_then(|start| bytes.get_mut(start..));
@@ -158,7 +158,7 @@ impl Elements {
         }
     }
 
-    /// The code of the nearest number, of two equally near ones the even code.
+    /// The code of the nearest value, ties to even.
     fn code(&self, number: f64) -> u8 {
         let find = |wanted: fn(&f64) -> bool| {
             self.codes.iter().zip(0..=255).find(|(n, _)| wanted(n)).map(|(_, c)| c)
@@ -168,7 +168,7 @@ impl Elements {
         }
         let (first, last) = (self.rising.first(), self.rising.last());
         let (Some((least, lowest)), Some((greatest, highest))) = (first, last) else { return 0 };
-        // Half a step beyond the end is where the next number would be nearer.
+        // Beyond half a step from the end, the next number would be nearer.
         let step = self.rising.iter().rev().nth(1).map_or(0.0, |(before, _)| greatest - before);
         if number >= *greatest {
             let infinity = find(|n| *n == f64::INFINITY);
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_comes_back() {
+    fn every_code_round_trips() {
         for data_type in DataType::ALL.iter().copied().filter(|data_type| (1..=8).contains(&data_type.bits()))
         {
             let elements = Elements::of(data_type).unwrap();
@@ -272,7 +272,7 @@ mod tests {
             elements.set(&mut bytes, 0, number);
             elements.get(&bytes, 0)
         };
-        // Halfway between 1 and 1.125 the even code is that of 1, halfway on it is that of 1.25.
+        // Halfway between 1 and 1.125 the even code is that of 1, halfway to the next it is that of 1.25.
         assert_eq!(rounded(DataType::Fp8E4m3, 1.0625), 1.0);
         assert_eq!(rounded(DataType::Fp8E4m3, 1.1875), 1.25);
         assert_eq!(rounded(DataType::Fp8E4m3, 1e9), 448.0);

@@ -1,4 +1,4 @@
-//! Memory for tensors: the host's, or a device's where an engine needs that.
+//! Memory for tensors, on the host or on a device.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
@@ -10,7 +10,7 @@ use hipdnn_plugin_sdk::os;
 
 use crate::failure::{Failure, Result};
 
-/// Where the memory of an engine's tensors lies.
+/// Where the memory of an engine's tensors is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Place {
     /// The host's memory.
@@ -19,10 +19,10 @@ pub enum Place {
     Device,
 }
 
-/// What memory is aligned to at least.
+/// The minimum alignment.
 const ALIGNMENT: usize = 256;
 
-/// Memory of the host, filled with a byte. It ends when it is dropped.
+/// Host memory, filled with a byte and freed on drop.
 pub struct HostMemory {
     start: NonNull<u8>,
     layout: Layout,
@@ -30,10 +30,10 @@ pub struct HostMemory {
 }
 
 impl HostMemory {
-    /// So many bytes at a multiple of so many.
+    /// Allocates `size` bytes with the alignment.
     pub fn new(size: usize, alignment: usize, fill: u8) -> Result<Self> {
         let alignment = alignment.clamp(ALIGNMENT, 1 << 20).next_power_of_two();
-        // One byte at least, so that even an empty tensor has an address of its own.
+        // At least one byte, so that even an empty tensor has a unique address.
         let layout = Layout::from_size_align(size.max(1), alignment)
             .map_err(|_| Failure::work(format!("{size} bytes are more than memory can have")))?;
         // SAFETY: the size is not 0.
@@ -65,13 +65,13 @@ impl Drop for HostMemory {
     }
 }
 
-/// Memory of a device. It ends when it is dropped.
+/// Device memory, freed on drop.
 pub struct DeviceMemory {
     gpu: Gpu,
     start: *mut c_void,
 }
 
-/// Fails where the machine is about to run out of memory, which no allocation would say before it is used.
+/// Fails if the machine is about to run out of memory, since allocations only fail later, on use.
 pub fn require_host_memory(bytes: usize) -> Result<()> {
     match os::memory::available() {
         Some(available) if bytes > available => Err(Failure::work(format!(
@@ -85,7 +85,7 @@ fn of_gpu(error: PluginError) -> Failure {
     Failure::work(error.message().to_owned())
 }
 
-/// The GPU, where there is one.
+/// The GPU, if there is one.
 fn gpu() -> Result<Gpu> {
     Gpu::find().map_err(|refusal| Failure::work(format!("device memory is needed, but {refusal}")))
 }
@@ -110,7 +110,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory where an engine reaches it.
+    /// Allocates memory that an engine can access.
     pub fn new(place: Place, size: usize, alignment: usize, fill: u8) -> Result<Self> {
         let host = HostMemory::new(size, alignment, fill)?;
         let device = match place {
@@ -140,14 +140,14 @@ impl Memory {
         }
     }
 
-    /// Brings what the host wrote to the device.
+    /// Copies the host's bytes to the device.
     pub fn upload(&self) -> Result<()> {
         let Some(device) = &self.device else { return Ok(()) };
         // SAFETY: the device's memory is as large.
         unsafe { device.gpu.upload(device.start, self.host.bytes()) }.map_err(of_gpu)
     }
 
-    /// Brings what the device wrote to the host.
+    /// Copies the device's bytes to the host.
     pub fn download(&mut self) -> Result<()> {
         let Some(device) = &self.device else { return Ok(()) };
         // SAFETY: the device's memory is as large.
@@ -156,12 +156,12 @@ impl Memory {
 }
 
 impl Place {
-    /// Whether there is a device whose memory can be used.
+    /// Whether there is a usable device.
     pub fn device_is_there() -> bool {
         gpu().is_ok()
     }
 
-    /// Waits until what was executed is done.
+    /// Waits until the executed work is done.
     pub fn wait(self) -> Result<()> {
         if self == Self::Host {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Tensors in memory: elements as numbers, arrays in files, memory that engines reach, random values, comparison.
+//! Tensors: elements as numbers, arrays in files, memory that engines can access, random values, comparison.
 
 mod array;
 mod comparison;

@@ -1,7 +1,7 @@
-//! Arrays in NumPy's files.
+//! NumPy's .npy files.
 //!
 //! A file has a magic number, a version, the length of a header, the header, which is a Python dictionary of three known keys,
-//! and the elements. Anything else is refused with what was found.
+//! and the elements. Anything else is refused.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::graph::Tensor;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// What a header says.
+/// The content of a header.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
@@ -27,7 +27,7 @@ struct Header {
 }
 
 impl Header {
-    /// Reads a header as JSON, from which the dictionaries that NumPy writes differ in a few signs.
+    /// Parses a header as JSON after replacing the few characters in which NumPy's dictionaries differ.
     fn read(text: &str) -> std::result::Result<Self, String> {
         let mut json: String = text.split_whitespace().collect();
         let signs = [("'", "\""), ("True", "true"), ("False", "false"), ("(", "["), (")", "]")];
@@ -44,14 +44,15 @@ pub fn read(path: &Path) -> Result<Array> {
     parse(&bytes).map_err(|why| Failure::input(format!("{}: {why}", path.display())))
 }
 
-/// Writes an array to a file, as the type that NumPy has for the tensor's: floats of 16 bits and less become `float32`.
+/// Writes an array to a file in NumPy's type for the tensor's: floats of 16 bits and less become `float32`.
 pub fn write(path: &Path, tensor: &Tensor, array: &Array) -> Result<()> {
     fs::write(path, compose(tensor.data_type, array))
         .map_err(|error| Failure::input(format!("cannot write {}: {error}", path.display())))
 }
 
 fn parse(bytes: &[u8]) -> std::result::Result<Array, String> {
-    let rest = bytes.strip_prefix(MAGIC).ok_or("this is no .npy file: the first bytes are not \\x93NUMPY")?;
+    let rest =
+        bytes.strip_prefix(MAGIC).ok_or("this is not a .npy file: the first bytes are not \\x93NUMPY")?;
     let (header, data) = match rest {
         [1, _, low, high, rest @ ..] => rest.split_at_checked(usize::from(u16::from_le_bytes([*low, *high]))),
         [2 | 3, _, a, b, c, d, rest @ ..] => usize::try_from(u32::from_le_bytes([*a, *b, *c, *d]))
@@ -116,7 +117,7 @@ fn decoder(element: &str) -> std::result::Result<(usize, Box<dyn Fn(&[u8]) -> f6
     }
 }
 
-/// Brings elements whose first index runs fastest into the order in which the last one does.
+/// Converts column-major to row-major order.
 fn from_fortran_order(dims: &[usize], values: &[f64]) -> Vec<f64> {
     let mut ordered = Vec::with_capacity(values.len());
     for at in 0..values.len() {
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_files_are_read_back() {
         for (data_type, dims, values) in [
             (DataType::Float, vec![2, 2], vec![0.5, -1.0, 3.25, f64::INFINITY]),
             (DataType::Double, vec![3], vec![0.1, 0.2, 0.3]),
@@ -218,7 +219,7 @@ mod tests {
         let header = |text: &str| parse(&file(text, &[0; 8])).unwrap_err();
         let good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}";
         assert!(parse(&file(good, &[0; 8])).is_ok());
-        assert!(parse(b"PK").unwrap_err().contains("no .npy file"));
+        assert!(parse(b"PK").unwrap_err().contains("not a .npy file"));
         assert!(parse(b"\x93NUMPY\x09\x00\x00\x00").unwrap_err().contains("version is 9.0"));
         assert!(parse(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{").unwrap_err().contains("inside its header"));
         assert!(parse(&file(good, &[0; 9])).unwrap_err().contains("9 bytes of elements, expected 8"));

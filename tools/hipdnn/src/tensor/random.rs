@@ -5,7 +5,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// The generator of a seed and a stream, which makes it independent of other streams.
+    /// The generator of a seed and a stream; streams are independent.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut random = Self(seed);
         let start = random.next() ^ stream.wrapping_mul(0xd134_2543_de82_ef95);
@@ -21,16 +21,16 @@ impl Random {
         bits ^ bits >> 31
     }
 
-    /// A number from `least` up to, but not including, `end`.
+    /// A number from `least` to `end`, exclusive.
     pub fn between(&mut self, least: f64, end: f64) -> f64 {
         let unit = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
         least + unit * (end - least)
     }
 
-    /// A whole number from `least` to `greatest`, both among them.
+    /// An integer from `least` to `greatest`, inclusive.
     pub fn whole(&mut self, least: i64, greatest: i64) -> i64 {
         let count = greatest.abs_diff(least).saturating_add(1);
-        // The product's upper half is as good as even for any count that occurs here.
+        // The product's upper half is nearly uniform for any count that occurs here.
         let scaled = (u128::from(self.next()) * u128::from(count)) >> 64;
         least.saturating_add(i64::try_from(scaled).unwrap_or(0))
     }

@@ -1,4 +1,4 @@
-//! How far a result may be from the reference.
+//! The tolerance of results against the reference.
 //!
 //! A result x may differ from the reference r by
 //!
@@ -8,24 +8,23 @@
 //!
 //! where u is half a step of the result's type and t its smallest number, so that the two may be neighbours; A is the largest
 //! finite magnitude in the reference; and e is the sum, over the nodes that the result depends on, of ε (16 + 2 √k) with ε the
-//! half step of the compute type and k the number of terms that the node adds up for an element, and of 2 u of each virtual
-//! tensor in between, which an engine need not round to, and of each that attention has inside, which engines round to the type
-//! of q for the next product. Whole numbers may differ by 1 where a floating-point number was
-//! rounded, and not at all otherwise.
+//! half step of the compute type and k the number of terms that the node sums for an element, and of 2 u for each virtual tensor
+//! in between, which an engine need not round to, and for each tensor inside attention, which engines round to the type of q for
+//! the next matmul. Integers may differ by 1 if a floating-point number was rounded, and not at all otherwise.
 
 use std::collections::HashSet;
 
 use crate::data_type::DataType;
 use crate::graph::{Graph, Node, Tensor};
 
-/// How far a result may be from the reference.
+/// The tolerance of a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// Relative to the element.
     pub relative: f64,
     /// Relative to the largest element.
     pub of_largest: f64,
-    /// In any case.
+    /// Added in any case.
     pub absolute: f64,
 }
 
@@ -70,7 +69,7 @@ impl Tolerance {
             if uid != tensor.uid {
                 of_largest += 2.0 * steps(written.data_type).0;
             }
-            // Half types are computed in single precision, as are nodes that say nothing.
+            // Half types are computed in single precision, as are nodes without a compute type.
             let step =
                 steps(if node.compute_type == DataType::Double { DataType::Double } else { DataType::Float })
                     .0;
@@ -88,7 +87,7 @@ impl Tolerance {
         Self { relative: 2.0 * step, of_largest, absolute: smallest }
     }
 
-    /// The same, so many times as wide.
+    /// Multiplies the tolerance.
     pub fn times(self, factor: f64) -> Self {
         Self {
             relative: self.relative * factor,
@@ -98,7 +97,7 @@ impl Tolerance {
     }
 }
 
-/// What the rounding of tensors inside a node adds for one that it writes.
+/// The tolerance for rounding tensors inside a node, for one of its outputs.
 fn inside(graph: &Graph, node: &Node, written: i64) -> f64 {
     let is_of_rows = ["stats", "max", "sum_exp"].iter().any(|role| node.output(role) == Some(written));
     let rounded = match node.operation.as_str() {
@@ -112,7 +111,7 @@ fn inside(graph: &Graph, node: &Node, written: i64) -> f64 {
     rounded * q.map_or(0.0, |q| 2.0 * steps(q.data_type).0)
 }
 
-/// How many terms a node adds up for an element, at most.
+/// The most terms that a node sums for an element.
 fn terms(graph: &Graph, node: &Node) -> f64 {
     let dims = |role: &str| -> Vec<f64> {
         let port = node.inputs.iter().chain(&node.outputs).find(|port| port.role == role);

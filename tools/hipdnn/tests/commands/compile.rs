@@ -21,7 +21,7 @@ fn compile(output: &str, devices: &str, graphs: &[&str]) -> Answer {
     run(&[], &[&["compile", "--device", devices, "--output", output][..], graphs].concat())
 }
 
-/// What the log says of the package while a graph runs, whose results have to be right.
+/// The log lines about the package while a graph runs, whose results must be correct.
 fn said(scratch: &Scratch, package: &str, graph: &str) -> String {
     let log = scratch.file("log.txt");
     let _ = std::fs::remove_file(&log);
@@ -35,7 +35,7 @@ fn said(scratch: &Scratch, package: &str, graph: &str) -> String {
 }
 
 #[test]
-fn a_library_that_ends_the_process_costs_the_plans_of_one_graph() {
+fn a_library_that_ends_the_process_loses_the_plans_of_one_graph() {
     let scratch = Scratch::new("compile_ended");
     let file = scratch.file("plans.hdpk");
     let (norm, product) = (example("batchnorm"), example("matmul"));
@@ -47,7 +47,7 @@ fn a_library_that_ends_the_process_costs_the_plans_of_one_graph() {
 }
 
 #[test]
-fn plans_for_several_devices_are_one_file_and_the_one_that_fits_is_taken() {
+fn plans_for_several_devices_are_one_file_and_the_matching_one_is_used() {
     let scratch = Scratch::new("compile");
     let (norm, product) = (example("batchnorm"), example("matmul"));
     let file = scratch.file("plans.hdpk");
@@ -62,10 +62,10 @@ fn plans_for_several_devices_are_one_file_and_the_one_that_fits_is_taken() {
     assert!(
         listed.as_array().unwrap().iter().all(|of| of["engine"] == "CPU_ENGINE" && of["plugin"] == "CPU")
     );
-    // The library takes the plan of an equal graph, and leaves others alone.
+    // The library uses the plan of an equal graph, and ignores others.
     assert!(said(&scratch, &file, &product).contains("the plan was loaded from"));
     assert_eq!(said(&scratch, &file, &example("layernorm")), "");
-    // So does the tool, which is told which graph.
+    // So does the tool with a graph's name.
     let loaded = run(&[], &["plan", "load", &file, "--graph", "matmul", "--check"]);
     assert_eq!((loaded.status, loaded.err.as_str()), (0, ""), "{}", loaded.out);
     assert!(!loaded.out.contains("planned anew"), "{}", loaded.out);
@@ -83,7 +83,7 @@ fn changed(from: &str, to: &str, change: impl Fn(&mut Vec<u8>)) {
 }
 
 #[test]
-fn what_is_of_another_device_or_version_or_damaged_is_planned_anew_and_said() {
+fn plans_of_another_device_or_version_or_damaged_ones_are_planned_anew_and_reported() {
     let scratch = Scratch::new("compile-anew");
     let graph = example("batchnorm");
     let (elsewhere, right, other) =
@@ -114,7 +114,7 @@ fn what_is_of_another_device_or_version_or_damaged_is_planned_anew_and_said() {
         "{line}"
     );
 
-    // Damage within a plan costs that plan, damage of the file all of them.
+    // Damage inside a plan loses that plan, damage of the file all of them.
     changed(&right, &other, |container| {
         let middle = container.len() / 2;
         container[middle] ^= 1;
@@ -156,7 +156,7 @@ fn graphs_that_a_program_plans_are_recorded_and_compiled() {
     let answer = compile(&file, "cpu", &graphs);
     assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{}", answer.out);
     assert!(said(&scratch, &file, &example("matmul")).contains("the plan was loaded from"));
-    // A folder that cannot be written costs a line in the log.
+    // A read-only folder only causes a line in the log.
     let answer = run(&[("HIPDNN_RECORD_GRAPHS", "/proc/nowhere")], &["run", &example("matmul"), "--check"]);
     assert_eq!(answer.status, 0, "{}", answer.err);
 }

@@ -88,7 +88,7 @@ fn a_plugin_may_be_added() {
 }
 
 #[test]
-fn the_doctor_names_what_is_there() {
+fn the_doctor_lists_everything() {
     let file = std::fs::canonicalize(cpu_plugin()).unwrap();
     let text = succeed(&["doctor"]);
     for (word, part) in [
@@ -109,7 +109,7 @@ fn the_doctor_names_what_is_there() {
     let answer = with_folder("/no/such/folder/", &["doctor"]);
     assert_eq!((answer.status, answer.err.as_str()), (1, "hipdnn: no engine is loaded\n"));
     assert!(answer.out.contains("plugins     warning: the plugin folder /no/such/folder/ does not exist\n"));
-    // Not as the others run it: the library may be named only once.
+    // Unlike the other tests: the library may be named only once.
     let path = program().get_program().to_owned();
     let answer = Command::new(path).args(["--backend", "/no/library.so", "doctor"]).output().unwrap();
     let answer = Answer::from(answer);
@@ -117,7 +117,7 @@ fn the_doctor_names_what_is_there() {
         answer.out.contains("\nprocessor ") && answer.out.contains("\nlibrary     cannot open the backend")
     );
 }
-/// What is said of the only plugin, with a setting.
+/// The entry of the only plugin, with a setting.
 fn plugin(setting: &str) -> serde_json::Value {
     let mut program = program();
     let answer: Answer =
@@ -190,10 +190,10 @@ fn an_installed_tree_has_all_its_engines_with_no_setting() {
     assert_eq!(names, expected);
 }
 
-/// The program for scripts, where it is installed: it takes no other library than the one beside it.
+/// The program for scripts, if it is installed: it uses only the library beside it.
 fn list_engines(arguments: &[&str]) -> Option<Answer> {
     let mut command = Command::new(prefix()?.join("bin/hipdnn_list_engines"));
-    // Neither plugins nor a library of anybody else's.
+    // Without plugins or a library from the environment.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HIPDNN_")) {
         command.env_remove(name);
     }
@@ -201,7 +201,7 @@ fn list_engines(arguments: &[&str]) -> Option<Answer> {
     Some(command.args(arguments).output().unwrap().into())
 }
 
-/// What TheRock's test of an installation looks for, with the folder named and without.
+/// The lines that TheRock's installation test expects, with and without a folder.
 #[test]
 fn engines_are_listed_as_amds_program_does() {
     let Some(prefix) = prefix() else { return };
@@ -221,7 +221,7 @@ fn engines_are_listed_as_amds_program_does() {
     ] {
         assert!(named.out.contains(&engine), "{}", named.out);
     }
-    // Another folder has no engines, and that is no failure.
+    // Another folder has no engines, which is not a failure.
     let other = list_engines(&["--plugin-dir", prefix.join("include").to_str().unwrap()]).unwrap();
     assert_eq!((other.status, other.out.as_str()), (0, "No engines found.\n"));
     let wrong = list_engines(&["--json"]).unwrap();

@@ -50,7 +50,7 @@ fn a_backend_that_cannot_be_opened_is_named() {
 }
 
 #[test]
-fn a_library_that_lacks_a_function_is_no_crash() {
+fn a_library_that_lacks_a_function_does_not_crash() {
     let output = program_alone().args(["--backend", "libm.so.6", "engines"]).output().unwrap();
     assert_eq!(
         one_line(output.into(), 1),
@@ -60,8 +60,8 @@ fn a_library_that_lacks_a_function_is_no_crash() {
 
 #[test]
 fn without_any_backend_the_places_are_named() {
-    // The program far from any library, and a loader that has none either. A link, since a copy could not be run while
-    // another test's new process still holds it open for writing.
+    // The program without a library nearby or in the loader's path. A link, since a copy could not be run while another test's
+    // new process still holds it open for writing.
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("alone-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let copy = folder.join("hipdnn");
@@ -85,7 +85,7 @@ fn program_alone() -> Command {
 }
 
 #[test]
-fn help_is_no_error() {
+fn help_succeeds() {
     let help = program().arg("--help").output().unwrap();
     assert!(help.status.success() && help.stderr.is_empty());
     let text = String::from_utf8(help.stdout).unwrap();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::{Answer, Scratch, example, has, hipdnn, program, root, succeed, with_useless_engine};
 
 #[test]
-fn engines_that_apply_are_said_to() {
+fn applicable_engines_are_listed() {
     let text = succeed(&["explain", &example("conv_bias_relu")]);
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
     assert_eq!(lines, ["CPU_ENGINE (CPU): applies", "CPU_REFERENCE_ENGINE (CPU): applies"]);
@@ -30,7 +30,7 @@ fn is_micro_kernel(text: &str) -> bool {
         if is_number(rows) && is_number(columns) && ["float", "float,", "double", "double,", "int32,"].contains(&kind))
 }
 
-/// Every node is in one step, and every step says what computes it, and why where that is the reference.
+/// Every node is in one step, and every step names its algorithm, with the reason if it is the reference.
 fn expect_steps(path: &str) {
     let (answers, nodes) = explained(path);
     assert_eq!(answers.len(), 2, "{path}");
@@ -82,9 +82,9 @@ fn every_step_of_every_example_has_an_algorithm() {
     assert_eq!(steps[0]["algorithm"], "gemm", "{steps:?}");
 }
 
-/// With the engines for GPUs, which need libraries that are not on every machine.
+/// With the GPU engines, whose libraries are not on every machine.
 #[test]
-fn engines_that_lack_the_same_library_are_told_in_one_line() {
+fn engines_that_lack_the_same_library_share_a_line() {
     let explain =
         program().env_remove("HIPDNN_PLUGIN_DIR").args(["explain", &example("matmul")]).output().unwrap();
     let answer = Answer::from(explain);
@@ -95,7 +95,7 @@ fn engines_that_lack_the_same_library_are_told_in_one_line() {
         answer.out.lines().filter(|line| !line.starts_with(' ') && line.contains(word)).collect()
     };
     if device["libraries"][0]["missing"].is_null() {
-        // With HIP each engine says what it has to say.
+        // With HIP each engine has its own line.
         assert!(engines.iter().all(|engine| !lines_with(engine).is_empty()), "{}", answer.out);
         return;
     }
@@ -108,7 +108,7 @@ fn engines_that_lack_the_same_library_are_told_in_one_line() {
 }
 
 #[test]
-fn the_reason_for_the_reference_loops_is_told() {
+fn the_reason_for_the_reference_loops_is_shown() {
     let scratch = Scratch::new("loops");
     let path = scratch.file("loops.json");
     let tensor = |uid: i64, data_type: &str, is_virtual: bool| serde_json::json!({"uid": uid, "data_type": data_type, "dims": [4, 8], "strides": [8, 1], "virtual": is_virtual});
@@ -126,7 +126,7 @@ fn the_reason_for_the_reference_loops_is_told() {
     let text = succeed(&["explain", &path]);
     let line = text.lines().find(|line| line.contains("\"odd\"")).unwrap();
     assert!(line.starts_with("  node 0 \"odd\", ADD: reference loops (") && line.contains("int64"), "{line}");
-    // What is slow is said to be where a log is asked for, once.
+    // The log warns of slow steps, once.
     let log = scratch.file("log.txt");
     let mut command = crate::program();
     command.env("HIPDNN_LOG_LEVEL", "warn").env("HIPDNN_LOG_FILE", &log);
@@ -171,7 +171,7 @@ fn refused(scratch: &Scratch) -> String {
 }
 
 #[test]
-fn reasons_are_told_where_no_engine_applies() {
+fn reasons_are_shown_if_no_engine_applies() {
     let scratch = Scratch::new("refused");
     let answer = hipdnn(&["explain", &refused(&scratch)]);
     assert_eq!((answer.status, answer.err.as_str()), (1, "hipdnn: no engine can run this graph\n"));
@@ -182,7 +182,7 @@ fn reasons_are_told_where_no_engine_applies() {
 }
 
 #[test]
-fn words_of_a_graph_that_nobody_knows_are_told() {
+fn unknown_words_of_a_graph_are_reported() {
     let scratch = Scratch::new("unknown_words");
     let text = std::fs::read_to_string(example("conv_bias_relu")).unwrap();
     let path = scratch.file("unknown.json");
@@ -193,7 +193,7 @@ fn words_of_a_graph_that_nobody_knows_are_told() {
 }
 
 #[test]
-fn reasons_are_told_where_another_engine_applies() {
+fn reasons_are_shown_if_another_engine_applies() {
     let scratch = Scratch::new("another");
     let answer = with_useless_engine(&scratch, &["explain", &refused(&scratch), "--json"]);
     assert_eq!((answer.status, answer.err.as_str()), (0, ""));
@@ -203,7 +203,7 @@ fn reasons_are_told_where_another_engine_applies() {
         assert_eq!(answers[at]["applies"], false);
         let reason = answers[at]["reason"].as_str().unwrap();
         if !has("hipdnnSetUserLogCallback_ext") {
-            // Without what plugins log there is only what the library says.
+            // Without the plugins' log there is only the library's message.
             assert!(reason.starts_with("choosing the engine failed: "), "{reason}");
             continue;
         }

@@ -1,7 +1,7 @@
 //! The program as a user runs it: what it prints, and its exit status.
 //!
-//! It is the one that cargo has built, with the library and the engines of the tree that `cargo xtask build` lays out; or, with
-//! `HIPDNN_TEST_PREFIX`, the one of an installed tree, with what it finds there by itself.
+//! Tests the program that cargo built, with the library and the engines of the tree that `cargo xtask build` lays out; or, with
+//! `HIPDNN_TEST_PREFIX`, the program of an installed tree, with what it finds there.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failure of the test")]
 
@@ -20,7 +20,7 @@ mod tune;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What the program answered.
+/// The program's output.
 pub struct Answer {
     /// The exit status.
     pub status: i32,
@@ -30,15 +30,15 @@ pub struct Answer {
     pub err: String,
 }
 
-/// The installed tree that is tested, if there is one.
+/// The installed tree under test, if any.
 pub fn prefix() -> Option<PathBuf> {
     std::env::var_os("HIPDNN_TEST_PREFIX").map(PathBuf::from)
 }
 
-/// The tree that the library and the engines are taken from.
+/// The tree with the library and the engines.
 fn tree() -> PathBuf {
     prefix().unwrap_or_else(|| {
-        // The test lies in `debug/deps` of what cargo builds into.
+        // The test is in `debug/deps` of cargo's target folder.
         let stage = std::env::current_exe().unwrap().ancestors().nth(3).unwrap().join("stage");
         assert!(stage.is_dir(), "{} is missing: `cargo xtask build` makes it", stage.display());
         stage
@@ -55,7 +55,7 @@ pub fn cpu_plugin() -> PathBuf {
     tree().join("lib/hipdnn_plugins/engines/libhipdnn_cpu_plugin.so")
 }
 
-/// The program, with no setting of the environment it is tested in but the CPU engines.
+/// The program with only the CPU engines, without settings from the environment.
 pub fn program() -> Command {
     let mut command = match prefix() {
         Some(prefix) => Command::new(prefix.join("bin/hipdnn")),
@@ -70,7 +70,7 @@ pub fn program() -> Command {
             command.env_remove(name);
         }
     }
-    // On any machine the same engines, so that what they answer can be compared.
+    // The same engines on any machine, so that their answers can be compared.
     command.env("HIPDNN_PLUGIN_DIR", cpu_plugin());
     command.env_remove("LD_LIBRARY_PATH");
     command
@@ -91,14 +91,14 @@ pub fn hipdnn(arguments: &[&str]) -> Answer {
     program().args(arguments).output().unwrap().into()
 }
 
-/// Runs the program, which has to succeed, and answers what it printed.
+/// Runs the program, which must succeed. Returns its output.
 pub fn succeed(arguments: &[&str]) -> String {
     let answer = hipdnn(arguments);
     assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{arguments:?}: {}", answer.out);
     answer.out
 }
 
-/// Runs the program, which has to refuse with one line and an exit status, and answers the line.
+/// Runs the program, which must fail with one line and an exit status. Returns the line.
 pub fn refuse(arguments: &[&str], status: i32) -> String {
     one_line(hipdnn(arguments), status)
 }
@@ -115,7 +115,7 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
-/// Whether the library has a function; what it has is listed, and another test keeps the list exact.
+/// Whether the library has a function, by a list that another test keeps exact.
 pub fn has(function: &str) -> bool {
     let list = std::fs::read_to_string(root().join("c_tests/exports.txt")).unwrap();
     list.lines().any(|line| line.trim() == function)
@@ -126,7 +126,7 @@ pub fn example(name: &str) -> String {
     root().join("examples_graphs").join(format!("{name}.json")).to_str().unwrap().to_owned()
 }
 
-/// A folder for what a test writes, removed when it is dropped.
+/// A temporary folder of a test, removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -145,12 +145,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left in the system's folder for such files does no harm.
+        // Leftovers in the system's temporary folder do no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Replaces a number before ` ms`, which is different each time.
+/// Replaces a number before ` ms`, which differs each time.
 pub fn without_times(text: &str) -> String {
     let words = text.split(' ').collect::<Vec<_>>();
     let is_time = |at: usize| words.get(at + 1).is_some_and(|next| next.starts_with("ms"));
@@ -158,7 +158,7 @@ pub fn without_times(text: &str) -> String {
     words.iter().enumerate().map(shown).collect::<Vec<_>>().join(" ")
 }
 
-/// The program with the CPU engines and, beside them, an engine that takes every graph and writes nothing.
+/// The program with the CPU engines and an engine that accepts every graph and writes nothing.
 pub fn with_useless_engine(scratch: &Scratch, arguments: &[&str]) -> Answer {
     with_engine_of("one_engine", scratch, arguments)
 }

@@ -1,10 +1,10 @@
-//! `hipdnn policies`, and what a heuristic plugin in Rust does to the order of the engines.
+//! `hipdnn policies`, and how a heuristic plugin in Rust orders engines.
 
 use std::path::PathBuf;
 
 use crate::{Answer, Scratch, example, program, succeed};
 
-/// One of the SDK's heuristic plugins, in the folder that cargo puts examples into.
+/// One of the SDK's heuristic plugins, in cargo's folder of examples.
 fn plugin(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.ancestors().nth(2).unwrap().join(format!("examples/lib{name}.so"));
@@ -30,7 +30,7 @@ fn engines(answer: &Answer) -> Vec<&str> {
     applying(answer)
 }
 
-/// The same, whatever else was written.
+/// The same, ignoring other lines.
 fn applying(answer: &Answer) -> Vec<&str> {
     answer.out.lines().filter_map(|line| line.strip_suffix(" (CPU): applies")).collect()
 }
@@ -67,13 +67,13 @@ fn a_plugins_policy_is_listed_and_decides() {
     assert_eq!(engines(&with_policy(&both, &["explain", &small])), plain_first);
     // The policy leaves a large graph to the next one.
     assert_eq!(engines(&with_policy(&both, &["explain", &large])), fast_first);
-    // It is asked only where it is named.
+    // It is asked only if it is named.
     let other = with_policy("SelectionHeuristic::StaticOrdering", &["explain", &small]);
     assert_eq!(engines(&other), fast_first);
 }
 
 #[test]
-fn a_policy_with_a_defect_is_passed_over_and_told_of() {
+fn a_defective_policy_is_passed_over_and_reported() {
     let graph = example("matmul");
     let explain = |order: &str| with_plugin("defective_policies", order, &["explain", &graph]);
     let device = format!("the device is not known: \"{}", std::env::consts::ARCH);
@@ -85,7 +85,7 @@ fn a_policy_with_a_defect_is_passed_over_and_told_of() {
         ("Defect::Declines", "Defect::Declines: it leaves the choice to others"),
     ] {
         let alone = explain(policy);
-        // Before it, Rust says of a panic where it was.
+        // Before it, Rust prints the location of the panic.
         let line = alone.err.lines().last().unwrap_or_default();
         assert_eq!(alone.status, 1, "{}", alone.err);
         assert!(line.contains(policy) && line.contains(reason), "{line}");

@@ -202,7 +202,7 @@ fn bad_arguments_are_named() {
         (&["--out", "1=x.npy"], "tensor x is read by the graph, not written"),
         (&["--in", "1=/no/such/file.npy"], "/no/such/file.npy: No such file"),
         (&["--in", &wrong_shape], "wrong.npy: the array has the shape [3], tensor x has [2×16×14×14]"),
-        (&["--in", &no_npy], "text.npy: this is no .npy file"),
+        (&["--in", &no_npy], "text.npy: this is not a .npy file"),
         (&["--out", "6=/no/such/folder/y.npy"], "cannot write /no/such/folder/y.npy"),
         (&["--seed", "many"], "invalid value 'many' for '--seed <N>'"),
         (&["--tolerance=-1"], "expected a number from 0"),

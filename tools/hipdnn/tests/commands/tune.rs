@@ -2,7 +2,7 @@
 
 use crate::{Answer, Scratch, example, has, program, refuse};
 
-/// The program with a cache of its own.
+/// The program with its own cache.
 fn tune(scratch: &Scratch, more: &[&str]) -> Answer {
     let mut command = program();
     command.env("HIPDNN_CACHE_DIR", scratch.file("cache"));
@@ -11,7 +11,7 @@ fn tune(scratch: &Scratch, more: &[&str]) -> Answer {
 }
 
 #[test]
-fn graphs_are_tuned_drawn_and_planned_so_from_then_on() {
+fn graphs_are_tuned_drawn_and_planned_with_the_result() {
     let scratch = Scratch::new("tune");
     let (conv, norm) = (example("conv_bias_relu"), example("batchnorm"));
     let picture = scratch.file("trials.svg");
@@ -25,7 +25,7 @@ fn graphs_are_tuned_drawn_and_planned_so_from_then_on() {
         if has("hipdnnBackendWriteEngineRankingResults_ext") {
             assert_eq!(row["ranking_outcome"], "written to the cache");
         }
-        // Knobs that are promises stay as they are.
+        // Knobs that are promises are not changed.
         assert!(!row["knobs"].as_str().unwrap().contains("constant_weights"), "{row}");
     }
     for graph in ["conv_bias_relu", "batchnorm"] {
@@ -33,7 +33,7 @@ fn graphs_are_tuned_drawn_and_planned_so_from_then_on() {
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"), "{svg}");
         assert!(svg.matches("<circle").count() > 4 && svg.contains("CPU_REFERENCE_ENGINE"), "{svg}");
     }
-    // What was found is what --tuned takes.
+    // --tuned uses the result.
     let plan = scratch.file("tuned.plan");
     let answer = tune(&scratch, &["plan", "save", &conv, &plan, "--tuned"]);
     assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{}", answer.out);
@@ -44,7 +44,7 @@ fn graphs_are_tuned_drawn_and_planned_so_from_then_on() {
 }
 
 #[test]
-fn a_plugins_strategy_searches_and_a_failing_one_is_told() {
+fn a_plugins_strategy_searches_and_a_failing_one_is_reported() {
     let graph = example("batchnorm");
     for (plugin, words) in [
         ("tuning_good", "batchnorm: CPU_ENGINE, CPU_REFERENCE_ENGINE (not handed over)\n"),

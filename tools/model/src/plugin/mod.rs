@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineRef;
 
-/// What a plugin tells of an engine.
+/// A plugin's details of an engine.
 #[derive(Clone)]
 pub struct EngineDetails;
 
-/// Plugins as a handle has them: of one that makes contexts.
+/// A handle's session with one plugin that makes contexts.
 #[derive(Default)]
 pub struct Session {
     /// The plan cache.
@@ -24,7 +24,7 @@ pub struct Session {
     plugin: Arc<Plugin>,
 }
 
-/// A plugin that handles have in common.
+/// A plugin shared by handles.
 #[derive(Default)]
 pub struct Plugin {
     made: AtomicUsize,
@@ -32,7 +32,7 @@ pub struct Plugin {
 }
 
 impl Session {
-    /// One of a plugin.
+    /// A session of a plugin.
     pub fn of(plugin: &Arc<Plugin>) -> Arc<Self> {
         Arc::new(Self { cache: cache::Cache::default(), plugin: Arc::clone(plugin) })
     }
@@ -49,13 +49,13 @@ impl Session {
         raw_context::Raw::new(address).expect("numbers begin with 1")
     }
 
-    /// Whether the plugin has the context back.
+    /// Whether the context was destroyed.
     pub fn has_back(&self, context: raw_context::Raw) -> bool {
         self.plugin.given_back.load(Ordering::Relaxed) & 1 << (context.addr().get() >> BITS) != 0
     }
 }
 
-/// Contexts have addresses that any struct can have.
+/// Contexts have aligned addresses.
 const BITS: u32 = 8;
 
 impl Drop for Session {
@@ -80,10 +80,10 @@ pub mod raw_context {
 
     use super::{BITS, EngineRef, Session};
 
-    /// A context that has no owner yet.
+    /// A context without an owner.
     pub type Raw = NonNull<HipdnnEnginePluginExecutionContext>;
 
-    /// Gives a context back to the plugin.
+    /// Destroys a context.
     pub fn give_back(session: &Session, _: EngineRef, context: Raw) {
         let bit = 1 << (context.addr().get() >> BITS);
         assert!(session.plugin.given_back.fetch_or(bit, Ordering::Relaxed) & bit == 0, "given back twice");

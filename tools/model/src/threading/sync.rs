@@ -1,4 +1,4 @@
-//! What the pool is made of, for a model.
+//! The pool's synchronization types, for a model.
 
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool as Flag;
@@ -22,16 +22,16 @@ impl<T> Mutex<T> {
     }
 }
 
-/// What threads that have a lock wait for.
+/// A condition variable.
 pub(crate) struct Condvar(loom::sync::Condvar);
 
 impl Condvar {
-    /// No thread waits for it.
+    /// Without waiting threads.
     pub(crate) fn new() -> Self {
         Self(loom::sync::Condvar::new())
     }
 
-    /// Lets go of the lock until it is told.
+    /// Releases the lock until notified.
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
@@ -42,7 +42,7 @@ impl Condvar {
     }
 }
 
-/// Whether the condition is true. There is no time in a model: whoever waits for longer sleeps.
+/// Whether the condition is true. Models have no time, so longer waits always sleep.
 pub fn look(is_there: impl Fn() -> bool) -> bool {
     is_there()
 }
@@ -53,10 +53,10 @@ pub fn start(_: usize, work: impl FnOnce() + Send + 'static) -> bool {
     true
 }
 
-/// Whether threads of the pool wait for more work. Not part of what is run in every order.
+/// Whether threads of the pool wait for more work. Not modelled as an atomic.
 pub static GOES_ON: Flag = Flag::new(true);
 
-/// The same: in a model threads have to end.
+/// The same: in a model, threads must end.
 pub fn goes_on() -> bool {
     GOES_ON.load(Ordering::Relaxed)
 }

@@ -11,7 +11,7 @@ use crate::userland::Userland;
 /// The graphs, whose names are those of their files.
 const GRAPHS: [&str; 2] = ["layernorm", "batchnorm"];
 
-/// Makes plans for two architectures where no device is, and runs those for the emulated one, with nothing in a cache.
+/// Compiles plans for two architectures without a device, and runs those for the emulated one with empty caches.
 pub fn plans(userland: &Userland, rig: &str) -> Result<String, Failure> {
     let program = format!("/{INSIDE}/{TOOL}");
     let library = format!("/{INSIDE}/lib/{LIBRARY}");

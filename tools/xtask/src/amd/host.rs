@@ -1,4 +1,4 @@
-//! The plugins in the host in C: on the emulated device, and, under valgrind, where there is none.
+//! The plugins in the C host: on the emulated device, and without a device under valgrind.
 
 use super::{INSIDE, LIMIT, inside};
 use crate::install::ENGINES;
@@ -14,7 +14,7 @@ const PLUGINS: &[(&str, [&str; 3])] = &[
     ("libhipdnn_hipblaslt_plugin.so", ["convolution=0", "pointwise=0", "unmarked=0"]),
 ];
 
-/// The words that start the host in the userland with a plugin.
+/// The command that starts the host in the userland with a plugin.
 fn host(before: &[&str], plugin: &str, options: &[&str]) -> Vec<String> {
     let program = format!("/{INSIDE}/plugin_host");
     let plugin = format!("/{INSIDE}/lib/{ENGINES}/{plugin}");

@@ -1,4 +1,4 @@
-//! `cargo xtask amd-smoke` as it goes on the emulated device, and where there is none.
+//! `cargo xtask amd-smoke` on the emulated device, and without a device.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::smoke::{self, GRAPHS, Place, Report};
 use crate::userland::Userland;
 use crate::workspace::Workspace;
 
-/// All graphs but the last, which takes the emulated device long.
+/// All graphs but the last, which is slow on the emulated device.
 fn names() -> &'static [&'static str] {
     GRAPHS.split_last().map_or(&[], |(_, rest)| rest)
 }
@@ -38,7 +38,7 @@ pub fn with_device(userland: &Userland, rig: &str) -> Result<String, Failure> {
     }
 }
 
-/// Without one the report says so.
+/// Without a device the report says so.
 pub fn without_device(userland: &Userland) -> Result<String, Failure> {
     let report = report(&|words| userland.command(words));
     match report.no_device {

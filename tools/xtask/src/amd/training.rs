@@ -1,4 +1,4 @@
-//! The training example on the emulated device: the losses of its first steps beside those of the reference engine.
+//! The training example on the emulated device: compares the losses of its first steps with the reference engine's.
 
 use std::fs;
 
@@ -12,10 +12,10 @@ use crate::workspace::Workspace;
 const SOURCE: &str = "examples_c/train_digits.c";
 const DATA: &str = "examples_c/data/digits.csv";
 
-/// How many steps are trained; later losses depend on each rounding before.
+/// The number of training steps; later losses accumulate rounding errors.
 const STEPS: &str = "4";
 
-/// What a loss may differ by, as a share of it.
+/// The tolerance of a loss, relative.
 const TOLERANCE: f64 = 1e-4;
 
 /// The engine that computes the losses to compare with.
@@ -48,7 +48,7 @@ fn losses(out: &str) -> Vec<f64> {
     lines.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).collect()
 }
 
-/// The largest difference of two runs' losses, as a share of the first run's.
+/// The largest relative difference of two runs' losses.
 fn compare(expected: &str, got: &str) -> Result<f64, Failure> {
     let (wanted, found) = (losses(expected), losses(got));
     let worst = wanted.iter().zip(&found).map(|(a, b)| ((a - b) / a).abs()).fold(0.0, f64::max);
@@ -61,7 +61,7 @@ fn compare(expected: &str, got: &str) -> Result<f64, Failure> {
     Ok(worst)
 }
 
-/// The engines of the graphs, which are those of the device, more than one of them.
+/// The engines of the graphs, which must be several of the device's.
 fn engines(out: &str) -> Result<String, Failure> {
     let graphs = out.lines().filter(|line| line.starts_with("Graph "));
     let names: Vec<&str> = graphs.filter_map(|line| line.split_whitespace().next_back()).collect();

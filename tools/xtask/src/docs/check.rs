@@ -1,4 +1,4 @@
-//! What a page says of the repository is true: links, files, commands, variables; and pages stay short.
+//! Checks that pages match the repository: links, files, commands, variables; and that pages stay short.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -18,13 +18,13 @@ const LIST_OF_CHANGES: &str = "CHANGELOG.md";
 /// Words that hide who does what.
 const RIDDLES: &[&str] = &["nobody", "is said so", "there is none", "is as if it were not"];
 
-/// What the commands of this tool are named, and the groups of tests.
+/// The names of this tool's commands and test groups.
 pub struct Names {
     pub commands: Vec<String>,
     pub groups: Vec<&'static str>,
 }
 
-/// Checks every page and answers what was counted.
+/// Checks every page. Returns the counts.
 pub fn all(workspace: &Workspace, pages: &[Page], names: &Names) -> Result<String, Failure> {
     let files = Files::of(workspace)?;
     let mut found = Vec::new();
@@ -72,7 +72,7 @@ impl Files {
         self.paths.contains(path.trim_end_matches('/'))
     }
 
-    /// Whether a file lies anywhere under these last parts of its path.
+    /// Whether any file's path ends like this.
     fn has_somewhere(&self, end: &str) -> bool {
         self.paths.iter().any(|path| path.strip_suffix(end).is_some_and(|rest| rest.ends_with('/')))
     }
@@ -100,7 +100,7 @@ fn links(page: &Page, pages: &[Page], files: &Files, found: &mut Vec<String>) {
     }
 }
 
-/// A relative path without its dots.
+/// A relative path, resolved.
 pub fn joined(folder: &Path, relative: &str) -> String {
     let mut whole = PathBuf::new();
     for part in folder.join(relative).components() {
@@ -115,7 +115,7 @@ pub fn joined(folder: &Path, relative: &str) -> String {
     whole.display().to_string()
 }
 
-/// Names of source files and paths in backticks are those of files that exist.
+/// Checks that source files and paths in backticks exist.
 fn paths(page: &Page, files: &Files, found: &mut Vec<String>) {
     const SOURCES: &[&str] = &["rs", "c", "cpp", "h", "hpp", "py", "fbs"];
     for (line, code) in page.code() {
@@ -170,7 +170,7 @@ fn commands(page: &Page, names: &Names, found: &mut Vec<String>) {
                 && !names.commands.iter().any(|known| known == name)
                 && !name.contains(char::is_uppercase)
             {
-                found.push(format!("{}:{}: cargo xtask {name} is no command", page.path, at + 1));
+                found.push(format!("{}:{}: cargo xtask {name} is not a command", page.path, at + 1));
             }
             let closed = rest.get(end..).is_some_and(|after| after.starts_with('`'));
             let groups =
@@ -197,7 +197,7 @@ fn words(page: &Page, found: &mut Vec<String>) {
     }
 }
 
-/// A JSON block is one value, or one a line.
+/// A JSON block is one value, or one per line.
 fn json(page: &Page, found: &mut Vec<String>) {
     for block in page.blocks().iter().filter(|block| block.language == "json") {
         if let Err(error) = serde_json::from_str::<serde_json::Value>(&block.text) {
@@ -206,7 +206,7 @@ fn json(page: &Page, found: &mut Vec<String>) {
     }
 }
 
-/// Every variable that the page on the environment has in a table is read somewhere.
+/// Checks that a source reads every variable in the tables of the page on the environment.
 fn variables(workspace: &Workspace, pages: &[Page], found: &mut Vec<String>) -> Result<(), Failure> {
     let mut wanted: BTreeMap<&str, usize> = BTreeMap::new();
     for page in pages.iter().filter(|page| page.path == "docs/environment.md") {
@@ -222,7 +222,7 @@ fn variables(workspace: &Workspace, pages: &[Page], found: &mut Vec<String>) -> 
     }
     for (name, line) in wanted {
         let mut git = command("git", ["grep", "-qwF", name, "--", ":!*.md"]);
-        // git grep's status is 1 where it finds nothing.
+        // git grep's status is 1 if it finds nothing.
         if run(git.current_dir(workspace.path(""))).is_err() {
             found.push(format!("docs/environment.md:{line}: no source reads {name}"));
         }
@@ -264,7 +264,7 @@ mod tests {
             ("[x](#gone)", "docs/p.md:1: docs/p.md has no heading #gone"),
             ("`src/gone.rs`", "docs/p.md:1: `src/gone.rs` does not exist"),
             ("`gone.c`", "docs/p.md:1: `gone.c` does not exist"),
-            ("cargo xtask gone", "docs/p.md:1: cargo xtask gone is no command"),
+            ("cargo xtask gone", "docs/p.md:1: cargo xtask gone is not a command"),
             ("`cargo xtask test gone`", "docs/p.md:1: cargo xtask test has no group gone"),
             ("Nobody knows", "docs/p.md:1: \"nobody\": say who does what"),
             ("```json\n{\n```", "docs/p.md:1: EOF while parsing an object at line 2 column 0"),

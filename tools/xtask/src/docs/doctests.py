@@ -1,4 +1,4 @@
-"""Shows the sessions in docstrings as code: MkDocs would take `>>>` for quotations."""
+"""Formats the sessions in docstrings as code, since MkDocs would render `>>>` as quotations."""
 
 import griffe
 

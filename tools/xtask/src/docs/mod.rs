@@ -1,4 +1,4 @@
-//! The documents: what they say is checked, what they show is run, and a site is made of them.
+//! The documents: checks their statements, runs their snippets, and builds a site.
 
 mod check;
 mod pages;
@@ -13,7 +13,7 @@ use crate::Failure;
 use crate::steps::Steps;
 use crate::workspace::Workspace;
 
-/// Checks every page, and runs what it shows against the staged tree.
+/// Checks every page, and runs its snippets against the staged tree.
 pub fn test(workspace: &Workspace, stage: &Path, names: &Names, steps: &mut Steps) {
     let pages = match pages::all(workspace) {
         Ok(pages) => pages,
@@ -38,7 +38,7 @@ pub fn test(workspace: &Workspace, stage: &Path, names: &Names, steps: &mut Step
     }
 }
 
-/// Checks what can be checked without a build.
+/// The checks that need no build.
 fn check_only(workspace: &Workspace, names: &Names) -> Result<String, Failure> {
     check::all(workspace, &pages::all(workspace)?, names)
 }

@@ -1,4 +1,4 @@
-//! Markdown pages, as far as their checks need them: blocks of code, headings, links, words.
+//! Parses Markdown pages for the checks: code blocks, headings, links, words.
 
 use std::path::PathBuf;
 
@@ -20,11 +20,11 @@ pub struct Block<'a> {
     /// The number of the fence's line.
     pub line: usize,
     pub text: String,
-    /// What the comment `<!-- snippet: ... -->` above the block says.
+    /// The comment `<!-- snippet: ... -->` above the block.
     pub note: Option<&'a str>,
 }
 
-/// Every page that git knows, or would add.
+/// Every page that git tracks or would add.
 pub fn all(workspace: &Workspace) -> Result<Vec<Page>, Failure> {
     let mut git = command("git", ["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]);
     let paths = run(git.current_dir(workspace.path("")))?;
@@ -85,13 +85,13 @@ impl Page {
             .collect()
     }
 
-    /// The number of words outside of blocks; numbers, and bars and dashes of tables, are no words.
+    /// The number of words outside of blocks, without numbers and the bars and dashes of tables.
     pub fn words(&self) -> usize {
         let is_word = |word: &&str| word.chars().any(char::is_alphabetic);
         self.prose().iter().map(|(_, line)| line.split_whitespace().filter(is_word).count()).sum()
     }
 
-    /// The names under which links reach the headings.
+    /// The anchors of the headings.
     pub fn anchors(&self) -> Vec<String> {
         let headings = self.prose().into_iter().filter_map(|(_, line)| line.strip_prefix('#'));
         headings.map(|heading| anchor(heading.trim_start_matches('#').trim())).collect()
@@ -110,7 +110,7 @@ impl Page {
         links
     }
 
-    /// What stands between single backticks, each with its line.
+    /// The texts between single backticks, each with its line.
     pub fn code(&self) -> Vec<(usize, &str)> {
         let lines = self.prose().into_iter();
         lines
@@ -119,7 +119,7 @@ impl Page {
     }
 }
 
-/// The anchor that sites make of a heading: lower case, without punctuation, hyphens for spaces.
+/// The anchor of a heading: lower case, without punctuation, hyphens for spaces.
 pub fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase();
     let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

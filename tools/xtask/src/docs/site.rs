@@ -19,13 +19,13 @@ use crate::workspace::Workspace;
 
 const DOXYGEN: Tool = Tool::new("doxygen", "doxygen");
 
-/// What makes the site, and reads Python without running it.
+/// The site generator, with a plugin that reads Python without running it.
 const PACKAGES: &[&str] = &["mkdocs-material>=9.6,<10", "mkdocstrings[python]>=1,<2"];
 
 /// Crates whose documentation is for users.
 const CRATES: [&str; 3] = ["hipdnn", "hipdnn-plugin-sdk", "hipdnn-abi"];
 
-/// The pages in their order. Pages that are named nowhere stand at the end.
+/// The pages in order. Unlisted pages come last.
 const SECTIONS: &[(&str, &[&str])] = &[
     (
         "Use",
@@ -80,7 +80,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Pages that are written here.
+/// The page that is generated here.
 const PYTHON_PAGE: &str = "python-reference.md";
 const PYTHON_TEXT: &str = "# Python reference\n\n::: hipdnn\n\n::: hipdnn.torch\n";
 const REFERENCES_PAGE: &str = "references.md";
@@ -89,7 +89,7 @@ const REFERENCES_TEXT: &str = "# Rust, C and C++ references\n\n\
     [`hipdnn-abi`](rust/hipdnn_abi/index.html)\n\
     - [C and C++ headers](c/index.html)\n";
 
-/// Builds the site in `target/site`, and shows it where that is asked for.
+/// Builds the site in `target/site`, and opens it if requested.
 pub fn build(workspace: &Workspace, names: &Names, open: bool) -> Result<(), Failure> {
     let site = workspace.target_dir().join("site");
     let mut steps = Steps::new();
@@ -110,7 +110,7 @@ fn environment() -> Result<PathBuf, Failure> {
     venv::ready(&cache::folder("HIPDNN_DOCS_ENV", "docs-env")?, PACKAGES, "the site")
 }
 
-/// The pages and what they link to, in a folder of their own, made a site by MkDocs.
+/// Copies the pages and the files they link to into a folder, and has MkDocs build the site.
 fn of_pages(workspace: &Workspace, site: &Path) -> Result<String, Failure> {
     let source = workspace.scratch("site");
     remove(&source)?;
@@ -122,7 +122,7 @@ fn of_pages(workspace: &Workspace, site: &Path) -> Result<String, Failure> {
     }
     write(&source.join(PYTHON_PAGE), PYTHON_TEXT)?;
     write(&source.join(REFERENCES_PAGE), REFERENCES_TEXT)?;
-    // MkDocs looks for what is linked, and the references are made later.
+    // MkDocs checks links, but the references are generated later.
     for reference in ["rust/hipdnn", "rust/hipdnn_plugin_sdk", "rust/hipdnn_abi", "c"] {
         write(&source.join(reference).join("index.html"), "")?;
     }
@@ -141,7 +141,7 @@ fn of_pages(workspace: &Workspace, site: &Path) -> Result<String, Failure> {
     Ok(format!("{} pages", pages.len()))
 }
 
-/// The page's text, with links to what the site has: files are copied beside it, and folders are their pages.
+/// The page's text, with links to the site's files: linked files are copied, and folders become their pages.
 fn with_links(
     workspace: &Workspace,
     page: &Page,
@@ -178,7 +178,7 @@ fn navigation(paths: &BTreeSet<&str>) -> String {
     let rest: Vec<&str> = paths.difference(&named).copied().collect();
     let sections = SECTIONS.iter().map(|(name, pages)| (*name, pages.to_vec())).chain([("More", rest)]);
     for (name, pages) in sections {
-        // A text has no error to write into.
+        // Writing to a text cannot fail.
         let _ = writeln!(lines, "  - {name}:");
         for page in pages.iter().filter(|page| paths.contains(*page) || made.contains(page)) {
             let _ = writeln!(lines, "    - {page}");
@@ -217,7 +217,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<String, Failure> {
     Ok(format!("{} files", list.len()))
 }
 
-/// Links of the pages lead to files of the site.
+/// Checks that the pages' links lead to files of the site.
 fn links(site: &Path) -> Result<String, Failure> {
     let mut lost = Vec::new();
     let mut count = 0_usize;
@@ -233,7 +233,7 @@ fn links(site: &Path) -> Result<String, Failure> {
             }
             count += 1;
             let folder = file.parent().unwrap_or(Path::new(""));
-            // The page for what is missing is shown from any folder.
+            // The 404 page is shown from any folder.
             let path = match target.strip_prefix('/') {
                 Some(from_root) => site.join(from_root),
                 None => site.join(joined(folder, target)),

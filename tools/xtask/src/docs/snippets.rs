@@ -1,7 +1,7 @@
-//! Runs what pages show: commands of a shell, sessions at a terminal, C.
+//! Runs the snippets of pages: shell commands, terminal sessions, C.
 //!
-//! A page's commands run in one folder, which looks like a clone whose build is done: `target/stage` is the staged tree, and a command of
-//! cargo's that builds or installs lays that out. A comment above a block says otherwise: `<!-- snippet: not run: REASON -->`, or
+//! A page's commands run in one folder that looks like a built clone: `target/stage` is the staged tree, and cargo commands that
+//! build or install lay it out. A comment above a block overrides this: `<!-- snippet: not run: REASON -->`, or
 //! `<!-- snippet: in FOLDER -->`.
 
 use std::fs;
@@ -17,19 +17,19 @@ use crate::install::{copy, files, remove};
 use crate::process::{command, run, run_within};
 use crate::workspace::Workspace;
 
-/// The most that a block may take, on a busy machine.
+/// The time limit of a block, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Folders that commands of pages write into or name files of.
+/// Folders that the pages' commands write to or read from.
 const COPIED: [&str; 2] = ["examples_c", "examples_graphs"];
 
-/// What changes the machine.
+/// Commands that change the machine.
 const FORBIDDEN: [&str; 4] = ["apt-get", "pip", "sudo", "python"];
 
-/// The end of a command that a snippet must not run.
+/// The script in place of a command that a snippet must not run.
 const REFUSES: &str = "echo \"${0##*/} $*: no snippet may run this\" >&2; exit 1";
 
-/// A program around statements: a handle, a plan and a pack are there, and no call may have failed.
+/// A program around statements, with a handle, a plan and a pack; no call may fail.
 const AROUND_C: &str = r#"#include "hipdnn_helpers.h"
 @FILE@
 int main(void)
@@ -83,7 +83,7 @@ impl<'a> Runner<'a> {
         Ok(runner)
     }
 
-    /// What readers have of their own: a graph, one that every engine refuses, a program; and a cargo that is done with building.
+    /// Supplies a reader's own files: a graph, one that every engine refuses, a program; and a cargo that does not build.
     fn supply(&self) -> Result<(), Failure> {
         let graph = fs::read_to_string(self.root.join("examples_graphs/conv_bias_relu.json"))?;
         fs::write(self.root.join("graph.json"), &graph)?;
@@ -110,7 +110,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Runs a block, and answers whether there was anything to run.
+    /// Runs a block. Returns whether there was anything to run.
     pub fn run(&self, page: &Page, block: &Block) -> Result<bool, Failure> {
         if block.note.is_some_and(|note| note.starts_with("not run: ")) {
             return Ok(false);
@@ -132,7 +132,7 @@ impl<'a> Runner<'a> {
         result.map(|()| true).map_err(|e| Failure::new(format!("{}:{}\n{e}", page.path, block.line)))
     }
 
-    /// A command with the staged tree, and with none of the reader's settings.
+    /// A command with the staged tree, without the reader's settings.
     fn with_tree(&self, mut command: Command) -> Command {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HIPDNN_"))
         {
@@ -155,11 +155,11 @@ impl<'a> Runner<'a> {
         run_within(shell.current_dir(folder), LIMIT)
     }
 
-    /// Commands after `$ `, each with what it prints: the first word of each line that is shown has to come.
+    /// Commands after `$ `, each with its output: the first word of each shown line must occur.
     fn session(&self, folder: &Path, text: &str) -> Result<(), Failure> {
         for part in format!("\n{text}").split("\n$ ").skip(1) {
             let (line, shown) = part.split_once('\n').unwrap_or((part, ""));
-            // The tool's own complaint ends a command that fails.
+            // A command is expected to fail if its last line is the tool's error.
             let fails = shown.lines().any(|line| line.starts_with("hipdnn: "));
             let line = if fails { format!("! {line}") } else { line.to_owned() };
             let printed = self.shell(folder, &line)?;
@@ -175,7 +175,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Paragraphs that begin with `static` or `#include` stand before the program, the others in it.
+    /// Paragraphs that begin with `static` or `#include` go before the program, the others into it.
     fn c(&self, block: &Block) -> Result<(), Failure> {
         let of_file = |part: &&str| part.starts_with("static ") || part.starts_with("#include");
         let (outer, inner): (Vec<&str>, Vec<&str>) = block.text.split("\n\n").partition(of_file);

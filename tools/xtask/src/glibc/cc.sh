@@ -1,5 +1,5 @@
 #!/bin/sh
-# Links for the glibc of HIPDNN_LINK_TARGET by zig, with the unwinder of this system's programs.
+# Links with zig for the glibc of HIPDNN_LINK_TARGET, with this system's unwinder.
 for argument; do
     shift
     case $argument in
@@ -7,5 +7,5 @@ for argument; do
     esac
     set -- "$@" "$argument"
 done
-# That unwinder is this system's, and names functions of a newer glibc; an older system has its own.
+# That unwinder uses functions of a newer glibc; an older system has its own.
 exec "$HIPDNN_LINK_PYTHON" -m ziglang cc -target "$HIPDNN_LINK_TARGET" -Wl,--allow-shlib-undefined "$@"

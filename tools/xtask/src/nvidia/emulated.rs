@@ -1,7 +1,7 @@
 //! The packed engines on stand-ins for the CUDA driver and NVIDIA's libraries, which compute on the processor.
 //!
-//! What this shows is that the engines ask of the libraries what computes their graphs, as the stand-ins understand them, and what they do on
-//! streams, in captured graphs, on two devices and when a call fails. What NVIDIA's own libraries answer, only a GPU shows.
+//! This tests that the engines call the libraries correctly as the stand-ins understand them, on streams, in captured graphs, on
+//! two devices and when a call fails. Only a GPU shows what NVIDIA's own libraries do.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 /// g++ compiles the kernels of each graph.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// The checks, but those of cases that the stand-ins take long for.
+/// The checks, except cases that are slow on the stand-ins.
 const CHECKS: &[&str] = &[
     "NVRTC_ENGINE",
     "CUBLASLT_ENGINE",
@@ -54,7 +54,7 @@ pub fn check(workspace: &Workspace, package: &Path, folder: &Path, headers: &[Pa
         steps.run("the same graphs by a C program on cuDNN alone", || {
             let mut peer = command(package.join("bin/cudnn_peer"), [package.join("lib").join(LIBRARY)]);
             let out = run_within(peer.arg("--small").env("LD_LIBRARY_PATH", &folder), LIMIT)?;
-            // What is timed here is the stand-ins.
+            // The times are those of the stand-ins.
             let graphs =
                 out.lines().filter(|line| line.contains(",device: CUDNN_ENGINE over cuDNN,")).count();
             Ok(format!("{graphs} graphs, the same bytes"))
@@ -84,20 +84,20 @@ pub fn standins(workspace: &Workspace, folder: &Path, headers: &[PathBuf]) -> Re
     Ok(made.join(", "))
 }
 
-/// The test program with the stand-ins, and in a mode where one is named.
+/// The test program with the stand-ins, in a mode if one is given.
 fn program(package: &Path, folder: &Path, mode: &str, words: &[&str]) -> Command {
     let mut program = command(package.join("bin").join(PROGRAM), Some(mode).filter(|mode| !mode.is_empty()));
     program.arg(package.join("lib").join(LIBRARY)).args(words);
     program.env("LD_LIBRARY_PATH", folder).env("HIPDNN_DISABLE_CACHE", "1");
     program.env("HIPDNN_LOG_FILE", folder.join("log.txt"));
-    // Nothing of NVIDIA's is to be found.
+    // Hide NVIDIA's own libraries.
     for variable in ["HIPDNN_CUDA_PATH", "CUDA_PATH", "VIRTUAL_ENV"] {
         program.env_remove(variable);
     }
     program
 }
 
-/// Runs it, and answers how many passed.
+/// Runs it. Returns how many passed.
 fn ends(program: &mut Command) -> Result<String, Failure> {
     let out = run_within(program, LIMIT)?;
     let counts = out

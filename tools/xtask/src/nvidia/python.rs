@@ -1,4 +1,4 @@
-//! The Python package in what is packed for a machine with a GPU, with its tests, the training examples, and pytest.
+//! The Python package for the packed tests of a machine with a GPU, with its tests, the training examples, and pytest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::python::Environment;
 use crate::wheel::PACKAGE;
 use crate::workspace::Workspace;
 
-/// What pytest is made of beside `py.py`, in Python alone.
+/// The modules of pytest besides `py.py`, all pure Python.
 const PYTEST: &[&str] = &["pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"];
 
-/// Puts it into the package, whose library it uses. Answers what was left out.
+/// Copies it into the package, whose library it uses. Returns what was skipped.
 pub fn pack(workspace: &Workspace, package: &Path) -> Result<String, Failure> {
     progress::build(workspace, &mut workspace.release(["build", "-p", "hipdnn-python"]))?;
     let (from, to) = (workspace.path(PACKAGE), package.join("python"));
@@ -29,7 +29,7 @@ pub fn pack(workspace: &Workspace, package: &Path) -> Result<String, Failure> {
     for benchmark in ["python_execute.py", "pytorch_calls.py", "pytorch_networks.py"] {
         copy(&workspace.path("benches").join(benchmark), &to.join("benches").join(benchmark))?;
     }
-    // What the examples train on.
+    // The examples' training text.
     copy(&workspace.path("README.md"), &to.join("README.md"))?;
     copy_all(&workspace.path("examples_c/data"), &to.join("examples_c/data"), |_| true)?;
     copy(&workspace.path("tools/gpu-test/nvidia/python.sh"), &to.join("run.sh"))?;
@@ -43,7 +43,7 @@ pub fn pack(workspace: &Workspace, package: &Path) -> Result<String, Failure> {
     Ok("with pytest".to_owned())
 }
 
-/// Not what Python has compiled.
+/// Whether a file is not compiled by Python.
 fn is_text(path: &Path) -> bool {
     path.extension().is_none_or(|extension| extension != "pyc")
 }

@@ -1,4 +1,4 @@
-//! The example in C++, built with CMake and run with the ONNX Runtime of an environment.
+//! The C++ example, built with CMake and run with the ONNX Runtime of an environment.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,11 +11,11 @@ use crate::process::{command, run as run_program};
 use crate::steps::LEFT_OUT;
 use crate::workspace::Workspace;
 
-/// Writes a network with an open batch to a file.
+/// Writes a network with a dynamic batch to a file.
 const WRITE: &str =
     "import sys, networks; open(sys.argv[1], 'wb').write(networks.NETWORKS['mobilenet_v3']('N')[0])";
 
-/// Builds the example and has it compare a network; where headers or CMake are missing, answers so.
+/// Builds the example and has it compare a network; skips it if headers or CMake are missing.
 pub(super) fn run(workspace: &Workspace, environment: &Path, tree: &Path) -> Result<String, Failure> {
     let headers = match headers() {
         Ok(folder) => folder,
@@ -27,7 +27,7 @@ pub(super) fn run(workspace: &Workspace, environment: &Path, tree: &Path) -> Res
     let scratch = workspace.scratch("ort-example");
     remove(&scratch)?;
     fs::create_dir_all(&scratch)?;
-    // A wheel has the library without the names that the linker and the loader look for.
+    // A wheel's library lacks the file names that the linker and the loader look for.
     let library = library(environment)?;
     for name in ["libonnxruntime.so", "libonnxruntime.so.1"] {
         fs::copy(&library, scratch.join(name))?;

@@ -1,4 +1,4 @@
-//! Packages for Debian: the library, what programs are built with, and the programs, as distributions divide them.
+//! Debian packages: the library, the development files and the programs, split as in distributions.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,22 +11,22 @@ use crate::process::{command, run};
 use crate::wheel::newest_glibc;
 use crate::workspace::Workspace;
 
-/// Who stands for a package, `NAME <ADDRESS>`, where the builder says so.
+/// The variable with the packages' maintainer, `NAME <ADDRESS>`.
 const MAINTAINER: &str = "HIPDNN_MAINTAINER";
 
-/// The name that all packages begin with, and that of the library's.
+/// The library's package, and the prefix of all others.
 const NAME: &str = "hipdnn-backend";
 
 /// One of the packages.
 struct Component {
-    /// What its name has behind [`NAME`].
+    /// Its name's suffix after [`NAME`].
     suffix: &'static str,
     section: &'static str,
-    /// The files that belong to it, by how their paths below /usr begin. What belongs to no other component is the library's.
+    /// Its files, as path prefixes below /usr. The library's package has all files that belong to no other.
     begins: &'static [&'static str],
-    /// The first line says what it is; the others have a space before them.
+    /// The first line is a summary; the others begin with a space.
     description: &'static str,
-    /// Rules of Debian's that it breaks on purpose, each with the reason before it.
+    /// Debian's rules that it breaks on purpose, each preceded by the reason.
     overrides: &'static [&'static str],
 }
 
@@ -65,8 +65,8 @@ const COMPONENTS: [Component; 3] = [
     },
 ];
 
-/// Packs an installed tree in `from`, and answers where the packages are. When the tree was committed, in seconds since 1970, and the level
-/// of the compression come last.
+/// Packs the installed tree in `from`. Returns the packages' paths. The last arguments are the commit's time in seconds since 1970
+/// and the compression level.
 pub fn pack(
     workspace: &Workspace,
     from: &Path,
@@ -92,7 +92,7 @@ pub fn pack(
 }
 
 impl Component {
-    /// Whether it is the library's, which the others need.
+    /// Whether it is the library's package, which the others need.
     fn is_library(&self) -> bool {
         self.begins.is_empty()
     }
@@ -103,7 +103,7 @@ impl Component {
     }
 }
 
-/// A package that is made.
+/// A package being built.
 struct Package<'a> {
     workspace: &'a Workspace,
     component: &'a Component,
@@ -116,7 +116,7 @@ impl Package<'_> {
         format!("{NAME}{}", self.component.suffix)
     }
 
-    /// Adds what dpkg wants to know of it, and what Debian expects in it.
+    /// Adds the control files and the files that Debian requires.
     fn complete(&self, tree: &Path) -> Result<(), Failure> {
         let (usr, name, version) = (tree.join("usr"), self.name(), &self.workspace.version);
         let maintainer = std::env::var(MAINTAINER).unwrap_or_else(|_| format!("{NAME} <>"));
@@ -152,7 +152,7 @@ impl Package<'_> {
         let mut relations = String::new();
         if !self.component.is_library() {
             depends.push(format!("{NAME} (= {version})"));
-            // Before 0.6.0 one package had all files.
+            // Before 0.6.0, one package had all files.
             relations += &format!("Breaks: {NAME} (<< 0.6.0)\nReplaces: {NAME} (<< 0.6.0)\n");
         }
         if glibc > 0 {

@@ -1,4 +1,5 @@
-/* What newer compilers call of ThreadSanitizer's runtime for copies of memory, for gcc's runtime, which watches the C library's. */
+/* Functions of ThreadSanitizer's runtime that newer compilers call for copies of memory, for gcc's runtime, which intercepts the C
+ * library's. */
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-//! What may stand beside this library in a prefix or a process: AMD's other packages of hipDNN, a MIOpen that forwards to
-//! hipDNN, another library called hipdnn.
+//! Coexistence in a prefix or a process: AMD's other packages of hipDNN, a MIOpen that forwards to hipDNN, another library
+//! called hipdnn.
 
 mod packages;
 
@@ -18,10 +18,10 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// The plugin with the engines for MIOpen.
 const MIOPEN: &str = "libhipdnn_miopen_plugin.so";
 
-/// Libraries of vendors that are looked for when a graph is asked about.
+/// Vendors' libraries that plugins look for when asked about a graph.
 const VENDORS: [&str; 4] = ["libamdhip64.so.7", "libcuda.so.1", "libMIOpen.so.1", "libcudnn.so.9"];
 
-/// What throws: the program's word for it, whose library it is, the library's file, and the plugin that calls it.
+/// Libraries that throw: the program's name for it, its vendor, its file, and the plugin that calls it.
 const THROWING: [(&str, &str, &str, &str); 3] = [
     ("miopen", "MIOpen", "libMIOpen_private.so.1", MIOPEN),
     ("hipblaslt", "hipBLASLt", "libhipblaslt.so.1", "libhipdnn_hipblaslt_plugin.so"),
@@ -61,7 +61,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     two_libraries(context, &scratch.join("two"), steps);
 }
 
-/// A C source of this group's.
+/// A C source of this group.
 fn source(context: &Context, name: &str) -> PathBuf {
     context.workspace.path("c_tests/beside").join(name)
 }
@@ -78,13 +78,13 @@ fn compile(context: &Context, name: &str, arguments: &[&str], target: &Path) -> 
     run_program(compiler.arg("-L").arg(context.stage.join("lib")).args(arguments)).map(|_| ())
 }
 
-/// The staged engines for MIOpen, with stand-ins for HIP and MIOpen: the one that is to be taken, and those beside it.
+/// The staged MIOpen engines, with stand-ins for HIP and MIOpen: the one to use, and others.
 fn forwarding(context: &Context, folder: &Path, taken: &str, others: &[&str]) -> Result<String, Failure> {
     let libraries: Vec<_> = [&[taken], others].concat().into_iter().map(|file| ("MIOpen", file)).collect();
     run_with_standins(context, folder, "forwarding", &libraries, MIOPEN, &[taken])
 }
 
-/// The staged engines for MIOpen, with stand-ins, in a trace and with ranges.
+/// The staged MIOpen engines, with stand-ins, in a trace and with ranges.
 fn device_trace(context: &Context, folder: &Path) -> Result<String, Failure> {
     run_with_standins(context, folder, "device_trace", &[("MIOpen", "libMIOpen_private.so.1")], MIOPEN, &[])
 }
@@ -109,7 +109,7 @@ fn cuda_trace(context: &Context, folder: &Path) -> Result<String, Failure> {
     run_within(&mut test, LIMIT).map(|out| out.trim().to_owned())
 }
 
-/// A graph for the CPU engines, with a vendor's library of which the loader finds the beginning only.
+/// A graph for the CPU engines, with a truncated vendor's library in the loader's path.
 fn cut_short(context: &Context, folder: &Path, file: &str) -> Result<String, Failure> {
     crate::install::remove(folder)?;
     std::fs::create_dir_all(folder)?;
@@ -127,7 +127,7 @@ fn cut_short(context: &Context, folder: &Path, file: &str) -> Result<String, Fai
     }
 }
 
-/// A program with a staged plugin, a stand-in for HIP, and stand-ins for other libraries: whose, and the file.
+/// A program with a staged plugin, a stand-in for HIP, and stand-ins for other libraries, given as vendor and file.
 fn run_with_standins(
     context: &Context,
     folder: &Path,
@@ -163,8 +163,8 @@ fn run_with_standins(
     run_within(&mut test, LIMIT).map(|out| out.trim().to_owned())
 }
 
-/// Ours and another library called hipdnn in one process: how the program is linked, what is loaded before it, and the words
-/// that it is told.
+/// Our library and another one called hipdnn in one process, in all combinations of linking, preloading and the program's
+/// arguments.
 fn two_libraries(context: &Context, folder: &Path, steps: &mut Steps) {
     let ours = context.stage.join("lib").join(LIBRARY);
     let other = folder.join("libother_hipdnn.so");

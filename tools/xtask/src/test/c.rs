@@ -1,4 +1,4 @@
-//! C and C++ programs against the staged library: each in its own process, with a limit; exit status 0 is a pass.
+//! C and C++ programs against the staged library: each in its own process with a time limit; exit status 0 passes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,10 +17,10 @@ const FOLDERS: &[&str] = &["c_tests", "c_tests/api", "c_tests/host", "c_tests/cp
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A sanitizer makes programs up to twenty times as slow.
+/// Sanitizers make programs up to twenty times slower.
 const LIMIT_OF_SANITIZER: Duration = Duration::from_secs(600);
 
-/// The program that is run under valgrind, too.
+/// The program that is also run under valgrind.
 const AT_EXIT: &str = "c_tests/host/exit_alive.c";
 
 /// On a busy machine.
@@ -54,17 +54,17 @@ pub fn run(context: &Context, steps: &mut Steps) {
     });
 }
 
-/// The program whose children end with everything alive. What they leave is no leak; what they touch has to be there.
+/// The program whose children exit with live objects. Leaks do not count here, invalid accesses do.
 fn under_valgrind(context: &Context) -> Result<String, Failure> {
     let folder = folder(context, &context.workspace.path(AT_EXIT));
-    // Without turns, threads that compute without pause keep the one that ends the process from running for a minute.
+    // Without fair scheduling, busy threads can delay the thread that ends the process for a minute.
     let options = ["-q", "--fair-sched=yes", "--trace-children=yes", "--error-exitcode=99"];
     let mut test = command("valgrind", options);
     prepare(test.arg(folder.join("program")).arg("once"), &folder)?;
     run_within(&mut test, LIMIT_OF_VALGRIND).map(|_| String::new())
 }
 
-/// Builds every plugin that C tests may load. They lie in one folder.
+/// Builds every plugin that C tests may load, in one folder.
 fn plugins() -> Result<String, Failure> {
     build_plugins(&|name| stub_plugins::library(name).map(|_| ()).map_err(Failure::new))
 }
@@ -87,7 +87,7 @@ fn sources(context: &Context) -> Result<Vec<PathBuf>, Failure> {
     if sources.is_empty() { Err(Failure::new("no C test was found")) } else { Ok(sources) }
 }
 
-/// Where a program and what it writes lie.
+/// The folder of a program and its output.
 fn folder(context: &Context, source: &Path) -> PathBuf {
     context.workspace.scratch("c").join(context.workspace.relative(source).replace(['/', '.'], "_"))
 }
@@ -107,12 +107,12 @@ fn compile_and_run(context: &Context, source: &Path) -> Result<String, Failure> 
     test.envs(own.map(|(_, name, value)| (name, value)));
     let limit = if context.words.is_empty() { LIMIT } else { LIMIT_OF_SANITIZER };
     let out = run_within(&mut test, limit)?;
-    // A program may leave out what the machine does not let it do.
+    // A program may skip what the machine does not allow.
     let left_out = out.lines().find(|line| line.starts_with("left out: "));
     Ok(left_out.unwrap_or(language.name()).to_owned())
 }
 
-/// Gives a program a folder of its own to write in, and says where the plugins are that it may load.
+/// Gives a program its own folder for output, and the folder of the plugins.
 fn prepare(test: &mut Command, folder: &Path) -> Result<(), Failure> {
     without_settings(test);
     let plugins = stub_plugins::library(stub_plugins::NULL).map_err(Failure::new)?;

@@ -1,5 +1,5 @@
-//! The client that finds the library at run time: every place that it may lie in, each function missing once, another
-//! version, and the flows of frontends of today. The program is `c_tests/client`; it is not linked with the library.
+//! The client that loads the library at run time: from every possible place, with each function missing once, with other
+//! versions, and with the call sequences of today's frontends. The program is `c_tests/client`; it does not link the library.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::steps::Steps;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Where the client looks, first to last, and the folder that stands for it.
+/// The places that the client searches, in order, and the test's folder for each.
 const PLACES: &[(&str, &str)] = &[
     ("directory", "given"),
     ("variable", "named"),
@@ -28,10 +28,10 @@ const PLACES: &[(&str, &str)] = &[
     ("loader", "known"),
 ];
 
-/// What stands for HIP's runtime. It has another name, so that the library does not take it for that.
+/// A stand-in for HIP's runtime, with another name so that the library does not mistake it for HIP.
 const RUNTIME: &str = "libruntime.so";
 
-/// Versions of other libraries, as the compiler is told them.
+/// Versions of other libraries, as compiler definitions.
 const OTHER_VERSIONS: &[&str] = &["\"1.0.0\"", "\"10.4.0\"", "\"new\"", "\"\"", "\"0\"", "0"];
 
 /// The source files of the client.
@@ -50,7 +50,7 @@ const SOURCES: &[&str] = &[
     "provider.cpp",
 ];
 
-/// The flows of frontends of today, and what they are.
+/// The flows of today's frontends, with descriptions.
 const FLOWS: &[(&str, &str)] = &[
     ("tuning", "autotuning: knobs swept, plans by number, a ranking"),
     ("other_shapes", "plans with other shapes"),
@@ -64,7 +64,7 @@ const FLOWS: &[(&str, &str)] = &[
     ("provider", "what an execution provider for ONNX Runtime does"),
 ];
 
-/// Warnings about memory and undefined behaviour of the client, which end it.
+/// Sanitizers that end the client on memory errors and undefined behaviour.
 const SANITIZERS: &[&str] =
     &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
@@ -148,23 +148,23 @@ fn compile(context: &Context, program: &Path, options: &[&str]) -> Result<(), Fa
 }
 
 impl Rig<'_> {
-    /// A flow of today, in a process of its own.
+    /// A flow in its own process.
     fn flow(&self, program: &Path, name: &str) -> Result<String, Failure> {
         let saved = self.folder.join("saved");
         fs::create_dir_all(&saved)?;
         let words = ["flow", name, &text(&self.stage.join("lib"))?, &text(&saved)?];
         let mut client = self.client(program, &words)?;
-        // One of them logs every call.
+        // One flow logs every call.
         client.env("HIPDNN_LOG_FILE", saved.join("log"));
         run_within(&mut client, LIMIT)?;
         Ok(String::new())
     }
 
-    /// All flows of today with checks of memory and of undefined behaviour in the client, where the compiler has them.
+    /// All flows with sanitizers in the client, if the compiler has them.
     fn sanitized(&self, context: &Context) -> Result<String, Failure> {
         let mut compiler = Language::Cxx.compiler();
         let library = run(compiler.arg("-print-file-name=libasan.so"))?;
-        // A compiler that does not have the file answers with its bare name.
+        // A compiler without the file prints its bare name.
         if !Path::new(library.trim()).is_absolute() {
             return Ok("left out: the compiler has no libasan".to_owned());
         }
@@ -176,13 +176,13 @@ impl Rig<'_> {
         Ok(format!("{} flows", FLOWS.len()))
     }
 
-    /// The client, with nothing set but the engines' plugin and a folder of its own for rankings.
+    /// The client with only the engines' plugin and its own folder for rankings set.
     fn client(&self, program: &Path, words: &[&str]) -> Result<Command, Failure> {
         let mut client = command(program, words);
         without_settings(&mut client);
         client.env_remove("LD_LIBRARY_PATH");
         let cache = self.folder.join("cache");
-        // Each run has rankings of its own to write.
+        // Each run writes its own rankings.
         crate::install::remove(&cache)?;
         client.env("HIPDNN_CACHE_DIR", cache);
         let plugin = self.stage.join("lib").join(ENGINES).join("libhipdnn_cpu_plugin.so");
@@ -190,7 +190,7 @@ impl Rig<'_> {
         Ok(client)
     }
 
-    /// The client with a library, and with other libraries, in every place that it may look in.
+    /// The client with a library, or other libraries, in every place that it searches.
     fn everywhere(&self, words: &[&str]) -> Result<Command, Failure> {
         let place = |name: &str| self.folder.join(name);
         let mut client = self.client(&self.program, words)?;
@@ -199,7 +199,7 @@ impl Rig<'_> {
         Ok(client)
     }
 
-    /// Every place has the library, and the first counts. It is taken away there, and the next counts.
+    /// All places have the library and the first one counts; then remove it there, and so on.
     fn places(&self) -> Result<String, Failure> {
         let library = self.stage.join("lib").join(LIBRARY);
         for (_, place) in PLACES {
@@ -213,14 +213,14 @@ impl Rig<'_> {
                 fs::remove_file(self.folder.join(place).join(LIBRARY))?;
             }
         }
-        // A relative path is not looked at.
+        // Relative paths are ignored.
         let mut client = self.everywhere(&["runs", "loader"])?;
         client.env("HIPDNN_BACKEND_LIBRARY_PATH", ".").current_dir(self.stage.join("lib"));
         run_within(&mut client, LIMIT)?;
         Ok(format!("{} places", PLACES.len()))
     }
 
-    /// Neither the variable nor what lies beside the program counts.
+    /// Neither the variable nor the program's folder counts.
     fn secure(&self) -> Result<String, Failure> {
         let lib = self.stage.join("lib");
         for place in ["named", "bin", "lib", "lib64", "runtime"] {
@@ -242,7 +242,7 @@ impl Rig<'_> {
         Ok(out.lines().map(str::to_owned).collect())
     }
 
-    /// The folder of a copy of the library in which these functions have other names.
+    /// The folder of a copy of the library with these functions renamed.
     fn without<'n>(&self, names: impl IntoIterator<Item = &'n String>) -> Result<String, Failure> {
         let mut bytes = fs::read(self.stage.join("lib").join(LIBRARY))?;
         for function in names {
@@ -269,7 +269,7 @@ impl Rig<'_> {
         Ok(format!("{} libraries", names.len()))
     }
 
-    /// Frontends run with a library that has what they resolve and nothing else.
+    /// Frontends run with a library that has only the functions they resolve.
     fn without_unused(&self, context: &Context) -> Result<String, Failure> {
         let exported = fs::read_to_string(context.workspace.path("c_tests/exports.txt"))?;
         let exported = exported.lines().filter(|line| !line.starts_with('#'));
@@ -283,7 +283,8 @@ impl Rig<'_> {
         Ok(format!("{} and {} of {} functions", newer.len(), older.len(), exported.len()))
     }
 
-    /// A frontend of the next major version gives up, until the library is told to report that; one of November 2025 does not look.
+    /// A frontend of the next major version refuses, unless the library is set to report that version; one of November 2025 does
+    /// not check.
     fn next_version(&self, context: &Context) -> Result<String, Failure> {
         let program = self.program.with_file_name("next");
         compile(context, &program, &["-DCLIENT_MAJOR=1"])?;
@@ -316,6 +317,6 @@ impl Rig<'_> {
 }
 
 fn text(path: &Path) -> Result<String, Failure> {
-    let text = path.to_str().ok_or_else(|| Failure::new(format!("{} is no text", path.display())))?;
+    let text = path.to_str().ok_or_else(|| Failure::new(format!("{} is not UTF-8", path.display())))?;
     Ok(text.to_owned())
 }

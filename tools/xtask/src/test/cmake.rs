@@ -1,4 +1,4 @@
-//! The CMake build: what it installs is what `cargo xtask install` lays out, and it works inside another project.
+//! The CMake build: installs the same files as `cargo xtask install`, and works inside another project.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const LIBDIR: &str = "lib64/deep";
 pub fn run(context: &Context, steps: &mut Steps) {
     let scratch = context.workspace.scratch("cmake");
     let (build, prefix) = (scratch.join("build"), scratch.join("prefix"));
-    // What cargo has built already need not be built again.
+    // Reuse what cargo has already built.
     let target = format!("-DHIPDNN_CARGO_TARGET_DIR={}", context.workspace.target_dir().display());
     let built = steps.run("cmake configures, builds and installs", || {
         remove(&scratch)?;

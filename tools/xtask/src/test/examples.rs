@@ -1,4 +1,4 @@
-//! The examples: each checks its own result, and its exit status says so.
+//! The examples: each checks its own result and reports it by its exit status.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::steps::Steps;
 
 const FOLDERS: [&str; 2] = ["examples_c", "examples_cpp"];
 
-/// An example of a plugin, a graph for it, its engine, and why that refuses another graph.
+/// An example plugin, a graph for it, its engine, and its reason for refusing another graph.
 struct Plugin {
     source: &'static str,
     graph: &'static str,
     engine: &'static str,
     reason: &'static str,
-    /// Graphs for the host in C, each with the number of engines that compute it; left out where there are none.
+    /// Graphs for the C host, each with the number of engines that compute it; skipped if empty.
     hosted: &'static [&'static str],
 }
 
@@ -41,10 +41,10 @@ const PLUGINS: [Plugin; 2] = [
     },
 ];
 
-/// A heuristic plugin, whose one policy turns the order of engines around where a graph is one operation.
+/// A heuristic plugin whose policy reverses the order of engines for graphs of one operation.
 const POLICY: &str = "examples_c/plugin/backwards_policy.cpp";
 
-/// Training is to take under a minute on two cores; a slow or busy machine is given more.
+/// Training takes less than a minute on two cores; this allows for slow or busy machines.
 const LIMIT: Duration = Duration::from_secs(300);
 
 pub fn run(context: &Context, steps: &mut Steps) {
@@ -55,7 +55,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
             return;
         }
     };
-    // One after the other: the engines use every core.
+    // Sequentially, since the engines use every core.
     for source in sources {
         steps.run(&source, || {
             let program = example(context.workspace, context.stage, &source, true)?;
@@ -72,7 +72,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     steps.run(POLICY, || policy(context));
 }
 
-/// Compiles the plugin and puts it beside the staged one, whose reference computes its graph, too.
+/// Compiles the plugin and puts it beside the staged one, whose reference also computes its graph.
 fn plugin(context: &Context, example: &Plugin) -> Result<String, Failure> {
     let folder = compile_plugin(context, example.source, example.engine)?;
     let lib = context.stage.join("lib");
@@ -95,7 +95,7 @@ fn plugin(context: &Context, example: &Plugin) -> Result<String, Failure> {
     Ok(checked.lines().last().unwrap_or_default().trim().to_owned())
 }
 
-/// Compiles a plugin into a folder of its own, which it answers.
+/// Compiles a plugin into its own folder. Returns the folder.
 fn compile_plugin(context: &Context, source: &str, name: &str) -> Result<PathBuf, Failure> {
     let folder = context.workspace.scratch("example_plugin").join(name);
     remove(&folder)?;
@@ -110,7 +110,7 @@ fn compile_plugin(context: &Context, source: &str, name: &str) -> Result<PathBuf
     Ok(folder)
 }
 
-/// Has the library load the policy: the processor's engines come in the other order for one operation, and stay for two.
+/// Has the library load the policy: the CPU engines are reversed for one operation, and keep their order for two.
 fn policy(context: &Context) -> Result<String, Failure> {
     let folder = compile_plugin(context, POLICY, "policy")?;
     let order = |graph: &str, policies: &str| -> Result<Vec<String>, Failure> {
@@ -139,7 +139,7 @@ fn policy(context: &Context) -> Result<String, Failure> {
     Ok(String::new())
 }
 
-/// Runs the plugin, stripped, in the host in C, which writes graphs of both generations and knows no C++.
+/// Runs the stripped plugin in the C host, which writes graphs of both generations and does not use C++.
 fn in_host(context: &Context, plugin: &Path, graphs: &[&str]) -> Result<(), Failure> {
     let stripped = plugin.with_extension("stripped");
     run_program(command("strip", ["-o"]).arg(&stripped).arg(plugin))?;

@@ -1,5 +1,5 @@
-//! What the library and its plugins show to the linker: exactly the symbols on the lists, their names, and no GPU
-//! library among what they need.
+//! The dynamic symbols of the library and its plugins: exactly those on the lists, their SONAMEs, and no GPU library among
+//! their dependencies.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::install::{ENGINES, LIBRARY, PLUGINS, PROGRAMS};
 use crate::process::{command, run as run_program};
 use crate::steps::Steps;
 
-/// Libraries that are opened at run time, when they are there, and never linked.
+/// Libraries that are opened at run time if present, and never linked.
 const NEVER_NEEDED: &[&str] = &["amdhip", "hiprtc", "MIOpen", "blas", "cuda", "cudnn", "nvrtc", "libhipdnn"];
 
 pub fn run(context: &Context, steps: &mut Steps) {
@@ -111,8 +111,7 @@ fn soname(library: &Path) -> Result<String, Failure> {
     }
 }
 
-/// No function of the library's own is looked for when it is loaded: the loader might find one of the same name in another
-/// library, and take that.
+/// The loader must not resolve the library's own functions: it might bind to a function of the same name in another library.
 fn bound(library: &Path, list: &Path) -> Result<String, Failure> {
     if !dynamic(library)?.contains("SYMBOLIC") {
         return Err(Failure::new("DT_SYMBOLIC is missing; the library was not linked with -Bsymbolic"));

@@ -1,5 +1,5 @@
-//! The stack frames of functions on the way of a plan: none is larger than 4 KiB, so that threads with small stacks can plan. Read from
-//! what each function of a release build takes of the stack between two calls.
+//! Checks that no function used for planning has a stack frame larger than 4 KiB, so that threads with small stacks can plan.
+//! Frame sizes are what each function of a release build allocates between two calls.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::process::Stdio;
 use crate::Failure;
 use crate::process::command;
 
-/// The most bytes of a frame, with its return address: 4 KiB, and what another choice of the compiler's what to inline adds.
+/// The largest allowed frame, including the return address: 4 KiB, plus a margin for the compiler's inlining.
 const LIMIT: usize = 4096 + 256;
 
-/// Parts of the names of functions that run only while a plan is executed.
+/// Parts of the names of functions that run only during execution.
 const EXECUTED: &[&str] = &[
     // Kernels for an instruction set.
     "::simd::",
@@ -22,7 +22,7 @@ const EXECUTED: &[&str] = &[
     "conv::winograd::problem::Winograd<T>>::multiply",
     "conv::winograd::filter::pack",
     "tensor::recode::Recode<T>::convert",
-    // A look at as many tensors as graphs usually have, without an allocation.
+    // Checks a usual number of tensors without allocating.
     "overlap::clash",
 ];
 
@@ -66,11 +66,11 @@ struct Frame {
 #[derive(Default)]
 struct Reader {
     frames: Vec<Frame>,
-    /// The function that is read, with the most that it takes between two calls: a function may have its frame made behind an early return.
+    /// The current function, with its largest allocation between two calls: a function may set up its frame after an early return.
     at: Option<Frame>,
-    /// What it has taken since the last call.
+    /// The bytes allocated since the last call.
     taken: usize,
-    /// Inside of the loop that touches each page of a large frame.
+    /// Inside the loop that probes each page of a large frame.
     probes: bool,
 }
 
@@ -104,7 +104,7 @@ impl Reader {
     fn called(&mut self) {
         let taken = std::mem::take(&mut self.taken);
         if let Some(frame) = &mut self.at {
-            // The address to return to is part of it.
+            // Includes the return address.
             frame.bytes = frame.bytes.max(taken + 8);
         }
     }
@@ -121,7 +121,7 @@ impl Reader {
     }
 }
 
-/// The number between these words; 0 where there is none.
+/// The number between these texts; 0 if there is none.
 fn amount(operands: &str, before: &str, behind: &str) -> usize {
     let number = operands.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
     number.and_then(|number| usize::from_str_radix(number, 16).ok()).unwrap_or(0)
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_what_functions_take_between_calls() {
+    fn frames_are_what_functions_allocate_between_calls() {
         let text = "\
 0000000000001000 <hipdnn_a::late>:
     1000:\tpush   %rbp

@@ -1,5 +1,4 @@
-//! One fuzz target for half a minute: another one with each commit, and with other mutations, because each of them would take half
-//! as long as all other tests.
+//! One fuzz target for half a minute: another one with each commit, with other mutations. All of them would take too long.
 
 use super::Context;
 use crate::Failure;
@@ -23,7 +22,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     });
 }
 
-/// A number of the commit; 0 where there is none.
+/// A number derived from the commit; 0 without one.
 fn turn(workspace: &Workspace) -> u32 {
     let mut git = command("git", ["rev-parse", "HEAD"]);
     let commit = run_program(git.current_dir(workspace.path(""))).unwrap_or_default();

@@ -1,5 +1,5 @@
 //! Every public header compiles alone and strictly: as C and C++, without HIP, with HIP, and with HIP but no platform
-//! macro; and beside a frontend's own copy of the callback types. With HIP's headers, our declarations of its functions too.
+//! macro; and with a frontend's own copy of the callback types. With HIP's headers, also checks our declarations of HIP.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::install::{HEADERS, files};
 use crate::process::run as run_program;
 use crate::steps::Steps;
 
-/// What is on the include path, and which macros are set.
+/// The include path and macros.
 struct Setting {
     name: &'static str,
     arguments: Vec<String>,
@@ -68,7 +68,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     }
 }
 
-/// The feature compares our table of HIP's functions with bindings made from its headers: equal, or it does not compile.
+/// The feature compares our table of HIP's functions with bindings made from its headers, and does not compile if they differ.
 fn hip_table(context: &Context, prefix: &Path) -> Result<String, Failure> {
     let mut cargo = context.workspace.cargo([
         "check",
@@ -123,7 +123,7 @@ fn each_alone(context: &Context, language: Language, setting: &Setting) -> Resul
     headers.extend(files(&context.workspace.path(c_headers))?.into_iter().filter(is_header));
     if language == Language::Cxx {
         let classes = files(&context.workspace.path(classes))?.into_iter().filter(is_header);
-        // They take most of the time. HIP's headers reach their parts through the headers that programs include.
+        // These take most of the time. With HIP, compile only the headers that programs include.
         match setting.classes {
             Classes::Each => headers.extend(classes),
             Classes::Included => headers.extend(classes.filter(|header| is_included(header))),
@@ -131,7 +131,7 @@ fn each_alone(context: &Context, language: Language, setting: &Setting) -> Resul
         }
     }
     for header in &headers {
-        // Twice: the second time must add nothing.
+        // Twice, to test include guards.
         let line = format!("#include <{}>\n", header.display());
         compile(context, language, &setting.arguments, &format!("{line}{line}"))?;
     }

@@ -9,7 +9,7 @@ use crate::workspace::Workspace;
 const PACKAGE: &str = "libamdhip64-dev";
 
 /// A folder that has `hip/hip_runtime_api.h`: where ROCm or the system installs it, else unpacked from the system's
-/// package without installing it. `None` where neither can be had; the stand-in is tested in any case.
+/// package without installing it. `None` if neither works; the stand-in is tested in any case.
 pub fn headers(workspace: &Workspace) -> Option<PathBuf> {
     let home = std::env::var_os("HIP_PATH").or_else(|| std::env::var_os("ROCM_PATH")).map(PathBuf::from);
     let installed = [home, Some("/opt/rocm".into()), Some("/usr".into())];
@@ -21,7 +21,7 @@ pub fn headers(workspace: &Workspace) -> Option<PathBuf> {
         .or_else(|| unpack(workspace))
 }
 
-/// True when the compilers find HIP's headers unasked.
+/// Whether the compilers find HIP's headers by default.
 pub fn in_default_path() -> bool {
     has_hip(Path::new("/usr/include")) || has_hip(Path::new("/usr/local/include"))
 }

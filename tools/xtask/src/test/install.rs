@@ -1,4 +1,4 @@
-//! Programs that use an installed copy, as a user's would: through find_package and through pkg-config.
+//! Programs that use an installed copy like a user's, through find_package and pkg-config.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
         if staged != installed {
             return Err(Failure::new(format!("staged: {staged:#?}\ninstalled: {installed:#?}")));
         }
-        // The tree must not depend on where it was made.
+        // The tree must be relocatable.
         fs::rename(&first, &moved)?;
         Ok(format!("{} files, then moved", installed.len()))
     });
@@ -98,7 +98,7 @@ fn versions(context: &Context, prefix: &Path, scratch: &Path) -> Result<String, 
         .version
         .split_once('.')
         .and_then(|(major, rest)| Some((major, rest.split_once('.')?.0.parse::<u32>().ok()?)))
-        .ok_or_else(|| Failure::new(format!("{} is no version", context.workspace.version)))?;
+        .ok_or_else(|| Failure::new(format!("{} is not a version", context.workspace.version)))?;
     let same = format!("{major}.{minor}");
     let newer = format!("{major}.{}", minor + 1);
     let range = format!("{major}.0...<99");
@@ -151,7 +151,7 @@ pub fn pkg_config(context: &Context, prefix: &Path, libdir: &str, scratch: &Path
         run_program(&mut compiler)?;
         run_consumer(&program)?;
     }
-    // The C++ classes by their own package, and AMD's names for them.
+    // The C++ classes through their own package, and under AMD's names.
     let ask = |what: &[&str]| {
         let mut tool = command("pkg-config", what);
         run_program(tool.arg("hipdnn").env("PKG_CONFIG_PATH", lib.join("pkgconfig")))
@@ -169,7 +169,7 @@ pub fn pkg_config(context: &Context, prefix: &Path, libdir: &str, scratch: &Path
     Ok(String::new())
 }
 
-/// Splits what pkg-config prints, which escapes the spaces of a path by a backslash.
+/// Splits the output of pkg-config, which escapes spaces in paths with a backslash.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut characters = text.trim().chars();
@@ -190,7 +190,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Runs a consumer, which checks what the library tells it.
+/// Runs a consumer, which checks the library's answers.
 pub fn run_consumer(program: &Path) -> Result<String, Failure> {
     let mut command = command(program, [""; 0]);
     without_settings(&mut command);

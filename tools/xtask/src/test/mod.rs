@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that shows the project works, in groups that can be run alone.
+//! `cargo xtask test`: all tests, in groups that can be run separately.
 
 mod beside;
 mod c;
@@ -35,20 +35,20 @@ use crate::tools::{
 use crate::windows;
 use crate::workspace::Workspace;
 
-/// What a group is given.
+/// The context of a group.
 struct Context<'a> {
     workspace: &'a Workspace,
     /// The installed tree that programs are built against.
     stage: &'a Path,
-    /// What C programs are compiled and linked with besides.
+    /// Additional compiler and linker options of C programs.
     words: &'a [&'a str],
     /// C programs that are not run.
     left_out: &'a [&'a str],
-    /// Variables for C programs, each with what the programs' paths begin with.
+    /// Variables for C programs, each with the prefix of the programs' paths.
     variables: &'a [(&'a str, &'a str, &'a str)],
 }
 
-/// A group: its name, what it does, the tools and whether the staged library are needed.
+/// A group: its name, its description, the tools it needs and whether it needs the staged library.
 struct Group {
     name: &'static str,
     about: &'static str,
@@ -196,7 +196,7 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// Tools without which steps of a group are left out.
+/// Tools without which steps of a group are skipped.
 const OPTIONAL: &[(&str, &Tool)] =
     &[("c", &VALGRIND), ("plugins", &VALGRIND), ("python", &PYTHON), ("ort", &PYTHON)];
 
@@ -211,10 +211,10 @@ pub fn about() -> String {
     format!("Test groups:{}", lines.collect::<String>())
 }
 
-/// Steps that run beside others.
+/// Steps that run in parallel with others.
 pub type Job<'a> = Box<dyn Fn(&mut Steps) + Sync + 'a>;
 
-/// Runs the groups named, or all, and beside the last group what else is to be done with what was built.
+/// Runs the named groups, or all, and in parallel with the last group other jobs that use what was built.
 pub fn run_groups(workspace: &Workspace, names: &[String], others: Vec<Job>) -> Result<(), Failure> {
     let is_chosen = |group: &&Group| names.is_empty() || names.iter().any(|name| name == group.name);
     let chosen: Vec<&Group> = GROUPS.iter().filter(is_chosen).collect();
@@ -239,8 +239,8 @@ pub fn run_groups(workspace: &Workspace, names: &[String], others: Vec<Job>) -> 
         steps.group(&format!("{}: {}", group.name, group.about));
         (group.run)(&context, steps);
     };
-    // Most groups leave a core idle for most of their time. Those of cargo wait for each other; the last one lays out the tree anew
-    // that the others use.
+    // Most groups leave a core idle most of the time. Those of cargo wait for each other; the last one rebuilds the tree that the
+    // others use.
     let (last, groups): (Vec<&Group>, Vec<&Group>) = chosen.into_iter().partition(|group| group.name == LAST);
     let (fuzz, groups): (Vec<&Group>, Vec<&Group>) = groups.into_iter().partition(|group| group.name == FUZZ);
     let (cargo, groups) = groups.into_iter().partition(|group| CARGO.contains(&group.name));
@@ -251,16 +251,16 @@ pub fn run_groups(workspace: &Workspace, names: &[String], others: Vec<Job>) -> 
     steps.summary()
 }
 
-/// Groups that run cargo for most of their time.
+/// Groups that run cargo most of the time.
 const CARGO: &[&str] = &["format", "generated", "rust", "tool", "python", "ort", "windows"];
 
-/// The group that computes for half a minute, beside all others.
+/// The group that computes for half a minute, in parallel with all others.
 const FUZZ: &str = "fuzz";
 
-/// The group that runs when all others are done.
+/// The group that runs after all others.
 const LAST: &str = "cmake";
 
-/// What is compiled before the groups are run: the release build, whose last crates leave a core idle, and beside it the Rust tests.
+/// The compilations before the groups: the release build, whose last crates leave a core idle, and in parallel the Rust tests.
 fn compilations(workspace: &Workspace, rust: bool) -> Vec<Vec<Check<'_>>> {
     let release = || {
         let note = build(workspace)?;
@@ -275,7 +275,7 @@ fn compilations(workspace: &Workspace, rust: bool) -> Vec<Vec<Check<'_>>> {
     vec![vec![release], tests.collect()]
 }
 
-/// Runs the C programs, but for some, against another tree, compiled with some words more.
+/// Runs the C programs, except some, against another tree, compiled with additional options.
 pub fn c_programs(
     workspace: &Workspace,
     stage: &Path,
@@ -325,7 +325,7 @@ fn rust(context: &Context, steps: &mut Steps) {
     }
 }
 
-/// Runs checks on as many threads as the machine has cores and reports them in their order.
+/// Runs checks with one thread per core and reports them in order.
 fn run_all(steps: &mut Steps, checks: &[Check]) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let next = Mutex::new(0..checks.len());

@@ -1,4 +1,4 @@
-//! What is installed and packed: nothing of this machine, stripped, with licences; and packages that work once unpacked.
+//! Installed and packed files: no paths of this machine, stripped, with licences; and packages that work once unpacked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::process::{command, exists, run as run_program};
 use crate::split::debug_place;
 use crate::steps::Steps;
 
-/// What lintian says of a package whose builder has no name.
+/// lintian's tags for a package without a maintainer's name.
 const OF_BUILDERS: &str = "malformed-contact,bogus-mail-host-in-debian-changelog";
 
-/// What may be installed at most.
+/// The maximum size of the installed files.
 const LARGEST: u64 = 32 << 20;
 
 pub fn run(context: &Context, steps: &mut Steps) {
@@ -54,14 +54,14 @@ pub fn run(context: &Context, steps: &mut Steps) {
     }
 }
 
-/// The files of code in a tree: the others begin with something else.
+/// The binaries in a tree, by their first bytes.
 fn binaries(tree: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found = files(tree)?;
     found.retain(|file| fs::read(tree.join(file)).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF")));
     Ok(found)
 }
 
-/// Each file of code has no symbols but what it exports, names the file that has them, and has the same build-id.
+/// Each binary has only exported symbols, names its debug file, and has the same build-id as that.
 fn stripped(context: &Context, debug: &Path) -> Result<String, Failure> {
     let binaries = binaries(context.stage)?;
     let places: Vec<PathBuf> = binaries.iter().map(|file| debug_place(file)).collect();
@@ -102,9 +102,9 @@ fn build_id(notes: &str) -> Option<String> {
     notes.lines().find_map(|line| Some(line.split_once("Build ID: ")?.1.trim().to_owned()))
 }
 
-/// No file has the name of a folder that the build replaces.
+/// No file contains the path of a folder that the build remaps.
 fn no_paths(context: &Context, debug: &Path) -> Result<String, Failure> {
-    // Sections for debuggers are compressed.
+    // Debug sections are compressed.
     let plain = context.workspace.scratch("package").join("plain");
     fs::create_dir_all(&plain)?;
     for file in files(debug)? {
@@ -116,7 +116,7 @@ fn no_paths(context: &Context, debug: &Path) -> Result<String, Failure> {
         grep.arg("-e").arg(folder);
     }
     let output = grep.arg(context.stage).arg(&plain).output()?;
-    // 1: nothing was found.
+    // 1: no match.
     match output.status.code() {
         Some(1) => Ok(format!("{} files", files(context.stage)?.len() + files(debug)?.len())),
         _ => Err(Failure::new(format!(
@@ -139,7 +139,7 @@ fn size(tree: &Path) -> Result<String, Failure> {
     }
 }
 
-/// The files of a tree, with their bytes, are those of another.
+/// Two trees have the same files with the same bytes.
 fn same(one: &Path, other: &Path) -> Result<usize, Failure> {
     let names = files(one)?;
     if names != files(other)? {
@@ -175,7 +175,7 @@ fn debian(context: &Context, packages: &Packages, root: &Path) -> Result<String,
         let field = |name| run_program(command("dpkg-deb", ["-f"]).arg(package).arg(name));
         let (name, version, depends) = (field("Package")?, field("Version")?, field("Depends")?);
         let name = name.trim();
-        // What only Debian's packages have.
+        // Files that only Debian's packages have.
         let documents = root.join("usr").join(Path::new(DOCUMENTS).with_file_name(name));
         for file in ["copyright", "changelog.gz"] {
             fs::remove_file(documents.join(file))?;

@@ -1,4 +1,4 @@
-//! Each plugin's file in a small host in C, which links nothing of this project's: as it is, and under valgrind.
+//! Each plugin in a small C host that links nothing of this project, with and without valgrind.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -24,11 +24,11 @@ pub fn run(context: &Context, steps: &mut Steps) {
     let Some(host) = host else { return };
     for plugin in PLUGINS.iter() {
         let path = context.stage.join("lib").join(ENGINES).join(plugin.file);
-        // The processor is there; the others need a device, and say so.
+        // The processor is always present; other plugins need a device, and say so.
         let on_cpu = plugin.devices == ["cpu"];
         let expected = if on_cpu { "1" } else { "0" };
         steps.run(plugin.file, || load(&[], &host, &path, expected, false));
-        // The engine that is compared with is for those who ask.
+        // The reference engine is offered only on request.
         if on_cpu {
             steps.run("all of its engines", || load(&[], &host, &path, "2", true));
         }
@@ -39,7 +39,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     }
 }
 
-/// Runs the host, behind these words, with a plugin of which so many engines compute each graph.
+/// Runs the host, prefixed by these words, with a plugin and the expected number of engines for each graph.
 fn load(
     before: &[&str],
     host: &Path,
@@ -53,7 +53,7 @@ fn load(
     let program = words.next().unwrap_or_default();
     let mut command = command(program, words);
     without_settings(&mut command);
-    // A device that is there is for another test: this host's tensors are in the processor's memory.
+    // Hide GPUs: this host's tensors are in the processor's memory.
     command.env("HIP_VISIBLE_DEVICES", "-1");
     if all_engines {
         command.env("HIPDNN_ALL_ENGINES", "1");

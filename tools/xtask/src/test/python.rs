@@ -1,4 +1,4 @@
-//! The Python package as it is installed: its wheel, and its own tests; those of PyTorch in short, or all of them.
+//! The installed Python package: its wheel and its tests, including a short form or all of those with PyTorch.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use crate::steps::{LEFT_OUT, Steps};
 use crate::wheel::{self, PACKAGE};
 use crate::workspace::Workspace;
 
-/// What is run in an empty environment.
+/// The example that runs in an empty environment.
 const TEN_LINES: &str = "examples_python/matmul.py";
 
-/// The tests that are run where PyTorch is; a marker.
+/// Selects the short tests with PyTorch, by a marker.
 const SMOKE: &[&str] = &["-m", "smoke"];
 
-/// The wheel, and the folder that it was installed in. Environments are shared by clones, and stay as they are.
+/// The wheel, and the folder where it was installed: environments are shared by clones and must not change.
 struct Installed {
     wheel: PathBuf,
     folder: PathBuf,
@@ -30,7 +30,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
             ready = Some(environment);
             Ok(String::new())
         }
-        // Neither Python nor a network is this project's.
+        // A missing Python or network is not a failure of this project.
         Err(failure) => Ok(format!("{LEFT_OUT}{failure}")),
     });
     let Some(python) = ready else {
@@ -50,7 +50,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     });
 }
 
-/// `cargo xtask torch-test`: all tests of the package where PyTorch is, or those whose names contain one of the words.
+/// `cargo xtask torch-test`: all tests of the package with PyTorch, or those whose names contain one of the words.
 pub fn with_torch(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let mut steps = Steps::new();
     let mut ready = None;
@@ -95,7 +95,7 @@ fn ten_lines(context: &Context, installed: &Installed) -> Result<String, Failure
     Ok(run_program(&mut lines)?.trim().to_owned())
 }
 
-/// Runs the package's tests, those that the options leave.
+/// Runs the package's tests that the options select.
 fn pytest(
     context: &Context,
     python: &Environment,

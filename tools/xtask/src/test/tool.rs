@@ -1,4 +1,4 @@
-//! The command line tool as it is installed: its own tests, run with the staged program, library and engines.
+//! The installed command line tool: its own tests, run with the staged program, library and engines.
 
 use super::{Context, without_settings};
 use crate::Failure;

@@ -27,7 +27,7 @@ pub fn run_group(context: &Context, steps: &mut Steps) {
     steps.run("generations of plugins", || generations(&wire));
 }
 
-/// As packages are built: optimized, with nothing visible but the interface.
+/// As packages are built: optimized, with only the interface visible.
 const RELEASE: &[&str] = &["-O2", "-DNDEBUG", "-fvisibility=hidden"];
 
 const FLATBUFFERS_SDK: &str = "hipdnn_flatbuffers_sdk::data_objects";
@@ -45,14 +45,13 @@ const BY_FLATBUFFERS_SDK: Expected = (KINDS, "names the C++ namespace hipdnn_fla
 const BY_DATA_SDK: Expected = (KINDS, "names the C++ namespace hipdnn_data_sdk");
 const BY_OLDER_SDK: Expected = (7, "names the C++ namespace hipdnn_sdk::data_objects");
 
-/// How many kinds of nodes a plugin reads back right, and how its generation is known.
+/// How many kinds of nodes a plugin reads back correctly, and how its generation is determined.
 type Expected = (usize, &'static str);
 
-/// A plugin's name, namespace and options; what is expected of it with its symbols, and stripped.
+/// A plugin's name, namespace and options; the expectation with symbols, and stripped.
 type Case = (&'static str, &'static str, &'static [&'static str], [Expected; 2]);
 
-/// A stripped plugin whose types have no name at run time has nothing left that tells. Only the user can, and does so for a
-/// copy of it.
+/// A stripped plugin without RTTI does not reveal its generation. Only the user's setting can, which a copy tests.
 const GENERATIONS: &[Case] = &[
     ("versioned", FLATBUFFERS_SDK, &["-DVERSIONED"], [VERSION, VERSION]),
     ("versioned_named", FLATBUFFERS_SDK, &["-DVERSIONED", "-DNAMED"], [VERSION, VERSION]),
@@ -64,7 +63,7 @@ const GENERATIONS: &[Case] = &[
     ("older_bare", OLDER_SDK, &["-DG1"], [BY_OLDER_SDK, (7, PRESUMED)]),
 ];
 
-/// What the compiler made of the schema, and where programs are built from it.
+/// The code generated from the schema, and the folder of programs built from it.
 struct Wire<'a> {
     context: &'a Context<'a>,
     folder: PathBuf,
@@ -87,7 +86,7 @@ impl<'a> Wire<'a> {
         Ok(wire)
     }
 
-    /// Where the code of a namespace lies.
+    /// The folder of a namespace's code.
     fn code(&self, namespace: &str) -> PathBuf {
         self.folder.join(namespace.replace("::", "."))
     }
@@ -116,7 +115,7 @@ impl<'a> Wire<'a> {
         for include in ["include/hipdnn/backend", "include/hipdnn/plugin"] {
             compiler.arg("-I").arg(self.context.stage.join(include));
         }
-        // Generated code is not ours to be strict with.
+        // No warnings for generated code.
         compiler.arg("-isystem").arg(self.code(namespace));
         let source = self.context.workspace.path("c_tests/wire").join(source);
         compiler.arg(source).arg("-o").arg(&target).args(extra);
@@ -132,7 +131,7 @@ impl<'a> Wire<'a> {
         self.compile("plugin.cpp", &format!("libwire_{name}.so"), namespace, &options)
     }
 
-    /// A program of the library's.
+    /// A program that links the library.
     fn program(&self, source: &str, name: &str) -> Result<Command, Failure> {
         let lib = self.context.stage.join("lib");
         let lib = lib.display();
@@ -145,7 +144,7 @@ impl<'a> Wire<'a> {
 }
 
 fn build_and_run(wire: &Wire) -> Result<(), Failure> {
-    // By their names the newer one comes first.
+    // In order of their names, the newer one comes first.
     let plugins = [
         wire.plugin("1_newer", FLATBUFFERS_SDK, &["-DVERSIONED", "-DSAVES"])?,
         wire.plugin("2_older", OLDER_SDK, &["-DG1"])?,

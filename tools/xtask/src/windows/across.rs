@@ -1,4 +1,4 @@
-//! What one system writes, read by the other, and compared: graphs as bytes and as JSON, plans, results.
+//! Files written on one system, read on the other and compared: graphs as bytes and as JSON, plans, results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use crate::c_program::{Language, Program};
 use crate::process::{command, run, without_settings};
 use crate::workspace::Workspace;
 
-/// Where graphs lie.
+/// The folder of graphs.
 const GRAPHS: &str = "examples_graphs";
 
-/// The program that writes them anew.
+/// The program that rewrites them.
 const WRITES: &str = "c_tests/windows/graphs.c";
 
-/// Processors that plans are made for ahead of time.
+/// Processors to compile plans for.
 const DEVICES: [&str; 3] = ["cpu", "cpu:avx2", "cpu:avx512"];
 
 /// A comparison, with its name.
 type Step = (&'static str, fn(&Workspace, &Wine, &Linux) -> Result<String, Failure>);
 
-/// Everything that is compared.
+/// All comparisons.
 pub const STEPS: [Step; 4] = [
     ("graphs have the same bytes and JSON as on Linux", same_graphs),
     ("plans have the same bytes as on Linux, and run on either", same_plans),
@@ -35,7 +35,7 @@ pub const STEPS: [Step; 4] = [
 pub struct Linux(PathBuf);
 
 impl Linux {
-    /// The tree, where it is laid out.
+    /// The tree, if it is laid out.
     pub fn ready(workspace: &Workspace) -> Option<Self> {
         let stage = workspace.stage_dir();
         stage.join("bin").join(crate::install::TOOL).is_file().then_some(Self(stage))
@@ -65,10 +65,10 @@ impl Linux {
     }
 }
 
-/// A graph, by the path that both systems read, and by its name.
+/// A graph: its path for both systems, and its name.
 type Graph = (String, String);
 
-/// The graphs, as paths that both systems read, with their names.
+/// The graphs, as paths for both systems, with their names.
 fn graphs(workspace: &Workspace) -> Result<Vec<Graph>, Failure> {
     let mut graphs = Vec::new();
     for file in crate::install::files(&workspace.path(GRAPHS))? {
@@ -79,10 +79,10 @@ fn graphs(workspace: &Workspace) -> Result<Vec<Graph>, Failure> {
     Ok(graphs)
 }
 
-/// The graph of bytes, for which Linux lends AMX; wine's Windows has no function that does.
+/// The int8 graph, which uses AMX on Linux; wine has no function to enable it.
 const OF_BYTES: &str = "conv_int8";
 
-/// The graphs whose plans are for the same instructions on both systems, and what is to be said of the others.
+/// The graphs whose plans use the same instructions on both systems, and a note on the others.
 fn graphs_of_both(workspace: &Workspace) -> Result<(Vec<Graph>, &'static str), Failure> {
     let mut graphs = graphs(workspace)?;
     if !fs::read_to_string("/proc/cpuinfo")?.contains("amx_int8") {
@@ -105,7 +105,7 @@ fn folders(workspace: &Workspace, name: &str) -> Result<[PathBuf; 2], Failure> {
     Ok(both)
 }
 
-/// Fails where two folders have not the same files, and answers how many these are.
+/// Fails if two folders differ. Returns the number of files.
 fn compare([one, other]: &[PathBuf; 2]) -> Result<usize, Failure> {
     let files = crate::install::files(one)?;
     if files != crate::install::files(other)? || files.is_empty() {
@@ -129,7 +129,7 @@ fn same(one: &Path, other: &Path) -> bool {
     fs::read(one).ok().is_some_and(|bytes| fs::read(other).is_ok_and(|others| others == bytes))
 }
 
-/// Each system writes all graphs, from JSON and then from the bytes that the other wrote.
+/// Each system writes all graphs, from JSON and then from the other's bytes.
 fn same_graphs(workspace: &Workspace, wine: &Wine, linux: &Linux) -> Result<String, Failure> {
     let source = workspace.path(WRITES);
     let write = |folders: &[PathBuf; 2], files: [&[String]; 2]| -> Result<usize, Failure> {
@@ -156,7 +156,7 @@ fn same_graphs(workspace: &Workspace, wine: &Wine, linux: &Linux) -> Result<Stri
     Ok(format!("{count} files"))
 }
 
-/// Each system saves a plan of each graph, and runs that of the other.
+/// Each system saves a plan of each graph, and runs the other's.
 fn same_plans(workspace: &Workspace, wine: &Wine, linux: &Linux) -> Result<String, Failure> {
     let folders = folders(workspace, "plans")?;
     let (graphs, note) = graphs_of_both(workspace)?;
@@ -178,7 +178,7 @@ fn same_plans(workspace: &Workspace, wine: &Wine, linux: &Linux) -> Result<Strin
     Ok(format!("{count} plans{note}"))
 }
 
-/// Each system makes a file of plans for processors that need not be here.
+/// Each system compiles a file of plans for processors that may be absent.
 fn same_packages(workspace: &Workspace, wine: &Wine, linux: &Linux) -> Result<String, Failure> {
     let folders = folders(workspace, "packages")?;
     let (graphs, note) = graphs_of_both(workspace)?;

@@ -1,4 +1,4 @@
-//! What a DLL says of itself: what it exports, what it needs, whether it has a version.
+//! Inspects DLLs: exports, imports, version.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::Failure;
 use crate::process::{command, run};
 
-/// What every Windows has. A name that ends with a hyphen stands for all that begin so.
+/// Libraries of every Windows. A name that ends with a hyphen is a prefix.
 const OF_SYSTEM: &[&str] = &[
     "advapi32.dll",
     "api-ms-win-",
@@ -25,7 +25,7 @@ fn tables(file: &Path) -> Result<String, Failure> {
     run(command("x86_64-w64-mingw32-objdump", ["-p"]).arg(file))
 }
 
-/// Compares the functions that a file exports with those on a list.
+/// Compares a file's exported functions with a list.
 pub fn exports(file: &Path, list: &Path) -> Result<String, Failure> {
     let (tables, listed) = (tables(file)?, std::fs::read_to_string(list)?);
     let found: BTreeSet<&str> = exported(&tables).collect();
@@ -48,12 +48,12 @@ fn exported(tables: &str) -> impl Iterator<Item = &str> {
     lines.filter_map(|line| line.rsplit(' ').next())
 }
 
-/// Fails where a file needs a library that Windows does not come with.
+/// Fails if a file needs a library that Windows does not have.
 pub fn imports(file: &Path) -> Result<String, Failure> {
     imports_with(file, &[])
 }
 
-/// The same, where some others are there, too.
+/// The same, allowing some others.
 pub fn imports_with(file: &Path, others: &[&str]) -> Result<String, Failure> {
     let tables = tables(file)?;
     let names: BTreeSet<String> = imported(&tables).map(str::to_lowercase).collect();
@@ -74,7 +74,7 @@ fn imported(tables: &str) -> impl Iterator<Item = &str> {
     tables.lines().filter_map(|line| line.trim().strip_prefix("DLL Name: ")).map(str::trim)
 }
 
-/// Fails where a file has not this version among its resources.
+/// Fails if a file's version resource differs.
 pub fn version(file: &Path, version: &str) -> Result<String, Failure> {
     let bytes = std::fs::read(file)?;
     let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();

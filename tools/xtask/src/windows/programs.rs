@@ -1,4 +1,4 @@
-//! C and C++ programs of the project and the plugins that they load, compiled by mingw-w64, run under wine.
+//! C and C++ programs of the project and their plugins, compiled by mingw-w64 and run under wine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,10 +11,10 @@ use crate::c_program::{Language, STRICT, build_plugins};
 use crate::process::{command, run, run_within, without_settings};
 use crate::workspace::Workspace;
 
-/// Folders of programs, one source file each. Those of c_tests/windows want arguments, and have steps of their own.
+/// Folders of programs, one source file each. Those of c_tests/windows take arguments and have separate steps.
 const FOLDERS: [&str; 4] = ["c_tests", "c_tests/api", "c_tests/host", "c_tests/cpp"];
 
-/// What a program uses that Windows has not, and is left out for. One that leaves out a part itself asks for Windows.
+/// Functions that Windows lacks: programs that use them are skipped, unless they check for Windows themselves.
 const OF_UNIX: [(&str, &str); 9] = [
     ("fork(", "it forks"),
     ("mmap(", "it guards memory with mmap"),
@@ -27,7 +27,7 @@ const OF_UNIX: [(&str, &str); 9] = [
     ("libthreaded", "it unloads a library that waits for its threads"),
 ];
 
-/// wine starts slowly where others compute.
+/// wine starts slowly on a busy machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// The programs, in order.
@@ -45,14 +45,14 @@ pub fn sources(workspace: &Workspace) -> Result<Vec<PathBuf>, Failure> {
     Ok(sources)
 }
 
-/// Why a program has no meaning on Windows, if it has none.
+/// Why a program does not apply to Windows, if so.
 pub fn left_out(source: &Path) -> Result<Option<&'static str>, Failure> {
     let text = std::fs::read_to_string(source)?;
     let found = OF_UNIX.iter().find(|(word, _)| text.contains(word));
     Ok(found.filter(|_| !text.contains("_WIN32")).map(|(_, reason)| *reason))
 }
 
-/// Compiles a program against a tree, beside whose library it is put so that it finds that.
+/// Compiles a program against a tree and puts it beside the library so that it finds it.
 pub fn compile(
     workspace: &Workspace,
     stage: &Path,
@@ -77,7 +77,7 @@ pub fn compile(
     run(&mut compiler).map(|_| target)
 }
 
-/// Compiles a program, and runs it with these arguments and what else `prepare` tells it.
+/// Compiles a program, and runs it with these arguments after `prepare`.
 pub fn compile_and_run(
     workspace: &Workspace,
     stage: &Path,
@@ -94,7 +94,7 @@ pub fn compile_and_run(
     ran
 }
 
-/// Runs a test in an empty folder of its own, with plugins to load.
+/// Runs a test in its own empty folder, with plugins to load.
 pub fn test(
     workspace: &Workspace,
     stage: &Path,
@@ -119,9 +119,9 @@ pub fn tool(workspace: &Workspace, wine: &Wine, arguments: &[&str]) -> Result<St
     run_within(tool.current_dir(workspace.path("")), LIMIT)
 }
 
-/// Builds every plugin that C tests may load, and answers the folder that they lie in.
+/// Builds every plugin that C tests may load. Returns their folder.
 pub fn plugins(workspace: &Workspace) -> Result<PathBuf, Failure> {
-    // Their DLLs would wait for threads that cannot end then.
+    // Unloading their DLLs would wait for threads that cannot end then.
     let is_built = |name: &str| !name.contains("threaded");
     build_plugins(&|name| {
         if is_built(name) { plugin(workspace, name).map(|_| ()) } else { Ok(()) }

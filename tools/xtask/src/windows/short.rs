@@ -1,5 +1,5 @@
-//! The short form of `cargo xtask windows-test`, for `cargo xtask test`: the library without its plugins, and only where all that it takes
-//! is there already.
+//! The short form of `cargo xtask windows-test`, for `cargo xtask test`: the library without its plugins, and only if everything
+//! it needs is already installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::workspace::Workspace;
 /// The package of the library.
 const PACKAGE: &str = "hipdnn-backend";
 
-/// What is run of C: none of them needs an engine.
+/// The C programs to run, which need no engine.
 const PROGRAMS: [&str; 4] =
     ["c_tests/functions.c", "c_tests/api/handle.c", "c_tests/api/tensor.c", "c_tests/api/log_level.c"];
 
-/// The same as `windows-test`, of little.
+/// A subset of `windows-test`.
 pub fn run_steps(workspace: &Workspace, steps: &mut Steps) {
     if let Some(missing) = missing(workspace) {
         steps.leave_out(
@@ -62,7 +62,7 @@ pub fn run_steps(workspace: &Workspace, steps: &mut Steps) {
     });
 }
 
-/// What is not there of all that this takes.
+/// The missing requirements.
 fn missing(workspace: &Workspace) -> Option<String> {
     let tools = [&[&LINKER, &DLLTOOL, &MINGW_CC, &MINGW_CXX], &wine::TOOLS[..]].concat();
     let sysroot = run(workspace.rustc().args(["--print", "sysroot"])).unwrap_or_default();
@@ -71,9 +71,9 @@ fn missing(workspace: &Workspace) -> Option<String> {
     tools::lacking(&tools).or(target)
 }
 
-/// Builds the library as tests are, and lays it out beside its headers.
+/// Builds the library in the test profile, and lays it out with its headers.
 fn lay_out(workspace: &Workspace) -> Result<PathBuf, Failure> {
-    // Unoptimized, which is compiled in half the time.
+    // Unoptimized, which compiles in half the time.
     run(&mut workspace.cargo(["build", "--locked", "--quiet", "--lib", "--target", TARGET, "-p", PACKAGE]))?;
     let stage = workspace.scratch("windows").join("stage");
     remove(&stage)?;

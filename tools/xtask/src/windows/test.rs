@@ -1,6 +1,6 @@
 //! `cargo xtask windows-test`: the tree for Windows, tested under wine on Linux.
 //!
-//! What needs a system with forks, signals or /proc is left out, each program with the reason. No machine with Windows itself is used.
+//! Programs that need forks, signals or /proc are skipped with a reason. Nothing runs on Windows itself.
 
 use std::fs;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::steps::{LEFT_OUT, Steps};
 use crate::tools;
 use crate::workspace::Workspace;
 
-/// What is tested of Rust: the package, and the options that choose tests of it.
+/// The Rust packages to test, with options that select their tests.
 const PACKAGES: &[(&str, &[&str])] = &[
     ("hipdnn-abi", &[]),
     ("hipdnn-plugin-sdk", &["--lib", "--features", "json"]),
@@ -29,7 +29,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
 /// The CPU plugin's tests compute for minutes.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// The program that trains a network, and the least that it has to get right.
+/// The program that trains a network, and its minimum accuracy.
 const TRAINING: &str = "examples_c/train_digits.c";
 const ENOUGH: f64 = 98.0;
 
@@ -59,7 +59,7 @@ pub fn run(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     steps.summary()
 }
 
-/// A test's name is wanted.
+/// Whether a test is selected.
 type Chosen<'a> = &'a dyn Fn(&str) -> bool;
 
 fn files(workspace: &Workspace, steps: &mut Steps, chosen: Chosen) {
@@ -149,7 +149,7 @@ fn whole(workspace: &Workspace, wine: &Wine, steps: &mut Steps, chosen: Chosen) 
     }
 }
 
-/// Trains a network, and says what the same takes on Linux where that is laid out.
+/// Trains a network, and also reports the time on Linux if that tree is laid out.
 fn train(workspace: &Workspace, wine: &Wine) -> Result<String, Failure> {
     let source = workspace.path(TRAINING);
     let program = programs::compile(workspace, &stage_dir(workspace), &source, true)?;
@@ -169,7 +169,7 @@ fn train(workspace: &Workspace, wine: &Wine) -> Result<String, Failure> {
     Ok(note)
 }
 
-/// What a step of the training took, in the program's words.
+/// The program's report of a training step's time.
 fn step_time(out: &str) -> &str {
     out.lines().find(|line| line.contains("a step")).unwrap_or_default().trim()
 }

@@ -1,4 +1,4 @@
-//! The Python package for Windows: compiled here, and looked at. No Python for Windows is run.
+//! The Python package for Windows: compiled and inspected here, but not run.
 
 use std::path::{Path, PathBuf};
 
@@ -10,20 +10,20 @@ use crate::python::Environment;
 use crate::wheel::{maturin, pack};
 use crate::workspace::Workspace;
 
-/// What Python loads of it, for every Python from the oldest on.
+/// The extension module, for every Python from the oldest supported one.
 const MODULE: &str = "hipdnn/_native.pyd";
 
 /// The library of every Python 3 on Windows.
 const PYTHON: &str = "python3.dll";
 
-/// Makes the wheel of the tree for Windows, and fails where something is not in it or needs what Windows does not come with.
+/// Builds the wheel of the Windows tree. Fails if something is missing or needs a library that Windows does not have.
 pub fn build(workspace: &Workspace, python: &Environment) -> Result<String, Failure> {
     let engines = PLUGINS.iter().map(|plugin| Path::new(ENGINES).join(plugin_file(plugin.file)));
     let files: Vec<PathBuf> = std::iter::once(PathBuf::from(LIBRARY)).chain(engines).collect();
     let bin = stage_dir(workspace).join("bin");
     let lib = pack(workspace, &bin, files.iter().cloned(), "x86_64-w64-mingw32-strip", "--strip-debug")?;
     let made = maturin(workspace, python, &["--target", TARGET, "--compatibility", "off"]);
-    // A package that is used in its folder would look for Linux's there.
+    // A package used from its source folder looks for Linux's library there.
     crate::install::remove(&lib)?;
     let (wheel, note) = made?;
     let name = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();

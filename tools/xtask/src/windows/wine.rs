@@ -1,4 +1,4 @@
-//! Wine, which runs programs of Windows: a folder for its system, and what an older one lacks.
+//! Wine, which runs Windows programs: its prefix folder, and a function that older versions lack.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,24 +11,24 @@ use crate::process::{command, run, run_within};
 use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
 
-/// Debian has the program itself outside of the path.
+/// On Debian the program is not in the search path.
 const WINE: Tool = Tool::new("/usr/lib/wine/wine64", "wine64");
 const ZLIB: Tool = Tool::new("/usr/x86_64-w64-mingw32/lib/zlib1.dll", "libz-mingw-w64");
-/// What it takes to run programs.
+/// The tools needed to run programs.
 pub const TOOLS: [&Tool; 2] = [&WINE, &ZLIB];
 
 const PROGRAM: &str = "/usr/lib/wine/wine64";
 
-/// Rust's programs want random numbers of a library that came with Windows 10; wine has it from its ninth version on.
+/// Rust programs need a random number function of Windows 10, which wine has since version 9.
 const RANDOM: &str = "#include <windows.h>\n\
     BOOLEAN NTAPI SystemFunction036(PVOID to, ULONG length);\n\
     __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE to, SIZE_T length)\n\
     { return SystemFunction036(to, (ULONG)length); }\n";
 
-/// How long wine may take to lay out a system.
+/// How long wine may take to create a prefix.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A system of wine's own.
+/// A wine prefix.
 pub struct Wine {
     prefix: PathBuf,
     /// Where programs find the libraries of GCC.
@@ -36,7 +36,7 @@ pub struct Wine {
 }
 
 impl Wine {
-    /// Lays the system out where that has not happened.
+    /// Creates the prefix if necessary.
     pub fn ready(workspace: &Workspace) -> Result<Self, Failure> {
         tools::require(&[TOOLS[0], TOOLS[1], &LINKER])?;
         let folder = workspace.scratch("windows");
@@ -57,7 +57,7 @@ impl Wine {
         Ok(wine)
     }
 
-    /// A program of Windows.
+    /// A Windows program.
     pub fn command<S: AsRef<std::ffi::OsStr>>(
         &self,
         program: impl AsRef<std::ffi::OsStr>,
@@ -69,19 +69,19 @@ impl Wine {
         wine
     }
 
-    /// Tells a command that may start wine which system to use.
+    /// Sets the prefix for a command that may start wine.
     pub fn prepare(&self, command: &mut Command) {
         command.env("WINEPREFIX", &self.prefix).env("WINEDEBUG", "-all").env("WINEPATH", &self.libraries);
         command.env("CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER", PROGRAM);
     }
 }
 
-/// A path as programs of Windows know it.
+/// A path in Windows form.
 pub fn path(path: &Path) -> String {
     format!("Z:{}", path.display()).replace('/', "\\")
 }
 
-/// The folders with the libraries of mingw-w64 that tests are linked with.
+/// The folders of the mingw-w64 libraries that tests link.
 fn libraries() -> Result<String, Failure> {
     let of = |name: &str| {
         let found = run(&mut command(super::CC, [format!("-print-file-name={name}")]))?;

@@ -1,4 +1,4 @@
-//! Which files C and C++ sources include.
+//! The includes of C and C++ sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};

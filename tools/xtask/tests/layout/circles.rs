@@ -1,14 +1,14 @@
-//! Circles among what uses each other.
+//! Dependency cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What each thing uses.
+/// The dependencies of each item.
 pub type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// The circles, each as a line that names what is in it.
+/// The cycles, each as a line that names its items.
 pub fn between(uses: &Uses) -> Vec<String> {
     let mut left = uses.clone();
-    // What uses no other, or is used by no other, is in no circle.
+    // Items without dependencies or dependents are in no cycle.
     loop {
         let used: BTreeSet<String> = left.values().flatten().cloned().collect();
         let before = left.len();
@@ -26,7 +26,7 @@ fn joined(names: &BTreeSet<String>) -> String {
     names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// The circles among folders, and among the files and folders within each folder.
+/// The cycles among folders, and among the files and folders within each folder.
 pub fn between_folders(uses: &Uses, separator: &str) -> Vec<String> {
     let mut levels: BTreeMap<String, Uses> = BTreeMap::new();
     for (name, used) in uses {

@@ -1,4 +1,4 @@
-//! The CPU plugin's modules use each other in one direction: folders as listed here, and a file none that declares it.
+//! The CPU plugin's modules depend on each other in one direction: folders as listed here, and no file on the one that declares it.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ const ORDER: [&str; 25] = [
     "kernel",
 ];
 
-/// What the reference takes from fast operations: definitions, and nothing that computes.
+/// The only modules of fast operations that the reference may use: definitions without computation.
 const DEFINITIONS: [&str; 5] =
     ["attention::shared", "batchnorm::parameters", "block_scale::types", "moe::groups", "pointwise::scalar"];
 
@@ -65,7 +65,7 @@ fn modules_use_what_lies_below_them_and_no_two_use_each_other() {
     assert!(circles.is_empty(), "{}", circles.join("\n"));
 }
 
-/// Words that were replaced by those of oneDNN and BLIS, with what to say instead: in code and comments.
+/// Words replaced by the terms of oneDNN and BLIS, with the replacement, in code and comments.
 const BANNED: [(&str, &str); 14] = [
     ("Places", "elements, offsets or strides"),
     ("apart", "stride, or disjoint"),
@@ -83,7 +83,7 @@ const BANNED: [(&str, &str); 14] = [
     ("filter products", "backward weights"),
 ];
 
-/// The same for types: in prose they may begin a sentence. `Lanes` is the type of a vector's lanes, as `V::Lanes`.
+/// The same for types, which in prose may begin a sentence. `Lanes` is the type of a vector's lanes, as `V::Lanes`.
 const BANNED_TYPES: [(&str, &str); 11] = [
     ("Lanes", "Workers"),
     ("Level", "Isa"),
@@ -98,7 +98,7 @@ const BANNED_TYPES: [(&str, &str); 11] = [
     ("Sums", "Accumulators or RowStatistics"),
 ];
 
-/// Whether a text has a word; what joins identifiers belongs to the word.
+/// Whether a text has a word; underscores belong to the word.
 fn has_word(text: &str, word: &str) -> bool {
     let joins = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word)

@@ -1,7 +1,7 @@
-//! The shape of the house: modules use each other in one direction, no file is long, and unsafe code can be reviewed.
+//! The project's structure: modules depend on each other in one direction, no file is long, and unsafe code can be reviewed.
 //!
-//! A circle is found between files and, at every level, between folders: where there are none, the modules of a folder have an order in
-//! which each uses only what stands below it.
+//! Cycles are detected between files and, at every level, between folders: without cycles, the modules of a folder have an order
+//! in which each uses only modules below it.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failure of the test")]
 
@@ -21,7 +21,7 @@ use circles::Uses;
 /// The most lines of a file that people write.
 const MOST_LINES: usize = 500;
 
-/// Folders whose files others wrote, or the build.
+/// Folders of foreign or generated files.
 const FOREIGN: &[&str] = &["target", ".git", "node_modules"];
 
 /// Generated headers, and the licences of what is linked in.
@@ -31,7 +31,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The text of each file with one of these endings, by its path from the root.
+/// The text of each file with one of these extensions, by its path from the root.
 fn sources(endings: &[&str]) -> BTreeMap<String, String> {
     fn read(folder: &Path, root: &Path, endings: &[&str], found: &mut BTreeMap<String, String>) {
         for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -54,7 +54,7 @@ fn sources(endings: &[&str]) -> BTreeMap<String, String> {
     found
 }
 
-/// Panics with the circles among files and, at each level, among folders.
+/// Panics with the cycles among files and, at each level, among folders.
 fn expect_order(of: &str, uses: &Uses, separator: &str) {
     let mut found = circles::between(uses);
     found.extend(circles::between_folders(uses, separator));
@@ -114,7 +114,7 @@ fn no_file_is_longer_than_a_reader_holds_in_mind() {
 /// Comments on safety that leave the reason to another place.
 const REASONS_ELSEWHERE: &[(&str, usize)] = &[];
 
-/// Functions with more than seven positional arguments, of which clippy was told to be silent.
+/// Functions with more than seven positional arguments, for which clippy's warning is disabled.
 const CROWDED: &[(&str, usize)] = &[
     // The C interface has as many.
     ("integrations/onnxruntime/src/ort/table.rs", 1),

@@ -1,11 +1,11 @@
-//! Which modules those of a Python package import.
+//! The imports between modules of a Python package.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::circles::Uses;
 
-/// The modules below `folder` that each of them imports when it is loaded or later. What a package's `__init__` imports for its users is
-/// an arrow like any other; imports for type checkers alone are left out.
+/// The modules below `folder` that each of them imports, when loaded or later. A package's `__init__` counts like any other module;
+/// imports only for type checkers are omitted.
 pub fn uses(sources: &BTreeMap<String, String>, folder: &str) -> Uses {
     let files = sources
         .iter()

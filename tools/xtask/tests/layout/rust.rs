@@ -1,11 +1,11 @@
-//! Which modules those of a crate use.
+//! The dependencies between modules of a crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::circles::Uses;
 
-/// The modules below a folder of sources, with what they say outside of comments and tests.
+/// The modules below a folder of sources, with their code outside of comments and tests.
 pub fn modules(folder: &Path) -> BTreeMap<String, String> {
     let mut modules = BTreeMap::new();
     if folder.is_dir() {
@@ -14,7 +14,7 @@ pub fn modules(folder: &Path) -> BTreeMap<String, String> {
     modules
 }
 
-/// The modules of a folder with their source and the tests in it; files of tests alone are left out.
+/// The modules of a folder with their source, including tests; files with only tests are omitted.
 fn read(folder: &Path, path: &str, modules: &mut BTreeMap<String, String>) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
@@ -37,15 +37,15 @@ fn read(folder: &Path, path: &str, modules: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The paths that begin with `crate::` or `super::` in a module, from the crate's root, with those in braces written out.
+/// The paths that begin with `crate::` or `super::` in a module, from the crate's root, with braces expanded.
 fn paths(module: &str, code: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    // Another name is as good as an item of the module.
+    // A renamed import counts as an item of the module.
     let code = code.replace(" as ", "::");
     let parent = module.rsplit_once("::").map_or("", |(parent, _)| parent);
     let from_root = code.match_indices("crate::").map(|(at, found)| (at + found.len(), String::new()));
     let from_parent = code.match_indices("super::").map(|(at, found)| {
-        // What is indented lies in a module within the file.
+        // Indented code is in a module within the file.
         let line = code[..at].rfind('\n').map_or(0, |end| end + 1);
         let base = if code[line..].starts_with(' ') { module } else { parent };
         (at + found.len(), if base.is_empty() { String::new() } else { format!("{base}::") })
@@ -86,7 +86,7 @@ pub fn uses(modules: &BTreeMap<String, String>) -> Uses {
     modules.iter().map(of).collect()
 }
 
-/// Adds that a module uses those it declares, so that none of these may use it.
+/// Counts declared modules as used by the declaring one, so that they must not use it.
 pub fn add_declared(modules: &BTreeMap<String, String>, uses: &mut Uses) {
     for (name, code) in modules {
         let declared = code.lines().filter_map(|line| line.split_once("mod ")?.1.strip_suffix(';'));

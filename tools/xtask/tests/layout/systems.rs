@@ -1,14 +1,14 @@
-//! Who asks for which system it is compiled.
+//! Which files contain code for specific operating systems.
 
-/// The module for what systems do differently, and the project's own commands, which run on Linux.
+/// The module for differences between systems, and the project's own commands, which run on Linux.
 const OF_SYSTEMS: [&str; 2] = ["plugins/sdk/src/os/", "tools/xtask/"];
 
-/// Whether a file may ask for the system.
+/// Whether a file may contain system-specific code.
 pub fn may_ask(path: &str) -> bool {
     OF_SYSTEMS.iter().any(|folder| path.starts_with(folder))
 }
 
-/// The lines of a file that ask for the system, or use what only one has, with their numbers.
+/// The lines of a file with system-specific conditions or modules, with their numbers.
 pub fn asking(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().filter(|(_, line)| asks(line)).map(|(at, line)| (at + 1, line.trim()))
 }

@@ -1,11 +1,11 @@
-//! What a reviewer of unsafe code needs: blocks that fit a screen, each with its own reason.
+//! Rules for reviewable unsafe code: blocks that fit a screen, each with its own reason.
 
 use std::collections::BTreeMap;
 
 /// The most lines of an unsafe block between its braces.
 const MOST_LINES: usize = 20;
 
-/// How a comment begins that leaves the reason to another place.
+/// Beginnings of comments that leave the reason to another place.
 const ELSEWHERE: &[&str] =
     &["as above", "as for the", "as before", "see ", "the caller promises", "the callers promise"];
 
@@ -46,7 +46,7 @@ fn skipped(text: &str, before: Option<char>) -> usize {
     if text.starts_with('"') {
         return quoted(text, '"');
     }
-    // A lifetime has no second quote close by.
+    // A lifetime has no second quote nearby.
     let is_character =
         text.starts_with('\'') && (text[1..].starts_with('\\') || text.chars().nth(2) == Some('\''));
     if is_character { quoted(text, '\'') } else { 0 }
@@ -104,7 +104,7 @@ fn reasons_elsewhere(source: &str) -> Vec<usize> {
     (1..).zip(source.lines()).filter(|(_, line)| points(line)).map(|(number, _)| number).collect()
 }
 
-/// What is wrong with the number of findings in each file, where exceptions are known: they may only become fewer.
+/// The files whose number of findings differs from the known exceptions, which may only become fewer.
 fn differences(found: &BTreeMap<&str, Vec<String>>, known: &[(&str, usize)]) -> Vec<String> {
     let known: BTreeMap<&str, usize> = known.iter().copied().collect();
     let mut differences = Vec::new();
@@ -125,7 +125,7 @@ fn differences(found: &BTreeMap<&str, Vec<String>>, known: &[(&str, usize)]) -> 
     differences
 }
 
-/// Panics unless the findings of each file are as many as are known.
+/// Panics unless the number of findings in each file is the known one.
 pub fn expect(
     what: &str,
     sources: &BTreeMap<String, String>,

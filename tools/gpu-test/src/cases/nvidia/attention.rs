@@ -7,7 +7,7 @@ use crate::cases::TYPES;
 const FIRST: Order = Order::ChannelsFirst;
 const RANGE: [f32; 2] = [-1.0, 1.0];
 
-/// What an attention has besides its four tensors.
+/// The options of an attention.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Option {
     Plain,
@@ -24,7 +24,7 @@ enum Option {
     CausalStats,
     /// Causal, with ALiBi.
     Alibi,
-    /// One more score for each head, of no value.
+    /// An attention sink: one more score for each head, without a value.
     Sink,
 }
 
@@ -117,7 +117,7 @@ fn forward(option: Option, shape: Shape, data_type: DataType) -> Case {
         right_bound: (option == Option::Window).then_some(0),
         attn_mask: p.bias(),
         padding_mask: option == Option::Padding,
-        // All queries count: what is computed for the others is not compared.
+        // Full query sequences, since padding rows are not compared.
         seq_len_q: (option == Option::Padding).then(|| {
             p.case.input(DataType::Int32, &[batch, 1, 1, 1], FIRST, [queries as f32, queries as f32])
         }),
@@ -137,7 +137,7 @@ fn backward(option: Option, shape: Shape, data_type: DataType) -> Case {
     let [batch, heads, queries, keys, depth] = shape.0;
     let (q, k, v) = (p.input(false), p.input(true), p.input(true));
     let (o, do_) = (p.input(false), p.input(false));
-    // About the logarithm of as many exponentials as there are keys.
+    // About the log-sum-exp of the scores.
     let about = (keys as f32).ln();
     let stats = p.case.input(DataType::Float, &[batch, heads, queries, 1], FIRST, [about, about + 0.5]);
     let (dq, dk, dv) = (p.output(false), p.output(true), p.output(true));
@@ -160,7 +160,7 @@ fn backward(option: Option, shape: Shape, data_type: DataType) -> Case {
     p.case
 }
 
-/// Gradients of tensors, without options: q, k, v, o, do and stats make dq, dk and dv.
+/// The backward node without options: q, k, v, o, do and stats give dq, dk and dv.
 pub fn gradients([q, k, v, o, do_, stats]: [i64; 6], [dq, dk, dv]: [i64; 3]) -> SdpaBackward {
     SdpaBackward {
         q,

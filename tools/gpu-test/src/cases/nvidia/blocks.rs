@@ -1,4 +1,4 @@
-//! Graphs that no single call of cuDNN computes in every type and layout: blocks of a network in training, and several convolutions.
+//! Graphs that cuDNN cannot compute in one call in every type and layout: blocks of a network in training, and several convolutions.
 
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInferenceVariance, ConvolutionBackwardData,
@@ -40,7 +40,7 @@ fn made(case: &mut Case) -> i64 {
 
 fn named(name: &str, data_type: DataType, order: Order) -> Case {
     let mut case = Case::new(format!("block {name} {} {order:?}", data_type.name()));
-    // Each node rounds what the next one multiplies.
+    // Each node rounds the next one's operand.
     case.tolerance = match data_type {
         DataType::Half => 4e-3,
         DataType::Bfloat16 => 3.2e-2,
@@ -49,7 +49,7 @@ fn named(name: &str, data_type: DataType, order: Order) -> Case {
     case
 }
 
-/// Convolution, batchnorm in training with what it keeps, RELU. The convolution's result is kept, too, where the gradients need it.
+/// Convolution, batchnorm in training with its statistics, RELU; optionally with the convolution's result, for the gradients.
 fn forward(is_kept: bool, data_type: DataType, order: Order) -> Case {
     let kept = if is_kept { ", kept" } else { "" };
     let mut case = named(&format!("forward{kept}"), data_type, order);
@@ -105,7 +105,7 @@ fn backward(data_type: DataType, order: Order) -> Case {
     case
 }
 
-/// Two convolutions, each with batchnorm of given statistics and RELU, as a network computes once it is trained.
+/// Two convolutions, each with batchnorm inference and RELU, as in a trained network.
 fn trained(data_type: DataType, order: Order) -> Case {
     let mut case = named("trained, twice", data_type, order);
     let mut x = case.input(data_type, &Y, order, RANGE);
@@ -125,7 +125,7 @@ fn trained(data_type: DataType, order: Order) -> Case {
     case
 }
 
-/// Gradients of a classifier that have nothing but an input in common.
+/// Gradients of a classifier that share only an input.
 fn apart(data_type: DataType, order: Order) -> Case {
     let mut case = named("gradients apart", data_type, order);
     let dy = case.input(data_type, &[4, 16, 1, 1], order, RANGE);
@@ -138,7 +138,7 @@ fn apart(data_type: DataType, order: Order) -> Case {
     case
 }
 
-/// A product whose activation cuBLASLt has no epilogue for, behind a node that no product takes in, with an unmarked result.
+/// A matmul whose activation is not a cuBLASLt epilogue, after a node that no matmul can fuse, with an unmarked result.
 fn unmarked(data_type: DataType) -> Case {
     let mut case = named("of products, unmarked", data_type, FIRST);
     let dims = [32, 32];

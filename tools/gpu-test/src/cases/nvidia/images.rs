@@ -10,7 +10,7 @@ use crate::cases::{ORDERS, TYPES};
 const RANGE: [f32; 2] = [-1.0, 1.0];
 const FIRST: Order = Order::ChannelsFirst;
 
-/// A convolution: x, w, padding before and behind, stride, dilation.
+/// A convolution: x, w, pre- and post-padding, stride, dilation.
 struct Shape(&'static str, &'static [i64], &'static [i64], [i64; 2], i64, i64);
 
 const SHAPES: [Shape; 8] = [
@@ -78,7 +78,7 @@ fn convolution(shape: &Shape, direction: &str, data_type: DataType, order: Order
     case
 }
 
-/// A convolution with nodes behind it: bias, perhaps a residual, RELU.
+/// A convolution with an epilogue: bias, optionally a residual, RELU.
 fn block(has_residual: bool, data_type: DataType, order: Order) -> Case {
     let residual = if has_residual { " + residual" } else { "" };
     let mut case = Case::new(format!("conv + bias{residual} + relu {} {order:?}", data_type.name()));
@@ -144,7 +144,7 @@ fn pooling(mode: ResampleMode, backward: bool, data_type: DataType, order: Order
     case
 }
 
-/// The gradient of a mean over whole images, of which one pixel lies with channels first and last.
+/// The gradient of global average pooling, whose single pixel is stored with channels first or last.
 fn global_pooling(data_type: DataType, pixel: Order, order: Order) -> Case {
     let mut case = Case::new(format!("global mean backward {} dy {pixel:?}, dx {order:?}", data_type.name()));
     let dy = case.input(data_type, &[4, 16, 1, 1], pixel, RANGE);
@@ -194,7 +194,7 @@ fn inference(with_variance: bool, data_type: DataType, order: Order) -> Case {
     case
 }
 
-/// What a training keeps: 0 nothing, 1 its statistics, 2 running statistics, 3 both.
+/// Training. `kept`: 0 nothing, 1 statistics, 2 running statistics, 3 both.
 fn training(kept: usize, activation: bool, data_type: DataType, order: Order) -> Case {
     let relu = if activation { " + relu" } else { "" };
     let mut case = Case::new(format!("batchnorm training{relu}, kept {kept} {} {order:?}", data_type.name()));

@@ -7,7 +7,7 @@ use crate::cases::TYPES;
 const FIRST: Order = Order::ChannelsFirst;
 const RANGE: [f32; 2] = [-1.0, 1.0];
 
-/// The strides of matrices that lie by columns.
+/// The strides of column-major matrices.
 fn by_columns(dims: &[i64]) -> Vec<i64> {
     let mut strides = strides(dims, FIRST);
     if let ([.., row, column], [.., rows, _]) = (strides.as_mut_slice(), dims) {
@@ -30,7 +30,7 @@ fn product(data_type: DataType, dims: [&[i64]; 3], columns: [bool; 3]) -> Case {
     case
 }
 
-/// A product with nodes behind it: bias or residual, activation.
+/// A matmul with an epilogue: bias or residual, activation.
 fn chain(
     data_type: DataType,
     bias: bool,
@@ -71,7 +71,7 @@ fn sum(case: &mut Case, in_: i64, data_type: DataType, dims: &[i64]) {
     case.node(Reduction { in_, out, mode: ReductionMode::Add, is_deterministic: true });
 }
 
-/// A product and GELU, of which the input is a result, too.
+/// A matmul and GELU, whose input is also a result.
 fn kept(data_type: DataType, bias: bool, dims: &[i64]) -> Case {
     let mut case =
         Case::new(format!("matmul, bias {bias}, gelu with its input {dims:?}, {}", data_type.name()));
@@ -103,11 +103,11 @@ fn kept(data_type: DataType, bias: bool, dims: &[i64]) -> Case {
     case
 }
 
-/// dy · wᵀ times the slope of GELU at x, and perhaps the gradient of the bias before GELU.
+/// dy · wᵀ times the derivative of GELU at x, optionally with the gradient of the bias before GELU.
 fn gelu_gradient(data_type: DataType, sums: bool, batch: i64) -> Case {
     let mut case =
         Case::new(format!("matmul, gradient of gelu, sums {sums}, {batch} x, {}", data_type.name()));
-    // A result that is summed was rounded before by the reference.
+    // The reference rounds a result before summing it.
     case.tolerance = case.tolerance.max(2e-5);
     let dims = [batch, 32, 48];
     let dy = case.input(data_type, &[batch, 32, 64], FIRST, RANGE);
@@ -123,7 +123,7 @@ fn gelu_gradient(data_type: DataType, sums: bool, batch: i64) -> Case {
     case
 }
 
-/// The gradient of weights, and that of the bias: the sums of dy, which is the left or the right factor.
+/// The gradient of weights, and that of the bias: the sums of dy, which is the left or the right operand.
 fn weights_gradient(data_type: DataType, left: bool) -> Case {
     let mut case = Case::new(format!(
         "matmul, sums of the {} factor, {}",
@@ -134,7 +134,7 @@ fn weights_gradient(data_type: DataType, left: bool) -> Case {
     let dims = if left { [48, 32] } else { [32, 48] };
     let x = if left { [64, 32] } else { [32, 64] };
     let dy = if left { [48, 64] } else { [64, 48] };
-    // The transposed one lies by columns, as activations do that were written by rows.
+    // The transposed operand is column-major, like row-major activations read transposed.
     let transposed = |dims: [i64; 2]| [1, dims[0]];
     let (a, b) = if left {
         let dy = case.input_with_strides(data_type, &dy, &transposed(dy), RANGE);
@@ -153,7 +153,7 @@ fn weights_gradient(data_type: DataType, left: bool) -> Case {
     case
 }
 
-/// Products with what training adds to them, which only CUBLASLT_ENGINE computes in one call.
+/// Matmuls with epilogues of training, which only CUBLASLT_ENGINE computes in one call.
 pub fn gradients() -> Vec<Case> {
     let mut cases = Vec::new();
     for data_type in TYPES {

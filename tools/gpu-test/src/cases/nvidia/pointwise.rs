@@ -16,7 +16,7 @@ fn range(mode: PointwiseMode) -> [f32; 2] {
     }
 }
 
-/// Modes whose results are truth values, or that read them.
+/// Whether a mode reads or writes booleans.
 fn is_logical(mode: PointwiseMode) -> bool {
     use PointwiseMode as M;
     matches!(
@@ -33,7 +33,7 @@ fn is_logical(mode: PointwiseMode) -> bool {
     )
 }
 
-/// One mode; the numbers of activations are none of their defaults.
+/// One mode; activations have non-default parameters.
 fn mode_of(mode: PointwiseMode, data_type: DataType) -> Case {
     let mut case = Case::new(format!("pointwise {} {}", mode.name(), data_type.name()));
     case.tolerance = case.tolerance.max(3e-5);
@@ -94,7 +94,7 @@ fn matrices(data_type: DataType) -> Case {
 fn reduction(mode: ReductionMode, to: [i64; 4], data_type: DataType) -> Case {
     let mut case = Case::new(format!("reduction {} to {to:?} {}", mode.name(), data_type.name()));
     case.tolerance = case.tolerance.max(1e-4);
-    // Products stay near one.
+    // Products stay near 1.
     let range =
         if matches!(mode, ReductionMode::Mul | ReductionMode::MulNoZeros) { [0.9, 1.1] } else { [-1.0, 1.5] };
     let in_ = case.input(data_type, &DIMS, FIRST, range);
@@ -103,10 +103,10 @@ fn reduction(mode: ReductionMode, to: [i64; 4], data_type: DataType) -> Case {
     case
 }
 
-/// Elements that lie like one row, of more than 65535 blocks of 128.
+/// One contiguous row of more than 65535 blocks of 128 elements.
 const LONG: i64 = 1 << 23;
 
-/// RELU of a tensor without gaps, which is one long row.
+/// RELU of a packed tensor, which is one long row.
 fn long(dims: &[i64], data_type: DataType) -> Case {
     let mut case = Case::new(format!("relu of {dims:?} {}", data_type.name()));
     let x = case.input(data_type, dims, FIRST, [-2.0, 2.0]);
@@ -125,7 +125,7 @@ fn long_sum(dims: [i64; 2], to: [i64; 2]) -> Case {
     case
 }
 
-/// More matrices with gaps between and in them than a grid has blocks along a side.
+/// More matrices, with gaps between and inside them, than a grid has blocks along a side.
 fn many_matrices() -> Case {
     let dims = [70_000, 3, 8];
     let mut case = Case::new(format!("relu of {dims:?} with gaps"));

@@ -1,4 +1,4 @@
-//! Products of small numbers whose blocks have scales.
+//! Matmuls of block-scaled small types.
 
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::{BlockScaleDequantize, Matmul};
@@ -8,11 +8,11 @@ use crate::case::{Case, Order};
 const FIRST: Order = Order::ChannelsFirst;
 const RANGE: [f32; 2] = [-2.0, 2.0];
 
-/// What scales are, and how many numbers of a row of a, or of a column of b, have one.
+/// The type of scales, and the block size along a row of a or a column of b.
 #[derive(Clone, Copy)]
 struct Scales(DataType, i64);
 
-/// A matrix of the type of the result, of small numbers times scales. Along the dimension `axis` lie the numbers of a block.
+/// A dequantized matrix of the result's type. Blocks extend along the dimension `axis`.
 fn factor(
     case: &mut Case,
     dims: [i64; 3],
@@ -22,7 +22,7 @@ fn factor(
     scales: Scales,
 ) -> i64 {
     let Scales(of_scales, size) = scales;
-    // The terms of the product lie together.
+    // The summed dimension is contiguous.
     let [batch, rows, columns] = dims;
     let strides = |rows: i64, columns: i64| match axis {
         1 => [rows * columns, 1, rows],
@@ -40,7 +40,7 @@ fn factor(
     y
 }
 
-/// a · b, of which b may be as wide as the result.
+/// a · b, where b may have the result's type.
 fn product(small: DataType, wide: DataType, scales: Scales, batch: i64, both: bool) -> Case {
     let Scales(of_scales, size) = scales;
     let factors = if both { "both factors" } else { "one factor" };

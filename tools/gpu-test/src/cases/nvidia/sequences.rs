@@ -1,4 +1,4 @@
-//! Attention of sequences that do not lie evenly: ragged, and in the blocks of page tables. And with a mask of dropout.
+//! Attention with ragged sequences, paged keys and values, and dropout masks.
 
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
@@ -12,11 +12,11 @@ const TYPES: [DataType; 2] = [DataType::Half, DataType::Bfloat16];
 
 /// Sequences, heads of the queries, most queries, most keys, depth.
 const SHAPE: [i64; 5] = [3, 2, 128, 160, 64];
-/// Lengths of the sequences: each query has a key, also counted from the end.
+/// Lengths of the sequences: each query has a key, also if aligned at the end.
 const QUERIES: [f32; 3] = [128.0, 37.0, 100.0];
 const KEYS: [f32; 3] = [130.0, 160.0, 101.0];
 
-/// What a sequence has besides where it lies.
+/// The options of an attention.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
     Plain,
@@ -28,7 +28,7 @@ enum Form {
 
 const FORMS: [Form; 4] = [Form::Plain, Form::Causal, Form::BottomRight, Form::Shared];
 
-/// Where the keys and values are.
+/// The storage of keys and values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Keys {
     Ragged,
@@ -58,7 +58,7 @@ impl Parts {
         self.case.input_of(DataType::Int32, &[SHAPE[0], 1, 1, 1], lengths.to_vec())
     }
 
-    /// The offsets of sequences that lie one after the other, with so many elements for each position.
+    /// The offsets of consecutive sequences, with so many elements per position.
     fn offsets(&mut self, lengths: [f32; 3], elements: i64) -> i64 {
         let mut offsets = vec![0.0];
         offsets.extend(lengths.iter().scan(0.0, |end, length| {
@@ -68,13 +68,13 @@ impl Parts {
         self.case.input_of(DataType::Int32, &[SHAPE[0] + 1, 1, 1, 1], offsets)
     }
 
-    /// A ragged tensor of so many positions at most, with the heads of a position together.
+    /// A ragged tensor of at most so many positions, with the heads of a position contiguous.
     fn ragged(&mut self, is_input: bool, heads: i64, most: i64, depth: i64, offsets: i64) -> i64 {
         let dims = [SHAPE[0], heads, most, depth];
         let strides = [most * heads * depth, depth, heads * depth, 1];
         let data_type = if depth == 1 { DataType::Float } else { self.data_type };
         let uid = if is_input {
-            // About the logarithm of as many exponentials as there are keys.
+            // About the log-sum-exp of the scores.
             let about = (SHAPE[3] as f32).ln();
             let range = if depth == 1 { [about, about + 0.5] } else { RANGE };
             self.case.input_with_strides(data_type, &dims, &strides, range)
@@ -85,14 +85,14 @@ impl Parts {
         uid
     }
 
-    /// Keys or values in blocks, in an order of their own, with the table.
+    /// Keys or values in shuffled blocks, with the page table.
     fn paged(&mut self, size: i64, seed: i64) -> (i64, i64) {
         let [sequences, _, _, keys, depth] = SHAPE;
         let columns = (keys + size - 1) / size;
         let blocks = sequences * columns + 1;
         let container =
             self.case.input(self.data_type, &[blocks, self.key_heads(), size, depth], FIRST, RANGE);
-        // No step of 5 or 7 ends where another one did, as neither divides the number of blocks.
+        // A step of 5 or 7 visits every block, as neither divides the number of blocks.
         let step = if blocks % seed == 0 { 1 } else { seed };
         let table = (0..sequences * columns).map(|place| ((place + 1) * step % blocks) as f32).collect();
         (container, self.case.input_of(DataType::Int32, &[sequences, 1, columns, 1], table))
@@ -136,7 +136,7 @@ fn forward(keys: Keys, form: Form, has_stats: bool, data_type: DataType) -> Case
     p.case
 }
 
-/// All queries of a sequence count, and the keys are in blocks.
+/// Full query sequences with paged keys.
 fn paged(size: i64, form: Form, data_type: DataType) -> Case {
     let mut p = Parts::new(&format!("paged {size}"), form, data_type);
     let [sequences, heads, queries, most, depth] = SHAPE;
@@ -186,7 +186,7 @@ fn backward(form: Form, data_type: DataType) -> Case {
     p.case
 }
 
-/// Ones and zeros over the scores, and what makes up for the zeros.
+/// A dropout mask over the scores, and its scale.
 fn dropped(p: &mut Parts) -> (i64, f32) {
     let [sequences, heads, queries, keys, _] = SHAPE;
     let count = sequences * heads * queries * keys;

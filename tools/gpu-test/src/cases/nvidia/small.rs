@@ -1,4 +1,4 @@
-//! Products and convolutions of 8-bit floats with scales in memory.
+//! Matmuls and convolutions of 8-bit floats with scales in memory.
 
 use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise,
@@ -9,7 +9,7 @@ use crate::case::{Case, Order, strides};
 
 const FIRST: Order = Order::ChannelsFirst;
 
-/// What a product has beside its factors.
+/// The scales and the result of a matmul.
 #[derive(Clone, Copy)]
 struct Form {
     factors: [DataType; 2],
@@ -21,7 +21,7 @@ struct Form {
     activation: Option<PointwiseMode>,
 }
 
-/// Rows of a are multiplied with columns of b, which the tensor cores take without a copy.
+/// Row-major a and column-major b, which the tensor cores take without a copy.
 fn product(form: Form) -> Case {
     let Form { factors: [a_type, b_type], result, dims: [m, n, k], batch, scales, bias, activation } = form;
     let name = activation.map_or("nothing", PointwiseMode::name);
@@ -31,7 +31,7 @@ fn product(form: Form) -> Case {
         b_type.name(),
         result.name(),
     ));
-    // Tensor cores keep fewer bits of a sum than float has.
+    // Tensor cores accumulate with fewer bits than float has.
     case.tolerance = case.tolerance.max(2e-3);
     let a = case.input(a_type, &[batch, m, k], FIRST, [-2.0, 2.0]);
     let b = case.input_with_strides(b_type, &[batch, k, n], &[k * n, 1, k], [-2.0, 2.0]);
@@ -108,7 +108,7 @@ macro_rules! convolution {
     };
 }
 
-/// Images with channels last by filters of 3 x 3, or a gradient, with so many scales behind it.
+/// Convolves channels-last images with 3 x 3 filters, or computes a gradient, followed by so many scales.
 fn convolution(direction: &str, factors: [DataType; 2], result: DataType, scales: usize) -> Case {
     const LAST: Order = Order::ChannelsLast;
     const RANGE: [f32; 2] = [-2.0, 2.0];
@@ -120,7 +120,7 @@ fn convolution(direction: &str, factors: [DataType; 2], result: DataType, scales
         second.name(),
         result.name()
     ));
-    // A result of 8 bits may be rounded to the other neighbour.
+    // An 8-bit result may be rounded to the other neighbour.
     case.tolerance = if result == DataType::Fp8E4m3 { 0.13 } else { 2e-3_f32.max(case.tolerance) };
     let dims = match direction {
         "forward" => [x_dims, w_dims, y_dims],

@@ -1,4 +1,4 @@
-//! Group normalization as graphs say it: an image as [images, groups, channels of a group, places].
+//! Group normalization as a graph: an image has the dimensions [images, groups, channels of a group, pixels].
 
 use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode as Mode, ReductionMode};
@@ -19,12 +19,12 @@ struct Groups {
 impl Groups {
     fn new(what: &str, data_type: DataType, order: Order, dims: [i64; 4]) -> Self {
         let mut case = Case::new(format!("group norm {what} {dims:?} {} {order:?}", data_type.name()));
-        // Sums of long rows in another order.
+        // Long rows are summed in another order.
         case.tolerance = case.tolerance.max(1e-4);
         Self { case, dims, order, data_type }
     }
 
-    /// The strides of an image whose channels are outside or inside its places.
+    /// The strides of an image, channels first or last.
     fn strides(&self) -> [i64; 4] {
         let [_, groups, depth, places] = self.dims;
         match self.order {
@@ -41,7 +41,7 @@ impl Groups {
         self.case.output_with_strides(self.data_type, &self.dims, &self.strides())
     }
 
-    /// The dims of what there is one of along these axes.
+    /// The dimensions with these axes reduced.
     fn without(&self, axes: &[usize]) -> [i64; 4] {
         let mut dims = self.dims;
         dims.iter_mut().enumerate().filter(|(axis, _)| axes.contains(axis)).for_each(|(_, dim)| *dim = 1);
@@ -64,7 +64,7 @@ impl Groups {
         out
     }
 
-    /// Engines refuse a reduction that has nothing to reduce.
+    /// Skips a reduction that reduces nothing, which engines refuse.
     fn reduce_into(&mut self, [from, to]: [[i64; 4]; 2], mode: ReductionMode, in_: i64, out: i64) {
         if from == to {
             self.case.node(Pointwise::new(Mode::Identity, in_, None, out));
@@ -84,14 +84,14 @@ impl Groups {
         self.case.input(self.data_type, &self.without(&[0, 3]), FIRST, range)
     }
 
-    /// The image less the mean of its group, times the inverse.
+    /// (x - mean) · inverse deviation.
     fn normalized(&mut self, x: i64, mean: i64, inverse: i64) -> i64 {
         let less = self.pointwise(self.dims, Mode::Sub, x, Some(mean));
         self.pointwise(self.dims, Mode::Mul, less, Some(inverse))
     }
 }
 
-/// The statistics of groups at once, or with those of channels first.
+/// Computes the statistics of groups directly, or from those of channels.
 fn forward(data_type: DataType, order: Order, dims: [i64; 4], by_channels: bool) -> Case {
     let by = if by_channels { "by channels" } else { "at once" };
     let mut groups = Groups::new(by, data_type, order, dims);
@@ -171,7 +171,7 @@ fn backward(data_type: DataType, order: Order, dims: [i64; 4], by_channels: bool
 }
 
 pub fn cases() -> Vec<Case> {
-    // Vectors of all types; of none; groups of one channel; one place; more channels than threads of a row; two images' worth of workgroups.
+    // Vectorizable for all types; for none; groups of one channel; one pixel; more channels than threads of a row; workgroups for two images.
     let shapes = [[2, 4, 8, 64], [3, 2, 5, 7], [2, 6, 1, 30], [5, 3, 4, 1], [1, 2, 80, 16], [2, 2, 6, 2048]];
     let mut cases = Vec::new();
     for by_channels in [false, true] {

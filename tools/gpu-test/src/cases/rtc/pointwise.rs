@@ -7,11 +7,11 @@ use crate::cases::{ORDERS, TYPES};
 const FIRST: Order = Order::ChannelsFirst;
 const DIMS: [i64; 4] = [2, 3, 5, 8];
 
-/// Where a mode has its most telling values.
+/// The range of the most relevant inputs of a mode.
 fn range(mode: PointwiseMode, data_type: DataType) -> [f32; 2] {
     use PointwiseMode as M;
     match mode {
-        // Not 0, which has no logarithm and no inverse.
+        // Avoid 0, which has no logarithm and no inverse.
         M::Log | M::Rsqrt | M::Reciprocal | M::Div if data_type == DataType::Int32 => [1.0, 5.0],
         M::Log | M::Sqrt | M::Rsqrt | M::Reciprocal | M::Div => [0.25, 4.0],
         M::Tan => [-1.2, 1.2],
@@ -19,7 +19,7 @@ fn range(mode: PointwiseMode, data_type: DataType) -> [f32; 2] {
     }
 }
 
-/// Every mode with inputs of one type, many in one graph, so that there are few kernels to compile.
+/// Every mode with inputs of one type, many in one graph, to compile few kernels.
 fn every_mode(data_type: DataType) -> Vec<Case> {
     let modes: Vec<PointwiseMode> = PointwiseMode::every().collect();
     modes.chunks(16).map(|modes| modes_of(modes, data_type)).collect()
@@ -47,7 +47,7 @@ fn modes_of(modes: &[PointwiseMode], data_type: DataType) -> Case {
     case
 }
 
-/// Numbers for the activations that are none of their defaults.
+/// Sets non-default parameters of activations.
 fn numbers(node: &mut Pointwise) {
     node.relu_lower_clip = Some(-1.0);
     node.relu_upper_clip = Some(2.0);
@@ -57,7 +57,7 @@ fn numbers(node: &mut Pointwise) {
     node.softplus_beta = Some(1.7);
 }
 
-/// relu((x * scale + bias) + residual), scale and bias one for each channel
+/// relu((x * scale + bias) + residual), with scale and bias per channel
 fn chain(data_type: DataType, order: Order, dims: [i64; 4]) -> Case {
     let mut case = Case::new(format!("scale, bias, residual, relu {dims:?} {} {order:?}", data_type.name()));
     let channels = [1, dims[1], 1, 1];
@@ -76,7 +76,7 @@ fn chain(data_type: DataType, order: Order, dims: [i64; 4]) -> Case {
     case
 }
 
-/// A sum of channels first and channels last into a third order: no two tensors have the same neighbours.
+/// A sum of channels first and channels last into a third layout.
 fn mixed_orders() -> Case {
     let mut case = Case::new("channels first + channels last, the result with rows inside");
     let a = case.input(DataType::Float, &DIMS, FIRST, [-1.0, 1.0]);
@@ -101,7 +101,7 @@ fn tiles(data_type: DataType) -> Case {
     case
 }
 
-/// Tensors of a lower rank, numbers in the graph, and a virtual tensor that is spread and so goes through the workspace.
+/// Tensors of a lower rank, constants in the graph, and a virtual tensor that is broadcast and so needs the workspace.
 fn broadcasts() -> Case {
     let mut case = Case::new("a vector, a number and a virtual tensor spread over the rest");
     let row = case.input(DataType::Float, &[8], FIRST, [-1.0, 1.0]);
@@ -117,7 +117,7 @@ fn broadcasts() -> Case {
     case
 }
 
-/// A mask by the index: x where the column is not above the row, else a number.
+/// A mask by index: x where the column is not above the row, else a constant.
 fn causal_mask() -> Case {
     let mut case = Case::new("a causal mask by indices");
     let dims = [2, 6, 8];

@@ -206,7 +206,7 @@ pub fn cases() -> Vec<Case> {
     for (columns, data_type) in
         [1, 31, 1000, 1024, 1025, 8192, 8193, 100_000].into_iter().zip(TYPES.into_iter().cycle())
     {
-        // One element is no row that is reduced.
+        // Skip rows of one element, which are not reduced.
         cases.extend((columns > 1).then(|| softmax(data_type, &[3, columns])));
         cases.push(rms(data_type, &[3, columns], FIRST, true));
     }

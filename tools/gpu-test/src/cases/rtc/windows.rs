@@ -5,7 +5,7 @@ use crate::case::{Case, Order};
 use crate::cases::convolution::{self, Shape};
 use crate::cases::{ORDERS, TYPES, pooling};
 
-/// Convolution, bias and RELU, with what is between the nodes in `float`: one kernel, and no workspace.
+/// Convolution, bias and RELU, with `float` between the nodes: one kernel, and no workspace.
 fn biased(shape: &Shape, data_type: DataType, order: Order) -> Case {
     let mut case = shape.case("forward", data_type, order);
     case.name.push_str(" + bias + relu, float between");
@@ -22,7 +22,7 @@ fn biased(shape: &Shape, data_type: DataType, order: Order) -> Case {
     case
 }
 
-/// Convolution, batch normalization with given statistics and RELU, with what is between the nodes in `float`: one kernel.
+/// Convolution, batch normalization with given statistics and RELU, with `float` between the nodes: one kernel.
 fn normalized(shape: &Shape, data_type: DataType, order: Order, with_variance: bool) -> Case {
     let mut case = shape.case("forward", data_type, order);
     let name = if with_variance { "batchnorm with variance" } else { "batchnorm" };
@@ -49,12 +49,12 @@ fn normalized(shape: &Shape, data_type: DataType, order: Order, with_variance: b
     case
 }
 
-/// The dims of what there is one of for each channel.
+/// The dimensions of a per-channel tensor.
 fn channels(dims: &[i64]) -> Vec<i64> {
     dims.iter().enumerate().map(|(axis, dim)| if axis == 1 { *dim } else { 1 }).collect()
 }
 
-/// A filter that is turned around.
+/// A flipped filter.
 fn mirrored(shape: &Shape, order: Order) -> Case {
     let mut case = shape.case("forward", DataType::Float, order);
     case.name.push_str(", mirrored");
@@ -86,7 +86,7 @@ fn every_pooling(shape: &pooling::Shape, data_type: DataType, order: Order) -> C
         let dx = case.output(data_type, shape.x, order);
         case.node(shape.gradient(mode, dy, dx, index));
     }
-    // A wrong index of a plane of some fifty elements has to show.
+    // Must detect a wrong index in a plane of some fifty elements.
     case.tolerance = case.tolerance.min(4e-3);
     case
 }

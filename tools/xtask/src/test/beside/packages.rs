@@ -1,5 +1,5 @@
-//! AMD's five other packages of hipDNN in the prefix of this one: installed before ours and after it, their files stay as they are,
-//! and they are found together in any order. AMD's own are not to be had here; stand-ins have their shape.
+//! AMD's five other packages of hipDNN in our prefix: installed before or after ours, their files stay unchanged, and CMake finds
+//! them together in any order. Uses stand-ins of the same shape, since AMD's packages are not available here.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::steps::Steps;
 use crate::test::Context;
 use crate::test::install::{configure, run_consumer};
 
-/// AMD's packages, those first that others find.
+/// AMD's packages, dependencies first.
 const AMDS: &[&str] =
     &["hipdnn_data_sdk", "hipdnn_flatbuffers_sdk", "hipdnn_plugin_sdk", "hipdnn_frontend", "hipdnn_test_sdk"];
 const OURS: &str = "hipdnn_backend";
@@ -33,7 +33,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
             find_together(context, prefix, &scratch.join(format!("found-{name}")))
         });
     }
-    // AMD's backend finds two of the SDKs, and programs name their targets after they have asked for a backend alone.
+    // AMD's backend finds two of the SDKs, so programs use their targets after finding only a backend.
     let sdks = ["hipdnn_backend", "hipdnn_data_sdk", "hipdnn_flatbuffers_sdk", "hipdnn_plugin_sdk"];
     let frontend = ["hipdnn_frontend", "hipdnn_data_sdk", "hipdnn_flatbuffers_sdk", "hipdnn_plugin_sdk"];
     for (package, brings) in [(OURS, sdks), ("hipdnn_frontend", frontend)] {
@@ -49,7 +49,7 @@ fn texts(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
     files(folder)?.into_iter().map(|file| Ok((file.clone(), std::fs::read(folder.join(file))?))).collect()
 }
 
-/// Installs both into one prefix, and compares AMD's files with those of a prefix of their own.
+/// Installs both into one prefix, and compares AMD's files with those in a separate prefix.
 fn together(context: &Context, scratch: &Path, prefix: &Path, ours_first: bool) -> Result<String, Failure> {
     let build = scratch.join("build");
     remove(prefix)?;
