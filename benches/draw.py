@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draws the pictures of docs/images from the figures of benches/results: bars of ratios, more than 1 where ours is faster.
+"""Draws the pictures of docs/images from the figures of benches/results: bars of ratios, more than 1 if ours is faster.
 
 python3 benches/draw.py            writes them
-python3 benches/draw.py --check    fails where one is not what the figures say
+python3 benches/draw.py --check    fails if one does not match the figures
 """
 
 import argparse
@@ -17,7 +17,7 @@ COLOURS = {True: ("#1a7f64", "#7fb8a6"), False: ("#3455b3", "#94a6da")}
 
 
 def figures(name):
-    """The rows of a file that are ratios to a peer, with the goal where there is one."""
+    """The rows of a file that are ratios to a peer, with the goal if there is one."""
     with (ROOT / "benches/results" / name).open(newline="", encoding="utf-8") as file:
         return [row for row in csv.DictReader(file) if row["unit"] == "ratio" and ">=" in row["goal"]]
 

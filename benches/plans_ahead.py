@@ -1,11 +1,11 @@
-"""What plans made ahead of time save a new process on a GPU, for the layers of training steps of ResNet-50 and a GPT.
+"""Measures what plans compiled ahead of time save a new process on a GPU, for layers of training steps of ResNet-50 and a GPT.
 
     python benches/plans_ahead.py TOOL benches/results/plans_ahead.csv
 
-TOOL is the program `hipdnn`. Needs PyTorch on an NVIDIA GPU. One process makes every plan there and records the graphs; `hipdnn compile`,
-which sees no GPU, makes plans of the records; another process takes these. Each process first executes a small graph on each engine, so
-that libraries and device are ready. A row for each graph: the engine, the milliseconds from the graph to the end of its first execution
-with plans made there and with those made ahead, and those of the same in a process that has planned it before.
+TOOL is the program `hipdnn`. Needs PyTorch on an NVIDIA GPU. One process makes every plan itself and records the graphs; `hipdnn compile`,
+without access to the GPU, compiles plans for the records; another process uses these. Each process first executes a small graph on each
+engine, so that libraries and device are initialized. A row for each graph: the engine, and the milliseconds from the graph to the end of its
+first execution, with plans made in the process, with those compiled ahead, and in a process that has planned it before.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PRODUCTS = [(8192, 2304, 768), (8192, 768, 768), (8192, 3072, 768), (8192, 768, 
 
 
 def graphs():
-    """Each graph anew."""
+    """Rebuilds each graph."""
     import hipdnn
 
     def new(name):

@@ -1,8 +1,8 @@
-"""What an execution from Python costs, with the call of the library and a small kernel in it: three of PyTorch's or NumPy's tensors of 4 elements.
+"""Measures an execution from Python, including the library call and a small kernel: three PyTorch or NumPy tensors of 4 elements.
 
 python benches/python_execute.py [--rounds 300] [--calls 200]
 
-The goal is at most 1.5 microseconds above the library's call; what is printed has that call in it.
+The goal is at most 1.5 microseconds above the library's call; the printed times include that call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a call of PyTorch's costs on small tensors, in PyTorch alone and by `hipdnn.torch`: the host's work, in microseconds.
+"""Measures the host time of PyTorch calls on small tensors, in PyTorch alone and with `hipdnn.torch`, in microseconds.
 
 python benches/pytorch_calls.py [--device cuda] [--dtype bfloat16] [--seconds 0.2] [--only linear]
 """

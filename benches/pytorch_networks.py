@@ -1,9 +1,9 @@
-"""Training steps of common networks with hipDNN's kernels beside PyTorch's own, in turns in one process.
+"""Compares training steps of common networks with hipDNN's kernels and with PyTorch's own, in turns in one process.
 
     python benches/pytorch_networks.py --csv benches/results/pytorch_networks.csv
 
 Needs torchvision and transformers. Each network makes steps (forward, backward, SGD) in `float32` on a CPU, or under autocast with
-`--device cuda`: first those in which hipDNN decides who computes which operation, then pairs of steps, of which the order changes. The
+`--device cuda`: first steps in which hipDNN decides which side computes each operation, then pairs of steps in alternating order. The
 table has the first step of each, the medians of the pairs, and the median of their ratios (above 1: hipDNN is faster).
 
     python benches/pytorch_networks.py --device cuda --first
@@ -135,7 +135,7 @@ class Residual(torch.nn.Module):
 
 
 class UNet(torch.nn.Module):
-    """What diffusion models are made of: down, across with attention, and up beside what was seen on the way down."""
+    """The structure of diffusion models: down, across with attention, and up with skip connections."""
 
     def __init__(self, channels: int = 4, width: int = 128) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ def of_several(model: torch.nn.Module, parallel: str) -> torch.nn.Module:
 def steps(
     name: str, device: str, times: int, compiled: bool, parallel: str | None = None
 ) -> Callable[[bool], tuple[float, float]]:
-    """Makes a step, by hipDNN or not, that answers its milliseconds and the loss."""
+    """Returns a function for one step, with or without hipDNN, that returns its milliseconds and the loss."""
     torch.manual_seed(0)
     model, loss = NETWORKS[name](times)
     model.to(device).train()

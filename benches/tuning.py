@@ -1,11 +1,11 @@
-"""How good the searches of `hipdnn tune` are, and what they cost.
+"""Measures the quality and cost of the searches of `hipdnn tune`.
 
     python benches/tuning.py target/stage benches/results/tuning.csv [cuda]
 
-For each graph of examples_graphs and twenty of networks' layers and of DeepBench's list: a search by halving with no knowledge of other
-graphs, an exhaustive one, and then the plans of both and of the default choice, executed in turn by the Python package. The searches are of
-CPU_ENGINE, or with `cuda`, which needs PyTorch, of the engines of an NVIDIA GPU. A line of the file for each: median milliseconds of the
-three, the seconds of both searches, and how many configurations each tried.
+For each graph of examples_graphs and twenty of networks' layers and of DeepBench's list: a search by halving without knowledge of other
+graphs, an exhaustive one, and then the plans of both and of the default choice, executed in turn by the Python package. The searches use
+CPU_ENGINE or, with `cuda`, which needs PyTorch, the engines of an NVIDIA GPU. A line of the file for each: median milliseconds of the
+three, the seconds of both searches, and the number of configurations that each tried.
 """
 
 import csv
@@ -143,8 +143,8 @@ HEAD = (
 
 
 def measured(prefix, folder, path, device):
-    """A line of the file for a graph; nothing where no engine of the device computes it."""
-    # The loops of the reference are no rival, and take most of the time.
+    """A line of the file for a graph; nothing if no engine of the device computes it."""
+    # Exclude the reference loops, which are slow and would take most of the time.
     engine = ["--engine", "CPU_ENGINE"] if device == "cpu" else []
     plans, found, cache = {}, {}, str(folder / "cache")
 

@@ -120,7 +120,7 @@ static inline void check_last_error(const char* part, const char* file, int line
     check_contains(text, part, file, line, what);
 }
 
-/* A failing call must leave a text of its own, so an earlier one is forgotten first. */
+/* A failing call must leave its own text, so an earlier one is cleared first. */
 static inline void check_forget_error(void)
 {
     char text[1];
@@ -156,7 +156,7 @@ static inline void check_required(int before)
 #define CHECK_STATUS(call, expected) check_status((call), (expected), __FILE__, __LINE__, #call)
 /* A call succeeds. */
 #define CHECK_OK(call) CHECK_STATUS(call, HIPDNN_STATUS_SUCCESS)
-/* A call fails with this status, and with a text of its own that has a part. */
+/* A call fails with this status, and with its own text that contains a part. */
 #define CHECK_FAILS(expected, part, call) \
     check_fails((check_forget_error(), (call)), (expected), (part), __FILE__, __LINE__, #call)
 /* Ends the program if a precondition fails. */

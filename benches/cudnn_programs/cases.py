@@ -1,4 +1,4 @@
-"""A plugin of pytest: writes what came of each case as a line of JSON to CASE_LOG, takes the part K of N that CASE_SAMPLE=N:K says, and ends those that take long."""
+"""A pytest plugin: writes each case's result as a line of JSON to CASE_LOG, runs only part K of N with CASE_SAMPLE=N:K, and ends slow cases."""
 
 from __future__ import annotations
 

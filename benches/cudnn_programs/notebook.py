@@ -1,4 +1,4 @@
-"""Runs the cells of one notebook, and prints what came of each as JSON: notebook.py PATH."""
+"""Runs the cells of one notebook, and prints each result as JSON: notebook.py PATH."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pretend
 
 
 def commands(line: str) -> bool:
-    """Whether a line is one of the notebook's own, as those that install packages."""
+    """Whether a line is a notebook command, like those that install packages."""
     return line.strip().startswith(("!", "%"))
 
 
@@ -28,7 +28,7 @@ def main(path: Path):
             continue
         source = pretend.on_device("\n".join(line for line in lines if not commands(line)))
         name = f"cell {at}"
-        # Where compilers and tracebacks look lines up.
+        # Compilers and tracebacks look up lines here.
         linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
         shown, error = io.StringIO(), None
         with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):

@@ -1,4 +1,4 @@
-"""Lets a program that was written for cuDNN import hipDNN, and lets it find a GPU where the run is on the host."""
+"""Lets a program written for cuDNN import hipDNN, and find a GPU if the run is on the host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ for _name in [name for name in sys.modules if name.startswith("hipdnn.")]:
 
 
 def on_device(text: str) -> str:
-    """A program's text with its device changed, where the run is on the host."""
+    """A program's text with its device changed, if the run is on the host."""
     return re.sub(r"""(["'])cuda(:\d)?\1""", r"\1cpu\1", text) if ON_HOST else text
 
 
@@ -61,7 +61,7 @@ class Properties:
 
 
 class Nothing:
-    """Stands for a context, and for a profiler that sees no kernels."""
+    """A stand-in for a context, and for a profiler that sees no kernels."""
 
     def __init__(self, *_, **__): ...
     def __enter__(self):

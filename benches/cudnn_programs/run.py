@@ -1,7 +1,7 @@
 """Runs cudnn-frontend's notebooks, tests and C++ samples with hipDNN in cuDNN's place: run.py CLONE --out FOLDER [--device cpu|cuda].
 
-CLONE is a clone of cudnn-frontend, which this project keeps no copy of. Every program is a process with a time limit; FOLDER gets a line of
-JSON for each cell and case, and summary.json. On the host, the programs' device is changed to "cpu" (pretend.py says what else stands in).
+CLONE is a clone of cudnn-frontend, which this project does not contain. Every program is a process with a time limit; FOLDER gets a line of
+JSON for each cell and case, and summary.json. On the host, the programs' device is changed to "cpu" (pretend.py has further stand-ins).
 cpp/build.sh makes the samples; --samples names the program of them.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# Files with thousands of cases: one in so many is taken.
+# Files with thousands of cases: only one in so many is run.
 SAMPLES = {"test_mhas.py": 300, "test_mhas_v2.py": 20, "test_matmul_fuzzer.py": 30, "test_conv_fuzzer.py": 15}
 # CUDA kernels of cuDNN's own in Python, or kernels for other devices.
 ELSEWHERE = ("test_sm100", "test_sm90")
@@ -36,7 +36,7 @@ class Program:
     case: str = "1:0"
 
     def run(self, seconds: int):
-        """Its exit status, or "time" where it took longer, and a line for each case."""
+        """Its exit status, or "time" after a timeout, and a line for each case."""
         variables = {"CASE_LOG": str(self.lines), "CASE_SAMPLE": self.case}
         path = f"{HERE}:{os.environ.get('PYTHONPATH', '')}"
         with open(self.log, "w") as out:

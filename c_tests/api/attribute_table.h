@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Every kind of descriptor but the variant pack, and what its attributes are. */
+/* Every kind of descriptor but the variant pack, with its attributes. */
 #ifndef ATTRIBUTE_TABLE_H
 #define ATTRIBUTE_TABLE_H
 

@@ -4,7 +4,7 @@
  * Every attribute of every kind of descriptor x {set, get} x {right, wrong type, wrong count, null, wrong state}, and
  * every number that is not an attribute of the kind.
  *
- * The variant pack has rules of its own and variant_pack.c to test them.
+ * The variant pack has its own rules, which variant_pack.c tests.
  */
 #include "attribute_table.h"
 

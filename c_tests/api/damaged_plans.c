@@ -101,7 +101,7 @@ static void test_sealed(void)
     free(alone.bytes);
 }
 
-/* What another library makes of the plugin's bytes: the six fields that all know, in a buffer of its own layout. */
+/* Another library's envelope of the plugin's bytes: the six common fields, in its own layout. */
 static blob unsealed(blob saved)
 {
     static flatbuffer fb;

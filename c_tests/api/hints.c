@@ -194,7 +194,7 @@ static void test_graphs(hipdnnHandle_t handle)
     }
 }
 
-/* Names in place of numbers, what an array has, and what was answered. */
+/* Names instead of numbers, the elements of arrays, and results. */
 static void test_calls(void)
 {
     check_about("calls");

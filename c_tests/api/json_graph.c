@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Graphs from JSON and as JSON: arguments, the two-call query, what is filled in, and hostile texts. */
+/* Graphs from JSON and as JSON: arguments, the two-call query, defaults, and hostile texts. */
 #include "../json_text.h"
 
 static hipdnnHandle_t handle;

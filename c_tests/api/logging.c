@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* hipdnnLoggingCallback_ext and the log: what goes to the file, from which level on. The library reads its settings once,
- * so each setting is tried in a process of its own. */
+ * so each setting is tried in its own process. */
 #include "../again.h"
 #include "../fixture.h"
 

@@ -90,7 +90,7 @@ static void test_never_set(hipdnnBackendDescriptor_t finalized, const attribute*
     CHECK(memcmp(untouched, expected, sizeof expected) == 0);
 }
 
-/* A tensor that was set comes back as a descriptor of its own, with the same content. */
+/* A tensor that was set is returned as a new descriptor with the same content. */
 static hipdnnBackendDescriptor_t test_tensor(hipdnnBackendDescriptor_t finalized, const attribute* a)
 {
     hipdnnBackendDescriptor_t got = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The policies that a handle has, and what the heuristic refuses of them. */
+/* The policies of a handle, and the heuristic's refusals of policy orders. */
 #include "../fixture.h"
 
 static hipdnnStatus_t info(hipdnnHandle_t handle, size_t index, int64_t* id, char texts[4][64], size_t lengths[4])

@@ -78,7 +78,7 @@ static void test_engines(hipdnnBackendDescriptor_t graph)
     drop(heuristic);
 }
 
-/* Through bytes and through JSON, and what comes of it is the same graph. */
+/* Through bytes and through JSON; the result is the same graph. */
 static void test_texts(hipdnnBackendDescriptor_t graph)
 {
     size_t size = 0;

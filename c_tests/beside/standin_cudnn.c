@@ -33,7 +33,7 @@ typedef struct attribute {
     char* elements;
 } attribute;
 
-/* An object lives as long as whoever made it, or another object that it was set in. */
+/* An object lives until destroyed and until no other object that it was set in lives. */
 typedef struct object {
     cudnnBackendDescriptorType_t kind;
     int users;
@@ -361,7 +361,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     memcpy(e.pointers, pointers->elements, (size_t)uids->count * 8);
     memcpy(&e.workspace, workspace->elements, sizeof e.workspace);
     e.workspace_size = workspace_size((const object*)plan);
-    /* The numbers are read now, what else is in memory when the work is done. The graph may be captured, and used at any time. */
+    /* Scalars are read now, device memory when the work is done. The graph may be captured, and used at any time. */
     pthread_mutex_lock(&lock);
     e.graph->users++;
     const int known = read_numbers(&e);

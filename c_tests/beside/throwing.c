@@ -205,7 +205,7 @@ int main(int count, char** words)
     }
     REQUIRE(it != NULL);
     check_about("%s", it->word);
-    /* Each plan is made, and what was compiled is not found again. */
+    /* Each plan is made without cached kernels. */
     setenv("HIPDNN_PLAN_CACHE_BYTES", "0", 1);
     setenv("HIPDNN_DISABLE_CACHE", "1", 1);
     hipdnnHandle_t handle = make_handle();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A program that is not linked with the library. Its arguments say what is expected of the library that it finds:
+ * A program that is not linked with the library. Its arguments tell what to expect of the library that it finds:
  *
  *   client names newer|older               prints the functions that frontends of that time resolve
  *   client runs WAY [DIRECTORY [secure]]   it is found this way, and all flows run

@@ -260,7 +260,7 @@ constexpr int64_t UID_W = 2;
 constexpr int64_t UID_BETWEEN = 3;
 constexpr int64_t UID_Y = 4;
 
-/* Memory for some images, and what is expected of it. */
+/* Memory for some images, and the expected results. */
 struct Data
 {
     int64_t images;
@@ -337,7 +337,7 @@ inline void look_around(const Session& session)
 /* Whether an execution has other shapes than its plan. */
 enum class Shapes { Planned, Others };
 
-/* Executes a plan on memory of its own for the workspace. */
+/* Executes a plan with its own workspace memory. */
 inline void execute(const Session& session, const Descriptor& plan, Data& data, const std::vector<int64_t>& uids,
                     Shapes shapes_are = Shapes::Planned)
 {

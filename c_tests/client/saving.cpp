@@ -34,7 +34,7 @@ Bytes read(const std::string& path)
 
 const uint8_t* begin_of(const Bytes& all) { return reinterpret_cast<const uint8_t*>(all.data()); }
 
-/* A computation, with memory of its own. */
+/* A computation with its own memory. */
 struct Computation
 {
     std::string name;

@@ -77,7 +77,7 @@ void wait_for_device(const Session& session)
     control.set_flag(HIPDNN_ATTR_PROFILING_DEVICE_SYNC_EXT, true);
 }
 
-/* The time of one execution, taken with a descriptor of its own. */
+/* The time of one execution, measured with its own descriptor. */
 float measure(const Session& session, const Descriptor& plan, const Descriptor& pack)
 {
     hipdnnHandle_t handle = session.handle();

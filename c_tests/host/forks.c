@@ -227,7 +227,7 @@ static int run(child_mode mode, int threads, bool eager, int forks)
     return hung;
 }
 
-/* A row as a process of its own: settings are read once. */
+/* A row as its own process, since settings are read once. */
 static void start(child_mode mode, int threads, bool eager, int forks)
 {
     char words[4][16];

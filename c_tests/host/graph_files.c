@@ -76,7 +76,7 @@ static void test_unwritable(void)
     CHECK_OK(hipdnnDestroy(handle));
 }
 
-/* The variable is read once, so each value has a process of its own. */
+/* The variable is read once, so each value has its own process. */
 static void in_process(const char* folder, const char* test)
 {
     check_about("%s", folder);

@@ -248,7 +248,7 @@ static void test_hostile_bytes(void)
     REQUIRE(size <= sizeof copy);
     memcpy(copy, good, size);
     for (size_t length = 1; length < size; length++) {
-        /* Memory of exactly this size, so that tools see what is read beyond it. */
+        /* Memory of exactly this size, so that sanitizers detect reads beyond. */
         unsigned char* const part = malloc(length);
         REQUIRE(part != NULL);
         memcpy(part, good, length);

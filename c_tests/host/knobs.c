@@ -181,7 +181,7 @@ static void test_notes(hipdnnBackendDescriptor_t engine, int64_t expected, const
                                           &count, NULL));
 }
 
-/* What engines do not have, and what cannot be set */
+/* Missing attributes, and attributes that cannot be set */
 static void test_engine_rest(hipdnnBackendDescriptor_t engine)
 {
     const int64_t zero = 0;

@@ -17,7 +17,7 @@ static void expect_recorded(int times, const char* part)
     }
 }
 
-/* A finalized graph of one convolution, with a name and an image of its own. */
+/* A finalized graph of one convolution, with its own name and image size. */
 static hipdnnBackendDescriptor_t make_named(hipdnnHandle_t handle, const char* name, int64_t side, int64_t uid)
 {
     hipdnnBackendDescriptor_t x = make_tensor(uid, 1, CHANNELS, side, side, false);
@@ -343,7 +343,7 @@ static void damage(bool cut)
     closedir(folder);
 }
 
-/* Runs a test in a process of its own, where the variable has this value. */
+/* Runs a test in its own process with this value of the variable. */
 static void with_bytes(const char* value, void (*test)(void))
 {
     fflush(NULL);
@@ -384,7 +384,7 @@ static void test_disk(void)
         expect_stored("saves", false, 2);
         expect_stored("saves", true, 2);
     }
-    /* Each setting of a knob has a plan of its own, where the plugin says that it may be shared. */
+    /* Each setting of a knob has its own plan, if the plugin says that it may be shared. */
     for (knob = 2; knob < 4; knob++) {
         expect_stored("knobs_saves", false, (int)knob);
         expect_stored("shares_nothing_saves", false, (int)knob);

@@ -197,7 +197,7 @@ static hipdnnBackendDescriptor_t plan_of_engine(hipdnnHandle_t handle, int64_t p
     return plan;
 }
 
-/* Each engine has a plan of its own, which all handles find. */
+/* Each engine has its own plan, which all handles find. */
 static void test_engines(void)
 {
     check_about("engines");

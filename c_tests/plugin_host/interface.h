@@ -2,7 +2,7 @@
 
 /*
  * The interface between a host and an engine plugin, as far as this host uses it: the numbers, structs and functions that
- * every plugin and every host agree on, declared anew so that nothing of this project's headers is taken for granted.
+ * every plugin and every host agree on, declared independently of this project's headers.
  */
 #ifndef INTERFACE_H
 #define INTERFACE_H

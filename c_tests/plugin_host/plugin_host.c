@@ -207,7 +207,7 @@ static void make_pointwise(graph* g, bool unmarked)
     finish(g);
 }
 
-/* A 3x3 convolution with a border of zeros, and with a bias where there is to be one */
+/* A 3x3 convolution with zero padding, optionally with a bias */
 static void make_convolution(graph* g, bool biased)
 {
     enum { N = 2, C = 3, K = 4, H = 6, W = 5 };

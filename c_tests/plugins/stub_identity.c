@@ -142,7 +142,7 @@ hipdnnPluginStatus_t hipdnnPluginGetType(hipdnnPluginType_t* type)
 }
 #endif
 
-/* ERROR_NULL, ERROR_SILENT, ERROR_NOT_UTF8, ERROR_LONG: what is wrong with the error text. */
+/* ERROR_NULL, ERROR_SILENT, ERROR_NOT_UTF8, ERROR_LONG: defects of the error text. */
 #ifndef NO_GET_LAST_ERROR_STRING
 void hipdnnPluginGetLastErrorString(const char** error_str)
 {

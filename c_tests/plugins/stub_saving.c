@@ -130,7 +130,7 @@ hipdnnEnginePluginCreateExecutionContextFromSerialized(hipdnnEnginePluginHandle_
 }
 #endif
 
-/* DESCRIBES: what is told of contexts. DESCRIBE_STATUS: that fails. DESCRIBE_SIZE: the size that it says there is.
+/* DESCRIBES: the description of contexts. DESCRIBE_STATUS: that fails. DESCRIBE_SIZE: the size that it reports.
  * DESCRIBE_SILENT: success without a size. DESCRIBE_GROWS: the second text and its size are larger than the first said. */
 #ifdef DESCRIBES
 #ifndef DESCRIBE_STATUS

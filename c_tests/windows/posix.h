@@ -32,7 +32,7 @@ static inline unsigned alarm(unsigned seconds)
 
 #ifndef __cplusplus
 
-/* Memory with an alignment is freed by a function of its own, so a program has all of its memory from there. */
+/* Aligned memory has its own free function, so a program allocates all of its memory that way. */
 static inline void* aligned_calloc(size_t count, size_t size)
 {
     void* const memory = _aligned_malloc(count * size, 16);

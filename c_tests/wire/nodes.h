@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* For each kind of node a graph with one of it, in which every field of the node is set, each to a value of its own. What the
- * fields are is known from the schema, so that none can be forgotten. */
+/* For each kind of node, a graph with one such node, all of whose fields have distinct values. The fields come from the schema,
+ * so none can be forgotten. */
 #ifndef NODES_H
 #define NODES_H
 

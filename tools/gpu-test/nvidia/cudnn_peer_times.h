@@ -118,7 +118,7 @@ static double device_time(run what, const measured* m, int launches, const CUeve
     return between(events[0], events[1]) / launches;
 }
 
-/* So many executions as one graph. */
+/* Captures CAPTURED executions in one graph. */
 static CUgraphExec captured(run what, const measured* m)
 {
     CUgraph recorded = NULL;

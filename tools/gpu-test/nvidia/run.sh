@@ -42,7 +42,7 @@ cases() {
   for part in $(seq "$parts"); do
     ended=$(cat "$OUT/part$part.status")
     [ "$ended" -eq 0 ] || status=1
-    # 1 is a wrong result, which is told below.
+    # 1 is a wrong result, which is reported below.
     [ "$ended" -le 1 ] || echo "part $part: exit status $ended: $(tail -n 1 "$OUT/part$part.log")"
   done
   cat "$OUT"/part*.txt | grep -e "$passed" -e ' refused: ' -e ' FAILED: ' | sort > "$OUT/cases.txt"
@@ -139,7 +139,7 @@ memcheck_checks() {
 
 train() {
   echo "== a network trained on the device, and the parts of its graphs"
-  # The parts are told by graphs that the program writes down.
+  # The parts are those of the graphs that the program writes.
   rm -rf "$OUT/graphs"
   HIPDNN_LOG_GRAPH_DIR="$OUT/graphs" timeout 100 bin/train_digits --device digits.csv > "$OUT/train.txt" 2>&1 || status=1
   cat "$OUT/train.txt"

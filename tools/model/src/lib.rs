@@ -43,9 +43,9 @@ pub mod device {
 
 /// The log, which is off.
 pub mod log {
-    /// Nothing is said.
+    /// Does nothing.
     pub fn info(_: impl FnOnce() -> String) {}
-    /// Nothing is said.
+    /// Does nothing.
     pub fn warn(_: impl FnOnce() -> String) {}
 }
 

@@ -21,7 +21,7 @@ pub const GRAPHS: [&str; 7] =
 const ENGINES: [&str; 4] =
     ["MIOPEN_ENGINE", "MIOPEN_ENGINE_DETERMINISTIC", "HIPRTC_ENGINE", "HIPBLASLT_ENGINE"];
 
-/// The exit status where there is no device.
+/// The exit status without a device.
 const NO_DEVICE: u8 = 2;
 
 /// Where the smoke test runs: how to start the tool and the example, and how long to measure.

@@ -7,7 +7,7 @@ use crate::case::{Case, Order};
 /// A pooling with the same parameters along every spatial dimension.
 #[derive(Clone, Copy)]
 pub struct Shape {
-    /// What it is, for people.
+    /// Its name, for people.
     pub name: &'static str,
     /// The dims of x.
     pub x: &'static [i64],

@@ -27,7 +27,7 @@ fn every_engine_is_measured_and_checked() {
         return;
     }
     assert!(ranking.ends_with("(written to the cache)"), "{ranking}");
-    // The same again changes nothing, but for two engines that are as fast as each other.
+    // Repeating it changes nothing, except if two engines are equally fast.
     let again = bench(&scratch, &[]).out;
     let ranking = again.lines().last().unwrap().to_owned();
     assert!(

@@ -29,7 +29,7 @@ fn programs_read_it_as_json() {
     let names: Vec<_> = libraries.iter().map(|library| library["library"].as_str().unwrap()).collect();
     assert_eq!(names, LIBRARIES);
     for library in libraries {
-        // Either where it is, or what was looked for.
+        // Either its path, or the names searched.
         assert_ne!(library["name"].is_null(), library["missing"].is_null(), "{library}");
     }
     assert_eq!(value["devices"].as_array().unwrap().is_empty(), answer.status == 1);

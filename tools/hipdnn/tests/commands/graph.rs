@@ -27,7 +27,7 @@ UID  NAME     TYPE      SHAPE    STRIDES    KIND
 }
 
 #[test]
-fn the_picture_in_the_documentation_is_what_is_drawn() {
+fn the_picture_in_the_documentation_is_up_to_date() {
     let scratch = Scratch::new("svg");
     let path = scratch.file("graph.svg");
     let said = succeed(&["graph", &example("residual_block"), "--svg", &path]);
@@ -37,7 +37,7 @@ fn the_picture_in_the_documentation_is_what_is_drawn() {
 }
 
 #[test]
-fn what_a_plan_computes_together_is_drawn_together() {
+fn fused_operations_of_a_plan_are_drawn_together() {
     let scratch = Scratch::new("planned");
     let path = scratch.file("graph.svg");
     let arguments = ["graph", &example("conv_half"), "--svg", &path, "--plan", "--engine"];

@@ -25,7 +25,7 @@ other shapes  no
         env!("CARGO_PKG_VERSION")
     );
     assert_eq!(info, wanted);
-    // What is loaded computes what the graph does.
+    // The loaded plan computes the same as the graph.
     let loaded = succeed(&["plan", "load", &path, "--check"]);
     assert!(loaded.contains("  6  y       half  2×32×14×14  -1.9355  14.5703  1.3735    0\n"), "{loaded}");
     assert!(loaded.ends_with("  y: 12544 elements, all equal\n"), "{loaded}");

@@ -9,7 +9,7 @@ fn npy(path: &str, dims: &[usize], value: f32) {
     npy_of(path, dims, |_| value);
 }
 
-/// A file with an array of numbers by their places.
+/// A file with an array whose values are computed from their index.
 fn npy_of(path: &str, dims: &[usize], value: impl Fn(usize) -> f32) {
     let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
     let count: usize = dims.iter().map(|dim| dim.parse::<usize>().unwrap()).product();
@@ -29,7 +29,7 @@ fn numbers(path: &str) -> Vec<f32> {
 }
 
 #[test]
-fn a_run_is_summed_up() {
+fn a_run_is_summarized() {
     let out = succeed(&["run", &example("conv_bias_relu"), "--engine", "CPU_REFERENCE_ENGINE", "--check"]);
     let lines: Vec<&str> = out.lines().collect();
     assert!(without_times(lines[0]).starts_with("CPU_REFERENCE_ENGINE (CPU "), "{out}");
@@ -63,7 +63,7 @@ fn case(name: &str) -> String {
 }
 
 #[test]
-fn integers_truth_values_and_indices_of_bytes_are_computed() {
+fn integers_booleans_and_int8_indices_are_computed() {
     for name in ["int8_matmul_compute_int32", "boolean_fusion_compute_boolean", "resample_max_index_int8"] {
         for engine in ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"] {
             let out = succeed(&["run", &case(name), "--engine", engine, "--check"]);
@@ -216,7 +216,7 @@ fn bad_arguments_are_named() {
 #[test]
 fn device_memory_without_a_device_is_refused() {
     let answer = hipdnn(&["run", &example("batchnorm"), "--memory", "device"]);
-    // Where there is a device, the CPU engine would read its memory: nothing to try.
+    // With a device, the CPU engine would read its memory, so there is nothing to test.
     if answer.status != 0 {
         let line = crate::one_line(answer, 1);
         assert!(line.starts_with("hipdnn: device memory is needed, but "), "{line}");
@@ -224,7 +224,7 @@ fn device_memory_without_a_device_is_refused() {
 }
 
 #[test]
-fn tensors_that_no_memory_holds_are_refused() {
+fn tensors_that_exceed_memory_are_refused() {
     let scratch = Scratch::new("huge");
     let text = std::fs::read_to_string(example("batchnorm")).unwrap();
     for (dims, strides, words) in [
@@ -242,7 +242,7 @@ fn tensors_that_no_memory_holds_are_refused() {
 }
 
 #[test]
-fn an_engine_that_applies_and_fails_is_told_and_the_next_one_runs() {
+fn an_engine_that_applies_and_fails_is_reported_and_the_next_one_runs() {
     let scratch = Scratch::new("fails");
     let graph = example("conv_bias_relu");
     let run = |arguments: &[&str]| with_engine_of("throws_in_context", &scratch, arguments);

@@ -142,7 +142,7 @@ pub fn cases() -> Vec<Case> {
         long(&[2, LONG], DataType::Bfloat16),
         long(&[1 << 20], DataType::Half),
         long(&[5, 3, 40, 64], DataType::Float),
-        // What does not divide, and what needs not.
+        // A size that does not divide evenly, and one that need not be divided.
         long(&[3, 7, 99, 101], DataType::Half),
         long(&[2, 1 << 18], DataType::Bfloat16),
         long_sum([1, LONG], [1, 1]),

@@ -140,7 +140,7 @@ fn causal_mask() -> Case {
     case
 }
 
-/// A product from and into every type, beyond the range of the small integers.
+/// A product with inputs and outputs of every type, beyond the range of the small integers.
 fn conversions(data_type: DataType) -> Case {
     let mut case = Case::new(format!("{} into every type", data_type.name()));
     let x = case.input(data_type, &[3, 16], FIRST, [-300.0, 300.0]);
@@ -165,7 +165,7 @@ fn conversions(data_type: DataType) -> Case {
     case
 }
 
-/// What a step with delayed scaling needs of a tensor: 8-bit floats by rows and by columns, and the largest magnitude.
+/// The outputs of delayed scaling: 8-bit floats, row-major and column-major, and the largest magnitude.
 fn delayed_scaling(data_type: DataType) -> Case {
     let mut case =
         Case::new(format!("bfloat16 scaled to {} in both orders, with its largest", data_type.name()));
@@ -207,7 +207,7 @@ pub fn cases() -> Vec<Case> {
         cases.extend(every_mode(data_type));
         for order in ORDERS {
             cases.push(chain(data_type, order, DIMS));
-            // Nothing that could be taken two at once.
+            // Not vectorizable.
             cases.push(chain(data_type, order, [3, 5, 3, 3]));
         }
     }
@@ -217,7 +217,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend([Fp8E4m3, Fp8E5m2].map(delayed_scaling));
     cases.extend([Float, Bfloat16, Fp8E4m3].map(tiles));
     cases.extend([mixed_orders(), broadcasts(), causal_mask(), double()]);
-    // More than one workgroup, and a workgroup that is not full.
+    // More than one workgroup, one of them partial.
     cases.push(chain(DataType::Float, FIRST, [2, 3, 20, 36]));
     cases
 }

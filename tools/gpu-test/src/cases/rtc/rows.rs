@@ -23,7 +23,7 @@ fn every_mode(data_type: DataType, order: Order, dims: &[i64], left: &[i64]) -> 
     case
 }
 
-/// Softmax along the last dimension as five nodes, with a number and a mask's place in front.
+/// Softmax along the last dimension as five nodes, after a scale and a mask.
 fn softmax(data_type: DataType, dims: &[i64]) -> Case {
     let mut case = Case::new(format!("softmax of scaled scores {dims:?} {}", data_type.name()));
     let mut rows = dims.to_vec();
@@ -62,7 +62,7 @@ fn two_ways() -> Case {
     case
 }
 
-/// The dims of what there is one of for each row of `dims`, and for each place in a row.
+/// The dimensions of per-row tensors of `dims`, and of tensors per position in a row.
 fn parts(dims: &[i64], leading: usize) -> [Vec<i64>; 2] {
     let part = |rows: bool| {
         dims.iter().enumerate().map(|(axis, dim)| if (axis < leading) == rows { *dim } else { 1 }).collect()
@@ -115,7 +115,7 @@ fn rms(data_type: DataType, dims: &[i64], order: Order, with_bias: bool) -> Case
     case
 }
 
-/// The gradients of gelu's slope behind a layernorm.
+/// The gradients through gelu and a layernorm.
 fn layernorm_backward(data_type: DataType, dims: &[i64], count: usize, kept: bool) -> Case {
     let statistics = if kept { "" } else { ", statistics not kept," };
     let mut case =
@@ -132,7 +132,7 @@ fn layernorm_backward(data_type: DataType, dims: &[i64], count: usize, kept: boo
         scale: case.input(DataType::Float, &places, FIRST, [0.5, 1.5]),
         mean: kept.then(|| case.input(DataType::Float, &rows, FIRST, [-0.5, 0.5])),
         inv_variance: kept.then(|| case.input(DataType::Float, &rows, FIRST, [0.5, 1.5])),
-        // Large, so that one that is left out shows.
+        // Large, to detect if it is ignored.
         epsilon: (!kept).then(|| case.value(0.25)),
         dx: case.output(data_type, dims, FIRST),
         dscale: case.output(DataType::Float, &places, FIRST),
@@ -160,7 +160,7 @@ fn rms_backward(data_type: DataType, dims: &[i64]) -> Case {
     case
 }
 
-/// Rows so few and so long that several workgroups share each: along one axis, along several, of neighbours in memory, and of a length that
+/// Rows so few and long that several workgroups share each: along one axis, along several, contiguous, and of a length that
 /// vectors do not divide.
 fn few_long_rows() -> Vec<Case> {
     let mut cases = Vec::new();
@@ -202,7 +202,7 @@ pub fn cases() -> Vec<Case> {
     // Rows whose elements are kept between passes, and rows that are too long for that.
     cases.push(softmax(DataType::Float, &[2, 4096]));
     cases.push(softmax(DataType::Half, &[2, 70_001]));
-    // Rows of every share of threads and vectors: parts of a wave, waves, whole workgroups, several rows in one that is not full.
+    // Rows of every number of threads and vectors: parts of a wave, waves, whole workgroups, several rows in a partial workgroup.
     for (columns, data_type) in
         [1, 31, 1000, 1024, 1025, 8192, 8193, 100_000].into_iter().zip(TYPES.into_iter().cycle())
     {

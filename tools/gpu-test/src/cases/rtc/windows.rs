@@ -38,7 +38,7 @@ fn normalized(shape: &Shape, data_type: DataType, order: Order, with_variance: b
     let (scale, bias) = (given(&mut case, [-1.0, 2.0]), given(&mut case, [-1.0, 1.0]));
     let y = case.between(DataType::Float, &dims, order);
     if with_variance {
-        // Large, so that one that is left out shows.
+        // Large, to detect if it is ignored.
         let epsilon = case.value(0.25);
         case.node(BatchnormInferenceVariance { x, mean, variance: spread, scale, bias, epsilon, y });
     } else {
