@@ -57,7 +57,8 @@ impl Strip {
             return None;
         }
         let width = p.output[last];
-        let elements = p.output[..p.spatial].iter().product::<usize>() * p.batch * p.groups;
+        let sizes = p.output[..p.spatial].iter().chain([&p.batch, &p.groups]);
+        let elements = sizes.copied().try_fold(1_usize, usize::checked_mul)?;
         let fits = |count: &usize| {
             let reach = reach(p, *count);
             width.is_multiple_of(*count)
