@@ -152,7 +152,7 @@ fn threads_that_share_a_plan_each_get_their_scales() {
 fn types_without_tensor_cores_are_refused_with_the_supported_ones() {
     let handle = CudnnPlugin::create_handle().unwrap();
     let refusal = |graph: &Graph| planned(&handle, graph).err().unwrap().to_string();
-    let words = "node 0 \"\" (Matmul): cuBLASLt finds no algorithm for it; of 8-bit floats it multiplies rows of a with columns of b";
+    let words = "node 0 \"\" (Matmul): cuBLASLt finds no algorithm for it; for 8-bit floats it requires dense rows of a";
     let both = refusal(&graph(DataType::Fp8E5m2, DataType::Fp8E5m2));
     assert!(both.starts_with(words), "{both}");
     let mut by_rows = graph(DataType::Fp8E4m3, DataType::Fp8E4m3);

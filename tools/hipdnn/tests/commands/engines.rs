@@ -17,7 +17,7 @@ CPU_REFERENCE_ENGINE  0xf05911d5fac01f5a  CPU     {VERSION}    engine
 PLUGIN  GENERATION  BECAUSE                               FILE
 CPU           2026  it exports hipdnnPluginGetApiVersion  {}
 
-looked for engine plugins in {}: 1 file
+looked for engine plugins in {} (HIPDNN_PLUGIN_DIR): 1 file
 ",
         std::fs::canonicalize(cpu_plugin()).unwrap().display(),
         cpu_plugin().display()
