@@ -120,8 +120,14 @@ fn run(cli: &Cli) -> Result<Outcome> {
 /// Runs a command. `RUST_LOG` selects which lines of the library's log are shown; by default none.
 fn logged(backend: Backend, command: impl FnOnce(&Backend) -> Result<Outcome>) -> Result<Outcome> {
     let asked = std::env::var_os("RUST_LOG").is_some();
-    let _forwarded = asked.then(|| forward_log(&backend, log::max_level()));
-    command(&backend)
+    let forwarded = asked.then(|| forward_log(&backend, log::max_level()));
+    let outcome = command(&backend);
+    if asked {
+        // Both stay until the process ends: that waits for the last lines, while removing the callback drops them.
+        std::mem::forget(forwarded);
+        std::mem::forget(backend);
+    }
+    outcome
 }
 
 fn complain(failure: &Failure) -> ExitCode {
