@@ -1,7 +1,7 @@
 //! Channels-first inference in the order of memory.
 //!
 //! Images are read and written sequentially across channels, because planes may have only a few dozen
-//! elements, and those of one channel may be far apart. Residual and RELU are computed in registers; any
+//! elements, and the stride between those of one channel may be large. Residual and RELU are computed in registers; any
 //! other epilogue runs on blocks of the result that are still in cache.
 
 use std::ops::Range;

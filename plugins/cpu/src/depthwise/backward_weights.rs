@@ -93,7 +93,7 @@ impl<T: Float> BackwardWeights<T> {
     /// Adds up the sums of all workers.
     ///
     /// # Safety
-    /// The tensors are those of the kernel; consecutive workers' sums are `worker_stride` bytes apart.
+    /// The tensors are those of the kernel; `worker_stride` is the stride in bytes of the workers' sums.
     unsafe fn finish(&self, tensors: &[*mut u8], sums: *const u8, worker_stride: usize) {
         let taps = self.shape.taps();
         for channel in 0..self.shape.channels {

@@ -209,7 +209,7 @@ pub(crate) struct Columns {
     pub(crate) scale: *mut f32,
     pub(crate) shift: *mut f32,
     /// Slopes and offsets of the first round ([`crate::int8::quick`]); then scales, shifts, slopes and
-    /// offsets of later rounds. Kinds are `between` words apart.
+    /// offsets of later rounds. `between` is the stride of kinds in words.
     pub(crate) later: *mut f32,
     pub(crate) between: usize,
 }
@@ -218,7 +218,7 @@ pub(crate) struct Columns {
 unsafe impl Sync for Columns {}
 
 impl Columns {
-    /// Parameters in an area, whose kinds are `between` words apart.
+    /// Parameters in an area; `between` is the stride of kinds in words.
     pub(crate) fn of_area(area: *mut i32, between: usize) -> Self {
         let at = |index: usize| area.wrapping_add(index * between);
         Self {

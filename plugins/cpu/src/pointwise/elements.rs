@@ -341,12 +341,12 @@ fn is_short<const N: usize>(nest: &LoopNest<N>) -> bool {
 struct Piece<const N: usize> {
     /// The offsets of its first element in each tensor.
     offsets: [usize; N],
-    /// How many elements the pieces before it have.
+    /// The number of elements in the parts before it.
     done: usize,
     len: usize,
 }
 
-/// The pieces that make up some elements.
+/// The parts that make up some elements.
 struct Pieces<'a, const N: usize> {
     nest: &'a LoopNest<N>,
     position: Position<N>,
@@ -357,7 +357,7 @@ struct Pieces<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Pieces<'a, N> {
-    /// The pieces of `len` elements from this one on.
+    /// The parts of `len` elements from this one on.
     fn new(nest: &'a LoopNest<N>, at: usize, len: usize) -> Self {
         Self { nest, position: nest.position(at / nest.len), first: at % nest.len, done: 0, len }
     }
@@ -396,7 +396,7 @@ unsafe fn gather<T: Functions>(
     to: *mut T,
     len: usize,
 ) {
-    /// How many values are written together: few, since most pieces are short.
+    /// How many values are written together: few, since most parts are short.
     const STEP: usize = 4;
 
     // SAFETY: the elements are readable, and the last step ends within the slack, as this function requires.

@@ -100,7 +100,7 @@ impl<T: Float> VectorTask<T> for Rows<'_> {
         let mut position = nest.position(rows.start);
         for _ in rows {
             let [from_at, to_at] = position.offsets;
-            // SAFETY: the tensors have the row: contiguous in the input, and `times` apart in the result.
+            // SAFETY: the tensors have the row: contiguous in the input, with stride `times` in the result.
             unsafe {
                 let (from, to) = (from.cast::<T>().add(from_at), to.cast::<T>().add(to_at));
                 let mut at = 0;

@@ -56,6 +56,8 @@ pub struct Group {
     pub backward: bool,
     /// The indices of its nodes in the graph, without duplicates, even if it computes only part of a node.
     pub nodes: Vec<usize>,
+    /// The strips in which its only gathered value is computed; none if a thread computes one element.
+    pub strip: Option<Strip>,
     written: HashMap<i64, usize>,
     loads: Vec<(usize, i64, Real)>,
 }
@@ -71,6 +73,7 @@ impl Group {
             tensors: 0,
             backward: false,
             nodes: Vec::new(),
+            strip: None,
             written: HashMap::new(),
             loads: Vec::new(),
         }
@@ -182,7 +185,8 @@ impl Group {
             self.accesses.len() - 1
         });
         let indices = indices.collect();
-        let origin = Origin::Gather { whole, indices, body, strip: strip.map(Box::new) };
+        let origin = Origin::Gather { whole, indices, body };
+        self.strip = strip;
         self.values.push(Value { level: Level::Element, real, pass: 0, origin });
         Ok(self.values.len() - 1)
     }
@@ -211,14 +215,6 @@ impl Group {
     /// Whether a value is gathered, which is too slow to repeat.
     pub fn gathers(&self) -> bool {
         self.values.iter().any(|value| matches!(value.origin, Origin::Gather { .. }))
-    }
-
-    /// The strips that a number is gathered in.
-    pub fn strip(&self) -> Option<&Strip> {
-        self.values.iter().find_map(|value| match &value.origin {
-            Origin::Gather { strip, .. } => strip.as_deref(),
-            _ => None,
-        })
     }
 
     fn load(&mut self, access: Access, uid: i64, real: Real) -> usize {

@@ -82,7 +82,7 @@ pub(super) fn walk(group: &Group) -> (Vec<Access>, Walk) {
     let mut accesses = group.accesses.clone();
     accesses.extend(group.stores.iter().map(|store| store.access.clone()));
     let domain = &group.domain;
-    let walk = match group.strip() {
+    let walk = match &group.strip {
         Some(strip) => Walk::in_strips(&domain.dims, &accesses, strip),
         // A gathering function is work enough for a thread.
         None => Walk::new(&domain.dims, domain.reduced.as_deref(), &accesses, group.gathers()),
@@ -263,14 +263,15 @@ impl Writer<'_> {
         let mut text = String::new();
         for value in self.group.needed() {
             let own = &self.group.values[value];
-            let Origin::Gather { whole, indices, body, strip } = &own.origin else { continue };
+            let Origin::Gather { whole, indices, body } = &own.origin else { continue };
+            let strip = self.group.strip.as_ref();
             let real = own.real.name();
             let tensors = whole.iter().map(|(name, access)| match *name {
                 "w" if strip.is_some() => format!("const {real} *w"),
                 name => format!("const {}::type *{name}", self.tag(*access)),
             });
             let indices = (0..indices.len()).map(|axis| format!("index_t i{axis}"));
-            let out = strip.as_ref().map(|_| format!("{real} *out"));
+            let out = strip.map(|_| format!("{real} *out"));
             let parameters: Vec<String> = out.into_iter().chain(tensors).chain(indices).collect();
             let result = if strip.is_some() { "void" } else { real };
             let _ = writeln!(text, "DEVICE {result} {}_v{value}({})", self.name, parameters.join(", "));
@@ -281,9 +282,10 @@ impl Writer<'_> {
 
     /// Brings the filters of strips to shared memory. All threads of a workgroup have the same channels.
     fn stage(&mut self, needed: &BTreeSet<usize>) {
+        let Some(strip) = &self.group.strip else { return };
         for value in needed {
             let own = &self.group.values[*value];
-            let Origin::Gather { whole, strip: Some(strip), .. } = &own.origin else { continue };
+            let Origin::Gather { whole, .. } = &own.origin else { continue };
             let Some((_, w)) = whole.iter().find(|(name, _)| *name == "w") else { continue };
             let of_channels = self.walk.elements.count() / self.walk.lanes / self.walk.elements.dims[0];
             let first = format!("lane / {of_channels}u * {}u", strip.channels);

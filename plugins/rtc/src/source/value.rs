@@ -3,7 +3,6 @@
 use hipdnn_plugin_planner::layout::MAX_RANK;
 use hipdnn_plugin_sdk::graph::DataType;
 
-use super::strip::Strip;
 use crate::Refusal;
 
 /// The type of values.
@@ -138,8 +137,6 @@ pub enum Origin {
         indices: Vec<usize>,
         /// The statements of the function.
         body: String,
-        /// The strip that it makes at once, where it makes more than a number.
-        strip: Option<Box<Strip>>,
     },
 }
 

@@ -124,7 +124,7 @@ impl<T: Float> DirectSmall<T> {
                 + packed * cost.copy)
     }
 
-    /// Plans the convolution with its epilogue. `exact` is the fallback for weights that are not finite.
+    /// Plans the convolution with its epilogue. `exact` is the fallback for weights that are NaN or infinite.
     #[inline(never)]
     pub(crate) fn plan(
         operands: Operands,

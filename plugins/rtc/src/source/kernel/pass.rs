@@ -134,7 +134,7 @@ impl Writer<'_> {
                 _ if pass.fetched.contains(value) => format!("k{value}[{round}][{lane}]"),
                 Origin::Load(access) => self.loaded(*access, &self.lane_offset(*access), real),
                 Origin::Compute { text, .. } => text.clone(),
-                Origin::Gather { strip: Some(_), .. } => format!("g{value}[i]"),
+                Origin::Gather { .. } if self.group.strip.is_some() => format!("g{value}[i]"),
                 Origin::Gather { whole, indices, .. } => {
                     let tensors = whole.iter().map(|(_, access)| format!("a{}", self.argument_of[*access]));
                     let indices = indices.iter().map(|access| format!("o{access}"));
@@ -182,9 +182,10 @@ impl Writer<'_> {
 
     /// The numbers that are gathered in strips.
     fn strips(&mut self, pass: &Pass) {
+        let Some(strip) = &self.group.strip else { return };
         for value in &pass.computed {
             let own = &self.group.values[*value];
-            let Origin::Gather { whole, indices, strip: Some(strip), .. } = &own.origin else { continue };
+            let Origin::Gather { whole, indices, .. } = &own.origin else { continue };
             let tensors = whole.iter().map(|(name, access)| match *name {
                 "w" => format!("staged_v{value}"),
                 _ => format!("a{}", self.argument_of[*access]),
