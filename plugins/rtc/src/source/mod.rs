@@ -4,6 +4,7 @@
 //! This module does not depend on a device or library. Nodes are collected in a [`group`] as long as one
 //! kernel can compute them, reading each element or row once; [`kernel`] writes the source.
 
+mod body;
 pub mod group;
 pub mod kernel;
 pub mod node;

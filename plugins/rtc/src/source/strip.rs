@@ -1,7 +1,7 @@
-//! Depthwise convolutions with channels last: each thread makes a strip of neighbours along the last dimension.
+//! Depthwise convolutions with channels last: each thread computes a strip of outputs along the last dimension.
 //!
-//! Neighbouring threads have neighbouring channels, so what they read of x lies side by side. An element of x serves all windows of
-//! the strip that it lies in. A workgroup has few channels, whose filters it keeps in shared memory.
+//! Neighbouring threads have neighbouring channels, so their loads of x are coalesced. Each loaded element of x serves all
+//! windows of the strip. A workgroup has few channels and keeps their filters in shared memory.
 
 #![expect(clippy::indexing_slicing, reason = "axes run below the number of spatial dimensions")]
 
@@ -10,20 +10,21 @@ use std::ops::RangeInclusive;
 
 use hipdnn_plugin_planner::problem::convolution::Convolution;
 
-use super::value::{Real, element};
+use super::body::{Body, load, offset, spatial};
+use super::value::Real;
 use crate::Refusal;
 
 /// The longest strip.
 const LONGEST: usize = 8;
 /// Threads that keep a device busy: strips are shorter where there are fewer.
 const BUSY: usize = 1 << 15;
-/// Channels of a workgroup. More take longer on an H200 (benches/results/depthwise_gpu.csv).
+/// Channels of a workgroup; for most shapes up to 64 take longer on an H200 (benches/results/depthwise_gpu.csv).
 const CHANNELS: RangeInclusive<usize> = 8..=32;
 /// The most elements of a filter.
 const TAPS: usize = 128;
 /// The most elements of x along the strip that a thread holds.
 const REACH: usize = 40;
-/// Threads of a workgroup: the most, those that are enough, and those that run together.
+/// Threads of a workgroup: the most, the number that suffices, and those of a warp.
 const THREADS: (usize, usize, usize) = (256, 192, 32);
 
 /// How a depthwise convolution is divided among threads.
@@ -45,8 +46,8 @@ pub struct Strip {
 }
 
 impl Strip {
-    /// The strips of a forward convolution; none where it is not depthwise, where x or y has its channels apart, or where there are
-    /// too few elements.
+    /// The strips of a forward convolution; `None` unless it is depthwise, x and y have channels last, and it has enough
+    /// outputs.
     pub fn of(p: &Convolution) -> Option<Self> {
         let [xs, ys, ws] = [&p.x, &p.y, &p.w].map(|operand| operand.layout.strides());
         let last = p.spatial.checked_sub(1)?;
@@ -117,63 +118,42 @@ impl Strip {
     /// A type that the source has no name for.
     pub fn body(&self, p: &Convolution, real: Real) -> Result<String, Refusal> {
         let xs = p.x.layout.strides();
-        let (count, last, real_name) = (self.count, p.spatial - 1, real.name());
+        let (count, last, name) = (self.count, p.spatial - 1, real.name());
         let (size, stride, dilation) = (p.window[last], p.stride[last], p.dilation[last]);
         let reach = reach(p, count).unwrap_or(1);
-        let tag = element(p.x.data_type)?;
-        let mut text = String::new();
-        let mut line = |text_of: String| {
-            let _ = writeln!(text, "    {text_of}");
-        };
-        line(format!("x += i0 * {}u + i1;", xs[0]));
-        line(format!("w += i1 % {}u * {}u;", self.channels, self.pitch()));
-        line("#pragma unroll".to_owned());
-        line(format!("for (int t = 0; t < {count}; t++) out[t] = 0;"));
-        let (mut at_x, mut at_w) = ("0u".to_owned(), "0u".to_owned());
-        for axis in 0..last {
-            let (size, stride, padding) = (p.window[axis], p.stride[axis], p.pre_padding[axis]);
-            line(format!("for (index_t r{axis} = 0; r{axis} < {size}u; r{axis}++) {{"));
-            // What lies before x wraps around and lies behind it.
-            line(format!(
-                "const index_t p{axis} = i{} * {stride}u + r{axis} * {}u - {padding}u;",
-                axis + 2,
-                p.dilation[axis]
-            ));
-            line(format!("if (p{axis} >= {}u) continue;", p.input[axis]));
-            let _ = write!(at_x, " + p{axis} * {}u", xs[axis + 2]);
-            let turned = if p.mirrored { format!("({}u - r{axis})", size - 1) } else { format!("r{axis}") };
-            at_w = format!("({at_w}) * {size}u + {turned}");
-        }
-        line(format!("const {tag}::type *row = x + ({at_x});"));
-        line(format!("const {real_name} *filter = w + ({at_w}) * {size}u;"));
-        line(format!("const index_t first = i{} * {stride}u - {}u;", last + 2, p.pre_padding[last]));
-        line(format!("{real_name} held[{reach}];"));
-        line("#pragma unroll".to_owned());
-        line(format!("for (int j = 0; j < {reach}; j++) {{"));
-        line("    const index_t at = first + j;".to_owned());
-        line(format!(
-            "    held[j] = at < {}u ? ({real_name}){tag}::load(row[at * {}u]) : 0;",
-            p.input[last],
-            xs[last + 2]
-        ));
-        line("}".to_owned());
-        line("#pragma unroll".to_owned());
-        line(format!("for (int r = 0; r < {size}; r++) {{"));
+        let mut body = Body::new();
+        body.line(format!("x += i0 * {}u + i1;", xs[0]));
+        body.line(format!("w += i1 % {}u * {}u;", self.channels, self.pitch()));
+        body.line("#pragma unroll");
+        body.line(format!("for (int t = 0; t < {count}; t++) out[t] = 0;"));
+        (0..last).for_each(|axis| body.filter_axis(p, axis));
+        // The staged filter is dense.
+        let inside = |axis: usize| p.window[axis + 1..p.spatial].iter().product();
+        let filter: Vec<(String, usize)> = (0..last).map(|axis| (format!("t{axis}"), inside(axis))).collect();
+        body.line(format!("const index_t at_x = {};", offset(&spatial("p", &p.x, last))));
+        body.line(format!("const {name} *filter = w + {};", offset(&filter)));
+        body.line(format!("const index_t first = i{} * {stride}u - {}u;", last + 2, p.pre_padding[last]));
+        body.line(format!("{name} held[{reach}];"));
+        body.line("#pragma unroll");
+        body.each(format!("int j = 0; j < {reach}; j++"));
+        body.line("const index_t at = first + j;");
+        let x = load("x", &p.x, &format!("at_x + at * {}u", xs[last + 2]), real)?;
+        body.line(format!("held[j] = at < {}u ? {x} : 0;", p.input[last]));
+        body.end(1);
+        body.line("#pragma unroll");
+        body.each(format!("int r = 0; r < {size}; r++"));
         let turned = if p.mirrored { format!("{} - r", size - 1) } else { "r".to_owned() };
-        line(format!("    const {real_name} factor = filter[{turned}];"));
-        line("    #pragma unroll".to_owned());
-        line(format!("    for (int t = 0; t < {count}; t++)"));
-        line(format!("        out[t] = m_fma(held[t * {stride} + r * {dilation}], factor, out[t]);"));
-        line("}".to_owned());
-        for _ in 0..last {
-            line("}".to_owned());
-        }
-        Ok(text)
+        body.line(format!("const {name} factor = filter[{turned}];"));
+        body.line("#pragma unroll");
+        body.each(format!("int t = 0; t < {count}; t++"));
+        body.line(format!("out[t] = m_fma(held[t * {stride} + r * {dilation}], factor, out[t]);"));
+        body.end(last + 2);
+        Ok(body.text)
     }
 }
 
-/// The channels and threads of a workgroup that divide so many channels and positions: whole groups of threads that run together, enough of
-/// them, and many channels, so that what they read lies side by side.
+/// The channels and threads of a workgroup, which divide these channels and positions. It prefers whole warps, then enough
+/// threads, then more channels for wider coalesced loads.
 fn workgroup(channels: usize, positions: usize) -> Option<(usize, usize)> {
     let (most, enough, together) = THREADS;
     let divisors = CHANNELS.filter(|own| channels.is_multiple_of(*own));

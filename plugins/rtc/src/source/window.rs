@@ -8,14 +8,13 @@
     reason = "axes run below the number of spatial dimensions, at most MAX_SPATIAL"
 )]
 
-use std::fmt::Write;
-
 use hipdnn_plugin_planner::problem::Operand;
 use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
 use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
 
+use super::body::{Body, load, offset, spatial};
 use super::strip::Strip;
-use super::value::{Real, element};
+use super::value::Real;
 use crate::Refusal;
 
 /// Maximum size of a dimension with its padding, so that positions fit 32 bits.
@@ -141,61 +140,6 @@ fn check_padded(name: &str, axis: usize, padded: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The text of a function under construction.
-struct Body {
-    text: String,
-    depth: usize,
-}
-
-impl Body {
-    fn new() -> Self {
-        Self { text: String::new(), depth: 1 }
-    }
-
-    fn line(&mut self, text: impl AsRef<str>) {
-        let _ = writeln!(self.text, "{:1$}{2}", "", self.depth * 4, text.as_ref());
-    }
-
-    /// Begins a loop.
-    fn each(&mut self, text: impl AsRef<str>) {
-        self.line(format!("for ({}) {{", text.as_ref()));
-        self.depth += 1;
-    }
-
-    /// Begins the loop over a window along an axis: `r` counts its elements, `reach` is each element's
-    /// distance from the first, and `p` its position in x.
-    fn window(&mut self, axis: usize, (size, stride, padding): (usize, usize, usize), reach: &str) {
-        self.each(format!("index_t r{axis} = 0; r{axis} < {size}u; r{axis}++"));
-        // Positions before x wrap around to large numbers, which are beyond its end.
-        self.line(format!("const index_t p{axis} = i{} * {stride}u + {reach} - {padding}u;", axis + 2));
-    }
-
-    /// Ends this many loops.
-    fn end(&mut self, loops: usize) {
-        for _ in 0..loops {
-            self.depth -= 1;
-            self.line("}");
-        }
-    }
-}
-
-/// The sum of these indices times their strides.
-fn offset(terms: &[(String, usize)]) -> String {
-    let terms: Vec<String> = terms.iter().map(|(index, stride)| format!("{index} * {stride}u")).collect();
-    terms.join(" + ")
-}
-
-/// An element converted to a value.
-fn load(name: &str, operand: &Operand, at: &str, real: Real) -> Result<String, Refusal> {
-    Ok(format!("({}){}::load({name}[{at}])", real.name(), element(operand.data_type)?))
-}
-
-/// Indices `letter`0, `letter`1 and so on with the strides of the spatial dimensions.
-fn spatial(letter: &str, operand: &Operand, count: usize) -> Vec<(String, usize)> {
-    let strides = operand.layout.strides();
-    (0..count).map(|axis| (format!("{letter}{axis}"), strides[axis + 2])).collect()
-}
-
 /// Accumulates products, channel by channel at each position of the window.
 fn convolution(p: &Convolution, real: Real) -> Result<String, Refusal> {
     let (xs, ws) = (p.x.layout.strides(), p.w.layout.strides());
@@ -203,13 +147,7 @@ fn convolution(p: &Convolution, real: Real) -> Result<String, Refusal> {
     body.line(format!("{} sum = 0;", real.name()));
     body.line(format!("x += i0 * {}u + i1 / {}u * {}u;", xs[0], p.out_channels, p.in_channels * xs[1]));
     body.line(format!("w += i1 * {}u;", ws[0]));
-    for axis in 0..p.spatial {
-        let reach = format!("r{axis} * {}u", p.dilation[axis]);
-        body.window(axis, (p.window[axis], p.stride[axis], p.pre_padding[axis]), &reach);
-        body.line(format!("if (p{axis} >= {}u) continue;", p.input[axis]));
-        let turned = if p.mirrored { format!("{}u - ", p.window[axis] - 1) } else { String::new() };
-        body.line(format!("const index_t t{axis} = {turned}r{axis};"));
-    }
+    (0..p.spatial).for_each(|axis| body.filter_axis(p, axis));
     body.line(format!("const index_t at_x = {};", offset(&spatial("p", &p.x, p.spatial))));
     body.line(format!("const index_t at_w = {};", offset(&spatial("t", &p.w, p.spatial))));
     body.each(format!("index_t c = 0; c < {}u; c++", p.in_channels));
