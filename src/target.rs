@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use hipdnn_package::is_device;
 use hipdnn_plugin_sdk::cuda::Cuda;
 use hipdnn_plugin_sdk::hip::Hip;
 
@@ -13,7 +14,7 @@ pub fn named() -> Option<&'static str> {
     static NAMED: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
         let name = std::env::var("HIPDNN_TARGET_DEVICE").ok().filter(|name| !name.is_empty())?;
-        if is_device_name(&name) {
+        if is_device(&name) {
             return Some(name);
         }
         log::warn(|| {
@@ -24,17 +25,6 @@ pub fn named() -> Option<&'static str> {
         None
     };
     NAMED.get_or_init(read).as_deref()
-}
-
-fn is_device_name(name: &str) -> bool {
-    let is_word = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let (device, isa) = name.split_once(':').map_or((name, None), |(device, isa)| (device, Some(isa)));
-    let number = device.strip_prefix("sm_").or_else(|| device.strip_prefix("gfx"));
-    match (device, number) {
-        ("cpu", _) => isa.is_none_or(is_word),
-        (_, Some(number)) => is_word(number) && number.starts_with(|first: char| first.is_ascii_digit()),
-        _ => false,
-    }
 }
 
 /// Whether the machine has a device of this name. Loads the GPU library to find out: whoever has plans for GPUs uses one.
@@ -100,16 +90,6 @@ fn is_hip(name: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_devices_are_told_from_other_words() {
-        for name in ["cpu", "cpu:avx512", "sm_90", "sm_100a", "gfx942", "gfx90a:sramecc+:xnack-"] {
-            assert!(is_device_name(name), "{name}");
-        }
-        for name in ["foo", "CPU", "cpu:", "sm_", "sm_x", "gfx", "sm90", "cuda"] {
-            assert!(!is_device_name(name), "{name}");
-        }
-    }
 
     #[test]
     fn the_processor_matches_its_instruction_sets() {

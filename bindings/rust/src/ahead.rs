@@ -3,6 +3,7 @@
 //! The library itself uses the plans of a file named by `HIPDNN_PLAN_PACKAGE`. [`load`] is for programs that name the file.
 
 use hipdnn_package::Package;
+pub use hipdnn_package::is_device;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, one_line};
@@ -53,17 +54,6 @@ pub struct Loaded {
 /// Whether bytes look like such a file.
 pub fn is_package(bytes: &[u8]) -> bool {
     Package::is_one(bytes)
-}
-
-/// Whether a device name is valid: `sm_90`, `gfx942`, `cpu`, `cpu:avx512`.
-pub fn is_device(name: &str) -> bool {
-    let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let starts = |of: &[&str]| of.iter().any(|start| name.strip_prefix(start).is_some_and(is_plain));
-    match name.split_once(':') {
-        None => name == "cpu" || starts(&["sm_", "gfx"]),
-        Some(("cpu", isa)) => ["sse2", "avx2", "avx512", "neon"].contains(&isa),
-        Some((gpu, _)) => gpu.strip_prefix("gfx").is_some_and(is_plain),
-    }
 }
 
 /// Whether a GPU of this architecture is present.
@@ -215,16 +205,6 @@ pub fn load(handle: &Handle, bytes: &[u8], graph: Option<&str>) -> Result<Loaded
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_devices_are_told_from_others() {
-        for name in ["cpu", "cpu:avx512", "sm_90", "sm_100a", "gfx942", "gfx90a", "gfx942:sramecc+:xnack-"] {
-            assert!(is_device(name), "{name}");
-        }
-        for name in ["", "gpu", "cpu:", "cpu:fast", "sm_", "gfx", "sm_90:x", "sm 90", "gfx9/4"] {
-            assert!(!is_device(name), "{name}");
-        }
-    }
 
     #[test]
     fn entries_come_back_and_a_text_that_does_not_match_is_refused() {
