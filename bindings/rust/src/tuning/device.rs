@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::wire::{DeviceProperties, write_device_properties};
 
 use crate::hardware;
 
-/// The DeviceProperties of the first GPU, or of the processor if there is none.
+/// The DeviceProperties of the first GPU, or of the processor on machines without a GPU.
 pub fn device() -> Vec<u8> {
     let gpu = hardware::devices().ok().and_then(|devices| devices.into_iter().next());
     let properties = match gpu {

@@ -105,7 +105,7 @@ fn plan_in<T: Float>(
     {
         return boxed(|| planes::Planes::plan(problem, parameters, isa, threads, after));
     }
-    // Every variant has three operands, so that one kernel serves all: x replaces dy if there is none and
+    // Every variant has three operands, so that one kernel serves all: x replaces a missing dy and
     // nothing is added.
     let operands = match batchnorm {
         Batchnorm::Inference(p) => [p.x, p.x, p.y],

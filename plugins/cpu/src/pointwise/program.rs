@@ -303,7 +303,7 @@ fn rounded_to<T: Functions>(mut value: T, to: Option<&RowConverter<T>>) -> T {
 /// The number of operations of a softmax.
 pub(crate) const SOFTMAX: usize = 5;
 
-/// The operand of the softmax that begins at a step; `None` if there is none, or if others read its
+/// The operand of the softmax that begins at a step; `None` if no softmax begins there, or if other steps read its
 /// intermediate results.
 pub(crate) fn softmax<T: Functions>(
     chain: &Chain,

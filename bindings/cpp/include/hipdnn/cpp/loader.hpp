@@ -88,7 +88,7 @@ struct Functions
     HIPDNN_CPP_FUNCTIONS(HIPDNN_CPP_MEMBER)
 #undef HIPDNN_CPP_MEMBER
     void* library = nullptr;
-    /** The path that opened the library, empty if there is none. */
+    /** The path that opened the library; empty if the library is not open. */
     std::string path;
 };
 

@@ -374,7 +374,7 @@ struct TuningTablesOf
         return writer.bytes;
     }
 
-    /** The bytes of a DeviceProperties table: of the first GPU, or of the processor if there is none. */
+    /** The bytes of a DeviceProperties table: of the first GPU, or of the processor on machines without a GPU. */
     static std::vector<uint8_t> device()
     {
         const auto found = SystemOf<T>::device();

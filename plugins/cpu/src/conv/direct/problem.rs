@@ -34,7 +34,7 @@ pub(crate) struct Scheme<T: 'static> {
     pub(crate) write: Option<Write<T>>,
     pub(crate) output_size: usize,
     pub(crate) correct: Option<Correct<T>>,
-    /// The epilogue applied before stores; `None` if there is none, or if it is a [`TileEpilogue`].
+    /// The epilogue applied before stores; `None` without an epilogue, or with a [`TileEpilogue`].
     pub(crate) channel_epilogue: Option<ChannelEpilogue>,
     /// Cost of a term, and of a copied element.
     pub(crate) cost: Cost,
