@@ -43,8 +43,7 @@ void unset()
     hipdnn::Graph layernorm = typed();
     auto epsilon = layernorm.tensor(hipdnn::Tensor(1e-5F));
     auto scale = tensor(layernorm, {1, 3});
-    layernorm
-        .layernorm(tensor(layernorm, {2, 3}), scale, scale, hipdnn::LayernormAttributes().set_epsilon(epsilon))[0]
+    layernorm.layernorm(tensor(layernorm, {2, 3}), scale, scale, hipdnn::LayernormAttributes().set_epsilon(epsilon))[0]
         ->set_output(true);
     CHECK_BAD(layernorm.validate(), ErrorCode::ATTRIBUTE_NOT_SET, "phase");
 
@@ -55,7 +54,8 @@ void unset()
     CHECK_BAD(resample.validate(), ErrorCode::GRAPH_NOT_SUPPORTED, "the mode is one that hipDNN does not have");
 }
 
-hipdnn::Error convolution(const hipdnn::Dims& x, const hipdnn::Dims& w, int64_t padding, int64_t stride, int64_t dilation)
+hipdnn::Error convolution(const hipdnn::Dims& x, const hipdnn::Dims& w, int64_t padding, int64_t stride,
+                          int64_t dilation)
 {
     hipdnn::Graph graph = typed();
     hipdnn::ConvFpropAttributes attributes;

@@ -58,6 +58,9 @@ pub fn run(context: &Context, steps: &mut Steps) {
     });
 }
 
+/// A compiler's name, why it is missing, and the command.
+type Other<'a> = (&'a str, Option<String>, &'a (dyn Fn() -> Command + Sync));
+
 /// Runs the programs of the C++ classes as other compilers build them, and with sanitizers: what one compiler calls, another
 /// may call otherwise.
 fn classes_otherwise(context: &Context, sources: &[PathBuf], steps: &mut Steps) {
@@ -67,7 +70,7 @@ fn classes_otherwise(context: &Context, sources: &[PathBuf], steps: &mut Steps) 
         compiler.args(SANITIZERS);
         compiler
     };
-    let others: [(&str, Option<String>, &(dyn Fn() -> Command + Sync)); 2] = [
+    let others: [Other; 2] = [
         (clang.name, clang.missing(), &|| clang.compiler()),
         (
             "sanitizers",
