@@ -82,8 +82,7 @@ impl Isa {
     ///
     /// # Safety
     /// The instruction set is one of [`Isa::available`].
-    // Not inlined: otherwise every codegen unit that calls it would compile the portable kernel again.
-    #[inline(never)]
+    #[inline]
     pub(crate) unsafe fn run<W: IsaTask>(self, work: W) -> W::Output {
         match self {
             Self::Portable => run_portable(work),
@@ -109,17 +108,20 @@ fn is_zen_4() -> bool {
 }
 
 /// Runs a task with the baseline of the target.
+#[inline]
 pub(crate) fn run_portable<W: IsaTask>(work: W) -> W::Output {
     work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(crate) fn run_avx2<W: IsaTask>(work: W) -> W::Output {
     work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 pub(crate) fn run_avx512<W: IsaTask>(work: W) -> W::Output {
     work.run()

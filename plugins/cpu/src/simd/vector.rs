@@ -285,8 +285,7 @@ impl Isa {
     ///
     /// # Safety
     /// The instruction set is one of [`Isa::available`].
-    // Not inlined: otherwise every codegen unit that calls it would compile the portable kernel again.
-    #[inline(never)]
+    #[inline]
     pub(crate) unsafe fn run_vectors<T: Float, W: VectorTask<T>>(self, work: W) -> W::Output {
         use std::marker::PhantomData;
         // Not `Isa::run`, which would compile each vector type for every instruction set.
