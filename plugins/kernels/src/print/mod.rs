@@ -1,0 +1,3 @@
+//! Printers: a kernel's form in a language that a compiler or driver takes.
+
+pub mod c;
