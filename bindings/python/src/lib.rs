@@ -4,12 +4,13 @@
 //! memory: finding a library, choosing engines, and executing plans with arrays of any kind, without copies.
 //!
 //! Each module uses only those before it: `error`, `dlpack`, `forks`, `background`, `device`, `view`, `storage`, `streams`,
-//! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `tuning`, `library`, `torch`.
+//! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `tuning`, `library`, `engine_handle`, `torch`.
 
 mod background;
 mod device;
 mod device_array;
 mod dlpack;
+mod engine_handle;
 mod error;
 mod execute;
 mod forks;
@@ -94,6 +95,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<execute::TensorBase>()?;
     module.add_class::<library::Library>()?;
     module.add_class::<library::OperationGraph>()?;
+    module.add_class::<engine_handle::Handle>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<device_array::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(hardware, module)?)?;

@@ -93,4 +93,10 @@ impl Session {
     pub fn new(backend: Backend) -> Self {
         Self { backend, idle: Lock::default() }
     }
+
+    /// Destroys the idle handles.
+    pub fn end_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock());
+        drop(idle);
+    }
 }

@@ -1,6 +1,7 @@
 //! A handle: the plugins of a library, their engines, the policies.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::path::PathBuf;
 use std::ptr;
 
 use crate::backend::text_of;
@@ -121,6 +122,28 @@ impl Handle {
                 Ok(EngineInfo { name, id, plugin, version, kind })
             })
             .collect()
+    }
+
+    /// The files of the engine plugins that are loaded.
+    pub fn engine_plugin_paths(&self) -> Result<Vec<PathBuf>> {
+        let paths = self.backend.functions.hipdnnGetLoadedEnginePluginPaths_ext()?;
+        let (what, mut count, mut length) = ("naming the engine plugins", 0, 0);
+        // SAFETY: the handle is alive and the numbers are valid; without buffers only they are written.
+        let status = unsafe { paths(self.raw, &raw mut count, ptr::null_mut(), &raw mut length) };
+        self.backend.check(what, status)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if length == 0 || length > LONGEST {
+            return Err(Error::answer(format!("{what}: a path is said to have {length} bytes")));
+        }
+        let mut texts = vec![0_u8; count.saturating_mul(length)];
+        let mut buffers: Vec<*mut c_char> =
+            texts.chunks_exact_mut(length).map(|buffer| buffer.as_mut_ptr().cast()).collect();
+        // SAFETY: the handle is alive, and there are as many buffers of that length.
+        let status = unsafe { paths(self.raw, &raw mut count, buffers.as_mut_ptr(), &raw mut length) };
+        self.backend.check(what, status)?;
+        Ok(texts.chunks_exact(length).map(|text| PathBuf::from(text_of(text))).collect())
     }
 
     /// Every heuristic policy, in the library's order.

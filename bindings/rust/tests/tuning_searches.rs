@@ -40,6 +40,7 @@ fn problem() -> Problem {
         description: String::new(),
         default: KnobValue::Int(0),
         range: KnobRange::Int { values: vec![0, 1], bounds: None },
+        longest: 0,
         deprecated: false,
     };
     let tunable = Tunable { knob, values: vec![KnobValue::Int(0), KnobValue::Int(1)] };

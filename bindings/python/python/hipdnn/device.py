@@ -50,6 +50,11 @@ _DRIVERS = (
 )
 
 
+def driver_files(kind: int) -> tuple[str, ...]:
+    """The names of the library of a kind of device, newest first."""
+    return next(files for of, files, *_ in _DRIVERS if of == kind)
+
+
 @functools.lru_cache(None)
 def _first_gpu(pid: int) -> Device | None:
     for kind, files, begin, count in _DRIVERS:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from . import _native
 from ._native import Library
 from .device import CUDA, HOST, ROCM, Device
+from .plans import plans
 
 #: The folder of this package with the library and its plugins.
 PACKAGED = Path(__file__).parent / "lib"
@@ -69,6 +70,12 @@ def _computes_on(kind: int, pid: int) -> frozenset[int]:
     on_gpu = {engine.id for engine in engines() if engine.id not in on_host and not engine.name.startswith(others)}
     # CPU engines then copy from and to the GPU; the library's order puts GPU engines first.
     return frozenset(on_gpu | on_host if os.environ.get("HIPDNN_CPU_FALLBACK", "0") not in ("", "0") else on_gpu)
+
+
+def forget_engines() -> None:
+    """Forgets which engines there are, and graphs and plans: others will be loaded."""
+    plans.made.clear()
+    _computes_on.cache_clear()
 
 
 def computes_on(device: Device) -> frozenset[int]:

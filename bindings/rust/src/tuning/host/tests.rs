@@ -35,6 +35,7 @@ fn tunable(id: &str, values: std::ops::Range<i64>) -> Tunable {
         description: String::new(),
         default: KnobValue::Int(values.start),
         range: KnobRange::Int { values: values.clone().collect(), bounds: None },
+        longest: 0,
         deprecated: false,
     };
     Tunable { knob, values: values.map(KnobValue::Int).collect() }
