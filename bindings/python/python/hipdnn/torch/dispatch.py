@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
+import inspect
 import os
 import sys
 import threading
@@ -214,7 +216,8 @@ _threads = _Threads()
 
 
 class enable:
-    """Lets hipDNN compute PyTorch's operations in this thread where it is faster: until ``disable()``, or as a context manager.
+    """Lets hipDNN compute PyTorch's operations in this thread where it is faster: until ``disable()``, as a context manager, or as
+    a decorator.
 
     On CPUs, the first calls with new shapes alternate between both, and the faster one computes from then on. With ``timed=False``,
     hipDNN computes everything that its engines support. With ``process=True``, this applies to all Python threads, including future
@@ -234,6 +237,21 @@ class enable:
     def __enter__(self) -> enable:
         # Enabled by the constructor; leaving the context disables it.
         return self
+
+    def __call__(self, function: Any) -> Any:
+        """As a decorator: applies while the function runs."""
+        self.__exit__(None, None, None)
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise TypeError(
+                f"enable() decorates {function!r}, expected a function that is neither a coroutine nor a generator"
+            )
+
+        @functools.wraps(function)
+        def enabled(*args: Any, **named: Any) -> Any:
+            with enable(timed=self.timed, process=self._list is _of_process):
+                return function(*args, **named)
+
+        return enabled
 
     def __exit__(self, *error: Any) -> None:
         if self not in self._list:
