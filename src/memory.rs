@@ -5,9 +5,12 @@ use crate::status::{Error, Result};
 /// Smaller allocations are not checked: if those fail, a status does not help the process either.
 const SMALL: usize = 1 << 20;
 
+/// How the messages begin.
+pub const NONE: &str = "there is no memory for ";
+
 #[cold]
 fn none(what: &str, bytes: usize) -> Error {
-    Error::alloc_failed(format!("there is no memory for {what}, {bytes} bytes"))
+    Error::alloc_failed(format!("{NONE}{what}, {bytes} bytes"))
 }
 
 /// Fails if so many bytes cannot be allocated now. Call it with an upper bound before code that cannot report a failed

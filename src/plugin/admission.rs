@@ -112,7 +112,7 @@ impl Plugin {
         // A plugin of either generation may lack the function; it then implements the interface's first version.
         let api_version = api_version
             .map_or(Ok(ApiVersion::new(1, 0, 0)), |text| text.and_then(|text| parse_api_version(&text)))?;
-        let generation = Generation::of(path, setting, |name| library.has(name));
+        let generation = Generation::of(path, setting, |name| library.has(name))?;
         // SAFETY: the callback lives as long as this library. A plugin that refuses it does not log.
         let status = unsafe { api.set_logging_callback(Some(crate::log::plugin_callback)) };
         if let Some(status) = status.filter(|status| *status != HIPDNN_PLUGIN_STATUS_SUCCESS) {

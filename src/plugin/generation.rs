@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hipdnn_plugin_sdk::os;
 use hipdnn_plugin_sdk::wire::Layout;
 
-use super::paths;
+use super::{paths, shortage};
 use crate::ffi::hipdnnSeverity_t as Severity;
 use crate::log;
 
@@ -55,7 +55,10 @@ impl fmt::Display for Generation {
 
 impl Generation {
     /// Decides on an open library from `path`. `has` tells whether it exports a function.
-    pub fn of(path: &Path, setting: &Setting, has: impl Fn(&str) -> bool) -> Self {
+    ///
+    /// # Errors
+    /// There is no descriptor or memory to read the file.
+    pub fn of(path: &Path, setting: &Setting, has: impl Fn(&str) -> bool) -> Result<Self, String> {
         decide(setting.of(path), has, || Names::read(File::open(path)?))
     }
 }
@@ -65,8 +68,8 @@ fn decide(
     setting: Option<Layout>,
     has: impl Fn(&str) -> bool,
     names: impl FnOnce() -> io::Result<Names>,
-) -> Generation {
-    let because = |layout, reason: String| Generation { layout, reason };
+) -> Result<Generation, String> {
+    let because = |layout, reason: String| Ok(Generation { layout, reason });
     if let Some(layout) = setting {
         return because(layout, format!("{VARIABLE} says so"));
     }
@@ -81,6 +84,7 @@ fn decide(
             Layout::G1,
             format!("presumed, as neither exports nor names in its file tell; {VARIABLE} can"),
         ),
+        Err(error) if shortage::is_one(&error) => Err(format!("its file cannot be read: {error}")),
         Err(error) => {
             because(Layout::G1, format!("presumed, as its file cannot be read: {error}; {VARIABLE} can tell"))
         }
@@ -277,7 +281,7 @@ mod tests {
     #[test]
     fn the_setting_precedes_exports() {
         for layout in [Layout::G1, Layout::G2] {
-            let decided = decide(Some(layout), |_| true, unread);
+            let decided = decide(Some(layout), |_| true, unread).unwrap();
             assert_eq!(decided.layout, layout);
             assert_eq!(decided.reason, "HIPDNN_PLUGIN_GENERATION says so");
         }
@@ -286,7 +290,7 @@ mod tests {
     #[test]
     fn any_function_of_2026_settles_it_before_the_file_is_read() {
         for name in NEWER_EXPORTS {
-            let decided = decide(None, |asked| asked == name, unread);
+            let decided = decide(None, |asked| asked == name, unread).unwrap();
             assert_eq!(decided.to_string(), format!("generation 2026: it exports {name}"));
         }
     }
@@ -307,7 +311,7 @@ mod tests {
             // One of 2026 that also knows the older schema.
             (b"hipdnn_sdk::data_objects hipdnn_data_sdk::data_objects", Layout::G2, "hipdnn_data_sdk"),
         ] {
-            let decided = decide(None, NOTHING, || Ok(names(text)));
+            let decided = decide(None, NOTHING, || Ok(names(text))).unwrap();
             assert_eq!(decided.layout, layout, "{}", text.escape_ascii());
             assert_eq!(decided.reason, format!("its file names the C++ namespace {name}"));
         }
@@ -327,7 +331,7 @@ mod tests {
         ] {
             assert_eq!(names(text), Names::default(), "{}", text.escape_ascii());
         }
-        let decided = decide(None, NOTHING, || Ok(Names::default()));
+        let decided = decide(None, NOTHING, || Ok(Names::default())).unwrap();
         assert_eq!(decided.layout, Layout::G1);
         assert!(decided.reason.contains("HIPDNN_PLUGIN_GENERATION can"), "{}", decided.reason);
     }
@@ -355,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_read_is_of_2025_and_the_reason_says_so() {
-        let decided = Generation::of(Path::new("/nowhere/libz.so"), &Setting::default(), NOTHING);
+        let decided = Generation::of(Path::new("/nowhere/libz.so"), &Setting::default(), NOTHING).unwrap();
         assert_eq!(decided.layout, Layout::G1);
         assert!(decided.reason.contains("cannot be read: "), "{}", decided.reason);
     }

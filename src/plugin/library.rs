@@ -7,6 +7,10 @@ use hipdnn_plugin_sdk::dynlib;
 use hipdnn_plugin_sdk::os::library::EXTENSION;
 
 use super::{gate, paths};
+use crate::memory;
+
+/// The memory that libraries which a plugin needs may take.
+const OTHERS: usize = 16 << 20;
 
 /// An open shared library.
 pub struct Library {
@@ -22,7 +26,10 @@ impl Library {
     pub fn open(path: &Path) -> Result<Self, String> {
         match dynlib::Library::open(path) {
             Ok(library) => Ok(Self { library: ManuallyDrop::new(library), path: path.to_owned() }),
-            Err(error) => Err(format!("Failed to load library: {} (Error: {error})", path.display())),
+            Err(error) => {
+                let shortage = lacks_memory(path).map_or_else(String::new, |lack| format!("; {lack}"));
+                Err(format!("Failed to load library: {} (Error: {error}{shortage})", path.display()))
+            }
         }
     }
 
@@ -58,6 +65,12 @@ impl Library {
         // SAFETY: `F` is the type of the function of this name.
         unsafe { self.library.function(name) }
     }
+}
+
+/// Tells if there is not enough memory to load a file: the loader only says that it failed to map a segment.
+fn lacks_memory(path: &Path) -> Option<crate::status::Error> {
+    let size = usize::try_from(path.metadata().ok()?.len()).ok()?;
+    memory::require("a plugin and its libraries", size.saturating_mul(2).saturating_add(OTHERS)).err()
 }
 
 impl Drop for Library {

@@ -20,6 +20,7 @@ pub mod paths;
 mod raw_context;
 pub mod registry;
 mod session;
+pub mod shortage;
 
 pub use admission::{Engine, Plugin};
 pub use api::{Api, OverrideArrays, check};

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf, is_separator};
 use hipdnn_plugin_sdk::os;
 use hipdnn_plugin_sdk::os::library::{EXTENSION, file_name};
 
+use super::shortage;
+
 /// The default folder of engine plugins, beside the library.
 pub const ENGINES_FOLDER: &str = "hipdnn_plugins/engines/";
 
@@ -68,6 +70,8 @@ pub struct Found {
     pub missing: Vec<(PathBuf, String)>,
     /// Folders that could not be searched.
     pub warnings: Vec<String>,
+    /// The first that could not be searched for a reason that passes.
+    pub shortage: Option<String>,
 }
 
 /// Searches all places.
@@ -127,15 +131,23 @@ pub fn is_library(path: &Path) -> bool {
 }
 
 fn scan(folder: &Path, found: &mut Found) {
-    let entries = match folder.read_dir() {
-        Ok(entries) => entries,
-        Err(error) => {
-            found.warnings.push(format!("the plugin folder {} cannot be read: {error}", folder.display()));
-            return;
+    let entries = folder
+        .read_dir()
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>());
+    match entries {
+        Ok(paths) => {
+            let files = paths.into_iter().filter(|path| is_library(path) && path.is_file());
+            found.files.extend(files.map(|path| canonical(&path)));
         }
-    };
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    found.files.extend(paths.filter(|path| is_library(path) && path.is_file()).map(|path| canonical(&path)));
+        Err(error) => {
+            let reason = format!("the plugin folder {} cannot be read: {error}", folder.display());
+            if shortage::is_one(&error) {
+                found.shortage.get_or_insert(reason);
+            } else {
+                found.warnings.push(reason);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use hipdnn_plugin_sdk::{cancel, environment};
 use super::admission::tell_unknown_disabled;
 use super::gate;
 use super::paths::{self, Found, Mode, Search};
-use super::{HeuristicPlugin, Plugin, PluginSet, Session, Setting};
+use super::{HeuristicPlugin, Plugin, PluginSet, Session, Setting, shortage};
 use crate::lock::{Mutex, OnceLock};
 use crate::selection::Settings;
 use crate::status::{Error, Result};
@@ -67,13 +67,14 @@ static EAGER: AtomicBool = AtomicBool::new(false);
 /// Opens a session with the plugins of the process, loading them if necessary.
 ///
 /// # Errors
-/// NOT_SUPPORTED if they are not loaded and this thread cannot wait for the one that loads or unloads plugins.
+/// NOT_SUPPORTED if they are not loaded and this thread cannot wait for the one that loads or unloads plugins;
+/// ALLOC_FAILED or INTERNAL_ERROR if one of them lacks memory or file descriptors, so that a later handle tries again.
 pub fn open_session() -> Result<Arc<Session>> {
     let _visit = gate::visit("hipdnnCreate cannot be called")?;
-    Ok(Session::open(match loaded() {
+    Session::open(match loaded() {
         Some(set) => set,
         None => load_once()?,
-    }))
+    })
 }
 
 fn loaded() -> Option<Arc<PluginSet>> {
@@ -184,18 +185,18 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     let library = own_path()?;
     let folder = library.parent().unwrap_or(Path::new("/"));
     let (engines, places) =
-        find(&library, Path::new(paths::ENGINES_FOLDER), "engine", "HIPDNN_PLUGIN_DIR", engines);
+        find(&library, Path::new(paths::ENGINES_FOLDER), "engine", "HIPDNN_PLUGIN_DIR", engines)?;
     // Heuristic plugins are optional: no warning for a missing folder.
     let default = Path::new(paths::HEURISTICS_FOLDER);
     let default = if folder.join(default).is_dir() { default } else { Path::new("") };
-    let (heuristics, _) = find(&library, default, "heuristic", "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics);
-    let (plugins, refused) = load_files(engines, &Setting::from_environment(folder));
+    let (heuristics, _) = find(&library, default, "heuristic", "HIPDNN_HEURISTIC_PLUGIN_DIR", heuristics)?;
+    let (plugins, refused) = load_files(engines, &Setting::from_environment(folder))?;
     if plugins.is_empty() && refused.is_empty() {
         let message = format!("no engine plugin was found; looked in {places}");
         log::warn(|| message.clone());
         last_error::set(&message);
     }
-    let heuristics = load_heuristics(heuristics);
+    let heuristics = load_heuristics(heuristics)?;
     // If plugins have loaded a GPU library, look up its functions here, where calling the loader is safe.
     device::look_for_gpu();
     trace::ranges::look();
@@ -204,7 +205,7 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
 }
 
 /// What a search for one kind of plugins found, and a description of where it looked.
-fn find(library: &Path, default: &Path, kind: &str, variable: &str, own: &Paths) -> (Found, String) {
+fn find(library: &Path, default: &Path, kind: &str, variable: &str, own: &Paths) -> Result<(Found, String)> {
     let folder = library.parent().unwrap_or(Path::new("/"));
     let environment = environment::path(variable).map(PathBuf::from);
     let is_nowhere = environment.is_none() && default.as_os_str().is_empty();
@@ -217,28 +218,45 @@ fn find(library: &Path, default: &Path, kind: &str, variable: &str, own: &Paths)
         mode: if is_nowhere { Mode::Absolute } else { own.mode },
     };
     let found = paths::find(&search);
+    if let Some(error) = found.shortage.as_deref().and_then(shortage::of_words) {
+        return Err(error);
+    }
     for warning in &found.warnings {
         log::warn(|| warning.clone());
     }
     let places = paths::describe_places(&search, variable);
     if places.is_empty() {
-        return (found, "no folder".to_owned());
+        return Ok((found, "no folder".to_owned()));
     }
     log::info(|| {
         let (count, s) = (found.files.len(), if found.files.len() == 1 { "" } else { "s" });
         format!("looked for {kind} plugins in {places}: {count} file{s}")
     });
-    (found, places)
+    Ok((found, places))
 }
 
+/// Reports that a file is left out.
 fn complain(path: &Path, reason: &str) {
-    let message = format!("Error loading plugin from [{}]: {reason}", path.display());
+    let message = message_of(path, reason);
     log::error(|| message.clone());
     last_error::set(&message);
 }
 
+fn message_of(path: &Path, reason: &str) -> String {
+    format!("Error loading plugin from [{}]: {reason}", path.display())
+}
+
+/// Reports that a file is left out, unless the reason passes.
+fn leave_out(path: &Path, reason: &str) -> Result<()> {
+    if let Some(error) = shortage::of_words(&message_of(path, reason)) {
+        return Err(error);
+    }
+    complain(path, reason);
+    Ok(())
+}
+
 /// The heuristic plugins that a search found.
-fn load_heuristics(found: Found) -> Vec<HeuristicPlugin> {
+fn load_heuristics(found: Found) -> Result<Vec<HeuristicPlugin>> {
     for (path, reason) in &found.missing {
         complain(path, reason);
     }
@@ -254,7 +272,7 @@ fn load_heuristics(found: Found) -> Vec<HeuristicPlugin> {
             }
         });
         match loaded {
-            Err(reason) => complain(&path, &reason),
+            Err(reason) => leave_out(&path, &reason)?,
             Ok(plugin) => {
                 log::info(|| {
                     format!(
@@ -268,11 +286,11 @@ fn load_heuristics(found: Found) -> Vec<HeuristicPlugin> {
             }
         }
     }
-    plugins
+    Ok(plugins)
 }
 
 /// The plugins that a search found, and what is wrong with the others. `setting` is the user's choice of their generations.
-fn load_files(found: Found, setting: &Setting) -> (Vec<Plugin>, Vec<String>) {
+fn load_files(found: Found, setting: &Setting) -> Result<(Vec<Plugin>, Vec<String>)> {
     let mut plugins: Vec<Plugin> = Vec::new();
     let mut refused = Vec::new();
     for (path, reason) in &found.missing {
@@ -289,7 +307,7 @@ fn load_files(found: Found, setting: &Setting) -> (Vec<Plugin>, Vec<String>) {
         drop(phase);
         match loaded {
             Err(reason) => {
-                complain(&path, &reason);
+                leave_out(&path, &reason)?;
                 refused.push(format!("{}: {reason}", path.display()));
             }
             Ok(plugin) => {
@@ -306,7 +324,7 @@ fn load_files(found: Found, setting: &Setting) -> (Vec<Plugin>, Vec<String>) {
         }
     }
     tell_unknown_disabled(&plugins);
-    (plugins, refused)
+    Ok((plugins, refused))
 }
 
 /// The file that this code was loaded from. Asks the loader once.

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::asking::is_asking;
 use super::cache::{Cache, Entry};
-use super::{Engine, HeuristicHandles, HeuristicPlugin, Plugin, check};
+use super::{Engine, HeuristicHandles, HeuristicPlugin, Plugin, check, shortage};
 use crate::device::{self, Place};
 use crate::graph::FrozenGraph;
 use crate::lock::OnceLock;
@@ -97,7 +97,10 @@ pub struct Session {
 
 impl Session {
     /// Asks each plugin for a handle; a plugin that fails is left out.
-    pub fn open(set: Arc<PluginSet>) -> Arc<Self> {
+    ///
+    /// # Errors
+    /// A plugin fails for a reason that passes.
+    pub fn open(set: Arc<PluginSet>) -> Result<Arc<Self>> {
         let home = device::place();
         let session = Arc::<Self>::new_uninit();
         // Initialized in place: moving it costs more than asking for handles, and so does `Arc::get_mut`, which counts references.
@@ -126,13 +129,16 @@ impl Session {
             handles.push(match open(plugin) {
                 Ok(handle) => Opened(Some(handle)),
                 Err(reason) => {
+                    if let Some(error) = shortage::of_words(&reason) {
+                        return Err(error);
+                    }
                     log::error(|| format!("plugin {} is left out: {reason}", plugin.path.display()));
                     left_out.push((place, reason));
                     Opened(None)
                 }
             });
         }
-        session
+        Ok(session)
     }
 
     /// Why the plugin at this index returned no handle, if so.

@@ -102,7 +102,9 @@ typedef enum
 ///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle` is null;
 ///     HIPDNN_STATUS_NOT_SUPPORTED when plugins must be loaded while this thread loads or unloads one, or while another
 ///     thread does so and this one waits too long or is in a log callback;
-///     HIPDNN_STATUS_INTERNAL_ERROR when the library's own folder cannot be determined.
+///     HIPDNN_STATUS_INTERNAL_ERROR when there are no file descriptors for the plugins, or the library's own folder cannot be
+///         determined;
+///     HIPDNN_STATUS_ALLOC_FAILED when there is no memory for a plugin. A later call tries again.
 ///
 /// May be called from any thread.
 HIPDNN_BACKEND_EXPORT
