@@ -200,7 +200,13 @@ fn load(engines: &Paths, heuristics: &Paths) -> Result<PluginSet> {
     // If plugins have loaded a GPU library, look up its functions here, where calling the loader is safe.
     device::look_for_gpu();
     trace::ranges::look();
-    let (settings, number) = (Settings::from_environment(), PluginSet::next_number());
+    let mut settings = Settings::from_environment();
+    let complaints = settings.keep_loaded(
+        |id| heuristics.iter().any(|plugin| plugin.has(id)),
+        |id| plugins.iter().any(|plugin| plugin.engines.iter().any(|engine| engine.id == id)),
+    );
+    complaints.into_iter().for_each(|complaint| log::warn(|| complaint));
+    let number = PluginSet::next_number();
     Ok(PluginSet { plugins, refused, places, heuristics, settings, number })
 }
 

@@ -5,15 +5,19 @@ use std::path::{Path, PathBuf};
 
 use hipdnn_plugin_sdk::environment::{self, CACHE, HOME};
 
-use super::Cache;
+use super::{BUILT_IN, Cache};
 use hipdnn_plugin_sdk::engine_id;
+
+/// The variables with lists.
+const POLICY_ORDER: &str = "HIPDNN_HEUR_POLICY_ORDER";
+const FALLBACK_ORDER: &str = "HIPDNN_HEUR_FALLBACK_ENGINE_ORDER";
 
 /// The settings of engine selection, as the environment had them when plugins were loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// `HIPDNN_HEUR_POLICY_ORDER`: the policies to ask, overriding the caller's.
     pub policy_order: Option<Vec<i64>>,
-    /// The names in it, for messages.
+    /// The names in it and in `fallback_order`, for messages.
     names: Vec<(i64, String)>,
     /// `HIPDNN_HEUR_CONFIG_PATH`: the file with the user's rules.
     pub config_path: Option<PathBuf>,
@@ -33,15 +37,18 @@ impl Settings {
 
     fn read(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let list = |name: &str| variable(name).map(|value| entries(&value.to_string_lossy()));
-        let policies = list("HIPDNN_HEUR_POLICY_ORDER");
+        let policies = list(POLICY_ORDER);
+        let fallback = list(FALLBACK_ORDER);
+        let ids = |list: &Option<Vec<(i64, String)>>| {
+            list.as_ref().map(|list| list.iter().map(|(id, _)| *id).collect())
+        };
         let is_true = |name: &str| variable(name).is_some_and(|value| is_true(&value.to_string_lossy()));
         let is_off = is_true("HIPDNN_DISABLE_CACHE") || is_true("HIPDNN_DISABLE_EXACT_ENGINE_CACHE");
         Self {
-            policy_order: policies.as_ref().map(|list| list.iter().map(|(id, _)| *id).collect()),
-            names: policies.unwrap_or_default(),
+            policy_order: ids(&policies),
+            fallback_order: ids(&fallback),
+            names: policies.into_iter().chain(fallback).flatten().collect(),
             config_path: variable("HIPDNN_HEUR_CONFIG_PATH").map(PathBuf::from),
-            fallback_order: list("HIPDNN_HEUR_FALLBACK_ENGINE_ORDER")
-                .map(|list| list.into_iter().map(|(id, _)| id).collect()),
             plan_folder: variable("HIPDNN_PLAN_CACHE_DIR")
                 .filter(|_| !is_true("HIPDNN_DISABLE_CACHE"))
                 .map(PathBuf::from),
@@ -54,9 +61,43 @@ impl Settings {
         self.policy_order.is_some() || self.fallback_order.is_some()
     }
 
-    /// The environment's name of a policy.
-    pub fn name_of(&self, policy: i64) -> Option<&str> {
-        self.names.iter().find(|(id, _)| *id == policy).map(|(_, name)| name.as_str())
+    /// The environment's name of a policy or an engine.
+    pub fn name_of(&self, id: i64) -> Option<&str> {
+        self.names.iter().find(|(known, _)| *known == id).map(|(_, name)| name.as_str())
+    }
+
+    /// Drops policies and engines that are not loaded, and lists without any other. Returns the complaints.
+    pub fn keep_loaded(
+        &mut self,
+        is_policy: impl Fn(i64) -> bool,
+        is_engine: impl Fn(i64) -> bool,
+    ) -> Vec<String> {
+        let mut complaints = Vec::new();
+        let mut keep =
+            |list: &mut Option<Vec<i64>>, variable: &str, what: &str, is_loaded: &dyn Fn(i64) -> bool| {
+                let Some(ids) = list else { return };
+                let unknown: Vec<&str> = self
+                    .names
+                    .iter()
+                    .filter(|(id, _)| ids.contains(id) && !is_loaded(*id))
+                    .map(|(_, name)| name.as_str())
+                    .collect();
+                let unknown = unknown.join(", ");
+                ids.retain(|id| is_loaded(*id));
+                if ids.is_empty() {
+                    complaints.push(format!(
+                        "{variable} names no loaded {what} ({unknown}): the default order counts"
+                    ));
+                    *list = None;
+                } else if !unknown.is_empty() {
+                    complaints.push(format!("{variable} names {unknown}, which no loaded plugin has"));
+                }
+            };
+        keep(&mut self.policy_order, POLICY_ORDER, "policy", &|id| {
+            BUILT_IN.iter().any(|(own, _)| *own == id) || is_policy(id)
+        });
+        keep(&mut self.fallback_order, FALLBACK_ORDER, "engine", &is_engine);
+        complaints
     }
 }
 
@@ -101,6 +142,37 @@ mod tests {
         assert_eq!(settings.name_of(CONFIG), Some("SelectionHeuristic::Config"));
         assert_eq!(settings.fallback_order, Some(vec![0x15b4_6865_c717_a122, 5]));
         assert!(settings.may_leave_out_engines());
+    }
+
+    #[test]
+    fn lists_without_a_loaded_name_count_as_the_default() {
+        let kept = |policies: &str, engines: &str| {
+            let variables = [(POLICY_ORDER, policies), (FALLBACK_ORDER, engines)];
+            let mut settings = settings(&variables);
+            let complaints = settings.keep_loaded(|policy| policy == 17, |engine| engine == 5);
+            (settings.policy_order, settings.fallback_order, complaints)
+        };
+        let (policies, engines, complaints) = kept("foo", "bar, 6");
+        assert_eq!((policies, engines), (None, None));
+        assert_eq!(
+            complaints,
+            [
+                "HIPDNN_HEUR_POLICY_ORDER names no loaded policy (foo): the default order counts",
+                "HIPDNN_HEUR_FALLBACK_ENGINE_ORDER names no loaded engine (bar, 6): the default order counts",
+            ]
+        );
+        let (policies, engines, complaints) = kept("foo,17,SelectionHeuristic::Config", "5,bar");
+        assert_eq!((policies, engines), (Some(vec![17, CONFIG]), Some(vec![5])));
+        assert_eq!(
+            complaints,
+            [
+                "HIPDNN_HEUR_POLICY_ORDER names foo, which no loaded plugin has",
+                "HIPDNN_HEUR_FALLBACK_ENGINE_ORDER names bar, which no loaded plugin has",
+            ]
+        );
+        assert_eq!(kept("17", "5").2, [""; 0]);
+        // A list of commas has no name.
+        assert_eq!(kept(",", " , ").0, None);
     }
 
     #[test]
