@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::json;
 use hipdnn_plugin_sdk::wire::{self, Layout};
-use hipdnn_plugin_sdk::{cancel, environment};
+use hipdnn_plugin_sdk::{cancel, environment, shared_file};
 
 use crate::graph::{FrozenGraph, with_compute_types};
 use crate::lock::OnceLock;
@@ -35,8 +35,7 @@ fn write(frozen: &FrozenGraph, folder: &Path) {
     });
     let written = graph.and_then(|(name, graph)| {
         let path = folder.join(format!("graph_{name}.json"));
-        std::fs::create_dir_all(folder)
-            .and_then(|()| std::fs::write(&path, json::write(&graph) + "\n"))
+        shared_file::replace(&path, (json::write(&graph) + "\n").as_bytes(), 0o666)
             .map_err(|error| format!("{}: {error}", path.display()))
     });
     if let Err(error) = written {

@@ -4,11 +4,12 @@
 //! device is present and the plugin's version matches. Otherwise the log says why, and the plugin makes the plan.
 
 use std::fs::OpenOptions;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use hipdnn_package::Package;
-use hipdnn_plugin_sdk::environment;
+use hipdnn_package::stream;
 use hipdnn_plugin_sdk::wire;
+use hipdnn_plugin_sdk::{cancel, environment};
 
 use super::engine_config::FrozenConfig;
 use super::saved_plan;
@@ -16,6 +17,7 @@ use crate::graph::FrozenGraph;
 use crate::lock::OnceLock;
 use crate::plugin::context;
 use crate::plugin::made::Made;
+use crate::plugin::shortage;
 use crate::selection::file;
 use crate::status::{Error, Result};
 use crate::{log, memory};
@@ -31,39 +33,41 @@ struct Entry {
     path: PathBuf,
 }
 
-/// The plans of all files; empty if the variable is not set.
+/// The plans of all files; empty if the variable is not set. Read again by the next plan if there was a shortage.
 fn entries() -> &'static [Entry] {
     static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
-    ENTRIES.get_or_init(|| {
-        let list = environment::path("HIPDNN_PLAN_PACKAGE").unwrap_or_default();
-        let mut entries = Vec::new();
-        for path in std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()) {
-            match read(&path) {
-                Ok(mut more) => entries.append(&mut more),
-                Err(error) => {
-                    log::warn(|| format!("the plans in {} are not used: {error}", path.display()));
-                }
+    if let Some(entries) = ENTRIES.get() {
+        return entries;
+    }
+    let list = environment::path("HIPDNN_PLAN_PACKAGE").unwrap_or_default();
+    let mut entries = Vec::new();
+    let mut is_short = false;
+    for path in std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()) {
+        match read(&path) {
+            Ok(mut more) => entries.append(&mut more),
+            Err(error) => {
+                is_short |= shortage::is_one(&error);
+                log::warn(|| format!("the plans in {} are not used: {error}", path.display()));
             }
         }
-        entries
-    })
+    }
+    if is_short { &[] } else { ENTRIES.get_or_init(|| entries) }
 }
 
-fn read(path: &Path) -> Result<Vec<Entry>> {
-    let failed = |error: std::io::Error| Error::internal(error.to_string());
-    let mut file = file::open(path, OpenOptions::new().read(true)).map_err(failed)?;
-    let size = file.metadata().map_err(failed)?.len();
-    memory::require("the plans", usize::try_from(size).unwrap_or(usize::MAX).saturating_mul(2))?;
-    let bytes = file::read_start(&mut file, size).map_err(failed)?;
-    let package = Package::read(&bytes).map_err(|error| Error::bad_param(error.message().to_owned()))?;
+fn read(path: &Path) -> std::io::Result<Vec<Entry>> {
+    let _off = cancel::disable();
+    let file = file::open(path, OpenOptions::new().read(true))?;
+    let size = file.metadata()?.len();
     let mut entries = Vec::new();
-    for (place, container) in package.containers.iter().enumerate() {
-        match entry(path, container) {
-            Ok(entry) => entries.push(entry),
+    stream::read(BufReader::new(file), size, |container| entries.push(entry(path, container)))?;
+    let mut good = Vec::with_capacity(entries.len());
+    for (place, entry) in entries.into_iter().enumerate() {
+        match entry {
+            Ok(entry) => good.push(entry),
             Err(error) => log::warn(|| format!("plan {place} in {} is not used: {error}", path.display())),
         }
     }
-    Ok(entries)
+    Ok(good)
 }
 
 fn entry(path: &Path, bytes: &[u8]) -> Result<Entry> {

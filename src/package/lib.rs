@@ -3,6 +3,8 @@
 //!
 //! The library reads these files to find the plan of a graph; the tools create and inspect them.
 
+pub mod stream;
+
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::payload::Payload;
 

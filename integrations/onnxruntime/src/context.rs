@@ -138,6 +138,10 @@ pub fn load(fused: &Model, folder: &Path) -> Result<Loaded> {
             )));
         }
         let path = folder.join(content);
+        // Opening a pipe would block.
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(wrong(&format!("{} is not a plain file", path.display())));
+        }
         std::fs::read_to_string(&path)
             .map_err(|error| wrong(&format!("{} cannot be read: {error}", path.display())))?
     };

@@ -45,6 +45,10 @@ static STORE: LazyLock<Lock<Store>> = LazyLock::new(Lock::default);
 
 /// Reads a file, and appends later decisions to it.
 pub fn open(path: PathBuf) {
+    // Opening a pipe would block.
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return;
+    }
     let text = fs::read(&path).unwrap_or_default();
     let kept = if text.len() > MOST { newest(&path, &text) } else { &text };
     let known = String::from_utf8_lossy(kept).lines().filter_map(parse).collect();
