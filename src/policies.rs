@@ -8,8 +8,11 @@ use smallvec::SmallVec;
 
 use crate::graph::{FrozenGraph, with_compute_types};
 use crate::plugin::ask::Engines;
+use crate::plugin::cache::Entry;
 use crate::plugin::{EngineRef, Session};
-use crate::selection::{BUILT_IN, CONFIG, DEFAULT_ORDER, Key, Rules, Settings, Stored, static_order};
+use crate::selection::{
+    BUILT_IN, CONFIG, DEFAULT_ORDER, Key, Rules, Settings, Stored, ranking, static_order,
+};
 use crate::status::{Error, Result};
 use crate::{device, log, trace};
 
@@ -22,7 +25,7 @@ pub fn policy_order<'a>(session: &'a Session, callers: Option<&'a [i64]>) -> &'a
 }
 
 /// Lets the policies order the engines that can run a graph; the first that applies decides. `callers` are the policies that
-/// the caller wants.
+/// the caller wants, `entry` is the graph's, if it knows these engines.
 ///
 /// # Errors
 /// INTERNAL_ERROR when no policy has an order, with each policy's reason.
@@ -30,6 +33,7 @@ pub fn policy_order<'a>(session: &'a Session, callers: Option<&'a [i64]>) -> &'a
 pub fn order(
     session: &Session,
     graph: &FrozenGraph,
+    entry: Option<&Entry>,
     engines: Engines,
     callers: Option<&[i64]>,
 ) -> Result<Engines> {
@@ -39,13 +43,14 @@ pub fn order(
     {
         return Ok(engines);
     }
-    ask_policies(session, graph, &engines, callers)
+    ask_policies(session, graph, entry, &engines, callers)
 }
 
 #[inline(never)]
 fn ask_policies(
     session: &Session,
     graph: &FrozenGraph,
+    entry: Option<&Entry>,
     engines: &[EngineRef],
     callers: Option<&[i64]>,
 ) -> Result<Engines> {
@@ -56,7 +61,7 @@ fn ask_policies(
     }
     let mut said = String::new();
     for policy in policy_order(session, callers) {
-        let reason = match ask(session, graph, *policy, &candidates) {
+        let reason = match ask(session, graph, entry, *policy, &candidates) {
             (_, Ok(chosen)) => {
                 let place = |id: &i64| candidates.iter().position(|candidate| candidate == id);
                 let chosen = chosen.iter().filter_map(place);
@@ -81,11 +86,17 @@ fn ask_policies(
 }
 
 /// Asks one policy. Returns its name and its answer.
-fn ask(session: &Session, graph: &FrozenGraph, policy: i64, candidates: &[i64]) -> (String, Answer) {
+fn ask(
+    session: &Session,
+    graph: &FrozenGraph,
+    entry: Option<&Entry>,
+    policy: i64,
+    candidates: &[i64],
+) -> (String, Answer) {
     let settings = &session.set().settings;
     if let Some((_, name)) = BUILT_IN.iter().find(|(id, _)| *id == policy) {
         let answer = if policy == CONFIG {
-            config(settings, graph, candidates)
+            config(settings, graph, entry, candidates)
         } else {
             static_ordering(settings, graph, candidates)
         };
@@ -120,25 +131,25 @@ fn static_ordering(settings: &Settings, graph: &FrozenGraph, candidates: &[i64])
     Ok(engines)
 }
 
-fn config(settings: &Settings, graph: &FrozenGraph, candidates: &[i64]) -> Answer {
+fn config(settings: &Settings, graph: &FrozenGraph, entry: Option<&Entry>, candidates: &[i64]) -> Answer {
     let mut content = None;
     let mut reasons = Vec::new();
-    match settings.rankings.as_ref().filter(|cache| cache.exists()) {
-        None => reasons.push("there are no rankings".to_owned()),
-        Some(cache) => {
-            let found = read(graph).and_then(|graph| {
-                let key = Key::new(content.insert(graph), device::current());
-                cache.find(&key)
-            });
-            match found.map(|record| record.map(|record| record.rank(candidates))) {
-                Ok(Some(Some(ranked))) => return Ok(ranked),
-                Ok(Some(None)) => reasons.push("the ranking of this graph lacks an engine".to_owned()),
-                Ok(None) => reasons.push("no ranking of this graph is known".to_owned()),
-                Err(reason) => {
-                    log::warn(|| format!("rankings: {reason}"));
-                    reasons.push(reason);
-                }
+    let stored = ranking::stored();
+    // Nothing is asked of the file system for a graph that is known.
+    let found = match entry.and_then(|entry| entry.known_ranking(stored)) {
+        Some(known) => Ok(known),
+        None => ranked(settings, graph, candidates, &mut content).inspect(|ranking| {
+            if let Some(entry) = entry {
+                entry.learn_ranking(stored, ranking.clone());
             }
+        }),
+    };
+    match found {
+        Ok(Some(ranking)) => return Ok(ranking),
+        Ok(None) => reasons.push("there is no ranking of this graph with all of these engines".to_owned()),
+        Err(reason) => {
+            log::warn(|| format!("rankings: {reason}"));
+            reasons.push(reason);
         }
     }
     match settings.config_path.as_deref() {
@@ -159,6 +170,18 @@ fn config(settings: &Settings, graph: &FrozenGraph, candidates: &[i64]) -> Answe
         }
     }
     Err(reasons.join("; "))
+}
+
+/// The candidates by their measured ranking; none if there is none or it lacks one of them. Fills in `content` if it had to be read.
+fn ranked(
+    settings: &Settings,
+    graph: &FrozenGraph,
+    candidates: &[i64],
+    content: &mut Option<Graph>,
+) -> std::result::Result<Option<Vec<i64>>, String> {
+    let Some(cache) = settings.rankings.as_ref().filter(|cache| cache.exists()) else { return Ok(None) };
+    let key = Key::new(content.insert(read(graph)?), device::current());
+    Ok(cache.find(&key)?.and_then(|record| record.rank(candidates)))
 }
 
 fn read(graph: &FrozenGraph) -> std::result::Result<Graph, String> {

@@ -129,7 +129,7 @@ fn engines_for(
 ) -> Result<ask::Engines> {
     let known = entry.filter(|_| !find_first).and_then(Entry::known_engines);
     if let Some(engines) = known {
-        return policies::order(session, graph, engines.clone(), policies);
+        return policies::order(session, graph, entry, engines.clone(), policies);
     }
     let answer = ask::applicable(session, graph, find_first);
     if answer.engines.is_empty() {
@@ -144,10 +144,11 @@ fn engines_for(
     if find_first {
         return Ok(answer.engines);
     }
-    if let Some(entry) = entry.filter(|_| answer.is_whole && !answer.engines.is_empty()) {
+    let entry = entry.filter(|_| answer.is_whole && !answer.engines.is_empty());
+    if let Some(entry) = entry {
         entry.learn_engines(&answer.engines, session.cache());
     }
-    policies::order(session, graph, answer.engines, policies)
+    policies::order(session, graph, entry, answer.engines, policies)
 }
 
 #[cold]
