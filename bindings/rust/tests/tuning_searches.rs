@@ -149,5 +149,17 @@ fn whatever_a_plugin_does_the_best_is_found_or_the_default_choice_stays() {
     let tuned = search("tuning_insists");
     assert_eq!(ranking(&tuned), [1, 2]);
     assert!(started.elapsed() < Duration::from_secs(20));
+
+    // A search that does not return is ended with the budget; a ranking that it gave counts.
+    for (name, failure) in
+        [("tuning_endless", None), ("tuning_stuck", Some("went on when the budget was spent"))]
+    {
+        let started = std::time::Instant::now();
+        let tuned = search(name);
+        assert_eq!(ranking(&tuned), [1, 2]);
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        let said = tuned.failure.unwrap_or_default();
+        assert!(failure.map_or(said.is_empty(), |words| said.contains(words)), "{name}: {said}");
+    }
     let _ = std::fs::remove_file(&path);
 }
