@@ -125,7 +125,7 @@ enum Attempt {
 /// The stack has a value of each of the operation's kinds, and room for its results.
 unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &mut Arguments) -> Attempt {
     // PyTorch traces some operations, such as convolution, by what its own kernels call.
-    if keys::TRACER.is_active(f) || keys::has_ended(f) {
+    if keys::TRACER.is_active(f) || keys::has_ended(f) || op.is_left.load(Ordering::Relaxed) {
         return Attempt::Former(None);
     }
     // SAFETY: the stack has a value of each kind, as this function requires.

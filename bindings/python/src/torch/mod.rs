@@ -95,6 +95,15 @@ fn always(is_set: bool) {
     kernels::always(is_set);
 }
 
+/// Leaves these operations to PyTorch, and no others: tests let one engine compute what the other one saved.
+#[pyfunction]
+#[pyo3(name = "torch_leave")]
+fn leave(names: Vec<String>) {
+    for (op, _) in ops::OPERATIONS {
+        op.is_left.store(names.iter().any(|name| name.as_bytes() == op.name.to_bytes()), Ordering::Relaxed);
+    }
+}
+
 /// Whether any planned call is still undecided.
 #[pyfunction]
 #[pyo3(name = "torch_is_open")]
@@ -212,6 +221,7 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(wait, module)?)?;
     module.add_function(wrap_pyfunction!(end, module)?)?;
     module.add_function(wrap_pyfunction!(always, module)?)?;
+    module.add_function(wrap_pyfunction!(leave, module)?)?;
     module.add_function(wrap_pyfunction!(clear, module)?)?;
     module.add_function(wrap_pyfunction!(report, module)?)
 }

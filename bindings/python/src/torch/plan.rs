@@ -26,6 +26,7 @@ pub struct CallPlan {
     made: Vec<Made>,
     answers: Vec<Answer>,
     copies: Vec<(usize, CopyTo)>,
+    sums: Vec<usize>,
     workspace: usize,
     /// The workspace bytes besides the engine's: outputs of the graph that PyTorch does not get.
     aside: usize,
@@ -85,7 +86,7 @@ impl CallPlan {
             Err(error) => return Err(error.to_string()),
         };
         let aside = recipe.outputs.iter().map(|(_, target)| target.aside()).sum();
-        let Recipe { inputs, outputs, made, answers, copies, .. } = recipe;
+        let Recipe { inputs, outputs, made, answers, copies, sums, .. } = recipe;
         let session = Arc::clone(session);
         let (engine, bound) = (engine_name, Lock::default());
         Ok(Self {
@@ -98,6 +99,7 @@ impl CallPlan {
             made,
             answers,
             copies,
+            sums,
             workspace,
             aside,
             engine,
@@ -134,6 +136,13 @@ impl CallPlan {
             {
                 // SAFETY: the plan has just written this many elements, and was made for a tensor of as many of the same type.
                 unsafe { advance(*from, to.data, *count, *dtype, momentum) };
+            }
+        }
+        for at in &self.sums {
+            if let (Some(of), Some(about)) = (made.get(*at), self.made.get(*at)) {
+                let count = about.dims.iter().product::<i64>();
+                // SAFETY: the tensor was made with this many floats in host memory, without gaps, and nothing else has it yet.
+                unsafe { settle(of.data, usize::try_from(count).unwrap_or(0)) };
             }
         }
         for (from, to) in &self.copies {
@@ -277,6 +286,16 @@ unsafe fn advance(from: *const c_void, to: *mut c_void, count: usize, dtype: i32
     };
     let (new, old) = (momentum as f32, (1.0 - momentum) as f32);
     to.iter_mut().zip(from).for_each(|(to, from): (&mut f32, _)| *to = new * from + old * *to);
+}
+
+/// Replaces -∞ by 0: PyTorch's gradient takes e^(score - sum), which is 0 for a row without keys only if the sum is finite.
+///
+/// # Safety
+/// It is exclusive memory with this many floats.
+unsafe fn settle(sums: *mut c_void, count: usize) {
+    // SAFETY: the memory is exclusive and has this many floats, as this function requires.
+    let sums = unsafe { std::slice::from_raw_parts_mut(sums.cast::<f32>(), count) };
+    sums.iter_mut().filter(|sum| **sum == f32::NEG_INFINITY).for_each(|sum| *sum = 0.0);
 }
 
 /// What a plan depends on besides the call.

@@ -46,8 +46,10 @@ pub struct Op {
     pub answers: usize,
     pub class: Class,
     pub recipe: fn(&[Value]) -> Result<Recipe, Reason>,
-    /// PyTorch's own function, once looked up.
+    /// PyTorch's own function, once looked up and proven.
     pub direct: OnceLock<Option<Direct>>,
+    /// Whether the program left it to PyTorch.
+    pub is_left: AtomicBool,
 }
 
 impl Op {
