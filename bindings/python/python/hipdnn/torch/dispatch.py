@@ -110,6 +110,9 @@ class _Registration:
                 elif name not in explicit and name not in implicit:
                     # BackendSelect calls the next kernel itself and ignores excluded keys.
                     self._of(namespace).impl(operation, key, _without_keys(name), False)
+                elif (dispatch_key := _C._dispatch_key_parse(key)) not in _function(name).py_kernels:
+                    # While PyTorch traces for its compilers, it looks for kernels in Python by the first key, which is one of these.
+                    _function(name).py_impl(dispatch_key)(_without_keys(name))
         for name in names & implicit & (mixed - chosen | self._ours[KEYS[0]]):
             self._keep_implicit(name)
         self._known |= names
