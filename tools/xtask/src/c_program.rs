@@ -47,6 +47,45 @@ impl Language {
     }
 }
 
+/// A C++ compiler that tests use besides the machine's. ROCm's compilers are clang.
+pub struct OtherCompiler {
+    /// Its name in the tests.
+    pub name: &'static str,
+    words: &'static [&'static str],
+}
+
+/// clang with each standard library.
+pub const CLANGS: [OtherCompiler; 2] = [
+    OtherCompiler { name: "clang, libstdc++", words: &["-stdlib=libstdc++"] },
+    OtherCompiler { name: "clang, libc++", words: &["-stdlib=libc++"] },
+];
+
+impl OtherCompiler {
+    /// The compiler for C++17.
+    pub fn compiler(&self) -> Command {
+        command("clang++", self.words.iter().copied().chain(["-std=c++17"]))
+    }
+
+    /// Why it cannot be used here; none if it can.
+    pub fn missing(&self) -> Option<String> {
+        let mut compiler = self.compiler();
+        compiler.args(["-fsyntax-only", "-include", "vector", "-x", "c++", "/dev/null"]);
+        let packages = "sudo apt-get install clang libc++-dev libc++abi-dev";
+        run(&mut compiler).err().map(|_| format!("it is not installed (Debian: {packages})"))
+    }
+}
+
+/// Sanitizers that end a program on memory errors and undefined behaviour.
+pub const SANITIZERS: &[&str] =
+    &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
+
+/// Why the machine's C++ compiler cannot instrument programs; none if it can.
+pub fn no_sanitizers() -> Result<Option<&'static str>, Failure> {
+    let library = run(Language::Cxx.compiler().arg("-print-file-name=libasan.so"))?;
+    // A compiler without the file prints its bare name.
+    Ok((!Path::new(library.trim()).is_absolute()).then_some("the compiler has no libasan"))
+}
+
 /// The machine's compiler with a language version.
 fn found(language: stub_plugins::Language, version: &str) -> Command {
     let found = stub_plugins::compiler(language);
@@ -82,10 +121,21 @@ impl Program<'_> {
         runtime: &str,
         target: &Path,
     ) -> Result<(), Failure> {
+        self.build_by(self.language.compiler(), headers, lib, runtime, target)
+    }
+
+    /// The same by another compiler, or with more options.
+    pub fn build_by(
+        &self,
+        mut compiler: Command,
+        headers: &Path,
+        lib: &Path,
+        runtime: &str,
+        target: &Path,
+    ) -> Result<(), Failure> {
         if let Some(folder) = target.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        let mut compiler = self.language.compiler();
         compiler.args(STRICT.iter().filter(|&&flag| self.strict || flag != "-Werror"));
         compiler.arg(if self.optimize { "-O2" } else { "-g" });
         // Every supported machine has POSIX, which plain C11 hides.

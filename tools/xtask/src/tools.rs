@@ -20,6 +20,8 @@ impl Tool {
 pub const CC: Tool = Tool { program: "gcc", package: "gcc" };
 /// The C++ compiler.
 pub const CXX: Tool = Tool { program: "g++", package: "g++" };
+/// clang, which ROCm's compilers are.
+pub const CLANG: Tool = Tool { program: "clang++", package: "clang" };
 /// CMake.
 pub const CMAKE: Tool = Tool { program: "cmake", package: "cmake" };
 /// CMake's build program.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Check, Context, run_all, without_settings};
 use crate::Failure;
-use crate::c_program::{Language, Program, build_plugins};
+use crate::c_program::{CLANGS, Language, Program, SANITIZERS, build_plugins, no_sanitizers};
 use crate::install::PLUGINS;
 use crate::process::{command, run_within};
 use crate::steps::Steps;
@@ -19,6 +19,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Sanitizers make programs up to twenty times slower.
 const LIMIT_OF_SANITIZER: Duration = Duration::from_secs(600);
+
+/// The program that measures, which compilers without optimization and sanitizers make slow.
+const TIMED: &str = "c_tests/cpp/execute_time.cpp";
 
 /// The program that is also run under valgrind.
 const AT_EXIT: &str = "c_tests/host/exit_alive.c";
@@ -48,10 +51,68 @@ pub fn run(context: &Context, steps: &mut Steps) {
     if !context.words.is_empty() {
         return;
     }
+    classes_otherwise(context, &sources, steps);
     steps.run(&format!("{AT_EXIT} under valgrind"), || match tools::require(&[&VALGRIND]) {
         Ok(()) => under_valgrind(context),
         Err(missing) => Ok(format!("left out: {missing}")),
     });
+}
+
+/// Runs the programs of the C++ classes as other compilers build them, and with sanitizers: what one compiler calls, another
+/// may call otherwise.
+fn classes_otherwise(context: &Context, sources: &[PathBuf], steps: &mut Steps) {
+    let [_, clang] = &CLANGS;
+    let sanitized = || {
+        let mut compiler = Language::Cxx.compiler();
+        compiler.args(SANITIZERS);
+        compiler
+    };
+    let others: [(&str, Option<String>, &(dyn Fn() -> Command + Sync)); 2] = [
+        (clang.name, clang.missing(), &|| clang.compiler()),
+        (
+            "sanitizers",
+            no_sanitizers().map_or_else(|e| Some(e.to_string()), |no| no.map(str::to_owned)),
+            &sanitized,
+        ),
+    ];
+    for (name, missing, compiler) in others {
+        if let Some(reason) = missing {
+            steps.leave_out(&format!("programs of the C++ classes, {name}"), &reason);
+            continue;
+        }
+        let classes = sources.iter().filter(|source| {
+            let path = context.workspace.relative(source);
+            path.starts_with("c_tests/cpp") && path != TIMED
+        });
+        let checks: Vec<Check> = classes
+            .map(|source| -> Check {
+                let path = context.workspace.relative(source);
+                let folder = context
+                    .workspace
+                    .scratch("c")
+                    .join(format!("{path} {name}").replace(['/', '.', ' '], "_"));
+                let built = move |source: &Path, program: &Path| {
+                    let (headers, lib) = (context.stage.join("include"), context.stage.join("lib"));
+                    Program {
+                        language: Language::Cxx,
+                        source,
+                        optimize: false,
+                        strict: true,
+                        libraries: &["-lm"],
+                    }
+                    .build_by(
+                        compiler(),
+                        &headers,
+                        &lib,
+                        &lib.display().to_string(),
+                        program,
+                    )
+                };
+                (format!("{path}, {name}"), Box::new(move || run_in(context, source, &folder, &built, LIMIT)))
+            })
+            .collect();
+        run_all(steps, &checks);
+    }
 }
 
 /// The program whose children exit with live objects. Leaks do not count here, invalid accesses do.
@@ -94,22 +155,35 @@ fn folder(context: &Context, source: &Path) -> PathBuf {
 
 fn compile_and_run(context: &Context, source: &Path) -> Result<String, Failure> {
     let language = Language::of(source)?;
-    let folder = folder(context, source);
-    crate::install::remove(&folder)?;
-    std::fs::create_dir_all(&folder)?;
+    let build = |source: &Path, program: &Path| {
+        let libraries = &[&["-lm"], context.words].concat();
+        Program { language, source, optimize: false, strict: true, libraries }.build(context.stage, program)
+    };
+    let limit = if context.words.is_empty() { LIMIT } else { LIMIT_OF_SANITIZER };
+    run_in(context, source, &folder(context, source), &build, limit)
+}
+
+/// Builds a program in a folder of its own and runs it there.
+fn run_in(
+    context: &Context,
+    source: &Path,
+    folder: &Path,
+    build: &dyn Fn(&Path, &Path) -> Result<(), Failure>,
+    limit: Duration,
+) -> Result<String, Failure> {
+    crate::install::remove(folder)?;
+    std::fs::create_dir_all(folder)?;
     let program = folder.join("program");
-    let libraries = &[&["-lm"], context.words].concat();
-    Program { language, source, optimize: false, strict: true, libraries }.build(context.stage, &program)?;
+    build(source, &program)?;
     let mut test = command(&program, [""; 0]);
-    prepare(&mut test, &folder)?;
+    prepare(&mut test, folder)?;
     let path = context.workspace.relative(source);
     let own = context.variables.iter().filter(|(programs, ..)| path.starts_with(programs));
     test.envs(own.map(|(_, name, value)| (name, value)));
-    let limit = if context.words.is_empty() { LIMIT } else { LIMIT_OF_SANITIZER };
     let out = run_within(&mut test, limit)?;
     // A program may skip what the machine does not allow.
     let left_out = out.lines().find(|line| line.starts_with("left out: "));
-    Ok(left_out.unwrap_or(language.name()).to_owned())
+    Ok(left_out.unwrap_or(Language::of(source)?.name()).to_owned())
 }
 
 /// Gives a program its own folder for output, and the folder of the plugins.

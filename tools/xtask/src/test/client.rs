@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{Context, without_settings};
 use crate::Failure;
-use crate::c_program::{Language, STRICT};
+use crate::c_program::{Language, SANITIZERS, STRICT, no_sanitizers};
 use crate::install::{ENGINES, LIBRARY};
 use crate::process::{command, run, run_within};
 use crate::steps::Steps;
@@ -63,10 +63,6 @@ const FLOWS: &[(&str, &str)] = &[
     ("habits", "what PyTorch does"),
     ("provider", "what an execution provider for ONNX Runtime does"),
 ];
-
-/// Sanitizers that end the client on memory errors and undefined behaviour.
-const SANITIZERS: &[&str] =
-    &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
 pub fn run_all(context: &Context, steps: &mut Steps) {
     let folder = context.workspace.scratch("client");
@@ -162,11 +158,8 @@ impl Rig<'_> {
 
     /// All flows with sanitizers in the client, if the compiler has them.
     fn sanitized(&self, context: &Context) -> Result<String, Failure> {
-        let mut compiler = Language::Cxx.compiler();
-        let library = run(compiler.arg("-print-file-name=libasan.so"))?;
-        // A compiler without the file prints its bare name.
-        if !Path::new(library.trim()).is_absolute() {
-            return Ok("left out: the compiler has no libasan".to_owned());
+        if let Some(reason) = no_sanitizers()? {
+            return Ok(format!("left out: {reason}"));
         }
         let program = self.program.with_file_name("sanitized");
         compile(context, &program, SANITIZERS)?;

@@ -1,13 +1,14 @@
 //! Every public header compiles alone and strictly: as C and C++, without HIP, with HIP, and with HIP but no platform
-//! macro; and with a frontend's own copy of the callback types. With HIP's headers, also checks our declarations of HIP.
+//! macro; by clang; and with a frontend's own copy of the callback types. With HIP's headers, also checks our declarations of HIP.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::{Check, Context, hip, run_all};
 use crate::Failure;
-use crate::c_program::{Language, STRICT};
+use crate::c_program::{CLANGS, Language, STRICT};
 use crate::install::{HEADERS, files};
-use crate::process::run as run_program;
+use crate::process::{line as line_of, run as run_program};
 use crate::steps::Steps;
 
 /// The include path and macros.
@@ -36,11 +37,20 @@ fn is_included(header: &Path) -> bool {
 pub fn run(context: &Context, steps: &mut Steps) {
     let real = hip::headers(context.workspace);
     let settings = settings(context, real.as_deref());
+    let without = &without_hip();
     let mut checks: Vec<Check> = Vec::new();
     for setting in &settings {
         for language in [Language::C, Language::Cxx] {
             let name = format!("each header alone, {}, {}", language.name(), setting.name);
             checks.push((name, Box::new(move || each_alone(context, language, setting))));
+        }
+    }
+    for clang in &CLANGS {
+        let name = format!("each header alone, {}", clang.name);
+        match clang.missing() {
+            Some(reason) => steps.leave_out(&name, &reason),
+            None => checks
+                .push((name, Box::new(|| each_by(context, &|| clang.compiler(), Language::Cxx, without)))),
         }
     }
     for (copy, folder) in [
@@ -82,14 +92,18 @@ fn hip_table(context: &Context, prefix: &Path) -> Result<String, Failure> {
     run_program(cargo.env("HIP_PATH", prefix)).map(|_| String::new())
 }
 
+fn without_hip() -> Setting {
+    let arguments =
+        if hip::in_default_path() { vec!["-DHIPDNN_BACKEND_NO_HIP_HEADERS".to_owned()] } else { Vec::new() };
+    Setting { name: "without HIP", arguments, classes: Classes::Each }
+}
+
 fn settings(context: &Context, real: Option<&Path>) -> Vec<Setting> {
     let platform = || "-D__HIP_PLATFORM_AMD__".to_owned();
     let stand_in = context.workspace.path("c_tests/hip_standin");
     let include = |folder: &Path| format!("-I{}", folder.display());
-    let without =
-        if hip::in_default_path() { vec!["-DHIPDNN_BACKEND_NO_HIP_HEADERS".to_owned()] } else { Vec::new() };
     let mut settings = vec![
-        Setting { name: "without HIP", arguments: without, classes: Classes::Each },
+        without_hip(),
         Setting {
             name: "HIP stand-in",
             arguments: vec![include(&stand_in), platform()],
@@ -117,6 +131,15 @@ fn settings(context: &Context, real: Option<&Path>) -> Vec<Setting> {
 }
 
 fn each_alone(context: &Context, language: Language, setting: &Setting) -> Result<String, Failure> {
+    each_by(context, &|| language.compiler(), language, setting)
+}
+
+fn each_by(
+    context: &Context,
+    compiler: &dyn Fn() -> Command,
+    language: Language,
+    setting: &Setting,
+) -> Result<String, Failure> {
     let mut headers: Vec<PathBuf> = Vec::new();
     let [c_headers, classes] = HEADERS;
     let is_header = |file: &PathBuf| file.extension().is_some_and(|e| e == "h" || e == "hpp");
@@ -133,7 +156,7 @@ fn each_alone(context: &Context, language: Language, setting: &Setting) -> Resul
     for header in &headers {
         // Twice, to test include guards.
         let line = format!("#include <{}>\n", header.display());
-        compile(context, language, &setting.arguments, &format!("{line}{line}"))?;
+        compile(context, compiler(), language, &setting.arguments, &format!("{line}{line}"))?;
     }
     Ok(format!("{} headers", headers.len()))
 }
@@ -156,14 +179,21 @@ hipdnnCallback_t sink = log_line;
 extern hipdnnUserLogCallback_t user;
 hipdnnUserLogCallback_t user = 0;
 ";
-    compile(context, language, &arguments, &format!("{}{uses}", lines.concat()))?;
+    compile(context, language.compiler(), language, &arguments, &format!("{}{uses}", lines.concat()))?;
     Ok(String::new())
 }
 
-fn compile(context: &Context, language: Language, arguments: &[String], text: &str) -> Result<(), Failure> {
+fn compile(
+    context: &Context,
+    mut compiler: Command,
+    language: Language,
+    arguments: &[String],
+    text: &str,
+) -> Result<(), Failure> {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut name = DefaultHasher::new();
     (language.name(), arguments, text).hash(&mut name);
+    line_of(&compiler).hash(&mut name);
     let extension = if language == Language::C { "c" } else { "cpp" };
     let folder = context.workspace.scratch("headers");
     std::fs::create_dir_all(&folder)?;
@@ -171,7 +201,6 @@ fn compile(context: &Context, language: Language, arguments: &[String], text: &s
     std::fs::write(&source, text)?;
 
     let include = context.workspace.path("include");
-    let mut compiler = language.compiler();
     compiler.args(STRICT).arg("-fsyntax-only");
     compiler.arg(format!("-I{}", include.join("hipdnn/backend").display()));
     for folder in HEADERS {

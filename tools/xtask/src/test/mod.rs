@@ -30,7 +30,8 @@ use crate::process::{command, run, without_settings};
 use crate::rust_tests;
 use crate::steps::{Check, Done, Steps};
 use crate::tools::{
-    self, CC, CMAKE, CXX, DPKG_DEB, FLATBUFFERS, FLATC, MAKE, OBJCOPY, PKG_CONFIG, PYTHON, Tool, VALGRIND, XZ,
+    self, CC, CLANG, CMAKE, CXX, DPKG_DEB, FLATBUFFERS, FLATC, MAKE, OBJCOPY, PKG_CONFIG, PYTHON, Tool,
+    VALGRIND, XZ,
 };
 use crate::windows;
 use crate::workspace::Workspace;
@@ -97,7 +98,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "headers",
-        about: "every public header alone, with and without HIP",
+        about: "every public header alone, with and without HIP, by gcc and clang",
         tools: &[&CC, &CXX],
         staged: false,
         run: headers::run,
@@ -197,8 +198,14 @@ const GROUPS: &[Group] = &[
 ];
 
 /// Tools without which steps of a group are skipped.
-const OPTIONAL: &[(&str, &Tool)] =
-    &[("c", &VALGRIND), ("plugins", &VALGRIND), ("python", &PYTHON), ("ort", &PYTHON)];
+const OPTIONAL: &[(&str, &Tool)] = &[
+    ("c", &VALGRIND),
+    ("c", &CLANG),
+    ("headers", &CLANG),
+    ("plugins", &VALGRIND),
+    ("python", &PYTHON),
+    ("ort", &PYTHON),
+];
 
 /// The names of the groups.
 pub fn names() -> Vec<&'static str> {

@@ -89,12 +89,16 @@ protected:
         y = {x[0], w[0]};
         for (size_t i = 2; i < x.size(); i++)
         {
-            const int64_t room = x[i] + pre_padding[i - 2] + post_padding[i - 2] - (dilation[i - 2] * (w[i] - 1) + 1);
-            if (room < 0)
+            const Checked padded = Checked(x[i]) + pre_padding[i - 2] + post_padding[i - 2];
+            const Checked room = padded - (Checked(dilation[i - 2]) * (w[i] - 1) + 1);
+            HIPDNN_CPP_TRY(this->check_size("the padded image or the dilated filter", i, room));
+            if (room.value() < 0)
             {
                 return this->wrong({"dimension ", i, " of the image is ", x[i], ", too small for a filter of ", w[i]});
             }
-            y.push_back(room / stride[i - 2] + 1);
+            const Checked size = room / stride[i - 2] + 1;
+            HIPDNN_CPP_TRY(this->check_size("the result", i, size));
+            y.push_back(size.value());
         }
         return {};
     }
@@ -213,8 +217,11 @@ public:
             Dims dims = {dy[0], w[1]};
             for (size_t i = 2; i < dy.size(); i++)
             {
-                dims.push_back((dy[i] - 1) * stride[i - 2] + dilation[i - 2] * (w[i] - 1) + 1 - pre_padding[i - 2] -
-                               post_padding[i - 2]);
+                const detail::Checked filter = detail::Checked(dilation[i - 2]) * (w[i] - 1) + 1;
+                const detail::Checked size =
+                    detail::Checked(dy[i] - 1) * stride[i - 2] + filter - pre_padding[i - 2] - post_padding[i - 2];
+                HIPDNN_CPP_TRY(check_size("dx", i, size));
+                dims.push_back(size.value());
             }
             get_dx()->set_dim(dims);
         }
@@ -282,12 +289,15 @@ public:
             Dims dims = {dy[1], x[1]};
             for (size_t i = 2; i < x.size(); i++)
             {
-                const int64_t room = x[i] + pre_padding[i - 2] + post_padding[i - 2] - stride[i - 2] * (dy[i] - 1) - 1;
-                if (room < 0 || room % dilation[i - 2] >= stride[i - 2])
+                const detail::Checked padded = detail::Checked(x[i]) + pre_padding[i - 2] + post_padding[i - 2];
+                const detail::Checked room = padded - detail::Checked(stride[i - 2]) * (dy[i] - 1) - 1;
+                if (!room.fits() || room.value() < 0 || room.value() % dilation[i - 2] >= stride[i - 2])
                 {
                     return wrong({"the filter's shape does not follow from x ", x, " and dy ", dy});
                 }
-                dims.push_back(room / dilation[i - 2] + 1);
+                const detail::Checked size = room / dilation[i - 2] + 1;
+                HIPDNN_CPP_TRY(check_size("dw", i, size));
+                dims.push_back(size.value());
             }
             get_dw()->set_dim(dims);
         }

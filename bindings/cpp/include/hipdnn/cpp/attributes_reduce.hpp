@@ -182,7 +182,10 @@ public:
             Dims dims = {x[0], x[1]};
             for (size_t i = 2; i < x.size(); i++)
             {
-                dims.push_back((x[i] + pre_padding[i - 2] + post_padding[i - 2] - window[i - 2]) / stride[i - 2] + 1);
+                const detail::Checked padded = detail::Checked(x[i]) + pre_padding[i - 2] + post_padding[i - 2];
+                const detail::Checked size = (padded - window[i - 2]) / stride[i - 2] + 1;
+                HIPDNN_CPP_TRY(check_size("y", i, size));
+                dims.push_back(size.value());
             }
             get_y()->set_dim(dims);
         }
@@ -240,7 +243,10 @@ public:
             Dims dims = {dy[0], dy[1]};
             for (size_t i = 2; i < dy.size(); i++)
             {
-                dims.push_back((dy[i] - 1) * stride[i - 2] - pre_padding[i - 2] - post_padding[i - 2] + window[i - 2]);
+                const detail::Checked size = (detail::Checked(dy[i]) - 1) * stride[i - 2] + window[i - 2] -
+                                             pre_padding[i - 2] - post_padding[i - 2];
+                HIPDNN_CPP_TRY(check_size("dx", i, size));
+                dims.push_back(size.value());
             }
             get_dx()->set_dim(dims);
         }
@@ -307,7 +313,7 @@ public:
         {
             Dims dims = x;
             int64_t& along = dims[axis.has_value() ? static_cast<size_t>(*axis) : x.size() - 1];
-            along = (along + *block_size - 1) / *block_size;
+            along = along / *block_size + (along % *block_size > 0 ? 1 : 0);
             get_scale()->set_dim(dims);
         }
         for (const TensorPtr& tensor : {get_y(), get_scale()})

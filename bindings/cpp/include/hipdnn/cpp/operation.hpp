@@ -137,13 +137,22 @@ protected:
     /** An error about this operation. */
     Error wrong(detail::Words what, ErrorCode code = ErrorCode::INVALID_VALUE) const
     {
-        return {code, detail::join({kind().word, " \"", name, "\": "}) + detail::join(what)};
+        return wrong(detail::join(what).c_str(), code);
     }
-    Error wrong(const char* what, ErrorCode code = ErrorCode::INVALID_VALUE) const { return wrong({what}, code); }
+    Error wrong(const char* what, ErrorCode code = ErrorCode::INVALID_VALUE) const
+    {
+        return {code, detail::join({kind().word, " \"", name, "\": ", what})};
+    }
 
     /** An unsupported feature that programs may request. */
     Error unsupported(detail::Words what) const { return wrong(what, ErrorCode::GRAPH_NOT_SUPPORTED); }
-    Error unsupported(const char* what) const { return wrong({what}, ErrorCode::GRAPH_NOT_SUPPORTED); }
+    Error unsupported(const char* what) const { return wrong(what, ErrorCode::GRAPH_NOT_SUPPORTED); }
+
+    /** An error if a size that follows from others does not fit 64 bits. */
+    Error check_size(const char* word, size_t dimension, detail::Checked size) const
+    {
+        return size.fits() ? Error() : wrong({"dimension ", dimension, " of ", word, " does not fit 64 bits"});
+    }
 
     Error check_rank(const char* word, const TensorPtr& tensor, size_t least) const
     {

@@ -13,13 +13,13 @@
 namespace hipdnn
 {
 
-/** Packed strides, the last dimension innermost. */
+/** Packed strides, the last dimension innermost. Those that do not fit 64 bits stay at INT64_MAX, here and below. */
 inline Dims packed_strides(const Dims& dims)
 {
     Dims strides(dims.size(), 1);
     for (size_t i = dims.size(); i > 1; i--)
     {
-        strides[i - 2] = strides[i - 1] * dims[i - 1];
+        strides[i - 2] = (detail::Checked(strides[i - 1]) * dims[i - 1]).value();
     }
     return strides;
 }
@@ -67,7 +67,7 @@ inline Dims strides_in_order(const Dims& dims, const Dims& order)
             if (order[i] == static_cast<int64_t>(place))
             {
                 strides[i] = step;
-                step *= dims[i];
+                step = (detail::Checked(step) * dims[i]).value();
             }
         }
     }
@@ -94,7 +94,7 @@ inline Dims strides_along(const Dims& dims, const Tensor& x, int64_t along)
     for (const int64_t place : order)
     {
         strides[static_cast<size_t>(place)] = step;
-        step *= dims[static_cast<size_t>(place)];
+        step = (detail::Checked(step) * dims[static_cast<size_t>(place)]).value();
     }
     return strides;
 }

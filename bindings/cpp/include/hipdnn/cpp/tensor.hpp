@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "checked.hpp"
 #include "error.hpp"
 #include "types.hpp"
 
@@ -67,15 +68,15 @@ public:
     /** @param dims sizes, each at least 1 */
     Tensor& set_dim(const Dims& dims) { return _dims = dims, *this; }
     const Dims& get_dim() const { return _dims; }
-    /** The number of elements. */
+    /** The number of elements; INT64_MAX if there are more. */
     int64_t get_volume() const
     {
-        int64_t volume = 1;
+        detail::Checked volume = 1;
         for (const int64_t dim : _dims)
         {
-            volume *= dim;
+            volume = volume * dim;
         }
-        return volume;
+        return volume.value();
     }
 
     /** @param strides in elements, one for each dimension */
@@ -237,6 +238,17 @@ public:
         if (!validate_dims_set_and_positive())
         {
             return {ErrorCode::INVALID_VALUE, detail::join({who, " has a dimension below 1"})};
+        }
+        detail::Checked last = 0, volume = 1;
+        for (size_t i = 0; i < _dims.size(); i++)
+        {
+            last = last + detail::Checked(_dims[i] - 1) * _strides[i];
+            volume = volume * _dims[i];
+        }
+        if (!(last + 1).fits() || !volume.fits())
+        {
+            return {ErrorCode::INVALID_VALUE, detail::join({who, " has shape ", _dims, " and strides ", _strides,
+                                                            ", expected elements that 64 bits can count"})};
         }
         if (_alignment < 1)
         {

@@ -20,6 +20,7 @@ class Views : public Compositions<Self>
     using Base = Compositions<Self>;
     using Dims = ::hipdnn::Dims;
     using Pack = ::hipdnn::VariantPack;
+    using Checked = ::hipdnn::detail::Checked;
 
 public:
     /** The tensor with its dimensions permuted, with permuted strides unless the result gets its own. */
@@ -63,7 +64,7 @@ public:
     Tensor slice(Tensor x, const Slice_attributes& attributes)
     {
         Dims dims, strides;
-        int64_t offset = 0;
+        Checked offset = 0;
         const size_t count = x->get_dim().size();
         for (size_t i = 0; i < attributes.slices.size() && i < count && x->get_stride().size() == count; i++)
         {
@@ -73,15 +74,15 @@ public:
             {
                 break;
             }
-            dims.push_back((end - first + step - 1) / step);
-            strides.push_back(x->get_stride()[i] * step);
-            offset += first * x->get_stride()[i];
+            dims.push_back((end - first - 1) / step + 1);
+            strides.push_back((Checked(x->get_stride()[i]) * step).value());
+            offset = offset + Checked(first) * x->get_stride()[i];
         }
-        if (dims.size() != count || attributes.slices.size() != count)
+        if (dims.size() != count || attributes.slices.size() != count || !(offset * 8).fits())
         {
             return wrong("slice", "expected a part of each dimension of the input, and steps of at least 1");
         }
-        return view("slice", attributes, std::move(x), dims, strides, offset);
+        return view("slice", attributes, std::move(x), dims, strides, offset.value());
     }
 
 protected:
@@ -135,7 +136,7 @@ protected:
         for (size_t i = 0; i + 2 < numbers.size(); i += 3)
         {
             const auto part = known.find(numbers[i + 1]), base = known.find(numbers[i]);
-            if (part == known.end() || numbers[i + 2] < 0)
+            if (part == known.end() || numbers[i + 2] < 0 || !(Checked(numbers[i + 2]) * 8).fits())
             {
                 return {error_code_t::INVALID_VALUE,
                         "the bytes name a tensor that the graph lacks, expected what serialize() wrote"};
