@@ -35,11 +35,11 @@ static int64_t id_of(size_t policy)
     return (int64_t)(hash + ID_OFFSET);
 }
 
-struct HipdnnHeuristicHandle {
+struct hipdnnHeuristicHandle_opaque {
     int is_told;
 };
 
-struct HipdnnHeuristicPolicyDescriptor {
+struct hipdnnHeuristicPolicyDescriptor_opaque {
     int64_t policy;
     int64_t engines[16];
     size_t count;

@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::{
-    HIPDNN_PLUGIN_STATUS_SUCCESS, HipdnnHeuristicHandle, HipdnnHeuristicPolicyDescriptor,
+    HIPDNN_PLUGIN_STATUS_SUCCESS, hipdnnHeuristicHandle_opaque, hipdnnHeuristicPolicyDescriptor_opaque,
     hipdnnPluginConstData_t as ConstData, hipdnnPluginStatus_t,
 };
 use hipdnn_plugin_sdk::wire::Layout;
@@ -18,7 +18,7 @@ use crate::graph::FrozenGraph;
 use crate::log;
 
 /// A plugin's handle, opaque to the host.
-struct Opened(NonNull<HipdnnHeuristicHandle>);
+struct Opened(NonNull<hipdnnHeuristicHandle_opaque>);
 
 // SAFETY: the interface lets a host use a plugin handle from any thread.
 unsafe impl Send for Opened {}
@@ -74,7 +74,7 @@ impl HeuristicHandles {
     }
 }
 
-fn open(plugin: &HeuristicPlugin, device: &[u8]) -> Result<NonNull<HipdnnHeuristicHandle>, String> {
+fn open(plugin: &HeuristicPlugin, device: &[u8]) -> Result<NonNull<hipdnnHeuristicHandle_opaque>, String> {
     let api = &plugin.api;
     let mut handle = ptr::null_mut();
     // SAFETY: the function writes one pointer.
@@ -88,7 +88,7 @@ fn open(plugin: &HeuristicPlugin, device: &[u8]) -> Result<NonNull<HipdnnHeurist
     Ok(handle)
 }
 
-fn close(api: &HeuristicApi, handle: NonNull<HipdnnHeuristicHandle>) {
+fn close(api: &HeuristicApi, handle: NonNull<hipdnnHeuristicHandle_opaque>) {
     // SAFETY: the handle is the plugin's own, and this is its last use.
     let status = unsafe { api.destroy(handle.as_ptr()) };
     if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
@@ -111,7 +111,7 @@ fn check(api: &HeuristicApi, action: &str, status: hipdnnPluginStatus_t) -> Resu
 /// A policy descriptor, destroyed on drop.
 struct Choice<'a> {
     api: &'a HeuristicApi,
-    descriptor: NonNull<HipdnnHeuristicPolicyDescriptor>,
+    descriptor: NonNull<hipdnnHeuristicPolicyDescriptor_opaque>,
 }
 
 impl Drop for Choice<'_> {

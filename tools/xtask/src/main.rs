@@ -215,6 +215,9 @@ enum Command {
         /// Also install debug files.
         #[arg(long)]
         debug_files: bool,
+        /// Also install a CMake package named hipdnn_frontend, for programs written for AMD's frontend. AMD's has the same place.
+        #[arg(long)]
+        frontend_package: bool,
     },
 }
 
@@ -327,13 +330,16 @@ fn run(line: &Line) -> Result<(), Failure> {
             }
             steps.summary()
         }
-        Command::Install { prefix, libdir, debug_files } => {
+        Command::Install { prefix, libdir, debug_files, frontend_package } => {
             let mut steps = Steps::new();
             if release_build(&workspace, &mut steps) {
                 steps.run("installed", || {
                     install::install(&workspace, prefix, libdir)?;
                     if *debug_files {
                         install::install_debug_files(&workspace, prefix, libdir)?;
+                    }
+                    if *frontend_package {
+                        install::install_frontend_package(&workspace, prefix, libdir)?;
                     }
                     Ok(prefix.display().to_string())
                 });
@@ -406,10 +412,14 @@ mod tests {
 
     #[test]
     fn install_options_are_read_in_both_spellings() {
-        let wanted = Command::Install { prefix: "/p".into(), libdir: "lib64".into(), debug_files: false };
-        assert_eq!(read(&["install", "--prefix", "/p", "--libdir=lib64"]), Ok(wanted));
-        let wanted = Command::Install { prefix: "/p".into(), libdir: "lib".into(), debug_files: false };
-        assert_eq!(read(&["install", "--prefix=/p"]), Ok(wanted));
+        let install = |libdir: &str, frontend_package| Command::Install {
+            prefix: "/p".into(),
+            libdir: libdir.into(),
+            debug_files: false,
+            frontend_package,
+        };
+        assert_eq!(read(&["install", "--prefix", "/p", "--libdir=lib64"]), Ok(install("lib64", false)));
+        assert_eq!(read(&["install", "--prefix=/p", "--frontend-package"]), Ok(install("lib", true)));
     }
 
     #[test]

@@ -21,8 +21,9 @@
 #include <set>
 #include <sstream>
 
-#include "hipdnn_frontend/checks.hpp"
-#include "hipdnn_frontend/logging.hpp"
+#include "hipdnn_data_sdk/types.hpp"
+#include "hipdnn_frontend/detail/checks.hpp"
+#include "hipdnn_frontend/detail/log_lines.hpp"
 
 namespace hipdnn_frontend
 {

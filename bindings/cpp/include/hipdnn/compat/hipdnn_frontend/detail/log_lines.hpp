@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "../../cpp/descriptor.hpp"
+#include "../../../cpp/descriptor.hpp"
 
 #include <sstream>
 

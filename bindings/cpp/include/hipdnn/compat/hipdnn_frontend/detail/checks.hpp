@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "../../cpp/error.hpp"
+#include "../../../cpp/error.hpp"
 
 /** Returns the error of a call that failed. */
 #define HIPDNN_CHECK_ERROR(call) HIPDNN_CPP_TRY(call)
