@@ -129,6 +129,7 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
             run(&mut script(workspace, &environment, stage, script_name, options))
         };
         steps.run(&format!("sessions with {name}"), || Ok(last(&python("session_tests.py", &[])?)));
+        steps.run(&format!("what is around a run with {name}"), || Ok(last(&python("life_tests.py", &[])?)));
         steps.run(&format!("operators with {name}"), || Ok(last(&python("operator_tests.py", &[])?)));
         steps.run(&format!("ONNX's tests with {name}"), || {
             let out = python("node_tests.py", words)?;

@@ -48,8 +48,8 @@ pub enum Work {
         host: Host,
         /// The tensors read.
         reads: Vec<Bound>,
-        /// The tensor written.
-        writes: Bound,
+        /// The tensors written.
+        writes: Vec<Bound>,
     },
 }
 
@@ -382,7 +382,8 @@ impl Program {
                         Some(Bound { place: place(*id)?, element, dims, strides })
                     };
                     let reads = reads.iter().map(bound).collect::<Option<_>>()?;
-                    works.push(Work::Host { host: *host, reads, writes: bound(writes)? });
+                    let writes = writes.iter().map(bound).collect::<Option<_>>()?;
+                    works.push(Work::Host { host: host.clone(), reads, writes });
                 }
                 Step::Node { name, operation, compute } => {
                     constant_weights |= weights(operation).is_some_and(|id| self.is_constant(id, uses));

@@ -12,9 +12,12 @@ mod integer;
 mod layout;
 mod matmul;
 mod norm;
+mod own;
+mod pad;
 mod pointwise;
 mod pool;
 mod quantize;
+mod recurrent;
 mod reduce;
 mod resize;
 mod rotary;
@@ -73,6 +76,9 @@ const LISTS: &[&[Operator]] = &[
     blocks::OPERATORS,
     norm::OPERATORS,
     pool::OPERATORS,
+    pad::OPERATORS,
+    own::OPERATORS,
+    recurrent::OPERATORS,
     reduce::OPERATORS,
     pointwise::OPERATORS,
     layout::OPERATORS,
