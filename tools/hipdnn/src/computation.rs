@@ -406,10 +406,13 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Finalizes a graph of a file and reads it back.
+    /// Finalizes a graph of a file and reads it back. One without a name gets the file's.
     pub fn new(handle: &Handle, operations: OperationGraph, path: &Path) -> Result<Self> {
         operations.finalize(handle).map_err(|error| Failure::from(error).of_file(path))?;
-        let graph = Graph::from_json(&operations.json()?)?;
+        let mut graph = Graph::from_json(&operations.json()?)?;
+        if graph.name.is_empty() {
+            graph.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        }
         Ok(Self { operations, graph })
     }
 }

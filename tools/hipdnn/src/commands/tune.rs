@@ -180,7 +180,7 @@ fn row(path: &Path, loaded: &Loaded, tuned: &Tuned, candidates: &[Candidate]) ->
         let found = candidates.iter().find(|candidate| candidate.engine == id);
         found.map_or_else(String::new, |candidate| candidate.name.clone())
     };
-    let ms = |trial: &Trial| trial.time().map(|time| time.as_secs_f64() * 1e3);
+    let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
     let best = tuned.best().ok_or_else(|| Failure::work("no configuration could be measured"))?;
     let default = tuned.trials.get(tuned.default);
     let mut ranking: Vec<String> = Vec::new();
@@ -195,9 +195,9 @@ fn row(path: &Path, loaded: &Loaded, tuned: &Tuned, candidates: &[Candidate]) ->
         graph: loaded.graph.name.clone(),
         engine: name(best.configuration.engine),
         knobs: best.configuration.to_string(),
-        ms: ms(best).unwrap_or_default(),
+        ms: ms(tuned.best_time()).unwrap_or_default(),
         default_engine: default.map(|trial| name(trial.configuration.engine)).unwrap_or_default(),
-        default_ms: default.and_then(ms),
+        default_ms: ms(tuned.default_time()),
         gain: tuned.gain,
         tried: tuned.trials.len(),
         failed: tuned.trials.iter().filter(|trial| trial.failure.is_some()).count(),
