@@ -234,7 +234,7 @@ mod x86 {
 
     use super::{pack_left, pack_right};
     use crate::gemm::kernel::{MAX_ROWS, MAX_VECTORS, MicroKernel, RunTile, TileTable, Tiles, WIDE_ROWS};
-    use crate::gemm::multiply::run_tile;
+    use crate::gemm::multiply::RunTiles;
     use crate::gemm::pack::{Pack, Store, store_of};
     use crate::gemm::register::Register;
     use crate::gemm::tile::Rows;
@@ -286,7 +286,7 @@ mod x86 {
         const WIDE: usize = 12;
         const TERMS: usize = 2;
         const TILES: Tiles<f32> = TileTable::<Self>::EIGHT;
-        const RUN_WIDE: RunTile<f32> = run_tile::<Self, Rows<f32, WIDE_ROWS>, WIDE_ROWS, 12>;
+        const RUN_WIDE: RunTile<f32> = Self::run_tile::<Rows<f32, WIDE_ROWS>, WIDE_ROWS, 12>;
 
         fn pack_lhs(name: &str, data_type: DataType) -> Result<Pack<f32>, Refusal> {
             match data_type {

@@ -8,6 +8,7 @@
     reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
+pub(crate) mod array;
 pub(crate) mod convert;
 pub(crate) mod float;
 #[cfg(target_arch = "x86_64")]

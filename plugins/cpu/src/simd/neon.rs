@@ -2,6 +2,7 @@
 
 use std::arch::aarch64::*;
 
+use crate::simd::array;
 use crate::simd::isa::{Isa, IsaTask, run_portable};
 use crate::simd::vector::{Lanewise, PartialVector, Vector, implement_vector, of_values};
 
@@ -38,7 +39,8 @@ implement_vector!(
             let first = vshrq_n_s32::<1>(exponent);
             let biased = vaddq_s32(first, vdupq_n_s32(127));
             let rest = vaddq_s32(vsubq_s32(exponent, first), vdupq_n_s32(127));
-            let [first, second] = [biased, rest].map(|bits| vreinterpretq_f32_s32(vshlq_n_s32::<23>(bits)));
+            let [first, second] =
+                array::map([biased, rest], |bits| vreinterpretq_f32_s32(vshlq_n_s32::<23>(bits)));
             vmulq_f32(vmulq_f32(x, first), second)
         }
     },
@@ -82,7 +84,8 @@ implement_vector!(
             let first = vshrq_n_s64::<1>(exponent);
             let biased = vaddq_s64(first, vdupq_n_s64(1023));
             let rest = vaddq_s64(vsubq_s64(exponent, first), vdupq_n_s64(1023));
-            let [first, second] = [biased, rest].map(|bits| vreinterpretq_f64_s64(vshlq_n_s64::<52>(bits)));
+            let [first, second] =
+                array::map([biased, rest], |bits| vreinterpretq_f64_s64(vshlq_n_s64::<52>(bits)));
             vmulq_f64(vmulq_f64(x, first), second)
         }
     },

@@ -13,4 +13,6 @@ pub(crate) mod openmp;
 pub mod partition;
 pub mod pool;
 pub mod queue;
+pub(crate) mod region;
 pub(crate) mod sync;
+pub mod team;
