@@ -155,6 +155,11 @@ impl Subgraph {
         self.library.threads().filter(|_| self.options.pool == Pool::Session)
     }
 
+    /// The engine's threads for loops between executions, and the most of them; 0 for all.
+    pub fn loops(&self) -> (Option<Threads>, usize) {
+        (self.library.threads(), usize::try_from(self.options.threads).unwrap_or(0))
+    }
+
     /// Its nodes.
     pub fn model(&self) -> &Model {
         &self.model

@@ -36,7 +36,7 @@ const INFORMATION: c_int = 1;
 
 /// With more subgraphs in a graph than this, engines use the session's threads: these spin after every node of ONNX Runtime's own, and
 /// the engine's threads would compete with them for processors.
-const FEW_SUBGRAPHS: usize = 3;
+const FEW_SUBGRAPHS: usize = 1;
 
 /// An execution provider. ONNX Runtime accesses its first member.
 #[repr(C)]
