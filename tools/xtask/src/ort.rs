@@ -215,6 +215,9 @@ fn language_model(workspace: &Workspace, stage: &Path) -> Result<String, Failure
     Ok(out.lines().map(str::trim).collect::<Vec<_>>().join("; "))
 }
 
+/// The word for the benchmark of whole networks by number of threads, each provider alone in its process.
+const NETWORKS: &str = "networks";
+
 /// `cargo xtask ort-bench`.
 pub fn bench(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
     let mut steps = Steps::new();
@@ -225,7 +228,11 @@ pub fn bench(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
     let [_, (name, package)] = RELEASES;
     let environment = environment(name, package)?;
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    let status = script(workspace, &environment, &stage, "bench.py", &options).status()?;
+    let (name, options) = match options.split_first() {
+        Some((&NETWORKS, rest)) => ("networks_bench.py", rest),
+        _ => ("bench.py", options.as_slice()),
+    };
+    let status = script(workspace, &environment, &stage, name, options).status()?;
     if status.success() { Ok(()) } else { Err(Failure::new(format!("the benchmark ended with {status}"))) }
 }
 
