@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ort::{Ort, OrtKernelContext};
@@ -37,19 +38,8 @@ pub struct Threads {
 impl Threads {
     /// Looks for the plugin among the loaded libraries.
     pub fn find() -> Option<Self> {
-        let mut path: Option<CString> = None;
-        // SAFETY: the callback gets the data that it expects, during the call only.
-        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut path).cast()) };
-        // SAFETY: the library is loaded already, so none of its code runs now; plugins stay loaded as long as the process.
-        let plugin = unsafe { libc::dlopen(path?.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-        if plugin.is_null() {
-            return None;
-        }
-        // SAFETY: the plugin is loaded, and the names end with a NUL.
-        let [lend, run] = [LEND, RUN].map(|name| unsafe { libc::dlsym(plugin, name.as_ptr()) });
-        if lend.is_null() {
-            return None;
-        }
+        let lend = function(LEND)?;
+        let run = function(RUN).unwrap_or(ptr::null_mut());
         // SAFETY: functions of these names have these types; a null pointer is `None`.
         unsafe {
             Some(Self {
@@ -151,6 +141,19 @@ unsafe extern "C" fn run(lender: *mut c_void, work: Work, data: *mut c_void, cou
     // SAFETY: the context belongs to the call that lends its threads; the data lives until all calls have returned.
     let status = unsafe { ort.api.KernelContext_ParallelFor(*context, work, count, count, data) };
     c_int::from(ort.check(status, "ParallelFor").is_err())
+}
+
+/// A function of the engine's plugin, if the plugin is among the loaded libraries and has it.
+pub fn function(name: &CStr) -> Option<*mut c_void> {
+    let mut path: Option<CString> = None;
+    // SAFETY: the callback gets the data that it expects, during the call only.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut path).cast()) };
+    // SAFETY: the library is loaded already, so none of its code runs now; plugins stay loaded as long as the process.
+    let function = unsafe {
+        let plugin = libc::dlopen(path?.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        if plugin.is_null() { ptr::null_mut() } else { libc::dlsym(plugin, name.as_ptr()) }
+    };
+    (!function.is_null()).then_some(function)
 }
 
 /// Copies the path of a library if it is the plugin.
