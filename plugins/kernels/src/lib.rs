@@ -7,10 +7,12 @@
 //!
 //! This crate knows no graphs, no drivers and no compilers.
 
+pub mod attention;
 pub mod builder;
 pub mod form;
 pub mod interpret;
 pub mod print;
+pub mod product;
 pub mod scalar;
 pub mod target;
 
