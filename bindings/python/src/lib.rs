@@ -72,6 +72,12 @@ fn is_package(bytes: &[u8]) -> bool {
     hipdnn::ahead::is_package(bytes)
 }
 
+/// Returns freed memory to the system.
+#[pyfunction]
+fn give_back(py: Python<'_>) {
+    py.detach(hipdnn_plugin_sdk::os::memory::give_back);
+}
+
 /// Resets state in a child that was just forked, which lacks its parent's threads.
 #[pyfunction]
 fn forked() {
@@ -100,6 +106,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<device_array::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(hardware, module)?)?;
     module.add_function(wrap_pyfunction!(forked, module)?)?;
+    module.add_function(wrap_pyfunction!(give_back, module)?)?;
     module.add_function(wrap_pyfunction!(join_packages, module)?)?;
     module.add_function(wrap_pyfunction!(is_package, module)?)?;
     module.add_function(wrap_pyfunction!(streams::on_stream, module)?)?;

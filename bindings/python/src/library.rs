@@ -121,6 +121,11 @@ impl Library {
         self.session.backend.version()
     }
 
+    /// Destroys the idle handles, with the plans that the library caches for them.
+    fn reset(&self, py: Python<'_>) {
+        py.detach(|| self.session.reset());
+    }
+
     /// Every loaded engine.
     fn engines(&self, py: Python<'_>) -> PyResult<Vec<EngineTuple>> {
         let engines =

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +46,19 @@ def library() -> Library:
             named = str(PACKAGED)
         found = _open.setdefault("library", Library(named or None))
     return found
+
+
+def reset() -> None:
+    """Frees what is kept for graphs that come again: plans, workspaces and the library's caches, those of `hipdnn.torch`, too.
+
+    The memory goes back to the system. Graphs that exist keep their plans.
+    """
+    plans.clear()
+    if "library" in _open:
+        _open["library"].reset()
+    if f"{__package__}.torch" in sys.modules:
+        _native.torch_clear()
+    _native.give_back()
 
 
 def engines() -> list[Engine]:
