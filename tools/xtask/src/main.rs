@@ -187,8 +187,8 @@ enum Command {
         /// x86_64-pc-windows-gnu: only the Python package for Windows.
         #[arg(long, value_parser = windows::parse_target, conflicts_with = "tree")]
         target: Option<String>,
-        /// Link for systems with this version of glibc, such as 2.28, in place of this machine's own.
-        #[arg(long, value_name = "VERSION", value_parser = glibc::parse, conflicts_with_all = ["tree", "target"])]
+        /// Link for systems with this version of glibc, or this machine's `own`; 2.28 by default if zig was installed by an earlier use.
+        #[arg(long, value_name = "VERSION", value_parser = glibc::parse_of_wheels, conflicts_with_all = ["tree", "target"])]
         glibc: Option<String>,
     },
     /// Build for release and pack the installed tree: an archive, another one with debug files, and Debian packages; or one archive for Windows.
@@ -306,7 +306,6 @@ fn run(line: &Line) -> Result<(), Failure> {
             }
             steps.summary()
         }
-        Command::Wheel { glibc: Some(version), .. } => glibc::again(&workspace, version, &["wheel"]),
         Command::Wheel { target: Some(_), .. } => {
             let mut steps = Steps::new();
             if windows::stage(&workspace, &mut steps).is_some() {
@@ -316,7 +315,10 @@ fn run(line: &Line) -> Result<(), Failure> {
             }
             steps.summary()
         }
-        Command::Wheel { tree, target: None, .. } => {
+        Command::Wheel { tree, target: None, glibc } => {
+            if tree.is_none() && glibc::wheels(&workspace, glibc.as_deref())? {
+                return Ok(());
+            }
             let mut steps = Steps::new();
             let tree = tree.clone().map_or_else(|| stage(&workspace, &mut steps), Some);
             if let Some(tree) = tree {

@@ -13,7 +13,7 @@ use crate::process::{command, run};
 use crate::python::{Environment, INSTALLS_TORCH};
 use crate::steps::{LEFT_OUT, Steps};
 use crate::venv;
-use crate::wheel::newest_glibc;
+use crate::wheel::{name_repository, newest_glibc};
 use crate::workspace::Workspace;
 
 mod example;
@@ -284,6 +284,7 @@ pub fn wheel(workspace: &Workspace, tree: &Path) -> Result<(PathBuf, String), Fa
     pack.arg(&library).arg(&parts).args([workspace.version.as_str(), tag.as_str()]);
     pack.args([workspace.path("LICENSE"), workspace.path(NOTICES), workspace.path(BILL)]).arg(&out);
     let wheel = PathBuf::from(run(&mut pack)?.trim());
+    name_repository(&wheel)?;
     let size = fs::metadata(&wheel)?.len();
     let note = format!("{}, {:.1} MiB", workspace.relative(&wheel), size as f64 / f64::from(1 << 20));
     if size > LARGEST {
