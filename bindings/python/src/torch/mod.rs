@@ -132,12 +132,12 @@ fn agrees(operation: &str, function: CString) -> PyResult<Option<bool>> {
     Ok(op.and_then(|op| layouts::compares(f, op, &function)))
 }
 
-/// Whether any planned call is still undecided.
+/// Whether any call that may be planned is still undecided.
 #[pyfunction]
 #[pyo3(name = "torch_is_open")]
 fn is_open(py: Python<'_>) -> bool {
-    let is_planned = |entry: &Arc<table::Entry>| entry.planned().is_some_and(|of| of.plan.is_ok());
-    py.detach(|| table::entries().iter().any(|of| of.choice() == Choice::Open && is_planned(of)))
+    let may_compute = |entry: &Arc<table::Entry>| entry.planned().is_none_or(|of| of.plan.is_ok());
+    py.detach(|| table::entries().iter().any(|of| of.choice() == Choice::Open && may_compute(of)))
 }
 
 /// Reads the choices of earlier processes, and appends this one's to the same file.
