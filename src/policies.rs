@@ -136,11 +136,12 @@ fn config(settings: &Settings, graph: &FrozenGraph, entry: Option<&Entry>, candi
     let mut reasons = Vec::new();
     let stored = ranking::stored();
     // Nothing is asked of the file system for a graph that is known.
-    let found = match entry.and_then(|entry| entry.known_ranking(stored)) {
-        Some(known) => Ok(known),
+    let known = entry.and_then(|entry| entry.ranking.lock().clone()).filter(|(then, _)| *then == stored);
+    let found = match known {
+        Some((_, ranking)) => Ok(ranking),
         None => ranked(settings, graph, candidates, &mut content).inspect(|ranking| {
             if let Some(entry) = entry {
-                entry.learn_ranking(stored, ranking.clone());
+                *entry.ranking.lock() = Some((stored, ranking.clone()));
             }
         }),
     };

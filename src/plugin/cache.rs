@@ -77,8 +77,8 @@ pub struct Entry {
     clears: usize,
     /// The engines that apply.
     engines: OnceLock<Engines>,
-    /// The engines by their measured ranking, if there is one, and the number of rankings that this process had stored.
-    ranking: Mutex<Option<(usize, Option<Vec<i64>>)>>,
+    /// Once looked for, the engines by their measured ranking, if there is one, and how many rankings this process had stored.
+    pub ranking: Mutex<Option<(usize, Option<Vec<i64>>)>>,
     /// The answers for engines, a list that only grows.
     first: OnceLock<Arc<Known>>,
     /// The shared entry.
@@ -264,17 +264,6 @@ impl Entry {
         {
             let _ = common.engines.set(engines.clone());
         }
-    }
-
-    /// The engines by their measured ranking, if that was looked for since this process stored its `stored`th ranking.
-    pub fn known_ranking(&self, stored: usize) -> Option<Option<Vec<i64>>> {
-        let ranking = self.ranking.lock();
-        ranking.as_ref().filter(|(then, _)| *then == stored).map(|(_, ranking)| ranking.clone())
-    }
-
-    /// Stores the engines by their measured ranking, or that there is none.
-    pub fn learn_ranking(&self, stored: usize, ranking: Option<Vec<i64>>) {
-        *self.ranking.lock() = Some((stored, ranking));
     }
 
     fn engines(&self) -> impl Iterator<Item = &Arc<Known>> {

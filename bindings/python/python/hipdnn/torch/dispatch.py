@@ -184,7 +184,7 @@ def _switch() -> None:
         return
     active = _active() or _of_process
     _native.torch_always(bool(active) and not active[-1].timed)
-    _native.torch_switch(bool(active), not _active())
+    _native.torch_switch(bool(active), not _active(), not active or active[-1].is_step)
 
 
 class _Threads:
@@ -226,6 +226,9 @@ class enable:
     hipDNN computes everything that its engines support. With ``process=True``, this applies to all Python threads, including future
     ones; before Python 3.12, other threads that already run are left out.
     """
+
+    #: Whether calls belong to the steps of a program, which are timed as a whole.
+    is_step = True
 
     def __init__(self, *, timed: bool = True, process: bool = False) -> None:
         self.timed = timed
