@@ -44,13 +44,14 @@ static void descriptions(void)
 {
     size_t count = 0;
     REQUIRE_OK(hipdnnGetEngineCount_ext(handle, &count));
-    REQUIRE(count == 9);
+    REQUIRE(count == 10);
     /* The list does not depend on the presence of a device. */
     const char* const names[] = {
         "CPU_ENGINE",       "CPU_REFERENCE_ENGINE", "CUBLASLT_ENGINE", "CUDNN_ENGINE",
         "HIPBLASLT_ENGINE", "HIPRTC_ENGINE",        "MIOPEN_ENGINE",   "MIOPEN_ENGINE_DETERMINISTIC",
-        "NVRTC_ENGINE"};
-    const char* const plugins[] = {"CPU", "CPU", "cuDNN", "cuDNN", "hipBLASLt", "RTC", "MIOpen", "MIOpen", "RTC"};
+        "NVRTC_ENGINE",     "VULKAN_ENGINE"};
+    const char* const plugins[] = {"CPU", "CPU",    "cuDNN",  "cuDNN", "hipBLASLt",
+                                   "RTC", "MIOpen", "MIOpen", "RTC",   "Vulkan"};
     for (size_t i = 0; i < count; i++) {
         struct texts texts;
         const int64_t id = describe(i, &texts);

@@ -41,7 +41,7 @@ pub struct Plugin {
     pub file: &'static str,
     /// The list of its exported symbols, in c_tests.
     pub exports: &'static str,
-    /// The devices of its engines: `cpu`, `amd`, `nvidia`.
+    /// The devices of its engines: `cpu`, `amd`, `nvidia`, `vulkan`.
     pub devices: Vec<&'static str>,
 }
 

@@ -34,6 +34,7 @@ mod test;
 mod tools;
 mod userland;
 mod venv;
+mod vulkan;
 mod wheel;
 mod windows;
 mod workspace;
@@ -115,8 +116,14 @@ enum Command {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
+    /// Test the engine on Vulkan on the GPU that is there, or on Mesa's software device.
+    VulkanTest {
+        /// Only cases whose names contain one of the words.
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
+    },
     /// Run what takes too long for every change: all tests with ten times as many random ones, the CPU engines with checked arithmetic,
-    /// the emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, all tests with PyTorch and ONNX Runtime, the ARM
+    /// the emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs and on Vulkan, all tests with PyTorch and ONNX Runtime, the ARM
     /// processor, Windows, the sanitizers, each fuzz target for a minute, a soak of five, packages built twice.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
@@ -253,6 +260,7 @@ fn run(line: &Line) -> Result<(), Failure> {
         Command::AmdTest { words } => amd::test(&workspace, words, amd::Order::Forward),
         Command::NvidiaTest { pack: true, .. } => nvidia::pack_only(&workspace),
         Command::NvidiaTest { words, .. } => nvidia::test(&workspace, words),
+        Command::VulkanTest { words } => vulkan::test(&workspace, words),
         Command::Nightly => nightly(&workspace),
         Command::AmdSmoke => smoke::smoke(&workspace),
         Command::ArmTest { words } => arm::test(&workspace, words),
@@ -389,6 +397,7 @@ fn nightly(workspace: &Workspace) -> Result<(), Failure> {
         process::show(workspace.cargo(whole).env(long, on)),
         amd::test(workspace, &[], amd::Order::Both),
         nvidia::test(workspace, &[]),
+        vulkan::test(workspace, &[]),
         test::with_torch(workspace, &[]),
         ort::test(workspace, &[]),
         arm::test(workspace, &[]),

@@ -9,17 +9,15 @@ pub mod group;
 pub mod kernel;
 pub mod node;
 pub mod pointwise;
-mod spelling;
 pub mod split;
-pub mod statistics;
 pub mod strip;
-pub mod training;
 pub mod value;
 pub mod walk;
 pub mod window;
 
 use std::collections::{HashMap, HashSet};
 
+use hipdnn_plugin_lowering::statistics::spelled_out;
 use hipdnn_plugin_planner::plan::{Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
 use hipdnn_plugin_planner::problem::Problem;
@@ -29,7 +27,6 @@ use crate::Refusal;
 use group::Group;
 use kernel::Kernel;
 use node::Item;
-use statistics::spelled_out;
 
 /// HIP's definitions for the kernels.
 pub const HIP: &str = include_str!("hip.h");

@@ -13,7 +13,7 @@ use hipdnn_plugin_planner::problem::batchnorm::{Parameter, Training};
 use hipdnn_plugin_sdk::graph::PointwiseMode as M;
 use hipdnn_plugin_sdk::graph::operation::Batchnorm;
 
-use super::spelling::Spelling;
+use crate::spelling::Spelling;
 
 /// Smaller inputs are not divided: additional kernels would take longer.
 const SMALL: i64 = 1 << 14;
@@ -106,7 +106,7 @@ fn parts(dims: &[i64], strides: &[i64]) -> Option<Vec<i64>> {
 }
 
 /// Reshapes a per-channel tensor so that it broadcasts to x: its elements may extend along any dimension.
-fn spread(spelling: &mut Spelling<'_>, uid: i64, parameter: &Parameter, channels: &[i64]) {
+pub(crate) fn spread(spelling: &mut Spelling<'_>, uid: i64, parameter: &Parameter, channels: &[i64]) {
     let Some(tensor) = spelling.graph.tensors.iter_mut().find(|tensor| tensor.uid == uid) else { return };
     if tensor.dims != channels {
         tensor.dims = channels.to_vec();

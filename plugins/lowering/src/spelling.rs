@@ -10,8 +10,8 @@ pub struct Spelling<'a> {
     /// The graph, to which intermediate tensors are added.
     pub graph: &'a mut Graph,
     /// The type of intermediate tensors.
-    pub(super) data_type: DataType,
-    pub(super) operations: Vec<Operation>,
+    pub(crate) data_type: DataType,
+    pub(crate) operations: Vec<Operation>,
 }
 
 impl Spelling<'_> {
@@ -19,7 +19,7 @@ impl Spelling<'_> {
         Tensor::new(unused(self.graph), self.data_type, dims, &strides(dims))
     }
 
-    fn between(&mut self, dims: &[i64]) -> i64 {
+    pub(crate) fn between(&mut self, dims: &[i64]) -> i64 {
         let tensor = Tensor { is_virtual: true, ..self.tensor(dims) };
         let uid = tensor.uid;
         self.graph.tensors.push(tensor);
@@ -72,7 +72,7 @@ impl Spelling<'_> {
 }
 
 /// The smallest uid that no tensor uses.
-pub(super) fn unused(graph: &Graph) -> i64 {
+pub fn unused(graph: &Graph) -> i64 {
     let mut uids: Vec<i64> = graph.tensors.iter().map(|tensor| tensor.uid).filter(|uid| *uid >= 0).collect();
     uids.sort_unstable();
     // There are more candidates than tensors, so one is unused.
@@ -83,7 +83,7 @@ pub(super) fn unused(graph: &Graph) -> i64 {
 }
 
 /// The strides of a dense tensor with these dims.
-pub(super) fn strides(dims: &[i64]) -> Vec<i64> {
+pub fn strides(dims: &[i64]) -> Vec<i64> {
     let mut strides = vec![1; dims.len()];
     let mut next = 1;
     for (stride, dim) in strides.iter_mut().zip(dims).rev() {

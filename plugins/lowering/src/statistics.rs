@@ -7,8 +7,8 @@ use hipdnn_plugin_planner::problem::normalization::{Backward, Normalization, Sta
 use hipdnn_plugin_sdk::graph::operation::LayernormBackward;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation};
 
-use super::spelling::Spelling;
-use super::training;
+use crate::spelling::Spelling;
+use crate::{batchnorm, training};
 
 /// The nodes that replace a node, with its statistics computed first; none if it needs no replacement.
 /// Intermediate tensors are added to the graph.
@@ -26,6 +26,20 @@ pub fn spelled_out(graph: &mut Graph, node: &Node, problem: &Problem) -> Option<
         }
         _ => return None,
     }
+    let of = |operation| Node { name: node.name.clone(), compute_type: node.compute_type, operation };
+    Some(spelling.operations.into_iter().map(of).collect())
+}
+
+/// The nodes that replace the gradients of a batch normalization; none for other nodes.
+pub fn spelled_gradient(graph: &mut Graph, node: &Node, problem: &Problem) -> Option<Vec<Node>> {
+    let data_type = if node.compute_type == DataType::Double { DataType::Double } else { DataType::Float };
+    let (Operation::BatchnormBackward(gradient), Problem::Batchnorm(problem)) = (&node.operation, problem)
+    else {
+        return None;
+    };
+    let Batchnorm::Backward(problem) = &**problem else { return None };
+    let mut spelling = Spelling { graph, data_type, operations: Vec::new() };
+    batchnorm::spell(&mut spelling, gradient, problem);
     let of = |operation| Node { name: node.name.clone(), compute_type: node.compute_type, operation };
     Some(spelling.operations.into_iter().map(of).collect())
 }
