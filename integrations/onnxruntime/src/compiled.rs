@@ -92,7 +92,7 @@ pub struct Prepared {
 }
 
 enum Ready {
-    Plan { title: String, plan: Arc<ExecutionPlan>, bindings: Vec<(i64, Place)> },
+    Plan { title: String, origins: Vec<Arc<str>>, plan: Arc<ExecutionPlan>, bindings: Vec<(i64, Place)> },
     Host { title: String, host: Host, reads: Vec<Bound>, writes: Vec<Bound> },
 }
 
@@ -221,17 +221,18 @@ impl Subgraph {
         let _plans = if on_gpu { division::plan_together(self, &graphs.stages) } else { Vec::new() };
         for stage in graphs.stages {
             prepared.stages.push(match stage.work {
-                Work::Host { host, reads, writes } => {
-                    Ready::Host { title: format!("{}: {host:?}", self.name), host, reads, writes }
+                Work::Host { origin, host, reads, writes } => {
+                    let title = format!("{}: {origin} [{host:?}]", self.name);
+                    Ready::Host { title, host, reads, writes }
                 }
-                Work::Graph { graph, bindings, constant_weights } => {
+                Work::Graph { graph, bindings, constant_weights, origins } => {
                     let title = self.title(&graph);
                     let (graph, bindings) =
                         if on_gpu { division::as_planned(&graph, bindings) } else { (*graph, bindings) };
                     let (plan, can_be_captured) = self.stage(graph, constant_weights, &title)?;
                     may_capture &= can_be_captured;
                     prepared.workspace = prepared.workspace.max(plan.workspace_size()?);
-                    Ready::Plan { title, plan, bindings }
+                    Ready::Plan { title, origins, plan, bindings }
                 }
             });
         }
@@ -337,6 +338,7 @@ impl Subgraph {
             }
         }
         for node in &model.nodes {
+            lowering.program.origin = node.label().into();
             let built =
                 operators::find(node).and_then(|operator| shapes::build(node, &mut lowering, operator.build));
             built.map_err(|Reason(reason)| self.failure(&format!("node {}: {reason}", node.title())))?;
@@ -450,12 +452,12 @@ impl Subgraph {
         for stage in stages {
             terminate::check()?;
             match stage {
-                Ready::Plan { title, plan, bindings } => {
+                Ready::Plan { title, origins, plan, bindings } => {
                     let memory = bindings.iter().map(|(uid, place)| Some((*uid, address(place)?)));
                     let memory = memory.collect::<Option<Vec<_>>>().ok_or_else(|| self.failure(MISSING))?;
                     let pack = VariantPack::new(handle.backend(), &memory, workspace)?;
                     // SAFETY: tensors and workspace have room, as this function requires.
-                    profile::event(title, || unsafe { plan.execute(handle, &pack) })
+                    profile::graph((&self.name, title, origins), || unsafe { plan.execute(handle, &pack) })
                         .map_err(|error| self.failure(&Failure::from(error).text))?;
                 }
                 Ready::Host { title, host, reads, writes } => {

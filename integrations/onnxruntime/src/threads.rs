@@ -33,17 +33,7 @@ pub struct Threads(Lend);
 impl Threads {
     /// Looks for the plugin among the loaded libraries.
     pub fn find() -> Option<Self> {
-        let mut path: Option<CString> = None;
-        // SAFETY: the callback gets the data that it expects, during the call only.
-        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut path).cast()) };
-        // SAFETY: the library is loaded already, so none of its code runs now; plugins stay loaded as long as the process.
-        let function = unsafe {
-            let plugin = libc::dlopen(path?.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
-            if plugin.is_null() { ptr::null_mut() } else { libc::dlsym(plugin, FUNCTION.as_ptr()) }
-        };
-        if function.is_null() {
-            return None;
-        }
+        let function = function(FUNCTION)?;
         // SAFETY: a function of this name has this type.
         Some(Self(unsafe { std::mem::transmute::<*mut c_void, Lend>(function) }))
     }
@@ -119,6 +109,19 @@ unsafe extern "C" fn run(lender: *mut c_void, work: Work, data: *mut c_void, cou
     // SAFETY: the context belongs to the call that lends its threads; the data lives until all calls have returned.
     let status = unsafe { ort.api.KernelContext_ParallelFor(*context, work, count, count, data) };
     c_int::from(ort.check(status, "ParallelFor").is_err())
+}
+
+/// A function of the engine's plugin, if the plugin is among the loaded libraries and has it.
+pub fn function(name: &CStr) -> Option<*mut c_void> {
+    let mut path: Option<CString> = None;
+    // SAFETY: the callback gets the data that it expects, during the call only.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut path).cast()) };
+    // SAFETY: the library is loaded already, so none of its code runs now; plugins stay loaded as long as the process.
+    let function = unsafe {
+        let plugin = libc::dlopen(path?.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        if plugin.is_null() { ptr::null_mut() } else { libc::dlsym(plugin, name.as_ptr()) }
+    };
+    (!function.is_null()).then_some(function)
 }
 
 /// Copies the path of a library if it is the plugin.

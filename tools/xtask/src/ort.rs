@@ -131,6 +131,10 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
         steps.run(&format!("sessions with {name}"), || Ok(last(&python("session_tests.py", &[])?)));
         steps.run(&format!("what is around a run with {name}"), || Ok(last(&python("life_tests.py", &[])?)));
         steps.run(&format!("operators with {name}"), || Ok(last(&python("operator_tests.py", &[])?)));
+        let draws = if whole { "3000" } else { "300" };
+        steps.run(&format!("random nodes with {name}"), || {
+            Ok(last(&python("random_tests.py", &["--draws", draws])?))
+        });
         steps.run(&format!("ONNX's tests with {name}"), || {
             let out = python("node_tests.py", words)?;
             Ok(out

@@ -10,7 +10,7 @@ mod slab;
 mod view;
 
 pub use plan::{Bound, Graphs, Place, Stage, Work};
-pub use program::{Buffer, Host, Integer, Kind, Program, Step};
+pub use program::{Buffer, Host, Integer, Kind, Label, Program, Step};
 pub use slab::{Item, OnHost, Shared, Slab};
 pub use view::{View, elements, packed};
 

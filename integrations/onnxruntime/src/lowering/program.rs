@@ -50,13 +50,22 @@ pub enum Operand {
     Number(TensorValue, usize),
 }
 
+/// What a step is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Its own name.
+    pub name: String,
+    /// The name of the model's node that it belongs to.
+    pub origin: Arc<str>,
+}
+
 /// A step.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// hipDNN computes an operation, whose tensors are indices into [`Program::operands`], from 1 on.
     Node {
         /// For messages.
-        name: String,
+        label: Label,
         /// The operation.
         operation: Operation,
         /// Its compute type.
@@ -64,6 +73,8 @@ pub enum Step {
     },
     /// The provider computes a host operation, between graphs.
     Host {
+        /// The name of the model's node that it belongs to.
+        origin: Arc<str>,
         /// The operation.
         host: Host,
         /// The tensors read.
@@ -139,6 +150,8 @@ pub struct Program {
     pub outputs: Vec<Vec<i64>>,
     /// Whether all memory is the provider's, which aligns every buffer to 16 bytes.
     pub is_aligned: bool,
+    /// The name of the model's node whose steps are added.
+    pub origin: Arc<str>,
     inputs: usize,
     known: HashMap<View, i64>,
 }
@@ -222,7 +235,8 @@ impl Program {
         }
         let types: Vec<Element> = inputs.iter().chain(&outputs).map(|view| view.element).collect();
         let compute = compute_type(&types);
-        self.steps.push(Step::Node { name: name.to_owned(), operation, compute });
+        let label = Label { name: name.to_owned(), origin: self.origin.clone() };
+        self.steps.push(Step::Node { label, operation, compute });
         Ok(())
     }
 
@@ -236,7 +250,8 @@ impl Program {
         if from.element.is_float() || matches!(from.element, Element::Int8 | Element::Uint8) {
             return self.node("copy", Pointwise::new(PointwiseMode::Identity, source, None, target).into());
         }
-        self.steps.push(Step::Host { host: Host::Copy, reads: vec![source], writes: vec![target] });
+        let origin = self.origin.clone();
+        self.steps.push(Step::Host { origin, host: Host::Copy, reads: vec![source], writes: vec![target] });
         Ok(())
     }
 
@@ -250,7 +265,8 @@ impl Program {
         if results.iter().any(|to| to.elements() > 0) {
             let reads = reads.iter().map(|view| self.tensor(view)).collect();
             let writes = results.iter().map(|view| self.tensor(view)).collect();
-            self.steps.push(Step::Host { host, reads, writes });
+            let origin = self.origin.clone();
+            self.steps.push(Step::Host { origin, host, reads, writes });
         }
     }
 

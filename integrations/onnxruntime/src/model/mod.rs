@@ -226,6 +226,11 @@ impl Node {
         format!("{domain}{} {:?}", self.operator, self.name)
     }
 
+    /// Its name in profiles: that of its operator if it has none.
+    pub fn label(&self) -> &str {
+        if self.name.is_empty() { &self.operator } else { &self.name }
+    }
+
     /// The values that it reads, including those that its subgraphs read.
     pub fn reads(&self) -> impl Iterator<Item = ValueId> + '_ {
         self.inputs.iter().flatten().chain(&self.implicit).copied()

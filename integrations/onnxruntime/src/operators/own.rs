@@ -1,7 +1,9 @@
 //! Operators that the provider computes itself, beside hipDNN's graphs in the same subgraph.
 
+use hipdnn::graph::PointwiseMode;
+
 use super::Cost::{Layout, Light};
-use super::{Operator, axis, onnx};
+use super::{Operator, axis, floats, onnx};
 use crate::lowering::{Lowered, Lowering, OnHost, Reason, View, broadcast_dims, elements, refuse};
 use crate::model::{Attribute, Constant, Element, Node};
 use crate::steps::{Extreme, Function, Running, Scatter, Top, Trilu};
@@ -210,10 +212,16 @@ fn trilu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 
 fn function(node: &Node, lowering: &mut Lowering<'_>, own: Function) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
-    if x.element != Element::Float {
-        return refuse(format!("elements are {}, expected float", x.element.name()));
+    floats(&[&x])?;
+    let wide = if x.element.is_float() && !matches!(x.element, Element::Float | Element::Double) {
+        lowering.map(PointwiseMode::Identity, &[&x], Element::Float)?
+    } else {
+        x.clone()
+    };
+    let mut y = one(lowering, own, &[&wide], (wide.element, x.dims.clone()))?;
+    if y.element != x.element {
+        y = lowering.map(PointwiseMode::Identity, &[&y], x.element)?;
     }
-    let y = one(lowering, own, &[&x], (x.element, x.dims.clone()))?;
     lowering.set(node, 0, y)
 }
 

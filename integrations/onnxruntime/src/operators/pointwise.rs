@@ -249,7 +249,7 @@ fn bias_gelu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     with_bias(node, lowering, Mode::GeluFwd)
 }
 
-/// (x > 0) - (0 > x): NaN gives 0.
+/// (x > 0) - (0 > x), and NaN of NaN.
 fn sign(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
     if !x.element.is_float() {
@@ -259,6 +259,8 @@ fn sign(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let above = lowering.with_number(Mode::CmpGt, &x, 0.0)?;
     let below = lowering.with_number(Mode::CmpLt, &x, 0.0)?;
     let y = lowering.binary(Mode::Sub, &above, &below)?;
+    let is_nan = lowering.map(Mode::CmpNeq, &[&x, &x], Element::Bool)?;
+    let y = lowering.map(Mode::BinarySelect, &[&x, &y, &is_nan], x.element)?;
     lowering.set(node, 0, y)
 }
 
@@ -370,13 +372,21 @@ fn pow(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         let square = lowering.binary(Mode::Mul, &x, &x)?;
         lowering.binary(Mode::Mul, &square, &x)?
     } else if exponent == 0.5 {
-        lowering.unary(Mode::Sqrt, &x)?
+        root(lowering, &x)?
     } else if exponent == -1.0 {
         lowering.unary(Mode::Reciprocal, &x)?
     } else {
         return any_power(node, lowering, &x, &by);
     };
     lowering.set(node, 0, y)
+}
+
+/// The square root, and ∞ of -∞, as powers are defined.
+fn root(lowering: &mut Lowering<'_>, x: &View) -> Lowered<View> {
+    let root = lowering.unary(Mode::Sqrt, x)?;
+    let is_least = lowering.with_number_to(Mode::CmpEq, x, f64::NEG_INFINITY, Element::Bool)?;
+    let opposite = lowering.unary(Mode::Neg, x)?;
+    lowering.map(Mode::BinarySelect, &[&opposite, &root, &is_least], x.element)
 }
 
 /// A power by the provider itself.

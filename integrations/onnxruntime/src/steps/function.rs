@@ -1,10 +1,11 @@
 //! Functions of numbers that hipDNN lacks.
 
 use super::divided;
-use crate::lowering::{OnHost, Shared, Slab};
+use crate::lowering::{Item, OnHost, Shared, Slab};
+use crate::model::Element;
 use crate::threads::Parallel;
 
-/// A function of each element of a packed tensor of single precision.
+/// A function of each element of a packed tensor of single or double precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names of ONNX's operators")]
 pub enum Function {
@@ -21,7 +22,8 @@ pub enum Function {
 }
 
 impl Function {
-    fn of(self) -> fn(f32) -> f32 {
+    /// The function in single precision. Inverse hyperbolic functions have squares in between, which overflow.
+    fn single(self) -> fn(f32) -> f32 {
         match self {
             Self::Cos => f32::cos,
             Self::Acos => f32::acos,
@@ -29,16 +31,53 @@ impl Function {
             Self::Atan => f32::atan,
             Self::Sinh => f32::sinh,
             Self::Cosh => f32::cosh,
-            Self::Asinh => f32::asinh,
-            Self::Acosh => f32::acosh,
-            Self::Atanh => f32::atanh,
+            Self::Asinh => |x| f64::from(x).asinh() as f32,
+            Self::Acosh => |x| f64::from(x).acosh() as f32,
+            Self::Atanh => |x| f64::from(x).atanh() as f32,
             Self::Round => f32::round_ties_even,
+        }
+    }
+
+    fn double(self) -> fn(f64) -> f64 {
+        match self {
+            Self::Cos => f64::cos,
+            Self::Acos => f64::acos,
+            Self::Asin => f64::asin,
+            Self::Atan => f64::atan,
+            Self::Sinh => f64::sinh,
+            Self::Cosh => f64::cosh,
+            Self::Asinh => f64::asinh,
+            Self::Acosh => f64::acosh,
+            Self::Atanh => f64::atanh,
+            Self::Round => f64::round_ties_even,
         }
     }
 }
 
 /// The elements that a thread computes before it writes them.
 const BLOCK: usize = 256;
+
+/// Writes a function of each element.
+///
+/// # Safety
+/// The tensors are readable and writable, and have as many elements.
+unsafe fn each<T: Item>(
+    from: &Slab<'_>,
+    writes: &[Slab<'_>],
+    parallel: Parallel<'_>,
+    f: fn(T) -> T,
+) -> Result<(), String> {
+    // SAFETY: the caller vouches for the tensor.
+    let (numbers, to) = (unsafe { from.items::<T>() }?, Shared(writes));
+    divided(numbers.len().div_ceil(BLOCK), BLOCK * 64, parallel, &|range| {
+        let own = numbers.chunks(BLOCK).enumerate().skip(range.start).take(range.len());
+        for (at, block) in own {
+            let results: Vec<T> = block.iter().map(|x| f(*x)).collect();
+            // SAFETY: the result has as many elements as the operand, and only this thread writes these.
+            to.get(0).into_iter().for_each(|to| unsafe { to.put(at * BLOCK, &results) });
+        }
+    })
+}
 
 impl OnHost for Function {
     unsafe fn run(
@@ -48,17 +87,13 @@ impl OnHost for Function {
         parallel: Parallel<'_>,
     ) -> Result<(), String> {
         let ([from], [_]) = (reads, writes) else { return Err("a function of no tensor".to_owned()) };
-        // SAFETY: the caller vouches for the tensor.
-        let numbers = unsafe { from.items::<f32>() }?;
-        let (f, to) = (self.of(), Shared(writes));
-        divided(numbers.len().div_ceil(BLOCK), BLOCK * 64, parallel, &|range| {
-            let own = numbers.chunks(BLOCK).enumerate().skip(range.start).take(range.len());
-            for (at, block) in own {
-                let results: Vec<f32> = block.iter().map(|x| f(*x)).collect();
-                // SAFETY: the result has as many elements as the operand, and only this thread writes these.
-                to.get(0).into_iter().for_each(|to| unsafe { to.put(at * BLOCK, &results) });
+        // SAFETY: the caller vouches for the tensors.
+        unsafe {
+            match from.bound.element {
+                Element::Double => each(from, writes, parallel, self.double()),
+                _ => each(from, writes, parallel, self.single()),
             }
-        })
+        }
     }
 }
 
