@@ -458,7 +458,10 @@ impl Subgraph {
                     let pack = VariantPack::new(handle.backend(), &memory, workspace)?;
                     // SAFETY: tensors and workspace have room, as this function requires.
                     profile::graph((&self.name, title, origins), || unsafe { plan.execute(handle, &pack) })
-                        .map_err(|error| self.failure(&Failure::from(error).text))?;
+                        .map_err(|error| {
+                        let failure = self.failure(&Failure::from(error).text);
+                        terminate::check().err().unwrap_or(failure)
+                    })?;
                 }
                 Ready::Host { title, host, reads, writes } => {
                     profile::event(title, || on_host(host, (reads, writes)))

@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ort::{Ort, OrtKernelContext};
+use crate::terminate;
 
 /// The function of the engine's plugin that accepts a pool.
 const FUNCTION: &CStr = c"hipdnnCpuPluginLendThreads_ext";
@@ -104,6 +105,10 @@ impl Drop for End {
 
 /// Runs work on ONNX Runtime's threads.
 unsafe extern "C" fn run(lender: *mut c_void, work: Work, data: *mut c_void, count: usize) -> c_int {
+    // The engine ends an execution whose pool fails: a run that was told to end does so inside of a graph, too.
+    if terminate::check().is_err() {
+        return 1;
+    }
     // SAFETY: the plugin passes back the lent pool, while it is lent.
     let Lender { ort, context } = unsafe { &*lender.cast::<Lender>() };
     // SAFETY: the context belongs to the call that lends its threads; the data lives until all calls have returned.

@@ -56,6 +56,28 @@ def test_a_run_ends_when_it_is_told_to():
         own.run(None, feeds, options)
 
 
+def test_a_run_ends_inside_of_a_graph_on_the_threads_of_the_session():
+    nodes, weights, x = [], [], "x"
+    for at in range(40):
+        weights.append((f"w{at}", RANDOM.standard_normal((64, 64, 3, 3)).astype(np.float32) * 0.05))
+        nodes.append(helper.make_node("Conv", [x, f"w{at}"], [f"c{at}"], pads=[1, 1, 1, 1], name=f"conv{at}"))
+        x = f"c{at}"
+    data = model(nodes, [("x", TensorProto.FLOAT, [1, 64, 128, 128])], [(x, TensorProto.FLOAT)], weights)
+    own, feeds = provider.session(data, {"pool": "session"}, 2), images(1, 64, 128, 128)
+    own.run(None, feeds)
+    begun = time.monotonic()
+    own.run(None, feeds)
+    whole = time.monotonic() - begun
+    options = ort.RunOptions()
+    timer = threading.Timer(whole / 4, lambda: setattr(options, "terminate", True))
+    begun = time.monotonic()
+    timer.start()
+    refused(lambda: own.run(None, feeds, options), "terminate")
+    spent = time.monotonic() - begun
+    timer.join()
+    assert spent < 0.75 * whole, f"it ended after {spent} of {whole} s"
+
+
 def in_place(session, feeds, pairs, others=()):
     """The outputs of a run that are bound to the memory of inputs."""
     binding = session.io_binding()
@@ -151,6 +173,25 @@ def test_weights_in_another_folder():
             of.add_provider_for_devices(provider.DEVICES, {"take": "all"})
             ort.InferenceSession(source, of, enable_fallback=0)
             agree(provider.session(target), provider.plain(source), feeds)
+
+
+def test_damaged_models_are_refused():
+    """Truncated models and models with changed bytes fail or compute something, and the process goes on."""
+    data, random = convolution(1), np.random.default_rng(3)
+    for at in range(120):
+        own = bytearray(data)
+        if at % 3 == 0:
+            own = own[: int(random.integers(1, len(own)))]
+        for _ in range(int(random.integers(1, 5))):
+            own[int(random.integers(len(own) if at % 2 else 400) % len(own))] = int(random.integers(256))
+        try:
+            made = provider.session(bytes(own), {"take": "all"})
+            # Not one that asks for the memory of the whole machine.
+            if [of.shape for of in made.get_inputs()] == [[1, 8, "H", "W"]]:
+                made.run(None, images(1, 8, 6, 6))
+        except Exception:
+            continue
+    agree(provider.session(data, {"take": "all"}), provider.plain(data), images(1, 8, 6, 6))
 
 
 def main():

@@ -130,6 +130,7 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
         };
         steps.run(&format!("sessions with {name}"), || Ok(last(&python("session_tests.py", &[])?)));
         steps.run(&format!("what is around a run with {name}"), || Ok(last(&python("life_tests.py", &[])?)));
+        steps.run(&format!("open sizes with {name}"), || Ok(last(&python("shape_tests.py", &[])?)));
         steps.run(&format!("operators with {name}"), || Ok(last(&python("operator_tests.py", &[])?)));
         let draws = if whole { "3000" } else { "300" };
         steps.run(&format!("random nodes with {name}"), || {
@@ -179,6 +180,11 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
     }
     if whole {
         let [_, (name, package)] = RELEASES;
+        steps.run("models of packages", || {
+            let folder = cache::folder("HIPDNN_ORT_ENV", "ort-env")?.join("models").display().to_string();
+            let environment = environment(name, package)?;
+            Ok(last(&run(&mut script(workspace, &environment, stage, "packages.py", &[&folder]))?))
+        });
         steps.run("eight threads on several sessions", || {
             let environment = environment(name, package)?;
             Ok(last(&run(&mut script(workspace, &environment, stage, "soak.py", &["1"]))?))

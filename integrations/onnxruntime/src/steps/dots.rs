@@ -71,6 +71,7 @@ fn plain(rows: &[f32], vector: &[f32], results: &mut [f32]) {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx2,fma")]
 fn with_avx2(rows: &[f32], vector: &[f32], results: &mut [f32]) {
     by_rows(
@@ -83,6 +84,7 @@ fn with_avx2(rows: &[f32], vector: &[f32], results: &mut [f32]) {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx2,fma")]
 fn load(from: &[f32; LANES]) -> __m256 {
     // SAFETY: there are eight numbers, which may be unaligned.
@@ -90,6 +92,7 @@ fn load(from: &[f32; LANES]) -> __m256 {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx2,fma")]
 fn add_avx2<const N: usize>(rows: [&[f32]; N], vector: &[f32], results: &mut [f32; N]) {
     let mut sums = [_mm256_setzero_ps(); N];

@@ -4,12 +4,14 @@ mod dots;
 mod function;
 mod pad;
 mod recurrent;
+mod reduce;
 mod scatter;
 mod select;
 
 pub use function::{Function, Power};
 pub use pad::{Mode, Pad};
 pub use recurrent::{Cell, Given, Recurrent};
+pub use reduce::Reduce;
 pub use scatter::{Scatter, Trilu};
 pub use select::{Extreme, Running, Top};
 
