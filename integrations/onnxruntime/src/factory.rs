@@ -107,7 +107,7 @@ impl Factory {
 
 // SAFETY: its pointers are constant, and ONNX Runtime may call a factory from any thread.
 unsafe impl Send for Factory {}
-// SAFETY: as above; what changes is behind locks.
+// SAFETY: what changes is behind locks, and its pointers are constant.
 unsafe impl Sync for Factory {}
 
 impl Drop for Factory {

@@ -2,7 +2,7 @@
 
 use super::bits;
 use super::copy::copy;
-use super::integers::integers;
+use super::integers::{each, integers};
 use crate::lowering::{Host, Slab};
 use crate::model::Element;
 use crate::threads::Parallel;
@@ -51,30 +51,6 @@ pub unsafe fn run(
 
 fn side<'a>(slab: &Slab<'a>) -> (*mut u8, &'a [i64]) {
     (slab.start, &slab.bound.strides)
-}
-
-/// Calls `f` with the offset of each element in each tensor, in elements.
-pub(super) fn each(dims: &[i64], tensors: &[Slab<'_>], f: &mut dyn FnMut(&[i64])) {
-    let mut index = vec![0_i64; dims.len()];
-    let mut offsets = vec![0_i64; tensors.len()];
-    if dims.contains(&0) {
-        return;
-    }
-    'elements: loop {
-        f(&offsets);
-        for (axis, (at, dim)) in index.iter_mut().zip(dims).enumerate().rev() {
-            *at += 1;
-            let step = if *at < *dim { 1 } else { 1 - *dim };
-            for (offset, tensor) in offsets.iter_mut().zip(tensors) {
-                *offset += tensor.stride(axis) * step;
-            }
-            if *at < *dim {
-                continue 'elements;
-            }
-            *at = 0;
-        }
-        return;
-    }
 }
 
 /// Reads an index or a number of rows.

@@ -1,6 +1,5 @@
 //! Integer operations, and casts between types that hipDNN lacks or converts otherwise, as ONNX Runtime computes them on x86-64.
 
-use super::host::each;
 use crate::lowering::{Integer, Slab};
 use crate::model::{Element, half_to_f64};
 
@@ -220,41 +219,55 @@ fn whole(x: f64, bits: u32) -> i64 {
 ///
 /// # Safety
 /// The lines have `count` elements of the types.
-unsafe fn cast(count: usize, to: (Line, Element), a: (Line, Element)) {
-    let ((to, element), (a, from)) = (to, a);
+unsafe fn cast(count: usize, (to, element): (Line, Element), (a, from): (Line, Element)) {
     // SAFETY: the caller vouches for the lines.
     unsafe {
         match from {
-            Element::Bool => {
-                cast!(count, to, a, element, Truth, |x: Truth, _| i64::from(x.0 != 0), |x: Truth| f32::from(
-                    u8::from(x.0 != 0)
-                ))
+            Element::Uint64 => of_wide(count, (to, element), a, false),
+            Element::Int64 => of_wide(count, (to, element), a, true),
+            Element::Float | Element::Double | Element::Half | Element::Bfloat16 => {
+                of_numbers(count, (to, element), (a, from));
             }
+            _ => of_narrow(count, (to, element), (a, from)),
+        }
+    }
+}
+
+/// Casts of integers that double precision holds.
+///
+/// # Safety
+/// The lines have `count` elements of the types.
+unsafe fn of_narrow(count: usize, (to, element): (Line, Element), (a, from): (Line, Element)) {
+    let truth = |x: Truth| f32::from(u8::from(x.0 != 0));
+    // SAFETY: the caller vouches for the lines.
+    unsafe {
+        match from {
             Element::Uint8 => cast!(count, to, a, element, u8, |x: u8, _| i64::from(x), f32::from),
             Element::Int8 => cast!(count, to, a, element, i8, |x: i8, _| i64::from(x), f32::from),
             Element::Uint16 => cast!(count, to, a, element, u16, |x: u16, _| i64::from(x), f32::from),
             Element::Int16 => cast!(count, to, a, element, i16, |x: i16, _| i64::from(x), f32::from),
             Element::Uint32 => cast!(count, to, a, element, u32, |x: u32, _| i64::from(x), f64::from),
             Element::Int32 => cast!(count, to, a, element, i32, |x: i32, _| i64::from(x), f64::from),
-            Element::Uint64 => of_wide(count, (to, element), a, false),
-            Element::Int64 => of_wide(count, (to, element), a, true),
-            Element::Float => {
-                cast!(count, to, a, element, f32, |x: f32, bits| whole(f64::from(x), bits), f64::from)
-            }
+            _ => cast!(count, to, a, element, Truth, |x: Truth, _| i64::from(x.0 != 0), truth),
+        }
+    }
+}
+
+/// Casts of floating-point numbers.
+///
+/// # Safety
+/// The lines have `count` elements of the types.
+unsafe fn of_numbers(count: usize, (to, element): (Line, Element), (a, from): (Line, Element)) {
+    let half = |x: Half| half_to_f64(x.0);
+    let bfloat = |x: Bfloat| f64::from(f32::from_bits(u32::from(x.0) << 16));
+    let single = |x: f32, bits| whole(f64::from(x), bits);
+    // SAFETY: the caller vouches for the lines.
+    unsafe {
+        match from {
+            Element::Float => cast!(count, to, a, element, f32, single, f64::from),
             Element::Double => cast!(count, to, a, element, f64, whole, |x: f64| x),
-            Element::Half => cast!(
-                count,
-                to,
-                a,
-                element,
-                Half,
-                |x: Half, bits| whole(half_to_f64(x.0), bits),
-                |x: Half| half_to_f64(x.0)
-            ),
-            Element::Bfloat16 => {
-                let wide = |x: Bfloat| f64::from(f32::from_bits(u32::from(x.0) << 16));
-                cast!(count, to, a, element, Bfloat, |x: Bfloat, bits| whole(wide(x), bits), wide);
-            }
+            Element::Half => cast!(count, to, a, element, Half, |x, bits| whole(half(x), bits), half),
+            _ => cast!(count, to, a, element, Bfloat, |x, bits| whole(bfloat(x), bits), bfloat),
         }
     }
 }
@@ -287,6 +300,30 @@ unsafe fn choose(size: usize, count: usize, to: Line, [condition, a, b]: [Line; 
                 if at(condition, index, 1).read() != 0 { at(a, index, size) } else { at(b, index, size) };
             at(to, index, size).copy_from(from, size);
         }
+    }
+}
+
+/// Calls `f` with the offset of each element in each tensor, in elements.
+pub(super) fn each(dims: &[i64], tensors: &[Slab<'_>], f: &mut dyn FnMut(&[i64])) {
+    let mut index = vec![0_i64; dims.len()];
+    let mut offsets = vec![0_i64; tensors.len()];
+    if dims.contains(&0) {
+        return;
+    }
+    'elements: loop {
+        f(&offsets);
+        for (axis, (at, dim)) in index.iter_mut().zip(dims).enumerate().rev() {
+            *at += 1;
+            let step = if *at < *dim { 1 } else { 1 - *dim };
+            for (offset, tensor) in offsets.iter_mut().zip(tensors) {
+                *offset += tensor.stride(axis) * step;
+            }
+            if *at < *dim {
+                continue 'elements;
+            }
+            *at = 0;
+        }
+        return;
     }
 }
 
