@@ -11,6 +11,7 @@ pub mod builder;
 pub mod form;
 pub mod interpret;
 pub mod print;
+pub mod product;
 pub mod scalar;
 pub mod target;
 
