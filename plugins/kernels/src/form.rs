@@ -2,8 +2,8 @@
 //!
 //! Every value is assigned once and is visible in its block and the blocks inside it; constants are visible everywhere. Locals and tiles
 //! are the only variables.
-//! All threads of a workgroup reach a [`Instruction::Barrier`], and all threads of a subgroup each tile instruction, subgroup
-//! reduction and shuffle, together.
+//! All threads of a workgroup reach a [`Instruction::Barrier`], and all threads of a subgroup each subgroup reduction, shuffle and
+//! tile instruction, together, except for [`Instruction::TileGet`] and [`Instruction::TileSet`].
 
 use crate::scalar::{Scalar, Type};
 use crate::target::MatrixShape;

@@ -7,6 +7,7 @@
 //!
 //! This crate knows no graphs, no drivers and no compilers.
 
+pub mod attention;
 pub mod builder;
 pub mod form;
 pub mod interpret;

@@ -350,6 +350,20 @@ impl<'a, 'b> Machine<'a, 'b> {
                     })?;
                 }
             }
+            Instruction::TileGet { out, tile, slot } => {
+                for thread in active {
+                    let at = self.slot(*tile, *thread, usize::from(*slot))?;
+                    self.values[out.0 as usize][*thread] = self.tiles[tile.0 as usize][at];
+                }
+                Ok(())
+            }
+            Instruction::TileSet { tile, slot, x } => {
+                for thread in active {
+                    let at = self.slot(*tile, *thread, usize::from(*slot))?;
+                    self.tiles[tile.0 as usize][at] = self.of(*x, *thread);
+                }
+                Ok(())
+            }
             _ => {
                 self.whole_groups(active, "a tile")?;
                 self.tile_instruction(instruction, active)

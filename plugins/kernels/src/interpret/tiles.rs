@@ -91,18 +91,6 @@ impl<'a> Machine<'a, '_> {
                 }
             }
             Instruction::TileMultiply { sum, a, b } => self.multiply(*sum, *a, *b, group)?,
-            Instruction::TileGet { out, tile, slot } => {
-                for thread in lanes {
-                    let at = self.slot(*tile, *thread, usize::from(*slot))?;
-                    self.values[out.0 as usize][*thread] = self.tiles[tile.0 as usize][at];
-                }
-            }
-            Instruction::TileSet { tile, slot, x } => {
-                for thread in lanes {
-                    let at = self.slot(*tile, *thread, usize::from(*slot))?;
-                    self.tiles[tile.0 as usize][at] = self.of(*x, *thread);
-                }
-            }
             Instruction::TileMap { tile, element, body, result } => {
                 let Kind { rows, columns, .. } = self.kind(*tile)?;
                 let size = rows * columns;
@@ -123,7 +111,7 @@ impl<'a> Machine<'a, '_> {
     }
 
     /// The place of a thread's slot among a tile's elements.
-    fn slot(&self, tile: Tile, thread: usize, slot: usize) -> Result<usize, String> {
+    pub(super) fn slot(&self, tile: Tile, thread: usize, slot: usize) -> Result<usize, String> {
         let Kind { role, shape, rows, columns } = self.kind(tile)?;
         let subgroup = self.kernel.subgroup as usize;
         let fragment = shape.fragment(role).ok_or("the places of a tile's elements are not known")?;

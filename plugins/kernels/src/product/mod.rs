@@ -298,4 +298,4 @@ fn write_turned(product: &Product, target: &Target, name: &str, turned: bool) ->
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -490,7 +490,8 @@ fn workgroups_share_rows_that_are_few_and_long() {
     let text = program.source(HIP);
     assert!(!text.contains("atomic"));
     // Otherwise one kernel with a workgroup per row.
-    let alone = generate_with(&softmax_of(2, 1 << 20), Options { shares_rows: false }).unwrap();
+    let alone =
+        generate_with(&softmax_of(2, 1 << 20), Options { shares_rows: false, ..Options::default() }).unwrap();
     let grids: Vec<u32> = alone.kernels.iter().map(|kernel| kernel.grid).collect();
     assert_eq!((grids, alone.placed.virtuals().size), (vec![2], 0));
 }
