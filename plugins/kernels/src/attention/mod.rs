@@ -5,8 +5,11 @@
 
 mod forward;
 mod layout;
+mod output;
+mod plan;
 mod scores;
 mod staging;
+mod weigh;
 
 use crate::scalar::Scalar;
 
@@ -30,6 +33,8 @@ pub enum Scale {
     Value(f64),
     /// In memory, a parameter.
     Memory(Scalar),
+    /// Passed at execution, as an `F64`.
+    Passed,
 }
 
 /// What is added to the scores, or excludes some.

@@ -19,10 +19,22 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn new(b: &mut Builder, tensor: &Tensor, rows: usize, elements: usize, turned: bool) -> Self {
+        let (stride, length) = Self::sizes(tensor, rows, elements, turned);
+        Self { array: b.shared(tensor.scalar, length), stride, rows, elements, turned }
+    }
+
+    /// As [`Rows::new`], in an array that there is.
+    pub(super) fn within(array: Shared, tensor: &Tensor, rows: usize, elements: usize, turned: bool) -> Self {
+        let (stride, _) = Self::sizes(tensor, rows, elements, turned);
+        Self { array, stride, rows, elements, turned }
+    }
+
+    /// The distance of lines, and all elements.
+    pub(super) fn sizes(tensor: &Tensor, rows: usize, elements: usize, turned: bool) -> (usize, usize) {
         let pad = 16 / tensor.scalar.size();
         let (lines, length) = if turned { (elements, rows) } else { (rows, elements) };
         let stride = length.next_multiple_of(pad) + pad;
-        Self { array: b.shared(tensor.scalar, lines * stride), stride, rows, elements, turned }
+        (stride, lines * stride)
     }
 }
 

@@ -183,3 +183,25 @@ fn masks_bands_lengths_and_sinks() {
         }
     }
 }
+
+/// Where a folder is named, sources of kernels of real sizes are left there, for compilers.
+#[test]
+fn kernels_of_real_sizes_are_written() {
+    for name in
+        ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1200", "sm_80", "sm_90"]
+    {
+        let target = Target::of(name).unwrap();
+        for depth in [64, 128, 256] {
+            let mut own = attention(Scalar::F16, [1024, 1024, depth, depth]);
+            own.o.scalar = Scalar::F16;
+            own.band.right = Some(0);
+            let launch = write(&own, &target, &format!("attention_{depth}")).unwrap();
+            let text = crate::print::c::kernel(&launch.kernel, target.language);
+            if let Some(folder) = std::env::var_os("PRINTED_KERNELS") {
+                let path = std::path::Path::new(&folder).join(format!("attention-{depth}-{name}.cpp"));
+                std::fs::write(path, crate::print::c::preamble(target.language) + &text).unwrap();
+            }
+            assert!(text.contains("__global__"));
+        }
+    }
+}

@@ -186,7 +186,18 @@ impl Builder {
     /// A number passed at execution: `F64` or `I64`.
     pub fn passed(&mut self, scalar: Scalar) -> Value {
         let parameter = self.parameter(Parameter::Number(scalar));
-        let out = self.value(scalar);
+        self.passed_at(parameter)
+    }
+
+    /// The number that a parameter is.
+    pub fn passed_at(&mut self, parameter: Pointer) -> Value {
+        let out = match self.kernel.parameters.get(parameter.0 as usize) {
+            Some(Parameter::Number(scalar)) => {
+                let scalar = *scalar;
+                self.value(scalar)
+            }
+            _ => self.value(Scalar::F64),
+        };
         self.push(Instruction::Number { out, parameter });
         out
     }

@@ -2,6 +2,7 @@
 
 pub mod engine;
 pub mod tiling;
+mod visit;
 
 use crate::builder::Builder;
 use crate::form::{Kernel, Memory, Pointer, Value};

@@ -83,7 +83,10 @@ pub(super) fn target(name: &str) -> Option<Target> {
         _ => {}
     }
     let subgroup = if major >= 10 { 32 } else { 64 };
-    shapes.extend([F16, Bf16, F32, I8, U8, Fp8E4m3, Fp8E5m2].map(|operand| plain::shape(subgroup, operand)));
+    shapes.extend(
+        [F16, Bf16, F32, I8, U8, Fp8E4m3, Fp8E5m2]
+            .map(|operand| plain::shape(subgroup, operand, plain::ROWS)),
+    );
     let shared = if (major, minor) == (9, "50") { 160 << 10 } else { 64 << 10 };
     Some(Target {
         name: name.to_owned(),

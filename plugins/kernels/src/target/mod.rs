@@ -173,7 +173,12 @@ impl Target {
 
     /// The shape of ordinary instructions for operands of a type.
     pub fn plain(&self, operand: Scalar) -> MatrixShape {
-        plain::shape(self.subgroup, operand)
+        plain::shape(self.subgroup, operand, plain::ROWS)
+    }
+
+    /// The same with half as many rows, for kernels whose rows are long.
+    pub fn narrow(&self, operand: Scalar) -> MatrixShape {
+        plain::shape(self.subgroup, operand, plain::ROWS / 2)
     }
 }
 

@@ -49,7 +49,9 @@ pub(super) fn target(name: &str, number: u32) -> Target {
     if number >= 89 {
         shapes.extend([mma(Fp8E4m3, F32), mma(Fp8E5m2, F32)]);
     }
-    shapes.extend([F16, Bf16, F32, I8, U8, Fp8E4m3, Fp8E5m2].map(|operand| plain::shape(32, operand)));
+    shapes.extend(
+        [F16, Bf16, F32, I8, U8, Fp8E4m3, Fp8E5m2].map(|operand| plain::shape(32, operand, plain::ROWS)),
+    );
     let shared = match number {
         90.. => 227 << 10,
         80 | 87 => 163 << 10,

@@ -4,12 +4,12 @@ use super::{Fragment, MatrixInstruction, MatrixShape, NONE, part};
 use crate::scalar::Scalar;
 
 /// Rows and columns of a thread's rectangle, and how many columns of A are held at once.
-const ROWS: u32 = 4;
+pub(super) const ROWS: u32 = 4;
 const COLUMNS: u32 = 8;
 const DEPTH: u32 = 4;
 
-/// The shape for subgroups of 8, 16, 32 or 64 threads.
-pub(super) fn shape(subgroup: u32, operand: Scalar) -> MatrixShape {
+/// The shape for subgroups of 8, 16, 32 or 64 threads, with this many rows of a thread.
+pub(super) fn shape(subgroup: u32, operand: Scalar, rows: u32) -> MatrixShape {
     let across = match subgroup {
         0..=8 => 2,
         9..=32 => 4,
@@ -21,19 +21,19 @@ pub(super) fn shape(subgroup: u32, operand: Scalar) -> MatrixShape {
         Scalar::F64 => Scalar::F64,
         _ => Scalar::F32,
     };
-    let rectangle = |rows: u32, columns: u32, by_rows: bool| -> Vec<(u32, u32)> {
+    let rectangle = |down: u32, columns: u32, by_rows: bool| -> Vec<(u32, u32)> {
         if by_rows {
-            (0..rows).flat_map(|r| (0..columns).map(move |c| (r, c))).collect()
+            (0..down).flat_map(|r| (0..columns).map(move |c| (r, c))).collect()
         } else {
-            (0..columns).flat_map(|c| (0..rows).map(move |r| (r, c))).collect()
+            (0..columns).flat_map(|c| (0..down).map(move |r| (r, c))).collect()
         }
     };
-    let (row, column) = (part(across, down, ROWS), part(1, across, COLUMNS));
-    let a = Fragment { row, column: NONE, slots: rectangle(ROWS, DEPTH, false) };
+    let (row, column) = (part(across, down, rows), part(1, across, COLUMNS));
+    let a = Fragment { row, column: NONE, slots: rectangle(rows, DEPTH, false) };
     let b = Fragment { row: NONE, column, slots: rectangle(DEPTH, COLUMNS, true) };
-    let sums = Fragment { row, column, slots: rectangle(ROWS, COLUMNS, true) };
+    let sums = Fragment { row, column, slots: rectangle(rows, COLUMNS, true) };
     MatrixShape {
-        m: down * ROWS,
+        m: down * rows,
         n: across * COLUMNS,
         k: DEPTH,
         operand,

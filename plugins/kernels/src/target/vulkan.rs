@@ -47,7 +47,7 @@ impl From<VulkanDevice> for Target {
         };
         let mut shapes: Vec<MatrixShape> = device.shapes.iter().map(cooperative).collect();
         let all = [F16, Bf16, F32, I8, U8, Fp8E4m3, Fp8E5m2];
-        shapes.extend(all.map(|operand| plain::shape(device.subgroup, operand)));
+        shapes.extend(all.map(|operand| plain::shape(device.subgroup, operand, plain::ROWS)));
         Self {
             name: device.name,
             language: Language::SpirV,

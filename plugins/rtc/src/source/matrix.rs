@@ -22,12 +22,13 @@ pub fn kernel(
 ) -> Option<Result<Kernel, Refusal>> {
     match problem {
         Problem::Matmul(matmul) => Some(matmul_kernel(graph, node, matmul, target, name)),
+        Problem::Attention(attention) => Some(super::attention::kernel(graph, node, attention, target, name)),
         _ => None,
     }
 }
 
 /// The kernels' type of a tensor's elements.
-fn scalar(name: &str, data_type: DataType) -> Result<Scalar, Refusal> {
+pub(super) fn scalar(name: &str, data_type: DataType) -> Result<Scalar, Refusal> {
     Ok(match data_type {
         DataType::Float => Scalar::F32,
         DataType::Double => Scalar::F64,
@@ -48,7 +49,7 @@ fn scalar(name: &str, data_type: DataType) -> Result<Scalar, Refusal> {
 }
 
 /// What a tensor's address is a multiple of.
-fn alignment(graph: &Graph, uid: i64, scalar: Scalar) -> usize {
+pub(super) fn alignment(graph: &Graph, uid: i64, scalar: Scalar) -> usize {
     let tensor = graph.tensor(uid);
     let promised = tensor.map_or(1, |tensor| {
         if tensor.is_virtual { hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT as i64 } else { tensor.alignment }
@@ -58,7 +59,7 @@ fn alignment(graph: &Graph, uid: i64, scalar: Scalar) -> usize {
 }
 
 /// A tensor of a node in memory.
-fn in_memory(graph: &Graph, name: &str, uid: i64, operand: &Operand) -> Result<(), Refusal> {
+pub(super) fn in_memory(graph: &Graph, name: &str, uid: i64, operand: &Operand) -> Result<(), Refusal> {
     let by_value =
         graph.tensor(uid).is_none_or(|tensor| tensor.value.is_some() || tensor.is_runtime_pass_by_value);
     if by_value {
@@ -71,8 +72,8 @@ fn in_memory(graph: &Graph, name: &str, uid: i64, operand: &Operand) -> Result<(
     Ok(())
 }
 
-/// The rtc plugin's kernel of a launch, whose parameters are these tensors.
-fn made(node: usize, launch: &Launch, uids: &[i64], target: &Target) -> Kernel {
+/// The kernel of a launch, whose parameters are these tensors. Its nodes are added by the caller.
+pub(super) fn made(launch: &Launch, uids: &[i64], target: &Target) -> Kernel {
     let kernel = &launch.kernel;
     let arguments = kernel.parameters.iter().zip(uids).map(|(parameter, uid)| match parameter {
         form::Parameter::Memory { alignment, .. } => Argument::Memory { uid: *uid, alignment: *alignment },
@@ -81,7 +82,7 @@ fn made(node: usize, launch: &Launch, uids: &[i64], target: &Target) -> Kernel {
     let [across, down, _] = launch.grid;
     Kernel {
         name: kernel.name.clone(),
-        nodes: vec![node],
+        nodes: Vec::new(),
         text: print::c::kernel(kernel, target.language),
         arguments: arguments.collect(),
         block: kernel.threads,
@@ -148,5 +149,5 @@ fn matmul_kernel(
     let batch = matmul.c.layout.dims().iter().take(matmul.batch).copied().collect();
     let product = Product { m: matmul.m, n: matmul.n, k: matmul.k, batch, a, b, c, steps: Vec::new() };
     let launch = product::write(&product, target, name)?;
-    Ok(made(0, &launch, &tensors, target))
+    Ok(made(&launch, &tensors, target))
 }

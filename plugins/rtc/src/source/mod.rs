@@ -4,6 +4,7 @@
 //! This module does not depend on a device or library. Nodes are collected in a [`group`] as long as one
 //! kernel can compute them, reading each element or row once; [`kernel`] writes the source.
 
+mod attention;
 mod body;
 pub mod group;
 pub mod kernel;
@@ -25,7 +26,7 @@ use hipdnn_kernels::Target;
 use hipdnn_kernels::target::Language;
 use hipdnn_plugin_planner::plan::{Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
-use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_planner::problem::{Problem, pointers};
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
 use crate::Refusal;
@@ -139,7 +140,7 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
         if let Some(kernel) = matrix::kernel(&graph, &node, &problem, &target, &name) {
             let mut kernel = kernel.map_err(|refusal| in_node(place, &node, refusal))?;
             kernel.nodes = vec![place];
-            parts.push(Part::Tiled(Box::new(kernel), node.operation.inputs()));
+            parts.push(Part::Tiled(Box::new(kernel), pointers(&graph, &node.operation)));
             continue;
         }
         add(&mut parts, &graph, place, &node, problem).map_err(|refusal| in_node(place, &node, refusal))?;

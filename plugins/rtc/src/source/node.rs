@@ -73,7 +73,7 @@ impl Item {
             | Problem::BlockScale(_) => {
                 return Err(
                     "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, \
-                            forward batchnorm, forward convolution, pooling or matmul"
+                            forward batchnorm, forward convolution, pooling, matmul or attention"
                         .to_owned(),
                 );
             }

@@ -85,8 +85,12 @@ pub(super) fn binary(op: Binary, type_: Type, x: &str, y: &str) -> String {
         Binary::MaxNumber if type_.scalar.is_float() => call("fmax"),
         Binary::Min if single => format!("m_min({x}, {y})"),
         Binary::Max if single => format!("m_max({x}, {y})"),
-        Binary::Min | Binary::MinNumber => format!("{x} <= {y} || {x} != {x} ? {x} : {y}"),
-        Binary::Max | Binary::MaxNumber => format!("{x} >= {y} || {x} != {x} ? {x} : {y}"),
+        Binary::Min | Binary::Max if type_.scalar.is_float() => {
+            let sign = if op == Binary::Min { "<=" } else { ">=" };
+            format!("{x} {sign} {y} || {x} != {x} ? {x} : {y}")
+        }
+        Binary::Min | Binary::MinNumber => format!("{x} <= {y} ? {x} : {y}"),
+        Binary::Max | Binary::MaxNumber => format!("{x} >= {y} ? {x} : {y}"),
         Binary::Pow => call("pow"),
         Binary::And => format!("{x} & {y}"),
         Binary::Or => format!("{x} | {y}"),
