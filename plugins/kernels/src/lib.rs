@@ -9,6 +9,7 @@
 
 pub mod attention;
 pub mod builder;
+pub mod convolution;
 pub mod form;
 pub mod interpret;
 pub mod print;

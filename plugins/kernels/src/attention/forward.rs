@@ -407,8 +407,8 @@ impl<'a> Forward<'a> {
             } else {
                 self.copy_values(b, first_key);
             }
-            for number in 0..sizes.tiles {
-                self.weigh(b, number, first_key, &passed[number], scratch.as_ref());
+            for (number, powers) in passed.iter().enumerate() {
+                self.weigh(b, number, first_key, powers, scratch.as_ref());
             }
             b.async_wait(usize::from(self.plan.beside));
             b.barrier();

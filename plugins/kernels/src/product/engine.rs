@@ -18,6 +18,12 @@ pub enum Along {
 /// The element of an operand at its own index and k: its index in memory, and a condition without which it is 0.
 pub type Place<'a> = &'a dyn Fn(&mut Builder, Value, Value) -> (Value, Option<Value>);
 
+/// What is done with the own index and the k of a vector, and the condition of fetching it.
+type Fetch<'a> = dyn FnMut(&mut Builder, Value, Value, Option<Value>) + 'a;
+
+/// What is done with a row, a column, and the sums from there on.
+pub type Visit<'a> = dyn FnMut(&mut Builder, Value, Value, &[Value]) + 'a;
+
 /// Where an operand's elements come from.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
@@ -174,12 +180,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Calls `each` for every vector that a thread fetches, with its own index and its k in the stage.
-    fn vectors(
-        &self,
-        b: &mut Builder,
-        which: usize,
-        each: &mut dyn FnMut(&mut Builder, Value, Value, Option<Value>),
-    ) {
+    fn vectors(&self, b: &mut Builder, which: usize, each: &mut Fetch<'_>) {
         let (Some(source), Some(stage)) = (self.sources.get(which), self.stages.get(which)) else { return };
         let threads = b.target().subgroup as usize * self.tiling.groups.iter().product::<usize>();
         let depth = self.tiling.depth;

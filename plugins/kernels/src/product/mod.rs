@@ -168,7 +168,7 @@ pub fn apply(b: &mut Builder, function: Function, x: Value) -> Value {
 }
 
 /// The type in which a tile's operands are held: that of both operands, or one that holds either.
-fn operand_type(a: Scalar, b: Scalar) -> Option<Scalar> {
+pub(crate) fn operand_type(a: Scalar, b: Scalar) -> Option<Scalar> {
     let small =
         |scalar: Scalar| matches!(scalar, Scalar::F16 | Scalar::Bf16 | Scalar::Fp8E4m3 | Scalar::Fp8E5m2);
     match (a, b) {

@@ -1,6 +1,6 @@
 //! The sums after the main loop.
 
-use super::engine::Engine;
+use super::engine::{Engine, Visit};
 use crate::builder::{At, Builder};
 use crate::form::{Index, Memory, Order, Role, Value};
 
@@ -12,7 +12,7 @@ impl Engine<'_> {
         [first_row, first_column]: [Value; 2],
         [rows, columns]: [usize; 2],
         width: usize,
-        each: &mut dyn FnMut(&mut Builder, Value, Value, &[Value]),
+        each: &mut Visit<'_>,
     ) {
         let shape = &self.tiling.shape;
         let [down, across] = self.tiling.tiles;
@@ -44,8 +44,8 @@ impl Engine<'_> {
             while let Some((row, column)) = fragment.slots.get(slot) {
                 let mut count = width;
                 let together = |count: usize| {
-                    fragment.column.factor as usize % count == 0
-                        && *column as usize % count == 0
+                    (fragment.column.factor as usize).is_multiple_of(count)
+                        && (*column as usize).is_multiple_of(count)
                         && (1..count)
                             .all(|i| fragment.slots.get(slot + i) == Some(&(*row, column + i as u32)))
                 };
@@ -68,7 +68,7 @@ impl Engine<'_> {
         [first_row, first_column]: [Value; 2],
         lane: Value,
         width: usize,
-        each: &mut dyn FnMut(&mut Builder, Value, Value, &[Value]),
+        each: &mut Visit<'_>,
     ) {
         let shape = &self.tiling.shape;
         let (m, n) = (shape.m as usize, shape.n as usize);

@@ -23,6 +23,9 @@ pub fn kernel(
     match problem {
         Problem::Matmul(matmul) => Some(matmul_kernel(graph, node, matmul, target, name)),
         Problem::Attention(attention) => Some(super::attention::kernel(graph, node, attention, target, name)),
+        Problem::Convolution(own) if super::convolution::suits(graph, node, own) => {
+            Some(super::convolution::kernel(graph, node, own, target, name))
+        }
         _ => None,
     }
 }

@@ -6,6 +6,7 @@
 
 mod attention;
 mod body;
+mod convolution;
 pub mod group;
 pub mod kernel;
 pub mod matrix;
@@ -216,3 +217,6 @@ fn add(
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod tiled_tests;

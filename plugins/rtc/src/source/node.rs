@@ -73,7 +73,7 @@ impl Item {
             | Problem::BlockScale(_) => {
                 return Err(
                     "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, \
-                            forward batchnorm, forward convolution, pooling, matmul or attention"
+                            forward batchnorm, convolution, pooling, matmul or forward attention"
                         .to_owned(),
                 );
             }
