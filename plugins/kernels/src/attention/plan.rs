@@ -39,7 +39,7 @@ impl Plan {
         };
         let wide = attention.depth.max(attention.value_depth) > 128;
         let mut shape = target.shapes.iter().find(known).cloned().unwrap_or_else(|| target.plain(operand));
-        if wide && !shape.is_matrix() && target.subgroup <= 32 {
+        if wide && !shape.is_matrix() {
             shape = target.narrow(operand);
         }
         let cuda = target.language == Language::Cuda && shape.is_matrix();
