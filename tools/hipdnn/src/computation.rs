@@ -10,6 +10,7 @@ use crate::graph::{Graph, Tensor};
 use crate::tensor::{
     Array, Comparison, Memory, Place, Tolerance, bytes, compare, count, npy, require_host_memory,
 };
+use crate::ties;
 use hipdnn::{
     Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph, VariantPack,
 };
@@ -380,21 +381,28 @@ fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Compares each result with the reference. Returns the comparisons with their tensors.
+/// Compares each result with the reference's for these inputs. Returns the comparisons with their tensors.
 pub fn compare_all<'g>(
-    graph: &'g Graph,
-    outputs: &Arrays,
+    handle: &Handle,
+    loaded: &'g Loaded,
+    (inputs, outputs): (&Arrays, &Arrays),
     reference: &Arrays,
     factor: f64,
-) -> Vec<(&'g Tensor, Comparison)> {
-    let of = |uid: i64| reference.iter().find(|(other, _)| *other == uid).map(|(_, array)| array);
-    outputs
-        .iter()
-        .filter_map(|(uid, array)| {
-            let tensor = graph.tensor(*uid)?;
-            Some((tensor, compare(array, of(*uid)?, Tolerance::of(graph, tensor).times(factor))))
-        })
-        .collect()
+) -> Result<Vec<(&'g Tensor, Comparison)>> {
+    let Loaded { operations, graph } = loaded;
+    let mut compared = Vec::new();
+    for (uid, array) in outputs {
+        let expected = reference.iter().find(|(other, _)| other == uid).map(|(_, array)| array);
+        let (Some(tensor), Some(expected)) = (graph.tensor(*uid), expected) else { continue };
+        let tolerance = Tolerance::of(graph, tensor).times(factor);
+        let mut comparison = compare(array, expected, tolerance, |_| false);
+        if comparison.beyond > 0 && tensor.data_type.is_integer() && tensor.data_type != DataType::Boolean {
+            let undecided = ties::undecided(handle, operations, graph, inputs, (tensor, factor))?;
+            comparison = compare(array, expected, tolerance, |at| undecided.get(at) == Some(&true));
+        }
+        compared.push((tensor, comparison));
+    }
+    Ok(compared)
 }
 
 /// A graph in the library's and in this tool's form.

@@ -12,6 +12,7 @@ mod loading;
 mod picture;
 mod steps;
 mod tensor;
+mod ties;
 mod trials;
 
 use std::io::Write;

@@ -258,7 +258,10 @@ fn sign(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     }
     let above = lowering.with_number(Mode::CmpGt, &x, 0.0)?;
     let below = lowering.with_number(Mode::CmpLt, &x, 0.0)?;
-    let y = lowering.binary(Mode::Sub, &above, &below)?;
+    let sign = lowering.binary(Mode::Sub, &above, &below)?;
+    // NaN is neither, and stays.
+    let is_number = lowering.map(Mode::CmpEq, &[&x, &x], Element::Bool)?;
+    let y = lowering.map(Mode::BinarySelect, &[&sign, &x, &is_number], x.element)?;
     lowering.set(node, 0, y)
 }
 

@@ -16,6 +16,8 @@ use crate::gemm::pack::PackSource;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::level::Level;
 
 /// Which pair instructions the processor has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +31,8 @@ impl Pairs {
     pub(crate) fn of(isa: Isa) -> Self {
         #[cfg(target_arch = "x86_64")]
         if isa == Isa::Avx512 {
-            return Self { bfloat16: is_x86_feature_detected!("avx512bf16") };
+            let is_permitted = Level::Avx512Bf16.is_permitted();
+            return Self { bfloat16: is_permitted && is_x86_feature_detected!("avx512bf16") };
         }
         let _ = isa;
         Self::default()

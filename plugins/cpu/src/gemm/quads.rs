@@ -9,6 +9,8 @@ use crate::gemm::amx;
 use crate::gemm::byte_tile::ByteTile;
 use crate::gemm::register::{Register, load};
 use crate::simd::isa::{Isa, IsaTask, run_portable};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::level::Level;
 
 /// The most groups in a panel.
 pub(crate) const MAX_GROUPS: usize = 3;
@@ -43,12 +45,13 @@ impl Form {
         #[cfg(target_arch = "x86_64")]
         if isa != Isa::Portable {
             forms.push(Self::Avx2);
-            if is_x86_feature_detected!("avxvnni") {
+            if is_x86_feature_detected!("avxvnni") && Level::Avx2Vnni.is_permitted() {
                 forms.push(Self::AvxVnni);
             }
-            if isa == Isa::Avx512 && is_x86_feature_detected!("avx512vnni") {
+            let has_dots = is_x86_feature_detected!("avx512vnni") && Level::Avx512Vnni.is_permitted();
+            if isa == Isa::Avx512 && has_dots {
                 forms.push(Self::Avx512Vnni);
-                if amx::is_available() {
+                if Level::Amx.is_permitted() && amx::is_available() {
                     forms.push(Self::Amx);
                 }
             }

@@ -2,6 +2,9 @@
 
 use hipdnn_plugin_sdk::lock::OnceLock;
 
+#[cfg(target_arch = "x86_64")]
+use crate::simd::level::Level;
+
 /// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isa {
@@ -45,7 +48,7 @@ impl Isa {
         }
     }
 
-    /// All instruction sets that this processor supports, the widest last.
+    /// All instruction sets that this processor supports and the environment permits, the widest last.
     pub(crate) fn available() -> &'static [Self] {
         #[cfg(target_arch = "x86_64")]
         {
@@ -56,6 +59,8 @@ impl Isa {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl");
+            let [avx2, avx512] =
+                [(avx2, Level::Avx2), (avx512, Level::Avx512)].map(|(is, level)| is && level.is_permitted());
             match (avx2, avx512) {
                 (true, true) => &[Self::Portable, Self::Avx2, Self::Avx512],
                 (true, false) => &[Self::Portable, Self::Avx2],

@@ -13,6 +13,8 @@ pub(crate) mod float;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod halves;
 pub(crate) mod isa;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod level;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
 #[cfg(test)]

@@ -27,11 +27,7 @@ implement_vector!(
         Lanewise::Min => vbslq_f32(vornq_u32(vcleq_f32(x, y), vceqq_f32(x, x)), x, y),
         Lanewise::Abs => vabsq_f32(x),
         Lanewise::Neg => vnegq_f32(x),
-        Lanewise::Relu => {
-            let most = vdupq_n_f32(f32::MAX);
-            let bounded = vbslq_f32(vcgeq_f32(x, most), most, x);
-            vbslq_f32(vclezq_f32(x), vdupq_n_f32(0.0), bounded)
-        }
+        Lanewise::Relu => vbslq_f32(vclezq_f32(x), vdupq_n_f32(0.0), x),
         Lanewise::Identity => x,
         Lanewise::Sqrt => vsqrtq_f32(x),
         Lanewise::NotBelow => vbslq_f32(vcltq_f32(x, y), y, x),
@@ -75,11 +71,7 @@ implement_vector!(
         Lanewise::Min => vbslq_f64(vornq_u64(vcleq_f64(x, y), vceqq_f64(x, x)), x, y),
         Lanewise::Abs => vabsq_f64(x),
         Lanewise::Neg => vnegq_f64(x),
-        Lanewise::Relu => {
-            let most = vdupq_n_f64(f64::MAX);
-            let bounded = vbslq_f64(vcgeq_f64(x, most), most, x);
-            vbslq_f64(vclezq_f64(x), vdupq_n_f64(0.0), bounded)
-        }
+        Lanewise::Relu => vbslq_f64(vclezq_f64(x), vdupq_n_f64(0.0), x),
         Lanewise::Identity => x,
         Lanewise::Sqrt => vsqrtq_f64(x),
         Lanewise::NotBelow => vbslq_f64(vcltq_f64(x, y), y, x),

@@ -42,10 +42,9 @@ implement_vector!(
         Lanewise::Min => _mm512_mask_mov_ps(_mm512_min_ps(y, x), _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(y, y), y),
         Lanewise::Abs => _mm512_abs_ps(x),
         Lanewise::Neg => _mm512_xor_ps(x, _mm512_set1_ps(-0.0)),
+        // The comparison holds for NaN.
         Lanewise::Relu => {
-            // The instruction returns its second operand if one is NaN.
-            let bounded = _mm512_min_ps(_mm512_set1_ps(f32::MAX), x);
-            _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_ps()), bounded)
+            _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_ps()), x)
         }
         Lanewise::Identity => x,
         Lanewise::Sqrt => _mm512_sqrt_ps(x),
@@ -93,10 +92,9 @@ implement_vector!(
         Lanewise::Min => _mm512_mask_mov_pd(_mm512_min_pd(y, x), _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(y, y), y),
         Lanewise::Abs => _mm512_abs_pd(x),
         Lanewise::Neg => _mm512_xor_pd(x, _mm512_set1_pd(-0.0)),
+        // The comparison holds for NaN.
         Lanewise::Relu => {
-            // The instruction returns its second operand if one is NaN.
-            let bounded = _mm512_min_pd(_mm512_set1_pd(f64::MAX), x);
-            _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_pd()), bounded)
+            _mm512_maskz_mov_pd(_mm512_cmp_pd_mask::<_CMP_NLE_UQ>(x, _mm512_setzero_pd()), x)
         }
         Lanewise::Identity => x,
         Lanewise::Sqrt => _mm512_sqrt_pd(x),
@@ -142,10 +140,9 @@ implement_vector!(
         Lanewise::Min => _mm256_blendv_ps(_mm256_min_ps(y, x), y, _mm256_cmp_ps::<_CMP_UNORD_Q>(y, y)),
         Lanewise::Abs => _mm256_andnot_ps(_mm256_set1_ps(-0.0), x),
         Lanewise::Neg => _mm256_xor_ps(x, _mm256_set1_ps(-0.0)),
+        // The comparison holds for NaN.
         Lanewise::Relu => {
-            // The instruction returns its second operand if one is NaN.
-            let bounded = _mm256_min_ps(_mm256_set1_ps(f32::MAX), x);
-            _mm256_and_ps(_mm256_cmp_ps::<_CMP_NLE_UQ>(x, _mm256_setzero_ps()), bounded)
+            _mm256_and_ps(_mm256_cmp_ps::<_CMP_NLE_UQ>(x, _mm256_setzero_ps()), x)
         }
         Lanewise::Identity => x,
         Lanewise::Sqrt => _mm256_sqrt_ps(x),
@@ -210,10 +207,9 @@ implement_vector!(
         Lanewise::Min => _mm256_blendv_pd(_mm256_min_pd(y, x), y, _mm256_cmp_pd::<_CMP_UNORD_Q>(y, y)),
         Lanewise::Abs => _mm256_andnot_pd(_mm256_set1_pd(-0.0), x),
         Lanewise::Neg => _mm256_xor_pd(x, _mm256_set1_pd(-0.0)),
+        // The comparison holds for NaN.
         Lanewise::Relu => {
-            // The instruction returns its second operand if one is NaN.
-            let bounded = _mm256_min_pd(_mm256_set1_pd(f64::MAX), x);
-            _mm256_and_pd(_mm256_cmp_pd::<_CMP_NLE_UQ>(x, _mm256_setzero_pd()), bounded)
+            _mm256_and_pd(_mm256_cmp_pd::<_CMP_NLE_UQ>(x, _mm256_setzero_pd()), x)
         }
         Lanewise::Identity => x,
         Lanewise::Sqrt => _mm256_sqrt_pd(x),

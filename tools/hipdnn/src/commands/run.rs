@@ -75,7 +75,7 @@ pub fn run_plan(
         return Ok(Outcome::from(text));
     }
     let reference = reference(handle, &loaded.operations, graph, &inputs)?;
-    let compared = compare_all(graph, &outputs, &reference, data.common.tolerance);
+    let compared = compare_all(handle, loaded, (&inputs, &outputs), &reference, data.common.tolerance)?;
     text.push_str(&format!("\ncompared with {REFERENCE}:\n"));
     let is_beyond = compared.iter().any(|(_, comparison)| comparison.beyond > 0);
     let changes = match is_beyond {

@@ -89,7 +89,13 @@ impl Runs<'_> {
         let took = computation.execute(self.handle)?;
         let Some(reference) = &self.reference else { return Ok((computation, took)) };
         let outputs = computation.outputs(graph)?;
-        let compared = compare_all(graph, &outputs, reference, self.common.tolerance);
+        let compared = compare_all(
+            self.handle,
+            self.loaded,
+            (&self.inputs, &outputs),
+            reference,
+            self.common.tolerance,
+        )?;
         match compared.iter().find(|(_, comparison)| comparison.used > 1.0) {
             None => Ok((computation, took)),
             Some((tensor, comparison)) => {
