@@ -149,7 +149,9 @@ public:
     error_t create_execution_plans(const std::vector<HeurMode_t>& modes = {HeurMode_t::FALLBACK})
     {
         HIPDNN_CPP_TRY(notes_error());
-        HIPDNN_CPP_TRY(Base::create_execution_plans(modes));
+        /* Modes of cuDNN's heuristics are accepted; engines are ranked as without one. */
+        static_cast<void>(modes);
+        HIPDNN_CPP_TRY(Base::create_execution_plans({HeurMode_t::FALLBACK}));
         std::string fallback;
         ::hipdnn::detail::modules::read_variable("HIPDNN_CPU_FALLBACK", fallback);
         if ((fallback.empty() || fallback == "0") && ::hipdnn::detail::modules::has_gpu())
