@@ -156,6 +156,8 @@ table! {
         get_api_version: "hipdnnPluginGetApiVersion", (version: *mut *const c_char);
         set_log_level: "hipdnnPluginSetLogLevel", (level: i32);
         get_engine_name: "hipdnnEnginePluginGetEngineName", (engine: i64, name: *mut *const c_char);
+        get_engine_kind: "hipdnnEnginePluginGetEngineKind_ext",
+            (engine: i64, device: *mut u32, implementation: *mut u32);
         serialize_context_of_engine: "hipdnnEnginePluginSerializeExecutionContextWithEngineId",
             (handle: PluginHandle, engine: i64, context: Context, serialized: *mut ConstData);
         serialize_context: "hipdnnEnginePluginSerializeExecutionContext",

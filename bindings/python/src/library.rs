@@ -22,12 +22,12 @@ pub struct Library {
     session: Arc<Session>,
 }
 
-/// Name, id, plugin, version and type.
-pub type EngineTuple = (String, i64, String, String, String);
+/// Name, id, plugin, version, type, and the numbers of what it computes on and where its kernels come from.
+pub type EngineTuple = (String, i64, String, String, String, (u32, u32));
 
 /// Engines for Python.
 pub fn engine_tuples(engines: Vec<hipdnn::EngineInfo>) -> Vec<EngineTuple> {
-    engines.into_iter().map(|e| (e.name, e.id, e.plugin, e.version, e.kind)).collect()
+    engines.into_iter().map(|e| (e.name, e.id, e.plugin, e.version, e.kind, e.of.numbers().into())).collect()
 }
 
 /// A knob: its name, description, whether it is deprecated, its default, and what it takes: the least, the greatest (of a text:

@@ -132,6 +132,12 @@ functions! {
         length: *mut usize,
     ) -> Status;
     fn hipdnnGetEngineCount_ext(handle: RawHandle, count: *mut usize) -> Status;
+    fn hipdnnGetEngineKind_ext(
+        handle: RawHandle,
+        index: usize,
+        device: *mut u32,
+        implementation: *mut u32,
+    ) -> Status;
     fn hipdnnGetEngineInfo_ext(
         handle: RawHandle,
         index: usize,

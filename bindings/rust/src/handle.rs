@@ -4,6 +4,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::ptr;
 
+use hipdnn_plugin_sdk::engine_kind::{EngineDevice, EngineKind, Implementation};
+
 use crate::backend::text_of;
 use crate::constants::{
     HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_DISABLED, HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_NO_ENGINES,
@@ -41,6 +43,26 @@ pub struct EngineInfo {
     /// The type of its plugin.
     #[serde(rename = "type")]
     pub kind: String,
+    /// What it computes on, and where its kernels come from.
+    #[serde(skip)]
+    pub of: EngineKind,
+}
+
+impl EngineInfo {
+    /// Whether it takes memory of the host.
+    pub fn is_of_host(&self) -> bool {
+        self.of.device == EngineDevice::Host
+    }
+
+    /// Whether it is only for comparison.
+    pub fn is_reference(&self) -> bool {
+        self.of.implementation == Implementation::Reference
+    }
+
+    /// Whether its kernels are generated for each graph.
+    pub fn is_generated(&self) -> bool {
+        self.of.implementation == Implementation::Generated
+    }
 }
 
 /// The library's description of a heuristic policy.
@@ -119,9 +141,22 @@ impl Handle {
                     // SAFETY: the handle is alive, and the buffers have the given lengths.
                     unsafe { info(self.raw, index, &raw mut id, a.0, a.1, b.0, b.1, c.0, c.1, d.0, d.1) }
                 })?;
-                Ok(EngineInfo { name, id, plugin, version, kind })
+                let of = self.kind_of(index, &name)?;
+                Ok(EngineInfo { name, id, plugin, version, kind, of })
             })
             .collect()
+    }
+
+    /// What an engine computes on; for libraries that do not tell, by its name.
+    fn kind_of(&self, index: usize, name: &str) -> Result<EngineKind> {
+        let Ok(kind) = self.backend.functions.hipdnnGetEngineKind_ext() else {
+            return Ok(EngineKind::by_name(name));
+        };
+        let (mut device, mut implementation) = (0, 0);
+        // SAFETY: the handle is alive and the outputs are valid.
+        let status = unsafe { kind(self.raw, index, &raw mut device, &raw mut implementation) };
+        self.backend.check("asking what an engine computes on", status)?;
+        Ok(EngineKind::from_numbers(device, implementation))
     }
 
     /// The files of the engine plugins that are loaded.

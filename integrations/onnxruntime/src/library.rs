@@ -153,15 +153,16 @@ impl Library {
     /// The engines for these options.
     pub fn engines(&self, options: &Options) -> Result<Engines> {
         let engines = self.with_handle(|handle| Ok(handle.engines()?))?;
-        let of_device = |engine: &&EngineInfo| {
-            let is_cpu = engine.name.starts_with("CPU_");
-            is_cpu == (options.device == Device::Cpu)
-        };
+        let of_device = |engine: &&EngineInfo| engine.is_of_host() == (options.device == Device::Cpu);
         let all: Vec<&EngineInfo> = engines.iter().filter(of_device).collect();
         let path = self.backend.path();
         let name = match (&options.engine, options.device) {
             (Some(name), _) => Some(name.as_str()),
-            (None, Device::Cpu) => Some(CPU_ENGINE),
+            (None, Device::Cpu) if all.iter().any(|engine| engine.name == CPU_ENGINE) => Some(CPU_ENGINE),
+            // Another plugin's engine for CPUs, the only one here.
+            (None, Device::Cpu) => {
+                all.iter().find(|engine| !engine.is_reference()).map(|engine| engine.name.as_str())
+            }
             (None, Device::Gpu) => None,
         };
         let chosen: Vec<EngineInfo> = all

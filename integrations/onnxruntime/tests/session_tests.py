@@ -455,6 +455,28 @@ def test_a_process_may_end_with_a_session():
         assert (done.returncode, done.stdout.strip()) == (0, "computed"), (done.returncode, done.stderr[-500:])
 
 
+def test_an_engine_of_another_plugin():
+    """Its plugin says that it takes memory of the host; the stub computes nothing."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    root = os.path.join(here, "..", "..", "..")
+    names = ("plugin", "details", "identity", "log", "saving")
+    files = [os.path.join(root, "c_tests", "plugins", f"stub_{name}.c") for name in names]
+    with tempfile.TemporaryDirectory() as folder:
+        plugin, log = os.path.join(folder, "libthird_plugin.so"), os.path.join(folder, "log")
+        macros = ['-DENGINES="THIRD_ENGINE"', "-DDEVICE=1", "-D_POSIX_C_SOURCE=200809L"]
+        include = ["-I", os.path.join(root, "include", "hipdnn", "plugin")]
+        subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", *macros, *include, "-o", plugin, *files], check=True)
+        code = "import session_tests as t; t.provider.session(t.convolution(1), {SETTINGS}).run(None, t.images(1, 8, 6, 6))"
+        for settings in ("'engine': 'THIRD_ENGINE', 'take': 'all'", "'take': 'all'"):
+            own = {**os.environ, "HIPDNN_PLUGIN_DIR": folder, "HIPDNN_STUB_LOG": log}
+            words = [sys.executable, "-c", code.replace("SETTINGS", settings)]
+            done = subprocess.run(words, cwd=here, env=own, capture_output=True, text=True, timeout=120, check=False)
+            assert done.returncode == 0, done.stderr[-500:]
+            with open(log, encoding="utf-8") as lines:
+                assert "ExecuteOpGraph " in lines.read()
+            os.remove(log)
+
+
 def test_the_library_is_registered_again():
     """The last test, since it changes the devices."""
     data = convolution(1)

@@ -244,8 +244,7 @@ fn settings_of(engine: &EngineInfo, made: &Engine, knobs: &[String]) -> Result<V
 /// overrides this guess.
 pub fn place_of(engine: &EngineInfo, asked: Option<Place>) -> Place {
     asked.unwrap_or_else(|| {
-        let is_cpu = engine.plugin == "CPU" || engine.name.starts_with("CPU_");
-        if !is_cpu && Place::device_is_there() { Place::Device } else { Place::Host }
+        if !engine.is_of_host() && Place::device_is_there() { Place::Device } else { Place::Host }
     })
 }
 

@@ -79,7 +79,7 @@ class Handle:
 
     def get_engine_info(self, engine_id: int) -> EngineInfo:
         """Name, plugin, version and type of a loaded engine; raises IndexError for others."""
-        for name, id, plugin, version, kind in self._alive().engines():
+        for name, id, plugin, version, kind, _ in self._alive().engines():
             if id == engine_id:
                 return EngineInfo(id, name, plugin, version, kind)
         raise IndexError(f"engine_id: is {engine_id}: Engine ID is not loaded")

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use hipdnn::{Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue, VariantPack};
+use hipdnn::{Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, KnobValue, VariantPack};
 
 use super::arguments::{Argument, dtype};
 use super::functions::Functions;
@@ -47,9 +47,6 @@ unsafe impl Send for Bound {}
 /// The alignment of parts of a workspace.
 const PART: usize = 256;
 
-/// Name prefixes of engines that compute each element in one thread, which is slower than PyTorch for products and convolutions.
-const GENERATED: [&str; 2] = ["NVRTC_", "HIPRTC_"];
-
 impl CallPlan {
     /// Plans a recipe, following PyTorch's switches.
     pub fn new(
@@ -63,13 +60,13 @@ impl CallPlan {
         let planned = session.plan(place, |handle| {
             let graph = recipe.graph.build(handle)?;
             let engines = handle.engines()?;
-            let is_slow = |name: &str| switches.is_product && GENERATED.iter().any(|of| name.starts_with(of));
+            // Generated kernels compute each element in one thread, which is slower than PyTorch for products and convolutions.
+            let is_slow = |engine: &EngineInfo| switches.is_product && engine.is_generated();
             let offered = graph.offer()?;
             let found = offered.engines.iter().find_map(|id| {
                 let engine = engines.iter().find(|engine| engine.id == *id)?;
-                let of_host = engine.plugin == "CPU" || engine.name.starts_with("CPU_");
-                let fits = of_host == (place == Place::Host) && !is_slow(&engine.name);
-                (fits && engine.name != "CPU_REFERENCE_ENGINE").then_some(engine)
+                let fits = engine.is_of_host() == (place == Place::Host) && !is_slow(engine);
+                (fits && !engine.is_reference()).then_some(engine)
             });
             let Some(found) = found else { return Ok(Err(offered.reasons)) };
             engine_name.clone_from(&found.name);

@@ -173,6 +173,19 @@ fn an_engine_that_computes_something_else_is_caught() {
     assert!(answer.out.contains("12544 BEYOND THE TOLERANCE"), "{}", answer.out);
 }
 
+/// Its plugin says that it takes memory of the host, also where there is a GPU.
+#[test]
+fn an_engine_for_cpus_of_another_plugin_gets_memory_of_the_host() {
+    let scratch = Scratch::new("third");
+    let graph = example("conv_bias_relu");
+    let arguments = ["run", &graph, "--engine", "THIRD_ENGINE", "--check"];
+    let answer = with_engine_of("of_host", &scratch, &arguments);
+    assert_eq!(
+        (answer.status, answer.err.as_str()),
+        (1, "hipdnn: THIRD_ENGINE differs from CPU_REFERENCE_ENGINE in y\n")
+    );
+}
+
 #[test]
 fn bad_arguments_are_named() {
     let scratch = Scratch::new("bad");
