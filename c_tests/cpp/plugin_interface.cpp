@@ -3,6 +3,7 @@
 
 #include "../../examples_c/plugin/conv_bias_plugin.cpp"
 
+#include <algorithm>
 #include <hipdnn/hipdnn.hpp>
 
 #include "check.hpp"
@@ -249,7 +250,7 @@ static void hostile(const std::vector<uint8_t>& bytes, int64_t engine)
     const auto offer = [&](const std::vector<uint8_t>& changed) {
         /* A copy of exactly its size, so that sanitizers detect reads beyond. */
         const std::unique_ptr<uint8_t[]> exact(new uint8_t[changed.size()]);
-        std::memcpy(exact.get(), changed.data(), changed.size());
+        std::copy(changed.begin(), changed.end(), exact.get());
         const hipdnnPluginConstData_t graph = {exact.get(), changed.size()};
         int64_t ids[4];
         uint32_t count = 0;

@@ -90,7 +90,7 @@ struct Exports
         {
             require(places, "engine_ids");
             *count = most < *count ? most : *count;
-            std::memcpy(places, ids.data(), *count * sizeof(int64_t));
+            std::copy_n(ids.begin(), *count, places);
         }
     }
     static void all_engines(int64_t* places, uint32_t most, uint32_t* count)
