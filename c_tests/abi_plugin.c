@@ -64,6 +64,7 @@ hipdnnPluginStatus_t hipdnnPluginSetLogLevel(hipdnnSeverity_t level);
 hipdnnPluginStatus_t hipdnnEnginePluginGetAllEngineIds(int64_t* engine_ids, uint32_t max_engines,
                                                        uint32_t* num_engines);
 hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const char** name);
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineKind_ext(int64_t engine_id, uint32_t* device, uint32_t* implementation);
 hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t* handle);
 hipdnnPluginStatus_t hipdnnEnginePluginDestroy(hipdnnEnginePluginHandle_t handle);
 hipdnnPluginStatus_t hipdnnEnginePluginSetStream(hipdnnEnginePluginHandle_t handle, hipStream_t stream);

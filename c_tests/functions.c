@@ -59,6 +59,7 @@ static FUNCTION(hipdnnStatus_t, hipdnnBackendGetGlobalLogLevel_ext, (hipdnnSever
 static FUNCTION(hipdnnStatus_t, hipdnnGetEngineCount_ext, (hipdnnHandle_t, size_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetEngineInfo_ext,
                 (hipdnnHandle_t, size_t, int64_t*, char*, size_t*, char*, size_t*, char*, size_t*, char*, size_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnGetEngineKind_ext, (hipdnnHandle_t, size_t, uint32_t*, uint32_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetEngineIdByName_ext, (hipdnnHandle_t, const char*, int64_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetEngineNameById_ext, (hipdnnHandle_t, int64_t, char*, size_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnSetHeuristicPluginPaths_ext,
@@ -104,6 +105,7 @@ int main(void)
     CHECK(p_hipdnnBackendGetGlobalLogLevel_ext != NULL);
     CHECK(p_hipdnnGetEngineCount_ext != NULL);
     CHECK(p_hipdnnGetEngineInfo_ext != NULL);
+    CHECK(p_hipdnnGetEngineKind_ext != NULL);
     CHECK(p_hipdnnGetEngineIdByName_ext != NULL);
     CHECK(p_hipdnnGetEngineNameById_ext != NULL);
     CHECK(p_hipdnnSetHeuristicPluginPaths_ext != NULL);

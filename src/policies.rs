@@ -3,26 +3,52 @@
 use std::fmt::Write;
 
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{self, Layout};
+use hipdnn_plugin_sdk::wire::{self, KnobSetting, Layout};
 use smallvec::SmallVec;
 
 use crate::graph::{FrozenGraph, with_compute_types};
 use crate::plugin::ask::Engines;
-use crate::plugin::{EngineRef, Session};
-use crate::selection::{BUILT_IN, CONFIG, DEFAULT_ORDER, Key, Rules, Settings, Stored, static_order};
+use crate::plugin::cache::Entry;
+use crate::plugin::{EngineRef, Order, Session};
+use crate::selection::{
+    BUILT_IN, CONFIG, DEFAULT_ORDER, Key, MODE_A, MODE_B, Metric, Rules, Settings, Stored, prediction,
+    ranking, static_order,
+};
 use crate::status::{Error, Result};
 use crate::{device, log, trace};
 
 /// A policy's answer: an order, or why it leaves the choice to the next policy.
-type Answer = std::result::Result<Vec<i64>, String>;
+type Answer = std::result::Result<Order, String>;
+
+/// The answer of a policy of the library's own, which leaves knobs alone.
+type Ids = std::result::Result<Vec<i64>, String>;
 
 /// The policies of a session: those of the environment, else the caller's, else the default.
 pub fn policy_order<'a>(session: &'a Session, callers: Option<&'a [i64]>) -> &'a [i64] {
     session.set().settings.policy_order.as_deref().or(callers).unwrap_or(&DEFAULT_ORDER)
 }
 
+/// The metric that predictions rank engines by: the environment's, else the caller's, else the default.
+pub fn ranking_metric(session: &Session, callers: Option<Metric>) -> Metric {
+    session.set().settings.ranking_metric.or(callers).unwrap_or_default()
+}
+
+/// What the policies chose.
+pub struct Choice {
+    /// The engines, best first.
+    pub engines: Engines,
+    /// The knobs that the deciding policy wants, by engine; none without any.
+    pub settings: Option<Box<[(EngineRef, Vec<KnobSetting>)]>>,
+}
+
+impl From<Engines> for Choice {
+    fn from(engines: Engines) -> Self {
+        Self { engines, settings: None }
+    }
+}
+
 /// Lets the policies order the engines that can run a graph; the first that applies decides. `callers` are the policies that
-/// the caller wants.
+/// the caller wants, and the metric of predictions; `entry` is the graph's, if it knows these engines.
 ///
 /// # Errors
 /// INTERNAL_ERROR when no policy has an order, with each policy's reason.
@@ -30,37 +56,49 @@ pub fn policy_order<'a>(session: &'a Session, callers: Option<&'a [i64]>) -> &'a
 pub fn order(
     session: &Session,
     graph: &FrozenGraph,
+    entry: Option<&Entry>,
     engines: Engines,
     callers: Option<&[i64]>,
-) -> Result<Engines> {
+    metric: Option<Metric>,
+) -> Result<Choice> {
     // The default policies cannot reorder a single engine.
     if engines.is_empty()
         || (engines.len() == 1 && callers.is_none() && !session.set().settings.may_leave_out_engines())
     {
-        return Ok(engines);
+        return Ok(engines.into());
     }
-    ask_policies(session, graph, &engines, callers)
+    ask_policies(session, graph, entry, &engines, callers, metric)
 }
 
 #[inline(never)]
 fn ask_policies(
     session: &Session,
     graph: &FrozenGraph,
+    entry: Option<&Entry>,
     engines: &[EngineRef],
     callers: Option<&[i64]>,
-) -> Result<Engines> {
+    metric: Option<Metric>,
+) -> Result<Choice> {
     let _phase = trace::phase("ask policies for the order", String::new);
     let mut candidates = SmallVec::<[i64; 4]>::new();
     for engine in engines {
         candidates.push(session.engine(*engine)?.id);
     }
+    let metric = ranking_metric(session, metric);
     let mut said = String::new();
     for policy in policy_order(session, callers) {
-        let reason = match ask(session, graph, *policy, &candidates) {
-            (_, Ok(chosen)) => {
-                let place = |id: &i64| candidates.iter().position(|candidate| candidate == id);
-                let chosen = chosen.iter().filter_map(place);
-                return Ok(chosen.filter_map(|place| engines.get(place).copied()).collect());
+        let reason = match ask(session, graph, entry, *policy, &candidates, metric) {
+            (name, Ok(order)) => {
+                let engine = |id: i64| {
+                    let place = candidates.iter().position(|candidate| *candidate == id)?;
+                    engines.get(place).copied()
+                };
+                log_traces(session, &name, &order, engine);
+                let settings = order.settings.into_iter();
+                let settings: Box<[_]> =
+                    settings.filter_map(|(id, settings)| Some((engine(id)?, settings))).collect();
+                let engines = order.engines.into_iter().filter_map(engine).collect();
+                return Ok(Choice { engines, settings: (!settings.is_empty()).then_some(settings) });
             }
             (name, Err(reason)) => format!("{name}: {reason}"),
         };
@@ -80,18 +118,34 @@ fn ask_policies(
     )))
 }
 
+/// Logs what a policy says of engines; `hipdnn explain` reads these lines.
+fn log_traces(session: &Session, policy: &str, order: &Order, engine: impl Fn(i64) -> Option<EngineRef>) {
+    for (id, trace) in &order.traces {
+        let name =
+            engine(*id).and_then(|engine| session.engine(engine).ok()).map(|engine| engine.display_name());
+        log::info(|| format!("policy {policy} of {}: {trace}", name.unwrap_or_else(|| id.to_string())));
+    }
+}
+
 /// Asks one policy. Returns its name and its answer.
-fn ask(session: &Session, graph: &FrozenGraph, policy: i64, candidates: &[i64]) -> (String, Answer) {
+fn ask(
+    session: &Session,
+    graph: &FrozenGraph,
+    entry: Option<&Entry>,
+    policy: i64,
+    candidates: &[i64],
+    metric: Metric,
+) -> (String, Answer) {
     let settings = &session.set().settings;
     if let Some((_, name)) = BUILT_IN.iter().find(|(id, _)| *id == policy) {
-        let answer = if policy == CONFIG {
-            config(settings, graph, candidates)
-        } else {
-            static_ordering(settings, graph, candidates)
+        let answer = match policy {
+            CONFIG => config(settings, graph, entry, candidates),
+            MODE_A | MODE_B => read(graph).and_then(|graph| prediction::rank(&graph, candidates, metric)),
+            _ => static_ordering(settings, graph, candidates),
         };
-        return ((*name).to_owned(), answer);
+        return ((*name).to_owned(), answer.map(Order::from));
     }
-    let asked = session.heuristics().and_then(|handles| handles.ask(policy, graph, candidates));
+    let asked = session.heuristics().and_then(|handles| handles.ask(policy, graph, candidates, metric));
     match asked {
         None => {
             let name = settings.name_of(policy).map_or_else(|| policy.to_string(), str::to_owned);
@@ -106,7 +160,7 @@ fn ask(session: &Session, graph: &FrozenGraph, policy: i64, candidates: &[i64]) 
     }
 }
 
-fn static_ordering(settings: &Settings, graph: &FrozenGraph, candidates: &[i64]) -> Answer {
+fn static_ordering(settings: &Settings, graph: &FrozenGraph, candidates: &[i64]) -> Ids {
     if let Some(preferred) = &settings.fallback_order {
         let chosen = static_order::preferred(candidates, preferred);
         if chosen.is_empty() {
@@ -120,25 +174,26 @@ fn static_ordering(settings: &Settings, graph: &FrozenGraph, candidates: &[i64])
     Ok(engines)
 }
 
-fn config(settings: &Settings, graph: &FrozenGraph, candidates: &[i64]) -> Answer {
+fn config(settings: &Settings, graph: &FrozenGraph, entry: Option<&Entry>, candidates: &[i64]) -> Ids {
     let mut content = None;
     let mut reasons = Vec::new();
-    match settings.rankings.as_ref().filter(|cache| cache.exists()) {
-        None => reasons.push("there are no rankings".to_owned()),
-        Some(cache) => {
-            let found = read(graph).and_then(|graph| {
-                let key = Key::new(content.insert(graph), device::current());
-                cache.find(&key)
-            });
-            match found.map(|record| record.map(|record| record.rank(candidates))) {
-                Ok(Some(Some(ranked))) => return Ok(ranked),
-                Ok(Some(None)) => reasons.push("the ranking of this graph lacks an engine".to_owned()),
-                Ok(None) => reasons.push("no ranking of this graph is known".to_owned()),
-                Err(reason) => {
-                    log::warn(|| format!("rankings: {reason}"));
-                    reasons.push(reason);
-                }
+    let stored = ranking::stored();
+    // Nothing is asked of the file system for a graph that is known.
+    let known = entry.and_then(|entry| entry.ranking.lock().clone()).filter(|(then, _)| *then == stored);
+    let found = match known {
+        Some((_, ranking)) => Ok(ranking),
+        None => ranked(settings, graph, candidates, &mut content).inspect(|ranking| {
+            if let Some(entry) = entry {
+                *entry.ranking.lock() = Some((stored, ranking.clone()));
             }
+        }),
+    };
+    match found {
+        Ok(Some(ranking)) => return Ok(ranking),
+        Ok(None) => reasons.push("there is no ranking of this graph with all of these engines".to_owned()),
+        Err(reason) => {
+            log::warn(|| format!("rankings: {reason}"));
+            reasons.push(reason);
         }
     }
     match settings.config_path.as_deref() {
@@ -159,6 +214,24 @@ fn config(settings: &Settings, graph: &FrozenGraph, candidates: &[i64]) -> Answe
         }
     }
     Err(reasons.join("; "))
+}
+
+/// The candidates by their measured ranking; none if there is none or it lacks one of them. Fills in `content` if it had to be read.
+fn ranked(
+    settings: &Settings,
+    graph: &FrozenGraph,
+    candidates: &[i64],
+    content: &mut Option<Graph>,
+) -> std::result::Result<Option<Vec<i64>>, String> {
+    let Some(cache) = settings.rankings.as_ref().filter(|cache| cache.exists()) else { return Ok(None) };
+    let key = Key::new(content.insert(read(graph)?), device::current());
+    Ok(cache.find(&key)?.and_then(|record| record.rank(candidates)))
+}
+
+/// The prediction of an engine for a graph, as bytes; of its default configuration where `kind` is 1.
+pub fn predict(graph: &FrozenGraph, engine: i64, kind: u8, metric: Metric) -> Result<Vec<u8>> {
+    let graph = read(graph).map_err(Error::internal)?;
+    Ok(prediction::bytes(&graph, engine, kind, metric))
 }
 
 fn read(graph: &FrozenGraph) -> std::result::Result<Graph, String> {

@@ -44,13 +44,16 @@ static void descriptions(void)
 {
     size_t count = 0;
     REQUIRE_OK(hipdnnGetEngineCount_ext(handle, &count));
-    REQUIRE(count == 9);
+    REQUIRE(count == 10);
     /* The list does not depend on the presence of a device. */
     const char* const names[] = {
         "CPU_ENGINE",       "CPU_REFERENCE_ENGINE", "CUBLASLT_ENGINE", "CUDNN_ENGINE",
         "HIPBLASLT_ENGINE", "HIPRTC_ENGINE",        "MIOPEN_ENGINE",   "MIOPEN_ENGINE_DETERMINISTIC",
-        "NVRTC_ENGINE"};
-    const char* const plugins[] = {"CPU", "CPU", "cuDNN", "cuDNN", "hipBLASLt", "RTC", "MIOpen", "MIOpen", "RTC"};
+        "NVRTC_ENGINE",     "VULKAN_ENGINE"};
+    /* Host, AMD, NVIDIA or any; and own kernels, a library, generated ones, or a reference. */
+    const uint32_t kinds[][2] = {{1, 0}, {1, 3}, {3, 1}, {3, 1}, {2, 1}, {2, 2}, {2, 1}, {2, 1}, {3, 2}, {4, 2}};
+    const char* const plugins[] = {"CPU", "CPU",    "cuDNN",  "cuDNN", "hipBLASLt",
+                                   "RTC", "MIOpen", "MIOpen", "RTC",   "Vulkan"};
     for (size_t i = 0; i < count; i++) {
         struct texts texts;
         const int64_t id = describe(i, &texts);
@@ -58,6 +61,9 @@ static void descriptions(void)
         CHECK_STR(texts.plugin, plugins[i]);
         CHECK_STR(texts.type, "engine");
         CHECK(strchr(texts.version, '.') != NULL);
+        uint32_t device = 9, implementation = 9;
+        CHECK_OK(hipdnnGetEngineKind_ext(handle, i, &device, &implementation));
+        CHECK(device == kinds[i][0] && implementation == kinds[i][1]);
 
         int64_t by_name = 0;
         CHECK_OK(hipdnnGetEngineIdByName_ext(handle, texts.name, &by_name));
@@ -75,6 +81,12 @@ static void descriptions(void)
     CHECK_STATUS(hipdnnGetEngineInfo_ext(handle, count, NULL, NULL, &lengths[0], NULL, &lengths[1], NULL, &lengths[2],
                                          NULL, &lengths[3]),
                  HIPDNN_STATUS_BAD_PARAM);
+    uint32_t device = 9, implementation = 9;
+    CHECK_STATUS(hipdnnGetEngineKind_ext(handle, count, &device, &implementation), HIPDNN_STATUS_BAD_PARAM);
+    CHECK(device == 9 && implementation == 9);
+    CHECK_STATUS(hipdnnGetEngineKind_ext(NULL, 0, &device, &implementation), HIPDNN_STATUS_BAD_PARAM_NULL_POINTER);
+    CHECK_STATUS(hipdnnGetEngineKind_ext(handle, 0, NULL, &implementation), HIPDNN_STATUS_BAD_PARAM_NULL_POINTER);
+    CHECK_STATUS(hipdnnGetEngineKind_ext(handle, 0, &device, NULL), HIPDNN_STATUS_BAD_PARAM_NULL_POINTER);
 }
 
 static void unknown(void)

@@ -12,8 +12,9 @@ static hipdnnStatus_t info(hipdnnHandle_t handle, size_t index, int64_t* id, cha
 
 static void test_policies(hipdnnHandle_t handle)
 {
-    static const char* const names[] = {"SelectionHeuristic::Config", "SelectionHeuristic::StaticOrdering"};
-    static const int64_t ids[] = {0x79dac33209e0d5c1, -0x46f46a1c3b64fde3};
+    static const char* const names[] = {"SelectionHeuristic::Config", "SelectionHeuristic::StaticOrdering",
+                                        "SelectionHeuristic::ModeA", "SelectionHeuristic::ModeB"};
+    static const int64_t ids[] = {0x79dac33209e0d5c1, -0x46f46a1c3b64fde3, -0x754fd89842f67629, -0x754fd79842f67476};
     size_t count = 0;
     CHECK_OK(hipdnnGetHeuristicPolicyCount_ext(handle, &count));
     CHECK_EQ(count, COUNT(names));
@@ -53,8 +54,8 @@ static void test_attributes(hipdnnHandle_t handle)
     int64_t used[4] = {0};
     int64_t count = 0;
     CHECK_FAILS(
-        HIPDNN_STATUS_NOT_SUPPORTED, "RANKING_METRIC",
-        hipdnnBackendSetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RANKING_METRIC_EXT, HIPDNN_TYPE_CHAR, 4, "time"));
+        HIPDNN_STATUS_BAD_PARAM, "expected tflops or time",
+        hipdnnBackendSetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_RANKING_METRIC_EXT, HIPDNN_TYPE_CHAR, 4, "fast"));
     CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "finalized",
                 hipdnnBackendGetAttribute(heuristic, HIPDNN_ATTR_ENGINEHEUR_POLICY_ORDER_EXT, HIPDNN_TYPE_INT64, 4,
                                           &count, used));

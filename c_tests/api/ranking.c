@@ -88,6 +88,19 @@ static void test_ranking(void)
     CHECK_EQ(write_ranking(handle, graph, 2, others), HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN);
     REQUIRE(engines_of(graph, 16, again) == 2);
     CHECK(again[0] == ids[0] && again[1] == ids[1]);
+    /* A handle that knows the graph does not look again until this process stores another ranking; a new handle looks. */
+    CHECK_EQ(write_ranking(handle, graph, 2, reversed), HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN);
+    REQUIRE(engines_of(graph, 16, again) == 2);
+    CHECK_EQ(again[0], reversed[0]);
+    REQUIRE(rename("cache", "moved") == 0);
+    REQUIRE(engines_of(graph, 16, again) == 2);
+    CHECK_EQ(again[0], reversed[0]);
+    hipdnnHandle_t other = make_handle();
+    hipdnnBackendDescriptor_t same = make_graph(other);
+    REQUIRE(engines_of(same, 16, again) == 2);
+    CHECK_EQ(again[0], ids[0]);
+    drop(same);
+    CHECK_OK(hipdnnDestroy(other));
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
 }

@@ -35,5 +35,6 @@ int main()
     /* A function that the library lacks returns that status, whatever its arguments. */
     hipdnn::detail::Functions none;
     CHECK(none.hipdnnCreate(nullptr) == HIPDNN_STATUS_VERSION_MISMATCH);
+    CHECK(none.hipdnnGetErrorString(HIPDNN_STATUS_VERSION_MISMATCH) == std::string("HIPDNN_STATUS_VERSION_MISMATCH"));
     std::puts("right");
 }

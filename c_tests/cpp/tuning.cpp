@@ -169,6 +169,9 @@ static void admission()
         {"tuning_api_1", "its API version is \"1.0.0\", expected 0.MINOR.PATCH"},
         {"tuning_api_unparsable", "its API version is \"zero\""},
         {"tuning_api_fails", "its API version: status 3"},
+        {"tuning_api_beyond", "its API version is \"0.99999999999.0\", expected 0.MINOR.PATCH"},
+        {"tuning_name_not_utf8", "its name is \"St\377b\", expected UTF-8"},
+        {"tuning_strategy_not_utf8", " is \"st\377b\", expected UTF-8"},
         {"tuning_no_get_name", "it lacks hipdnnPluginGetName"},
         {"tuning_no_get_version", "it lacks hipdnnPluginGetVersion"},
         {"tuning_no_get_api_version", "it lacks hipdnnPluginGetApiVersion"},
@@ -270,6 +273,15 @@ static void searches()
     const double started = SystemOf<void>::now();
     CHECK((search_by("tuning_insists").engines == Engines{1, 2}));
     CHECK(SystemOf<void>::now() - started < 20e9);
+    /* A search that does not return is ended with the budget; a ranking that it gave counts. */
+    for (const char* name : {"tuning_endless", "tuning_stuck"})
+    {
+        const double begun = SystemOf<void>::now();
+        tuned = search_by(name);
+        CHECK((tuned.engines == Engines{1, 2}) && SystemOf<void>::now() - begun < 3e9);
+        CHECK(tuned.failure.empty() == (std::string(name) == "tuning_endless"));
+        CHECK(tuned.failure.empty() || has(tuned.failure, "went on when the budget was spent"));
+    }
     unsetenv("HIPDNN_STUB_LOG");
     for (const auto& strategy : {&HalvingOf<void>::search, &ExhaustiveOf<void>::search})
     {

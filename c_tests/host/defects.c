@@ -42,6 +42,8 @@ static const variant VARIANTS[] = {
     RUNS("other_good", "OTHER_STUB_ENGINE"),
     RUNS("g1", "0x"),
     RUNS("with_workspace", "STUB_ENGINE"),
+    RUNS("of_host", "THIRD_ENGINE"),
+    RUNS("of_unknown_kind", "CPU_THIRD_ENGINE"),
     RUNS("reversed", "STUB_OTHER_ENGINE"),
     IDLE("no_engine_applies", "STUB_ENGINE (Stub): the stub declines"),
     IDLE("no_engine_applies_silently", "STUB_OTHER_ENGINE (Stub): the plugin gave no reason"),

@@ -99,6 +99,15 @@ static const struct {
     {"calls_back", WORKS, REVERSED},
     {"destroy_throws", WORKS, REVERSED},
     {"threaded", WORKS, REVERSED},
+    {"with_host", WORKS, REVERSED},
+    {"host_retained", WORKS, REVERSED},
+    {"host_foreign", WORKS, REVERSED},
+    {"config_none", WORKS, REVERSED},
+    {"trace_null", WORKS, REVERSED},
+    {"trace_none", WORKS, REVERSED},
+    {"trace_fails", WORKS, REVERSED},
+    {"trace_garbage", WORKS, REVERSED},
+    {"trace_throws", WORKS, REVERSED},
 
     {"engine_type", NOT_LOADED, "Wrong plugin type: got 1"},
     {"type_fails", NOT_LOADED, "Failed to get plugin type"},
@@ -160,6 +169,16 @@ static const struct {
     {"sorted_foreign", PASSED_OVER, "engine 42, which is not among those"},
     {"sorted_twice", PASSED_OVER, "twice"},
     {"sorted_throws", PASSED_OVER, THREW},
+    {"host_declines", PASSED_OVER, "it leaves the choice to others"},
+    {"host_fails", PASSED_OVER, "Failed to finalize policy"},
+    {"host_throws", PASSED_OVER, THREW},
+    {"config_fails", PASSED_OVER, "Failed to get the configuration of an engine"},
+    {"config_empty", PASSED_OVER, "gave 0 bytes of a configuration"},
+    {"config_null", PASSED_OVER, "gave 8 bytes of a configuration"},
+    {"config_huge", PASSED_OVER, "gave 18446744073709551615 bytes of a configuration"},
+    {"config_garbage", PASSED_OVER, "The policy's configuration of engine"},
+    {"config_foreign", PASSED_OVER, "it is of engine 0"},
+    {"config_throws", PASSED_OVER, THREW},
 };
 
 static void test_variants(void)
@@ -182,7 +201,7 @@ static void test_variants(void)
         if (how_far == NOT_LOADED) {
             CHECK_LAST_ERROR(VARIANTS[i].part);
         }
-        CHECK_EQ(count_policies(handle), how_far < PASSED_OVER ? 2 : 4);
+        CHECK_EQ(count_policies(handle), how_far < PASSED_OVER ? 4 : 6);
         hipdnnBackendDescriptor_t graph = make_graph(handle);
         expect(with_order(graph, 2, both), how_far == WORKS ? VARIANTS[i].part : IN_ORDER);
         hipdnnBackendDescriptor_t alone = with_order(graph, 1, both);
@@ -241,7 +260,7 @@ static void test_orders(void)
     use_heuristics(2, names);
     hipdnnHandle_t handle = make_handle();
     hipdnnBackendDescriptor_t graph = make_graph(handle);
-    CHECK_EQ(count_policies(handle), 5);
+    CHECK_EQ(count_policies(handle), 7);
     /* Policies of plugins are not asked by default. */
     expect(open_heuristic(graph), IN_ORDER);
     /* One declines, one is not there, and the next decides. */
@@ -332,6 +351,32 @@ static void test_calls(void)
     unsetenv("HIPDNN_STUB_LOG");
 }
 
+/* A policy gets the host's services while it is finalized; before and after it is refused. */
+static void test_host(void)
+{
+    static const struct {
+        const char* name;
+        const char* calls;
+    } hosts[] = {
+        {"heuristic_host_retained", "FinalizeWithHost version=2 metric=tflops prediction=0\nlate prediction=6\n"},
+        {"heuristic_host_foreign", "FinalizeWithHost version=2 metric=tflops prediction=1\n"},
+    };
+    const int64_t policy = id_of("STUB_REVERSE");
+    for (int i = 0; i < (int)COUNT(hosts); i++) {
+        check_about("%s", hosts[i].name);
+        use_plugin("good");
+        use_heuristics(1, &hosts[i].name);
+        start_recording();
+        hipdnnHandle_t handle = make_handle();
+        hipdnnBackendDescriptor_t graph = make_graph(handle);
+        expect(with_order(graph, 1, &policy), REVERSED);
+        drop(graph);
+        CHECK_OK(hipdnnDestroy(handle));
+        CHECK_CONTAINS(recorded(), hosts[i].calls);
+        unsetenv("HIPDNN_STUB_LOG");
+    }
+}
+
 /* The environment is read when plugins are loaded, and overrides the caller. */
 static void test_environment(void)
 {
@@ -361,7 +406,7 @@ static void test_environment(void)
     setenv("HIPDNN_HEUR_FALLBACK_ENGINE_ORDER", "NO_ENGINE,STUB_OTHER_ENGINE", 1);
     use_heuristics(0, NULL);
     handle = make_handle();
-    CHECK_EQ(count_policies(handle), 2);
+    CHECK_EQ(count_policies(handle), 4);
     graph = make_graph(handle);
     expect(open_heuristic(graph), "STUB_OTHER_ENGINE ");
     drop(graph);
@@ -387,6 +432,7 @@ int main(void)
     test_orders();
     test_calls_back();
     test_calls();
+    test_host();
     test_environment();
     return check_result();
 }

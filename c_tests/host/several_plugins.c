@@ -53,6 +53,24 @@ static void test_engines(void)
     }
 }
 
+/* The kind that a plugin tells, else the one that its engine's name tells. */
+static void test_kinds(void)
+{
+    static const struct {
+        const char* plugin;
+        uint32_t device;
+    } kinds[] = {{"of_host", 1}, {"of_unknown_kind", 1}, {"one_engine", 0}};
+    for (int64_t i = 0; i < COUNT(kinds); i++) {
+        check_about("%s", kinds[i].plugin);
+        use_plugins(1, &kinds[i].plugin);
+        hipdnnHandle_t handle = make_handle();
+        uint32_t device = 9, implementation = 9;
+        CHECK_OK(hipdnnGetEngineKind_ext(handle, 0, &device, &implementation));
+        CHECK(device == kinds[i].device && implementation == 0);
+        CHECK_OK(hipdnnDestroy(handle));
+    }
+}
+
 static void test_clash_is_told(void)
 {
     char text[HIPDNN_ERROR_STRING_MAX_LENGTH];
@@ -144,6 +162,7 @@ int main(void)
 {
     unsetenv("HIPDNN_PLUGIN_DIR");
     test_engines();
+    test_kinds();
     test_clash_is_told();
     test_cpu_is_last();
     test_reasons();

@@ -35,11 +35,11 @@ static int64_t id_of(size_t policy)
     return (int64_t)(hash + ID_OFFSET);
 }
 
-struct HipdnnHeuristicHandle {
+struct hipdnnHeuristicHandle_opaque {
     int is_told;
 };
 
-struct HipdnnHeuristicPolicyDescriptor {
+struct hipdnnHeuristicPolicyDescriptor_opaque {
     int64_t policy;
     int64_t engines[16];
     size_t count;
@@ -219,6 +219,82 @@ hipdnnPluginStatus_t hipdnnHeuristicPolicyFinalize(hipdnnHeuristicPolicyDescript
 #endif
 
 /*
+ * WITH_HOST: the policy takes the host's services. HOST_RETAINS: it keeps them, and asks again when it should not.
+ * HOST_FOREIGN: it asks about an engine that is not among them. It records what it is answered.
+ */
+#ifdef WITH_HOST
+static const hipdnnHeuristicHostCallbacks_t* retained;
+
+static hipdnnPluginStatus_t predict(const hipdnnHeuristicHostCallbacks_t* host, int64_t engine)
+{
+    hipdnnPluginConstData_t data = {NULL, 0};
+    return host->get_prediction(host->context, engine, HIPDNN_ENGINE_PREDICTION_ENGINE, &data);
+}
+
+hipdnnPluginStatus_t hipdnnHeuristicPolicyFinalizeWithHost(hipdnnHeuristicPolicyDescriptor_t desc,
+                                                           const hipdnnHeuristicHostCallbacks_t* host,
+                                                           int32_t* out_applied)
+{
+    int64_t engine = desc->engines[0];
+#ifdef HOST_FOREIGN
+    engine = 42;
+#endif
+    record("FinalizeWithHost version=%u metric=%s prediction=%d", host->version, host->ranking_metric,
+           predict(host, engine));
+    retained = host;
+    *out_applied = APPLIED;
+    return answer(FINALIZE_STATUS, __func__);
+}
+#endif
+
+/*
+ * CONFIG: the configuration of each engine, as bytes. CONFIG_STATUS: asking for it fails. CONFIG_NULL, CONFIG_HUGE: success
+ * without bytes, or with more than there are.
+ */
+#ifndef CONFIG_STATUS
+#define CONFIG_STATUS OK
+#endif
+#if defined(CONFIG) || defined(CONFIG_NULL) || defined(CONFIG_HUGE)
+hipdnnPluginStatus_t hipdnnHeuristicPolicyGetEngineConfig(hipdnnHeuristicPolicyDescriptor_t desc, int64_t engine_id,
+                                                          hipdnnPluginConstData_t* engine_config)
+{
+    (void)desc;
+    (void)engine_id;
+#if defined(CONFIG)
+    static const char bytes[] = CONFIG;
+    engine_config->ptr = bytes;
+    engine_config->size = sizeof bytes - 1;
+#elif defined(CONFIG_HUGE)
+    engine_config->ptr = desc;
+    engine_config->size = SIZE_MAX;
+#else
+    engine_config->ptr = NULL;
+    engine_config->size = 8;
+#endif
+    return answer(CONFIG_STATUS, __func__);
+}
+#endif
+
+/* TRACE: what the policy says of each engine. TRACE_NULL: success without a text. TRACE_STATUS: asking for it fails. */
+#ifndef TRACE_STATUS
+#define TRACE_STATUS OK
+#endif
+#if defined(TRACE) || defined(TRACE_NULL)
+hipdnnPluginStatus_t hipdnnHeuristicPolicyGetTrace(hipdnnHeuristicPolicyDescriptor_t desc, int64_t engine_id,
+                                                   const char** trace_json)
+{
+    (void)desc;
+    (void)engine_id;
+#ifdef TRACE
+    *trace_json = TRACE;
+#else
+    *trace_json = NULL;
+#endif
+    return answer(TRACE_STATUS, __func__);
+}
+#endif
+
+/*
  * SORTED_STATUS: asking for the order fails. SORTED: how many engines it has. SORTED_AGAIN: how many it has when they are
  * asked for. SORTED_FOREIGN: one that is not among them. SORTED_TWICE: one of them twice.
  */
@@ -235,6 +311,9 @@ hipdnnPluginStatus_t hipdnnHeuristicPolicyFinalize(hipdnnHeuristicPolicyDescript
 hipdnnPluginStatus_t hipdnnHeuristicPolicyGetSortedEngineIds(hipdnnHeuristicPolicyDescriptor_t desc,
                                                              int64_t* engine_ids, size_t* num_engines)
 {
+#ifdef HOST_RETAINS
+    record("late prediction=%d", predict(retained, desc->engines[0]));
+#endif
     if (engine_ids == NULL) {
         *num_engines = (size_t)(SORTED);
         return answer(SORTED_STATUS, __func__);

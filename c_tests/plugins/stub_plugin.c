@@ -143,6 +143,23 @@ hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const ch
 }
 #endif
 
+/* DEVICE, IMPLEMENTATION: what the engines compute on, and where their kernels come from. KIND_STATUS: asking fails. */
+#ifdef DEVICE
+#ifndef IMPLEMENTATION
+#define IMPLEMENTATION 0
+#endif
+#ifndef KIND_STATUS
+#define KIND_STATUS OK
+#endif
+hipdnnPluginStatus_t hipdnnEnginePluginGetEngineKind_ext(int64_t engine_id, uint32_t* device, uint32_t* implementation)
+{
+    record("GetEngineKind engine=%" PRId64, engine_id);
+    *device = DEVICE;
+    *implementation = IMPLEMENTATION;
+    return answer(KIND_STATUS, __func__);
+}
+#endif
+
 /*
  * CREATE_STATUS: no handle can be made. CREATE_SILENT: success without a handle. OPENS: a library that is opened when a handle is
  * made, as by engines that find out then what they stand on.

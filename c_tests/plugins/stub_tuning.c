@@ -11,6 +11,7 @@
 
 #include <hipdnn_plugin_sdk/TuningPluginApi.h>
 #include <string.h>
+#include <unistd.h>
 
 /* STRATEGIES: the strategies' names. STRATEGY_COUNT: how many of them there are. */
 #ifndef STRATEGIES
@@ -140,7 +141,8 @@ static void* on_another_thread(void* argument)
 #endif
 
 /* SEARCH_STATUS: the search fails in the end. MISUSES: it calls the host in every wrong way. KEEPS: it keeps the host's functions and calls
- * them in the next search. INSISTS: it goes on measuring when the budget is spent. RANKS: what it ranks, in the place of its order. */
+ * them in the next search. INSISTS: it goes on measuring when the budget is spent, ENDLESS: for ever. STUCK: it does not return. RANKS: what
+ * it ranks, in the place of its order. */
 #ifndef SEARCH_STATUS
 #define SEARCH_STATUS OK
 #endif
@@ -228,6 +230,19 @@ hipdnnPluginStatus_t hipdnnTuningPluginSearch(int64_t strategy_id, const hipdnnT
         hipdnnTuningMeasurement_t found;
         hipdnnPluginConstData_t right = configuration(&fb, chosen(&problem->candidates[0]), NULL, 0);
         (void)!host->measure(host->context, &right, 1000000, &found);
+    }
+#endif
+#ifdef ENDLESS
+    rank("rank", host, numbers, count);
+    for (;;) {
+        hipdnnTuningMeasurement_t found;
+        hipdnnPluginConstData_t right = configuration(&fb, chosen(&problem->candidates[0]), NULL, 0);
+        (void)!host->measure(host->context, &right, 1, &found);
+    }
+#endif
+#ifdef STUCK
+    for (;;) {
+        sleep(1);
     }
 #endif
 #ifdef RANKS

@@ -15,12 +15,12 @@
 static const char NAME[] = "Wire::Check";
 static char error_text[256];
 
-struct HipdnnHeuristicHandle
+struct hipdnnHeuristicHandle_opaque
 {
     bool has_device;
 };
 
-struct HipdnnHeuristicPolicyDescriptor
+struct hipdnnHeuristicPolicyDescriptor_opaque
 {
     bool has_device;
     bool has_graph;
@@ -82,7 +82,7 @@ hipdnnPluginStatus_t hipdnnHeuristicPluginGetPolicyName(int64_t, const char** na
 
 hipdnnPluginStatus_t hipdnnHeuristicHandleCreate(hipdnnHeuristicHandle_t* handle)
 {
-    *handle = new HipdnnHeuristicHandle{};
+    *handle = new hipdnnHeuristicHandle_opaque{};
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 
@@ -114,7 +114,7 @@ hipdnnPluginStatus_t hipdnnHeuristicHandleSetDeviceProperties(hipdnnHeuristicHan
 hipdnnPluginStatus_t hipdnnHeuristicPolicyDescriptorCreate(hipdnnHeuristicHandle_t handle, int64_t,
                                                            hipdnnHeuristicPolicyDescriptor_t* desc)
 {
-    *desc = new HipdnnHeuristicPolicyDescriptor{handle->has_device, false, {}};
+    *desc = new hipdnnHeuristicPolicyDescriptor_opaque{handle->has_device, false, {}};
     return HIPDNN_PLUGIN_STATUS_SUCCESS;
 }
 

@@ -105,6 +105,47 @@ pub unsafe extern "C" fn hipdnnGetEngineInfo_ext(
     })
 }
 
+/// Gets what an engine computes on, and where its kernels come from.
+///
+/// @param[in] handle The handle.
+/// @param[in] engineIndex The engine's number, as for hipdnnGetEngineInfo_ext.
+/// @param[out] device 1 for the host, 2 for AMD's GPUs, 3 for NVIDIA's, 4 for devices with a Vulkan driver, else 0.
+/// @param[out] implementation 1 for a library of the device's maker, 2 for kernels generated for each graph, 3 for a reference,
+///     else 0.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle`, `device` or `implementation` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, or there is no such engine.
+///
+/// # Safety
+/// The outputs are null or writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnGetEngineKind_ext(
+    handle: hipdnnHandle_t,
+    engineIndex: usize,
+    device: *mut u32,
+    implementation: *mut u32,
+) -> raw::hipdnnStatus_t {
+    let describe = move || format!("handle={handle:p}, engineIndex={engineIndex}");
+    guard("hipdnnGetEngineKind_ext", describe, || {
+        require!(handle);
+        require!(device);
+        require!(implementation);
+        let session = handles::session(handle.addr())?;
+        let engines = session.engines();
+        let engine = engines.get(engineIndex).ok_or_else(|| {
+            Error::bad_param(format!("engineIndex is {engineIndex}, expected less than {}", engines.len()))
+        })?;
+        let [on, how] = engine.kind.numbers();
+        // SAFETY: both pointers are writable.
+        unsafe {
+            device.write_unaligned(on);
+            implementation.write_unaligned(how);
+        }
+        Ok(())
+    })
+}
+
 /// Gets the id of the engine with a name.
 ///
 /// @param[in] handle The handle.

@@ -13,10 +13,12 @@ use crate::ffi::{
 };
 use crate::graph::FrozenGraph;
 use crate::handle;
-use crate::lock::Mutex;
+use crate::lock::{Mutex, OnceLock};
 use crate::log;
 use crate::plugin::cache::{Entry, Known};
 use crate::plugin::{EngineDetails, EngineRef, Session, ask};
+use crate::policies;
+use crate::selection::Metric;
 use crate::status::{Error, Result};
 
 const KIND: &str = "engine";
@@ -27,6 +29,7 @@ const KNOB_INFO: c_int = Name::HIPDNN_ATTR_ENGINE_KNOB_INFO as c_int;
 const BEHAVIOR_NOTE: c_int = Name::HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE as c_int;
 const NAME: c_int = Name::HIPDNN_ATTR_ENGINE_NAME_EXT as c_int;
 const PREDICTION: c_int = Name::HIPDNN_ATTR_ENGINE_PREDICTION_EXT as c_int;
+const PREDICTION_METRIC: c_int = Name::HIPDNN_ATTR_ENGINE_PREDICTION_METRIC_EXT as c_int;
 const SERIALIZED_KNOBS: c_int = Name::HIPDNN_ATTR_KNOB_INFO_SERIALIZED_VALUE as c_int;
 
 /// Callers compare this text, so it never changes.
@@ -38,6 +41,10 @@ const NOT_AN_ENGINE: &str =
 pub struct EngineDraft {
     graph: Option<FrozenGraph>,
     id: Option<i64>,
+    /// The metric of the prediction.
+    metric: Option<Metric>,
+    /// The prediction, once it was asked for.
+    prediction: OnceLock<Box<[u8]>>,
 }
 
 /// A finalized engine. Holds only references, so it is cheap to clone.
@@ -100,6 +107,7 @@ impl Draft for EngineDraft {
         match incoming.name() {
             OPERATION_GRAPH => self.graph = Some(incoming.descriptor(Descriptor::graph)?),
             GLOBAL_INDEX => self.id = Some(incoming.one(Type::HIPDNN_TYPE_INT64)?),
+            PREDICTION_METRIC => self.metric = Some(metric(incoming)?),
             other => return Err(unknown(KIND, other, "set")),
         }
         Ok(())
@@ -147,7 +155,15 @@ impl Draft for EngineDraft {
                 let notes = frozen.details.as_ref().map_or(&[][..], |details| details.behavior_notes());
                 outgoing.all(Type::HIPDNN_TYPE_BEHAVIOR_NOTE, notes)
             }
-            PREDICTION => no_prediction(frozen.id, outgoing),
+            PREDICTION => {
+                let metric = self.metric.unwrap_or_default();
+                prediction(
+                    &self.prediction,
+                    || policies::predict(&frozen.graph, frozen.id, 0, metric),
+                    outgoing,
+                )
+            }
+            PREDICTION_METRIC => outgoing.text(self.metric.unwrap_or_default().name()),
             other => Err(unknown(KIND, other, "read")),
         }
     }
@@ -172,18 +188,48 @@ pub(super) fn session_of(graph: &FrozenGraph) -> Result<Arc<Session>> {
     })
 }
 
+/// The metric that an attribute names.
+pub(super) fn metric(incoming: &Incoming) -> Result<Metric> {
+    let name = incoming.text()?;
+    Metric::named(&name).ok_or_else(|| {
+        incoming.about(Error::bad_param(format!("the metric is {name:?}, expected tflops or time")))
+    })
+}
+
+/// A prediction without a value.
+pub(super) fn no_prediction_of(engine_id: i64, reason: &str) -> Vec<u8> {
+    wire::write_prediction(&wire::Prediction { engine_id, reason, ..Default::default() })
+}
+
+/// Returns a finalized descriptor's prediction, which is made when it is first asked for and lives as long as the descriptor.
+pub(super) fn prediction(
+    made: &OnceLock<Box<[u8]>>,
+    make: impl FnOnce() -> Result<Vec<u8>>,
+    outgoing: &Outgoing,
+) -> Result<()> {
+    outgoing.require_type(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT)?;
+    let bytes = match made.get() {
+        Some(bytes) => bytes,
+        None => {
+            let bytes = make()?.into();
+            made.get_or_init(|| bytes)
+        }
+    };
+    outgoing.one(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, flatbuffer(bytes))
+}
+
 /// The serialized predictions, by engine.
 pub static MADE: Mutex<BTreeMap<i64, &'static [u8]>> = Mutex::new(BTreeMap::new());
 
-/// The prediction of every engine's time: unavailable.
+/// The prediction of an open configuration: unavailable.
 ///
 /// The bytes are made once for each engine and never freed, because callers may keep them as long as the descriptor,
 /// whatever is set in it later.
 pub(super) fn no_prediction(engine: i64, outgoing: &Outgoing) -> Result<()> {
     outgoing.require_type(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT)?;
     let make = || {
-        const REASON: &str = "no engine plugin of this library predicts how fast it is";
-        &*wire::write_no_prediction(engine, REASON).leak()
+        const REASON: &str = "the engine configuration is not finalized";
+        &*no_prediction_of(engine, REASON).leak()
     };
     let bytes = *MADE.lock().entry(engine).or_insert_with(make);
     outgoing.one(Type::HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, flatbuffer(bytes))

@@ -7,16 +7,19 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginConstData_t as ConstData;
 use hipdnn_plugin_sdk::wire::{self, EngineConfig, KnobSetting, MAX_KNOB_CHOICES};
 
 use super::attribute::{Incoming, Outgoing, unknown};
-use super::engine::{FrozenEngine, no_prediction};
+use super::engine::{FrozenEngine, metric, no_prediction, no_prediction_of, prediction};
 use super::{Descriptor, Draft, Lifecycle, take_checked};
 use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
 };
+use crate::lock::OnceLock;
 use crate::object::Access;
 use crate::plugin::asking::Asking;
 use crate::plugin::cache::Known;
 use crate::plugin::made::Made;
 use crate::plugin::{check, context, workspace_size};
+use crate::policies;
+use crate::selection::Metric;
 use crate::status::{Error, Result};
 
 const KIND: &str = "engine configuration";
@@ -25,6 +28,7 @@ const ENGINE: c_int = Name::HIPDNN_ATTR_ENGINECFG_ENGINE as c_int;
 const KNOB_CHOICES: c_int = Name::HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES as c_int;
 const WORKSPACE_SIZE: c_int = Name::HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE as c_int;
 const PREDICTION: c_int = Name::HIPDNN_ATTR_ENGINECFG_PREDICTION_EXT as c_int;
+const RANKING_METRIC: c_int = Name::HIPDNN_ATTR_ENGINECFG_RANKING_METRIC_EXT as c_int;
 const SERIALIZED_CHOICES: c_int = Name::HIPDNN_ATTR_KNOB_CHOICE_SERIALIZED_VALUE as c_int;
 
 /// An open configuration.
@@ -33,6 +37,20 @@ pub struct ConfigDraft {
     engine: Option<FrozenEngine>,
     /// The knob settings; none while no knob is set, which saves memory.
     chosen: Option<Box<Chosen>>,
+    /// The prediction, once it was asked for.
+    prediction: OnceLock<Box<[u8]>>,
+}
+
+impl ConfigDraft {
+    fn metric(&self) -> Metric {
+        self.chosen.as_ref().and_then(|chosen| chosen.metric).unwrap_or_default()
+    }
+
+    fn has_knobs(&self) -> bool {
+        self.chosen
+            .as_ref()
+            .is_some_and(|chosen| !(chosen.descriptors.is_empty() && chosen.serialized.is_empty()))
+    }
 }
 
 /// The knob settings, by the attribute that set them.
@@ -40,6 +58,8 @@ pub struct ConfigDraft {
 struct Chosen {
     descriptors: Vec<Arc<KnobSetting>>,
     serialized: Vec<KnobSetting>,
+    /// What engines were ranked by, for the engine's own choices.
+    metric: Option<Metric>,
 }
 
 impl Chosen {
@@ -53,7 +73,8 @@ impl Chosen {
                 knobs.len()
             )));
         }
-        Ok(wire::write_engine_config(&EngineConfig { engine_id, knobs }).into())
+        let metric = self.metric.map_or("", Metric::name);
+        Ok(wire::write_ranked_engine_config(&EngineConfig { engine_id, knobs }, metric).into())
     }
 }
 
@@ -174,6 +195,7 @@ impl Draft for ConfigDraft {
                 let choices = choices.collect::<Result<_>>()?;
                 self.chosen.get_or_insert_default().serialized = choices;
             }
+            RANKING_METRIC => self.chosen.get_or_insert_default().metric = Some(metric(incoming)?),
             other => return Err(unknown(KIND, other, "set")),
         }
         Ok(())
@@ -213,7 +235,18 @@ impl Draft for ConfigDraft {
         match outgoing.name() {
             ENGINE => outgoing.exactly_one_descriptor(|| Descriptor::of_engine(frozen.engine.clone())),
             WORKSPACE_SIZE => outgoing.exactly_one(Type::HIPDNN_TYPE_INT64, frozen.workspace_size),
-            PREDICTION => no_prediction(frozen.engine.id, outgoing),
+            PREDICTION => {
+                let engine = &frozen.engine;
+                let metric = self.metric();
+                let make = || match frozen.sets_knobs() && self.has_knobs() {
+                    true => {
+                        Ok(no_prediction_of(engine.id, "no model of the engine with these knobs is known"))
+                    }
+                    false => policies::predict(&engine.graph, engine.id, 1, metric),
+                };
+                prediction(&self.prediction, make, outgoing)
+            }
+            RANKING_METRIC => outgoing.text(self.metric().name()),
             other => Err(unknown(KIND, other, "read")),
         }
     }
@@ -272,10 +305,22 @@ impl Descriptor {
         }
     }
 
-    /// Sets the engine of an open engine configuration.
-    pub(super) fn set_engine(&self, access: Access, engine: FrozenEngine) -> Result<()> {
+    /// Sets the engine of an open engine configuration, and the knobs that a policy wants.
+    pub(super) fn set_engine(
+        &self,
+        access: Access,
+        engine: FrozenEngine,
+        settings: Option<Vec<KnobSetting>>,
+        metric: Option<Metric>,
+    ) -> Result<()> {
         self.open_engine_config()?.change(access, |draft| {
             draft.engine = Some(engine);
+            if let Some(settings) = settings {
+                draft.chosen.get_or_insert_default().serialized = settings;
+            }
+            if metric.is_some() {
+                draft.chosen.get_or_insert_default().metric = metric;
+            }
             Ok(())
         })
     }

@@ -3,8 +3,10 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use hipdnn_plugin_sdk::wire::KnobSetting;
+
 use super::attribute::{Incoming, Outgoing, unknown};
-use super::engine::{FrozenEngine, session_of};
+use super::engine::{FrozenEngine, metric, session_of};
 use super::{Descriptor, Draft, take_checked};
 use crate::ffi::{
     hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendHeurMode_t,
@@ -12,8 +14,9 @@ use crate::ffi::{
 use crate::graph::FrozenGraph;
 use crate::last_error;
 use crate::plugin::cache::Entry;
-use crate::plugin::{Session, ask};
-use crate::policies;
+use crate::plugin::{EngineRef, Session, ask};
+use crate::policies::{self, Choice};
+use crate::selection::Metric;
 use crate::status::{Error, Result};
 
 const KIND: &str = "engine heuristic";
@@ -34,6 +37,8 @@ pub struct HeuristicDraft {
     find_first: bool,
     /// The caller's policies; none for the library's.
     policies: Option<Box<[i64]>>,
+    /// The caller's metric of predictions; none for the library's.
+    metric: Option<Metric>,
 }
 
 /// A heuristic with its results.
@@ -44,6 +49,10 @@ pub struct FrozenHeuristic {
     entry: Option<Arc<Entry>>,
     session: Arc<Session>,
     engines: ask::Engines,
+    /// The knobs that a policy wants, by engine.
+    settings: Option<Box<[(EngineRef, Vec<KnobSetting>)]>>,
+    /// The metric that the program or a policy asked for, which each result has.
+    metric: Option<Metric>,
 }
 
 impl Draft for HeuristicDraft {
@@ -69,7 +78,7 @@ impl Draft for HeuristicDraft {
             OPERATION_GRAPH => self.graph = Some(incoming.descriptor(Descriptor::graph)?),
             FIND_FIRST => self.find_first = incoming.flag()?,
             POLICY_ORDER => self.policies = Some(incoming.array(Type::HIPDNN_TYPE_INT64)?.collect()),
-            RANKING_METRIC => return Err(no_metric()),
+            RANKING_METRIC => self.metric = Some(metric(incoming)?),
             other => return Err(unknown(KIND, other, "set")),
         }
         Ok(())
@@ -90,16 +99,20 @@ impl Draft for HeuristicDraft {
         let mode = self.mode;
         let find_first = self.find_first;
         let policies = self.policies.as_deref();
-        let (graph, (mode, session, entry, engines)) = take_checked(&mut self.graph, missing, |graph| {
+        let metric = self.metric;
+        let (graph, (mode, session, entry, choice)) = take_checked(&mut self.graph, missing, |graph| {
             let mode = mode.ok_or_else(|| {
                 Error::bad_param("HIPDNN_ATTR_ENGINEHEUR_MODE of the engine heuristic is not set")
             })?;
             let session = session_of(graph)?;
             let entry = session.entry(graph);
-            let engines = engines_for(&session, graph, entry.as_deref(), find_first, policies)?;
-            Ok((mode, session, entry, engines))
+            let choice = engines_for(&session, graph, entry.as_deref(), find_first, policies, metric)?;
+            Ok((mode, session, entry, choice))
         })?;
-        Ok(FrozenHeuristic { graph, mode, entry, session, engines })
+        let Choice { engines, settings } = choice;
+        let asked = session.set().settings.ranking_metric.or(metric);
+        let metric = asked.or_else(|| settings.is_some().then(Metric::default));
+        Ok(FrozenHeuristic { graph, mode, entry, session, engines, settings, metric })
     }
 
     fn get(&self, frozen: &Self::Frozen, outgoing: &Outgoing) -> Result<()> {
@@ -111,7 +124,7 @@ impl Draft for HeuristicDraft {
                 let order = policies::policy_order(&frozen.session, self.policies.as_deref());
                 outgoing.many(Type::HIPDNN_TYPE_INT64, order)
             }
-            RANKING_METRIC => Err(no_metric()),
+            RANKING_METRIC => outgoing.text(policies::ranking_metric(&frozen.session, self.metric).name()),
             RESULTS => results(frozen, outgoing),
             other => Err(unknown(KIND, other, "read")),
         }
@@ -126,10 +139,11 @@ fn engines_for(
     entry: Option<&Entry>,
     find_first: bool,
     policies: Option<&[i64]>,
-) -> Result<ask::Engines> {
+    metric: Option<Metric>,
+) -> Result<Choice> {
     let known = entry.filter(|_| !find_first).and_then(Entry::known_engines);
     if let Some(engines) = known {
-        return policies::order(session, graph, engines.clone(), policies);
+        return policies::order(session, graph, entry, engines.clone(), policies, metric);
     }
     let answer = ask::applicable(session, graph, find_first);
     if answer.engines.is_empty() {
@@ -142,19 +156,13 @@ fn engines_for(
     }
     // FIND_FIRST keeps the plugin's own order.
     if find_first {
-        return Ok(answer.engines);
+        return Ok(answer.engines.into());
     }
-    if let Some(entry) = entry.filter(|_| answer.is_whole && !answer.engines.is_empty()) {
+    let entry = entry.filter(|_| answer.is_whole && !answer.engines.is_empty());
+    if let Some(entry) = entry {
         entry.learn_engines(&answer.engines, session.cache());
     }
-    policies::order(session, graph, answer.engines, policies)
-}
-
-#[cold]
-fn no_metric() -> Error {
-    Error::not_supported(
-        "HIPDNN_ATTR_ENGINEHEUR_RANKING_METRIC_EXT chooses among predictions, and no engine plugin of this library makes any",
-    )
+    policies::order(session, graph, entry, answer.engines, policies, metric)
 }
 
 /// Fills the caller's engine configurations, all of them or none.
@@ -171,11 +179,16 @@ fn results(frozen: &FrozenHeuristic, outgoing: &Outgoing) -> Result<()> {
     let engines = frozen.engines.get(..room).unwrap_or(&frozen.engines);
     let entry = frozen.entry.as_deref();
     let make = |engine| FrozenEngine::new(Arc::clone(&frozen.session), frozen.graph.clone(), engine, entry);
+    let metric = frozen.metric;
+    let settings = |engine: EngineRef| {
+        let settings = frozen.settings.as_deref()?.iter().find(|(of, _)| *of == engine);
+        settings.map(|(_, settings)| settings.clone())
+    };
     if let [one] = engines {
         // Checks and fills in one look-up; only errors of the check name the attribute.
         let filled = Descriptor::with_access(outgoing.descriptor_at(0), |config, access| {
             config.check_open_engine_config()?;
-            Ok(make(*one).and_then(|engine| config.set_engine(access, engine)))
+            Ok(make(*one).and_then(|engine| config.set_engine(access, engine, settings(*one), metric)))
         });
         filled.map_err(|error| outgoing.about(error))??;
     } else {
@@ -186,7 +199,8 @@ fn results(frozen: &FrozenHeuristic, outgoing: &Outgoing) -> Result<()> {
         let made = engines.iter().copied().map(make).collect::<Result<Vec<_>>>()?;
         for (i, engine) in made.into_iter().enumerate() {
             Descriptor::with_access(outgoing.descriptor_at(i), |config, access| {
-                config.set_engine(access, engine)
+                let settings = settings(engine.engine);
+                config.set_engine(access, engine, settings, metric)
             })?;
         }
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::AtomicBool;
 
+use hipdnn_plugin_sdk::engine_kind::EngineKind;
 use hipdnn_plugin_sdk::environment;
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HIPDNN_PLUGIN_STATUS_SUCCESS, HIPDNN_PLUGIN_TYPE_ENGINE,
@@ -32,6 +33,8 @@ pub struct Engine {
     pub id: i64,
     /// The name its plugin gives it, if any.
     pub name: Option<String>,
+    /// What it computes on, and where its kernels come from.
+    pub kind: EngineKind,
     /// The bytes of a configuration that sets no knob.
     pub plain_config: Vec<u8>,
 }
@@ -252,7 +255,8 @@ fn admit(api: &Api, ids: &[i64], owner: impl Fn(i64) -> Option<String>) -> (Vec<
             }
             Ok(name) => {
                 let plain_config = write_engine_config(&EngineConfig { engine_id: id, knobs: Vec::new() });
-                engines.push(Engine { id, name, plain_config });
+                let kind = engine_kind(api, id, name.as_deref().unwrap_or_default());
+                engines.push(Engine { id, name, kind, plain_config });
             }
         }
     }
@@ -309,6 +313,20 @@ fn engine_name(api: &Api, id: i64) -> Result<Option<String>, String> {
         ));
     }
     Ok(Some(name))
+}
+
+/// An engine's kind: what its plugin says, else what its name tells.
+fn engine_kind(api: &Api, id: i64, name: &str) -> EngineKind {
+    let (mut device, mut implementation) = (0, 0);
+    // SAFETY: the function writes two numbers.
+    match unsafe { api.get_engine_kind(id, &raw mut device, &raw mut implementation) } {
+        Some(HIPDNN_PLUGIN_STATUS_SUCCESS) => EngineKind::from_numbers(device, implementation),
+        Some(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE) | None => EngineKind::by_name(name),
+        Some(status) => {
+            crate::log::warn(|| api.failure(&format!("get the kind of engine {id}"), status));
+            EngineKind::by_name(name)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use hipdnn_plugin_sdk::cancel;
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_SUCCESS, hipStream_t, hipdnnCallback_t,
     hipdnnEnginePluginExecutionContext_t as Context, hipdnnEnginePluginHandle_t as PluginHandle,
-    hipdnnHeuristicHandle_t as HeuristicHandle, hipdnnHeuristicPolicyDescriptor_t as Choice,
-    hipdnnPluginConstData_t as ConstData, hipdnnPluginDeviceBuffer_t as DeviceBuffer,
-    hipdnnPluginStatus_t as PluginStatus, hipdnnPluginType_t,
+    hipdnnHeuristicHandle_t as HeuristicHandle, hipdnnHeuristicHostCallbacks_t as Callbacks,
+    hipdnnHeuristicPolicyDescriptor_t as Choice, hipdnnPluginConstData_t as ConstData,
+    hipdnnPluginDeviceBuffer_t as DeviceBuffer, hipdnnPluginStatus_t as PluginStatus, hipdnnPluginType_t,
 };
 
 use super::Library;
@@ -156,6 +156,8 @@ table! {
         get_api_version: "hipdnnPluginGetApiVersion", (version: *mut *const c_char);
         set_log_level: "hipdnnPluginSetLogLevel", (level: i32);
         get_engine_name: "hipdnnEnginePluginGetEngineName", (engine: i64, name: *mut *const c_char);
+        get_engine_kind: "hipdnnEnginePluginGetEngineKind_ext",
+            (engine: i64, device: *mut u32, implementation: *mut u32);
         serialize_context_of_engine: "hipdnnEnginePluginSerializeExecutionContextWithEngineId",
             (handle: PluginHandle, engine: i64, context: Context, serialized: *mut ConstData);
         serialize_context: "hipdnnEnginePluginSerializeExecutionContext",
@@ -205,8 +207,21 @@ table! {
     executes {}
     optional {
         set_log_level: "hipdnnPluginSetLogLevel", (level: i32);
+        finalize_with_host: "hipdnnHeuristicPolicyFinalizeWithHost",
+            (descriptor: Choice, host: *const Callbacks, applied: *mut i32);
+        get_engine_config: "hipdnnHeuristicPolicyGetEngineConfig",
+            (descriptor: Choice, engine: i64, config: *mut ConstData);
+        get_trace: "hipdnnHeuristicPolicyGetTrace",
+            (descriptor: Choice, engine: i64, json: *mut *const c_char);
     }
     called_below {}
+}
+
+impl HeuristicApi {
+    /// Whether the plugin's policies take the host's services.
+    pub fn finalizes_with_host(&self) -> bool {
+        self.finalize_with_host.is_some()
+    }
 }
 
 /// Override shapes of one execution in the plugin interface's form: four arrays of equal length.

@@ -77,6 +77,8 @@ pub struct Entry {
     clears: usize,
     /// The engines that apply.
     engines: OnceLock<Engines>,
+    /// Once looked for, the engines by their measured ranking, if there is one, and how many rankings this process had stored.
+    pub ranking: Mutex<Option<(usize, Option<Vec<i64>>)>>,
     /// The answers for engines, a list that only grows.
     first: OnceLock<Arc<Known>>,
     /// The shared entry.
@@ -245,8 +247,8 @@ fn known_or_copy<'a, T>(
 
 impl Entry {
     fn new(graph: &Arc<VerifiedGraph>, scope: Scope, clears: usize, common: Option<Arc<Self>>) -> Arc<Self> {
-        let (engines, first) = (OnceLock::new(), OnceLock::new());
-        Arc::new(Self { graph: Arc::clone(graph), scope, clears, engines, first, common })
+        let (engines, ranking, first) = (OnceLock::new(), Mutex::new(None), OnceLock::new());
+        Arc::new(Self { graph: Arc::clone(graph), scope, clears, engines, ranking, first, common })
     }
 
     /// The engines that apply, if known.

@@ -5,20 +5,26 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::{
-    HIPDNN_PLUGIN_STATUS_SUCCESS, HipdnnHeuristicHandle, HipdnnHeuristicPolicyDescriptor,
+    HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HIPDNN_PLUGIN_STATUS_SUCCESS, hipdnnHeuristicHandle_opaque,
+    hipdnnHeuristicHostCallbacks_t as Callbacks, hipdnnHeuristicPolicyDescriptor_opaque,
     hipdnnPluginConstData_t as ConstData, hipdnnPluginStatus_t,
 };
-use hipdnn_plugin_sdk::wire::Layout;
+use hipdnn_plugin_sdk::wire::{self, KnobSetting, Layout};
 
 use super::admission::first_duplicate;
-use super::api::HeuristicApi;
+use super::api::{HeuristicApi, foreign_text};
+use super::heuristic_host::Host;
 use super::{HeuristicPlugin, PluginSet, Policy};
 use crate::device;
-use crate::graph::FrozenGraph;
+use crate::graph::{FrozenGraph, with_compute_types};
 use crate::log;
+use crate::selection::Metric;
+
+/// The most bytes of a policy's configuration of an engine.
+const MAX_CONFIG: usize = 1 << 20;
 
 /// A plugin's handle, opaque to the host.
-struct Opened(NonNull<HipdnnHeuristicHandle>);
+struct Opened(NonNull<hipdnnHeuristicHandle_opaque>);
 
 // SAFETY: the interface lets a host use a plugin handle from any thread.
 unsafe impl Send for Opened {}
@@ -67,14 +73,32 @@ impl HeuristicHandles {
         policy: i64,
         graph: &FrozenGraph,
         engines: &[i64],
-    ) -> Option<(&str, Result<Option<Vec<i64>>, String>)> {
+        metric: Metric,
+    ) -> Option<(&str, Result<Option<Order>, String>)> {
         let (plugin, handle) = self.opened().find(|(plugin, _)| plugin.has(policy))?;
         let name = plugin.policies.iter().find(|own| own.id == policy)?.name.as_str();
-        Some((name, ask(&plugin.api, handle, policy, graph, engines)))
+        Some((name, ask(&plugin.api, handle, policy, graph, engines, metric)))
     }
 }
 
-fn open(plugin: &HeuristicPlugin, device: &[u8]) -> Result<NonNull<HipdnnHeuristicHandle>, String> {
+/// What a policy chose.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Order {
+    /// The engines, best first.
+    pub engines: Vec<i64>,
+    /// The knobs of some of them.
+    pub settings: Vec<(i64, Vec<KnobSetting>)>,
+    /// What the policy says of some of them, as JSON.
+    pub traces: Vec<(i64, String)>,
+}
+
+impl From<Vec<i64>> for Order {
+    fn from(engines: Vec<i64>) -> Self {
+        Self { engines, ..Self::default() }
+    }
+}
+
+fn open(plugin: &HeuristicPlugin, device: &[u8]) -> Result<NonNull<hipdnnHeuristicHandle_opaque>, String> {
     let api = &plugin.api;
     let mut handle = ptr::null_mut();
     // SAFETY: the function writes one pointer.
@@ -88,7 +112,7 @@ fn open(plugin: &HeuristicPlugin, device: &[u8]) -> Result<NonNull<HipdnnHeurist
     Ok(handle)
 }
 
-fn close(api: &HeuristicApi, handle: NonNull<HipdnnHeuristicHandle>) {
+fn close(api: &HeuristicApi, handle: NonNull<hipdnnHeuristicHandle_opaque>) {
     // SAFETY: the handle is the plugin's own, and this is its last use.
     let status = unsafe { api.destroy(handle.as_ptr()) };
     if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
@@ -111,7 +135,7 @@ fn check(api: &HeuristicApi, action: &str, status: hipdnnPluginStatus_t) -> Resu
 /// A policy descriptor, destroyed on drop.
 struct Choice<'a> {
     api: &'a HeuristicApi,
-    descriptor: NonNull<HipdnnHeuristicPolicyDescriptor>,
+    descriptor: NonNull<hipdnnHeuristicPolicyDescriptor_opaque>,
 }
 
 impl Drop for Choice<'_> {
@@ -163,7 +187,8 @@ fn ask(
     policy: i64,
     graph: &FrozenGraph,
     engines: &[i64],
-) -> Result<Option<Vec<i64>>, String> {
+    metric: Metric,
+) -> Result<Option<Order>, String> {
     if Asking::is_asked(policy) {
         return Err("it is being asked on this thread already, and called back".to_owned());
     }
@@ -186,8 +211,20 @@ fn ask(
     check(api, "set graph", unsafe { api.set_graph(descriptor, &raw const data) })?;
     // An invalid value, to detect a policy that writes nothing.
     let mut applied = i32::MIN;
-    // SAFETY: the function writes one integer.
-    check(api, "finalize policy", unsafe { api.finalize(descriptor, &raw mut applied) })?;
+    // The predictions that it was given live as long as this.
+    let parsed = api.finalizes_with_host().then(|| wire::read(bytes)).transpose();
+    let parsed = parsed.map_err(|error| error.0)?.map(with_compute_types);
+    let host = parsed.as_ref().map(|graph| Host::new(graph, engines, metric));
+    let finalize = |table: *const Callbacks| {
+        // SAFETY: the descriptor is the plugin's own, the table is null or static; the function writes one integer.
+        unsafe { api.finalize_with_host(descriptor, table, &raw mut applied) }
+    };
+    let status = match host.as_ref().and_then(|host| host.during(finalize)) {
+        Some(status) => status,
+        // SAFETY: the function writes one integer.
+        None => unsafe { api.finalize(descriptor, &raw mut applied) },
+    };
+    check(api, "finalize policy", status)?;
     match applied {
         0 => return Ok(None),
         1 => {}
@@ -211,8 +248,72 @@ fn ask(
     if let Some(id) = sorted.iter().find(|id| !engines.contains(id)) {
         return Err(format!("The policy chose engine {id}, which is not among those it was given"));
     }
-    match first_duplicate(&sorted) {
-        Some(id) => Err(format!("The policy chose engine {id} twice")),
-        None => Ok(Some(sorted)),
+    if let Some(id) = first_duplicate(&sorted) {
+        return Err(format!("The policy chose engine {id} twice"));
+    }
+    let mut order = Order::from(sorted);
+    for engine in order.engines.clone() {
+        if let Some(settings) = settings_of(&choice, engine)? {
+            order.settings.push((engine, settings));
+        }
+        order.traces.extend(trace_of(&choice, engine).map(|trace| (engine, trace)));
+    }
+    Ok(Some(order))
+}
+
+/// The knobs that a policy wants for an engine, if it has any.
+fn settings_of(choice: &Choice, engine: i64) -> Result<Option<Vec<KnobSetting>>, String> {
+    let mut data = ConstData { ptr: ptr::null(), size: 0 };
+    // SAFETY: the descriptor is the plugin's own; the function writes one struct.
+    let status = unsafe { choice.api.get_engine_config(choice.descriptor.as_ptr(), engine, &raw mut data) };
+    match status {
+        None | Some(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE) => return Ok(None),
+        Some(status) => check(choice.api, "get the configuration of an engine", status)?,
+    }
+    if data.ptr.is_null() || data.size == 0 || data.size > MAX_CONFIG {
+        return Err(format!(
+            "The policy gave {} bytes of a configuration of engine {engine}, expected 1 to {MAX_CONFIG}",
+            data.size
+        ));
+    }
+    // SAFETY: the bytes are the plugin's, and live until it is called again.
+    let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) }.to_vec();
+    let about = |reason: String| format!("The policy's configuration of engine {engine}: {reason}");
+    let config = wire::read_engine_config(&bytes).map_err(|error| about(error.0))?;
+    let metric = wire::read_ranking_metric(&bytes).map_err(|error| about(error.0))?;
+    if config.engine_id != engine {
+        return Err(about(format!("it is of engine {}", config.engine_id)));
+    }
+    if !metric.is_empty() && Metric::named(&metric).is_none() {
+        return Err(about(format!("its ranking metric is {metric:?}, expected tflops or time")));
+    }
+    for setting in &config.knobs {
+        wire::check_knob_id(&setting.knob_id).map_err(|error| about(error.0))?;
+        setting.value.check_size().map_err(|error| about(error.0))?;
+    }
+    Ok((!config.knobs.is_empty()).then_some(config.knobs))
+}
+
+/// What a policy says of an engine, for people only: a failure is logged.
+fn trace_of(choice: &Choice, engine: i64) -> Option<String> {
+    let mut text = ptr::null();
+    // SAFETY: the descriptor is the plugin's own; the function writes one pointer.
+    let status = unsafe { choice.api.get_trace(choice.descriptor.as_ptr(), engine, &raw mut text) }?;
+    match status {
+        HIPDNN_PLUGIN_STATUS_SUCCESS => {}
+        HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE => return None,
+        status => {
+            log::warn(|| choice.api.failure("get the trace of an engine", status));
+            return None;
+        }
+    }
+    // SAFETY: on success the pointer is null or a text of the plugin's.
+    let trace = unsafe { foreign_text(text) }?;
+    match serde_json::from_str::<serde_json::Value>(&trace) {
+        Ok(json) => Some(json.to_string()),
+        Err(error) => {
+            log::warn(|| format!("the policy's trace of engine {engine} is not JSON: {error}"));
+            None
+        }
     }
 }

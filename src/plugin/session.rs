@@ -5,6 +5,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use hipdnn_plugin_sdk::engine_kind::EngineKind;
 use hipdnn_plugin_sdk::ffi::{HipdnnEnginePluginHandle, hipdnnEnginePluginHandle_t};
 use smallvec::SmallVec;
 
@@ -61,6 +62,8 @@ pub struct EngineInfo<'a> {
     pub name: String,
     /// The engine's id.
     pub id: i64,
+    /// What it computes on, and where its kernels come from.
+    pub kind: EngineKind,
     /// Its plugin's name.
     pub plugin_name: &'a str,
     /// Its plugin's version.
@@ -215,6 +218,7 @@ impl Session {
                 plugin.engines.iter().map(|engine| EngineInfo {
                     name: engine.display_name(),
                     id: engine.id,
+                    kind: engine.kind,
                     plugin_name: &plugin.name,
                     plugin_version: &plugin.version,
                 })

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hipdnn_plugin_sdk::cancel;
@@ -138,6 +139,14 @@ pub type Known = HashMap<PathBuf, (Stamp, Option<Record>)>;
 /// Held while a file is open: closing any descriptor of a file releases the process's fcntl lock.
 pub static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
+/// How many rankings this process has stored.
+static STORED: AtomicUsize = AtomicUsize::new(0);
+
+/// How many rankings this process has stored: what was found before the last one may have changed.
+pub fn stored() -> usize {
+    STORED.load(Ordering::Acquire)
+}
+
 /// The folder of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
@@ -201,7 +210,10 @@ impl Cache {
     /// The reason why it was not stored.
     pub fn store(&self, key: &Key, order: &[i64]) -> Result<Stored, String> {
         let path = self.path(key);
-        self.store_in(&path, key, order).map_err(|reason| format!("{}: {reason}", path.display()))
+        let result =
+            self.store_in(&path, key, order).map_err(|reason| format!("{}: {reason}", path.display()));
+        STORED.fetch_add(1, Ordering::AcqRel);
+        result
     }
 
     fn store_in(&self, path: &Path, key: &Key, order: &[i64]) -> Result<Stored, String> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hipdnn_plugin_sdk::environment::{self, CACHE, HOME};
 
-use super::{BUILT_IN, Cache};
+use super::{BUILT_IN, Cache, Metric};
 use hipdnn_plugin_sdk::engine_id;
 
 /// The variables with lists.
@@ -23,6 +23,8 @@ pub struct Settings {
     pub config_path: Option<PathBuf>,
     /// `HIPDNN_HEUR_FALLBACK_ENGINE_ORDER`: the only engines that the static order offers, best first.
     pub fallback_order: Option<Vec<i64>>,
+    /// `HIPDNN_HEUR_RANKING_METRIC`: what predictions rank engines by, overriding the caller's.
+    pub ranking_metric: Option<Metric>,
     /// The rankings on disk, unless they are switched off.
     pub rankings: Option<Cache>,
     /// `HIPDNN_PLAN_CACHE_DIR`: the folder of stored plans, unless caches are switched off.
@@ -49,6 +51,8 @@ impl Settings {
             fallback_order: ids(&fallback),
             names: policies.into_iter().chain(fallback).flatten().collect(),
             config_path: variable("HIPDNN_HEUR_CONFIG_PATH").map(PathBuf::from),
+            ranking_metric: variable("HIPDNN_HEUR_RANKING_METRIC")
+                .and_then(|name| metric(&name.to_string_lossy())),
             plan_folder: variable("HIPDNN_PLAN_CACHE_DIR")
                 .filter(|_| !is_true("HIPDNN_DISABLE_CACHE"))
                 .map(PathBuf::from),
@@ -105,6 +109,15 @@ impl Settings {
 fn entries(list: &str) -> Vec<(i64, String)> {
     let entries = list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
     entries.map(|entry| (entry.parse().unwrap_or_else(|_| engine_id(entry)), entry.to_owned())).collect()
+}
+
+/// The metric of a name; nonsense counts as the default, with a line in the log.
+fn metric(name: &str) -> Option<Metric> {
+    let metric = Metric::named(name.trim());
+    if metric.is_none() {
+        crate::log::warn(|| format!("HIPDNN_HEUR_RANKING_METRIC is {name:?}, expected tflops or time"));
+    }
+    metric
 }
 
 fn is_true(value: &str) -> bool {
@@ -184,6 +197,14 @@ mod tests {
             Some(Cache::new(&Path::new("/home/x").join(CACHE.trim_start_matches("~/"))))
         );
         assert!(!home.may_leave_out_engines());
+    }
+
+    #[test]
+    fn the_metric_is_one_that_is_known() {
+        let metric = |name| settings(&[("HIPDNN_HEUR_RANKING_METRIC", name)]).ranking_metric;
+        assert_eq!(metric("time"), Some(Metric::Time));
+        assert_eq!(metric(" tflops "), Some(Metric::Tflops));
+        assert_eq!(metric("latency"), None);
     }
 
     #[test]

@@ -8,6 +8,9 @@ const DETERMINISTIC: i64 = engine_id("MIOPEN_ENGINE_DETERMINISTIC");
 /// The CPU engines, which come last, since GPU engines are preferred.
 const CPU: [i64; 2] = [engine_id("CPU_ENGINE"), engine_id("CPU_REFERENCE_ENGINE")];
 
+/// The engine for any GPU, which comes after engines for one vendor's. It applies only where a program or a user chose it.
+const VULKAN: i64 = engine_id("VULKAN_ENGINE");
+
 /// NVIDIA's engines: generated kernels, and cuDNN's.
 const NVRTC: i64 = engine_id("NVRTC_ENGINE");
 const CUDNN: i64 = engine_id("CUDNN_ENGINE");
@@ -16,12 +19,13 @@ fn rank(engine: i64) -> u8 {
     match engine {
         MIOPEN => 0,
         DETERMINISTIC => 2,
-        engine if CPU.contains(&engine) => 3,
+        VULKAN => 3,
+        engine if CPU.contains(&engine) => 4,
         _ => 1,
     }
 }
 
-/// MIOpen's engine first, its deterministic one after the others, CPU engines last. Otherwise the order stays: plugins by
+/// MIOpen's engine first, its deterministic one after the others, then Vulkan's, CPU engines last. Otherwise the order stays: plugins by
 /// path, engines as their plugin lists them; but `NVRTC_ENGINE` moves before `CUDNN_ENGINE` where its kernels are faster
 /// (docs/nvidia-engines.md), which `suits_generated_kernels` answers.
 pub fn order(engines: &mut [i64], suits_generated_kernels: impl FnOnce() -> bool) {
@@ -57,9 +61,9 @@ mod tests {
     #[test]
     fn miopen_is_first_and_cpu_engines_are_last() {
         let [fast, reference] = CPU;
-        let mut engines = vec![reference, fast, DETERMINISTIC, 7, MIOPEN, 5];
+        let mut engines = vec![reference, fast, VULKAN, DETERMINISTIC, 7, MIOPEN, 5];
         order(&mut engines, || true);
-        assert_eq!(engines, [MIOPEN, 7, 5, DETERMINISTIC, reference, fast]);
+        assert_eq!(engines, [MIOPEN, 7, 5, DETERMINISTIC, VULKAN, reference, fast]);
     }
 
     #[test]

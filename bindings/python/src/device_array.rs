@@ -93,6 +93,21 @@ impl DeviceArray {
         Ok(PyBytes::new(py, &bytes))
     }
 
+    /// Fills it with as many bytes, after all work of the device is done.
+    fn write(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+        if bytes.len() != self.memory.size {
+            let (given, size) = (bytes.len(), self.memory.size);
+            return Err(PyValueError::new_err(format!("{given} bytes, expected {size}")));
+        }
+        py.detach(|| self.memory.write(bytes)).map_err(Failure::into_py)
+    }
+
+    /// The address of the first byte.
+    #[getter]
+    fn address(&self) -> usize {
+        self.memory.address().expose_provenance()
+    }
+
     /// Kind and number of the device.
     #[pyo3(name = "__dlpack_device__")]
     fn dlpack_device(&self) -> (i32, i32) {

@@ -59,17 +59,32 @@ impl Drop for Mark {
     }
 }
 
+/// Memory that an execution uses.
+#[derive(Clone, Copy)]
+pub struct Used {
+    pub begin: usize,
+    pub end: usize,
+    pub is_written: bool,
+}
+
+impl Used {
+    /// Whether one execution writes what the other one uses.
+    fn conflicts_with(&self, other: &Self) -> bool {
+        (self.is_written || other.is_written) && self.begin < other.end && other.begin < self.end
+    }
+}
+
 /// What kept arrays wait for.
 enum Until {
     Marked(Mark),
-    Ended(Arc<dyn Work>),
+    Ended(Arc<dyn Work>, Vec<Used>),
 }
 
 impl Until {
     fn has_come(&self) -> bool {
         match self {
             Self::Marked(mark) => mark.has_happened(),
-            Self::Ended(work) => work.wait(Duration::ZERO),
+            Self::Ended(work, _) => work.wait(Duration::ZERO),
         }
     }
 }
@@ -90,33 +105,36 @@ pub fn keep(mark: Mark, arrays: Vec<Guard>) {
 }
 
 /// Keeps the arrays of an execution whose caller was interrupted until its thread is done. The interpreter's lock is held.
-pub fn abandon(work: Arc<dyn Work>, arrays: Vec<Guard>) {
-    kept().push((Until::Ended(work), arrays));
+pub fn abandon(work: Arc<dyn Work>, used: Vec<Used>, arrays: Vec<Guard>) {
+    kept().push((Until::Ended(work, used), arrays));
     ABANDONED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Releases the arrays whose work is done. The interpreter's lock is held.
 pub fn sweep() {
     let done: Vec<_> = kept().extract_if(.., |(until, _)| until.has_come()).collect();
-    let ended = done.iter().filter(|(until, _)| matches!(until, Until::Ended(_))).count();
+    let ended = done.iter().filter(|(until, _)| matches!(until, Until::Ended(..))).count();
     ABANDONED.fetch_sub(ended, Ordering::Relaxed);
     // Releasing arrays may call back into this module.
     drop(done);
 }
 
-/// Waits for executions whose callers were interrupted: they write into arrays that a new execution may use. Raises the errors of
+/// Waits for executions whose callers were interrupted, if one of them and a new one write what the other uses. Raises the errors of
 /// signal handlers.
 #[inline]
-pub fn settle(py: Python<'_>) -> PyResult<()> {
-    if ABANDONED.load(Ordering::Relaxed) == 0 { Ok(()) } else { settle_abandoned(py) }
+pub fn settle(py: Python<'_>, used: impl FnOnce() -> Vec<Used>) -> PyResult<()> {
+    if ABANDONED.load(Ordering::Relaxed) == 0 { Ok(()) } else { settle_abandoned(py, &used()) }
 }
 
 #[cold]
-fn settle_abandoned(py: Python<'_>) -> PyResult<()> {
+fn settle_abandoned(py: Python<'_>, used: &[Used]) -> PyResult<()> {
     loop {
         sweep();
         let first = kept().iter().find_map(|(until, _)| match until {
-            Until::Ended(work) => Some(Arc::clone(work)),
+            Until::Ended(work, theirs) => {
+                let conflict = theirs.iter().any(|of| used.iter().any(|own| own.conflicts_with(of)));
+                conflict.then(|| Arc::clone(work))
+            }
             Until::Marked(_) => None,
         });
         let Some(work) = first else { return Ok(()) };
@@ -127,7 +145,7 @@ fn settle_abandoned(py: Python<'_>) -> PyResult<()> {
 
 /// Forgets the work of the parent's threads, in a child that was just forked.
 pub fn forked() {
-    let of_parent: Vec<_> = kept().extract_if(.., |(until, _)| matches!(until, Until::Ended(_))).collect();
+    let of_parent: Vec<_> = kept().extract_if(.., |(until, _)| matches!(until, Until::Ended(..))).collect();
     ABANDONED.store(0, Ordering::Relaxed);
     mem::forget(of_parent);
 }

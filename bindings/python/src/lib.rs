@@ -4,12 +4,13 @@
 //! memory: finding a library, choosing engines, and executing plans with arrays of any kind, without copies.
 //!
 //! Each module uses only those before it: `error`, `dlpack`, `forks`, `background`, `device`, `view`, `storage`, `streams`,
-//! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `tuning`, `library`, `torch`.
+//! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `tuning`, `library`, `engine_handle`, `torch`.
 
 mod background;
 mod device;
 mod device_array;
 mod dlpack;
+mod engine_handle;
 mod error;
 mod execute;
 mod forks;
@@ -71,6 +72,12 @@ fn is_package(bytes: &[u8]) -> bool {
     hipdnn::ahead::is_package(bytes)
 }
 
+/// Returns freed memory to the system.
+#[pyfunction]
+fn give_back(py: Python<'_>) {
+    py.detach(hipdnn_plugin_sdk::os::memory::give_back);
+}
+
 /// Resets state in a child that was just forked, which lacks its parent's threads.
 #[pyfunction]
 fn forked() {
@@ -94,10 +101,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<execute::TensorBase>()?;
     module.add_class::<library::Library>()?;
     module.add_class::<library::OperationGraph>()?;
+    module.add_class::<engine_handle::Handle>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<device_array::DeviceArray>()?;
     module.add_function(wrap_pyfunction!(hardware, module)?)?;
     module.add_function(wrap_pyfunction!(forked, module)?)?;
+    module.add_function(wrap_pyfunction!(give_back, module)?)?;
     module.add_function(wrap_pyfunction!(join_packages, module)?)?;
     module.add_function(wrap_pyfunction!(is_package, module)?)?;
     module.add_function(wrap_pyfunction!(streams::on_stream, module)?)?;

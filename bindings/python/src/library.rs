@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hipdnn::{Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue, ahead};
+use hipdnn::{
+    Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobRange, KnobSetting, KnobValue, ahead,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -20,8 +22,58 @@ pub struct Library {
     session: Arc<Session>,
 }
 
-/// Name, id, plugin, version and type.
-type EngineTuple = (String, i64, String, String, String);
+/// Name, id, plugin, version, type, and the numbers of what it computes on and where its kernels come from.
+pub type EngineTuple = (String, i64, String, String, String, (u32, u32));
+
+/// Engines for Python.
+pub fn engine_tuples(engines: Vec<hipdnn::EngineInfo>) -> Vec<EngineTuple> {
+    engines.into_iter().map(|e| (e.name, e.id, e.plugin, e.version, e.kind, e.of.numbers().into())).collect()
+}
+
+/// A knob: its name, description, whether it is deprecated, its default, and what it takes: the least, the greatest (of a text:
+/// length), the step, and the listed values.
+type KnobTuple = (String, String, bool, Py<PyAny>, (Py<PyAny>, Py<PyAny>, i64, Vec<Py<PyAny>>));
+
+fn knob_tuple(py: Python<'_>, knob: hipdnn::Knob) -> PyResult<KnobTuple> {
+    let number = |value: i64| PyResult::Ok(value.into_pyobject(py)?.into_any().unbind());
+    let float = |value: f64| PyResult::Ok(value.into_pyobject(py)?.into_any().unbind());
+    let text = |value: &String| PyResult::Ok(value.into_pyobject(py)?.into_any().unbind());
+    let default = match &knob.default {
+        KnobValue::Int(value) => number(*value)?,
+        KnobValue::Float(value) => float(*value)?,
+        KnobValue::Text(value) => text(value)?,
+    };
+    let range = match &knob.range {
+        KnobRange::Int { values, bounds } => {
+            let (least, greatest, step) = bounds.unwrap_or((0, 0, 1));
+            let values = values.iter().map(|value| number(*value)).collect::<PyResult<_>>()?;
+            (number(least)?, number(greatest)?, step, values)
+        }
+        KnobRange::Float(bounds) => {
+            let (least, greatest) = bounds.unwrap_or_default();
+            (float(least)?, float(greatest)?, 0, Vec::new())
+        }
+        KnobRange::Text(values) => {
+            (number(0)?, number(knob.longest.into())?, 0, values.iter().map(text).collect::<PyResult<_>>()?)
+        }
+    };
+    Ok((knob.id, knob.description, knob.deprecated, default, range))
+}
+
+/// Knob settings from Python, given as text or number.
+fn settings_of(knobs: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Vec<KnobSetting>> {
+    let setting = |(id, value): (String, Bound<'_, PyAny>)| {
+        let value = if let Ok(number) = value.extract::<i64>() {
+            KnobValue::Int(number)
+        } else if let Ok(number) = value.extract::<f64>() {
+            KnobValue::Float(number)
+        } else {
+            KnobValue::Text(value.extract()?)
+        };
+        Ok(KnobSetting { id, value })
+    };
+    knobs.into_iter().map(setting).collect()
+}
 
 impl Library {
     /// The library with its handles.
@@ -69,11 +121,50 @@ impl Library {
         self.session.backend.version()
     }
 
+    /// Destroys the idle handles, with the plans that the library caches for them.
+    fn reset(&self, py: Python<'_>) {
+        py.detach(|| self.session.reset());
+    }
+
     /// Every loaded engine.
     fn engines(&self, py: Python<'_>) -> PyResult<Vec<EngineTuple>> {
         let engines =
             py.detach(|| self.session.plan(Place::Host, Handle::engines)).map_err(Failure::into_py)?;
-        Ok(engines.into_iter().map(|e| (e.name, e.id, e.plugin, e.version, e.kind)).collect())
+        Ok(engine_tuples(engines))
+    }
+
+    /// Loads engine plugins from these files and folders; alone, or besides the library's own. Handles must not be alive.
+    fn set_engine_plugin_paths(&self, py: Python<'_>, paths: Vec<PathBuf>, alone: bool) -> PyResult<()> {
+        let set = || {
+            self.session.end_idle();
+            let backend = &self.session.backend;
+            if alone {
+                backend.set_engine_plugin_paths(&paths)
+            } else {
+                backend.add_engine_plugin_paths(&paths)
+            }
+        };
+        py.detach(set).map_err(|error| Failure::from(error).into_py())
+    }
+
+    /// The library's own JSON of a graph in JSON, which is not checked further.
+    fn text_of(&self, py: Python<'_>, json: &str) -> PyResult<String> {
+        let text =
+            py.detach(|| hipdnn::OperationGraph::from_json(&self.session.backend, json.as_bytes())?.json());
+        text.map_err(|error| Failure::from(error).into_py())
+    }
+
+    /// The library's JSON of a graph in bytes.
+    fn text_of_bytes(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<String> {
+        let text = py.detach(|| hipdnn::OperationGraph::from_bytes(&self.session.backend, bytes)?.json());
+        text.map_err(|error| Failure::from(error).into_py())
+    }
+
+    /// The bytes of a graph in JSON.
+    fn bytes_of<'py>(&self, py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes =
+            py.detach(|| hipdnn::OperationGraph::from_json(&self.session.backend, json.as_bytes())?.bytes());
+        Ok(PyBytes::new(py, &bytes.map_err(|error| Failure::from(error).into_py())?))
     }
 
     /// A finalized graph from JSON, for a device.
@@ -234,6 +325,26 @@ impl OperationGraph {
             .collect())
     }
 
+    /// The knobs of an engine: name, description, whether deprecated, default, and what it takes.
+    fn tunables(&self, py: Python<'_>, engine: i64) -> PyResult<Vec<KnobTuple>> {
+        let knobs = self.with(py, |graph, _| Engine::new(graph, engine)?.knobs())?;
+        knobs.into_iter().map(|knob| knob_tuple(py, knob)).collect()
+    }
+
+    /// The behavior notes of an engine.
+    fn notes(&self, py: Python<'_>, engine: i64) -> PyResult<Vec<String>> {
+        self.with(py, |graph, _| Engine::new(graph, engine)?.behavior_notes())
+    }
+
+    /// The workspace size in bytes that an engine expects of its plan with knobs set; 0 if it does not tell.
+    fn estimate(&self, py: Python<'_>, engine: i64, knobs: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<i64> {
+        let settings = settings_of(knobs)?;
+        self.with(py, |graph, _| {
+            let config = EngineConfig::new(&Engine::new(graph, engine)?, &settings)?;
+            Ok(config.workspace_size().unwrap_or(0).max(0))
+        })
+    }
+
     /// The plan of an engine with its knobs set, given as text or number.
     fn plan(
         &self,
@@ -242,17 +353,7 @@ impl OperationGraph {
         knobs: Vec<(String, Bound<'_, PyAny>)>,
         tensors: Vec<Spec>,
     ) -> PyResult<Plan> {
-        let mut settings = Vec::new();
-        for (id, value) in knobs {
-            let value = if let Ok(number) = value.extract::<i64>() {
-                KnobValue::Int(number)
-            } else if let Ok(number) = value.extract::<f64>() {
-                KnobValue::Float(number)
-            } else {
-                KnobValue::Text(value.extract()?)
-            };
-            settings.push(KnobSetting { id, value });
-        }
+        let settings = settings_of(knobs)?;
         let plan = self.with(py, |graph, _| {
             ExecutionPlan::new(&EngineConfig::new(&Engine::new(graph, engine)?, &settings)?)
         })?;

@@ -87,6 +87,15 @@ impl DeviceMemory {
         Ok(self.gpu.synchronize()?)
     }
 
+    /// Fills the memory, after all work of the device is done.
+    pub fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
+        self.finish()?;
+        let _entered = self.place.enter(Stream::default())?;
+        let bytes = bytes.get(..self.size).unwrap_or(bytes);
+        // SAFETY: the memory has at least as many bytes.
+        Ok(unsafe { self.gpu.upload(self.address, bytes) }?)
+    }
+
     /// The bytes, after all work of the device is done.
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         self.finish()?;

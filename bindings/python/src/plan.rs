@@ -15,7 +15,7 @@ use crate::device::{Place, Stream};
 use crate::dlpack::Allocator;
 use crate::error::{Error, Failure, Result};
 use crate::forks::Lock;
-use crate::later::{self, Mark};
+use crate::later::{self, Mark, Used};
 use crate::memory::{LentMemory, Workspace, address_of, without_lock};
 use crate::session::Session;
 use crate::spec::Spec;
@@ -199,6 +199,18 @@ impl Plan {
         self.plan.as_ref().ok_or_else(none)
     }
 
+    /// The memory that an execution with these addresses uses.
+    fn used(&self, pointers: &[Address]) -> Vec<Used> {
+        let bound =
+            self.tensors.iter().zip(pointers).filter_map(|(tensor, address)| Some((tensor, (*address)?)));
+        let range = |(tensor, address): (&Spec, *mut c_void)| {
+            let (before, behind) = tensor.extent();
+            let begin = address.addr().saturating_sub(before);
+            Used { begin, end: address.addr().saturating_add(behind), is_written: tensor.is_output }
+        };
+        bound.map(range).collect()
+    }
+
     /// The place where it computes.
     pub fn place(&self) -> Place {
         self.place
@@ -255,7 +267,7 @@ impl Plan {
         hold: impl FnOnce() -> Vec<Guard>,
     ) -> PyResult<Work> {
         let (py, plan) = (slf.py(), slf.get());
-        later::settle(py)?;
+        later::settle(py, || plan.used(pointers))?;
         let is_main = background::is_main_thread();
         if is_main && plan.pace.is_long() && plan.plan.is_some() {
             let (of_thread, addresses) = (slf.clone().unbind(), Addresses(pointers.to_vec()));
@@ -272,7 +284,7 @@ impl Plan {
                 return match background::finish(py, &job) {
                     Ok((done, _plan)) => done.map_err(Failure::into_py),
                     Err(interrupt) => {
-                        later::abandon(job, hold());
+                        later::abandon(job, plan.used(pointers), hold());
                         Err(interrupt)
                     }
                 };

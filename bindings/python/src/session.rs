@@ -89,8 +89,24 @@ impl Session {
 }
 
 impl Session {
+    /// Destroys the idle handles. Plans keep theirs.
+    pub fn reset(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock());
+        for of in idle {
+            // Destroying it may free memory of its device. If that cannot be entered, nothing can be freed there.
+            let _entered = of.place.enter(Stream::default());
+            drop(of.handle);
+        }
+    }
+
     /// The session of an open library.
     pub fn new(backend: Backend) -> Self {
         Self { backend, idle: Lock::default() }
+    }
+
+    /// Destroys the idle handles.
+    pub fn end_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle.lock());
+        drop(idle);
     }
 }

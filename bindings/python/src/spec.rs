@@ -44,6 +44,31 @@ impl Spec {
         self.dims.contains(&0)
     }
 
+    /// How many bytes it may take before and behind its first element's address; more than it takes for types of less than a byte.
+    pub fn extent(&self) -> (usize, usize) {
+        let size = match self.data_type.as_str() {
+            "double" | "int64" => 8,
+            "float" | "int32" => 4,
+            "half" | "bfloat16" => 2,
+            "boolean" | "int8" | "uint8" => 1,
+            other if other.starts_with("fp") || other == "int4" => 1,
+            _ => 8,
+        };
+        if self.is_empty() {
+            return (0, 0);
+        }
+        let (mut before, mut behind) = (0_usize, 1_usize);
+        for (dim, stride) in self.steps() {
+            let way = usize::try_from(dim - 1).unwrap_or(0).saturating_mul(stride.unsigned_abs() as usize);
+            if stride < 0 {
+                before = before.saturating_add(way);
+            } else {
+                behind = behind.saturating_add(way);
+            }
+        }
+        (before.saturating_mul(size), behind.saturating_mul(size))
+    }
+
     /// Dimensions and strides that matter for the layout: those of more than one element.
     fn steps(&self) -> impl Iterator<Item = (i64, i64)> {
         self.dims.iter().copied().zip(self.strides.iter().copied()).filter(|(dim, _)| *dim != 1)

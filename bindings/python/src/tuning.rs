@@ -158,10 +158,11 @@ pub fn tune(
     let ms = |trial: &Trial| trial.time().map(|time| time.as_secs_f64() * 1e3);
     if let (Some(store), Some(best)) = (&store, tuned.best()) {
         let name = engines.iter().find(|engine| engine.id == best.configuration.engine);
-        let default = tuned.trials.get(tuned.default).and_then(ms);
-        let (own, name) =
-            (ms(best).unwrap_or_default(), name.map(|engine| engine.name.as_str()).unwrap_or_default());
-        let kept = store.keep(&Tuning::new(&plain, name, &best.configuration, own, default.unwrap_or(own)));
+        let name = name.map(|engine| engine.name.as_str()).unwrap_or_default();
+        let own = tuned.best_time().unwrap_or_default();
+        let default = tuned.default_time().unwrap_or(own);
+        let [own, default] = [own, default].map(|time| time.as_secs_f64() * 1e3);
+        let kept = store.keep(&Tuning::new(&plain, name, &best.configuration, own, default));
         // If storing fails, the next search knows less.
         let _ = kept;
     }

@@ -218,12 +218,15 @@ def test_training_is_the_same(timed):
 def test_the_faster_one_is_kept():
     x, w = torch.randn(2, 8, 32, 32), torch.randn(8, 8, 3, 3)
     with hipdnn.torch.enable():
-        for _ in range(80):
+        for _ in range(120):
+            F.conv2d(x, w)
+        (before,) = hipdnn.torch.report()
+        for _ in range(20):
             F.conv2d(x, w)
     (row,) = hipdnn.torch.report()
-    assert row.routed >= 1 and row.passed_on >= 1 and row.routed + row.passed_on == 80
-    # Both took turns, up to 48 on a busy machine, then one computed all.
-    assert max(row.routed, row.passed_on) >= 56 and row.reasons
+    assert row.routed >= 1 and row.passed_on >= 1 and row.routed + row.passed_on <= 140
+    # Both took turns, up to 48 on a busy machine, then steps did, then one computed all. A quiet thread's calls are not counted.
+    assert row.routed == before.routed or row.passed_on == before.passed_on and row.reasons
 
 
 def test_results_do_not_vary_where_that_is_asked():

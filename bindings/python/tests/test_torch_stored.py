@@ -82,10 +82,10 @@ def test_the_next_process_does_not_time_again(tmp_path):
     (file,) = (tmp_path / "plans").iterdir()
     assert file.name.startswith("torch-choices-") and len(file.read_text().splitlines()) >= 2
     for name, (routed, passed_on, reasons, is_stored) in steps(tmp_path).items():
-        assert is_stored and sorted((routed, passed_on)) == [0, 60]
-        # The earlier choice computes, at once.
-        assert (routed > passed_on) == (first[name][0] > first[name][1])
-        assert bool(reasons) == bool(passed_on)
+        # The earlier choice computes, at once: without PyTorch in all steps but those that are compared, or without hipDNN.
+        assert is_stored and (routed == 0 or routed >= 3), (name, routed, passed_on)
+        if first[name][0] < first[name][1]:
+            assert routed == 0 and reasons
     # An explicit request for hipDNN is obeyed, whichever was faster.
     assert all(routed == 60 for routed, *_ in steps(tmp_path, "all").values())
 
@@ -103,7 +103,8 @@ def test_a_damaged_file_is_passed_over(tmp_path):
     assert file.stat().st_size < 1 << 20
     # A line claiming that hipDNN takes no time costs time, but no result: `steps` compares them.
     file.write_bytes(b"".join(b"0 9 " + line.split(b" ", 2)[2] + b"\n" for line in whole.splitlines()))
-    assert all(routed == 60 for routed, *_ in steps(tmp_path).values())
+    # Whole steps then decide against it, if need be.
+    assert all(routed >= 3 for routed, *_ in steps(tmp_path).values())
 
 
 def test_files_are_the_programs_to_switch_off(tmp_path):

@@ -7,7 +7,7 @@ use crate::Backend;
 use crate::backend::text_of;
 use crate::constants::{
     HIPDNN_TYPE_BACKEND_DESCRIPTOR, HIPDNN_TYPE_BOOLEAN, HIPDNN_TYPE_CHAR, HIPDNN_TYPE_DOUBLE,
-    HIPDNN_TYPE_INT64,
+    HIPDNN_TYPE_INT32, HIPDNN_TYPE_INT64,
 };
 use crate::error::{Error, Result};
 use crate::functions::RawDescriptor;
@@ -157,6 +157,15 @@ impl Descriptor {
         let mut value = [0_i64];
         // SAFETY: INT64 elements are `i64`.
         unsafe { self.get_into(name, HIPDNN_TYPE_INT64, &mut value) }?;
+        let [value] = value;
+        Ok(value)
+    }
+
+    /// Reads one integer of 32 bits.
+    pub fn i32(&self, name: c_int) -> Result<i32> {
+        let mut value = [0_i32];
+        // SAFETY: INT32 elements are `i32`.
+        unsafe { self.get_into(name, HIPDNN_TYPE_INT32, &mut value) }?;
         let [value] = value;
         Ok(value)
     }

@@ -3,8 +3,8 @@
 use crate::constants::{
     BEHAVIOR_NOTES, HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX,
     HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_ATTR_ENGINE_NAME_EXT, HIPDNN_ATTR_ENGINE_OPERATION_GRAPH,
-    HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_BACKEND_ENGINE_DESCRIPTOR,
-    HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR, HIPDNN_TYPE_BEHAVIOR_NOTE,
+    HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE,
+    HIPDNN_BACKEND_ENGINE_DESCRIPTOR, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR, HIPDNN_TYPE_BEHAVIOR_NOTE,
 };
 use crate::error::{Error, Result};
 use crate::{Descriptor, Knob, KnobSetting, OperationGraph};
@@ -108,5 +108,10 @@ impl EngineConfig {
     /// The descriptor.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
+    }
+
+    /// The workspace size in bytes that the engine expects its plan to need, at most.
+    pub fn workspace_size(&self) -> Result<i64> {
+        self.descriptor.i64(HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE)
     }
 }

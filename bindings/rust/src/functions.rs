@@ -125,7 +125,19 @@ functions! {
     fn hipdnnBackendSetGlobalLogLevel_ext(level: c_int) -> Status;
     fn hipdnnBackendGetGlobalLogLevel_ext(level: *mut c_int) -> Status;
     fn hipdnnSetEnginePluginPaths_ext(count: usize, paths: *const *const c_char, mode: c_int) -> Status;
+    fn hipdnnGetLoadedEnginePluginPaths_ext(
+        handle: RawHandle,
+        count: *mut usize,
+        paths: *mut *mut c_char,
+        length: *mut usize,
+    ) -> Status;
     fn hipdnnGetEngineCount_ext(handle: RawHandle, count: *mut usize) -> Status;
+    fn hipdnnGetEngineKind_ext(
+        handle: RawHandle,
+        index: usize,
+        device: *mut u32,
+        implementation: *mut u32,
+    ) -> Status;
     fn hipdnnGetEngineInfo_ext(
         handle: RawHandle,
         index: usize,

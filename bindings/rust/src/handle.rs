@@ -1,7 +1,10 @@
 //! A handle: the plugins of a library, their engines, the policies.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::path::PathBuf;
 use std::ptr;
+
+use hipdnn_plugin_sdk::engine_kind::{EngineDevice, EngineKind, Implementation};
 
 use crate::backend::text_of;
 use crate::constants::{
@@ -40,6 +43,26 @@ pub struct EngineInfo {
     /// The type of its plugin.
     #[serde(rename = "type")]
     pub kind: String,
+    /// What it computes on, and where its kernels come from.
+    #[serde(skip)]
+    pub of: EngineKind,
+}
+
+impl EngineInfo {
+    /// Whether it takes memory of the host.
+    pub fn is_of_host(&self) -> bool {
+        self.of.device == EngineDevice::Host
+    }
+
+    /// Whether it is only for comparison.
+    pub fn is_reference(&self) -> bool {
+        self.of.implementation == Implementation::Reference
+    }
+
+    /// Whether its kernels are generated for each graph.
+    pub fn is_generated(&self) -> bool {
+        self.of.implementation == Implementation::Generated
+    }
 }
 
 /// The library's description of a heuristic policy.
@@ -118,9 +141,44 @@ impl Handle {
                     // SAFETY: the handle is alive, and the buffers have the given lengths.
                     unsafe { info(self.raw, index, &raw mut id, a.0, a.1, b.0, b.1, c.0, c.1, d.0, d.1) }
                 })?;
-                Ok(EngineInfo { name, id, plugin, version, kind })
+                let of = self.kind_of(index, &name)?;
+                Ok(EngineInfo { name, id, plugin, version, kind, of })
             })
             .collect()
+    }
+
+    /// What an engine computes on; for libraries that do not tell, by its name.
+    fn kind_of(&self, index: usize, name: &str) -> Result<EngineKind> {
+        let Ok(kind) = self.backend.functions.hipdnnGetEngineKind_ext() else {
+            return Ok(EngineKind::by_name(name));
+        };
+        let (mut device, mut implementation) = (0, 0);
+        // SAFETY: the handle is alive and the outputs are valid.
+        let status = unsafe { kind(self.raw, index, &raw mut device, &raw mut implementation) };
+        self.backend.check("asking what an engine computes on", status)?;
+        Ok(EngineKind::from_numbers(device, implementation))
+    }
+
+    /// The files of the engine plugins that are loaded.
+    pub fn engine_plugin_paths(&self) -> Result<Vec<PathBuf>> {
+        let paths = self.backend.functions.hipdnnGetLoadedEnginePluginPaths_ext()?;
+        let (what, mut count, mut length) = ("naming the engine plugins", 0, 0);
+        // SAFETY: the handle is alive and the numbers are valid; without buffers only they are written.
+        let status = unsafe { paths(self.raw, &raw mut count, ptr::null_mut(), &raw mut length) };
+        self.backend.check(what, status)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if length == 0 || length > LONGEST {
+            return Err(Error::answer(format!("{what}: a path is said to have {length} bytes")));
+        }
+        let mut texts = vec![0_u8; count.saturating_mul(length)];
+        let mut buffers: Vec<*mut c_char> =
+            texts.chunks_exact_mut(length).map(|buffer| buffer.as_mut_ptr().cast()).collect();
+        // SAFETY: the handle is alive, and there are as many buffers of that length.
+        let status = unsafe { paths(self.raw, &raw mut count, buffers.as_mut_ptr(), &raw mut length) };
+        self.backend.check(what, status)?;
+        Ok(texts.chunks_exact(length).map(|text| PathBuf::from(text_of(text))).collect())
     }
 
     /// Every heuristic policy, in the library's order.

@@ -6,7 +6,8 @@ use crate::constants::{
     HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE,
     HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE, HIPDNN_ATTR_KNOB_INFO_DEFAULT_VALUE_TYPE,
     HIPDNN_ATTR_KNOB_INFO_DEPRECATED, HIPDNN_ATTR_KNOB_INFO_DESCRIPTION, HIPDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE,
-    HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, HIPDNN_ATTR_KNOB_INFO_STRIDE, HIPDNN_ATTR_KNOB_INFO_TYPE,
+    HIPDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, HIPDNN_ATTR_KNOB_INFO_STRIDE,
+    HIPDNN_ATTR_KNOB_INFO_STRING_MAX_LENGTH, HIPDNN_ATTR_KNOB_INFO_TYPE,
     HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_INT, HIPDNN_ATTR_KNOB_INFO_VALID_VALUES_STRING,
     HIPDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, HIPDNN_TYPE_CHAR, HIPDNN_TYPE_DOUBLE, HIPDNN_TYPE_INT64,
 };
@@ -63,6 +64,8 @@ pub struct Knob {
     pub default: KnobValue,
     /// The values that it accepts.
     pub range: KnobRange,
+    /// The length of the longest text that it accepts; 0 if there is no limit, or for numbers.
+    pub longest: i32,
     /// Whether it is deprecated.
     pub deprecated: bool,
 }
@@ -94,7 +97,9 @@ impl Knob {
         } else {
             return Err(Error::answer(format!("a knob has a default of the unknown attribute type {kind}")));
         };
+        let longest = info.i32(HIPDNN_ATTR_KNOB_INFO_STRING_MAX_LENGTH).unwrap_or(0).max(0);
         Ok(Self {
+            longest,
             id: info.text(HIPDNN_ATTR_KNOB_INFO_TYPE)?,
             description: info.text(HIPDNN_ATTR_KNOB_INFO_DESCRIPTION).unwrap_or_default(),
             default,
@@ -212,7 +217,7 @@ mod tests {
     use super::*;
 
     fn knob(default: KnobValue, range: KnobRange) -> Knob {
-        Knob { id: "k".to_owned(), description: String::new(), default, range, deprecated: false }
+        Knob { id: "k".to_owned(), description: String::new(), default, range, longest: 0, deprecated: false }
     }
 
     #[test]

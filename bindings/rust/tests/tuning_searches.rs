@@ -40,6 +40,7 @@ fn problem() -> Problem {
         description: String::new(),
         default: KnobValue::Int(0),
         range: KnobRange::Int { values: vec![0, 1], bounds: None },
+        longest: 0,
         deprecated: false,
     };
     let tunable = Tunable { knob, values: vec![KnobValue::Int(0), KnobValue::Int(1)] };
@@ -148,5 +149,17 @@ fn whatever_a_plugin_does_the_best_is_found_or_the_default_choice_stays() {
     let tuned = search("tuning_insists");
     assert_eq!(ranking(&tuned), [1, 2]);
     assert!(started.elapsed() < Duration::from_secs(20));
+
+    // A search that does not return is ended with the budget; a ranking that it gave counts.
+    for (name, failure) in
+        [("tuning_endless", None), ("tuning_stuck", Some("went on when the budget was spent"))]
+    {
+        let started = std::time::Instant::now();
+        let tuned = search(name);
+        assert_eq!(ranking(&tuned), [1, 2]);
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+        let said = tuned.failure.unwrap_or_default();
+        assert!(failure.map_or(said.is_empty(), |words| said.contains(words)), "{name}: {said}");
+    }
     let _ = std::fs::remove_file(&path);
 }

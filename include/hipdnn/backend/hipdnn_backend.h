@@ -514,6 +514,23 @@ hipdnnStatus_t hipdnnGetEngineInfo_ext(hipdnnHandle_t handle,
                                        char *type,
                                        size_t *typeLen);
 
+/// Gets what an engine computes on, and where its kernels come from.
+///
+/// @param[in] handle The handle.
+/// @param[in] engineIndex The engine's number, as for hipdnnGetEngineInfo_ext.
+/// @param[out] device 1 for the host, 2 for AMD's GPUs, 3 for NVIDIA's, 4 for devices with a Vulkan driver, else 0.
+/// @param[out] implementation 1 for a library of the device's maker, 2 for kernels generated for each graph, 3 for a reference,
+///     else 0.
+///
+/// @return HIPDNN_STATUS_SUCCESS;
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `handle`, `device` or `implementation` is null;
+///     HIPDNN_STATUS_BAD_PARAM when `handle` is not a live handle, or there is no such engine.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnGetEngineKind_ext(hipdnnHandle_t handle,
+                                       size_t engineIndex,
+                                       uint32_t *device,
+                                       uint32_t *implementation);
+
 /// Gets the id of the engine with a name.
 ///
 /// @param[in] handle The handle.

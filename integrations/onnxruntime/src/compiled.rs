@@ -10,31 +10,34 @@ use hipdnn::{ExecutionPlan, GraphBuilder, Handle, VariantPack};
 
 use crate::failure::{Failure, Result};
 use crate::library::{Engines, Library};
-use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Reason, View, Work, elements};
+use crate::lowering::{Bound, Folds, Graphs, Host, Lowering, Place, Reason, Slab, View, Work, elements};
 use crate::memory::Memory;
 use crate::model::{Model, ValueId};
 use crate::operators;
 use crate::options::{Options, Pool};
-use crate::partition::{self, known};
+use crate::partition::known;
 use crate::profile;
 use crate::rewrite;
+use crate::samples;
 use crate::shapes;
+use crate::terminate;
 use crate::threads::{Parallel, Threads};
 
 mod bits;
+mod copy;
 mod device;
 mod division;
 mod host;
 mod inputs;
+mod integers;
+mod overlap;
 mod replay;
-mod slab;
 
 pub use division::{check, divide};
 
 pub use inputs::{Input, Output, Residence};
 
 use device::{Copies, OnGpu};
-use slab::Slab;
 
 /// The error for a place without memory.
 const MISSING: &str = "the plan names memory that is not there";
@@ -71,8 +74,8 @@ pub struct Subgraph {
     saved: HashMap<String, Vec<u8>>,
 }
 
-/// Computes a host operation: its kind, the tensors read, and the tensor written.
-type OnHost<'a> = &'a dyn Fn(Host, (&[Bound], &Bound)) -> std::result::Result<(), String>;
+/// Computes a host operation: its kind, the tensors read, and the tensors written.
+type OnHost<'a> = &'a dyn Fn(&Host, (&[Bound], &[Bound])) -> std::result::Result<(), String>;
 
 /// A subgraph for one shape.
 pub struct Prepared {
@@ -82,13 +85,15 @@ pub struct Prepared {
     outputs: Vec<Vec<i64>>,
     data: HashMap<usize, Arc<Memory>>,
     copies: Copies,
+    /// The inputs that are continued in place, each with its output.
+    continued: Vec<(usize, usize)>,
     /// How many more runs may be captured; engines keep memory for each.
     captures: AtomicUsize,
 }
 
 enum Ready {
-    Plan { title: String, plan: Arc<ExecutionPlan>, bindings: Vec<(i64, Place)> },
-    Host { title: String, host: Host, reads: Vec<Bound>, writes: Bound },
+    Plan { title: String, origins: Vec<Arc<str>>, plan: Arc<ExecutionPlan>, bindings: Vec<(i64, Place)> },
+    Host { title: String, host: Host, reads: Vec<Bound>, writes: Vec<Bound> },
 }
 
 impl Subgraph {
@@ -103,7 +108,7 @@ impl Subgraph {
         let mut model = model;
         // GPU engines compute attention only in half precision.
         rewrite::rewrite(&mut model, engines.gpu().is_none());
-        let (wanted, floors) = partition::parameters(&model);
+        let (wanted, floors) = samples::parameters(&model);
         let wanted: HashSet<ValueId> = wanted.into_iter().collect();
         let is_parameter = |(_, id): &(usize, &ValueId)| wanted.contains(*id);
         let parameters: Vec<usize> =
@@ -148,6 +153,11 @@ impl Subgraph {
     /// How the engine borrows the session's threads, if it computes on those.
     pub fn threads(&self) -> Option<Threads> {
         self.library.threads().filter(|_| self.options.pool == Pool::Session)
+    }
+
+    /// The engine's threads for loops between executions, and the most of them; 0 for all.
+    pub fn loops(&self) -> (Option<Threads>, usize) {
+        (self.library.threads(), usize::try_from(self.options.threads).unwrap_or(0))
     }
 
     /// Its nodes.
@@ -208,6 +218,7 @@ impl Subgraph {
             outputs: graphs.outputs,
             data: graphs.data,
             copies,
+            continued: Vec::new(),
             captures: AtomicUsize::new(0),
         };
         let mut may_capture = self.options.capture;
@@ -215,20 +226,22 @@ impl Subgraph {
         let _plans = if on_gpu { division::plan_together(self, &graphs.stages) } else { Vec::new() };
         for stage in graphs.stages {
             prepared.stages.push(match stage.work {
-                Work::Host { host, reads, writes } => {
-                    Ready::Host { title: format!("{}: {host:?}", self.name), host, reads, writes }
+                Work::Host { origin, host, reads, writes } => {
+                    let title = format!("{}: {origin} [{host:?}]", self.name);
+                    Ready::Host { title, host, reads, writes }
                 }
-                Work::Graph { graph, bindings, constant_weights } => {
+                Work::Graph { graph, bindings, constant_weights, origins } => {
                     let title = self.title(&graph);
                     let (graph, bindings) =
                         if on_gpu { division::as_planned(&graph, bindings) } else { (*graph, bindings) };
                     let (plan, can_be_captured) = self.stage(graph, constant_weights, &title)?;
                     may_capture &= can_be_captured;
                     prepared.workspace = prepared.workspace.max(plan.workspace_size()?);
-                    Ready::Plan { title, plan, bindings }
+                    Ready::Plan { title, origins, plan, bindings }
                 }
             });
         }
+        prepared.continued = overlap::continued(&prepared.stages);
         if may_capture {
             prepared.captures = AtomicUsize::new(replay::MOST);
         }
@@ -330,6 +343,7 @@ impl Subgraph {
             }
         }
         for node in &model.nodes {
+            lowering.program.origin = node.label().into();
             let built =
                 operators::find(node).and_then(|operator| shapes::build(node, &mut lowering, operator.build));
             built.map_err(|Reason(reason)| self.failure(&format!("node {}: {reason}", node.title())))?;
@@ -370,21 +384,29 @@ impl Subgraph {
             // SAFETY: the caller vouches for inputs and outputs.
             return unsafe { on_gpu.run(self, &prepared, (inputs, &outputs), parallel) };
         }
-        let scratch = self.take_scratch(prepared.scratch + prepared.workspace)?;
-        // SAFETY: the caller vouches for inputs and outputs; the scratch memory has room for both of its parts.
-        let done = unsafe { self.run(&prepared, inputs, &outputs, scratch.as_ptr(), parallel) };
-        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
-        done
+        let run = |scratch: &Memory, outputs: &[Output]| {
+            // SAFETY: the caller vouches for inputs and outputs; the scratch memory has room for both of its parts.
+            unsafe { self.run(&prepared, inputs, outputs, scratch.as_ptr(), parallel) }
+        };
+        // SAFETY: the caller vouches for the outputs.
+        unsafe { self.beside(&prepared, (inputs, &outputs), prepared.scratch + prepared.workspace, run) }
     }
 
-    /// Scratch memory of at least this many bytes, reused if possible.
-    fn take_scratch(&self, bytes: usize) -> Result<Memory> {
-        let mut idle = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        match idle.pop() {
-            Some(memory) if memory.bytes() >= bytes => Ok(memory),
-            // Free a block that is too small first.
-            _ => Memory::new(bytes),
-        }
+    /// Calls `f` with scratch memory of at least this many bytes, reused if possible.
+    fn with_scratch<R>(&self, bytes: usize, f: impl FnOnce(&Memory) -> Result<R>) -> Result<R> {
+        let idle = || self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = idle().pop();
+        let memory = match taken {
+            Some(memory) if memory.bytes() >= bytes => memory,
+            other => {
+                // Free a block that is too small first.
+                drop(other);
+                Memory::new(bytes)?
+            }
+        };
+        let result = f(&memory);
+        idle().push(memory);
+        result
     }
 
     unsafe fn run(
@@ -404,13 +426,11 @@ impl Subgraph {
             };
             Some(base.wrapping_add(offset))
         };
-        let on_host = |host: Host, (reads, writes): (&[Bound], &Bound)| {
-            let reads = reads.iter().map(|of| Slab::new(address(&of.place)?, of));
-            let to = address(&writes.place).and_then(|at| Slab::new(at, writes));
-            let (reads, to) = reads.collect::<Option<Vec<_>>>().zip(to).ok_or(MISSING)?;
+        let on_host = |host: &Host, (reads, writes): (&[Bound], &[Bound])| {
+            let (reads, to) = Slab::all(reads, &address).zip(Slab::all(writes, &address)).ok_or(MISSING)?;
             // SAFETY: tensors are views inside of memory that the caller vouches for; source and target are different buffers, or parts
             // that do not overlap, unless the application keeps the past in the memory of the result.
-            unsafe { host::run(host, &reads, to, parallel) }
+            unsafe { host::run(host, &reads, &to, parallel) }
         };
         let workspace = scratch.wrapping_add(prepared.scratch);
         self.library.with_handle(|handle| {
@@ -435,21 +455,25 @@ impl Subgraph {
         on_host: OnHost<'_>,
     ) -> Result<()> {
         for stage in stages {
+            terminate::check()?;
             match stage {
-                Ready::Plan { title, plan, bindings } => {
+                Ready::Plan { title, origins, plan, bindings } => {
                     let memory = bindings.iter().map(|(uid, place)| Some((*uid, address(place)?)));
                     let memory = memory.collect::<Option<Vec<_>>>().ok_or_else(|| self.failure(MISSING))?;
                     let pack = VariantPack::new(handle.backend(), &memory, workspace)?;
                     // SAFETY: tensors and workspace have room, as this function requires.
-                    profile::event(title, || unsafe { plan.execute(handle, &pack) })
-                        .map_err(|error| self.failure(&Failure::from(error).text))?;
+                    profile::graph((&self.name, title, origins), || unsafe { plan.execute(handle, &pack) })
+                        .map_err(|error| {
+                        let failure = self.failure(&Failure::from(error).text);
+                        terminate::check().err().unwrap_or(failure)
+                    })?;
                 }
                 Ready::Host { title, host, reads, writes } => {
-                    profile::event(title, || on_host(*host, (reads, writes)))
+                    profile::event(title, || on_host(host, (reads, writes)))
                         .map_err(|text| self.failure(&text))?;
                 }
             }
         }
-        Ok(())
+        terminate::check()
     }
 }

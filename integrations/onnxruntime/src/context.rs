@@ -125,8 +125,11 @@ pub struct Loaded {
 pub fn load(fused: &Model, folder: &Path) -> Result<Loaded> {
     let Some(node) = fused.nodes.first() else { return Err(Failure::ep("a compiled subgraph has no node")) };
     let wrong = |text: &str| Failure::ep(format!("node {}: {text}", node.title()));
-    let Some(Attribute::Text(content)) = node.attributes.get("ep_cache_context") else {
-        return Err(wrong("ep_cache_context is absent, expected a text"));
+    let content = match node.attributes.get("ep_cache_context") {
+        Some(Attribute::Text(content)) => content,
+        Some(Attribute::NotUtf8) => return Err(wrong("ep_cache_context is not UTF-8, expected a text")),
+        Some(_) => return Err(wrong("ep_cache_context is no text, expected one")),
+        None => return Err(wrong("ep_cache_context is absent, expected a text")),
     };
     let text = if node.int("embed_mode", 1) != 0 {
         content.clone()

@@ -1,12 +1,14 @@
 //! A session's execution provider: claims nodes and compiles them.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::compiled::{self, Residence, Subgraph};
 use crate::context;
@@ -16,8 +18,10 @@ use crate::lowering::{Lowering, Work};
 use crate::model::{self, Model};
 use crate::options::{Options, Pool};
 use crate::ort::*;
-use crate::partition::{self, Built, Verdict};
+use crate::partition::{self, Verdict};
 use crate::profile;
+use crate::samples::Samples;
+use crate::terminate;
 
 mod compute;
 mod saved;
@@ -32,7 +36,7 @@ const INFORMATION: c_int = 1;
 
 /// With more subgraphs in a graph than this, engines use the session's threads: these spin after every node of ONNX Runtime's own, and
 /// the engine's threads would compete with them for processors.
-const FEW_SUBGRAPHS: usize = 3;
+const FEW_SUBGRAPHS: usize = 1;
 
 /// An execution provider. ONNX Runtime accesses its first member.
 #[repr(C)]
@@ -51,25 +55,37 @@ pub struct Ep {
     memory: *const OrtMemoryDevice,
     /// The engine's answers about graphs, by their text.
     answers: Mutex<HashMap<String, std::result::Result<(), String>>>,
+    /// What made it, and releases it.
+    _factory: Arc<dyn Any + Send + Sync>,
 }
 
 impl Ep {
     /// A provider, owned by the caller until [`Ep::release`]. `memory` is the GPU memory for ONNX Runtime's tensors.
     pub fn create(
-        ort: Ort,
+        (ort, factory): (Ort, Arc<dyn Any + Send + Sync>),
         options: Options,
         logger: *const OrtLogger,
         memory: Option<*const OrtMemoryDevice>,
     ) -> Result<*mut OrtEp> {
         let library = Library::open()?;
         let engines = library.engines(&options)?;
+        if !options.knobs.is_empty() {
+            library.with_handle(|handle| engines.check_settings(handle, &options.knobs))?;
+        }
+        if let Some(path) = &options.report {
+            open_report(path)?;
+        }
+        terminate::find(ort);
         let base = OrtEp {
             ort_version_supported: ort.version,
             get_name,
             get_capability,
             compile,
             release_node_compute_infos,
-            optional: [ptr::null(); 7],
+            optional: [ptr::null(); 3],
+            on_run_start: Some(on_run_start),
+            on_run_end: Some(on_run_end),
+            memory: [ptr::null(); 2],
             compatibility: Some(compatibility),
             kernels: [ptr::null(); 3],
             create_profiler: Some(create_profiler),
@@ -90,6 +106,7 @@ impl Ep {
             has_taken: AtomicBool::new(false),
             memory: memory.unwrap_or(ptr::null()),
             answers: Mutex::default(),
+            _factory: factory,
         };
         Ok(Box::into_raw(Box::new(ep)).cast())
     }
@@ -125,7 +142,7 @@ impl Ep {
     }
 
     fn verdicts(&self, model: &Model) -> Vec<Verdict> {
-        let mut built = Built::default();
+        let mut samples = Samples::new(model);
         let mut candidates: Vec<_> = model
             .nodes
             .iter()
@@ -133,10 +150,10 @@ impl Ep {
                 if !node.taken_by.is_empty() && node.taken_by.as_bytes() != NAME.to_bytes() {
                     return Err(format!("{} has taken it", node.taken_by));
                 }
-                partition::judge(model, node, self.options.take, &mut built, &|lowering| self.ask(lowering))
+                partition::judge(model, node, self.options.take, &mut samples, &|lowering| self.ask(lowering))
             })
             .collect();
-        let mut verdicts = partition::divide_by_shapes(model, &mut candidates, self.options.take, built);
+        let mut verdicts = partition::divide_by_shapes(model, &mut candidates, self.options.take, samples);
         // Each compiled subgraph is one.
         let taken = |verdict: &Verdict| match verdict {
             Verdict::Taken(group) => *group + 1,
@@ -266,11 +283,19 @@ impl Ep {
             })
             .collect();
         let line = format!("{}\n", serde_json::json!({ "nodes": nodes }));
-        let cannot =
-            |error: std::io::Error| Failure::argument(format!("option report: {}: {error}", path.display()));
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).map_err(cannot)?;
-        file.write_all(line.as_bytes()).map_err(cannot)
+        let written = open_report(path)?.write_all(line.as_bytes());
+        written.map_err(|error| cannot_report(path, &error))
     }
+}
+
+fn cannot_report(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::argument(format!("option report: {} cannot be written: {error}", path.display()))
+}
+
+/// The file of the option `report`, to be appended to.
+fn open_report(path: &Path) -> Result<File> {
+    let file = File::options().create(true).append(true).open(path);
+    file.map_err(|error| cannot_report(path, &error))
 }
 
 unsafe fn of<'a>(ep: *mut OrtEp) -> &'a Ep {
@@ -328,6 +353,16 @@ unsafe extern "C" fn compile(
 unsafe extern "C" fn compatibility(ep: *mut OrtEp, _: *const OrtGraph) -> *const c_char {
     // SAFETY: ONNX Runtime passes its provider, which keeps the text.
     unsafe { of(ep) }.compatibility.as_ptr()
+}
+
+unsafe extern "C" fn on_run_start(_: *mut OrtEp, options: *const OrtRunOptions) -> *mut OrtStatus {
+    terminate::set_run(options);
+    ptr::null_mut()
+}
+
+unsafe extern "C" fn on_run_end(_: *mut OrtEp, _: *const OrtRunOptions, _: bool) -> *mut OrtStatus {
+    terminate::set_run(ptr::null());
+    ptr::null_mut()
 }
 
 unsafe extern "C" fn create_profiler(ep: *mut OrtEp, made: *mut *mut OrtEpProfilerImpl) -> *mut OrtStatus {

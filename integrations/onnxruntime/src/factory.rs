@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::context::{self, Fit};
 use crate::ep::{Ep, NAME};
@@ -25,6 +25,9 @@ const CPU: c_int = 0;
 const FITS: [(Fit, c_int); 4] = [(Fit::Foreign, 0), (Fit::Whole, 1), (Fit::Older, 2), (Fit::Wrong, 3)];
 
 /// Makes execution providers. ONNX Runtime accesses its first member.
+///
+/// A session may outlive the registration, and then still releases its provider and memory through its factory: the registration, each
+/// provider, allocator and data transfer count as a reference.
 #[repr(C)]
 pub struct Factory {
     base: OrtEpFactory,
@@ -61,7 +64,21 @@ impl Factory {
             create_sync_stream,
             later: [ptr::null(); 7],
         };
-        Box::into_raw(Box::new(Self { base, ort, side: OnceLock::new(), made: Mutex::default() })).cast()
+        let factory = Self { base, ort, side: OnceLock::new(), made: Mutex::default() };
+        Arc::into_raw(Arc::new(factory)).cast_mut().cast()
+    }
+
+    /// A reference to a factory, for what it makes.
+    ///
+    /// # Safety
+    /// The pointer is from [`Factory::create`], and the factory is alive.
+    unsafe fn reference(factory: *const OrtEpFactory) -> Arc<Self> {
+        let factory = factory.cast::<Self>();
+        // SAFETY: the caller vouches for the pointer, which is that of a whole struct in an `Arc`; the new count is the result's.
+        unsafe {
+            Arc::increment_strong_count(factory);
+            Arc::from_raw(factory)
+        }
     }
 
     /// The GPU, if there is one and ONNX Runtime asks for a session's memory.
@@ -76,18 +93,28 @@ impl Factory {
         device
     }
 
-    /// Destroys a factory.
+    /// Ends the registration. The factory is destroyed with the last object that it made.
     ///
     /// # Safety
-    /// The pointer is null or from [`Factory::create`], and this is its last use.
+    /// The pointer is null or from [`Factory::create`], and the registration ends once.
     pub unsafe fn release(factory: *mut OrtEpFactory) {
         if !factory.is_null() {
-            // SAFETY: the caller vouches for the pointer, which is that of the whole struct.
-            let factory = unsafe { Box::from_raw(factory.cast::<Self>()) };
-            for device in factory.made.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-                // SAFETY: the factory made the device, and is the last to use it.
-                unsafe { factory.ort.ep.ReleaseHardwareDevice(device.0) };
-            }
+            // SAFETY: the caller vouches for the pointer, whose count is that of the registration.
+            drop(unsafe { Arc::from_raw(factory.cast::<Self>()) });
+        }
+    }
+}
+
+// SAFETY: its pointers are constant, and ONNX Runtime may call a factory from any thread.
+unsafe impl Send for Factory {}
+// SAFETY: what changes is behind locks, and its pointers are constant.
+unsafe impl Sync for Factory {}
+
+impl Drop for Factory {
+    fn drop(&mut self) {
+        for device in self.made.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // SAFETY: the factory made the device, and is the last to use it.
+            unsafe { self.ort.ep.ReleaseHardwareDevice(device.0) };
         }
     }
 }
@@ -207,7 +234,9 @@ unsafe extern "C" fn create_ep(
         let side = unsafe { whole(factory) }.side().filter(|_| gpus > 0);
         let options = read_options(ort, session, gpus > 0 && gpus == count)?;
         let memory = side.filter(|_| options.device == Device::Gpu).map(Side::memory);
-        let ep = Ep::create(ort, options, logger, memory)?;
+        // SAFETY: ONNX Runtime passes its factory.
+        let own = unsafe { Factory::reference(factory) };
+        let ep = Ep::create((ort, own), options, logger, memory)?;
         // SAFETY: the output was checked above.
         unsafe { made.write(ep) };
         Ok(())
@@ -270,12 +299,13 @@ unsafe extern "C" fn create_allocator(
     _options: *const OrtKeyValuePairs,
     made: *mut *mut OrtAllocator,
 ) -> *mut OrtStatus {
-    let make = |factory: &Factory| match factory.side() {
+    let make = |factory: &Arc<Factory>| match factory.side() {
         Some(side) if !memory.is_null() => {
             // SAFETY: ONNX Runtime passes one of the two memory infos.
             let is_of_host = unsafe { side.is_of_host(memory) };
             let [own, host] = side.infos();
-            Allocator::create(factory.ort, if is_of_host { host } else { own }, is_of_host)
+            let info = if is_of_host { host } else { own };
+            Allocator::create((factory.ort, factory.clone()), info, is_of_host)
         }
         _ => ptr::null_mut(),
     };
@@ -292,8 +322,8 @@ unsafe extern "C" fn create_data_transfer(
     factory: *mut OrtEpFactory,
     made: *mut *mut OrtDataTransferImpl,
 ) -> *mut OrtStatus {
-    let make = |factory: &Factory| match factory.side() {
-        Some(side) => Transfer::create(factory.ort, side.memories()),
+    let make = |factory: &Arc<Factory>| match factory.side() {
+        Some(side) => Transfer::create((factory.ort, factory.clone()), side.memories()),
         None => ptr::null_mut(),
     };
     // SAFETY: ONNX Runtime passes its factory and a valid output or null.
@@ -318,16 +348,16 @@ unsafe extern "C" fn create_sync_stream(
 unsafe fn hand_out<T>(
     factory: *mut OrtEpFactory,
     made: *mut *mut T,
-    make: impl FnOnce(&Factory) -> *mut T,
+    make: impl FnOnce(&Arc<Factory>) -> *mut T,
 ) -> *mut OrtStatus {
     // SAFETY: the caller passes ONNX Runtime's factory.
-    let factory = unsafe { whole(factory) };
+    let factory = unsafe { Factory::reference(factory) };
     guard(factory.ort, "creating an object", || {
         if made.is_null() {
             return Err(Failure::argument("the output is null"));
         }
         // SAFETY: the output was checked above.
-        unsafe { made.write(make(factory)) };
+        unsafe { made.write(make(&factory)) };
         Ok(())
     })
 }

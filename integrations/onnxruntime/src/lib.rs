@@ -2,7 +2,7 @@
 //!
 //! A model's way through it: [`model`] copies ONNX Runtime's graph into plain data; [`operators`] defines, for each
 //! ONNX operator, what is supported and how it is computed; [`lowering`] turns nodes into hipDNN graphs; [`partition`] decides which
-//! nodes are claimed together; [`rewrite`] fuses nodes that form one operation; [`compiled`] keeps a plan for each shape and executes it;
+//! nodes are claimed together, with [`samples`] of sizes that are open; [`rewrite`] fuses nodes that form one operation; [`compiled`] keeps a plan for each shape and executes it;
 //! [`context`] writes and reads compiled models; [`gpu`] manages GPU memory. [`ort`] is the C interface, and ONNX Runtime calls
 //! [`factory`] and [`ep`].
 
@@ -24,7 +24,10 @@ pub mod ort;
 pub mod partition;
 pub mod profile;
 pub mod rewrite;
+pub mod samples;
 pub mod shapes;
+pub mod steps;
+pub mod terminate;
 pub mod threads;
 
 use std::ffi::c_char;

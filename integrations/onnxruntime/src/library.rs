@@ -6,8 +6,13 @@ use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use hipdnn::graph::operation::Pointwise;
+use hipdnn::graph::{DataType, Graph, Node, PointwiseMode, Tensor};
 use hipdnn::hardware::{CaptureStream, CapturedWork, Gpu, Stream};
-use hipdnn::{Backend, Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph};
+use hipdnn::{
+    Backend, Engine, EngineConfig, EngineInfo, ExecutionPlan, GraphBuilder, Handle, KnobSetting,
+    OperationGraph,
+};
 
 use crate::failure::{Failure, Result};
 use crate::options::{CPU_ENGINE, Device, OWN_KNOBS, Options};
@@ -148,15 +153,16 @@ impl Library {
     /// The engines for these options.
     pub fn engines(&self, options: &Options) -> Result<Engines> {
         let engines = self.with_handle(|handle| Ok(handle.engines()?))?;
-        let of_device = |engine: &&EngineInfo| {
-            let is_cpu = engine.name.starts_with("CPU_");
-            is_cpu == (options.device == Device::Cpu)
-        };
+        let of_device = |engine: &&EngineInfo| engine.is_of_host() == (options.device == Device::Cpu);
         let all: Vec<&EngineInfo> = engines.iter().filter(of_device).collect();
         let path = self.backend.path();
         let name = match (&options.engine, options.device) {
             (Some(name), _) => Some(name.as_str()),
-            (None, Device::Cpu) => Some(CPU_ENGINE),
+            (None, Device::Cpu) if all.iter().any(|engine| engine.name == CPU_ENGINE) => Some(CPU_ENGINE),
+            // Another plugin's engine for CPUs, the only one here.
+            (None, Device::Cpu) => {
+                all.iter().find(|engine| !engine.is_reference()).map(|engine| engine.name.as_str())
+            }
             (None, Device::Gpu) => None,
         };
         let chosen: Vec<EngineInfo> = all
@@ -296,6 +302,34 @@ impl Engines {
         }
     }
 
+    /// Rejects knobs of the application that none of them has, and values that a knob does not have.
+    pub fn check_settings(&self, handle: &Handle, settings: &[KnobSetting]) -> Result<()> {
+        let graph = GraphBuilder::from(smallest()).build(handle)?;
+        let ids = match self {
+            Self::One(id) => vec![*id],
+            Self::OfGpu(_, own) => own.engines.iter().map(|engine| engine.id).collect(),
+        };
+        let mut known = Vec::new();
+        for id in ids {
+            // Engines without this operation have no say.
+            let Ok(engine) = Engine::new(&graph, id) else { continue };
+            let knobs = engine.knobs()?;
+            let is_its = |setting: &&KnobSetting| knobs.iter().any(|knob| knob.id == setting.id);
+            let own: Vec<KnobSetting> = settings.iter().filter(is_its).cloned().collect();
+            // Values are checked with the plan; those of GPUs would compile kernels.
+            let made = EngineConfig::new(&engine, &own).and_then(|config| match self {
+                Self::One(_) => ExecutionPlan::new(&config).map(drop),
+                Self::OfGpu(..) => Ok(()),
+            });
+            made.map_err(|error| Failure::argument(format!("option knobs: {}", Failure::from(error).text)))?;
+            known.extend(knobs.into_iter().map(|knob| knob.id));
+        }
+        match settings.iter().find(|setting| !known.contains(&setting.id)) {
+            Some(unknown) if !known.is_empty() => Err(no_knob(&unknown.id, &known)),
+            _ => Ok(()),
+        }
+    }
+
     /// A plan of the best of them.
     pub fn plan(
         &self,
@@ -326,6 +360,14 @@ impl Engines {
     }
 }
 
+/// The graph with which engines are asked for their knobs: ReLU of a few numbers, which every engine computes.
+fn smallest() -> Graph {
+    let tensor = |uid| Tensor::new(uid, DataType::Float, &[1, 8], &[8, 1]);
+    let operation = Pointwise::new(PointwiseMode::ReluFwd, 1, None, 2).into();
+    let node = Node { name: "relu".to_owned(), compute_type: DataType::Float, operation };
+    Graph { nodes: vec![node], tensors: vec![tensor(1), tensor(2)], ..Graph::default() }
+}
+
 /// Rejects a knob requested by the application that the engine lacks.
 fn check_knobs(engine: &Engine, settings: &[KnobSetting]) -> Result<()> {
     let is_asked = |setting: &&KnobSetting| !OWN_KNOBS.contains(&setting.id.as_str());
@@ -336,12 +378,13 @@ fn check_knobs(engine: &Engine, settings: &[KnobSetting]) -> Result<()> {
     let known: Vec<String> = engine.knobs()?.into_iter().map(|knob| knob.id).collect();
     match asked.find(|setting| !known.contains(&setting.id)) {
         None => Ok(()),
-        Some(unknown) => Err(Failure::argument(format!(
-            "option knobs: the engine has no {:?}, expected one of {}",
-            unknown.id,
-            known.join(", ")
-        ))),
+        Some(unknown) => Err(no_knob(&unknown.id, &known)),
     }
+}
+
+fn no_knob(id: &str, known: &[String]) -> Failure {
+    let known = known.join(", ");
+    Failure::argument(format!("option knobs: the engine has no {id:?}, expected one of {known}"))
 }
 
 /// A plan of an engine, with the knobs that it has: a GPU's engines share a session's settings.

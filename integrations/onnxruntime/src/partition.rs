@@ -5,14 +5,11 @@
 
 use std::collections::HashMap;
 
-use crate::lowering::{Lowering, Step, elements};
-use crate::model::{Dim, Element, Model, Node, ValueId};
-use crate::operators::{self, Cost};
+use crate::lowering::{Lowering, Step, View, elements};
+use crate::model::{Dim, Model, Node, ValueId};
+use crate::operators::Cost;
 use crate::options::Take;
-use crate::shapes;
-
-/// A made-up size for unknown dimensions: it has many divisors, and windows fit.
-const MADE_UP: i64 = 240;
+use crate::samples::{Alone, Integers, Samples};
 
 /// Subgraphs with fewer operations are not claimed: calling them costs as much.
 const LEAST_WORK: i64 = 200_000;
@@ -37,48 +34,13 @@ pub struct Candidate {
     pub parameters: Vec<ValueId>,
 }
 
-/// Assumptions that nodes were built with, so that readers are built with the same.
-#[derive(Debug, Default)]
-pub struct Built {
-    /// Dimensions of values.
-    dims: HashMap<ValueId, Vec<i64>>,
-    /// Integers that follow from shapes.
-    integers: HashMap<ValueId, Vec<i64>>,
-}
-
-impl Built {
-    fn learn(&mut self, node: &Node, lowering: &Lowering<'_>) {
-        for id in node.outputs.iter().flatten() {
-            if let Some(view) = lowering.of(*id) {
-                self.dims.insert(*id, view.dims.clone());
-            }
-        }
-        self.learn_integers(node, lowering);
-    }
-
-    fn learn_integers(&mut self, node: &Node, lowering: &Lowering<'_>) {
-        for id in node.outputs.iter().flatten() {
-            if let Some(list) = lowering.folded_integers.get(id) {
-                self.integers.insert(*id, list.clone());
-            }
-        }
-    }
-}
-
-/// The dimensions of a value, made up if unknown. `built` has those made up for its writer.
-fn sizes(dims: &[Dim], built: Option<&Vec<i64>>) -> Vec<i64> {
-    let built = built.filter(|built| built.len() == dims.len());
-    let size = |(at, dim): (usize, &Dim)| match dim {
-        Dim::Known(size) => *size,
-        Dim::Unknown => built.and_then(|built| built.get(at)).copied().unwrap_or(MADE_UP),
-    };
-    dims.iter().enumerate().map(size).collect()
-}
-
 /// Whether every dimension is known.
 pub fn known(dims: &[Dim]) -> Option<Vec<i64>> {
-    let known = dims.iter().all(|dim| matches!(dim, Dim::Known(_)));
-    known.then(|| sizes(dims, None))
+    let size = |dim: &Dim| match dim {
+        Dim::Known(size) => Some(*size),
+        Dim::Open(_) => None,
+    };
+    dims.iter().map(size).collect()
 }
 
 /// Lowers a node alone. `check` asks an engine.
@@ -86,77 +48,22 @@ pub fn judge(
     model: &Model,
     node: &Node,
     take: Take,
-    built: &mut Built,
+    samples: &mut Samples,
     check: &dyn Fn(&Lowering<'_>) -> Result<(), String>,
 ) -> Result<Candidate, String> {
-    let (mut lowering, cost, is_shape) = alone(model, node, built)?;
-    built.learn(node, &lowering);
-    let mut outputs = Vec::new();
-    for id in node.outputs.iter().flatten() {
-        let Some(view) = lowering.of(*id) else { return Err("an output is not computed".to_owned()) };
-        if view.elements() == 0 {
-            return Err("an output has no elements".to_owned());
+    samples.first(model, node, &|Alone { mut lowering, cost }| {
+        let outputs = node.outputs.iter().flatten().map(|id| lowering.of(*id).cloned());
+        let outputs: Vec<View> = outputs.collect::<Option<_>>().unwrap_or_default();
+        if take == Take::Profitable
+            && let Some(slow) = &lowering.slow
+        {
+            return Err(format!("{slow}: others are faster"));
         }
-        let is_number = view.element.is_float() || matches!(view.element, Element::Int8 | Element::Uint8);
-        if take == Take::Profitable && cost == Cost::Layout && !is_number && !is_shape {
-            return Err("others compute shapes and indices as fast".to_owned());
-        }
-        outputs.push(view.clone());
-    }
-    if take == Take::Profitable
-        && let Some(slow) = &lowering.slow
-    {
-        return Err(format!("{slow}: others are faster"));
-    }
-    let work = work(&lowering);
-    lowering.program.finish(&outputs)?;
-    check(&lowering)?;
-    Ok(Candidate { cost, work, parameters: lowering.guessed })
-}
-
-/// The values whose integers nodes need at planning, and their floors.
-pub fn parameters(model: &Model) -> (Vec<ValueId>, Vec<(ValueId, ValueId, usize)>) {
-    let (mut values, mut floors, mut built) = (Vec::new(), Vec::new(), Built::default());
-    for node in &model.nodes {
-        if let Ok((lowering, ..)) = alone(model, node, &built) {
-            built.learn(node, &lowering);
-            values.extend(lowering.guessed);
-            floors.extend(lowering.floors);
-        }
-    }
-    (values, floors)
-}
-
-/// A node lowered alone, with unknown sizes and integers made up.
-fn alone<'m>(model: &'m Model, node: &Node, built: &Built) -> Result<(Lowering<'m>, Cost, bool), String> {
-    let operator = operators::find(node).map_err(|reason| reason.0)?;
-    if !node.implicit.is_empty() {
-        return Err("it has graphs inside".to_owned());
-    }
-    let mut lowering = Lowering::new(model);
-    lowering.guesses = true;
-    for id in node.inputs.iter().flatten() {
-        let Some(value) = model.values.get(*id) else { continue };
-        let Some(element) = value.element else {
-            return Err(format!("{:?} has an unknown type, expected a tensor of a known one", value.name));
-        };
-        let Some(dims) = &value.dims else {
-            // A number that decides a shape may be among these: ONNX Runtime 1.23 does not distinguish scalars from unknown shapes.
-            if matches!(element, Element::Int32 | Element::Int64) {
-                continue;
-            }
-            return Err(format!("the number of dimensions of {:?} is not known", value.name));
-        };
-        if let Some(list) = built.integers.get(id) {
-            lowering.folded_integers.insert(*id, list.clone());
-        }
-        if lowering.of(*id).is_none() {
-            lowering.bind_input(*id, element, &sizes(dims, built.dims.get(id)), value.is_constant);
-        }
-    }
-    let is_shape = shapes::build(node, &mut lowering, operator.build).map_err(|reason| reason.0)?;
-    let cost = if is_shape { Cost::Layout } else { operator.cost };
-    Ok((lowering, cost, is_shape))
+        let work = work(&lowering);
+        lowering.program.finish(&outputs)?;
+        check(&lowering)?;
+        Ok(Candidate { cost, work, parameters: lowering.guessed })
+    })
 }
 
 /// The estimated number of operations of a program: multiplications and additions, or one per element.
@@ -166,7 +73,7 @@ fn work(lowering: &Lowering<'_>) -> i64 {
     let size = |id: i64| program.view(id).map_or(0, |view| view.elements());
     let dim = |id: i64, at: usize| program.view(id).and_then(|view| view.dims.get(at).copied()).unwrap_or(1);
     let of = |step: &Step| match step {
-        Step::Host { writes, .. } => size(*writes),
+        Step::Host { writes, .. } => writes.iter().map(|id| size(*id)).max().unwrap_or(0),
         Step::Node { operation, .. } => match operation {
             Operation::Matmul(m) => {
                 let k = program.view(m.a).and_then(|a| a.dims.last().copied()).unwrap_or(1);
@@ -192,20 +99,18 @@ pub fn divide_by_shapes(
     model: &Model,
     candidates: &mut [Result<Candidate, String>],
     take: Take,
-    built: Built,
+    mut samples: Samples,
 ) -> Vec<Verdict> {
-    let mut built = built;
     loop {
         let verdicts = divide(model, candidates, take);
-        let mut known: HashMap<usize, HashMap<ValueId, Vec<i64>>> = HashMap::new();
+        let mut known: HashMap<usize, Integers> = HashMap::new();
         let mut is_settled = true;
         for ((node, verdict), candidate) in model.nodes.iter().zip(&verdicts).zip(candidates.iter_mut()) {
             let (Verdict::Taken(group), Ok(of)) = (verdict, &mut *candidate) else { continue };
-            built.integers = known.remove(group).unwrap_or_default();
-            match alone(model, node, &built) {
-                Ok((lowering, ..)) => {
-                    built.learn_integers(node, &lowering);
-                    let more = lowering.guessed.iter().filter(|value| !of.parameters.contains(value));
+            samples.exchange(known.remove(group).unwrap_or_default());
+            match samples.first(model, node, &|alone| Ok(alone.lowering.guessed)) {
+                Ok(guessed) => {
+                    let more = guessed.iter().filter(|value| !of.parameters.contains(value));
                     let more: Vec<ValueId> = more.copied().collect();
                     is_settled &= more.is_empty();
                     of.parameters.extend(more);
@@ -215,7 +120,7 @@ pub fn divide_by_shapes(
                     *candidate = Err(reason);
                 }
             }
-            known.insert(*group, std::mem::take(&mut built.integers));
+            known.insert(*group, samples.exchange(Integers::new()));
         }
         // Parameters only increase, and candidates decrease.
         if is_settled {

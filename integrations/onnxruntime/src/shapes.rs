@@ -1,7 +1,7 @@
 //! Shape computations at planning: the integers with which exporters reshape by unknown dimensions.
 
 use crate::lowering::{Lowered, Lowering, broadcast_dims, elements};
-use crate::model::{Element, Node, ValueId};
+use crate::model::{Attribute, Element, Node, ValueId};
 
 /// The most integers: more are not a shape.
 const MOST: usize = 256;
@@ -18,6 +18,9 @@ pub struct Integers {
 /// The integers of an input, if they are known.
 fn input(node: &Node, lowering: &Lowering<'_>, at: usize) -> Option<Integers> {
     let id: ValueId = (*node.inputs.get(at)?)?;
+    let element = lowering.model.values.get(id).and_then(|value| value.element);
+    // Numbers of another type are computed otherwise.
+    element.is_none_or(is_whole).then_some(())?;
     let dims = lowering.of(id)?.dims.clone();
     let list = match lowering.folded_integers.get(&id) {
         Some(list) => list.clone(),
@@ -28,6 +31,10 @@ fn input(node: &Node, lowering: &Lowering<'_>, at: usize) -> Option<Integers> {
         }
     };
     (usize::try_from(elements(&dims)) == Ok(list.len())).then_some(Integers { dims, list })
+}
+
+fn is_whole(element: Element) -> bool {
+    matches!(element, Element::Int64 | Element::Int32 | Element::Bool)
 }
 
 fn flat(list: Vec<i64>) -> Integers {
@@ -83,6 +90,16 @@ fn binary(node: &Node, lowering: &Lowering<'_>, f: impl Fn(i64, i64) -> Option<i
     (usize::try_from(elements(&dims)) == Ok(list.len())).then_some(Integers { dims, list })
 }
 
+/// Equal integers, as many as a shape has.
+fn constant(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
+    let dims = input(node, lowering, 0)?.list;
+    let count = dims.iter().try_fold(1_i64, |all, dim| all.checked_mul(*dim))?;
+    let Some(Attribute::Tensor(value)) = node.attributes.get("value") else { return None };
+    let [value] = *value.integers()?.as_slice() else { return None };
+    let count = usize::try_from(count).ok().filter(|count| *count <= MOST)?;
+    Some(Integers { dims, list: vec![value; count] })
+}
+
 /// Builds a node: as a shape computation if possible, else by its operator. Returns whether it was one.
 pub fn build(
     node: &Node,
@@ -113,6 +130,19 @@ pub fn fold(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
         "Max" => binary(node, lowering, |x, y| Some(x.max(y)))?,
         "Min" => binary(node, lowering, |x, y| Some(x.min(y)))?,
         "Equal" => binary(node, lowering, |x, y| Some(i64::from(x == y)))?,
+        "Where" => {
+            let (condition, x, y) =
+                (input(node, lowering, 0)?, input(node, lowering, 1)?, input(node, lowering, 2)?);
+            let dims = broadcast_dims(&[&condition.dims, &x.dims, &y.dims]).ok()?;
+            let count = usize::try_from(elements(&dims)).ok()?;
+            let fits = |of: &Integers| of.list.len() == count || of.list.len() == 1;
+            (fits(&condition) && fits(&x) && fits(&y)).then_some(())?;
+            let get =
+                |of: &Integers, at: usize| of.list.get(if of.list.len() == 1 { 0 } else { at }).copied();
+            let pick = |at: usize| get(if get(&condition, at)? != 0 { &x } else { &y }, at);
+            Integers { list: (0..count).map(pick).collect::<Option<_>>()?, dims }
+        }
+        "ConstantOfShape" => constant(node, lowering)?,
         "Squeeze" => {
             let x = input(node, lowering, 0)?;
             (x.list.len() == 1).then_some(Integers { dims: vec![], ..x })?
@@ -126,7 +156,10 @@ pub fn fold(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
             (to.list.len() == 1).then_some(flat(x.list))?
         }
         "Identity" => input(node, lowering, 0)?,
-        "Cast" if node.int("to", 0) == 7 => input(node, lowering, 0)?,
+        // Single precision holds the integers of shapes.
+        "Cast" if matches!(node.int("to", 0), 1 | 6 | 7) => {
+            input(node, lowering, 0).filter(|of| of.list.iter().all(|of| of.unsigned_abs() < 1 << 24))?
+        }
         "ReduceProd" if node.int("keepdims", 1) == 0 => {
             let x = input(node, lowering, 0)?;
             let product = x.list.iter().try_fold(1_i64, |product, of| product.checked_mul(*of))?;
@@ -136,7 +169,10 @@ pub fn fold(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
         _ => return None,
     };
     let declared = node.outputs.first().copied().flatten().and_then(|id| lowering.model.values.get(id));
-    let is_known = matches!(declared.and_then(|value| value.element), Some(Element::Int64 | Element::Bool));
+    let is_cast = node.operator == "Cast";
+    let is_known = declared.and_then(|value| value.element);
+    let is_known =
+        is_known.is_some_and(|element| is_whole(element) || (is_cast && element == Element::Float));
     (is_known && made.list.len() <= MOST).then_some(made)
 }
 
@@ -145,7 +181,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::model::{Attribute, Constant, Dim, Model, Value};
+    use crate::model::{Constant, Dim, Model, Value};
 
     #[test]
     fn shapes_are_computed_when_a_plan_is_made() {
@@ -159,8 +195,11 @@ mod tests {
             constant,
             ..Value::default()
         };
-        let x =
-            Value { element: Some(Element::Float), dims: Some(vec![Dim::Unknown; 3]), ..Value::default() };
+        let x = Value {
+            element: Some(Element::Float),
+            dims: Some(vec![Dim::Open(0), Dim::Open(1), Dim::Open(2)]),
+            ..Value::default()
+        };
         let values = vec![
             x,
             value(None),

@@ -6,9 +6,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ort::{Ort, OrtKernelContext};
+use crate::terminate;
 
-/// The function of the engine's plugin that accepts a pool.
-const FUNCTION: &CStr = c"hipdnnCpuPluginLendThreads_ext";
+/// The function of the engine's plugin that accepts a pool, and the one that runs a loop on the engine's threads.
+const LEND: &CStr = c"hipdnnCpuPluginLendThreads_ext";
+const RUN: &CStr = c"hipdnnCpuPluginRunParallel_ext";
 
 /// The plugin's file name.
 const PLUGIN: &str = "libhipdnn_cpu_plugin.so";
@@ -25,27 +27,41 @@ pub type Parallel<'a> = &'a dyn Fn(usize, &(dyn Fn(usize) + Sync)) -> Result<(),
 
 type Work = unsafe extern "C" fn(*mut c_void, usize);
 type Lend = unsafe extern "C" fn(*const Pool) -> *const Pool;
+type Loop = unsafe extern "C" fn(Work, *mut c_void, usize, usize) -> c_int;
 
-/// The engine's function, if its plugin has one.
+/// The engine's functions, if its plugin has them.
 #[derive(Clone, Copy)]
-pub struct Threads(Lend);
+pub struct Threads {
+    lend: Lend,
+    run: Option<Loop>,
+}
 
 impl Threads {
     /// Looks for the plugin among the loaded libraries.
     pub fn find() -> Option<Self> {
-        let mut path: Option<CString> = None;
-        // SAFETY: the callback gets the data that it expects, during the call only.
-        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut path).cast()) };
-        // SAFETY: the library is loaded already, so none of its code runs now; plugins stay loaded as long as the process.
-        let function = unsafe {
-            let plugin = libc::dlopen(path?.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
-            if plugin.is_null() { ptr::null_mut() } else { libc::dlsym(plugin, FUNCTION.as_ptr()) }
-        };
-        if function.is_null() {
-            return None;
+        let lend = function(LEND)?;
+        let run = function(RUN).unwrap_or(ptr::null_mut());
+        // SAFETY: functions of these names have these types; a null pointer is `None`.
+        unsafe {
+            Some(Self {
+                lend: std::mem::transmute::<*mut c_void, Lend>(lend),
+                run: std::mem::transmute::<*mut c_void, Option<Loop>>(run),
+            })
         }
-        // SAFETY: a function of this name has this type.
-        Some(Self(unsafe { std::mem::transmute::<*mut c_void, Lend>(function) }))
+    }
+
+    /// Calls `work` with each index below `count` on up to `threads` of the threads that executions use; `None` if
+    /// the plugin runs no loops.
+    pub fn each(
+        self,
+        count: usize,
+        threads: usize,
+        work: &(dyn Fn(usize) + Sync),
+    ) -> Option<Result<(), String>> {
+        let call = Call { work, panicked: AtomicBool::new(false) };
+        // SAFETY: the call object lives until all of its calls have returned.
+        let status = unsafe { (self.run?)(one, (&raw const call).cast_mut().cast(), count, threads) };
+        Some(call.result(status == 0))
     }
 
     /// Runs `f` while this thread's executions may use the session's threads, through a kernel's context.
@@ -56,7 +72,7 @@ impl Threads {
         let lender = Lender { ort, context };
         let pool = Pool { run: Some(run), program: (&raw const lender).cast_mut().cast() };
         // SAFETY: pool and lender outlive the guard, which restores the former pool.
-        let _end = End { lend: self.0, before: unsafe { (self.0)(&raw const pool) } };
+        let _end = End { lend: self.lend, before: unsafe { (self.lend)(&raw const pool) } };
         f()
     }
 }
@@ -78,12 +94,19 @@ pub unsafe fn each(
         ort.api.KernelContext_ParallelFor(context, one, count, count, data)
     };
     ort.check(status, "ParallelFor").map_err(|failure| failure.text)?;
-    if call.panicked.load(Ordering::Relaxed) { Err("a thread panicked".to_owned()) } else { Ok(()) }
+    call.result(true)
 }
 
 struct Call<'a> {
     work: &'a (dyn Fn(usize) + Sync),
     panicked: AtomicBool,
+}
+
+impl Call<'_> {
+    fn result(&self, has_run: bool) -> Result<(), String> {
+        let is_right = has_run && !self.panicked.load(Ordering::Relaxed);
+        if is_right { Ok(()) } else { Err("a thread panicked".to_owned()) }
+    }
 }
 
 unsafe extern "C" fn one(call: *mut c_void, at: usize) {
@@ -114,11 +137,28 @@ impl Drop for End {
 
 /// Runs work on ONNX Runtime's threads.
 unsafe extern "C" fn run(lender: *mut c_void, work: Work, data: *mut c_void, count: usize) -> c_int {
+    // The engine ends an execution whose pool fails: a run that was told to end does so inside of a graph, too.
+    if terminate::check().is_err() {
+        return 1;
+    }
     // SAFETY: the plugin passes back the lent pool, while it is lent.
     let Lender { ort, context } = unsafe { &*lender.cast::<Lender>() };
     // SAFETY: the context belongs to the call that lends its threads; the data lives until all calls have returned.
     let status = unsafe { ort.api.KernelContext_ParallelFor(*context, work, count, count, data) };
     c_int::from(ort.check(status, "ParallelFor").is_err())
+}
+
+/// A function of the engine's plugin, if the plugin is among the loaded libraries and has it.
+pub fn function(name: &CStr) -> Option<*mut c_void> {
+    let mut path: Option<CString> = None;
+    // SAFETY: the callback gets the data that it expects, during the call only.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut path).cast()) };
+    // SAFETY: the library is loaded already, so none of its code runs now; plugins stay loaded as long as the process.
+    let function = unsafe {
+        let plugin = libc::dlopen(path?.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
+        if plugin.is_null() { ptr::null_mut() } else { libc::dlsym(plugin, name.as_ptr()) }
+    };
+    (!function.is_null()).then_some(function)
 }
 
 /// Copies the path of a library if it is the plugin.

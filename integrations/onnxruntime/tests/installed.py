@@ -21,8 +21,12 @@ def main():
         model, picture = os.path.join(folder, "model.onnx"), os.path.join(folder, "division.svg")
         with open(model, "wb") as file:
             file.write(networks.mobilenet_v3(1)[0])
-        words = [sys.executable, "-m", "onnxruntime_ep_hipdnn", model, "--svg", picture, "--threads", "2"]
+        words = [sys.executable, "-m", "onnxruntime_ep_hipdnn", model, "--threads", "2"]
+        wrong = subprocess.run([*words, "--shape", "other=1,3"], check=False, capture_output=True, text=True)
+        assert wrong.returncode == 1 and "no such input" in wrong.stderr, wrong
+        words += ["--svg", picture, "--layers", "--batch", "2"]
         out = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        assert "ms a run in the profile" in out, out
         assert "hipDNN takes 140 of 140 nodes in 1 subgraphs" in out, out
         with open(picture, encoding="utf-8") as file:
             text = file.read()

@@ -65,6 +65,14 @@ def made(operator, inputs, outputs="y", domain="com.microsoft", **attributes):
     )
 
 
+def test_infinity_and_nan():
+    """Activations without an upper bound keep infinity, and NaN has no sign."""
+    x = np.array([[np.inf, -np.inf, np.nan, 0, -0.0, 3e38, -3e38, 1.5]], np.float32)
+    for operator, attributes in (("Relu", {}), ("LeakyRelu", {"alpha": 0.1}), ("Sign", {}), ("Abs", {})):
+        node = helper.make_node(operator, ["x"], ["y"], **attributes)
+        check([node], {"x": x}, {"y": TensorProto.FLOAT}, tolerance=1e-6)
+
+
 def test_bytes_and_back():
     for kind, zero in (("u1", 100), ("i1", -7), ("u1", 0)):
         zero = np.array(zero, kind)

@@ -19,6 +19,9 @@ LONG = bool(os.environ.get("HIPDNN_TEST_LONG"))
 
 RANDOM = np.random.default_rng(0)
 
+#: Two algorithms for convolutions that round differently.
+WINOGRAD, OTHER = "convolution=5", "convolution=2"
+
 
 def model(nodes, inputs, outputs, weights=(), opset=20):
     values = [helper.make_tensor_value_info(name, kind, dims) for name, kind, dims in inputs]
@@ -123,10 +126,6 @@ def test_options():
     refused(lambda: provider.session(data, {"speed": "1"}), "speed", "is unknown")
     refused(lambda: provider.session(data, {"engine": "NONE"}), "engine NONE", "CPU_ENGINE")
     refused(lambda: provider.session(data, {"device": "tpu"}), "device", "cpu or gpu")
-    wrong = provider.session(data, {"take": "all", "knobs": "convolution=99"})
-    refused(lambda: wrong.run(None, images(1, 8, 6, 6)), "subgraph", "convolution")
-    unknown = provider.session(data, {"take": "all", "knobs": "thread=1"})
-    refused(lambda: unknown.run(None, images(1, 8, 6, 6)), "knobs", '"thread"', "threads")
     plain = provider.plain(data)
     for settings in (
         {"engine": "CPU_REFERENCE_ENGINE"},
@@ -174,14 +173,21 @@ def test_compiled_models():
         plain = provider.plain(data)
         for is_embedded in (True, False):
             with tempfile.TemporaryDirectory() as folder:
-                path = compiled(data, folder, is_embedded)
-                assert len(os.listdir(folder)) == (
-                    1 if is_embedded else 1 + sum(node.op_type == "EPContext" for node in onnx.load(path).graph.node)
-                )
+                path = compiled(data, folder, is_embedded, {"knobs": WINOGRAD})
+                contexts = sum(node.op_type == "EPContext" for node in onnx.load(path).graph.node)
+                assert len(os.listdir(folder)) == (1 if is_embedded else 1 + contexts)
                 agree(provider.session(path), plain, feeds)
                 if data is fixed:
-                    # Nothing is planned: that would fail.
-                    agree(provider.session(path, {"knobs": "convolution=99"}), plain, feeds)
+                    # Nothing is planned: the results are those of the algorithm in the file, bit by bit.
+                    loaded = provider.session(path, {"knobs": OTHER})
+                    have, *others = (
+                        of.run(None, feeds)[0]
+                        for of in (
+                            loaded,
+                            *(provider.session(data, {"take": "all", "knobs": of}) for of in (WINOGRAD, OTHER)),
+                        )
+                    )
+                    assert [np.array_equal(have, other) for other in others] == [True, False]
                 if not is_embedded:
                     (other,) = [name for name in sorted(os.listdir(folder)) if name.endswith(".hipdnn")][:1]
                     os.remove(os.path.join(folder, other))
@@ -223,8 +229,9 @@ def test_a_profile_shows_what_is_computed():
             session.run(None, images(1, 8, 6, 6))
         with open(session.end_profiling(), encoding="utf-8") as file:
             events = json.load(file)
-    own = [event for event in events if event.get("cat") == "Kernel" and "conv, " in event["name"]]
-    assert len(own) == 3, [event["name"] for event in events]
+    own = [event for event in events if event.get("cat") == "Kernel"]
+    for names in ("conv, relu", "product"):
+        assert sum(f": {names} [" in event["name"] for event in own) == 3, [event["name"] for event in events]
     runs = [event for event in events if event["name"] == "model_run"]
     for event in own:
         assert any(
@@ -449,6 +456,28 @@ def test_a_process_may_end_with_a_session():
             [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=300, check=False
         )
         assert (done.returncode, done.stdout.strip()) == (0, "computed"), (done.returncode, done.stderr[-500:])
+
+
+def test_an_engine_of_another_plugin():
+    """Its plugin says that it takes memory of the host; the stub computes nothing."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    root = os.path.join(here, "..", "..", "..")
+    names = ("plugin", "details", "identity", "log", "saving")
+    files = [os.path.join(root, "c_tests", "plugins", f"stub_{name}.c") for name in names]
+    with tempfile.TemporaryDirectory() as folder:
+        plugin, log = os.path.join(folder, "libthird_plugin.so"), os.path.join(folder, "log")
+        macros = ['-DENGINES="THIRD_ENGINE"', "-DDEVICE=1", "-D_POSIX_C_SOURCE=200809L"]
+        include = ["-I", os.path.join(root, "include", "hipdnn", "plugin")]
+        subprocess.run(["cc", "-std=c11", "-shared", "-fPIC", *macros, *include, "-o", plugin, *files], check=True)
+        code = "import session_tests as t; t.provider.session(t.convolution(1), {SETTINGS}).run(None, t.images(1, 8, 6, 6))"
+        for settings in ("'engine': 'THIRD_ENGINE', 'take': 'all'", "'take': 'all'"):
+            own = {**os.environ, "HIPDNN_PLUGIN_DIR": folder, "HIPDNN_STUB_LOG": log}
+            words = [sys.executable, "-c", code.replace("SETTINGS", settings)]
+            done = subprocess.run(words, cwd=here, env=own, capture_output=True, text=True, timeout=120, check=False)
+            assert done.returncode == 0, done.stderr[-500:]
+            with open(log, encoding="utf-8") as lines:
+                assert "ExecuteOpGraph " in lines.read()
+            os.remove(log)
 
 
 def test_the_library_is_registered_again():

@@ -10,7 +10,7 @@ SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", 
 OTHERS = {
     "ReleaseStatus": "Status", "ReleaseMemoryInfo": "MemoryInfo", "ReleaseValue": "Value", "ReleaseOpAttr": "OpAttr", "ReleaseProfilingEvent": "ProfilingEvent",
     "ReleaseTensorTypeAndShapeInfo": "TensorTypeAndShapeInfo", "ReleaseKeyValuePairs": "KeyValuePairs",
-    "ReleaseHardwareDevice": "HardwareDevice",
+    "ReleaseHardwareDevice": "HardwareDevice", "ReleaseRunOptions": "RunOptions",
 }  # fmt: skip
 
 

@@ -14,5 +14,5 @@ pub fn knobs() -> Vec<Knob> {
 
 /// The options selected by knob settings.
 pub fn options(settings: &[KnobSetting]) -> Options {
-    Options { shares_rows: int_setting(settings, SHARE_ROWS) != Some(0) }
+    Options { shares_rows: int_setting(settings, SHARE_ROWS) != Some(0), ..Options::default() }
 }

@@ -1,10 +1,11 @@
 //! Loaded device code, and launching its kernels.
 
-use std::ffi::{CString, c_uint, c_void};
+use std::ffi::{CString, c_int, c_uint, c_void};
 use std::ptr;
+use std::sync::OnceLock;
 
-use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::cuda::Cuda;
+use hipdnn_plugin_sdk::{PluginError, Refusal, function_table};
 
 use crate::hip;
 
@@ -12,6 +13,32 @@ use crate::hip;
 const AMDGPU: usize = 224;
 /// ELF machine number of NVIDIA GPUs.
 const CUDA: usize = 190;
+
+/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
+const MAX_DYNAMIC_SHARED_SIZE_BYTES: c_int = 8;
+
+function_table! {
+    /// The function of the CUDA driver that only kernels with much shared memory need.
+    #[expect(non_snake_case, reason = "the names of CUDA")]
+    struct CudaFunctions: "the CUDA driver", ["libcuda.so.1"] {
+        required {
+            /// Sets an attribute of a kernel.
+            fn cuFuncSetAttribute(function: *mut c_void, attribute: c_int, value: c_int) -> c_int;
+        }
+        optional {}
+    }
+}
+
+fn cuda_functions(cuda: &'static Cuda) -> Result<&'static CudaFunctions, Refusal> {
+    static FUNCTIONS: OnceLock<CudaFunctions> = OnceLock::new();
+    match FUNCTIONS.get() {
+        Some(functions) => Ok(functions),
+        None => {
+            let functions = CudaFunctions::load_from(&[cuda.library().name()])?;
+            Ok(FUNCTIONS.get_or_init(|| functions))
+        }
+    }
+}
 
 /// Loads code and launches kernels.
 #[derive(Clone, Copy, Debug)]
@@ -79,14 +106,14 @@ impl Module {
         Ok(Self { driver, module })
     }
 
-    /// The kernel of this name.
+    /// The kernel of this name, to be launched with this many bytes of shared memory that it does not declare.
     ///
     /// # Errors
-    /// The driver's, if there is none.
-    pub fn function(&self, name: &str) -> Result<Function, PluginError> {
+    /// The driver's, if there is none or it may not have so much memory.
+    pub fn function(&self, name: &str, shared: usize) -> Result<Function, PluginError> {
         let name = CString::new(name).map_err(|_| PluginError::internal("the name of a kernel has a NUL"))?;
         let mut function = ptr::null_mut();
-        // SAFETY: the output is valid and the name NUL terminated.
+        // SAFETY: the output is valid and the name NUL terminated; the attribute is of the kernel that was found.
         unsafe {
             match self.driver {
                 Driver::Hip(runtime) => {
@@ -98,6 +125,11 @@ impl Module {
                 Driver::Cuda(cuda) => {
                     let get = cuda.cuModuleGetFunction;
                     cuda.check("cuModuleGetFunction", get(&mut function, self.module, name.as_ptr()))?;
+                    if shared > 0 {
+                        let set = cuda_functions(cuda)?.cuFuncSetAttribute;
+                        let size = c_int::try_from(shared).unwrap_or(c_int::MAX);
+                        cuda.check("cuFuncSetAttribute", set(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, size))?;
+                    }
                 }
             }
         }
@@ -150,7 +182,8 @@ impl Drop for Module {
 }
 
 impl Driver {
-    /// Launches a kernel on a stream of the thread's device.
+    /// Launches a kernel on a stream of the thread's device: workgroups across and down, threads of each and bytes of shared
+    /// memory that it does not declare.
     ///
     /// # Errors
     /// The driver's.
@@ -161,8 +194,8 @@ impl Driver {
     pub unsafe fn launch(
         &self,
         function: Function,
-        grid: u32,
-        block: u32,
+        [across, down]: [u32; 2],
+        [block, shared]: [u32; 2],
         stream: *mut c_void,
         parameters: &mut [*mut c_void],
     ) -> Result<(), PluginError> {
@@ -175,13 +208,13 @@ impl Driver {
                 unsafe {
                     $launch(
                         function.0,
-                        grid,
-                        ONE,
+                        across,
+                        down,
                         ONE,
                         block,
                         ONE,
                         ONE,
-                        0,
+                        shared,
                         stream,
                         parameters,
                         ptr::null_mut(),

@@ -64,8 +64,9 @@ struct Step {
     nodes: Vec<usize>,
     function: Function,
     arguments: Box<[Argument]>,
-    grid: u32,
+    grid: [u32; 2],
     block: u32,
+    shared: u32,
 }
 
 impl Call for Step {
@@ -78,7 +79,9 @@ impl Call for Step {
     }
 
     fn call(&self) -> Cow<'static, str> {
-        format!("{}, {} x {} threads", self.name, self.grid, self.block).into()
+        let [across, down] = self.grid;
+        let groups = u64::from(across) * u64::from(down);
+        format!("{}, {groups} x {} threads", self.name, self.block).into()
     }
 }
 
@@ -129,7 +132,8 @@ impl Plan {
         saved: &[u8],
     ) -> Result<Self, PluginError> {
         let target = &entered.device.own;
-        let program = generate_with(&request.graph, options(&request.config.knobs)).map_err(Refusal::new)?;
+        let chosen = options(&request.config.knobs).on(&target.architecture);
+        let program = generate_with(&request.graph, chosen).map_err(Refusal::new)?;
         let (module, code) = if program.kernels.is_empty() {
             (None, Vec::new())
         } else {
@@ -143,12 +147,13 @@ impl Plan {
             let Some(module) = &module else { continue };
             steps.push(Step {
                 compiler: compiler_name(platform),
-                function: module.function(&kernel.name)?,
+                function: module.function(&kernel.name, kernel.shared)?,
                 name: kernel.name,
                 nodes: kernel.nodes,
                 arguments: kernel.arguments.into(),
-                grid: kernel.grid,
+                grid: [kernel.grid, kernel.down],
                 block: kernel.block,
+                shared: kernel.shared as u32,
             });
         }
         let plan = plan::Plan::new(entered.device, request, steps, program.placed, 0)?.with_memory()?;
@@ -166,7 +171,8 @@ impl Plan {
         request: Request,
         saved: &[u8],
     ) -> Result<Self, PluginError> {
-        let program = generate_with(&request.graph, options(&request.config.knobs)).map_err(Refusal::new)?;
+        let chosen = options(&request.config.knobs).on(&architecture);
+        let program = generate_with(&request.graph, chosen).map_err(Refusal::new)?;
         let code = if program.kernels.is_empty() {
             Vec::new()
         } else {
@@ -280,7 +286,7 @@ impl Step {
         }
         // SAFETY: the arguments are those that the kernel was written with, each of eight bytes; the caller vouches for the module
         // and the memory.
-        unsafe { driver.launch(self.function, self.grid, self.block, stream, &mut parameters) }
+        unsafe { driver.launch(self.function, self.grid, [self.block, self.shared], stream, &mut parameters) }
     }
 }
 

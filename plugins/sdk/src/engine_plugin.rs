@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use crate::engine_kind::EngineKind;
 use crate::error::{PluginError, Refusal};
 use crate::ffi::engine_api_version::HIPDNN_ENGINE_API_VERSION;
 use crate::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
@@ -88,6 +89,12 @@ pub trait EnginePlugin: Sized + 'static {
     /// The plugin's locks that threads may hold while another thread forks. Locks inside its objects need not
     /// be listed.
     const LOCKS: &'static fork::List = &fork::List::EMPTY;
+
+    /// What an engine computes on, and where its kernels come from. By default its name tells; engines whose name does not begin
+    /// as those of this project (`CPU_`, `NVRTC_`, ...) should say it, or hosts do not know whose memory they take.
+    fn kind(engine: usize) -> EngineKind {
+        EngineKind::by_name(Self::ENGINES.get(engine).copied().unwrap_or_default())
+    }
 
     /// Prepares a graph for execution: everything that can be decided or checked once belongs here. Only
     /// called for a graph that [`EnginePlugin::supports`] accepts. `knobs` are the user's settings: each is

@@ -18,6 +18,7 @@
 
 pub mod cuda;
 pub mod dynlib;
+pub mod engine_kind;
 pub mod engine_plugin;
 pub mod environment;
 mod error;

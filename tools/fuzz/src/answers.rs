@@ -24,7 +24,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let details = EngineDetails { engine_id: 7, knobs, behavior_notes: vec![1, 2], name: "it".to_owned() };
     seeds.push(wire::write_engine_details(&details));
     seeds.push(wire::write_engine_config(&EngineConfig { engine_id: 7, knobs: settings }));
-    seeds.push(wire::write_no_prediction(7, "why not"));
+    let prediction =
+        wire::Prediction { engine_id: 7, kind: 1, value: Some(1.0), metric: "time", ..Default::default() };
+    seeds.push(wire::write_prediction(&prediction));
     seeds.push(crate::read("c_tests/golden/device_1.bin"));
     seeds
 }

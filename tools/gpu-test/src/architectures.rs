@@ -1,7 +1,7 @@
 //! Compiles the generated kernels for every architecture, which needs no device.
 
 use hipdnn_rtc_plugin::handle::Platform;
-use hipdnn_rtc_plugin::source::{PRELUDE, generate};
+use hipdnn_rtc_plugin::source::{Options, Program, generate_with};
 
 use crate::Failure;
 use crate::cases;
@@ -24,23 +24,13 @@ pub fn compile(platform: Platform, only: Option<&str>) -> Result<String, Failure
         Platform::Cuda => ("sm_90", &OF_NVIDIA),
     };
     let compiler = platform.compiler().map_err(|error| failure(&error))?;
-    let mut source = [platform.language(), PRELUDE].join("\n");
-    let mut count = 0;
-    for (place, (_, case)) in cases::all().into_iter().filter(|(engine, _)| *engine == cases::RTC).enumerate()
-    {
-        let program =
-            generate(&case.graph).map_err(|refusal| Failure(format!("{}: {refusal}", case.name)))?;
-        for kernel in &program.kernels {
-            // One source for all, so every kernel needs a unique name.
-            source.push_str(&kernel.text.replace(&kernel.name, &format!("case_{place}_{}", kernel.name)));
-            count += 1;
-        }
-    }
-    let mut known = Vec::new();
+    let (mut known, mut count) = (Vec::new(), 0);
     for architecture in architectures.iter().filter(|known| only.is_none_or(|only| only == **known)) {
         match compiler.compile(NOTHING, architecture) {
             Ok(_) => {
+                let (source, kernels) = source(platform, architecture)?;
                 compiler.compile(&source, architecture).map_err(|error| failure(&error))?;
+                count = kernels;
                 known.push(*architecture);
             }
             Err(error) if *architecture == needed => return Err(failure(&error)),
@@ -51,4 +41,21 @@ pub fn compile(platform: Platform, only: Option<&str>) -> Result<String, Failure
         return Err(Failure(format!("no architecture of {} was compiled for", architectures.join(", "))));
     }
     Ok(format!("{count} kernels for {}", known.join(", ")))
+}
+
+/// The source of all cases' kernels for an architecture, and their number.
+fn source(platform: Platform, architecture: &str) -> Result<(String, usize), Failure> {
+    let mut all = Program::default();
+    for (place, (_, case)) in cases::all().into_iter().filter(|(engine, _)| *engine == cases::RTC).enumerate()
+    {
+        let program = generate_with(&case.graph, Options::default().on(architecture))
+            .map_err(|refusal| Failure(format!("{}: {refusal}", case.name)))?;
+        for mut kernel in program.kernels {
+            // One source for all, so every kernel needs a unique name.
+            let name = format!("case_{place}_{}", kernel.name);
+            kernel.text = kernel.text.replace(&kernel.name, &name);
+            all.kernels.push(kernel);
+        }
+    }
+    Ok((all.source(platform.language()), all.kernels.len()))
 }

@@ -9,6 +9,8 @@
 //! memory. `gpu-test --nvidia-calls LIBRARY [--part=K/N] [WORD...]` makes each call of NVIDIA's libraries fail in turn.
 //! `--nvidia-prototypes` writes a program that compares our declarations of CUDA functions with NVIDIA's header.
 //!
+//! `gpu-test --vulkan LIBRARY [--random=N] [WORD...]` runs the cases with `VULKAN_ENGINE` on any GPU, in host memory, and random graphs.
+//!
 //! `gpu-test --architectures` compiles the kernels generated for the cases, for devices that may be absent; `--nvidia-architectures`
 //! does so for NVIDIA GPUs. An argument after either selects one architecture. `--graphs FOLDER` writes the graphs for cuDNN into a
 //! folder, as JSON.
@@ -24,6 +26,7 @@ mod gate;
 mod memory;
 mod nvidia;
 mod runs;
+mod vulkan;
 
 use std::fmt;
 use std::path::Path;
@@ -103,6 +106,8 @@ fn main() -> ExitCode {
         ("--child", [library, arguments @ ..]) => {
             device().and_then(|hip| amd::child(Path::new(library), hip, arguments)).map(|()| 0)
         }
+        ("--vulkan", [library, words @ ..]) => vulkan::check(Path::new(library), words),
+        ("--vulkan-compile", [library, words @ ..]) => vulkan::compile(Path::new(library), words),
         ("--nvidia", [library, words @ ..]) => nvidia::check(Path::new(library), words),
         ("--nvidia-calls", [library, words @ ..]) => {
             of_part(words).and_then(|(part, words)| nvidia::check_calls(Path::new(library), part, words))

@@ -7,9 +7,7 @@ use crate::data_type::DataType;
 use crate::failure::{Failure, Result, one_line};
 use crate::fill::fill;
 use crate::graph::{Graph, Tensor};
-use crate::tensor::{
-    Array, Comparison, Memory, Place, Tolerance, bytes, compare, count, npy, require_host_memory,
-};
+use crate::tensor::{Array, Memory, Place, bytes, count, npy, require_host_memory};
 use hipdnn::{
     Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph, VariantPack,
 };
@@ -244,8 +242,7 @@ fn settings_of(engine: &EngineInfo, made: &Engine, knobs: &[String]) -> Result<V
 /// overrides this guess.
 pub fn place_of(engine: &EngineInfo, asked: Option<Place>) -> Place {
     asked.unwrap_or_else(|| {
-        let is_cpu = engine.plugin == "CPU" || engine.name.starts_with("CPU_");
-        if !is_cpu && Place::device_is_there() { Place::Device } else { Place::Host }
+        if !engine.is_of_host() && Place::device_is_there() { Place::Device } else { Place::Host }
     })
 }
 
@@ -380,23 +377,6 @@ fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Compares each result with the reference. Returns the comparisons with their tensors.
-pub fn compare_all<'g>(
-    graph: &'g Graph,
-    outputs: &Arrays,
-    reference: &Arrays,
-    factor: f64,
-) -> Vec<(&'g Tensor, Comparison)> {
-    let of = |uid: i64| reference.iter().find(|(other, _)| *other == uid).map(|(_, array)| array);
-    outputs
-        .iter()
-        .filter_map(|(uid, array)| {
-            let tensor = graph.tensor(*uid)?;
-            Some((tensor, compare(array, of(*uid)?, Tolerance::of(graph, tensor).times(factor))))
-        })
-        .collect()
-}
-
 /// A graph in the library's and in this tool's form.
 pub struct Loaded {
     /// The library's.
@@ -406,10 +386,13 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Finalizes a graph of a file and reads it back.
+    /// Finalizes a graph of a file and reads it back. One without a name gets the file's.
     pub fn new(handle: &Handle, operations: OperationGraph, path: &Path) -> Result<Self> {
         operations.finalize(handle).map_err(|error| Failure::from(error).of_file(path))?;
-        let graph = Graph::from_json(&operations.json()?)?;
+        let mut graph = Graph::from_json(&operations.json()?)?;
+        if graph.name.is_empty() {
+            graph.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        }
         Ok(Self { operations, graph })
     }
 }

@@ -4,6 +4,7 @@
 
 mod cli;
 mod commands;
+mod comparison;
 mod computation;
 mod data_type;
 mod fill;
@@ -12,6 +13,7 @@ mod loading;
 mod picture;
 mod steps;
 mod tensor;
+mod ties;
 mod trials;
 
 use std::io::Write;

@@ -49,12 +49,11 @@ pub fn draw(graph: &str, tuned: &Tuned, candidates: &[Candidate]) -> String {
             r#"<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}" role="img">"#
         ),
     );
-    let best = tuned.best();
     let about = format!(
         "{} configurations in {:.1} s; best {:.4} ms, {:.2} times as fast as the default choice",
         tuned.trials.len(),
         scale.last,
-        best.and_then(ms).unwrap_or_default(),
+        tuned.best_time().map_or(0.0, |time| time.as_secs_f64() * 1e3),
         tuned.gain
     );
     add(&mut svg, format_args!("<title>{}</title>", escape(&format!("{graph}: {about}"))));

@@ -10,6 +10,7 @@ use crate::sync::{check, spawn};
 use crate::threading::pool::Pool;
 use crate::threading::queue::PartQueue;
 use crate::threading::sync::GOES_ON;
+use crate::threading::team::Team;
 
 /// A cell for each worker to write, whose accesses loom checks.
 struct Results(Vec<UnsafeCell<usize>>);
@@ -93,6 +94,19 @@ pub fn a_panic_reaches_the_caller() {
         assert!(catch_unwind(AssertUnwindSafe(|| pool.run(2, true, &work))).is_err());
         results.assert_all(1);
         run(pool, 2, true);
+    });
+}
+
+/// A thread of a program serves a team until it is closed, asleep or not.
+pub fn a_team_ends_its_threads() {
+    check(2, || {
+        let team: &'static Team = Box::leak(Box::new(Team::new()));
+        let thread = spawn(move || team.serve(1, || true));
+        let results = Results::new(2);
+        team.run(0, 2, true, &|worker| results.add(worker));
+        results.assert_all(1);
+        team.close();
+        thread.join().expect("it ends well");
     });
 }
 

@@ -28,6 +28,11 @@ fn a_panic_reaches_the_caller() {
 }
 
 #[test]
+fn a_team_ends_its_threads() {
+    pool::a_team_ends_its_threads();
+}
+
+#[test]
 fn each_part_is_taken_once() {
     pool::each_part_is_taken_once();
 }

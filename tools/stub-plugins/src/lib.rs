@@ -29,6 +29,8 @@ const HEURISTIC: &str = "HEURISTIC";
 /// The sources of tuning plugins: the variants with this macro.
 const TUNING_FILES: &[&str] = &["stub_tuning.c", "stub_identity.c", "stub_log.c"];
 const TUNING: &str = "TUNING";
+/// Marks variants that are made of the file of their name alone.
+const UPSTREAM: &str = "UPSTREAM";
 /// Marks variants that are stripped.
 const STRIPPED: &str = "STRIPPED";
 /// The additional C++ source of variants that throw.
@@ -116,13 +118,19 @@ pub fn library_for(system: &System, name: &str) -> Result<PathBuf, String> {
         };
         (files, variant.defines, "-O0")
     };
+    let own = format!("{name}.c");
+    let own = [own.as_str()];
+    let files = if defines.iter().any(|define| define == UPSTREAM) { &own[..] } else { files };
     let files: Vec<PathBuf> = files.iter().map(|file| sources().join(file)).collect();
     let folder = root().join("target/stub_plugins").join(system.folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let target = folder.join(format!("{}{name}{}", system.prefix, system.ending));
     let headers = root().join("include/hipdnn/plugin");
     let mut inputs = files.clone();
-    inputs.extend(["stub.h", THROWING_FILE, THREAD_FILE, "variants.txt"].map(|file| sources().join(file)));
+    inputs.extend(
+        ["stub.h", "upstream_policy.h", THROWING_FILE, THREAD_FILE, "variants.txt"]
+            .map(|file| sources().join(file)),
+    );
     inputs.push(root().join("tools/stub-plugins/src/lib.rs"));
     inputs.push(root().join("c_tests/flatbuffer_writer.h"));
     inputs.push(headers.join("hipdnn_plugin_sdk/EnginePluginApi.h"));

@@ -140,7 +140,9 @@ impl Program<'_> {
         compiler.arg(if self.optimize { "-O2" } else { "-g" });
         // Every supported machine has POSIX, which plain C11 hides.
         compiler.arg("-D_POSIX_C_SOURCE=200809L");
-        for include in ["hipdnn/backend", "hipdnn/plugin", ""] {
+        // The last one is for programs with the include paths of other frontends.
+        let compat = (self.language == Language::Cxx).then_some("hipdnn/compat");
+        for include in ["hipdnn/backend", "hipdnn/plugin", ""].into_iter().chain(compat) {
             compiler.arg("-I").arg(headers.join(include));
         }
         compiler.arg(self.source).arg("-o").arg(target);

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use crate::Failure;
 use crate::cache;
+use crate::install;
 use crate::process::{command, run};
 use crate::venv;
 use crate::workspace::Workspace;
@@ -18,6 +19,20 @@ const LINKER: &str = include_str!("glibc/cc.sh");
 
 /// The package with zig.
 const PACKAGES: &[&str] = &["ziglang>=0.14"];
+
+/// This machine's own glibc, as the command line names it.
+const OWN: &str = "own";
+
+/// The version that wheels are for where zig is installed: that of the oldest systems that are still maintained.
+const OF_WHEELS: &str = "2.28";
+
+/// Set in the process that links for another version.
+const TARGET: &str = "HIPDNN_LINK_TARGET";
+
+/// Parses the version that wheels are for.
+pub fn parse_of_wheels(text: &str) -> Result<String, String> {
+    if text == OWN { Ok(OWN.to_owned()) } else { parse(text) }
+}
 
 /// Parses a version from the command line.
 pub fn parse(text: &str) -> Result<String, String> {
@@ -45,10 +60,37 @@ pub fn again(workspace: &Workspace, version: &str, words: &[&str]) -> Result<(),
         .env(variable, &linker)
         .env("CARGO_TARGET_DIR", &target)
         .env("HIPDNN_LINK_PYTHON", python)
-        .env("HIPDNN_LINK_TARGET", format!("{arch}-linux-gnu.{version}"))
+        .env(TARGET, format!("{arch}-linux-gnu.{version}"))
         .env("HIPDNN_LINK_UNWINDER", unwinder.trim());
     let status = command.status()?;
     if status.success() { Ok(()) } else { Err(Failure::new(format!("{} failed", words.join(" ")))) }
+}
+
+/// Builds the wheels of another version, by default of [`OF_WHEELS`], in this folder. False if this process is to build them for its
+/// machine's own: that is asked for, or zig is not installed.
+pub fn wheels(workspace: &Workspace, asked: Option<&str>) -> Result<bool, Failure> {
+    let is_child = env::var_os(TARGET).is_some();
+    let has_zig = folder().is_ok_and(|folder| venv::is_ready(&folder));
+    let Some(version) = version_of_wheels(asked, is_child, has_zig) else { return Ok(false) };
+    again(workspace, version, &["wheel"])?;
+    let (made, out) =
+        (workspace.target_dir().join(format!("glibc-{version}/xtask/wheel")), workspace.scratch("wheel"));
+    install::remove(&out)?;
+    for entry in fs::read_dir(made)? {
+        let file = entry?.path();
+        install::copy(&file, &out.join(file.file_name().unwrap_or_default()))?;
+    }
+    println!("the wheels are in {}", workspace.relative(&out));
+    Ok(true)
+}
+
+fn version_of_wheels(asked: Option<&str>, is_child: bool, has_zig: bool) -> Option<&str> {
+    match asked {
+        _ if is_child => None,
+        Some(OWN) => None,
+        Some(version) => Some(version),
+        None => has_zig.then_some(OF_WHEELS),
+    }
 }
 
 fn folder() -> Result<PathBuf, Failure> {
@@ -58,6 +100,17 @@ fn folder() -> Result<PathBuf, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wheels_are_for_older_systems_where_zig_is() {
+        assert_eq!(version_of_wheels(None, false, true), Some("2.28"));
+        assert_eq!(version_of_wheels(None, false, false), None);
+        assert_eq!(version_of_wheels(Some("2.31"), false, false), Some("2.31"));
+        assert_eq!(version_of_wheels(Some("own"), false, true), None);
+        assert_eq!(version_of_wheels(None, true, true), None);
+        assert_eq!(parse_of_wheels("own").as_deref(), Ok("own"));
+        assert!(parse_of_wheels("1").is_err());
+    }
 
     #[test]
     fn versions() {

@@ -41,7 +41,7 @@ pub struct Plugin {
     pub file: &'static str,
     /// The list of its exported symbols, in c_tests.
     pub exports: &'static str,
-    /// The devices of its engines: `cpu`, `amd`, `nvidia`.
+    /// The devices of its engines: `cpu`, `amd`, `nvidia`, `vulkan`.
     pub devices: Vec<&'static str>,
 }
 
@@ -108,6 +108,27 @@ fn built(libdir: &str) -> impl Iterator<Item = (&'static str, PathBuf)> {
 pub fn install_debug_files(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(), Failure> {
     for (file, place) in built(libdir) {
         copy(&split(workspace, file)?.debug, &prefix.join(debug_place(&place)))?;
+    }
+    Ok(())
+}
+
+/// Lays out the package under the name of AMD's frontend, which is installed on request: AMD's may be beside ours.
+pub fn install_frontend_package(workspace: &Workspace, prefix: &Path, libdir: &str) -> Result<(), Failure> {
+    depth(libdir)?;
+    let major = workspace.version.split('.').next().unwrap_or("0");
+    let pointer = size_of::<usize>().to_string();
+    let values = [
+        ("HIPDNN_BACKEND_VERSION_MAJOR", major),
+        ("HIPDNN_BACKEND_VERSION", &workspace.version),
+        ("HIPDNN_BACKEND_POINTER_BYTES", &pointer),
+    ];
+    for (file, template) in [
+        ("hipdnn_frontendConfig.cmake", "hipdnn_frontendConfig.cmake.in"),
+        ("hipdnn_frontendConfigVersion.cmake", "hipdnn_backendConfigVersion.cmake.in"),
+    ] {
+        let template = fs::read_to_string(workspace.path("cmake").join(template))?;
+        let place = prefix.join(libdir).join("cmake/hipdnn_frontend").join(file);
+        write(&place, &fill_in(&template, &values)?)?;
     }
     Ok(())
 }
@@ -210,6 +231,7 @@ pub fn lay_out(workspace: &Workspace) -> Result<PathBuf, Failure> {
     let stage = workspace.stage_dir();
     remove(&stage)?;
     install(workspace, &stage, "lib")?;
+    install_frontend_package(workspace, &stage, "lib")?;
     Ok(stage)
 }
 

@@ -34,6 +34,7 @@ mod test;
 mod tools;
 mod userland;
 mod venv;
+mod vulkan;
 mod wheel;
 mod windows;
 mod workspace;
@@ -115,8 +116,14 @@ enum Command {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
+    /// Test the engine on Vulkan on the GPU that is there, or on Mesa's software device.
+    VulkanTest {
+        /// Only cases whose names contain one of the words.
+        #[arg(value_name = "WORD")]
+        words: Vec<String>,
+    },
     /// Run what takes too long for every change: all tests with ten times as many random ones, the CPU engines with checked arithmetic,
-    /// the emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs, all tests with PyTorch and ONNX Runtime, the ARM
+    /// the emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs and on Vulkan, all tests with PyTorch and ONNX Runtime, the ARM
     /// processor, Windows, the sanitizers, each fuzz target for a minute, a soak of five, packages built twice.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
@@ -187,8 +194,8 @@ enum Command {
         /// x86_64-pc-windows-gnu: only the Python package for Windows.
         #[arg(long, value_parser = windows::parse_target, conflicts_with = "tree")]
         target: Option<String>,
-        /// Link for systems with this version of glibc, such as 2.28, in place of this machine's own.
-        #[arg(long, value_name = "VERSION", value_parser = glibc::parse, conflicts_with_all = ["tree", "target"])]
+        /// Link for systems with this version of glibc, or this machine's `own`; 2.28 by default if zig was installed by an earlier use.
+        #[arg(long, value_name = "VERSION", value_parser = glibc::parse_of_wheels, conflicts_with_all = ["tree", "target"])]
         glibc: Option<String>,
     },
     /// Build for release and pack the installed tree: an archive, another one with debug files, and Debian packages; or one archive for Windows.
@@ -215,6 +222,9 @@ enum Command {
         /// Also install debug files.
         #[arg(long)]
         debug_files: bool,
+        /// Also install a CMake package named hipdnn_frontend, for programs written for AMD's frontend. AMD's has the same place.
+        #[arg(long)]
+        frontend_package: bool,
     },
 }
 
@@ -250,6 +260,7 @@ fn run(line: &Line) -> Result<(), Failure> {
         Command::AmdTest { words } => amd::test(&workspace, words, amd::Order::Forward),
         Command::NvidiaTest { pack: true, .. } => nvidia::pack_only(&workspace),
         Command::NvidiaTest { words, .. } => nvidia::test(&workspace, words),
+        Command::VulkanTest { words } => vulkan::test(&workspace, words),
         Command::Nightly => nightly(&workspace),
         Command::AmdSmoke => smoke::smoke(&workspace),
         Command::ArmTest { words } => arm::test(&workspace, words),
@@ -303,7 +314,6 @@ fn run(line: &Line) -> Result<(), Failure> {
             }
             steps.summary()
         }
-        Command::Wheel { glibc: Some(version), .. } => glibc::again(&workspace, version, &["wheel"]),
         Command::Wheel { target: Some(_), .. } => {
             let mut steps = Steps::new();
             if windows::stage(&workspace, &mut steps).is_some() {
@@ -313,7 +323,10 @@ fn run(line: &Line) -> Result<(), Failure> {
             }
             steps.summary()
         }
-        Command::Wheel { tree, target: None, .. } => {
+        Command::Wheel { tree, target: None, glibc } => {
+            if tree.is_none() && glibc::wheels(&workspace, glibc.as_deref())? {
+                return Ok(());
+            }
             let mut steps = Steps::new();
             let tree = tree.clone().map_or_else(|| stage(&workspace, &mut steps), Some);
             if let Some(tree) = tree {
@@ -327,13 +340,16 @@ fn run(line: &Line) -> Result<(), Failure> {
             }
             steps.summary()
         }
-        Command::Install { prefix, libdir, debug_files } => {
+        Command::Install { prefix, libdir, debug_files, frontend_package } => {
             let mut steps = Steps::new();
             if release_build(&workspace, &mut steps) {
                 steps.run("installed", || {
                     install::install(&workspace, prefix, libdir)?;
                     if *debug_files {
                         install::install_debug_files(&workspace, prefix, libdir)?;
+                    }
+                    if *frontend_package {
+                        install::install_frontend_package(&workspace, prefix, libdir)?;
                     }
                     Ok(prefix.display().to_string())
                 });
@@ -381,6 +397,7 @@ fn nightly(workspace: &Workspace) -> Result<(), Failure> {
         process::show(workspace.cargo(whole).env(long, on)),
         amd::test(workspace, &[], amd::Order::Both),
         nvidia::test(workspace, &[]),
+        vulkan::test(workspace, &[]),
         test::with_torch(workspace, &[]),
         ort::test(workspace, &[]),
         arm::test(workspace, &[]),
@@ -406,10 +423,14 @@ mod tests {
 
     #[test]
     fn install_options_are_read_in_both_spellings() {
-        let wanted = Command::Install { prefix: "/p".into(), libdir: "lib64".into(), debug_files: false };
-        assert_eq!(read(&["install", "--prefix", "/p", "--libdir=lib64"]), Ok(wanted));
-        let wanted = Command::Install { prefix: "/p".into(), libdir: "lib".into(), debug_files: false };
-        assert_eq!(read(&["install", "--prefix=/p"]), Ok(wanted));
+        let install = |libdir: &str, frontend_package| Command::Install {
+            prefix: "/p".into(),
+            libdir: libdir.into(),
+            debug_files: false,
+            frontend_package,
+        };
+        assert_eq!(read(&["install", "--prefix", "/p", "--libdir=lib64"]), Ok(install("lib64", false)));
+        assert_eq!(read(&["install", "--prefix=/p", "--frontend-package"]), Ok(install("lib", true)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::process::{command, run};
 use crate::python::{Environment, INSTALLS_TORCH};
 use crate::steps::{LEFT_OUT, Steps};
 use crate::venv;
-use crate::wheel::newest_glibc;
+use crate::wheel::{name_repository, newest_glibc};
 use crate::workspace::Workspace;
 
 mod example;
@@ -129,7 +129,13 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
             run(&mut script(workspace, &environment, stage, script_name, options))
         };
         steps.run(&format!("sessions with {name}"), || Ok(last(&python("session_tests.py", &[])?)));
+        steps.run(&format!("what is around a run with {name}"), || Ok(last(&python("life_tests.py", &[])?)));
+        steps.run(&format!("open sizes with {name}"), || Ok(last(&python("shape_tests.py", &[])?)));
         steps.run(&format!("operators with {name}"), || Ok(last(&python("operator_tests.py", &[])?)));
+        let draws = if whole { "3000" } else { "300" };
+        steps.run(&format!("random nodes with {name}"), || {
+            Ok(last(&python("random_tests.py", &["--draws", draws])?))
+        });
         steps.run(&format!("ONNX's tests with {name}"), || {
             let out = python("node_tests.py", words)?;
             Ok(out
@@ -174,6 +180,11 @@ fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, s
     }
     if whole {
         let [_, (name, package)] = RELEASES;
+        steps.run("models of packages", || {
+            let folder = cache::folder("HIPDNN_ORT_ENV", "ort-env")?.join("models").display().to_string();
+            let environment = environment(name, package)?;
+            Ok(last(&run(&mut script(workspace, &environment, stage, "packages.py", &[&folder]))?))
+        });
         steps.run("eight threads on several sessions", || {
             let environment = environment(name, package)?;
             Ok(last(&run(&mut script(workspace, &environment, stage, "soak.py", &["1"]))?))
@@ -214,6 +225,9 @@ fn language_model(workspace: &Workspace, stage: &Path) -> Result<String, Failure
     Ok(out.lines().map(str::trim).collect::<Vec<_>>().join("; "))
 }
 
+/// The word for the benchmark of whole networks by number of threads, each provider alone in its process.
+const NETWORKS: &str = "networks";
+
 /// `cargo xtask ort-bench`.
 pub fn bench(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
     let mut steps = Steps::new();
@@ -224,7 +238,11 @@ pub fn bench(workspace: &Workspace, options: &[String]) -> Result<(), Failure> {
     let [_, (name, package)] = RELEASES;
     let environment = environment(name, package)?;
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
-    let status = script(workspace, &environment, &stage, "bench.py", &options).status()?;
+    let (name, options) = match options.split_first() {
+        Some((&NETWORKS, rest)) => ("networks_bench.py", rest),
+        _ => ("bench.py", options.as_slice()),
+    };
+    let status = script(workspace, &environment, &stage, name, options).status()?;
     if status.success() { Ok(()) } else { Err(Failure::new(format!("the benchmark ended with {status}"))) }
 }
 
@@ -283,6 +301,7 @@ pub fn wheel(workspace: &Workspace, tree: &Path) -> Result<(PathBuf, String), Fa
     pack.arg(&library).arg(&parts).args([workspace.version.as_str(), tag.as_str()]);
     pack.args([workspace.path("LICENSE"), workspace.path(NOTICES), workspace.path(BILL)]).arg(&out);
     let wheel = PathBuf::from(run(&mut pack)?.trim());
+    name_repository(&wheel)?;
     let size = fs::metadata(&wheel)?.len();
     let note = format!("{}, {:.1} MiB", workspace.relative(&wheel), size as f64 / f64::from(1 << 20));
     if size > LARGEST {

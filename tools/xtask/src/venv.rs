@@ -7,11 +7,19 @@ use crate::Failure;
 use crate::cache;
 use crate::process::{command, run};
 
+/// The file that lists what an environment has, once it is complete.
+const MARK: &str = "installed";
+
+/// Whether an environment is complete.
+pub fn is_ready(folder: &Path) -> bool {
+    folder.join(MARK).exists()
+}
+
 /// The environment in `folder`; packages that it lacks are installed in their newest versions. Failures name `wanted_by`.
 pub fn ready(folder: &Path, packages: &[&str], wanted_by: &str) -> Result<PathBuf, Failure> {
     // Other clones may use the same folder.
     let _lock = cache::lock(folder, wanted_by)?;
-    let mark = folder.join("installed");
+    let mark = folder.join(MARK);
     if fs::read_to_string(&mark).is_ok_and(|text| text == packages.join(" ")) {
         return Ok(folder.to_owned());
     }

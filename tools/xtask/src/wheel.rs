@@ -12,6 +12,12 @@ use crate::workspace::Workspace;
 /// The package, below the project's folder.
 pub const PACKAGE: &str = "bindings/python";
 
+/// The variable with the address of the project's repository.
+const REPOSITORY: &str = "HIPDNN_REPOSITORY";
+
+/// The program that adds an address to a wheel.
+const ADD_ADDRESS: &str = include_str!("wheel/address.py");
+
 /// The maximum size of the wheel.
 const LARGEST: u64 = 25 << 20;
 
@@ -76,7 +82,21 @@ pub fn maturin(
     if size > LARGEST {
         return Err(Failure::new(format!("{note}, expected at most {} MiB", LARGEST >> 20)));
     }
+    name_repository(&wheel)?;
     Ok((wheel, note))
+}
+
+/// Adds the address of the project's repository to a wheel, if its variable is set.
+pub fn name_repository(wheel: &Path) -> Result<(), Failure> {
+    match std::env::var(REPOSITORY) {
+        Ok(address) if !address.is_empty() => add_address(wheel, &address),
+        _ => Ok(()),
+    }
+}
+
+fn add_address(wheel: &Path, address: &str) -> Result<(), Failure> {
+    run(command("python3", ["-c", ADD_ADDRESS]).arg(wheel).arg(address))?;
+    Ok(())
 }
 
 fn is_wheel(path: &Path) -> bool {
@@ -103,6 +123,31 @@ fn newest_in(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wheel_names_the_repository() {
+        let wheel = std::env::temp_dir().join(format!("hipdnn-address-{}.whl", std::process::id()));
+        let make = "import sys, zipfile\n\
+            with zipfile.ZipFile(sys.argv[1], 'w') as z:\n \
+            z.writestr('a/b.py', 'x = 1')\n \
+            z.writestr('a-1.dist-info/METADATA', 'Metadata-Version: 2.4\\nName: a\\nVersion: 1\\n\\nText: more\\n')\n \
+            z.writestr('a-1.dist-info/RECORD', 'a/b.py,,\\na-1.dist-info/METADATA,sha256=old,1\\na-1.dist-info/RECORD,,\\n')\n";
+        run(command("python3", ["-c", make]).arg(&wheel)).unwrap();
+        add_address(&wheel, "https://example.org/it").unwrap();
+        let read = "import sys, zipfile\n\
+            with zipfile.ZipFile(sys.argv[1]) as z:\n \
+            print(z.read('a-1.dist-info/METADATA').decode() + z.read('a-1.dist-info/RECORD').decode(), z.namelist())";
+        let text = run(command("python3", ["-c", read]).arg(&wheel)).unwrap();
+        fs::remove_file(&wheel).unwrap();
+        let expected = "Version: 1\nProject-URL: Repository, https://example.org/it\n\
+            Project-URL: Issues, https://example.org/it/issues\n\nText: more\n";
+        assert!(text.contains(expected), "{text}");
+        assert!(text.contains("a-1.dist-info/METADATA,sha256=") && !text.contains("sha256=old"), "{text}");
+        assert!(
+            text.trim_end().ends_with("['a/b.py', 'a-1.dist-info/METADATA', 'a-1.dist-info/RECORD']"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn the_newest_symbol_counts() {

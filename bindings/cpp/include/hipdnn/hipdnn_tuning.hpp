@@ -11,7 +11,7 @@
  * @endcode
  *
  * Plugins are searched in `hipdnn_plugins/tuning` beside the backend library, or in HIPDNN_TUNING_PLUGIN_DIR. If the C library has
- * dlopen in a separate library (glibc before 2.34), link with -ldl.
+ * dlopen and threads in separate libraries (glibc before 2.34), link with -ldl -pthread.
  */
 #pragma once
 

@@ -39,7 +39,7 @@ from .errors import (
 )
 from .graph import Graph, Verdict
 from .handle import Handle, create_handle, destroy_handle, get_stream, set_stream
-from .library import Engine, engines, library
+from .library import Engine, engines, library, reset
 from .properties import DeviceProperties, create_device_properties
 from .quantization import Quantized, Recipe, quantize
 from .saved import load
@@ -118,6 +118,7 @@ __all__ = [
     "quantize",
     "reduction_mode",
     "resample_mode",
+    "reset",
     "reshape_mode",
     "scalar_type",
     "set_stream",

@@ -1,7 +1,4 @@
-"""Plans for devices that are not present, each made in its own process.
-
-Run as ``python -m hipdnn.ahead DEVICE``, it reads the graph as JSON from standard input and writes the plan file to standard output.
-"""
+"""Plans for devices that are not present, each made in its own process."""
 
 from __future__ import annotations
 
@@ -17,6 +14,9 @@ from .library import library
 #: The device that a process plans for; the library reads the variable when it first plans.
 TARGET = "HIPDNN_TARGET_DEVICE"
 
+#: The process reads the graph as JSON from standard input, and writes the plan file to standard output.
+_PROGRAM = "import sys; from hipdnn.ahead import plan_for; sys.exit(plan_for(*sys.argv[1:]))"
+
 
 def compile_for(name: str, text: str, devices: Sequence[str]) -> bytes:
     """The bytes of a file with a graph's plans for these devices."""
@@ -28,7 +28,7 @@ def compile_for(name: str, text: str, devices: Sequence[str]) -> bytes:
         # The same package and library as in this process.
         paths = os.pathsep.join(path for path in sys.path if path)
         settings = {**os.environ, TARGET: device, "PYTHONPATH": paths}
-        command = [sys.executable, "-m", "hipdnn.ahead", device, library().path]
+        command = [sys.executable, "-c", _PROGRAM, device, library().path]
         done = subprocess.run(command, input=text.encode(), capture_output=True, env=settings, check=False)
         if done.returncode != 0:
             words = done.stderr.decode(errors="replace").strip()
@@ -38,7 +38,8 @@ def compile_for(name: str, text: str, devices: Sequence[str]) -> bytes:
     return _native.join_packages(parts)
 
 
-def _main(device: str, path: str) -> int:
+def plan_for(device: str, path: str) -> int:
+    """Makes the plan for a device by the library at a path; the status of the process."""
     try:
         made = _native.Library(path).compile(sys.stdin.buffer.read().decode(), device)
     except _native.Error as error:
@@ -46,7 +47,3 @@ def _main(device: str, path: str) -> int:
         return 1
     sys.stdout.buffer.write(made)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main(*sys.argv[1:]))

@@ -286,7 +286,8 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
                 "data_type": kind, "virtual": self._is_virtual(tensor),
             }  # fmt: skip
             if tensor.value is not None:
-                entry.update(value_type="Float64Value" if kind == "double" else "Float32Value", value=tensor.value)
+                value_type = tensor.value_type or ("Float64Value" if kind == "double" else "Float32Value")
+                entry.update(value_type=value_type, value=tensor.value)
             if tensor.is_pass_by_value:
                 entry["is_runtime_pass_by_value"] = True
             if not aligned and not self._is_virtual(tensor):

@@ -50,6 +50,11 @@ _DRIVERS = (
 )
 
 
+def driver_files(kind: int) -> tuple[str, ...]:
+    """The names of the library of a kind of device, newest first."""
+    return next(files for of, files, *_ in _DRIVERS if of == kind)
+
+
 @functools.lru_cache(None)
 def _first_gpu(pid: int) -> Device | None:
     for kind, files, begin, count in _DRIVERS:
@@ -124,6 +129,14 @@ def numpy_type(kind: str) -> Any:
     return numpy.dtype(names.get(kind, kind))
 
 
+def _numpy() -> Any:
+    try:
+        return importlib.import_module("numpy")
+    except ModuleNotFoundError as error:
+        words = "NumPy, which makes new arrays for results, is not installed: pip install numpy, or give arrays to graph.execute"
+        raise ModuleNotFoundError(words, name=error.name) from error
+
+
 def empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str) -> Any:
     """A new array of the same library and device as another; NumPy's or this package's if the library is unknown."""
     library = type(array).__module__.partition(".")[0]
@@ -134,7 +147,7 @@ def empty_like(array: Any, dim: Sequence[int], stride: Sequence[int], kind: str)
     device = HOST if array is None else device_of(array)
     if device != HOST and library != "cupy":
         return DeviceArray(list(dim), list(stride), kind, device)
-    xp: Any = importlib.import_module("numpy" if device == HOST else "cupy")
+    xp: Any = importlib.import_module("cupy") if device != HOST else _numpy()
     # Laid out in the order of the strides, without gaps.
     order = sorted(range(len(dim)), key=lambda at: (-stride[at], at))
     # CuPy allocates on the current device.

@@ -9,9 +9,10 @@ from typing import Any
 
 from . import _native
 from .ahead import compile_for
-from .errors import GraphError
+from .errors import ArrayError, GraphError
 from .handle import to_handle
 from .library import computes_on
+from .memory import uid_of
 from .picture import svg
 from .planning import Verdict
 from .properties import DeviceProperties
@@ -132,6 +133,10 @@ class Graph(Restored):
         """
         if self._plan is None:
             self._plan_for(next(iter(dict(tensors).values()), None))
+        given = {uid_of(key) for key in tensors}
+        missing = [tensor._label() for tensor in (*self._inputs, *self._outputs) if tensor.uid not in given]
+        if missing and not self._has_views:
+            raise ArrayError(f"autotune: no array for {', '.join(missing)}")
         device = self._device
         applying = [of for of in self._verdicts() if of.rank is not None and of.id in computes_on(device)]
         engines = [(of.engine, of.id) for of in sorted(applying, key=lambda of: of.rank or 0)]

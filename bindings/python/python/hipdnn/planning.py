@@ -211,11 +211,12 @@ class Planning(Definition):
         return offered
 
     def _no_engine(self, graph: _native.OperationGraph, device: Device) -> NoEngineError:
-        reasons = {
-            name: reason or f"applies, but does not compute on {device_name(device)}"
-            for name, _, _, _, reason in graph.explain(not is_log_wanted())
-        }
-        return self._no_engine_of(reasons)
+        # Of an engine for another device, the library that it lacks does not matter.
+        on, elsewhere = computes_on(device), f"does not compute on {device_name(device)}"
+        told = graph.explain(not is_log_wanted())
+        return self._no_engine_of(
+            {name: reason or elsewhere if id in on else elsewhere for name, id, _, _, reason in told}
+        )
 
     def _no_engine_of(self, reasons: dict[str, str]) -> NoEngineError:
         lines = [f"  {name}: {reason}" for name, reason in reasons.items()]

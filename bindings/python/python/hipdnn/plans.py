@@ -8,8 +8,24 @@ import json
 from typing import Any, Callable, NamedTuple
 
 from . import _native
+from .device import HOST
 
 __all__ = ["Plans", "Verdict", "plans", "steps_of"]
+
+#: What an entry counts for besides its workspace: a graph, or a plan with its descriptors.
+ENTRY = 64 << 10
+
+#: The most bytes of all entries.
+MOST = 128 << 20
+
+#: How much is freed before the C library returns it to the system, which takes milliseconds.
+TRIM = 16 << 20
+
+
+def _size_of(made: Any) -> int:
+    """The bytes that an entry counts for. Memory of GPUs is their drivers'."""
+    on_host = isinstance(made, _native.Plan) and made.device == HOST
+    return ENTRY + (made.workspace_size if on_host else 0)
 
 
 class Verdict(NamedTuple):
@@ -35,15 +51,16 @@ def steps_of(native: _native.OperationGraph, verdict: Verdict) -> list[dict[str,
 
 
 class Plans:
-    """A cache of graphs and plans, keyed by what they compute, so that no graph is planned twice.
+    """A cache of graphs and plans, keyed by what they compute, so that no graph is planned twice, bounded by bytes.
 
     It needs no lock: each dictionary operation is atomic for threads and signal handlers, and two threads that make the same
-    entry make equal ones.
+    entry make equal ones. The sum of bytes may be off if they do; it is counted again before anything is evicted.
     """
 
-    def __init__(self, most: int = 512) -> None:
+    def __init__(self, most: int = MOST) -> None:
         self.most = most
         self.made: collections.OrderedDict[Any, Any] = collections.OrderedDict()
+        self._bytes = self._freed = 0
 
     def get(self, key: Any, make: Callable[[], Any]) -> Any:
         made = self.made.get(key)
@@ -57,11 +74,25 @@ class Plans:
         return made
 
     def put(self, key: Any, made: Any) -> None:
-        """Stores an entry, replacing an older one."""
+        """Stores an entry, replacing an older one, and evicts the least recently used ones that are too much."""
         self.made[key] = made
+        self._bytes += _size_of(made)
+        if self._bytes <= self.most:
+            return
+        self._bytes = sum(map(_size_of, list(self.made.values())))
         with contextlib.suppress(KeyError):
-            while len(self.made) > self.most:
-                self.made.popitem(last=False)
+            while self._bytes > self.most and len(self.made) > 1:
+                size = _size_of(self.made.popitem(last=False)[1])
+                self._bytes -= size
+                self._freed += size
+        if self._freed >= TRIM:
+            self._freed = 0
+            _native.give_back()
+
+    def clear(self) -> None:
+        """Frees all entries."""
+        self.made.clear()
+        self._bytes = self._freed = 0
 
 
 plans = Plans()

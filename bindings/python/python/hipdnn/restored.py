@@ -44,8 +44,8 @@ class Restored(Phases):
         written: set[int] = set()
         read: set[int] = set()
         for node in graph["nodes"]:
-            for key, uid in _uids(node):
-                (written if _is_output(node, key) else read).add(uid)
+            for key, uid in uids_of(node):
+                (written if is_output(node, key) else read).add(uid)
         self.tensors.clear()
         for of in graph["tensors"]:
             tensor = Tensor(
@@ -114,7 +114,8 @@ class Restored(Phases):
         return plan
 
 
-def _uids(node: Mapping[str, Any]) -> list[tuple[str, int]]:
+def uids_of(node: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """The tensors of a node in JSON: their places and uids."""
     groups = [("", node), ("inputs", node.get("inputs") or {}), ("outputs", node.get("outputs") or {})]
     found = []
     for group, entries in groups:
@@ -125,9 +126,10 @@ def _uids(node: Mapping[str, Any]) -> list[tuple[str, int]]:
     return found
 
 
-def _is_output(node: Mapping[str, Any], key: str) -> bool:
+def is_output(node: Mapping[str, Any], key: str) -> bool:
+    """Whether a node in JSON writes the tensor at a place."""
     if not key.startswith("."):
         return key.startswith("outputs.")
-    return key in (".out_tensor_uid", ".y_tensor_uid", ".dx_tensor_uid") or (
+    return key in (".out_tensor_uid", ".y_tensor_uid", ".dx_tensor_uid", ".output_tensor_uids") or (
         key == ".index_tensor_uid" and node["type"] == "ResampleFwdAttributes"
     )

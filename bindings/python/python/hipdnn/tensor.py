@@ -51,6 +51,8 @@ class Tensor(TensorBase):
         self.is_virtual = is_virtual
         self.is_pass_by_value = is_pass_by_value
         self.value = value
+        #: The type of the value in JSON; None if the tensor's own type tells.
+        self.value_type: str | None = None
         #: Where each sequence begins, for a batch of ragged sequences.
         self.ragged_offset: Tensor | None = None
         self.ragged_offset_multiplier = 1

@@ -46,6 +46,8 @@ class data_type(enum.Enum):
     FP8_E8M0 = "fp8_e8m0"
     FP4_E2M1 = "fp4_e2m1"
     INT4 = "int4"
+    FP6_E2M3 = "fp6_e2m3"
+    FP6_E3M2 = "fp6_e3m2"
     FP8_E4M3_FNUZ = "fp8_e4m3_fnuz"
     FP8_E5M2_FNUZ = "fp8_e5m2_fnuz"
     #: What cuDNN accumulates 8-bit products in; here it is single precision.

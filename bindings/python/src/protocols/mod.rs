@@ -94,7 +94,12 @@ fn without_buffer(
 
 /// The error of the array's own library, with the tensor's name.
 fn refused(cause: PyErr, py: Python<'_>, name: &dyn Fn() -> String) -> PyErr {
-    because(py, cause, |cause| ArrayError::new_err(format!("{}: {cause}", name())))
+    because(py, cause, |cause| {
+        let text = cause.value(py).to_string();
+        // PyTorch appends where in C++ it was raised.
+        let text = text.split("\nException raised from").next().unwrap_or_default().trim_end();
+        ArrayError::new_err(format!("{}: {text}", name()))
+    })
 }
 
 /// Shape, strides in elements, type, device and whether it is read-only.

@@ -26,6 +26,13 @@ pub enum Kind {
     Text,
 }
 
+impl Kind {
+    /// Whether the value is null, or a pointer to the value.
+    pub fn is_optional(self) -> bool {
+        matches!(self, Self::OptionalTensor | Self::OptionalInt | Self::OptionalInts | Self::OptionalFloat)
+    }
+}
+
 /// PyTorch's types, by number.
 pub mod dtype {
     pub const INT32: i32 = 3;
@@ -110,7 +117,7 @@ impl Arguments {
     /// The value is of the kind.
     unsafe fn add(&mut self, f: &Functions, value: u64, kind: Kind) -> bool {
         let inner = match kind {
-            Kind::OptionalTensor | Kind::OptionalInt | Kind::OptionalInts | Kind::OptionalFloat => {
+            _ if kind.is_optional() => {
                 if value == 0 {
                     self.words.push(NONE);
                     return true;
@@ -299,8 +306,7 @@ pub unsafe fn free(f: &Functions, stack: *const u64, kinds: &[Kind], kept: Optio
 /// # Safety
 /// The value is of the kind, and no longer used.
 unsafe fn free_one(f: &Functions, value: u64, kind: Kind) {
-    let is_optional =
-        matches!(kind, Kind::OptionalTensor | Kind::OptionalInt | Kind::OptionalInts | Kind::OptionalFloat);
+    let is_optional = kind.is_optional();
     if is_optional && value == 0 {
         return;
     }

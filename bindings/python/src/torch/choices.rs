@@ -32,6 +32,18 @@ impl Times {
     }
 }
 
+impl Times {
+    /// Whether hipDNN is so much faster that the neighbours of a call hardly matter.
+    pub fn is_ours_much_faster(self) -> bool {
+        self.ours.saturating_add(self.ours / 4) < self.theirs
+    }
+
+    /// Times for which PyTorch keeps the call.
+    pub fn as_theirs(self) -> Self {
+        Self { ours: self.ours.max(self.theirs), ..self }
+    }
+}
+
 /// A forked child starts without a file.
 #[derive(Default)]
 struct Store {

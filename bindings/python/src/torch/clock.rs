@@ -2,24 +2,30 @@
 
 use std::time::{Duration, Instant};
 
+use super::budget;
 use super::choices;
 use super::events::{Choice, Events, Pending};
 use super::functions::functions;
+use super::steps;
 use super::table::Entry;
 use crate::device::{Place, Stream};
 
 /// A call that is being timed.
 pub enum Clock {
-    Host(Instant),
+    /// On the host; whether the time counts.
+    Host(Instant, bool),
     /// Includes the host's time.
     Gpu(Events, Instant),
 }
 
 impl Clock {
     /// Starts timing a call; none if the stream is being captured, or its driver lacks events.
-    pub fn start(place: Place, stream: Stream) -> Option<Self> {
+    pub fn start(place: Place, stream: Stream, counts: bool) -> Option<Self> {
         if place == Place::Host {
-            return Some(Self::Host(Instant::now()));
+            return Some(Self::Host(Instant::now(), counts));
+        }
+        if !counts {
+            return None;
         }
         let _entered = place.enter(stream).ok()?;
         // SAFETY: the stream is PyTorch's current one, whose device was entered.
@@ -39,7 +45,16 @@ impl Clock {
     /// Stops timing a call, and records its time now or later.
     pub fn stop(self, entry: &Entry, by: Choice) {
         match self {
-            Self::Host(start) => note(entry, by, start.elapsed()),
+            Self::Host(start, counts) => {
+                let time = start.elapsed();
+                if by == Choice::Ours {
+                    let theirs = Duration::from_nanos(entry.times().theirs);
+                    budget::spend(time.saturating_sub(theirs));
+                }
+                if counts {
+                    note(entry, by, time);
+                }
+            }
             Self::Gpu(events, start) => {
                 let host = start.elapsed();
                 // SAFETY: the event is alive.
@@ -75,6 +90,7 @@ fn note(entry: &Entry, by: Choice, time: Duration) {
     if let Some(times) = entry.took(by, time)
         && let Ok(f) = functions()
     {
+        steps::decided();
         let (words, device) = entry.arguments();
         choices::store(f, entry.name, words, device, times);
     }

@@ -1,15 +1,16 @@
 //! Calls PyTorch's operations through functions exported by its C++ library: faster than the stable C interface, which looks up a name
 //! and converts each value, and with PyTorch's own error types, which that interface merges into one. If a PyTorch version names a
-//! function differently, because its arguments differ, the stable interface is used.
+//! function differently, because its arguments differ, or lays out a type in another way (`layouts`), the stable interface is used.
 //!
 //! The types follow the x86-64 C++ ABI with libstdc++: a tensor is a pointer, a tuple is stored in reverse.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::mem::offset_of;
 
 use hipdnn_plugin_sdk::os::library::{self, Library};
 
 use super::arguments::{dtype, pointer};
-use super::functions::{Functions, RawTensor};
+use super::functions::{Array, Functions, RawTensor};
 
 /// The most results of an operation.
 pub const RESULTS: usize = 3;
@@ -91,13 +92,6 @@ impl Pass for MaybeTensor {
     fn raw(&self) -> *const Self {
         self
     }
-}
-
-/// `c10::ArrayRef`.
-#[repr(C)]
-struct Array {
-    data: *const i64,
-    size: usize,
 }
 
 struct Ints(Vec<i64>);
@@ -348,6 +342,17 @@ impl Pass for Text {
     }
 }
 
+// libstdc++ puts the flag of an optional behind its value, and a view's length before its address; `layouts` checks PyTorch's own types.
+const _: () = {
+    assert!(size_of::<MaybeTensor>() == 16 && offset_of!(MaybeTensor, is_there) == 8);
+    assert!(size_of::<Array>() == 16 && offset_of!(Array, size) == 8);
+    assert!(size_of::<MaybeArray>() == 24 && offset_of!(MaybeArray, is_there) == 16);
+    assert!(size_of::<MaybeFloat>() == 16 && offset_of!(MaybeFloat, is_there) == 8);
+    assert!(size_of::<MaybeInt>() == 16 && offset_of!(MaybeInt, is_there) == 8);
+    assert!(size_of::<Text>() == 16 && offset_of!(Text, data) == 8);
+    assert!(size_of::<Flags<3>>() == 3 && align_of::<Flags<3>>() == 1);
+};
+
 /// Declares functions: the operation, the symbol, number of results or the argument that is the result, arguments.
 macro_rules! direct {
     (
@@ -434,9 +439,6 @@ new {
     c"aten::_fused_rms_norm" =
         b"_ZN2at4_ops15_fused_rms_norm4callERKNS_6TensorEN3c108ArrayRefIlEERKSt8optionalIS2_ES8_IdE\0"
         -> 2 (a: Tensor, b: Ints, c: MaybeTensor, d: MaybeFloat);
-    c"aten::_fused_rms_norm_backward" =
-        b"_ZN2at4_ops24_fused_rms_norm_backward4callERKNS_6TensorES4_N3c108ArrayRefIlEES4_RKSt8optionalIS2_ESt5arrayIbLm2EE\0"
-        -> 2 (a: Tensor, b: Tensor, c: Ints, d: Tensor, e: MaybeTensor, g: Flags<2>);
     c"aten::_softmax" = b"_ZN2at4_ops8_softmax4callERKNS_6TensorElb\0" -> 1 (a: Tensor, b: Int, c: Flag);
     c"aten::_softmax_backward_data" =
         b"_ZN2at4_ops22_softmax_backward_data4callERKNS_6TensorES4_lN3c1010ScalarTypeE\0"
@@ -445,10 +447,6 @@ new {
     c"aten::_log_softmax_backward_data" =
         b"_ZN2at4_ops26_log_softmax_backward_data4callERKNS_6TensorES4_lN3c1010ScalarTypeE\0"
         -> 1 (a: Tensor, b: Tensor, c: Int, d: Dtype);
-    c"aten::_scaled_dot_product_flash_attention_backward" =
-        b"_ZN2at4_ops44_scaled_dot_product_flash_attention_backward4callERKNS_6TensorES4_S4_S4_S4_S4_S4_S4_N3c106SymIntES6_dbS4_S4_St8optionalIdE\0"
-        -> 3 (a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor, g: Tensor, h: Tensor, i: Tensor, j: SymInt, k: SymInt,
-            l: Float, m: Flag, n: Tensor, o: Tensor, p: MaybeFloat);
     c"aten::_scaled_dot_product_flash_attention_for_cpu" =
         b"_ZN2at4_ops43_scaled_dot_product_flash_attention_for_cpu4callERKNS_6TensorES4_S4_dbRKSt8optionalIS2_ES5_IdE\0"
         -> 2 (a: Tensor, b: Tensor, c: Tensor, d: Float, e: Flag, g: MaybeTensor, h: MaybeFloat);

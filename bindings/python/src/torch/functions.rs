@@ -12,6 +12,13 @@ pub type RawList = *mut c_void;
 /// A kernel as called by PyTorch: the values on the stack, their number, and the number of results.
 pub type Kernel = unsafe extern "C-unwind" fn(*mut u64, u64, u64);
 
+/// `c10::ArrayRef`.
+#[repr(C)]
+pub struct Array {
+    pub data: *const i64,
+    pub size: usize,
+}
+
 /// Declares the table: each function with its library.
 macro_rules! functions {
     (
@@ -140,6 +147,18 @@ functions! {
         fn threads = "torch_get_num_threads" in Cpu (*mut u32) -> i32;
         /// Frees an optional value.
         fn delete_value = "torch_delete_stable_ivalue" in Cpu (*mut u64) -> i32;
+        /// Another handle of a tensor: tensor, result.
+        fn same_tensor = "aoti_torch_new_tensor_handle" in Cpu (RawTensor, *mut RawTensor) -> i32;
+        fn new_list = "torch_new_list_reserve_size" in Cpu (usize, *mut RawList) -> i32;
+        fn push = "torch_list_push_back" in Cpu (RawList, u64) -> i32;
+        /// A new string: its bytes, their number, result.
+        fn new_text = "torch_new_string_handle" in Cpu (*const c_char, usize, *mut *mut c_void) -> i32;
+        /// C++'s `operator new`, for optional values.
+        fn allocate = "_Znwm" in Cxx (usize) -> *mut u64;
+        /// The sizes of a tensor as C++ returns them: the tensor, twice.
+        fn raw_sizes = "_ZNK3c1010TensorImpl12sizes_customEv" in Core (*const c_void, *const c_void) -> Array;
+        /// The same, as numbers that may be symbols.
+        fn raw_symbols = "_ZNK3c1010TensorImpl16sym_sizes_customEv" in Core (*const c_void, *const c_void) -> Array;
         /// The message of the last error.
         fn what = "torch_exception_get_what_without_backtrace" in Cpu () -> *const c_char;
         /// The current stream of a device.

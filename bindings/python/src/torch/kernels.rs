@@ -4,22 +4,24 @@ use std::cell::Cell;
 use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use super::arguments::{Arguments, CPU, CUDA, Kind, free, pointer};
+use super::budget;
 use super::choices;
 use super::clock::{self, Clock};
-use super::direct::{self, Direct, RESULTS};
 use super::events::Choice;
 use super::functions::{Functions, Kernel, functions};
 use super::keys;
-use super::owned::Owned;
+use super::layouts;
+use super::passing;
 use super::planning::{self, Class, Op};
+use super::steps;
 use super::table::{self, Entry};
 use crate::device::{Place, Stream};
 use crate::session::Session;
 
-static VERSION: AtomicU64 = AtomicU64::new(0);
 /// Whether to compute everything that engines support here, faster or not.
 static ALWAYS: AtomicBool = AtomicBool::new(false);
 
@@ -57,7 +59,7 @@ pub fn register(
     keys::ALL.set(all.1);
     keys::GPU.set(gpu.1);
     keys::TRACER.set(about.tracer);
-    VERSION.store(about.version, Ordering::Relaxed);
+    passing::open(about.version);
     if !planning::open(session, about.is_rocm) {
         return Ok(());
     }
@@ -85,6 +87,11 @@ pub fn register(
 /// Sets whether to compute everything that engines support here, or only what is faster.
 pub fn always(is_set: bool) {
     ALWAYS.store(is_set, Ordering::Relaxed);
+}
+
+/// Whether everything that engines support is computed here.
+pub fn is_always() -> bool {
+    ALWAYS.load(Ordering::Relaxed)
 }
 
 thread_local! {
@@ -125,7 +132,7 @@ enum Attempt {
 /// The stack has a value of each of the operation's kinds, and room for its results.
 unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &mut Arguments) -> Attempt {
     // PyTorch traces some operations, such as convolution, by what its own kernels call.
-    if keys::TRACER.is_active(f) || keys::has_ended(f) {
+    if keys::TRACER.is_active(f) || keys::has_ended(f) || op.is_left.load(Ordering::Relaxed) {
         return Attempt::Former(None);
     }
     // SAFETY: the stack has a value of each kind, as this function requires.
@@ -144,7 +151,8 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
     if device.0 != CPU && !wants_all(f) {
         keys::gains(f, entry.gain());
     }
-    let Some(Ok(plan)) = entry.planned().map(|planned| &planned.plan) else {
+    let leaves = device.0 == CPU && !wants_all(f) && steps::note(f, &entry);
+    let Some(Ok(plan)) = entry.planned().map(|planned| &planned.plan).filter(|_| !leaves) else {
         entry.passed_on.fetch_add(1, Ordering::Relaxed);
         return Attempt::Former(None);
     };
@@ -221,8 +229,16 @@ fn find(op: &'static Op, f: &Functions, arguments: &Arguments, device: (i32, i32
     if is_left || entry.planned().is_some() || is_captured(f, device) {
         return Some(entry);
     }
-    if !is_aside {
+    if wants_all(f) {
         planning::plan(op, f, &arguments.values(), &entry);
+    } else if !is_aside {
+        // What never recurs is not worth a plan, and the first steps not that many.
+        let is_known = entry.is_stored;
+        if (entry.recurs() || is_known) && budget::allows() {
+            let start = Instant::now();
+            planning::plan(op, f, &arguments.values(), &entry);
+            budget::spend(start.elapsed());
+        }
     } else if entry.take() {
         planning::plan_aside(op, f, arguments.values(), Arc::clone(&entry));
     }
@@ -270,8 +286,11 @@ fn choose(entry: &Entry, f: &Functions, device: (i32, i32)) -> (Choice, Option<C
             clock::read(entry);
             match (entry.choice(), place(f, device)) {
                 (Choice::Open, Some((place, stream))) => {
+                    if place == Place::Host && !budget::allows() {
+                        return (Choice::Theirs, None);
+                    }
                     let (by, counts) = entry.turn();
-                    (by, if counts { Clock::start(place, stream) } else { None })
+                    (by, Clock::start(place, stream, counts))
                 }
                 (choice, _) => (choice, None),
             }
@@ -280,31 +299,14 @@ fn choose(entry: &Entry, f: &Functions, device: (i32, i32)) -> (Choice, Option<C
     }
 }
 
-/// A call's arguments, freed on drop: even if PyTorch's own kernel raises an error.
-struct Taken<'a> {
-    f: &'a Functions,
-    stack: *const u64,
-    kinds: &'static [Kind],
-    /// The argument that is also the result.
-    kept: Option<usize>,
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the stack has a value of each kind, no longer used.
-        unsafe { free(self.f, self.stack, self.kinds, self.kept) };
-    }
-}
-
 /// Calls PyTorch's own kernel, and raises its error.
 ///
 /// # Safety
 /// The stack has a value of each of the operation's kinds, and room for its results.
 unsafe fn former(op: &Op, f: &Functions, stack: *mut u64) {
-    let version = VERSION.load(Ordering::Relaxed);
-    if let Some(direct) = op.direct.get_or_init(|| direct::of(op.name))
+    if let Some(direct) = op.direct.get_or_init(|| layouts::proven(f, op))
         // SAFETY: the stack has a value of each kind, as this function requires.
-        && let Some(answers) = unsafe { directly(op, f, stack, direct) }
+        && let Some(answers) = unsafe { passing::directly(op, f, stack, direct) }
     {
         for (at, answer) in answers.iter().take(op.answers).enumerate() {
             // SAFETY: the stack has room for the results, as this function requires.
@@ -312,44 +314,10 @@ unsafe fn former(op: &Op, f: &Functions, stack: *mut u64) {
         }
         return;
     }
-    let (name, overload) = op.split();
-    // SAFETY: the stack matches the operation.
-    let call = || unsafe { (f.call)(name.as_ptr(), overload.as_ptr(), stack, version) };
-    if keys::without(f, call) != 0 {
+    // SAFETY: the stack matches the operation, as this function requires.
+    if unsafe { passing::stably(op, f, stack) } != 0 {
         let text = CString::new(f.error().replace('\0', " ")).unwrap_or_default();
         // SAFETY: the strings end with a NUL. The function raises an error, which PyTorch catches above.
         unsafe { (f.check)(false, c"former".as_ptr(), c"hipdnn".as_ptr(), 0, text.as_ptr()) };
     }
-}
-
-/// Calls PyTorch's function, passing its errors on, and frees the arguments. None if it was not called: then nothing is freed.
-///
-/// # Safety
-/// The stack has a value of each of the operation's kinds.
-unsafe fn directly(op: &Op, f: &Functions, stack: *mut u64, direct: &Direct) -> Option<[u64; RESULTS]> {
-    let mut places = [const { None }; RESULTS];
-    for place in places.iter_mut().take(direct.results) {
-        *place = Some(Owned::undefined(f).ok()?);
-    }
-    let kept = direct.same;
-    let taken = Taken { f, stack, kinds: op.kinds, kept };
-    // SAFETY: the stack has the operation's arguments, as this function requires.
-    let Some(results) = keys::without(f, || unsafe { direct.call(f, stack) }) else {
-        std::mem::forget(taken);
-        return None;
-    };
-    drop(taken);
-    let mut answers = [0; RESULTS];
-    if let (Some(at), [first, ..]) = (kept, &mut answers) {
-        // SAFETY: the stack has a value of each kind.
-        *first = unsafe { stack.add(at).read() };
-        return Some(answers);
-    }
-    for ((answer, place), result) in answers.iter_mut().zip(places).zip(results) {
-        if let Some(place) = place {
-            // SAFETY: the tensor is undefined, which is not counted, and becomes the returned one.
-            *answer = unsafe { place.become_tensor(result) };
-        }
-    }
-    Some(answers)
 }

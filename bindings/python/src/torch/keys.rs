@@ -36,7 +36,19 @@ static GAIN: AtomicI64 = AtomicI64::new(0);
 static CALLS: AtomicU32 = AtomicU32::new(0);
 static SWITCHES: AtomicU32 = AtomicU32::new(0);
 
+/// Incremented to let quiet threads come here again.
+static AGE: AtomicU32 = AtomicU32::new(0);
+
+/// A thread whose calls on CPUs gain nothing.
+#[derive(Clone, Copy)]
+struct Quiet {
+    age: u32,
+    /// How often it was enabled since then.
+    switches: u32,
+}
+
 thread_local! {
+    static QUIET: Cell<Option<Quiet>> = const { Cell::new(None) };
     /// Whether this thread includes a key because kernels are enabled for the process.
     static FOLLOWS: Cell<bool> = const { Cell::new(false) };
 }
@@ -88,6 +100,26 @@ pub fn gains(f: &Functions, nanoseconds: Option<i64>) {
     }
 }
 
+/// Lets no call of this thread come here until it is enabled again, as they gain nothing.
+pub fn hush(f: &Functions) {
+    QUIET.set(Some(Quiet { age: AGE.load(Ordering::Relaxed), switches: 0 }));
+    ALL.include(f, false);
+}
+
+/// Whether this thread, which is enabled, stays quiet: it looks again from time to time, as calls may have changed.
+fn stays_quiet() -> bool {
+    let Some(mut quiet) = QUIET.get() else { return false };
+    quiet.switches += 1;
+    let is_over = quiet.age != AGE.load(Ordering::Relaxed) || quiet.switches.is_multiple_of(AGAIN);
+    QUIET.set((quiet.age == AGE.load(Ordering::Relaxed)).then_some(quiet));
+    !is_over
+}
+
+/// Lets the calls of all quiet threads come here again.
+pub fn listen_to_all() {
+    AGE.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Lets GPU calls come here, and starts a new window.
 pub fn listen() {
     IS_QUIET.store(false, Ordering::Relaxed);
@@ -114,13 +146,13 @@ pub fn without<T>(f: &Functions, work: impl FnOnce() -> T) -> T {
 }
 
 /// Enables or disables kernels for this thread; `follows` means on behalf of the process, not the thread.
-pub fn switch(f: &Functions, is_on: bool, follows: bool) {
+pub fn switch(f: &Functions, is_on: bool, follows: bool, is_always: bool) {
     FOLLOWS.set(is_on && follows);
     let is_quiet = IS_QUIET.load(Ordering::Relaxed);
     if is_on && is_quiet && SWITCHES.fetch_add(1, Ordering::Relaxed) % AGAIN == AGAIN - 1 {
         listen();
     }
-    ALL.include(f, is_on);
+    ALL.include(f, is_on && (is_always || !stays_quiet()));
     GPU.include(f, false);
 }
 
@@ -133,7 +165,7 @@ pub fn switch_process(is_on: bool) {
 pub fn has_ended(f: &Functions) -> bool {
     let has_ended = FOLLOWS.get() && !PROCESS.load(Ordering::Relaxed);
     if has_ended {
-        switch(f, false, false);
+        switch(f, false, false, false);
     }
     has_ended
 }

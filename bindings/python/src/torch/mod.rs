@@ -5,6 +5,7 @@
 //! the keys and calls the operation again. Autograd's threads inherit the key from the thread that calls backward.
 
 mod arguments;
+mod budget;
 mod choices;
 mod clock;
 mod direct;
@@ -12,15 +13,20 @@ mod events;
 mod functions;
 mod kernels;
 mod keys;
+mod layouts;
 mod ops;
 mod owned;
+mod passing;
 mod plan;
 mod planning;
 mod recipe;
+mod samples;
+mod steps;
 mod table;
 mod worker;
 mod workspace;
 
+use std::ffi::CString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,11 +56,14 @@ fn register(
     kernels::register(ops::OPERATIONS, library.get().session(), &about).map_err(Error::new_err)
 }
 
-/// Enables or disables the kernels in this thread; `follows` means on behalf of the process.
+/// Enables or disables the kernels in this thread; `follows` means on behalf of the process, `is_step` that calls belong to steps,
+/// which are timed as a whole.
 #[pyfunction]
 #[pyo3(name = "torch_switch")]
-fn switch(is_on: bool, follows: bool) -> PyResult<()> {
-    keys::switch(functions().map_err(Error::new_err)?, is_on, follows);
+fn switch(is_on: bool, follows: bool, is_step: bool) -> PyResult<()> {
+    let is_always = kernels::is_always() || !is_step;
+    keys::switch(functions().map_err(Error::new_err)?, is_on, follows, is_always);
+    steps::switched(is_on, is_step);
     Ok(())
 }
 
@@ -95,12 +104,40 @@ fn always(is_set: bool) {
     kernels::always(is_set);
 }
 
-/// Whether any planned call is still undecided.
+/// Leaves these operations to PyTorch, and no others: tests let one engine compute what the other one saved.
+#[pyfunction]
+#[pyo3(name = "torch_leave")]
+fn leave(names: Vec<String>) {
+    for (op, _) in ops::OPERATIONS {
+        op.is_left.store(names.iter().any(|name| name.as_bytes() == op.name.to_bytes()), Ordering::Relaxed);
+    }
+}
+
+/// Whether PyTorch's types are laid out as expected, with arrays as an address before a length or the reverse; else what is not.
+#[pyfunction]
+#[pyo3(name = "torch_layouts")]
+fn layouts_of(is_reversed: bool) -> PyResult<Option<String>> {
+    let f = functions().map_err(Error::new_err)?;
+    let swapped = |array: functions::Array| (std::ptr::without_provenance(array.size), array.data.addr());
+    let read = |array: functions::Array| if is_reversed { swapped(array) } else { (array.data, array.size) };
+    Ok(layouts::types(f, read).err())
+}
+
+/// Whether PyTorch's function for one operation computes what its stable interface computes for another with the same arguments.
+#[pyfunction]
+#[pyo3(name = "torch_agrees")]
+fn agrees(operation: &str, function: CString) -> PyResult<Option<bool>> {
+    let f = functions().map_err(Error::new_err)?;
+    let op = ops::OPERATIONS.iter().map(|(op, _)| *op).find(|op| op.name.to_bytes() == operation.as_bytes());
+    Ok(op.and_then(|op| layouts::compares(f, op, &function)))
+}
+
+/// Whether any call that may be planned is still undecided.
 #[pyfunction]
 #[pyo3(name = "torch_is_open")]
 fn is_open(py: Python<'_>) -> bool {
-    let is_planned = |entry: &Arc<table::Entry>| entry.planned().is_some_and(|of| of.plan.is_ok());
-    py.detach(|| table::entries().iter().any(|of| of.choice() == Choice::Open && is_planned(of)))
+    let may_compute = |entry: &Arc<table::Entry>| entry.planned().is_none_or(|of| of.plan.is_ok());
+    py.detach(|| table::entries().iter().any(|of| of.choice() == Choice::Open && may_compute(of)))
 }
 
 /// Reads the choices of earlier processes, and appends this one's to the same file.
@@ -125,6 +162,9 @@ fn clear(py: Python<'_>) {
         worker::cancel();
         table::clear();
         keys::listen();
+        keys::listen_to_all();
+        steps::reset();
+        budget::reset();
         workspace::clear();
         memory::give_back();
     });
@@ -166,6 +206,7 @@ fn why_pytorch(entry: &table::Entry) -> Option<String> {
     let times = format!("PyTorch takes {} µs, hipDNN {} µs", theirs / 1000, ours / 1000);
     match entry.planned().map(|planned| (&planned.plan, planned.is_aside)) {
         Some((Err(reason), _)) => Some(reason.clone()),
+        _ if entry.is_dropped() => Some(format!("whole steps are no faster with it, though alone {times}")),
         _ if entry.choice() == Choice::Theirs && is_timed => Some(times),
         None => Some("hipDNN's plan is not made yet".to_owned()),
         Some(_) if entry.choice() == Choice::Theirs => Some("PyTorch's own is preferred".to_owned()),
@@ -212,6 +253,9 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(wait, module)?)?;
     module.add_function(wrap_pyfunction!(end, module)?)?;
     module.add_function(wrap_pyfunction!(always, module)?)?;
+    module.add_function(wrap_pyfunction!(leave, module)?)?;
+    module.add_function(wrap_pyfunction!(layouts_of, module)?)?;
+    module.add_function(wrap_pyfunction!(agrees, module)?)?;
     module.add_function(wrap_pyfunction!(clear, module)?)?;
     module.add_function(wrap_pyfunction!(report, module)?)
 }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
-use hipdnn::{Engine, EngineConfig, ExecutionPlan, Handle, KnobSetting, KnobValue, VariantPack};
+use hipdnn::{Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, KnobValue, VariantPack};
 
 use super::arguments::{Argument, dtype};
 use super::functions::Functions;
@@ -26,6 +26,7 @@ pub struct CallPlan {
     made: Vec<Made>,
     answers: Vec<Answer>,
     copies: Vec<(usize, CopyTo)>,
+    sums: Vec<usize>,
     workspace: usize,
     /// The workspace bytes besides the engine's: outputs of the graph that PyTorch does not get.
     aside: usize,
@@ -46,9 +47,6 @@ unsafe impl Send for Bound {}
 /// The alignment of parts of a workspace.
 const PART: usize = 256;
 
-/// Name prefixes of engines that compute each element in one thread, which is slower than PyTorch for products and convolutions.
-const GENERATED: [&str; 2] = ["NVRTC_", "HIPRTC_"];
-
 impl CallPlan {
     /// Plans a recipe, following PyTorch's switches.
     pub fn new(
@@ -62,13 +60,13 @@ impl CallPlan {
         let planned = session.plan(place, |handle| {
             let graph = recipe.graph.build(handle)?;
             let engines = handle.engines()?;
-            let is_slow = |name: &str| switches.is_product && GENERATED.iter().any(|of| name.starts_with(of));
+            // Generated kernels compute each element in one thread, which is slower than PyTorch for products and convolutions.
+            let is_slow = |engine: &EngineInfo| switches.is_product && engine.is_generated();
             let offered = graph.offer()?;
             let found = offered.engines.iter().find_map(|id| {
                 let engine = engines.iter().find(|engine| engine.id == *id)?;
-                let of_host = engine.plugin == "CPU" || engine.name.starts_with("CPU_");
-                let fits = of_host == (place == Place::Host) && !is_slow(&engine.name);
-                (fits && engine.name != "CPU_REFERENCE_ENGINE").then_some(engine)
+                let fits = engine.is_of_host() == (place == Place::Host) && !is_slow(engine);
+                (fits && !engine.is_reference()).then_some(engine)
             });
             let Some(found) = found else { return Ok(Err(offered.reasons)) };
             engine_name.clone_from(&found.name);
@@ -85,7 +83,7 @@ impl CallPlan {
             Err(error) => return Err(error.to_string()),
         };
         let aside = recipe.outputs.iter().map(|(_, target)| target.aside()).sum();
-        let Recipe { inputs, outputs, made, answers, copies, .. } = recipe;
+        let Recipe { inputs, outputs, made, answers, copies, sums, .. } = recipe;
         let session = Arc::clone(session);
         let (engine, bound) = (engine_name, Lock::default());
         Ok(Self {
@@ -98,6 +96,7 @@ impl CallPlan {
             made,
             answers,
             copies,
+            sums,
             workspace,
             aside,
             engine,
@@ -134,6 +133,13 @@ impl CallPlan {
             {
                 // SAFETY: the plan has just written this many elements, and was made for a tensor of as many of the same type.
                 unsafe { advance(*from, to.data, *count, *dtype, momentum) };
+            }
+        }
+        for at in &self.sums {
+            if let (Some(of), Some(about)) = (made.get(*at), self.made.get(*at)) {
+                let count = about.dims.iter().product::<i64>();
+                // SAFETY: the tensor was made with this many floats in host memory, without gaps, and nothing else has it yet.
+                unsafe { settle(of.data, usize::try_from(count).unwrap_or(0)) };
             }
         }
         for (from, to) in &self.copies {
@@ -277,6 +283,16 @@ unsafe fn advance(from: *const c_void, to: *mut c_void, count: usize, dtype: i32
     };
     let (new, old) = (momentum as f32, (1.0 - momentum) as f32);
     to.iter_mut().zip(from).for_each(|(to, from): (&mut f32, _)| *to = new * from + old * *to);
+}
+
+/// Replaces -∞ by 0: PyTorch's gradient takes e^(score - sum), which is 0 for a row without keys only if the sum is finite.
+///
+/// # Safety
+/// It is exclusive memory with this many floats.
+unsafe fn settle(sums: *mut c_void, count: usize) {
+    // SAFETY: the memory is exclusive and has this many floats, as this function requires.
+    let sums = unsafe { std::slice::from_raw_parts_mut(sums.cast::<f32>(), count) };
+    sums.iter_mut().filter(|sum| **sum == f32::NEG_INFINITY).for_each(|sum| *sum = 0.0);
 }
 
 /// What a plan depends on besides the call.

@@ -1,8 +1,10 @@
 //! Makes plans of calls: at once, or in the background while PyTorch computes them.
 
 use std::ffi::{CStr, CString};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use hipdnn_plugin_sdk::os::memory;
 
 use super::arguments::{CPU, Kind, Value, dtype};
 use super::direct::Direct;
@@ -46,8 +48,10 @@ pub struct Op {
     pub answers: usize,
     pub class: Class,
     pub recipe: fn(&[Value]) -> Result<Recipe, Reason>,
-    /// PyTorch's own function, once looked up.
+    /// PyTorch's own function, once looked up and proven.
     pub direct: OnceLock<Option<Direct>>,
+    /// Whether the program left it to PyTorch.
+    pub is_left: AtomicBool,
 }
 
 impl Op {
@@ -73,10 +77,22 @@ pub fn gpu(number: i32) -> Place {
     if IS_ROCM.load(Ordering::Relaxed) { Place::Rocm(number) } else { Place::Cuda(number) }
 }
 
+/// The plans after which freed memory is given back: plans live long, and the heap keeps what was freed below them.
+const PLANS: u32 = 64;
+
+/// Gives freed memory back from time to time.
+fn tidy() {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    if MADE.fetch_add(1, Ordering::Relaxed) % PLANS == PLANS - 1 {
+        memory::give_back();
+    }
+}
+
 /// Plans a call.
 pub fn plan(op: &'static Op, f: &Functions, values: &[Value], entry: &Entry) {
     let is_exact = is_exact(f);
     entry.plan(false, || make(op, values, is_exact));
+    tidy();
 }
 
 /// Plans a call in the background.
@@ -84,6 +100,7 @@ pub fn plan_aside(op: &'static Op, f: &Functions, values: Vec<Value>, entry: Arc
     let is_exact = is_exact(f);
     worker::queue(move || {
         entry.plan(true, || beside_captures(&values, || make(op, &values, is_exact)));
+        tidy();
     });
 }
 

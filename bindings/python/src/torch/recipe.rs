@@ -56,6 +56,8 @@ pub struct Recipe {
     pub answers: Vec<Answer>,
     /// Which new tensors PyTorch copies afterwards, and where to.
     pub copies: Vec<(usize, CopyTo)>,
+    /// New host tensors of floats in which -∞, the log-sum-exp of no key, becomes 0 as PyTorch's kernels store it.
+    pub sums: Vec<usize>,
     is_double: bool,
     device: (i32, i32),
 }
@@ -97,6 +99,7 @@ impl Recipe {
             made: Vec::new(),
             answers: Vec::new(),
             copies: Vec::new(),
+            sums: Vec::new(),
             is_double,
             device: like.device,
         })

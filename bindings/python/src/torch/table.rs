@@ -13,12 +13,17 @@ use super::choices::Times;
 use super::events::{Choice, Pending};
 use super::plan::CallPlan;
 use crate::forks::Lock;
+use hipdnn_plugin_sdk::os::memory;
 
 /// The bytes charged per entry: a plan, its graph and its descriptors. Those of convolutions take 29 KiB, gradients have more nodes.
 const ENTRY: usize = 64 << 10;
 
 /// The most bytes of all entries. With the kept workspaces it stays below 256 MiB.
 const MOST: usize = 128 << 20;
+
+/// After how many new entries freed memory is returned: between plans, which stay, tensors of changing sizes leave holes that the C
+/// library keeps.
+const TRIM: u64 = 128;
 
 /// The result of planning.
 pub struct Planned {
@@ -49,6 +54,10 @@ pub struct Entry {
     waits: AtomicI64,
     /// Whether an earlier process has chosen.
     pub is_stored: bool,
+    /// Whether steps were no faster with it.
+    is_dropped: AtomicBool,
+    /// Whether a call was seen before.
+    is_seen: AtomicBool,
     /// Timed GPU calls that are not done.
     pub pending: Lock<Vec<Pending>>,
     pub routed: AtomicU64,
@@ -113,6 +122,8 @@ impl Entry {
             queued: [const { AtomicU64::new(u64::MAX) }; 2],
             waits: AtomicI64::new(0),
             is_stored: known.is_some(),
+            is_dropped: AtomicBool::new(false),
+            is_seen: AtomicBool::new(false),
             pending: Lock::default(),
             routed: AtomicU64::new(0),
             passed_on: AtomicU64::new(0),
@@ -167,6 +178,31 @@ impl Entry {
 
     pub fn choose(&self, choice: Choice) {
         self.choice.store(choice as u8, Ordering::Relaxed);
+    }
+
+    /// Whether a call was seen before; from now on one was.
+    pub fn recurs(&self) -> bool {
+        self.is_seen.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether both are being timed.
+    pub fn is_timed(&self) -> bool {
+        self.choice() == Choice::Open && self.planned().is_some_and(|of| of.plan.is_ok())
+    }
+
+    /// Whether PyTorch computes it for good.
+    pub fn is_left(&self) -> bool {
+        self.choice() == Choice::Theirs
+    }
+
+    /// Leaves it to PyTorch, as steps are no faster with it.
+    pub fn drop_for_steps(&self) {
+        self.is_dropped.store(true, Ordering::Relaxed);
+        self.choose(Choice::Theirs);
+    }
+
+    pub fn is_dropped(&self) -> bool {
+        self.is_dropped.load(Ordering::Relaxed)
     }
 
     /// Whose turn it is while undecided, and whether the time counts.
@@ -324,6 +360,9 @@ fn of_process(words: &[i64], make: impl FnOnce() -> Option<Entry>) -> Option<Arc
         AGE.fetch_add(1, Ordering::Release);
     }
     drop(entries);
+    if now.is_multiple_of(TRIM) {
+        memory::give_back();
+    }
     Some(entry)
 }
 

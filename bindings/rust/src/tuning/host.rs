@@ -87,6 +87,8 @@ pub struct Tuned {
     pub default: usize,
     /// The speedup of the first in the ranking, from the final comparison; 1 if it is the default choice.
     pub gain: f64,
+    /// The times of the default choice and of the best in the final comparison; none if there was none.
+    compared: Option<(Duration, Duration)>,
     /// Why the strategy returned no ranking; the ranking is then by times.
     pub failure: Option<String>,
     /// How long tuning took.
@@ -97,6 +99,17 @@ impl Tuned {
     /// The best trial.
     pub fn best(&self) -> Option<&Trial> {
         self.trials.get(*self.ranking.first()?)
+    }
+
+    /// The time of the best trial: beside the default choice's if they were compared, since the machine may have changed since the
+    /// trials.
+    pub fn best_time(&self) -> Option<Duration> {
+        self.compared.map(|(_, best)| best).or_else(|| self.best()?.time())
+    }
+
+    /// The time of the default choice, beside the best trial's if they were compared; none if it failed.
+    pub fn default_time(&self) -> Option<Duration> {
+        self.compared.map(|(default, _)| default).or_else(|| self.trials.get(self.default)?.time())
     }
 
     /// The engines as the library should offer them, best first: by their times with default knobs, which the library plans
@@ -295,8 +308,11 @@ pub fn tune<T: Target>(
         let why = host.trials.iter().find_map(|trial| trial.failure.clone());
         return Err(why.unwrap_or_else(|| "no configuration was measured".to_owned()));
     }
-    let gain = last_comparison(&mut host, &mut ranking, problem.budget.mul_f64(LAST_PART));
-    Ok(Tuned { trials: host.trials, ranking, default: 0, gain, failure, took: started.elapsed() })
+    let (gain, compared) = match last_comparison(&mut host, &mut ranking, problem.budget.mul_f64(LAST_PART)) {
+        Some((ratio, default)) => (1.0 / ratio, Some((default, default.mul_f64(ratio)))),
+        None => (1.0, None),
+    };
+    Ok(Tuned { trials: host.trials, ranking, default: 0, gain, compared, failure, took: started.elapsed() })
 }
 
 /// The strategy's order, with each measured trial once, followed by the rest by their times.
@@ -316,18 +332,22 @@ fn ranked(trials: &[Trial], order: &[usize]) -> Vec<usize> {
 }
 
 /// Runs the first two of the ranking alternating with the default choice. Only clearly faster ones stay in front of it.
-/// Returns the speedup of the first.
-fn last_comparison<T: Target>(host: &mut Host<'_, T>, ranking: &mut Vec<usize>, most: Duration) -> f64 {
+/// Returns the time of the first relative to the default choice's, and the latter; none if they were not compared.
+fn last_comparison<T: Target>(
+    host: &mut Host<'_, T>,
+    ranking: &mut Vec<usize>,
+    most: Duration,
+) -> Option<(f64, Duration)> {
     let default = 0;
     let is_right = host.trials.first().is_some_and(|trial| trial.failure.is_none());
     let rivals: Vec<usize> = ranking.iter().copied().filter(|place| *place != default).take(2).collect();
     if !is_right || rivals.is_empty() || ranking.first() == Some(&default) {
-        return 1.0;
+        return None;
     }
     let started = Instant::now();
     let mut rounds: Vec<(f64, Vec<f64>)> = Vec::new();
     while rounds.len() < ROUNDS.0 || rounds.len() < ROUNDS.1 && started.elapsed() < most {
-        let Ok(Some(usual)) = host.run(default, None) else { return 1.0 };
+        let Ok(Some(usual)) = host.run(default, None) else { return None };
         let mut run = |rival: &usize| host.run(*rival, None).ok().flatten();
         let runs: Vec<f64> =
             rivals.iter().map(|rival| run(rival).map_or(f64::INFINITY, |time| time.as_secs_f64())).collect();
@@ -359,7 +379,8 @@ fn last_comparison<T: Target>(host: &mut Host<'_, T>, ranking: &mut Vec<usize>, 
     };
     ranking.retain(|place| !front.contains(place));
     ranking.splice(0..0, front);
-    clear.first().map_or(1.0, |(ratio, _)| 1.0 / ratio)
+    let usual = middle(rounds.iter().map(|(usual, _)| *usual).collect());
+    Some((clear.first().map_or(1.0, |(ratio, _)| *ratio), Duration::from_secs_f64(usual)))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn_plugin_sdk::dynlib::Library;
 use hipdnn_plugin_sdk::engine_id;
@@ -13,7 +13,7 @@ use hipdnn_plugin_sdk::graph::ApiVersion;
 use hipdnn_plugin_sdk::os::library::EXTENSION;
 
 use super::built_in;
-use super::callback;
+use super::callback::{self, Ended};
 use super::ffi::types::{HIPDNN_PLUGIN_TYPE_TUNING, hipdnnTuningHost_t, hipdnnTuningProblem_t};
 use super::ffi::version::HIPDNN_TUNING_API_VERSION_MAJOR;
 use super::problem::{Measure, Problem, Strategy};
@@ -196,8 +196,11 @@ impl Plugin {
             match function(&raw mut text) {
                 // SAFETY: on success the pointer is null or a string of the plugin's.
                 HIPDNN_PLUGIN_STATUS_SUCCESS => match unsafe { text_at(text) } {
-                    Some(text) if !text.is_empty() => Ok(text),
-                    Some(_) => Err(format!("{what} is empty")),
+                    Some(text) if text.is_empty() => Err(format!("{what} is empty")),
+                    Some(text) => match text.to_str() {
+                        Ok(text) => Ok(text.to_owned()),
+                        Err(_) => Err(format!("{what} is {text:?}, expected UTF-8")),
+                    },
                     None => Err(format!("{what} is null")),
                 },
                 status => Err(fail(what, status)),
@@ -279,10 +282,10 @@ fn ids(get: GetIds, fail: &dyn Fn(&str, c_int) -> String) -> Result<Vec<i64>, St
 /// A string from a plugin; none for a null pointer.
 ///
 /// # Safety
-/// A non-null pointer must be a NUL-terminated string.
-unsafe fn text_at(text: *const c_char) -> Option<String> {
+/// A non-null pointer must be a NUL-terminated string that stays as it is while the result is used.
+unsafe fn text_at<'a>(text: *const c_char) -> Option<&'a CStr> {
     // SAFETY: the pointer is not null, so it is a NUL-terminated string.
-    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 
 fn failure(what: &str, status: c_int, get_last_error: unsafe extern "C" fn(*mut *const c_char)) -> String {
@@ -295,19 +298,33 @@ fn failure(what: &str, status: c_int, get_last_error: unsafe extern "C" fn(*mut 
         get_last_error(&raw mut text);
         text_at(text)
     };
-    format!("{what}: status {status}, {:?}", text.unwrap_or_default())
+    format!("{what}: status {status}, {:?}", text.unwrap_or_default().to_string_lossy())
 }
 
 impl Strategy for OfPlugin {
     fn search(&self, problem: &Problem, measure: &mut dyn Measure) -> Result<Vec<usize>, String> {
-        let search = self.plugin.search;
-        let (ranking, status) = callback::during(problem, measure, |problem, host| {
+        let (search, id, get_last_error) = (self.plugin.search, self.id, self.plugin.get_last_error);
+        let what = format!("the search of tuning plugin {}", self.plugin.name);
+        // The plugin's last error is its thread's.
+        let words = Arc::new(Mutex::new(String::new()));
+        let of_thread = (what.clone(), Arc::clone(&words));
+        let Ended { ranking, status } = callback::during(problem, measure, move |problem, host| {
             // SAFETY: problem and host live during the call, and so does everything that they point to.
-            unsafe { search(self.id, problem, host) }
-        });
-        if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
-            let what = format!("the search of tuning plugin {}", self.plugin.name);
-            return Err(failure(&what, status, self.plugin.get_last_error));
+            let status = unsafe { search(id, problem, host) };
+            if status != HIPDNN_PLUGIN_STATUS_SUCCESS {
+                let (what, words) = of_thread;
+                *words.lock().unwrap_or_else(PoisonError::into_inner) =
+                    failure(&what, status, get_last_error);
+            }
+            status
+        })?;
+        match status {
+            // What it has ranked until then counts.
+            None if ranking.is_none() => {
+                return Err(format!("{what} went on when the budget was spent, and was ended"));
+            }
+            None | Some(HIPDNN_PLUGIN_STATUS_SUCCESS) => {}
+            Some(_) => return Err(words.lock().unwrap_or_else(PoisonError::into_inner).clone()),
         }
         ranking.ok_or_else(|| format!("tuning plugin {} answered no ranking", self.plugin.name))
     }

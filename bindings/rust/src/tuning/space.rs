@@ -183,6 +183,7 @@ mod tests {
             description: String::new(),
             default: KnobValue::Int(0),
             range: KnobRange::Int { bounds: Some((0, greatest, 1)), values: vec![] },
+            longest: 0,
             deprecated: false,
         };
         let pointwise = graph(Pointwise::new(PointwiseMode::Exp, 1, None, 2).into());

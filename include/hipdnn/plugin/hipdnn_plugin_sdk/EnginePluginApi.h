@@ -58,6 +58,17 @@ HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePl
 /// engine is unnamed.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginGetEngineName(int64_t engine_id, const char **name);
 
+/// Optional, an extension of this library. What an engine computes on, and where its kernels come from. `device`
+/// receives 1 for the host, 2 for AMD's GPUs, 3 for NVIDIA's, 4 for devices with a Vulkan driver, else 0;
+/// `implementation` 1 for a library of the device's maker, 2 for kernels generated for each graph, 3 for a
+/// reference, else 0. The result never changes. Without this function, or with
+/// HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, hosts guess from the engine's name: those that begin with `CPU_` take
+/// memory of the host.
+HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginGetEngineKind_ext(
+    int64_t engine_id,
+    uint32_t *device,
+    uint32_t *implementation);
+
 /// Required. Creates a handle. Its address must be unique and not null, because hosts may refuse null and
 /// identify handles by address.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnEnginePluginCreate(hipdnnEnginePluginHandle_t *handle);

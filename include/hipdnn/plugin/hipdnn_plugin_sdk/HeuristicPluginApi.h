@@ -20,9 +20,34 @@
 
 #include "PluginApi.h"
 
+#ifndef HIPDNN_HEURISTIC_PLUGIN_EXPORT
+#define HIPDNN_HEURISTIC_PLUGIN_EXPORT HIPDNN_PLUGIN_EXPORT
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/// What the host does for a policy that is being finalized. Everything is borrowed: it is valid on the finalizing thread until
+/// hipdnnHeuristicPolicyFinalizeWithHost returns. Later versions may add fields at the end.
+typedef struct
+{
+    /// The version of this struct: 2. Version 1 ends before ranking_metric and means "tflops".
+    uint32_t version;
+    /// The size of this struct.
+    size_t struct_size;
+    /// The host's own, for each function.
+    void *context;
+    /// Predicts how well a candidate does, in the metric ranking_metric: the bytes of an EnginePrediction table. Its status is UNAVAILABLE
+    /// or INVALID without a value. The call's status is BAD_PARAM for other engines and kinds, and NOT_INITIALIZED outside of finalizing
+    /// and on other threads.
+    hipdnnPluginStatus_t (*get_prediction)(void *context,
+                                           int64_t engine_id,
+                                           hipdnnEnginePredictionKind_t kind,
+                                           hipdnnPluginConstData_t *prediction);
+    /// The metric that engines are ranked by: "time", where less is better, or "tflops". Never null.
+    const char *ranking_metric;
+} hipdnnHeuristicHostCallbacks_t;
 
 /// Required. The ids of the plugin's policies: writes their number, and at most max_policies ids. If max_policies
 /// is 0 the array may be null.
@@ -80,6 +105,27 @@ HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnHeuristi
     hipdnnHeuristicPolicyDescriptor_t desc,
     int64_t *engine_ids,
     size_t *num_engines);
+
+/// Optional, and called instead of hipdnnHeuristicPolicyFinalize where it is exported: the same with the host's services, which are
+/// null where there are no predictions.
+HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnHeuristicPolicyFinalizeWithHost(
+    hipdnnHeuristicPolicyDescriptor_t desc,
+    const hipdnnHeuristicHostCallbacks_t *host,
+    int32_t *out_applied);
+
+/// Optional. The configuration of an engine of the order: the bytes of an EngineConfig table with this engine's id, which are valid
+/// until the descriptor changes or is destroyed. Its knobs reach the engine. NOT_APPLICABLE: the engine has its default knobs.
+HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnHeuristicPolicyGetEngineConfig(
+    hipdnnHeuristicPolicyDescriptor_t desc,
+    int64_t engine_id,
+    hipdnnPluginConstData_t *engine_config);
+
+/// Optional. Why the policy placed an engine as it did: a JSON object as NUL-terminated UTF-8, valid until the descriptor changes or is
+/// destroyed. NOT_APPLICABLE: nothing is known of this engine.
+HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnHeuristicPolicyGetTrace(
+    hipdnnHeuristicPolicyDescriptor_t desc,
+    int64_t engine_id,
+    const char **trace_json);
 
 #ifdef __cplusplus
 }

@@ -46,6 +46,15 @@ typedef enum
     HIPDNN_PLUGIN_TYPE_HEURISTIC = 2,
 } hipdnnPluginType_t;
 
+/// What a prediction is of.
+typedef enum
+{
+    /// An engine with its default knobs.
+    HIPDNN_ENGINE_PREDICTION_ENGINE = 0,
+    /// The best configuration of an engine, which the prediction names.
+    HIPDNN_ENGINE_PREDICTION_CONFIGURATION = 1,
+} hipdnnEnginePredictionKind_t;
+
 /// Bytes owned by the other side.
 typedef struct
 {
@@ -72,11 +81,11 @@ struct HipdnnEnginePluginExecutionContext;
 struct HipdnnEnginePluginHandle;
 
 /// The target of a `hipdnnHeuristicHandle_t`: opaque to the host; the plugin may define a struct of this name.
-struct HipdnnHeuristicHandle;
+struct hipdnnHeuristicHandle_opaque;
 
 /// The target of a `hipdnnHeuristicPolicyDescriptor_t`: opaque to the host; the plugin may define a struct of this
 /// name.
-struct HipdnnHeuristicPolicyDescriptor;
+struct hipdnnHeuristicPolicyDescriptor_opaque;
 
 /// A plugin's state for one handle of the host.
 typedef struct HipdnnEnginePluginHandle *hipdnnEnginePluginHandle_t;
@@ -85,10 +94,10 @@ typedef struct HipdnnEnginePluginHandle *hipdnnEnginePluginHandle_t;
 typedef struct HipdnnEnginePluginExecutionContext *hipdnnEnginePluginExecutionContext_t;
 
 /// A heuristic plugin's state for one handle of the host.
-typedef struct HipdnnHeuristicHandle *hipdnnHeuristicHandle_t;
+typedef struct hipdnnHeuristicHandle_opaque *hipdnnHeuristicHandle_t;
 
 /// One choice among engines by one policy.
-typedef struct HipdnnHeuristicPolicyDescriptor *hipdnnHeuristicPolicyDescriptor_t;
+typedef struct hipdnnHeuristicPolicyDescriptor_opaque *hipdnnHeuristicPolicyDescriptor_t;
 
 #ifdef __cplusplus
 }

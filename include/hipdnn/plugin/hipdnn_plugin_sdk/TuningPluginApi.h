@@ -95,7 +95,8 @@ HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnTuningPl
     const char **name);
 
 /// Required. Searches: has the host measure, and answers a ranking with host->rank before it returns. It returns soon after the budget
-/// is spent. Where it fails or answers no ranking, the host ranks what was measured by its times.
+/// is spent; the host goes on without one that takes longer than its longest measurement for that. Where it fails or answers no
+/// ranking, the host ranks what was measured by its times.
 HIPDNN_PLUGIN_NODISCARD HIPDNN_PLUGIN_EXPORT hipdnnPluginStatus_t hipdnnTuningPluginSearch(
     int64_t strategy_id,
     const hipdnnTuningProblem_t *problem,

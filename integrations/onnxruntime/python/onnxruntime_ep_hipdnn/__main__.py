@@ -24,8 +24,12 @@ TYPES = {
 }  # fmt: skip
 
 
-def _session(model: str, threads: int, settings: dict[str, str] | None) -> ort.InferenceSession:
+def _session(
+    model: str, threads: int, settings: dict[str, str] | None, profile: str | None = None
+) -> ort.InferenceSession:
     options = ort.SessionOptions()
+    if profile is not None:
+        options.enable_profiling, options.profile_file_prefix = True, profile
     options.log_severity_level = 3
     options.intra_op_num_threads = threads
     if settings is None:
@@ -35,12 +39,38 @@ def _session(model: str, threads: int, settings: dict[str, str] | None) -> ort.I
     return ort.InferenceSession(model, options)
 
 
-def _feeds(session: ort.InferenceSession) -> dict[str, Any]:
+def _shapes(words: list[str]) -> dict[str, list[int]]:
+    shapes = {}
+    for word in words:
+        name, _, text = word.rpartition("=")
+        try:
+            shapes[name] = [int(dim) for dim in text.split(",") if dim]
+        except ValueError:
+            name = ""
+        if not name:
+            raise SystemExit(f"--shape {word}: expected NAME=1,3,320,320")
+    return shapes
+
+
+def _feeds(session: ort.InferenceSession, shapes: dict[str, list[int]], batch: int) -> dict[str, Any]:
     random, feeds = np.random.default_rng(0), {}
-    for value in session.get_inputs():
+    inputs = session.get_inputs()
+    unknown = set(shapes) - {value.name for value in inputs}
+    if unknown:
+        names = ", ".join(value.name for value in inputs)
+        raise SystemExit(f"--shape {min(unknown)}: the model has no such input, expected one of {names}")
+    for value in inputs:
         if value.type not in TYPES:
             raise SystemExit(f"input {value.name!r} is {value.type}: values for it cannot be made up")
-        dims = [dim if isinstance(dim, int) else 1 for dim in value.shape]
+        dims = shapes.get(value.name)
+        if dims is None:
+            # An open first axis is the batch.
+            given = [batch if at == 0 and not isinstance(dim, int) else dim for at, dim in enumerate(value.shape)]
+            if not all(isinstance(dim, int) for dim in given):
+                raise SystemExit(
+                    f"input {value.name!r} has open sizes {value.shape}: give them with --shape {value.name}=..."
+                )
+            dims = given
         kind = TYPES[value.type]
         made = random.standard_normal(dims) if np.dtype(kind).kind == "f" else np.ones(dims)
         feeds[value.name] = made.astype(kind)
@@ -63,12 +93,43 @@ def _time(
     return [statistics.median(of) for of in times]
 
 
+def _layers(session: ort.InferenceSession, feeds: dict[str, Any], category: str, runs: int = 5) -> dict[str, float]:
+    """The time of each event of a profile in milliseconds a run."""
+    for _ in range(runs):
+        session.run(None, feeds)
+    path = session.end_profiling()
+    times: dict[str, float] = collections.defaultdict(float)
+    with open(path, encoding="utf-8") as file:
+        for event in json.load(file):
+            if event.get("cat") == category and "dur" in event:
+                times[event["name"].removesuffix("_kernel_time")] += event["dur"] / 1000 / runs
+    return times
+
+
+def _print_layers(own: dict[str, float], theirs: dict[str, float]) -> None:
+    left = dict(theirs)
+    print(f"{'hipDNN':>10} {'CPU EP':>10}  ms a run in the profile, for each operation or fused group")
+    for name, time_of in sorted(own.items(), key=lambda of: -of[1]):
+        nodes, _, how = name.partition(": ")[2].rpartition(" [")
+        found = [left.pop(node) for node in nodes.split(", ") if node in left]
+        theirs_of = f"{sum(found):10.3f}" if found else " " * 10
+        print(f"{time_of:10.3f} {theirs_of}  {nodes or name} [{how or ']'}")
+    for name, time_of in sorted(left.items(), key=lambda of: -of[1]):
+        if time_of >= 0.001:
+            print(f"{'':>10} {time_of:10.3f}  {name}")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m onnxruntime_ep_hipdnn", description=__doc__)
     parser.add_argument("model")
     parser.add_argument("--svg", help="a file for a picture of the division")
     parser.add_argument("--threads", type=int, default=0, help="threads of both providers; 0 is one for each processor")
     parser.add_argument("--take", choices=["profitable", "all"], default="profitable")
+    parser.add_argument("--shape", action="append", default=[], help="the sizes of an input: x=1,3,320,320")
+    parser.add_argument("--batch", type=int, default=1, help="the size of open first axes")
+    parser.add_argument(
+        "--layers", action="store_true", help="the time of each layer with both providers (ONNX Runtime 1.25)"
+    )
     parser.add_argument("--no-timing", action="store_true")
     arguments = parser.parse_args()
     ort.register_execution_provider_library("hipdnn", get_library_path())
@@ -99,7 +160,16 @@ def main() -> int:
             file.write(draw(nodes))
     if not arguments.no_timing:
         plain = _session(arguments.model, arguments.threads, None)
-        own, theirs = _time([session, plain], _feeds(session))
+        feeds = _feeds(session, _shapes(arguments.shape), arguments.batch)
+        own, theirs = _time([session, plain], feeds)
+        if arguments.layers:
+            with tempfile.TemporaryDirectory() as folder:
+                prefix, given = (
+                    os.path.join(folder, "profile"),
+                    {"take": arguments.take, "threads": str(arguments.threads)},
+                )
+                pair = [_session(arguments.model, arguments.threads, of, prefix) for of in (given, None)]
+                _print_layers(_layers(pair[0], feeds, "Kernel"), _layers(pair[1], feeds, "Node"))
         print(f"hipDNN {own:.2f} ms, CPUExecutionProvider {theirs:.2f} ms: {theirs / own:.2f} times as fast")
     return 0
 

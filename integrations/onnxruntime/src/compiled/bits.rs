@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::slice;
 
-use super::slab::Slab;
 use crate::bits::{Form, Matrix, Rows, Zeros};
+use crate::lowering::Slab;
 use crate::model::Element;
 use crate::threads::Parallel;
 

@@ -8,11 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hipdnn::hardware::{DeviceMemory, Gpu};
 
 use super::replay::Replays;
-use super::slab::Slab;
 use super::{Input, MISSING, Output, Prepared, Ready, Subgraph, host};
 use crate::failure::{Failure, Result};
 use crate::library::OnStream;
-use crate::lowering::{Bound, Graphs, Host, Place, Work};
+use crate::lowering::{Bound, Graphs, Host, Place, Slab, Work};
 use crate::threads::Parallel;
 
 /// The alignment of tensors.
@@ -152,8 +151,10 @@ impl OnGpu {
                 }
             }
             let sizes = subgraph.output_sizes(&prepared.outputs);
-            let places = outputs.iter().zip(&sizes).map(|(output, bytes)| {
-                if is_usable(output.is_on_gpu, output.data) { Err(output.data) } else { Ok(next(*bytes)) }
+            let elsewhere = subgraph.overlapping(prepared, inputs, outputs);
+            let places = outputs.iter().zip(&sizes).zip(elsewhere).map(|((output, bytes), is_elsewhere)| {
+                let is_in_place = !is_elsewhere && is_usable(output.is_on_gpu, output.data);
+                if is_in_place { Err(output.data) } else { Ok(next(*bytes)) }
             });
             let places: Vec<std::result::Result<usize, *mut c_void>> = places.collect();
             let mut block = self.take(end, own.stream.as_ptr())?;
@@ -276,7 +277,7 @@ impl Run<'_> {
     unsafe fn all(&self, replays: Option<&mut Replays>, parallel: Parallel<'_>) -> Result<()> {
         let workspace = self.block.wrapping_byte_add(self.prepared.scratch);
         let address = |place: &Place| self.of(place);
-        let on_host = |host: Host, tensors: (&[Bound], &Bound)| self.on_host(host, tensors, parallel);
+        let on_host = |host: &Host, tensors: (&[Bound], &[Bound])| self.on_host(host, tensors, parallel);
         let execute = |stages: &[Ready]| {
             let handle = &self.own.handle;
             // SAFETY: tensors are views inside of GPU memory that has room for them, and the workspace is large enough.
@@ -352,32 +353,34 @@ impl Run<'_> {
     /// Computes a host operation, with copies of what is on the GPU.
     fn on_host(
         &self,
-        host: Host,
-        (reads, writes): (&[Bound], &Bound),
+        host: &Host,
+        (reads, writes): (&[Bound], &[Bound]),
         parallel: Parallel<'_>,
     ) -> std::result::Result<(), String> {
         let copies = reads.iter().map(|bound| self.read(bound)).collect::<Result<Vec<_>>>();
         let copies = copies.map_err(|failure| failure.text)?;
         let slabs = copies.iter().zip(reads).map(|((start, _), bound)| Slab::new(*start, bound));
         let slabs = slabs.collect::<Option<Vec<_>>>().ok_or(MISSING)?;
-        if !matches!(writes.place, Place::Output(..) | Place::Scratch(_)) {
+        if writes.iter().any(|of| !matches!(of.place, Place::Output(..) | Place::Scratch(_))) {
             return Err(MISSING.to_owned());
         }
-        // Bytes between elements of the result must be preserved.
-        let (start, words) = self.read(writes).map_err(|failure| failure.text)?;
-        let to = Slab::new(start, writes).ok_or(MISSING)?;
-        // SAFETY: the tensors are in copies with room for them, or in memory of the application and the program; the result's copy is its own.
-        unsafe { host::run(host, &slabs, to, parallel) }?;
-        if extent(writes) == 0 {
-            return Ok(());
+        // Bytes between elements of a result must be preserved.
+        let results = writes.iter().map(|bound| self.read(bound)).collect::<Result<Vec<_>>>();
+        let results = results.map_err(|failure| failure.text)?;
+        let to = results.iter().zip(writes).map(|((start, _), bound)| Slab::new(*start, bound));
+        let to = to.collect::<Option<Vec<_>>>().ok_or(MISSING)?;
+        // SAFETY: the tensors are in copies with room for them, or in memory of the application and the program; the results' copies are
+        // their own.
+        unsafe { host::run(host, &slabs, &to, parallel) }?;
+        for ((start, _), bound) in results.iter().zip(writes).filter(|(_, bound)| extent(bound) > 0) {
+            let place = self.of(&bound.place).ok_or(MISSING)?;
+            // SAFETY: the copy has this many bytes, and so has the tensor on the GPU.
+            let sent = unsafe {
+                let bytes = std::slice::from_raw_parts(start.cast_const(), extent(bound));
+                self.on_gpu.gpu.upload(place, bytes)
+            };
+            sent.map_err(|error| error.to_string())?;
         }
-        let place = self.of(&writes.place).ok_or(MISSING)?;
-        // SAFETY: the copy has this many bytes, and so has the tensor on the GPU.
-        let sent = unsafe {
-            let bytes = std::slice::from_raw_parts(start.cast_const(), extent(writes));
-            self.on_gpu.gpu.upload(place, bytes)
-        };
-        drop(words);
-        sent.map_err(|error| error.to_string())
+        Ok(())
     }
 }

@@ -1,9 +1,10 @@
 //! The provider's own operations between hipDNN's graphs: copies, integers, gathers.
 
 use super::bits;
-use super::slab::Slab;
-use crate::lowering::{Host, Integer};
-use crate::model::{Element, half_to_f64};
+use super::copy::copy;
+use super::integers::{each, integers};
+use crate::lowering::{Host, Slab};
+use crate::model::Element;
 use crate::threads::Parallel;
 
 /// Computes `host`, using `parallel` for large operations.
@@ -12,31 +13,38 @@ use crate::threads::Parallel;
 /// Every tensor is readable, and the result is writable; it overlaps none that is read, except
 /// the past of an append.
 pub unsafe fn run(
-    host: Host,
+    host: &Host,
     reads: &[Slab<'_>],
-    to: Slab<'_>,
+    writes: &[Slab<'_>],
     parallel: Parallel<'_>,
 ) -> Result<(), String> {
+    if let Host::Own(own) = host {
+        // SAFETY: the caller vouches for the tensors.
+        return unsafe { own.run(reads, writes, parallel) };
+    }
+    let [to] = *writes else { return Err(format!("{host:?} of {} results", writes.len())) };
     match (host, reads) {
         (Host::Copy, [from]) => {
             // SAFETY: the caller vouches for both, which have equal dimensions.
-            unsafe { copy(from.bound.element.size(), &to.bound.dims, side(from), side(&to)) };
+            unsafe {
+                copy(from.bound.element.size(), &to.bound.dims, side(from), side(&to), Some(parallel));
+            }
             Ok(())
         }
         (Host::Integers(integer), _) => {
             let all: Vec<Slab<'_>> = reads.iter().copied().chain([to]).collect();
             // SAFETY: the caller vouches for the tensors, which have equal dimensions.
-            unsafe { integers(integer, &all, &to.bound.dims) };
+            unsafe { integers(*integer, &all, &to.bound.dims) };
             Ok(())
         }
         // SAFETY: the caller vouches for the tensors.
-        (Host::Gather(axis), [from, indices]) => unsafe { gather(*from, *indices, to, axis) },
+        (Host::Gather(axis), [from, indices]) => unsafe { gather(*from, *indices, to, *axis) },
         // SAFETY: the caller vouches for the tensors, whose rows the function checks.
         (Host::Append, [past, new, rows]) => unsafe { append(*past, *new, *rows, to) },
         // SAFETY: the caller vouches for the tensors, whose sizes the function checks.
-        (Host::Unpack(form), _) => unsafe { bits::unpack(form, reads, to, parallel) },
+        (Host::Unpack(form), _) => unsafe { bits::unpack(*form, reads, to, parallel) },
         // SAFETY: the caller vouches for the tensors, whose sizes the function checks.
-        (Host::Multiply(form), _) => unsafe { bits::multiply(form, reads, to, parallel) },
+        (Host::Multiply(form), _) => unsafe { bits::multiply(*form, reads, to, parallel) },
         _ => Err(format!("{host:?} of {} tensors", reads.len())),
     }
 }
@@ -45,157 +53,20 @@ fn side<'a>(slab: &Slab<'a>) -> (*mut u8, &'a [i64]) {
     (slab.start, &slab.bound.strides)
 }
 
-/// Copies elements of a size between layouts of the same dimensions; strides are in elements.
-///
-/// # Safety
-/// Both layouts are valid for reads and writes.
-unsafe fn copy(size: usize, dims: &[i64], from: (*mut u8, &[i64]), to: (*mut u8, &[i64])) {
-    let (Some((dim, dims)), Some((from_stride, from_strides)), Some((to_stride, to_strides))) =
-        (dims.split_first(), from.1.split_first(), to.1.split_first())
-    else {
-        // SAFETY: the caller vouches for one element on both sides.
-        unsafe { to.0.copy_from(from.0, size) };
-        return;
-    };
-    let count = usize::try_from(*dim).unwrap_or(0);
-    if dims.is_empty() && *from_stride == 1 && *to_stride == 1 {
-        // SAFETY: the caller vouches for `count` elements side by side.
-        unsafe { to.0.copy_from(from.0, count * size) };
-        return;
-    }
-    let bytes = |stride: &i64| usize::try_from(*stride).unwrap_or(0).wrapping_mul(size);
-    let (from_step, to_step) = (bytes(from_stride), bytes(to_stride));
-    for at in 0..count {
-        let source = from.0.wrapping_add(at * from_step);
-        let target = to.0.wrapping_add(at * to_step);
-        // SAFETY: the caller vouches for every element of both layouts.
-        unsafe { copy(size, dims, (source, from_strides), (target, to_strides)) };
-    }
-}
-
-/// Calls `f` with the offset of each element in each tensor, in elements.
-fn each(dims: &[i64], tensors: &[Slab<'_>], f: &mut dyn FnMut(&[i64])) {
-    let mut index = vec![0_i64; dims.len()];
-    let mut offsets = vec![0_i64; tensors.len()];
-    if dims.contains(&0) {
-        return;
-    }
-    'elements: loop {
-        f(&offsets);
-        for (axis, (at, dim)) in index.iter_mut().zip(dims).enumerate().rev() {
-            *at += 1;
-            let step = if *at < *dim { 1 } else { 1 - *dim };
-            for (offset, tensor) in offsets.iter_mut().zip(tensors) {
-                *offset += tensor.stride(axis) * step;
-            }
-            if *at < *dim {
-                continue 'elements;
-            }
-            *at = 0;
-        }
-        return;
-    }
-}
-
-/// Reads an integer, or a number truncated to one.
+/// Reads an index or a number of rows.
 ///
 /// # Safety
 /// The address is that of an element of this type.
-unsafe fn read(element: Element, from: *const u8) -> i128 {
+unsafe fn read(element: Element, from: *const u8) -> i64 {
     // SAFETY: the caller vouches for an element of the type; it may begin anywhere.
     unsafe {
         match element {
-            Element::Bool => i128::from(from.read() != 0),
-            Element::Uint8 => i128::from(from.read()),
-            Element::Int8 => i128::from(from.cast::<i8>().read()),
-            Element::Uint16 => i128::from(from.cast::<u16>().read_unaligned()),
-            Element::Int16 => i128::from(from.cast::<i16>().read_unaligned()),
-            Element::Uint32 => i128::from(from.cast::<u32>().read_unaligned()),
-            Element::Int32 => i128::from(from.cast::<i32>().read_unaligned()),
-            Element::Uint64 => i128::from(from.cast::<u64>().read_unaligned()),
-            Element::Int64 => i128::from(from.cast::<i64>().read_unaligned()),
-            Element::Float => from.cast::<f32>().read_unaligned() as i128,
-            Element::Double => from.cast::<f64>().read_unaligned() as i128,
-            Element::Half => half_to_f64(from.cast::<u16>().read_unaligned()) as i128,
-            Element::Bfloat16 => f32::from_bits(u32::from(from.cast::<u16>().read_unaligned()) << 16) as i128,
+            Element::Int32 => i64::from(from.cast::<i32>().read_unaligned()),
+            Element::Int64 => from.cast::<i64>().read_unaligned(),
+            // Operators refuse others.
+            _ => -1,
         }
     }
-}
-
-/// Writes an integer, dropping upper bits that the type lacks.
-///
-/// # Safety
-/// The address is that of an element of this type.
-unsafe fn write(element: Element, to: *mut u8, value: i128) {
-    // SAFETY: the caller vouches for an element of the type; it may begin anywhere.
-    unsafe {
-        match element {
-            Element::Bool => to.write(u8::from(value != 0)),
-            Element::Uint8 | Element::Int8 => to.write(value as u8),
-            Element::Uint16 | Element::Int16 => to.cast::<u16>().write_unaligned(value as u16),
-            Element::Uint32 | Element::Int32 => to.cast::<u32>().write_unaligned(value as u32),
-            Element::Uint64 | Element::Int64 => to.cast::<u64>().write_unaligned(value as u64),
-            Element::Float => to.cast::<f32>().write_unaligned(value as f32),
-            Element::Double => to.cast::<f64>().write_unaligned(value as f64),
-            // No operation makes these from integers.
-            Element::Half | Element::Bfloat16 => {}
-        }
-    }
-}
-
-/// The result of an operation.
-fn compute(integer: Integer, of: &[i128]) -> i128 {
-    let get = |at: usize| of.get(at).copied().unwrap_or(0);
-    let (x, y) = (get(0), get(1));
-    match integer {
-        Integer::Cast => x,
-        Integer::Neg => -x,
-        Integer::Abs => x.abs(),
-        Integer::Sign => x.signum(),
-        Integer::Add => x + y,
-        Integer::Sub => x - y,
-        Integer::Mul => x.wrapping_mul(y),
-        Integer::Div => x.checked_div(y).unwrap_or(0),
-        // The sign of the divisor, as in Python.
-        Integer::Mod => x
-            .checked_rem(y)
-            .map_or(0, |rest| if rest != 0 && (rest < 0) != (y < 0) { rest + y } else { rest }),
-        Integer::Pow if y < 0 => [(1, 1), (-1, if y % 2 == 0 { 1 } else { -1 })]
-            .iter()
-            .find(|(base, _)| *base == x)
-            .map_or(0, |(_, power)| *power),
-        Integer::Pow => u32::try_from(y).map_or(0, |exponent| x.wrapping_pow(exponent)),
-        Integer::Max => x.max(y),
-        Integer::Min => x.min(y),
-        Integer::Equal => i128::from(x == y),
-        Integer::Less => i128::from(x < y),
-        Integer::LessOrEqual => i128::from(x <= y),
-        Integer::Where => {
-            if x != 0 {
-                y
-            } else {
-                get(2)
-            }
-        }
-    }
-}
-
-/// # Safety
-/// The tensors, the last of which is the result, have elements of their types for these dimensions.
-unsafe fn integers(integer: Integer, tensors: &[Slab<'_>], dims: &[i64]) {
-    let Some((to, reads)) = tensors.split_last() else { return };
-    let mut operands = vec![0_i128; reads.len()];
-    each(dims, tensors, &mut |offsets| {
-        let places = reads.iter().zip(offsets).map(|(slab, offset)| (slab.bound.element, slab.at(*offset)));
-        for (operand, (element, place)) in operands.iter_mut().zip(places) {
-            // SAFETY: the caller vouches for the element.
-            *operand = unsafe { read(element, place) };
-        }
-        if let Some(offset) = offsets.last() {
-            // SAFETY: the caller vouches for the element of the result.
-            unsafe { write(to.bound.element, to.at(*offset), compute(integer, &operands)) };
-        }
-    });
 }
 
 /// # Safety
@@ -220,13 +91,13 @@ unsafe fn gather(from: Slab<'_>, indices: Slab<'_>, to: Slab<'_>, axis: usize) -
         let place = indices.at(offsets.first().copied().unwrap_or(0));
         // SAFETY: the caller vouches for the indices.
         let given = unsafe { read(indices.bound.element, place) };
-        let index = if given < 0 { given + i128::from(count) } else { given };
-        match i64::try_from(index).ok().filter(|index| (0..count).contains(index)) {
+        let index = if given < 0 { given.saturating_add(count) } else { given };
+        match Some(index).filter(|index| (0..count).contains(index)) {
             Some(index) => {
                 let source = (from.at(index * from.stride(axis)), strides.as_slice());
                 let target = (to.at(number * inner), to_strides.as_slice());
                 // SAFETY: the index is below the dimension, and the result has a part for each index.
-                unsafe { copy(from.bound.element.size(), &dims, source, target) };
+                unsafe { copy(from.bound.element.size(), &dims, source, target, None) };
             }
             None => wrong = Some(given),
         }
@@ -251,14 +122,20 @@ unsafe fn append(past: Slab<'_>, new: Slab<'_>, rows: Slab<'_>, to: Slab<'_>) ->
         let begun = unsafe { read(rows.bound.element, rows.at(sequence * rows.stride(0))) };
         let (room, added) = (to.dim(2), new.dim(2));
         let most = (room - added).min(if is_same { room } else { past.dim(2) });
-        let Some(begun) = i64::try_from(begun).ok().filter(|begun| (0..=most).contains(begun)) else {
+        let Some(begun) = Some(begun).filter(|begun| (0..=most).contains(begun)) else {
             return Err(format!("{begun} rows of the past, expected 0 to {most}: the cache has {room}"));
         };
         let move_rows = |from: &Slab<'_>, from_row: i64, to_row: i64, count: i64| {
             let (source, target) = (part(from, sequence, from_row), part(&to, sequence, to_row));
             // SAFETY: the rows are below the dimensions of both, as checked above.
             unsafe {
-                copy(size, &[to.dim(1), count, to.dim(3)], (source, &inner(from)), (target, &inner(&to)))
+                copy(
+                    size,
+                    &[to.dim(1), count, to.dim(3)],
+                    (source, &inner(from)),
+                    (target, &inner(&to)),
+                    None,
+                );
             };
         };
         if !is_same {
@@ -282,7 +159,7 @@ unsafe fn append(past: Slab<'_>, new: Slab<'_>, rows: Slab<'_>, to: Slab<'_>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lowering::{Bound, Place, packed};
+    use crate::lowering::{Bound, Integer, Place, packed};
 
     fn bound(element: Element, dims: &[i64], strides: &[i64]) -> Bound {
         Bound { place: Place::Scratch(0), element, dims: dims.to_vec(), strides: strides.to_vec() }
@@ -299,7 +176,7 @@ mod tests {
     fn run(host: Host, reads: &[Slab<'_>], to: Slab<'_>) -> Result<(), String> {
         // SAFETY: the test's tensors are views of its arrays.
         unsafe {
-            super::run(host, reads, to, &|count, work| {
+            super::run(&host, reads, &[to], &|count, work| {
                 (0..count).for_each(work);
                 Ok(())
             })
@@ -334,17 +211,14 @@ mod tests {
 
     #[test]
     fn divisions_round_as_they_are_defined() {
-        for (integer, x, y, z) in [
-            (Integer::Div, -7, 2, -3),
-            (Integer::Div, 7, 0, 0),
-            (Integer::Mod, -7, 3, 2),
-            (Integer::Mod, 7, -3, -2),
-            (Integer::Pow, -1, -3, -1),
-            (Integer::Pow, 2, -1, 0),
-            (Integer::Pow, -3, 3, -27),
-        ] {
-            assert_eq!(compute(integer, &[x, y]), z, "{integer:?} of {x} and {y}");
-        }
+        let (mut x, mut y, mut z) = ([-7_i64, 7, -7, 7], [2_i64, 0, 3, -3], [0_i64; 4]);
+        let of = whole(Element::Int64, &[4]);
+        let mut result = |integer| {
+            run(Host::Integers(integer), &[slab(&mut x, &of), slab(&mut y, &of)], slab(&mut z, &of)).unwrap();
+            z
+        };
+        assert_eq!(result(Integer::Div), [-3, 0, -2, -2]);
+        assert_eq!(result(Integer::Mod), [1, 0, 2, -2]);
     }
 
     #[test]

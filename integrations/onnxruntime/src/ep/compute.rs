@@ -43,9 +43,12 @@ impl Compute {
                 Ok(Output { data, is_on_gpu: self.may_be_on_gpu() && is_on_gpu(ort, value) })
             }
         };
+        // The engine's threads, if possible: the session's would poll beside them afterwards.
+        let (threads, most) = self.subgraph.loops();
         let parallel = |count: usize, work: &(dyn Fn(usize) + Sync)| {
             // SAFETY: the context is that of this call.
-            unsafe { threads::each(ort, context, count, work) }
+            let of_session = || unsafe { threads::each(ort, context, count, work) };
+            threads.and_then(|threads| threads.each(count, most, work)).unwrap_or_else(of_session)
         };
         // SAFETY: ONNX Runtime's tensors have as many elements as their shapes say, in the requested memory.
         let execute = || unsafe { self.subgraph.execute(&inputs, &parallel, output) };

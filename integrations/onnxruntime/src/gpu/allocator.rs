@@ -1,9 +1,10 @@
 //! Allocates GPU memory, or host memory that the GPU can access.
 
+use std::any::Any;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn::hardware::{DeviceMemory, HostMemory};
 
@@ -20,6 +21,8 @@ pub struct Allocator {
     info: *const OrtMemoryInfo,
     is_of_host: bool,
     pool: Mutex<Pool<Memory>>,
+    /// What keeps the memory info.
+    _factory: Arc<dyn Any + Send + Sync>,
 }
 
 enum Memory {
@@ -56,8 +59,12 @@ impl Block for Memory {
 }
 
 impl Allocator {
-    /// An allocator, owned by the caller until [`Allocator::release`]. Its memory info lives longer.
-    pub fn create(ort: Ort, info: *const OrtMemoryInfo, is_of_host: bool) -> *mut OrtAllocator {
+    /// An allocator, owned by the caller until [`Allocator::release`].
+    pub fn create(
+        (ort, factory): (Ort, Arc<dyn Any + Send + Sync>),
+        info: *const OrtMemoryInfo,
+        is_of_host: bool,
+    ) -> *mut OrtAllocator {
         let base = OrtAllocator {
             version: ort.version,
             alloc,
@@ -67,7 +74,8 @@ impl Allocator {
             optional: [ptr::null(); 2],
             shrink: Some(shrink),
         };
-        Box::into_raw(Box::new(Self { base, ort, info, is_of_host, pool: Mutex::default() })).cast()
+        let pool = Mutex::default();
+        Box::into_raw(Box::new(Self { base, ort, info, is_of_host, pool, _factory: factory })).cast()
     }
 
     /// Destroys an allocator, with all of its memory.

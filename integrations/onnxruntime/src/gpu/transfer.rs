@@ -1,7 +1,9 @@
 //! Copies tensors to, from and on the GPU.
 
+use std::any::Any;
 use std::ptr;
 use std::slice;
+use std::sync::Arc;
 
 use super::{is_on_gpu, opened};
 use crate::failure::{Failure, Result};
@@ -14,17 +16,22 @@ pub struct Transfer {
     ort: Ort,
     /// The memory devices of the GPU and of host memory that it can access.
     memories: [*const OrtMemoryDevice; 2],
+    /// What keeps the memory devices.
+    _factory: Arc<dyn Any + Send + Sync>,
 }
 
 /// `OrtMemoryInfoDeviceType_CPU`.
 const CPU: i32 = 0;
 
 impl Transfer {
-    /// A transfer owned by ONNX Runtime. The GPU's memory devices live longer.
-    pub fn create(ort: Ort, memories: [*const OrtMemoryDevice; 2]) -> *mut OrtDataTransferImpl {
+    /// A transfer owned by ONNX Runtime.
+    pub fn create(
+        (ort, factory): (Ort, Arc<dyn Any + Send + Sync>),
+        memories: [*const OrtMemoryDevice; 2],
+    ) -> *mut OrtDataTransferImpl {
         let base =
             OrtDataTransferImpl { ort_version_supported: ort.version, release, can_copy, copy_tensors };
-        Box::into_raw(Box::new(Self { base, ort, memories })).cast()
+        Box::into_raw(Box::new(Self { base, ort, memories, _factory: factory })).cast()
     }
 
     fn can_copy(&self, from: *const OrtMemoryDevice, to: *const OrtMemoryDevice) -> bool {

@@ -10,13 +10,13 @@ use hipdnn::graph::operation::Pointwise;
 use hipdnn::graph::{DataType, Operation, PointwiseMode};
 
 use super::View;
-use super::program::{Kind, Operand, Program, Step};
+use super::program::{Kind, Label, Operand, Program, Step};
 use crate::model::Element;
 
 /// A pointwise operation.
 #[derive(Clone)]
 struct Made {
-    name: String,
+    label: Label,
     operation: Box<Pointwise>,
     compute: DataType,
 }
@@ -41,8 +41,8 @@ impl Program {
                 }
             }
             let made = match &step {
-                Step::Node { name, operation: Operation::Pointwise(operation), compute } => {
-                    Some(Made { name: name.clone(), operation: operation.clone(), compute: *compute })
+                Step::Node { label, operation: Operation::Pointwise(operation), compute } => {
+                    Some(Made { label: label.clone(), operation: operation.clone(), compute: *compute })
                 }
                 _ => None,
             };
@@ -60,7 +60,7 @@ impl Program {
         if let Some(own) = known.again.get(&view) {
             return Some(*own);
         }
-        let Made { name, operation, compute } = known.makers.get(&view.buffer)?.clone()?;
+        let Made { label, operation, compute } = known.makers.get(&view.buffer)?.clone()?;
         let whole = self.view(operation.out_0)?.clone();
         let is_scratch = matches!(self.buffers.get(view.buffer)?.kind, Kind::Scratch);
         if whole == view || !is_scratch || !whole.is_packed() || whole.elements() != view.elements() {
@@ -88,7 +88,7 @@ impl Program {
         again.out_0 = again_id;
         known.again.insert(view, again_id);
         known.makers.insert(to.buffer, None);
-        self.steps.push(Step::Node { name, operation: (*again).into(), compute });
+        self.steps.push(Step::Node { label, operation: (*again).into(), compute });
         Some(again_id)
     }
 

@@ -6,10 +6,12 @@ mod as_read;
 mod parts;
 mod plan;
 mod program;
+mod slab;
 mod view;
 
 pub use plan::{Bound, Graphs, Place, Stage, Work};
-pub use program::{Buffer, Host, Integer, Kind, Program, Step};
+pub use program::{Buffer, Host, Integer, Kind, Label, Program, Step};
+pub use slab::{Item, OnHost, Shared, Slab};
 pub use view::{View, elements, packed};
 
 use std::collections::HashMap;
@@ -237,6 +239,8 @@ impl<'m> Lowering<'m> {
         let element = self.model.values.get(value).and_then(|value| value.element);
         let bytes: Vec<u8> = match element {
             Some(Element::Bool) => list.iter().map(|number| u8::from(*number != 0)).collect(),
+            Some(Element::Float) => list.iter().flat_map(|number| (*number as f32).to_ne_bytes()).collect(),
+            Some(Element::Int32) => list.iter().flat_map(|number| (*number as i32).to_ne_bytes()).collect(),
             _ => list.iter().flat_map(|number| number.to_ne_bytes()).collect(),
         };
         let view = self.data(element.unwrap_or(Element::Int64), dims, &bytes)?;
@@ -287,6 +291,28 @@ impl<'m> Lowering<'m> {
         let to = self.fresh(element, dims);
         self.program.host(host, reads, &to);
         to
+    }
+
+    /// The provider's own operation, into new packed tensors.
+    pub fn on_host(
+        &mut self,
+        own: impl OnHost + 'static,
+        reads: &[&View],
+        results: &[(Element, Vec<i64>)],
+    ) -> Vec<View> {
+        let made: Vec<View> = results.iter().map(|(element, dims)| self.fresh(*element, dims)).collect();
+        self.program.host_all(Host::Own(Arc::new(own)), reads, &made.iter().collect::<Vec<_>>());
+        made
+    }
+
+    /// A view without gaps: itself, or a copy.
+    pub fn packed(&mut self, view: &View) -> Lowered<View> {
+        if view.is_packed() {
+            return Ok(view.clone());
+        }
+        let to = self.fresh(view.element, &view.dims);
+        self.copy(view, &to)?;
+        Ok(to)
     }
 
     /// An integer operation with broadcast operands.

@@ -61,7 +61,7 @@ impl Program {
         let mut parts: Vec<Part> = Vec::new();
         let mut at = 0;
         let name_of = |at: usize| match self.steps.get(at) {
-            Some(Step::Node { name, .. }) => Some(name),
+            Some(Step::Node { label, .. }) => Some(&label.name),
             _ => None,
         };
         while at < self.steps.len() {
@@ -149,7 +149,7 @@ impl Program {
         let mut packed = self.clone();
         packed.steps.clear();
         for (at, step) in self.steps.iter().enumerate() {
-            let Step::Node { name, operation, compute } = step else {
+            let Step::Node { label, operation, compute } = step else {
                 packed.steps.push(step.clone());
                 continue;
             };
@@ -174,7 +174,7 @@ impl Program {
                     packed.copy(&view, &copy)?;
                 }
             }
-            packed.steps.push(Step::Node { name: name.clone(), operation: own, compute: *compute });
+            packed.steps.push(Step::Node { label: label.clone(), operation: own, compute: *compute });
             for (from, to) in behind {
                 packed.copy(&from, &to)?;
             }

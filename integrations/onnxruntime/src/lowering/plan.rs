@@ -41,15 +41,19 @@ pub enum Work {
         bindings: Vec<(i64, Place)>,
         /// Whether it has weights, and all are constant.
         constant_weights: bool,
+        /// For each of its nodes, the name of the model's node that it belongs to.
+        origins: Vec<Arc<str>>,
     },
     /// The provider computes a host operation.
     Host {
+        /// The name of the model's node that it belongs to.
+        origin: Arc<str>,
         /// The operation.
         host: Host,
         /// The tensors read.
         reads: Vec<Bound>,
-        /// The tensor written.
-        writes: Bound,
+        /// The tensors written.
+        writes: Vec<Bound>,
     },
 }
 
@@ -374,17 +378,19 @@ impl Program {
             ..Graph::default()
         };
         let (mut bindings, mut known, mut constant_weights) = (Vec::new(), HashSet::new(), false);
+        let mut origins = Vec::new();
         for step in steps {
             match step {
-                Step::Host { host, reads, writes } => {
+                Step::Host { origin, host, reads, writes } => {
                     let bound = |id: &i64| {
                         let View { element, dims, strides, .. } = self.view(*id)?.clone();
                         Some(Bound { place: place(*id)?, element, dims, strides })
                     };
                     let reads = reads.iter().map(bound).collect::<Option<_>>()?;
-                    works.push(Work::Host { host: *host, reads, writes: bound(writes)? });
+                    let writes = writes.iter().map(bound).collect::<Option<_>>()?;
+                    works.push(Work::Host { origin: origin.clone(), host: host.clone(), reads, writes });
                 }
-                Step::Node { name, operation, compute } => {
+                Step::Node { label, operation, compute } => {
                     constant_weights |= weights(operation).is_some_and(|id| self.is_constant(id, uses));
                     for id in operation.tensors() {
                         if !known.insert(id) {
@@ -397,13 +403,14 @@ impl Program {
                             bindings.push((id, place(id)?));
                         }
                     }
-                    let (name, compute_type) = (name.clone(), *compute);
+                    let (name, compute_type) = (label.name.clone(), *compute);
+                    origins.push(label.origin.clone());
                     graph.nodes.push(Node { name, compute_type, operation: operation.clone() });
                 }
             }
         }
         if !graph.nodes.is_empty() {
-            works.push(Work::Graph { graph: Box::new(graph), bindings, constant_weights });
+            works.push(Work::Graph { graph: Box::new(graph), bindings, constant_weights, origins });
         }
         Some(works)
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hipdnn::graph::operation::Pointwise;
 use hipdnn::graph::{DataType, Operation, PointwiseMode, Tensor, TensorValue};
 
+use super::slab::OnHost;
 use super::view::{View, elements};
 use crate::bits::Form;
 use crate::memory::Memory;
@@ -49,13 +50,22 @@ pub enum Operand {
     Number(TensorValue, usize),
 }
 
+/// What a step is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Its own name.
+    pub name: String,
+    /// The name of the model's node that it belongs to.
+    pub origin: Arc<str>,
+}
+
 /// A step.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// hipDNN computes an operation, whose tensors are indices into [`Program::operands`], from 1 on.
     Node {
         /// For messages.
-        name: String,
+        label: Label,
         /// The operation.
         operation: Operation,
         /// Its compute type.
@@ -63,12 +73,14 @@ pub enum Step {
     },
     /// The provider computes a host operation, between graphs.
     Host {
+        /// The name of the model's node that it belongs to.
+        origin: Arc<str>,
         /// The operation.
         host: Host,
         /// The tensors read.
         reads: Vec<i64>,
-        /// The tensor written.
-        writes: i64,
+        /// The tensors written.
+        writes: Vec<i64>,
     },
 }
 
@@ -77,13 +89,13 @@ impl Step {
     pub fn tensors(&self) -> (Vec<i64>, Vec<i64>) {
         match self {
             Self::Node { operation, .. } => (operation.inputs(), operation.outputs()),
-            Self::Host { reads, writes, .. } => (reads.clone(), vec![*writes]),
+            Self::Host { reads, writes, .. } => (reads.clone(), writes.clone()),
         }
     }
 }
 
 /// Operations that hipDNN lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Host {
     /// Copies elements between tensors of equal dimensions.
     Copy,
@@ -98,6 +110,8 @@ pub enum Host {
     Unpack(Form),
     /// The product of the first tensor's rows with such a matrix.
     Multiply(Form),
+    /// Another operation.
+    Own(Arc<dyn OnHost>),
 }
 
 /// Integer operations. Results wrap at the ends of their type.
@@ -136,6 +150,8 @@ pub struct Program {
     pub outputs: Vec<Vec<i64>>,
     /// Whether all memory is the provider's, which aligns every buffer to 16 bytes.
     pub is_aligned: bool,
+    /// The name of the model's node whose steps are added.
+    pub origin: Arc<str>,
     inputs: usize,
     known: HashMap<View, i64>,
 }
@@ -219,29 +235,38 @@ impl Program {
         }
         let types: Vec<Element> = inputs.iter().chain(&outputs).map(|view| view.element).collect();
         let compute = compute_type(&types);
-        self.steps.push(Step::Node { name: name.to_owned(), operation, compute });
+        let label = Label { name: name.to_owned(), origin: self.origin.clone() };
+        self.steps.push(Step::Node { label, operation, compute });
         Ok(())
     }
 
-    /// Copies elements: floating-point numbers by hipDNN, which may fuse the copy with what comes before, others as bytes.
+    /// Copies elements: floating-point numbers and bytes by hipDNN, which may fuse the copy with what comes before, others as they are
+    /// in memory.
     pub fn copy(&mut self, from: &View, to: &View) -> Result<(), String> {
         if from.elements() == 0 {
             return Ok(());
         }
         let (source, target) = (self.tensor(from), self.tensor(to));
-        if from.element.is_float() {
+        if from.element.is_float() || matches!(from.element, Element::Int8 | Element::Uint8) {
             return self.node("copy", Pointwise::new(PointwiseMode::Identity, source, None, target).into());
         }
-        self.steps.push(Step::Host { host: Host::Copy, reads: vec![source], writes: target });
+        let origin = self.origin.clone();
+        self.steps.push(Step::Host { origin, host: Host::Copy, reads: vec![source], writes: vec![target] });
         Ok(())
     }
 
     /// Adds a host operation. Skips one whose result has no elements.
     pub fn host(&mut self, host: Host, reads: &[&View], to: &View) {
-        if to.elements() > 0 {
+        self.host_all(host, reads, &[to]);
+    }
+
+    /// The same, with several results.
+    pub fn host_all(&mut self, host: Host, reads: &[&View], results: &[&View]) {
+        if results.iter().any(|to| to.elements() > 0) {
             let reads = reads.iter().map(|view| self.tensor(view)).collect();
-            let writes = self.tensor(to);
-            self.steps.push(Step::Host { host, reads, writes });
+            let writes = results.iter().map(|view| self.tensor(view)).collect();
+            let origin = self.origin.clone();
+            self.steps.push(Step::Host { origin, host, reads, writes });
         }
     }
 

@@ -28,13 +28,13 @@ pub struct Model {
     pub outputs: Vec<ValueId>,
 }
 
-/// A dimension, if known before execution.
+/// A dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dim {
-    /// A number.
+    /// A number known before execution.
     Known(i64),
-    /// Unknown.
-    Unknown,
+    /// A symbol: open dimensions of one name have one number.
+    Open(usize),
 }
 
 /// A value that nodes read and write.
@@ -179,7 +179,11 @@ pub enum Attribute {
     Text(String),
     /// A tensor.
     Tensor(Constant),
-    /// A graph, texts, or an unknown kind.
+    /// Texts.
+    Texts(Vec<String>),
+    /// A text that is not UTF-8.
+    NotUtf8,
+    /// A graph, or an unknown kind.
     Other,
 }
 
@@ -220,6 +224,11 @@ impl Node {
     pub fn title(&self) -> String {
         let domain = if self.domain.is_empty() { String::new() } else { format!("{}.", self.domain) };
         format!("{domain}{} {:?}", self.operator, self.name)
+    }
+
+    /// Its name in profiles: that of its operator if it has none.
+    pub fn label(&self) -> &str {
+        if self.name.is_empty() { &self.operator } else { &self.name }
     }
 
     /// The values that it reads, including those that its subgraphs read.

@@ -31,7 +31,7 @@ pub struct Source {
 /// # Safety
 /// The graph is alive during the call.
 pub unsafe fn of_graph(ort: Ort, graph: *const OrtGraph) -> Result<Source> {
-    let mut reader = Reader { ort, model: Model::default(), ids: HashMap::new(), is_nested: false };
+    let mut reader = Reader::new(ort, Model::default(), HashMap::new());
     let raw = ort.array(
         "the nodes of the graph",
         ptr::null(),
@@ -81,7 +81,7 @@ pub unsafe fn of_fused(ort: Ort, graph: *const OrtGraph, fused: *const OrtNode) 
     // SAFETY: the graph is alive.
     let mut source = unsafe { of_graph(ort, graph) }?;
     let ids = source.model.values.iter().enumerate().map(|(id, value)| (value.name.clone(), id)).collect();
-    let mut reader = Reader { ort, model: std::mem::take(&mut source.model), ids, is_nested: false };
+    let mut reader = Reader::new(ort, std::mem::take(&mut source.model), ids);
     // SAFETY: the node is alive.
     let (inputs, outputs) = unsafe { (reader.inputs(fused)?, reader.outputs(fused)?) };
     let all = |ids: Vec<Option<ValueId>>| ids.into_iter().collect::<Option<Vec<_>>>();
@@ -97,6 +97,16 @@ struct Reader {
     ids: HashMap<String, ValueId>,
     /// Whether a value belongs to an outer graph.
     is_nested: bool,
+    /// The symbols of open dimensions with a name.
+    symbols: HashMap<String, usize>,
+    /// The number of other open dimensions.
+    unnamed: usize,
+}
+
+impl Reader {
+    fn new(ort: Ort, model: Model, ids: HashMap<String, ValueId>) -> Self {
+        Self { ort, model, ids, is_nested: false, symbols: HashMap::new(), unnamed: 0 }
+    }
 }
 
 impl Reader {
@@ -208,7 +218,7 @@ impl Reader {
     }
 
     /// Element type and dimensions of a tensor.
-    unsafe fn kind(&self, kind: *const OrtTypeInfo) -> Result<(Option<Element>, Option<Vec<Dim>>)> {
+    unsafe fn kind(&mut self, kind: *const OrtTypeInfo) -> Result<(Option<Element>, Option<Vec<Dim>>)> {
         let (ort, api) = (self.ort, self.ort.api);
         if kind.is_null() {
             return Ok((None, None));
@@ -228,13 +238,39 @@ impl Reader {
         }
         // SAFETY: the information is part of the type.
         let (element, dims) = unsafe { self.shape(tensor) }?;
-        let dims = dims.into_iter().map(|dim| if dim < 0 { Dim::Unknown } else { Dim::Known(dim) });
-        let dims: Vec<Dim> = dims.collect();
+        // SAFETY: the information is part of the type.
+        let dims = unsafe { self.symbols(tensor, &dims) }?;
         // An unknown shape reads as that of a scalar. Version 23 does not tell the two apart.
         // SAFETY: the information is part of the type; the function exists since version 24.
         let has_shape =
             !dims.is_empty() || (ort.version >= 24 && unsafe { api.TensorTypeAndShape_HasShape(tensor) });
         Ok((Element::from_onnx(element), has_shape.then_some(dims)))
+    }
+
+    /// Dimensions, with a symbol for each open one: its name's, or its own.
+    unsafe fn symbols(&mut self, tensor: *const OrtTensorTypeAndShapeInfo, dims: &[i64]) -> Result<Vec<Dim>> {
+        let (ort, api) = (self.ort, self.ort.api);
+        let names = ort.array(
+            "the names of dimensions",
+            ptr::null(),
+            // SAFETY: the information is alive, and the array has the given size.
+            |count| unsafe { api.GetDimensionsCount(tensor, count) },
+            // SAFETY: the information is alive, and the array has the given size.
+            |items, count| unsafe { api.GetSymbolicDimensions(tensor, items, count) },
+        )?;
+        let names = names.into_iter().map(text_of).chain(std::iter::repeat(String::new()));
+        let dim = |(dim, name): (&i64, String)| {
+            if *dim >= 0 {
+                return Dim::Known(*dim);
+            }
+            let next = self.symbols.len() + self.unnamed;
+            if name.is_empty() {
+                self.unnamed += 1;
+                return Dim::Open(next);
+            }
+            Dim::Open(*self.symbols.entry(name).or_insert(next))
+        };
+        Ok(dims.iter().zip(names).map(dim).collect())
     }
 
     unsafe fn shape(&self, tensor: *const OrtTensorTypeAndShapeInfo) -> Result<(c_int, Vec<i64>)> {
@@ -347,10 +383,19 @@ impl Reader {
                     .map_or(Attribute::Other, |v| Attribute::Float(*v)),
                 4 => Attribute::Floats(self.read(attribute, kind)?),
                 5 => self.words(attribute, kind)?,
+                6 => self.texts(attribute, kind)?,
                 8 => self.tensor_attribute(attribute)?,
                 _ => Attribute::Other,
             }
         })
+    }
+
+    unsafe fn texts(&self, attribute: *const OrtOpAttr, kind: c_int) -> Result<Attribute> {
+        // SAFETY: the attribute is a list of strings, whose elements are bytes with a NUL after each string.
+        let bytes: Vec<u8> = unsafe { self.read::<u8>(attribute, kind) }?;
+        let whole = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
+        let texts = whole.split(|byte| *byte == 0).map(|text| String::from_utf8(text.to_vec()));
+        Ok(texts.collect::<std::result::Result<_, _>>().map_or(Attribute::NotUtf8, Attribute::Texts))
     }
 
     unsafe fn words(&self, attribute: *const OrtOpAttr, kind: c_int) -> Result<Attribute> {
@@ -359,7 +404,7 @@ impl Reader {
         while bytes.last() == Some(&0) {
             bytes.pop();
         }
-        Ok(String::from_utf8(bytes).map_or(Attribute::Other, Attribute::Text))
+        Ok(String::from_utf8(bytes).map_or(Attribute::NotUtf8, Attribute::Text))
     }
 
     unsafe fn tensor_attribute(&self, attribute: *const OrtOpAttr) -> Result<Attribute> {

@@ -15,8 +15,9 @@ fn attribute(of: &Attribute) -> Json {
             json!({ "floats": values.iter().map(|value| value.to_bits()).collect::<Vec<_>>() })
         }
         Attribute::Text(text) => json!({ "text": text }),
+        Attribute::Texts(texts) => json!({ "texts": texts }),
         Attribute::Tensor(tensor) => json!({ "tensor": constant(tensor) }),
-        Attribute::Other => json!({}),
+        Attribute::NotUtf8 | Attribute::Other => json!({}),
     }
 }
 
@@ -27,7 +28,7 @@ fn constant(of: &Constant) -> Json {
 fn dim(of: &Dim) -> i64 {
     match of {
         Dim::Known(size) => *size,
-        Dim::Unknown => -1,
+        Dim::Open(symbol) => -1 - i64::try_from(*symbol).unwrap_or(0),
     }
 }
 
@@ -85,6 +86,10 @@ fn read_attribute(json: &Json) -> Option<Attribute> {
         "float" => Attribute::Float(bits(of)?),
         "floats" => Attribute::Floats(of.as_array()?.iter().map(bits).collect::<Option<_>>()?),
         "text" => Attribute::Text(of.as_str()?.to_owned()),
+        "texts" => {
+            let text = |of: &Json| of.as_str().map(str::to_owned);
+            Attribute::Texts(of.as_array()?.iter().map(text).collect::<Option<_>>()?)
+        }
         "tensor" => Attribute::Tensor(read_constant(of)?),
         _ => return None,
     })
@@ -94,7 +99,7 @@ fn read_value(json: &Json) -> Option<Value> {
     let is_there = |name: &str| json.get(name).filter(|of| !of.is_null());
     let dims = match is_there("dims") {
         Some(dims) => {
-            let known = |dim: i64| if dim < 0 { Dim::Unknown } else { Dim::Known(dim) };
+            let known = |dim: i64| usize::try_from(-1 - dim).map_or(Dim::Known(dim), Dim::Open);
             Some(integers(dims)?.into_iter().map(known).collect())
         }
         None => None,
@@ -166,11 +171,12 @@ mod tests {
             ("c".to_owned(), Attribute::Text("same".to_owned())),
             ("d".to_owned(), Attribute::Tensor(constant.clone())),
             ("e".to_owned(), Attribute::Other),
+            ("f".to_owned(), Attribute::Texts(vec!["one".to_owned(), String::new()])),
         ]);
         let value = |name: &str, constant: Option<Constant>| Value {
             name: name.to_owned(),
             element: Some(Element::Half),
-            dims: Some(vec![Dim::Known(3), Dim::Unknown]),
+            dims: Some(vec![Dim::Known(3), Dim::Open(0), Dim::Open(5)]),
             is_constant: constant.is_some(),
             constant,
             ..Value::default()

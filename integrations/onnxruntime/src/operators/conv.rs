@@ -54,7 +54,7 @@ pub fn conv_of(
     if node.ints("kernel_shape").is_some_and(|shape| shape != size) {
         return refuse("kernel_shape is not that of the filter");
     }
-    let window = Window::read(node, &spatial, &size, false)?;
+    let window = Window::read(node, &spatial, &size, None)?;
     let mut dims = vec![batch, filters];
     dims.extend(&window.out);
     let y = match is_of_bytes && group_channels > 1 {

@@ -2,7 +2,7 @@
 
 use super::Cost::Layout;
 use super::{Operator, axes, axis, onnx, same_type};
-use crate::lowering::{Lowered, Lowering, Reason, View, broadcast_dims, elements, refuse};
+use crate::lowering::{Host, Lowered, Lowering, Reason, View, broadcast_dims, elements, refuse};
 use crate::model::Node;
 
 pub const OPERATORS: &[Operator] = &[
@@ -101,11 +101,10 @@ fn given_axes(
 
 fn squeeze(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
-    let ones = (0..).zip(&x.dims).filter(|(_, dim)| **dim == 1).map(|(at, _)| at).collect();
-    let list = match given_axes(node, lowering, |_| ones)? {
-        Some(list) => axes(&list, x.rank())?,
-        None => return refuse("the dimensions are not named"),
-    };
+    let ones: Vec<i64> = (0..).zip(&x.dims).filter(|(_, dim)| **dim == 1).map(|(at, _)| at).collect();
+    let all = ones.clone();
+    let list = given_axes(node, lowering, |_| ones)?.unwrap_or(all);
+    let list = axes(&list, x.rank())?;
     if list.iter().any(|at| x.dims.get(*at) != Some(&1)) {
         return refuse(format!("dims {:?} are squeezed at {list:?}", x.dims));
     }
@@ -172,8 +171,7 @@ fn slice(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (Some(starts), Some(ends)) = (starts, ends) else { return refuse("no range") };
     let count = i64::try_from(starts.len()).unwrap_or(0);
     let list_of_axes = list_of_axes.unwrap_or_else(|| (0..count).collect());
-    // Strides cannot be negative, so the sign of steps must be known.
-    let steps = if by_attributes { None } else { lowering.integers(node, 4, "the list of steps")? };
+    let steps = list("steps", 4, |count| (0..count).map(|_| 1).collect())?;
     let steps = steps.unwrap_or_else(|| vec![1; starts.len()]);
     if ends.len() != starts.len() || list_of_axes.len() != starts.len() || steps.len() != starts.len() {
         return refuse("ranges of different lengths");
@@ -182,7 +180,8 @@ fn slice(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         let at = axis(*at, x.rank())?;
         let size = x.dims.get(at).copied().unwrap_or(0);
         if *step < 1 {
-            return refuse(format!("a step of {step}"));
+            x = backwards(lowering, &x, at, [*start, *end, *step])?;
+            continue;
         }
         let place = |of: i64| if of < 0 { of.saturating_add(size) } else { of }.clamp(0, size);
         let (from, to) = (place(*start), place(*end));
@@ -190,6 +189,28 @@ fn slice(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         x = x.sliced(at, from, *step, count).ok_or_else(|| impossible("a range"))?;
     }
     lowering.set(node, 0, x)
+}
+
+/// Elements from the last one to the first one along an axis: strides cannot be negative, so they are copied.
+fn backwards(
+    lowering: &mut Lowering<'_>,
+    x: &View,
+    at: usize,
+    [start, end, step]: [i64; 3],
+) -> Lowered<View> {
+    let size = x.dims.get(at).copied().unwrap_or(0);
+    if step == 0 {
+        return refuse("a step of 0");
+    }
+    let place = |of: i64| if of < 0 { of.saturating_add(size) } else { of };
+    let (from, to) = (place(start).clamp(-1, size - 1), place(end).clamp(-1, size - 1));
+    let places = (to + 1..=from).rev().step_by(usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX));
+    let places: Vec<i32> = places.filter_map(|place| i32::try_from(place).ok()).collect();
+    let mut dims = x.dims.clone();
+    let count = i64::try_from(places.len()).unwrap_or(0);
+    dims.iter_mut().skip(at).take(1).for_each(|dim| *dim = count);
+    let places = lowering.int32s(&[count], places)?;
+    Ok(lowering.host(Host::Gather(at), &[x, &places], x.element, &dims))
 }
 
 fn split(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {

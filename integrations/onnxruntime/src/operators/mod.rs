@@ -12,9 +12,12 @@ mod integer;
 mod layout;
 mod matmul;
 mod norm;
+mod own;
+mod pad;
 mod pointwise;
 mod pool;
 mod quantize;
+mod recurrent;
 mod reduce;
 mod resize;
 mod rotary;
@@ -73,6 +76,9 @@ const LISTS: &[&[Operator]] = &[
     blocks::OPERATORS,
     norm::OPERATORS,
     pool::OPERATORS,
+    pad::OPERATORS,
+    own::OPERATORS,
+    recurrent::OPERATORS,
     reduce::OPERATORS,
     pointwise::OPERATORS,
     layout::OPERATORS,
@@ -144,8 +150,9 @@ struct Window {
 }
 
 impl Window {
-    /// Reads the attributes shared by convolutions and poolings. `ceil` rounds the number of positions up.
-    fn read(node: &Node, input: &[i64], size: &[i64], ceil: bool) -> Lowered<Self> {
+    /// Reads the attributes shared by convolutions and poolings. For poolings, `pooling` says whether the number of positions is rounded up.
+    fn read(node: &Node, input: &[i64], size: &[i64], pooling: Option<bool>) -> Lowered<Self> {
+        let ceil = pooling == Some(true);
         let spatial = size.len();
         if input.len() != spatial {
             return refuse(format!("a window of {spatial} dimensions over {} spatial ones", input.len()));
@@ -178,23 +185,21 @@ impl Window {
             let (have, step) = (get(input), get(&window.stride));
             let reach = (get(size) - 1) * get(&window.dilation) + 1;
             let (before, after, out) = match auto {
-                "NOTSET" | "" => {
-                    let before = pads.get(at).copied().unwrap_or(0);
-                    let after = pads.get(at + spatial).copied().unwrap_or(0);
-                    let room = have + before + after - reach;
-                    let mut out = if ceil { ceil_div(room, step) } else { room.div_euclid(step) } + 1;
-                    // A window that would begin after the input and its leading padding is dropped.
-                    if ceil && (out - 1) * step >= have + before {
-                        out -= 1;
-                    }
-                    (before, after, out)
+                "NOTSET" | "" | "VALID" => {
+                    let pad =
+                        |at: usize| if auto == "VALID" { 0 } else { pads.get(at).copied().unwrap_or(0) };
+                    let (before, after) = (pad(at), pad(at + spatial));
+                    (before, after, positions([have, before, after], reach, step, ceil))
                 }
-                "VALID" => (0, 0, (have - reach).div_euclid(step) + 1),
                 "SAME_UPPER" | "SAME_LOWER" => {
                     let out = ceil_div(have, step);
-                    let total = ((out - 1) * step + reach - have).max(0);
+                    // ONNX Runtime pads for a pooling as if its window were not dilated.
+                    let span = if pooling.is_some() { get(size) } else { reach };
+                    let total = ((out - 1) * step + span - have).max(0);
                     let less = total / 2;
-                    if auto == "SAME_UPPER" { (less, total - less, out) } else { (total - less, less, out) }
+                    let (before, after) =
+                        if auto == "SAME_UPPER" { (less, total - less) } else { (total - less, less) };
+                    (before, after, positions([have, before, after], reach, step, ceil))
                 }
                 other => return refuse(format!("auto_pad is {other:?}")),
             };
@@ -214,6 +219,14 @@ impl Window {
         }
         Ok(window)
     }
+}
+
+/// The number of positions of a window with this reach over elements and the padding before and after them.
+fn positions([have, before, after]: [i64; 3], reach: i64, step: i64, ceil: bool) -> i64 {
+    let room = have + before + after - reach;
+    let out = if ceil { ceil_div(room, step) } else { room.div_euclid(step) } + 1;
+    // A window that would begin after the input and its leading padding is dropped.
+    out - i64::from(ceil && (out - 1) * step >= have + before)
 }
 
 fn ceil_div(a: i64, b: i64) -> i64 {
@@ -266,11 +279,11 @@ mod tests {
 
     #[test]
     fn windows_have_the_positions_of_the_definition() {
-        let window = |attributes: &[(&str, Attribute)], have: i64, size: i64, ceil| {
+        let window = |attributes: &[(&str, Attribute)], have: i64, size: i64, ceil: bool| {
             let attributes =
                 attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
             let node = Node { attributes, ..Node::default() };
-            let window = Window::read(&node, &[have], &[size], ceil).unwrap();
+            let window = Window::read(&node, &[have], &[size], Some(ceil)).unwrap();
             (window.before[0], window.after[0], window.out[0])
         };
         let ints = |list: &[i64]| Attribute::Ints(list.to_vec());
@@ -281,6 +294,7 @@ mod tests {
             (0, 1, 3)
         );
         assert_eq!(window(&[("auto_pad", same("SAME_LOWER"))], 4, 2, false), (1, 0, 4));
+        assert_eq!(window(&[("auto_pad", same("VALID")), ("strides", ints(&[2]))], 4, 3, true), (0, 0, 2));
         assert_eq!(window(&[("dilations", ints(&[2]))], 7, 3, false), (0, 0, 3));
         // Rounded up; and dropping a last window that would begin in the trailing padding.
         assert_eq!(window(&[("strides", ints(&[2]))], 4, 3, true), (0, 0, 2));

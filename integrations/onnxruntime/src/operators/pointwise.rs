@@ -5,9 +5,9 @@ use hipdnn::graph::operation::Pointwise;
 
 use super::Cost::Light;
 use super::quantize::constants;
-use super::{Operator, floats, microsoft, onnx, same_type, whole};
+use super::{Operator, floats, microsoft, onnx, own, same_type, whole};
 use crate::lowering::{Integer, Lowered, Lowering, View, broadcast, refuse};
-use crate::model::{Attribute, Element, Node};
+use crate::model::{Attribute, Constant, Element, Node};
 
 pub const OPERATORS: &[Operator] = &[
     onnx("Abs", (6, 13), Light, |n, l| unary(n, l, Mode::Abs)),
@@ -249,7 +249,7 @@ fn bias_gelu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     with_bias(node, lowering, Mode::GeluFwd)
 }
 
-/// (x > 0) - (0 > x): NaN gives 0.
+/// (x > 0) - (0 > x), and NaN of NaN.
 fn sign(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
     if !x.element.is_float() {
@@ -258,7 +258,10 @@ fn sign(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     }
     let above = lowering.with_number(Mode::CmpGt, &x, 0.0)?;
     let below = lowering.with_number(Mode::CmpLt, &x, 0.0)?;
-    let y = lowering.binary(Mode::Sub, &above, &below)?;
+    let sign = lowering.binary(Mode::Sub, &above, &below)?;
+    // NaN is neither, and stays.
+    let is_number = lowering.map(Mode::CmpEq, &[&x, &x], Element::Bool)?;
+    let y = lowering.map(Mode::BinarySelect, &[&sign, &x, &is_number], x.element)?;
     lowering.set(node, 0, y)
 }
 
@@ -352,17 +355,16 @@ fn cast(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// Powers computed as products and roots. Others would be exponentials of logarithms, which are less accurate.
+/// Powers: as products and roots where that is exact.
 fn pow(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, by) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     if !x.element.is_float() {
         let y = whole::compute(lowering, Integer::Pow, &[&x, &by], x.element)?;
         return lowering.set(node, 0, y);
     }
-    let Some(exponent) = lowering.scalar(node, 1, "the exponent")? else { return refuse("no exponent") };
-    if broadcast(&[&x, &by])? != x.dims {
-        return refuse("the exponent has more dimensions");
-    }
+    let number = lowering.constant(node, 1).and_then(Constant::scalar);
+    let number = number.filter(|_| broadcast(&[&x, &by]).is_ok_and(|dims| dims == x.dims));
+    let Some(exponent) = number else { return any_power(node, lowering, &x, &by) };
     let y = if exponent == 1.0 {
         x
     } else if exponent == 2.0 {
@@ -371,12 +373,34 @@ fn pow(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         let square = lowering.binary(Mode::Mul, &x, &x)?;
         lowering.binary(Mode::Mul, &square, &x)?
     } else if exponent == 0.5 {
-        lowering.unary(Mode::Sqrt, &x)?
+        root(lowering, &x)?
     } else if exponent == -1.0 {
         lowering.unary(Mode::Reciprocal, &x)?
     } else {
-        return refuse(format!("the exponent is {exponent}, expected 1, 2, 3, 0.5 or -1"));
+        return any_power(node, lowering, &x, &by);
     };
+    lowering.set(node, 0, y)
+}
+
+/// The square root, and ∞ of -∞, as powers are defined.
+fn root(lowering: &mut Lowering<'_>, x: &View) -> Lowered<View> {
+    let root = lowering.unary(Mode::Sqrt, x)?;
+    let is_least = lowering.with_number_to(Mode::CmpEq, x, f64::NEG_INFINITY, Element::Bool)?;
+    let opposite = lowering.unary(Mode::Neg, x)?;
+    lowering.map(Mode::BinarySelect, &[&opposite, &root, &is_least], x.element)
+}
+
+/// A power by the provider itself.
+fn any_power(node: &Node, lowering: &mut Lowering<'_>, x: &View, by: &View) -> Lowered<()> {
+    if x.element != Element::Float {
+        return refuse(format!("a power of {}", x.element.name()));
+    }
+    let by = match by.element {
+        Element::Float => by.clone(),
+        Element::Double => lowering.map(Mode::Identity, &[by], Element::Float)?,
+        _ => whole::cast(lowering, by, Element::Float)?,
+    };
+    let y = own::power(lowering, x, &by)?;
     lowering.set(node, 0, y)
 }
 

@@ -59,7 +59,7 @@ fn pooled(node: &Node, lowering: &mut Lowering<'_>, x: &View, mode: ResampleMode
         lowering.slow = Some("a window of 3 dimensions is computed element by element".to_owned());
     }
     let ceil = node.int("ceil_mode", 0) != 0;
-    let mut window = Window::read(node, &spatial, size, ceil)?;
+    let mut window = Window::read(node, &spatial, size, Some(ceil))?;
     if window.dilation.iter().any(|step| *step != 1) {
         return tap_by_tap(lowering, x, window, mode);
     }

@@ -3,9 +3,11 @@
 use hipdnn::graph::{PointwiseMode, ReductionMode};
 
 use super::Cost::Light;
+use super::own::one;
 use super::{Operator, axes, axis, floats, onnx};
-use crate::lowering::{Lowered, Lowering, View, refuse};
+use crate::lowering::{Lowered, Lowering, Reason, View, elements, refuse};
 use crate::model::{Element, Node};
+use crate::steps::Reduce;
 
 pub const OPERATORS: &[Operator] = &[
     onnx("ReduceSum", (1, 13), Light, |node, lowering| plain(node, lowering, ReductionMode::Add)),
@@ -25,7 +27,9 @@ pub const OPERATORS: &[Operator] = &[
 /// The input and the axes to reduce; none if nothing is reduced.
 fn operand(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<(View, Option<Vec<usize>>)> {
     let x = lowering.input(node, 0)?;
-    floats(&[&x])?;
+    if !matches!(x.element, Element::Int32 | Element::Int64) {
+        floats(&[&x])?;
+    }
     let given = match node.ints("axes") {
         Some(list) => Some(list.to_vec()),
         None => {
@@ -61,13 +65,48 @@ fn finish(node: &Node, lowering: &mut Lowering<'_>, y: View, axes: &[usize]) -> 
 fn plain(node: &Node, lowering: &mut Lowering<'_>, mode: ReductionMode) -> Lowered<()> {
     let (x, list) = operand(node, lowering)?;
     let Some(list) = list else { return refuse("nothing is reduced") };
+    if !x.element.is_float() {
+        let own = match mode {
+            ReductionMode::Add => Reduce::Sum,
+            ReductionMode::Avg => Reduce::Mean,
+            ReductionMode::Max => Reduce::Max,
+            ReductionMode::Min => Reduce::Min,
+            ReductionMode::Mul => Reduce::Product,
+            ReductionMode::Norm1 => Reduce::Norm1,
+            _ => return refuse("the root of integers"),
+        };
+        return integers(node, lowering, own, &x, &list);
+    }
     let y = lowering.reduce(mode, &x, &list)?;
     finish(node, lowering, y, &list)
+}
+
+/// Integers are reduced by the provider itself: the reduced axes come last.
+fn integers(node: &Node, lowering: &mut Lowering<'_>, own: Reduce, x: &View, list: &[usize]) -> Lowered<()> {
+    let kept: Vec<usize> = (0..x.rank()).filter(|at| !list.contains(at)).collect();
+    let order: Vec<usize> = kept.iter().chain(list).copied().collect();
+    let moved = x.permuted(&order).ok_or_else(|| Reason("no such axis".to_owned()))?;
+    let size =
+        |axes: &[usize]| elements(&axes.iter().filter_map(|at| x.dims.get(*at).copied()).collect::<Vec<_>>());
+    let (rows, width) = (size(&kept), size(list));
+    if rows * width == 0 {
+        return refuse("a reduction of no elements");
+    }
+    let moved = lowering.packed(&moved)?;
+    let rows_of = lowering.reshape(&moved, &[rows, width])?;
+    let y = one(lowering, own, &[&rows_of], (x.element, vec![rows]))?;
+    let dims: Vec<i64> =
+        x.dims.iter().enumerate().map(|(at, dim)| if list.contains(&at) { 1 } else { *dim }).collect();
+    let y = lowering.reshape(&y, &dims)?;
+    finish(node, lowering, y, list)
 }
 
 fn sum_square(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, list) = operand(node, lowering)?;
     let Some(list) = list else { return refuse("nothing is reduced") };
+    if !x.element.is_float() {
+        return integers(node, lowering, Reduce::SumOfSquares, &x, &list);
+    }
     let squares = lowering.binary(PointwiseMode::Mul, &x, &x)?;
     let y = lowering.reduce(ReductionMode::Add, &squares, &list)?;
     finish(node, lowering, y, &list)
@@ -76,6 +115,7 @@ fn sum_square(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 fn log_sum(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, list) = operand(node, lowering)?;
     let Some(list) = list else { return refuse("nothing is reduced") };
+    floats(&[&x])?;
     let sum = lowering.reduce(ReductionMode::Add, &x, &list)?;
     let y = lowering.unary(PointwiseMode::Log, &sum)?;
     finish(node, lowering, y, &list)
@@ -84,6 +124,7 @@ fn log_sum(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 fn log_sum_exp(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, list) = operand(node, lowering)?;
     let Some(list) = list else { return refuse("nothing is reduced") };
+    floats(&[&x])?;
     // Subtracting the largest first, since a sum of exponentials overflows early.
     let most = lowering.reduce(ReductionMode::Max, &x, &list)?;
     let less = lowering.binary(PointwiseMode::Sub, &x, &most)?;

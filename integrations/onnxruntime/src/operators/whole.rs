@@ -40,7 +40,6 @@ pub fn compute(
     if let Some(float) = operands.iter().find(|view| view.element.is_float()) {
         return refuse(format!("elements are {}, expected integers", float.element.name()));
     }
-    lowering.slow = Some("integers are computed one by one".to_owned());
     lowering.on_integers(integer, operands, element)
 }
 
@@ -57,9 +56,9 @@ pub fn map(lowering: &mut Lowering<'_>, mode: Mode, operands: &[&View], element:
 /// A cast to another type: numbers are truncated, integers lose their upper bits.
 pub fn cast(lowering: &mut Lowering<'_>, x: &View, to: Element) -> Lowered<View> {
     if matches!(to, Element::Half | Element::Bfloat16) {
-        return refuse(format!("a cast from {} to {}", x.element.name(), to.name()));
+        let number = lowering.on_integers(Integer::Cast, &[x], Element::Float)?;
+        return lowering.map(Mode::Identity, &[&number], to);
     }
-    lowering.slow = Some("integers are computed one by one".to_owned());
     lowering.on_integers(Integer::Cast, &[x], to)
 }
 
@@ -85,7 +84,6 @@ fn gather(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
             if !matches!(indices.element, Element::Int32 | Element::Int64) {
                 return refuse(format!("indices are {}", indices.element.name()));
             }
-            lowering.slow = Some("parts are copied one by one".to_owned());
             let mut dims = x.dims.clone();
             dims.splice(at..=at, indices.dims.iter().copied());
             if x.elements() == 0 && dims.iter().all(|dim| *dim > 0) {

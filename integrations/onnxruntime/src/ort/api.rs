@@ -31,15 +31,7 @@ impl Ort {
         let Some(base) = (unsafe { base.as_ref() }) else { return Err("the OrtApiBase is null".to_owned()) };
         // SAFETY: the function takes no arguments and returns a string that lives as long as ONNX Runtime.
         let version = text_of(unsafe { (base.get_version_string)() });
-        let host = minor(&version).ok_or_else(|| {
-            format!("ONNX Runtime calls its version {version:?}, expected 1.{OLDEST} or newer")
-        })?;
-        if host < OLDEST {
-            return Err(format!(
-                "ONNX Runtime {version} lacks the interface for execution providers, expected 1.{OLDEST} or newer"
-            ));
-        }
-        let version = host.min(NEWEST);
+        let version = supported(&version)?.min(NEWEST);
         // SAFETY: the function takes a number. Requesting a newer version than the host's would make it complain on standard error.
         let api = unsafe { (base.get_api)(version) };
         if api.is_null() {
@@ -154,11 +146,25 @@ pub(crate) fn text_of(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// X of `1.X.Y`.
-fn minor(version: &str) -> Option<u32> {
-    let mut parts = version.split('.');
-    (parts.next()? == "1").then_some(())?;
-    parts.next()?.parse().ok()
+/// X of a version `1.X.Y` with the interface for execution providers; else why it has none that is known here.
+fn supported(version: &str) -> std::result::Result<u32, String> {
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
+    let (Some(major), Some(minor)) = (parts.next().flatten(), parts.next().flatten()) else {
+        return Err(format!(
+            "ONNX Runtime calls its version {version:?}, expected 1.{OLDEST} or a later 1.X"
+        ));
+    };
+    if major > 1 {
+        return Err(format!(
+            "ONNX Runtime {version} may have another interface than 1.X, expected 1.{OLDEST} or a later 1.X"
+        ));
+    }
+    if major == 0 || minor < OLDEST {
+        return Err(format!(
+            "ONNX Runtime {version} lacks the interface for execution providers, expected 1.{OLDEST} or a later 1.X"
+        ));
+    }
+    Ok(minor)
 }
 
 #[cfg(test)]
@@ -167,9 +173,18 @@ mod tests {
 
     #[test]
     fn versions_are_read() {
-        assert_eq!(minor("1.23.2"), Some(23));
-        assert_eq!(minor("1.32.0"), Some(32));
-        assert_eq!(minor("1.33.0-dev+abc"), Some(33));
-        assert_eq!((minor("2.0.0"), minor(""), minor("1")), (None, None, None));
+        assert_eq!(supported("1.23.2"), Ok(23));
+        assert_eq!(supported("1.32.0"), Ok(32));
+        assert_eq!(supported("1.33.0-dev+abc"), Ok(33));
+        for (version, words) in [
+            ("2.0.0", "may have another interface"),
+            ("1.22.1", "lacks the interface"),
+            ("0.99", "lacks the interface"),
+            ("", "calls its version"),
+            ("1", "calls its version"),
+        ] {
+            let text = supported(version).unwrap_err();
+            assert!(text.contains(words) && text.ends_with("expected 1.23 or a later 1.X"), "{text}");
+        }
     }
 }

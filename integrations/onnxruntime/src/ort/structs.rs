@@ -25,6 +25,8 @@ opaque! {
     OrtKeyValuePairs;
     /// The options of a session.
     OrtSessionOptions;
+    /// The options of a run.
+    OrtRunOptions;
     /// A graph or subgraph.
     OrtGraph;
     /// A node of a graph.
@@ -150,9 +152,12 @@ pub struct OrtEp {
         *mut *mut OrtNode,
     ) -> Status,
     pub release_node_compute_infos: unsafe extern "C" fn(*mut Self, *mut *mut OrtNodeComputeInfo, usize),
-    /// Members of version 23, all optional: preferred layout, conversion of layouts, dynamic options, start and end of a run, allocator,
-    /// stream.
-    pub optional: [*const c_void; 7],
+    /// Members of version 23, all optional: preferred layout, conversion of layouts, dynamic options.
+    pub optional: [*const c_void; 3],
+    pub on_run_start: Option<unsafe extern "C" fn(*mut Self, *const OrtRunOptions) -> Status>,
+    pub on_run_end: Option<unsafe extern "C" fn(*mut Self, *const OrtRunOptions, bool) -> Status>,
+    /// Members of version 23, both optional: allocator, stream.
+    pub memory: [*const c_void; 2],
     pub compatibility: Option<unsafe extern "C" fn(*mut Self, *const OrtGraph) -> *const c_char>,
     /// Members of versions 24 and 25, all optional: kernels, concurrent runs, synchronization.
     pub kernels: [*const c_void; 3],

@@ -65,6 +65,9 @@ table! {
         0 since 1 CreateStatus(code: c_int, text: *const c_char) -> Status;
         1 since 1 GetErrorCode(status: *const OrtStatus) -> c_int;
         2 since 1 GetErrorMessage(status: *const OrtStatus) -> *const c_char;
+        39 since 1 CreateRunOptions(options: *mut *mut OrtRunOptions) -> Status;
+        46 since 1 RunOptionsSetTerminate(options: *mut OrtRunOptions) -> Status;
+        47 since 1 RunOptionsUnsetTerminate(options: *mut OrtRunOptions) -> Status;
         51 since 1 GetTensorMutableData(value: *mut OrtValue, data: *mut *mut c_void) -> Status;
         55 since 1 CastTypeInfoToTensorInfo(info: *const OrtTypeInfo, tensor: *mut *const OrtTensorTypeAndShapeInfo) -> Status;
         56 since 1 GetOnnxTypeFromTypeInfo(info: *const OrtTypeInfo, kind: *mut c_int) -> Status;
@@ -81,6 +84,7 @@ table! {
         93 since 1 ReleaseStatus(status: *mut OrtStatus);
         94 since 1 ReleaseMemoryInfo(info: *mut OrtMemoryInfo);
         96 since 1 ReleaseValue(value: *mut OrtValue);
+        97 since 1 ReleaseRunOptions(options: *mut OrtRunOptions);
         99 since 1 ReleaseTensorTypeAndShapeInfo(info: *mut OrtTensorTypeAndShapeInfo);
         211 since 12 CreateOpAttr(name: *const c_char, data: *const c_void, length: c_int, kind: c_int, attribute: *mut *mut OrtOpAttr) -> Status;
         212 since 12 ReleaseOpAttr(attribute: *mut OrtOpAttr);

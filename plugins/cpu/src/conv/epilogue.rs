@@ -46,7 +46,11 @@ impl ChannelEpilogue {
         let rank = 2 + spatial;
         let mut channel_epilogue = Self::default();
         // Integers are rounded before the chain continues.
-        epilogue.chain.inputs.first().filter(|own| is_compute_type::<T>(own.data_type))?;
+        epilogue
+            .chain
+            .inputs
+            .first()
+            .filter(|own| is_compute_type::<T>(own.data_type) && epilogue.is_in(own.data_type))?;
         // The convolution's result after the steps so far.
         let mut last = Value::Input(0);
         let mut index = 0;

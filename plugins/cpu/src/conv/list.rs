@@ -17,12 +17,13 @@ use crate::conv::direct_small::kernel::{DirectSmall, suits};
 use crate::conv::im2col::choice;
 use crate::conv::im2col::problem::Im2col;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
-use crate::conv::problem::{Problem, is_direct};
+use crate::conv::problem::{Problem, is_direct, terms};
 use crate::conv::winograd::choice::fastest;
 use crate::conv::winograd::kernel::form;
 use crate::conv::winograd::problem::Winograd;
 use crate::depthwise;
 use crate::dtype::element::Compute;
+use crate::dtype::sums;
 use crate::gemm::accumulator::Accumulator;
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::pairs::Pairs;
@@ -123,6 +124,7 @@ pub(crate) fn plan(
             RowConverter::<f64>::of(operand.data_type)?;
         }
     }
+    let compute = sums::exact([c.x.data_type, c.w.data_type], terms(c), compute);
     match Crop::of(c)? {
         Some(crop) => {
             let kernel = plan_problem(&Problem::new(&crop.convolution, compute, isa, settings, epilogue))?;
@@ -132,15 +134,8 @@ pub(crate) fn plan(
     }
 }
 
-/// The type whose sums are exact, if they must be.
-fn type_of_sums(problem: &Problem<'_>) -> Compute {
-    let c = problem.convolution;
-    let terms = c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>();
-    matmul::exact([c.x.data_type, c.w.data_type], terms, problem.compute)
-}
-
 fn plan_problem(problem: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    Ok(Box::new(match type_of_sums(problem) {
+    Ok(Box::new(match problem.compute {
         Compute::Single => choose::<f32>(problem)?,
         Compute::Double => choose::<f64>(problem)?,
     }))
@@ -273,12 +268,12 @@ fn supports_converted(p: &Problem<'_>) -> Result<(), Refusal> {
 
 fn make_converted(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     let mut convolution = *p.convolution;
-    let (mut copies, sums) = (Copies::new(p.compute, p.settings.threads), type_of_sums(p));
+    let mut copies = Copies::new(p.compute, p.settings.threads);
     let Convolution { x, w, y, .. } = &mut convolution;
     for (operand, is_result) in [x, w, y].into_iter().zip(p.are_results()) {
         match is_direct(operand.data_type, is_result) {
             true => {}
-            false if is_result => copies.convert_result(operand, sums, p.epilogue.is_some())?,
+            false if is_result => copies.convert_result(operand, p.compute, p.epilogue.is_some())?,
             false => copies.convert(operand)?,
         }
     }

@@ -17,7 +17,7 @@ use crate::simd::isa::Isa;
 /// A convolution, and how to compute it.
 pub(crate) struct Problem<'a> {
     pub(crate) convolution: &'a Convolution,
-    /// The compute type of the node. Sums of bytes may need a wider one.
+    /// The type of sums: the node's compute type, or a wider one that holds sums of integers.
     pub(crate) compute: Compute,
     pub(crate) isa: Isa,
     pub(crate) settings: Settings,
@@ -102,6 +102,11 @@ impl<'a> Problem<'a> {
 /// Whether algorithms read (or write, for a result) elements of a dtype. Others are converted.
 pub(crate) fn is_direct(data_type: DataType, is_result: bool) -> bool {
     fill_of::<f32>(data_type).is_ok() || is_result && store_of::<f32>(data_type).is_ok()
+}
+
+/// The number of products in a sum.
+pub(crate) fn terms(c: &Convolution) -> f64 {
+    c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>()
 }
 
 fn is_integer(data_type: DataType) -> bool {

@@ -1,5 +1,6 @@
 //! Some rows of the output in some channels, and the loops over them.
 
+use crate::depthwise::epilogue::{Coefficients, Registers};
 use crate::depthwise::shape::Shape;
 
 /// Rows of the output that share loads of the input, for 3 × 3 filters: most image sides are multiples of it.
@@ -26,9 +27,9 @@ pub(crate) struct Band<T> {
     pub(crate) taps: *const T,
     /// With dilated input, [`room`](crate::depthwise::gaps::room) for a row.
     pub(crate) phases: *mut T,
-    /// Factor and summand of each channel, and the bounds of the results.
-    pub(crate) coefficients: *const [T; 2],
-    pub(crate) bounds: Option<(T, T)>,
+    /// The epilogue in registers, and its coefficients for each channel.
+    pub(crate) registers: Registers<T>,
+    pub(crate) coefficients: *const Coefficients<T>,
 }
 
 /// The loops for a shape.

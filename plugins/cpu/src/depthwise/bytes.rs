@@ -19,6 +19,7 @@ use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::Settings;
+use crate::simd::array;
 use crate::simd::isa::Isa;
 use crate::tensor::image::two;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
@@ -278,7 +279,7 @@ impl Depthwise {
                 let at = self.y.at(image, channel) + (first + row) * self.y.strides[0];
                 tensors[self.y.slot].wrapping_add((at + column * self.y.strides[1]) * size)
             };
-            let to: [*mut u8; ROWS] = std::array::from_fn(|row| match is_straight {
+            let to: [*mut u8; ROWS] = array::from_fn(|row| match is_straight {
                 true => y(row, 0),
                 false => results.wrapping_add(row * stride * size),
             });

@@ -18,6 +18,7 @@ use crate::int8::store::{Added, Kind, Tile};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::convolution::Convolution;
 use crate::settings::Settings;
+use crate::simd::array;
 use crate::simd::isa::Isa;
 use crate::tensor::prepacked::Prepacked;
 use crate::tensor::scratch::{Scratch, Shared, Tensors};
@@ -395,7 +396,7 @@ impl Band<'_, '_> {
         let size = of.output.size().unwrap_or(1);
         let channel = self.channels[0];
         let y = of.y.at(self.batch, channel) + row * of.y.strides[0];
-        let to: [*mut u8; OUTPUTS] = std::array::from_fn(|output| {
+        let to: [*mut u8; OUTPUTS] = array::from_fn(|output| {
             tensors[of.y.slot].wrapping_add((y + (first + output) * of.y.strides[1]) * size)
         });
         let mut rows = [std::ptr::null(); OUTPUTS];

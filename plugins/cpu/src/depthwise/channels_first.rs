@@ -1,7 +1,7 @@
 //! Channels first: a vector is a run of a row. Channels of other layouts and dtypes are copied first.
 
 use crate::depthwise::band::{Band, Form};
-use crate::depthwise::epilogue::AffineEpilogue;
+use crate::depthwise::epilogue::{AffineEpilogue, Registers, neutral};
 use crate::depthwise::gaps::room;
 use crate::depthwise::shape::Shape;
 use crate::simd::isa::Isa;
@@ -133,19 +133,12 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
             count = count.min(part.channels.end - channel);
             // SAFETY: the tensor has the filters, and the area room for as many.
             let taps = unsafe { self.taps(w.at(tensors[w.slot], [channel, 0, 0, 0]), taps_copy, count) };
-            let mut coefficients = [[T::ONE, T::ZERO]; TOGETHER];
-            let mut are_known = true;
+            let mut coefficients = [neutral(); TOGETHER];
             if let Some(affine) = affine {
-                let mut known = 0;
-                while known < count {
+                for (at, coefficients) in coefficients.iter_mut().enumerate().take(count) {
                     // SAFETY: the epilogue's tensors have the channel.
-                    let found = unsafe { affine.coefficients(tensors, channel + known) };
-                    let Some((factor, summand)) = found else { break };
-                    coefficients[known] = [factor, summand];
-                    known += 1;
+                    *coefficients = unsafe { affine.coefficients(tensors, channel + at) };
                 }
-                are_known = known > 0;
-                count = known.max(1);
             }
             // SAFETY: the tensors have the channels and rows, and the area room for those that are copied.
             let ((input, input_row), first_output) = unsafe {
@@ -168,7 +161,7 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
                 taps,
                 phases,
                 coefficients: coefficients.as_ptr(),
-                bounds: affine.and_then(|affine| affine.bounds).filter(|_| are_known),
+                registers: affine.map_or(Registers::NONE, |affine| affine.registers),
             };
             // SAFETY: the band's filters, rows and coefficients are those of the channels, and each has its room.
             unsafe {
@@ -180,10 +173,6 @@ impl<T: Float> PartKernel<T, 4> for ChannelsFirst<T> {
                 if !direct {
                     y.store(output_copy, first_output, part.rows.len(), columns);
                 }
-            }
-            if let (false, Some(epilogue)) = (are_known, channel_epilogue) {
-                // SAFETY: the rows of the channel are computed.
-                unsafe { epilogue.run(shape, tensors, image, channel..channel + 1, &part.rows) };
             }
             channel += count;
         }

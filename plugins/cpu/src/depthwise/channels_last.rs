@@ -4,7 +4,7 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::depthwise::band::Form;
-use crate::depthwise::epilogue::AffineEpilogue;
+use crate::depthwise::epilogue::{AffineEpilogue, COEFFICIENTS, Registers, neutral};
 use crate::depthwise::pixels::{Band, TOGETHER};
 use crate::depthwise::shape::Shape;
 use crate::gemm::pack::{Pack, PackSource, pack_of};
@@ -176,7 +176,7 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
         &self.parts
     }
 
-    /// Filters with factors and summands, zeros, rows of the input, rows of the output, and both as planes.
+    /// Filters with coefficients, zeros, rows of the input, rows of the output, and both as planes.
     fn areas(&self) -> [usize; 5] {
         let Parts { channels, rows, .. } = self.parts;
         let copied = |is_copied: bool, rows: usize, columns: usize| {
@@ -185,7 +185,7 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
         let is_transposed = self.transposition.is_some();
         let [_, columns] = self.shape.output;
         [
-            (self.shape.taps() + 2) * channels,
+            (self.shape.taps() + COEFFICIENTS) * channels,
             channels,
             copied(is_transposed || !self.x.run.same, self.shape.most_lines(rows), self.shape.input[1]),
             copied(is_transposed || !self.y.run.same, rows, columns),
@@ -198,7 +198,6 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
         let Self { shape, x, w, y, channel_epilogue, .. } = self;
         let Part { tensors, areas: [taps, zeros, input_copy, output_copy, planes], image, .. } = *part;
         let affine = channel_epilogue.as_ref().and_then(|epilogue| epilogue.affine.as_ref());
-        let mut is_stored = channel_epilogue.is_some() && affine.is_none();
         let (present, first) = (part.channels.len(), part.channels.start);
         // Transposed images have zeros for channels up to a whole block.
         let transposition = self.transposition.as_ref();
@@ -213,24 +212,18 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
             }
             self.taps(w.at(tensors[w.slot], [first, 0, 0, 0]), (taps, count), present);
         }
-        let factors = taps.wrapping_add(shape.taps() * count);
-        // SAFETY: after the filters there is room for two values of each channel.
-        let factors = unsafe {
-            factors.write_bytes(0, 2 * count);
-            std::slice::from_raw_parts_mut(factors, 2 * count)
-        };
-        if let Some(affine) = affine {
-            for channel in 0..present {
-                // SAFETY: the epilogue's tensors have the channel.
-                let coefficients = unsafe { affine.coefficients(tensors, first + channel) };
-                is_stored |= coefficients.is_none();
-                (factors[channel], factors[count + channel]) = coefficients.unwrap_or((T::ONE, T::ZERO));
+        for channel in 0..count {
+            // SAFETY: the epilogue's tensors have the channels that are present; after the filters there is
+            // room for the coefficients of each.
+            unsafe {
+                let by = match affine.filter(|_| channel < present) {
+                    Some(affine) => affine.coefficients(tensors, first + channel),
+                    None => neutral(),
+                };
+                for (at, by) in by.into_iter().enumerate() {
+                    taps.add((shape.taps() + at) * count + channel).write(by);
+                }
             }
-        }
-        if is_stored || affine.is_none() {
-            let (factors, summands) = factors.split_at_mut(count);
-            factors.fill(T::ONE);
-            summands.fill(T::ZERO);
         }
         // SAFETY: the tensors have the channels in these rows.
         let (from, first_output) = unsafe {
@@ -268,7 +261,7 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
             channels: count,
             taps,
             zeros,
-            bounds: affine.and_then(|affine| affine.bounds).filter(|_| !is_stored),
+            registers: affine.map_or(Registers::NONE, |affine| affine.registers),
         };
         // SAFETY: the band's filters, rows and zeros are those of the channels, and the output has its rows or room for them.
         unsafe {
@@ -311,7 +304,7 @@ impl<T: Float> PartKernel<T, 5> for ChannelsLast<T> {
                 }
             }
         }
-        if let (true, Some(epilogue)) = (is_stored, channel_epilogue) {
+        if let (None, Some(epilogue)) = (affine, channel_epilogue) {
             // SAFETY: the rows of the channels are computed.
             unsafe { epilogue.run(shape, tensors, image, part.channels.clone(), &part.rows) };
         }

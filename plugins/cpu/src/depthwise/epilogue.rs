@@ -1,4 +1,8 @@
-//! Epilogues: in registers as factor, summand and clamp per channel, else on stored results.
+//! Epilogues: in registers as a few operations with a value per channel and a clamp, else on stored results.
+//!
+//! Loops over registers use indices: iterators and closures may be compiled without these instructions.
+
+#![expect(clippy::needless_range_loop, reason = "see above")]
 
 use std::ops::Range;
 
@@ -7,11 +11,10 @@ use hipdnn_plugin_sdk::graph::PointwiseMode;
 use crate::depthwise::shape::Shape;
 use crate::kernel::Refusal;
 use crate::pointwise::Epilogue;
-use crate::pointwise::chain::{Chain, Input, Operation, Step, Value};
+use crate::pointwise::chain::{Input, Operation, Step, Value};
 use crate::pointwise::elements::BlockEpilogue;
-use crate::problem::Operand;
-use crate::simd::vector::Float;
-use crate::tensor::row_converter::RowConverter;
+use crate::simd::vector::{Float, Lanewise, Vector};
+use crate::tensor::row_converter::{RowConverter, is_compute_type};
 
 /// The epilogue of a convolution.
 pub(crate) struct AffineEpilogue<T> {
@@ -21,11 +24,87 @@ pub(crate) struct AffineEpilogue<T> {
     block: Box<dyn BlockEpilogue>,
 }
 
-/// `clamp(accumulator * factor + summand)`.
+/// `clamp((accumulator + offset) * inner * factor + summand)`, each operation rounded, with one value per
+/// channel. Nothing else is computed in registers: joining two operations would round once where the graph
+/// rounds twice.
 pub(crate) struct Affine<T> {
     operations: Vec<ChannelOperation<T>>,
-    /// The bounds of the clamp.
-    pub(crate) bounds: Option<(T, T)>,
+    pub(crate) registers: Registers<T>,
+}
+
+/// What is computed in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Registers<T> {
+    form: Form,
+    end: End<T>,
+}
+
+/// What follows the operations with a value per channel.
+#[derive(Clone, Copy, PartialEq)]
+enum End<T> {
+    Nothing,
+    Relu,
+    Clamp(T, T),
+}
+
+/// Which operations there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// None.
+    Nothing,
+    /// A factor and a summand.
+    Affine,
+    /// An offset and a factor before these: a batch normalization.
+    Normalization,
+}
+
+/// The number of coefficients.
+pub(crate) const COEFFICIENTS: usize = 4;
+
+/// The coefficients of a channel: offset, inner factor, factor and summand.
+pub(crate) type Coefficients<T> = [T; COEFFICIENTS];
+
+/// The place of a coefficient.
+const OFFSET: usize = 0;
+const INNER: usize = 1;
+const FACTOR: usize = 2;
+const SUMMAND: usize = 3;
+
+impl<T: Float> Registers<T> {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self { form: Form::Nothing, end: End::Nothing };
+
+    /// Computes the operations on some vectors, with a vector or a repeated value for each coefficient.
+    #[inline(always)]
+    pub(crate) fn apply<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        sums: &mut [V; N],
+        by: &Coefficients<V>,
+    ) {
+        if self.form == Form::Normalization {
+            for i in 0..N {
+                sums[i] = sums[i].lanewise(Lanewise::Add, by[OFFSET]).lanewise(Lanewise::Mul, by[INNER]);
+            }
+        }
+        if self.form != Form::Nothing {
+            for i in 0..N {
+                sums[i] = sums[i].lanewise(Lanewise::Mul, by[FACTOR]).lanewise(Lanewise::Add, by[SUMMAND]);
+            }
+        }
+        match self.end {
+            End::Nothing => {}
+            End::Relu => {
+                for i in 0..N {
+                    sums[i] = sums[i].lanewise(Lanewise::Relu, sums[i]);
+                }
+            }
+            End::Clamp(low, high) => {
+                for i in 0..N {
+                    sums[i] = sums[i].clamp(sums[i].broadcast(low), sums[i].broadcast(high));
+                }
+            }
+        }
+    }
 }
 
 /// An operation with one value per channel.
@@ -37,12 +116,14 @@ struct ChannelOperation<T> {
     run: RowConverter<T>,
     /// Stride of channels.
     stride: usize,
+    /// The coefficient that it is.
+    place: usize,
 }
 
 impl<T: Float> AffineEpilogue<T> {
     /// Plans an epilogue.
     pub(crate) fn of(epilogue: Epilogue<'_>) -> Result<Self, Refusal> {
-        let affine = Affine::of(epilogue.chain, epilogue.output);
+        let affine = Affine::of(&epilogue);
         Ok(Self { affine, block: epilogue.plan()? })
     }
 
@@ -69,34 +150,43 @@ impl<T: Float> AffineEpilogue<T> {
     }
 }
 
+/// What leaves each accumulator as it is. Adding 0 would change the sign of -0.
+pub(crate) fn neutral<T: Float>() -> Coefficients<T> {
+    [-T::ZERO, T::ONE, T::ONE, -T::ZERO]
+}
+
 impl<T: Float> Affine<T> {
-    fn of(chain: &Chain, output: &Operand) -> Option<Self> {
+    fn of(epilogue: &Epilogue<'_>) -> Option<Self> {
+        let Epilogue { chain, output, .. } = *epilogue;
         // Otherwise intermediate results would be rounded to their dtype.
         let types = [output.data_type, chain.inputs.first()?.data_type];
-        if types.iter().any(|of| !RowConverter::<T>::of(*of).is_ok_and(|run| run.same)) {
+        if types.iter().any(|of| !is_compute_type::<T>(*of) || !epilogue.is_in(*of)) {
             return None;
         }
-        let mut affine = Self { operations: Vec::new(), bounds: None };
+        let mut affine = Self { operations: Vec::new(), registers: Registers::NONE };
         for (index, step) in chain.steps.iter().enumerate() {
             let stored = RowConverter::<T>::of_number(step.stored).ok()?;
-            if step.one || affine.bounds.is_some() || !(stored.same || stored.wider) {
+            if step.one || affine.registers.end != End::Nothing || !(stored.same || stored.wider) {
                 return None;
             }
             let before = index.checked_sub(1).map_or(Value::Input(0), Value::Step);
             affine.add(step, before, &chain.inputs, output.layout.dims())?;
         }
+        affine.place()?;
         Some(affine)
     }
 
     fn add(&mut self, step: &Step, before: Value, inputs: &[Input], dims: &[usize]) -> Option<()> {
         use PointwiseMode as M;
-        let Operation::Pointwise(mode, activation) = &step.operation else { return None };
+        let Operation::Pointwise(mode, _) = &step.operation else { return None };
         if *mode == M::ReluFwd {
-            let low = T::from_single(activation.lower_clip);
-            let high = activation.upper_clip.map_or(T::LARGEST, T::from_single);
-            let flat = activation.lower_clip_slope == 0.0;
-            return (flat && low <= high && step.operands == [before])
-                .then(|| self.bounds = Some((low, high)));
+            self.registers.end = match step.clips() {
+                _ if step.operands != [before] => return None,
+                _ if step.is_relu() => End::Relu,
+                Some([low, high]) => End::Clamp(T::from_single(low), T::from_single(high)),
+                None => return None,
+            };
+            return Some(());
         }
         if !matches!(mode, M::Add | M::Sub | M::Mul) {
             return None;
@@ -118,18 +208,51 @@ impl<T: Float> Affine<T> {
             slot: other.slot,
             run,
             stride: other.strides[1],
+            place: SUMMAND,
         });
         Some(())
     }
 
-    /// Factor and summand of a channel; `None` if one is NaN or infinite, since its operations must then run
-    /// in graph order.
+    /// Finds the operations' places; `None` if there are others, or in another order.
+    fn place(&mut self) -> Option<()> {
+        let is_product = |operation: &ChannelOperation<T>| operation.mode == PointwiseMode::Mul;
+        let places: &[usize] = match self.operations.iter().map(is_product).collect::<Vec<_>>().as_slice() {
+            [] => &[],
+            [true] => &[FACTOR],
+            [false] => &[SUMMAND],
+            [true, false] => &[FACTOR, SUMMAND],
+            [true, true] => &[INNER, FACTOR],
+            [true, true, false] => &[INNER, FACTOR, SUMMAND],
+            [false, true] => &[OFFSET, FACTOR],
+            [false, true, false] => &[OFFSET, FACTOR, SUMMAND],
+            [false, true, true] => &[OFFSET, INNER, FACTOR],
+            [false, true, true, false] => &[OFFSET, INNER, FACTOR, SUMMAND],
+            _ => return None,
+        };
+        for (operation, place) in self.operations.iter_mut().zip(places) {
+            operation.place = *place;
+        }
+        // A difference from a channel's value changes the sign of a factor before it.
+        let is_reversed =
+            |operation: &ChannelOperation<T>| operation.mode == PointwiseMode::Sub && !operation.first;
+        if self.operations.iter().any(|operation| is_reversed(operation) && operation.place == OFFSET) {
+            return None;
+        }
+        self.registers.form = match places.first() {
+            None => Form::Nothing,
+            Some(&OFFSET | &INNER) => Form::Normalization,
+            Some(_) => Form::Affine,
+        };
+        Some(())
+    }
+
+    /// The coefficients of a channel.
     ///
     /// # Safety
     /// The tensors are those of the kernel, which have the channel.
     #[inline(always)]
-    pub(crate) unsafe fn coefficients(&self, tensors: &[*mut u8], channel: usize) -> Option<(T, T)> {
-        let (mut factor, mut summand) = (T::ONE, T::ZERO);
+    pub(crate) unsafe fn coefficients(&self, tensors: &[*mut u8], channel: usize) -> Coefficients<T> {
+        let mut coefficients = neutral::<T>();
         for operation in &self.operations {
             // SAFETY: the tensors are those of the operation, as this function requires.
             let value = unsafe {
@@ -142,15 +265,16 @@ impl<T: Float> Affine<T> {
                     value
                 }
             };
-            (factor, summand) = match (operation.mode, operation.first) {
-                (PointwiseMode::Mul, _) => (factor * value, summand * value),
-                (PointwiseMode::Sub, true) => (factor, summand - value),
-                (PointwiseMode::Sub, false) => (-factor, value - summand),
-                _ => (factor, summand + value),
+            // x - y is x + -y, and y - x is -x + y: exchanging signs is exact.
+            coefficients[operation.place] = match (operation.mode, operation.first) {
+                (PointwiseMode::Sub, true) => -value,
+                (PointwiseMode::Sub, false) => {
+                    coefficients[FACTOR] = -coefficients[FACTOR];
+                    value
+                }
+                _ => value,
             };
         }
-        // NaN and infinity times 0 are NaN.
-        let are_finite = (factor * T::ZERO + summand * T::ZERO) == T::ZERO;
-        are_finite.then_some((factor, summand))
+        coefficients
     }
 }

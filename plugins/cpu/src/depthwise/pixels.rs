@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use crate::depthwise::band::Form;
+use crate::depthwise::epilogue::{COEFFICIENTS, Coefficients, Registers};
 use crate::depthwise::shape::{MAX_SIDE, Shape, index_of};
 use crate::simd::vector::{Float, Vector};
 
@@ -38,13 +39,13 @@ pub(crate) struct Band<T> {
     pub(crate) rows: Range<usize>,
     /// Number of channels.
     pub(crate) channels: usize,
-    /// For each element of the filter, row by row, one value per channel; then the channels' factors and
-    /// summands.
+    /// For each element of the filter, row by row, one value per channel; then each of the epilogue's
+    /// coefficients likewise.
     pub(crate) taps: *const T,
     /// A zero per channel.
     pub(crate) zeros: *const T,
-    /// The bounds of the results.
-    pub(crate) bounds: Option<(T, T)>,
+    /// The epilogue in registers.
+    pub(crate) registers: Registers<T>,
 }
 
 impl<T: Float> Band<T> {
@@ -150,23 +151,33 @@ impl<T: Float> Band<T> {
             }
             columns!(0 1 2 3 4 5 6 7 8 9 10);
         }
-        // SAFETY: factors and summands of the channels are behind the filter, and the output has the elements.
+        // SAFETY: the coefficients of the channels are behind the filter, and the output has the elements.
         unsafe {
-            let values = taps.add(K * K * self.channels);
-            let (factor, summand) = (V::load(values), V::load(values.add(self.channels)));
+            let mut by = [zero; COEFFICIENTS];
+            for at in 0..COEFFICIENTS {
+                by[at] = V::load(taps.add((K * K + at) * self.channels));
+            }
+            self.registers.apply(&mut sums, &by);
             for r in 0..TOGETHER {
-                self.with_epilogue(sums[r], factor, summand).store(to.add(r * self.output_strides[1]));
+                sums[r].store(to.add(r * self.output_strides[1]));
             }
         }
     }
 
-    /// The epilogue of an accumulator.
+    /// Some lanes of the coefficients of channels, from this one on.
+    ///
+    /// # Safety
+    /// As [`Band::run`]; the channels exist.
     #[inline(always)]
-    fn with_epilogue<V: Vector<Scalar = T>>(&self, sum: V, factor: V, summand: V) -> V {
-        let sum = sum.mul_add(factor, summand);
-        match self.bounds {
-            Some((low, high)) => sum.clamp(sum.broadcast(low), sum.broadcast(high)),
-            None => sum,
+    unsafe fn coefficients<V: Vector<Scalar = T>>(&self, channel: usize, lanes: V::Lanes) -> Coefficients<V> {
+        let from = self.taps.wrapping_add(self.shape.taps() * self.channels + channel);
+        // SAFETY: the coefficients of the channels are behind the filter, and the processor has the instructions.
+        unsafe {
+            let mut by = [V::zero(); COEFFICIENTS];
+            for at in 0..COEFFICIENTS {
+                by[at] = V::load_lanes(from.add(at * self.channels), lanes);
+            }
+            by
         }
     }
 
@@ -260,7 +271,6 @@ impl<T: Float> Band<T> {
         let [height, width] = self.shape.input;
         let mut lines = [(self.input, self.taps); MAX_SIDE];
         let mut elements = [(0, 0); MAX_SIDE];
-        let values = self.taps.wrapping_add(self.shape.window[0] * self.shape.window[1] * self.channels);
         for row in self.rows.clone() {
             let mut met = 0;
             for i in 0..self.shape.window[0] {
@@ -297,9 +307,9 @@ impl<T: Float> Band<T> {
                                 sum = value.mul_add(tap, sum);
                             }
                         }
-                        let factor = V::load_lanes(values.wrapping_add(channel), lanes);
-                        let summand = V::load_lanes(values.wrapping_add(self.channels + channel), lanes);
-                        self.with_epilogue(sum, factor, summand).store_lanes(to.add(channel), lanes);
+                        let mut sums = [sum];
+                        self.registers.apply(&mut sums, &self.coefficients::<V>(channel, lanes));
+                        sums[0].store_lanes(to.add(channel), lanes);
                     }
                 }
             }
@@ -351,21 +361,19 @@ impl<T: Float> Band<T> {
     #[inline(always)]
     unsafe fn put<V: Vector<Scalar = T>, const N: usize>(
         &self,
-        sums: [V; N],
+        mut sums: [V; N],
         axis: usize,
         [row, column]: [usize; 2],
         (channel, lanes): (usize, V::Lanes),
     ) {
         let [rows, columns] = self.output_strides;
         let offset = (row - self.rows.start) * rows + column * columns + channel;
-        // SAFETY: the elements exist, and each channel has a factor and a summand after the filter.
+        // SAFETY: the elements and the channels exist.
         unsafe {
-            let values = self.taps.add(self.shape.taps() * self.channels + channel);
-            let factor = V::load_lanes(values, lanes);
-            let summand = V::load_lanes(values.add(self.channels), lanes);
+            self.registers.apply(&mut sums, &self.coefficients::<V>(channel, lanes));
             for n in 0..N {
                 let to = self.output.add(offset + n * self.output_strides[axis]);
-                self.with_epilogue(sums[n], factor, summand).store_lanes(to, lanes);
+                sums[n].store_lanes(to, lanes);
             }
         }
     }

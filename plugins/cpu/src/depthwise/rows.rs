@@ -78,17 +78,9 @@ impl<T: Float> Band<T> {
     ) {
         // SAFETY: the instructions, and the values of the channels are valid, as this function requires.
         unsafe {
-            let [factor, summand] = self.coefficients.add(channel).read();
-            let (factor, summand) = (V::splat(factor), V::splat(summand));
-            for i in 0..N {
-                sums[i] = sums[i].mul_add(factor, summand);
-            }
-            if let Some((low, high)) = self.bounds {
-                let (low, high) = (V::splat(low), V::splat(high));
-                for i in 0..N {
-                    sums[i] = sums[i].clamp(low, high);
-                }
-            }
+            let [offset, inner, factor, summand] = self.coefficients.add(channel).read();
+            let by = [V::splat(offset), V::splat(inner), V::splat(factor), V::splat(summand)];
+            self.registers.apply(sums, &by);
         }
     }
 

@@ -191,7 +191,7 @@ macro_rules! unary {
 }
 
 macro_rules! compute_type {
-    ($compute:ident, $to:ident, $from:ident, $erf:path) => {
+    ($compute:ident, $to:ident, $single:path, $erf:path) => {
         impl ComputeType for $compute {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -215,8 +215,8 @@ macro_rules! compute_type {
                 Some(match data_type {
                     DataType::Float => element!($compute, f32, |s| s as $compute, |r| r as f32),
                     DataType::Double => element!($compute, f64, |s| s as $compute, |r| r as f64),
-                    DataType::Half => element!($compute, f16, |s| s.$to(), |r| f16::$from(r)),
-                    DataType::Bfloat16 => element!($compute, bf16, |s| s.$to(), |r| bf16::$from(r)),
+                    DataType::Half => element!($compute, f16, |s| s.$to(), |r| f16::from_f32($single(r))),
+                    DataType::Bfloat16 => element!($compute, bf16, |s| s.$to(), |r| bf16::from_f32($single(r))),
                     DataType::Int64 => element!($compute, i64, |s| s as $compute, |r| r as i64),
                     DataType::Int32 => element!($compute, i32, |s| s as $compute, |r| r as i32),
                     DataType::Int8 => element!($compute, i8, |s| $compute::from(s), |r| r as i8),
@@ -249,9 +249,21 @@ macro_rules! compute_type {
     };
 }
 
-compute_type!(f32, to_f32, from_f32, libm::erff);
+compute_type!(f32, to_f32, std::convert::identity, libm::erff);
 
-compute_type!(f64, to_f64, from_f64, libm::erf);
+compute_type!(f64, to_f64, to_odd_single, libm::erf);
+
+/// The double in single precision, rounded to an odd last bit unless it is exact: rounding that to a type of at most 22 bits
+/// is as rounding the double itself. The crate half reads only the upper 32 bits of a double.
+#[inline]
+pub(crate) fn to_odd_single(value: f64) -> f32 {
+    let near = value as f32;
+    if f64::from(near) == value || value.is_nan() {
+        return near;
+    }
+    let is_beyond = f64::from(near).abs() > value.abs();
+    f32::from_bits((near.to_bits() - u32::from(is_beyond)) | 1)
+}
 
 /// The Rust type of a compute type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -343,6 +355,27 @@ mod tests {
         assert_eq!(stored(DataType::Double, 1.0_f64 / 3.0), 1.0 / 3.0);
         assert_eq!(stored(DataType::Float, 1.0_f64 / 3.0), f64::from(1.0_f32 / 3.0));
         assert!(stored(DataType::Bfloat16, f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn doubles_round_once_to_half_types() {
+        // Just above and just below the middle of two neighbours, by less than a bit of single precision.
+        for power in [-20, 0, 14] {
+            let unit = 2.0_f64.powi(power);
+            let half = |value| stored(DataType::Half, value * unit) / unit;
+            let bfloat16 = |value| stored(DataType::Bfloat16, value * unit) / unit;
+            let tiny = 2.0_f64.powi(-40);
+            assert_eq!(bfloat16(1.0 + 2.0_f64.powi(-8) + tiny), 1.0 + 2.0_f64.powi(-7));
+            assert_eq!(bfloat16(1.0 + 3.0 * 2.0_f64.powi(-8) - tiny), 1.0 + 2.0_f64.powi(-7));
+            assert_eq!(bfloat16(1.0 + 2.0_f64.powi(-8)), 1.0);
+            if power == 0 {
+                assert_eq!(half(-1.0 - 2.0_f64.powi(-11) - tiny), -1.0 - 2.0_f64.powi(-10));
+                assert_eq!(half(1.0 + 3.0 * 2.0_f64.powi(-11) - tiny), 1.0 + 2.0_f64.powi(-10));
+            }
+        }
+        assert_eq!(stored(DataType::Bfloat16, 1e300_f64), f64::INFINITY);
+        assert_eq!(stored(DataType::Half, 5e-324_f64), 0.0);
+        assert_eq!(stored(DataType::Half, -2.0_f64.powi(-25) * 1.000_000_1), -2.0_f64.powi(-24));
     }
 
     #[test]

@@ -3,3 +3,4 @@
 pub mod element;
 pub mod integer;
 pub(crate) mod small_float;
+pub(crate) mod sums;

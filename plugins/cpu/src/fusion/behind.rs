@@ -49,6 +49,8 @@ pub(crate) struct Numbers {
     /// The zero point of the bytes that the stages start from.
     pub(crate) zero: Option<Number>,
     pub(crate) scales: Vec<Number>,
+    /// The scale of a second node, since a product of scales would be rounded elsewhere than the graph rounds.
+    pub(crate) second: Option<Number>,
     pub(crate) shift: Vec<Number>,
     pub(crate) residual: Option<Dequantized>,
     pub(crate) clips: [f32; 2],
@@ -76,6 +78,7 @@ impl Numbers {
         Box::new(Self {
             zero: None,
             scales: Vec::new(),
+            second: None,
             shift: Vec::new(),
             residual: None,
             clips: NO_CLIPS,
@@ -306,7 +309,7 @@ impl Follower<'_, '_> {
             M::Identity => {}
             M::ReluFwd if self.pointwise.activation.lower_clip_slope == 0.0 => {
                 let activation = &self.pointwise.activation;
-                let most = activation.upper_clip.unwrap_or(f32::MAX);
+                let most = activation.upper_clip.unwrap_or(f32::INFINITY);
                 clip(numbers, [activation.lower_clip, most])?;
             }
             M::Max => clip(numbers, [self.constant()?, f32::INFINITY])?,
@@ -319,7 +322,11 @@ impl Follower<'_, '_> {
                 let may_be_scale = numbers.at <= At::Shift && numbers.shift.is_empty();
                 if !divides && is_scale && may_be_scale {
                     factor.along(Some(self.axis))?;
-                    numbers.scales.push(factor);
+                    match numbers.second {
+                        _ if numbers.at < At::Shift => numbers.scales.push(factor),
+                        None => numbers.second = Some(factor),
+                        Some(_) => return None,
+                    }
                     numbers.at = At::Shift;
                     return Some(());
                 }
@@ -427,7 +434,8 @@ impl Follower<'_, '_> {
             let numbers = found.scales.iter().all(|scale| scale.along(Some(self.axis)).is_some());
             let rank = self.uses.tensors.get(&found.uid).map(|tensor| tensor.dims.len());
             let is_of_rank = rank == Some(self.pointwise.output.layout.rank());
-            !found.nodes.is_empty() && found.zero.is_none() && numbers && is_of_rank
+            let is_one = found.scales.len() < 2;
+            !found.nodes.is_empty() && found.zero.is_none() && numbers && is_of_rank && is_one
         });
         Some(match found {
             None => vec![number],

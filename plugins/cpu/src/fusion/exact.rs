@@ -5,19 +5,17 @@
 
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
+use crate::conv::problem::terms;
 use crate::dtype::element::{Arithmetic, Compute};
+use crate::dtype::sums;
 use crate::fusion::state::Fusion;
 use crate::kernel::Refusal;
-use crate::matmul;
 use crate::pointwise::chain::Value;
 use crate::prepare::CheckedNode;
 use crate::problem::Problem;
-use crate::problem::convolution::{Convolution, Direction};
+use crate::problem::convolution::Direction;
 use crate::problem::pointwise::Pointwise;
 use crate::problem::reduction::Reduction;
-
-/// How many 32-bit integers can be summed without exceeding 2⁵³.
-const MAX_TERMS: usize = 1 << 21;
 
 /// The type in which a fast kernel computes a node, or why the reference must.
 pub(crate) fn compute_of(node: &CheckedNode<'_>) -> Result<Compute, Refusal> {
@@ -30,10 +28,10 @@ pub(crate) fn compute_of(node: &CheckedNode<'_>) -> Result<Compute, Refusal> {
         Problem::Pointwise(pointwise) if truth => of_truth(pointwise),
         Problem::Pointwise(pointwise) => of_integers(pointwise),
         Problem::Matmul(matmul) if !truth => {
-            of_bytes([matmul.a.data_type, matmul.b.data_type], matmul.k as f64)
+            of_products([matmul.a.data_type, matmul.b.data_type], matmul.k as f64)
         }
         Problem::Convolution(convolution) if !truth && convolution.direction == Direction::Forward => {
-            of_bytes([convolution.x.data_type, convolution.w.data_type], terms(convolution))
+            of_products([convolution.x.data_type, convolution.w.data_type], terms(convolution))
         }
         Problem::Reduction(reduction) if !truth => of_reduction(reduction),
         _ => Err(only_reference(node.node.compute_type)),
@@ -47,7 +45,7 @@ impl Fusion<'_> {
         let own = compute_of(node).ok()?;
         match Arithmetic::of(node.node.compute_type).ok()? {
             Arithmetic::Floating(_) if !self.integers => (own == self.compute).then_some(false),
-            Arithmetic::Floating(Compute::Single) => Some(true),
+            Arithmetic::Floating(Compute::Single) => is_same_rounded(node.problem).then_some(true),
             Arithmetic::Floating(Compute::Double) => None,
             Arithmetic::Integer => self.integers.then_some(false),
             Arithmetic::Truth => Some(false),
@@ -69,6 +67,40 @@ impl Fusion<'_> {
     }
 }
 
+/// Whether a node gives the same in single precision as in double precision and rounded: single operations do,
+/// functions of several do not.
+fn is_same_rounded(problem: &Problem) -> bool {
+    use PointwiseMode as M;
+    let Problem::Pointwise(pointwise) = problem else { return false };
+    match pointwise.mode {
+        M::Abs
+        | M::Neg
+        | M::Identity
+        | M::Ceil
+        | M::Floor
+        | M::Sqrt
+        | M::Reciprocal
+        | M::Add
+        | M::Sub
+        | M::Mul
+        | M::Div
+        | M::Max
+        | M::Min
+        | M::CmpEq
+        | M::CmpNeq
+        | M::CmpGe
+        | M::CmpGt
+        | M::CmpLe
+        | M::CmpLt
+        | M::LogicalAnd
+        | M::LogicalOr
+        | M::LogicalNot
+        | M::BinarySelect => true,
+        M::ReluFwd => pointwise.activation.lower_clip_slope == 0.0,
+        _ => false,
+    }
+}
+
 /// Whether a node's compute type is `int32`.
 pub(crate) fn is_of_integers(node: &CheckedNode<'_>) -> bool {
     node.node.compute_type == DataType::Int32
@@ -78,16 +110,12 @@ fn only_reference(compute: DataType) -> Refusal {
     format!("compute type is {}, which only the reference supports for this operation", compute.name())
 }
 
-/// The number of products per sum.
-fn terms(c: &Convolution) -> f64 {
-    c.in_channels as f64 * c.window[..c.spatial].iter().map(|side| *side as f64).product::<f64>()
-}
-
-/// Products of bytes, which a GEMM sums exactly.
-fn of_bytes(operands: [DataType; 2], terms: f64) -> Result<Compute, Refusal> {
-    match operands.iter().find(|operand| !matches!(operand, DataType::Int8 | DataType::Uint8)) {
-        Some(other) => Err(format!("an operand is {}, expected int8 or uint8", other.name())),
-        None => Ok(matmul::exact(operands, terms, Compute::Single)),
+/// Products of integers, which a GEMM sums exactly, if need be only [those that are
+/// small](crate::fusion::checked). Floats are truncated first.
+fn of_products(operands: [DataType; 2], terms: f64) -> Result<Compute, Refusal> {
+    match operands.iter().find(|operand| sums::largest(**operand).is_none()) {
+        Some(other) => Err(format!("an operand is {}, expected integers", other.name())),
+        None => Ok(sums::exact(operands, terms, Compute::Single)),
     }
 }
 
@@ -173,9 +201,9 @@ fn of_truth(p: &Pointwise) -> Result<Compute, Refusal> {
 fn of_reduction(p: &Reduction) -> Result<Compute, Refusal> {
     use ReductionMode as M;
     all_whole([p.x.data_type].into_iter())?;
+    // Means and norms are truncated.
     match p.mode {
-        M::Max | M::Min | M::Amax => Ok(Compute::Double),
-        M::Add | M::Norm1 if p.count <= MAX_TERMS => Ok(Compute::Double),
+        M::Max | M::Min | M::Amax | M::Add | M::Norm1 | M::Mul | M::MulNoZeros => Ok(Compute::Double),
         _ => Err(only_reference(DataType::Int32)),
     }
 }

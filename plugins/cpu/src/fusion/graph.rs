@@ -12,6 +12,7 @@ use hipdnn_plugin_planner::in_own_frame;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, ReductionMode, Tensor};
 
 use crate::dtype::element::Compute;
+use crate::fusion::checked::may_exceed;
 use crate::fusion::delayed;
 use crate::fusion::exact;
 use crate::fusion::node::plan_node_at;
@@ -287,13 +288,16 @@ impl<'a> Fusion<'a> {
 
     /// Adds a reduction of the chain's shape to one value per row.
     fn append_reduction(&mut self, reduction: &Reduction, input: i64, result: &Tensor) -> Option<Value> {
-        if self.producer.is_some() || self.uses.tensors.get(&input)?.dims != self.dims {
+        if self.producer.is_some()
+            || reduction.is_of_single()
+            || self.uses.tensors.get(&input)?.dims != self.dims
+        {
             return None;
         }
         // Products and sums of squares may overflow single precision although the result does not.
         let is_wide =
             matches!(reduction.mode, ReductionMode::Mul | ReductionMode::MulNoZeros | ReductionMode::Norm2);
-        if is_wide && self.compute == Compute::Single {
+        if is_wide && self.compute == Compute::Single || !crate::reduction::holds(reduction, self.compute) {
             return None;
         }
         let reduced = reduction.reduced.get(..self.dims.len())?.to_vec();
@@ -345,7 +349,9 @@ impl<'a> Fusion<'a> {
             // Or 32-bit integers in the same bytes, which the chain converts.
             types.0 == types.1 || (are_sums && types == (Some(DataType::Int32), Some(DataType::Float)))
         });
-        if are_internal && fits && !delayed::reads(self.prepared, self.uses, &self.members) {
+        // The reduction's own kernel sums in another order, and is as fast without whole rows around it.
+        let has_rows = self.producer.is_some() || !self.chain.steps.iter().all(|step| step.one);
+        if are_internal && fits && has_rows && !delayed::reads(self.prepared, self.uses, &self.members) {
             self.largest = Some(Candidate {
                 members: self.members.len(),
                 steps: self.chain.steps.len(),
@@ -414,7 +420,7 @@ impl<'a> Fusion<'a> {
             None => plan_chain(&self.chain, &output, self.compute, isa, settings.threads).ok()?,
             Some(operation) => {
                 let graph = &self.prepared.graph;
-                let producer = self.prepared.node(self.producer?)?;
+                let producer = self.prepared.node(self.producer?).filter(|node| !may_exceed(node.problem))?;
                 let compute = exact::compute_of(&producer).ok()?;
                 let epilogue = self.epilogue_of(&output, isa)?;
                 plan_producer(graph, &operation, compute, settings, epilogue).ok()?

@@ -6,6 +6,7 @@
 )]
 
 pub(crate) mod behind;
+pub(crate) mod checked;
 pub(crate) mod delayed;
 #[cfg(test)]
 mod delayed_tests;

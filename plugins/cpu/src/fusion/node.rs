@@ -5,6 +5,7 @@
 
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
+use crate::fusion::checked;
 use crate::fusion::exact::compute_of;
 use crate::kernel::{Kernel, Refusal};
 use crate::norm::rows::Fused;
@@ -37,9 +38,13 @@ pub(crate) fn plan_node_at(
     let compute = compute_of(node)?;
     match node.problem {
         Problem::Convolution(convolution) => {
-            conv::plan(convolution, compute, isa, settings.of(graph, operation), None)
+            let kernel = conv::plan(convolution, compute, isa, settings.of(graph, operation), None)?;
+            checked::plan(node, kernel)
         }
-        Problem::Matmul(matmul) => matmul::plan(matmul, compute, isa, settings.of(graph, operation), None),
+        Problem::Matmul(matmul) => {
+            let kernel = matmul::plan(matmul, compute, isa, settings.of(graph, operation), None)?;
+            checked::plan(node, kernel)
+        }
         Problem::Attention(attention) => attention::plan(attention, compute, isa, threads),
         Problem::AttentionGradients(gradients) => attention::plan_gradients(gradients, compute, isa, threads),
         Problem::Batchnorm(batchnorm) => batchnorm::plan(batchnorm, compute, isa, threads, None),

@@ -276,6 +276,7 @@ impl Params<'_, '_> {
             quantize.after = self.some(&numbers.after, None)?;
         }
         let shift = self.all(&numbers.shift, axis)?;
-        Some(Scaled { scales, shift, residual, clips: numbers.clips, quantize })
+        let second = self.some(&numbers.second, axis)?;
+        Some(Scaled { scales, second, shift, residual, clips: numbers.clips, quantize })
     }
 }

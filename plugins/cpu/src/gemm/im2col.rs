@@ -1,5 +1,6 @@
 //! Packs operand B from rows of images (im2col): a strip of columns is a part of a row, in each channel.
 
+use crate::simd::array;
 use crate::simd::row::{inside, load_strided};
 use crate::simd::vector::{Float, Vector};
 
@@ -97,8 +98,8 @@ impl<T: Float> Strip<T> {
                 });
             } else {
                 let of_line = |vector: usize| inside::<V>(self.first + (vector * V::LANES) as isize, 1, len);
-                let near: [V::Lanes; VECTORS] = std::array::from_fn(|vector| of_line(vector * STRIDE));
-                let far: [V::Lanes; VECTORS] = std::array::from_fn(|vector| of_line(vector * STRIDE + 1));
+                let near: [V::Lanes; VECTORS] = array::from_fn(|vector| of_line(vector * STRIDE));
+                let far: [V::Lanes; VECTORS] = array::from_fn(|vector| of_line(vector * STRIDE + 1));
                 self.copy_each::<V, VECTORS>(from, |from, vector| {
                     let from = from.wrapping_add(vector * read);
                     let first = V::load_lanes(from, near[vector]);

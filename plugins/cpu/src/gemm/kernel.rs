@@ -8,7 +8,7 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::gemm::im2col::Strip;
-use crate::gemm::multiply::{run_line, run_tile};
+use crate::gemm::multiply::RunTiles;
 use crate::gemm::pack::{Pack, Store, pack_of, store_of};
 use crate::gemm::register::Register;
 use crate::gemm::tile::{Lhs, Panel, Rows, Tile};
@@ -72,7 +72,7 @@ pub(crate) unsafe trait MicroKernel: Register {
     /// The wide tile.
     const RUN_WIDE: RunTile<Self::Word>;
     /// One row of up to [`MAX_LINE`] vectors.
-    const RUN_LINE: RunLine<Self::Word> = run_line::<Self>;
+    const RUN_LINE: RunLine<Self::Word> = Self::run_line;
 
     /// The routine that packs operand A, called `name` in a refusal. The copy has the operand's rows.
     fn pack_lhs(name: &str, data_type: DataType) -> Result<Pack<Self::Word>, Refusal>;
@@ -104,12 +104,12 @@ const fn of_rows<R: Register, const MR: usize>() -> [[RunTile<R::Word>; MAX_VECT
 }
 
 const fn of_order<R: Register, A: Lhs<R, MR>, const MR: usize>() -> [RunTile<R::Word>; MAX_VECTORS] {
-    [run_tile::<R, A, MR, 1>, run_tile::<R, A, MR, 2>, run_tile::<R, A, MR, 3>]
+    [R::run_tile::<A, MR, 1>, R::run_tile::<A, MR, 2>, R::run_tile::<A, MR, 3>]
 }
 
 /// Tiles of `MR` rows of [`LONG_VECTORS`] vectors.
 const fn long<R: Register, const MR: usize>() -> [RunTile<R::Word>; 2] {
-    [run_tile::<R, Rows<R::Word, MR>, MR, LONG_VECTORS>, run_tile::<R, Panel<R::Word>, MR, LONG_VECTORS>]
+    [R::run_tile::<Rows<R::Word, MR>, MR, LONG_VECTORS>, R::run_tile::<Panel<R::Word>, MR, LONG_VECTORS>]
 }
 
 /// The tiles for 16 and for 32 registers.
@@ -162,9 +162,9 @@ unsafe impl<V: Vector> MicroKernel for V {
         if has_32_registers(V::ISA) { TileTable::<V>::EIGHT } else { TileTable::<V>::FOUR };
     const LONG: LongTiles<V::Scalar> = if has_32_registers(V::ISA) { TileTable::<V>::LONG } else { &[] };
     const RUN_WIDE: RunTile<V::Scalar> = if has_32_registers(V::ISA) {
-        run_tile::<V, Rows<V::Scalar, WIDE_ROWS>, WIDE_ROWS, 12>
+        V::run_tile::<Rows<V::Scalar, WIDE_ROWS>, WIDE_ROWS, 12>
     } else {
-        run_tile::<V, Rows<V::Scalar, WIDE_ROWS>, WIDE_ROWS, 4>
+        V::run_tile::<Rows<V::Scalar, WIDE_ROWS>, WIDE_ROWS, 4>
     };
 
     fn pack_lhs(name: &str, data_type: DataType) -> Result<Pack<V::Scalar>, Refusal> {

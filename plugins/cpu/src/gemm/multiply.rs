@@ -11,6 +11,9 @@ use crate::simd::isa::IsaTask;
 /// start to end.
 const LINE_TERMS: usize = 8;
 
+/// From this many rows on, multiplications hide prefetches that are not needed. Such tiles have no loop without.
+const HIDING_ROWS: usize = 4;
+
 /// A tile of one size.
 struct TileTask<'t, 'a, R: Register, A, const MR: usize, const NR: usize>(
     &'t mut Tile<'a, R::Word>,
@@ -54,7 +57,7 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
                     let tap = &[*tap];
                     if !A::TAPS && !position.keep.is_null() {
                         position.multiply::<R, MR, NR, true, true>(run, tap, strides, &mut acc);
-                    } else if tile.prefetches {
+                    } else if tile.prefetches || MR >= HIDING_ROWS {
                         position.multiply::<R, MR, NR, false, true>(run, tap, strides, &mut acc);
                     } else {
                         position.multiply::<R, MR, NR, false, false>(run, tap, strides, &mut acc);
@@ -157,9 +160,9 @@ fn prefetch_row<R: Register, const NR: usize>(row: *const R::Word) {
 /// They are writable, and the processor has the register's instructions.
 #[inline(always)]
 pub(crate) unsafe fn store<R: Register, const NR: usize>(row: &[R; NR], to: *mut R::Word) {
-    for (v, vector) in row.iter().enumerate() {
+    for v in 0..NR {
         // SAFETY: the caller guarantees the instructions and the row.
-        unsafe { vector.store(to.add(v * R::LANES)) };
+        unsafe { row[v].store(to.add(v * R::LANES)) };
     }
 }
 
@@ -174,9 +177,9 @@ pub(crate) unsafe fn multiply<R: Register, A: Lhs<R, MR>, const MR: usize, const
     b: [R; NR],
     acc: &mut [[R; NR]; MR],
 ) {
-    for (r, row) in acc.iter_mut().enumerate() {
+    for r in 0..MR {
         // SAFETY: the caller guarantees the instructions and the term.
-        unsafe { multiply_row(a.get(r, at), b, row) };
+        unsafe { multiply_row(a.get(r, at), b, &mut acc[r]) };
     }
 }
 
@@ -186,9 +189,9 @@ pub(crate) unsafe fn multiply<R: Register, A: Lhs<R, MR>, const MR: usize, const
 /// The processor has the register's instructions.
 #[inline(always)]
 pub(crate) unsafe fn multiply_row<R: Register, const NR: usize>(a: R, b: [R; NR], acc: &mut [R; NR]) {
-    for (acc, b) in acc.iter_mut().zip(b) {
+    for v in 0..NR {
         // SAFETY: the processor has the register's instructions, as this function requires.
-        *acc = unsafe { acc.add_product(a, b) };
+        acc[v] = unsafe { acc[v].add_product(a, b[v]) };
     }
 }
 
@@ -262,22 +265,26 @@ unsafe fn line_terms<R: Register, const TERMS: usize>(
     }
 }
 
-/// Computes a line.
-///
-/// # Safety
-/// As [`Context::run`](crate::gemm::context::Context::run).
-pub(crate) unsafe fn run_line<R: Register>(tile: &Tile<'_, R::Word>, vectors: usize) {
-    // SAFETY: the caller guarantees the instructions.
-    unsafe { R::run(LineTask::<R>(tile, vectors)) };
+/// The tiles of a register type. These are methods of the type because rustc compiles a method in the codegen unit
+/// of its type's module: tiles are most of the kernels' code, and each type's are compiled beside the others'.
+pub(crate) trait RunTiles: Register {
+    /// Computes a line.
+    ///
+    /// # Safety
+    /// As [`Context::run`](crate::gemm::context::Context::run).
+    unsafe fn run_line(tile: &Tile<'_, Self::Word>, vectors: usize) {
+        // SAFETY: the caller guarantees the instructions.
+        unsafe { Self::run(LineTask::<Self>(tile, vectors)) };
+    }
+
+    /// Computes a tile of one size.
+    ///
+    /// # Safety
+    /// As [`Context::run`](crate::gemm::context::Context::run).
+    unsafe fn run_tile<A: Lhs<Self, MR>, const MR: usize, const NR: usize>(tile: &mut Tile<'_, Self::Word>) {
+        // SAFETY: the caller guarantees the instructions.
+        unsafe { Self::run(TileTask::<Self, A, MR, NR>(tile, PhantomData)) };
+    }
 }
 
-/// Computes a tile of one size.
-///
-/// # Safety
-/// As [`Context::run`](crate::gemm::context::Context::run).
-pub(crate) unsafe fn run_tile<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize>(
-    tile: &mut Tile<'_, R::Word>,
-) {
-    // SAFETY: the caller guarantees the instructions.
-    unsafe { R::run(TileTask::<R, A, MR, NR>(tile, PhantomData)) };
-}
+impl<R: Register> RunTiles for R {}

@@ -15,6 +15,8 @@ pub(crate) use self::x86::Bfloat16Pairs;
 use crate::gemm::pack::PackSource;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::simd::convert;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::cpu_isa::CpuIsa;
 use crate::simd::isa::{Isa, IsaTask};
 
 /// Which pair instructions the processor has.
@@ -29,7 +31,8 @@ impl Pairs {
     pub(crate) fn of(isa: Isa) -> Self {
         #[cfg(target_arch = "x86_64")]
         if isa == Isa::Avx512 {
-            return Self { bfloat16: is_x86_feature_detected!("avx512bf16") };
+            let is_permitted = CpuIsa::Avx512Bf16.is_permitted();
+            return Self { bfloat16: is_permitted && is_x86_feature_detected!("avx512bf16") };
         }
         let _ = isa;
         Self::default()
@@ -231,7 +234,7 @@ mod x86 {
 
     use super::{pack_left, pack_right};
     use crate::gemm::kernel::{MAX_ROWS, MAX_VECTORS, MicroKernel, RunTile, TileTable, Tiles, WIDE_ROWS};
-    use crate::gemm::multiply::run_tile;
+    use crate::gemm::multiply::RunTiles;
     use crate::gemm::pack::{Pack, Store, store_of};
     use crate::gemm::register::Register;
     use crate::gemm::tile::Rows;
@@ -283,7 +286,7 @@ mod x86 {
         const WIDE: usize = 12;
         const TERMS: usize = 2;
         const TILES: Tiles<f32> = TileTable::<Self>::EIGHT;
-        const RUN_WIDE: RunTile<f32> = run_tile::<Self, Rows<f32, WIDE_ROWS>, WIDE_ROWS, 12>;
+        const RUN_WIDE: RunTile<f32> = Self::run_tile::<Rows<f32, WIDE_ROWS>, WIDE_ROWS, 12>;
 
         fn pack_lhs(name: &str, data_type: DataType) -> Result<Pack<f32>, Refusal> {
             match data_type {

@@ -4,10 +4,13 @@
 //! lowest byte. The instructions require unsigned bytes in operand A and signed ones in operand B, so packing
 //! shifts operands of the other kind by 128. Sums are exact as long as they fit in 32 bits.
 
-#[cfg(target_arch = "x86_64")]
 use crate::gemm::amx;
 use crate::gemm::byte_tile::ByteTile;
 use crate::gemm::register::{Register, load};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::array;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::cpu_isa::CpuIsa;
 use crate::simd::isa::{Isa, IsaTask, run_portable};
 
 /// The most groups in a panel.
@@ -43,12 +46,13 @@ impl Form {
         #[cfg(target_arch = "x86_64")]
         if isa != Isa::Portable {
             forms.push(Self::Avx2);
-            if is_x86_feature_detected!("avxvnni") {
+            if is_x86_feature_detected!("avxvnni") && CpuIsa::Avx2Vnni.is_permitted() {
                 forms.push(Self::AvxVnni);
             }
-            if isa == Isa::Avx512 && is_x86_feature_detected!("avx512vnni") {
+            let has_dots = is_x86_feature_detected!("avx512vnni") && CpuIsa::Avx512Vnni.is_permitted();
+            if isa == Isa::Avx512 && has_dots {
                 forms.push(Self::Avx512Vnni);
-                if amx::is_available() {
+                if CpuIsa::Amx.is_permitted() && amx::is_available() {
                     forms.push(Self::Amx);
                 }
             }
@@ -237,7 +241,7 @@ impl<R: Register<Word = i32>, const MR: usize, const NR: usize> IsaTask for Tile
     #[inline(always)]
     fn run(self) {
         let ByteTile { a, a_stride, b, words, to, to_stride, .. } = *self.0;
-        let rows: [*const u8; MR] = std::array::from_fn(|row| a.wrapping_add(row * a_stride));
+        let rows: [*const u8; MR] = array::from_fn(|row| a.wrapping_add(row * a_stride));
         let mut b = b.cast::<i32>();
         // SAFETY: `ByteKernel::run` is called with these rows, words and columns, with the register's instructions.
         unsafe {
@@ -288,7 +292,7 @@ impl Portable {
 
     #[inline(always)]
     fn each(self, other: Self, f: impl Fn(i32, i32) -> i32) -> Self {
-        Self(std::array::from_fn(|lane| f(self.0[lane], other.0[lane])))
+        Self(array::from_fn(|lane| f(self.0[lane], other.0[lane])))
     }
 }
 

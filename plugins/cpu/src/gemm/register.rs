@@ -1,5 +1,6 @@
 //! A register as the micro-kernel sees it.
 
+use crate::simd::array;
 use crate::simd::isa::IsaTask;
 use crate::simd::vector::{Lanewise, Vector, by_contract};
 
@@ -78,11 +79,5 @@ unsafe impl<V: Vector> Register for V {
 #[inline(always)]
 pub(crate) unsafe fn load<R: Register, const NR: usize>(from: *const R::Word) -> [R; NR] {
     // SAFETY: the caller guarantees the instructions and the row.
-    unsafe {
-        let mut row = [R::zero(); NR];
-        for (v, vector) in row.iter_mut().enumerate() {
-            *vector = R::load(from.add(v * R::LANES));
-        }
-        row
-    }
+    array::from_fn(|v| unsafe { R::load(from.add(v * R::LANES)) })
 }

@@ -2,6 +2,7 @@
 
 use crate::gemm::prefetch::{PREFETCH_WORDS, TilePrefetch, prefetch};
 use crate::gemm::register::{Register, load};
+use crate::simd::array;
 
 /// How the elements of operand A lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +225,7 @@ pub(crate) struct Rows<T, const MR: usize>([*const T; MR]);
 unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Rows<R::Word, MR> {
     #[inline(always)]
     fn of(tile: &Tile<'_, R::Word>) -> Self {
-        Self(std::array::from_fn(|row| tile.a.wrapping_add(row * tile.a_stride)))
+        Self(array::from_fn(|row| tile.a.wrapping_add(row * tile.a_stride)))
     }
 
     #[inline(always)]
@@ -272,7 +273,7 @@ unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Gathered<R::Word, MR> {
 
     #[inline(always)]
     fn of(tile: &Tile<'_, R::Word>) -> Self {
-        Self(std::array::from_fn(|row| tile.a.wrapping_add(tile.rows[row])))
+        Self(array::from_fn(|row| tile.a.wrapping_add(tile.rows[row])))
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 //!
 //! The stages have a fixed order, and each is optional. With a scale the order is
 //!
-//! `v = (sum + bias) · scale + shift + residual`, clipped;
+//! `v = (sum + bias) · scale · second + shift + residual`, clipped;
 //! `y = round(v · factor + before) + after`, clipped before and after rounding.
 //!
 //! The bytes y may be looked up in a table, or enter another such round as its sums, minus a zero point.
@@ -105,8 +105,10 @@ pub(crate) struct Residual {
 /// The single-precision stages after the sums.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scaled {
-    /// Multiplied together, they are the scale.
+    /// Multiplied together, they are the scale: those of the operands, or one.
     pub(crate) scales: Vec<Param>,
+    /// Another scale, of a node behind.
+    pub(crate) second: Option<Param>,
     /// Multiplied together, they are added: a bias, and its scale if it has one.
     pub(crate) shift: Vec<Param>,
     pub(crate) residual: Option<Residual>,
@@ -116,8 +118,14 @@ pub(crate) struct Scaled {
 
 impl Scaled {
     /// No stages: the sums themselves.
-    pub(crate) const NONE: Self =
-        Self { scales: Vec::new(), shift: Vec::new(), residual: None, clips: NO_CLIPS, quantize: None };
+    pub(crate) const NONE: Self = Self {
+        scales: Vec::new(),
+        second: None,
+        shift: Vec::new(),
+        residual: None,
+        clips: NO_CLIPS,
+        quantize: None,
+    };
 }
 
 /// What is done with bytes before they are stored.
@@ -207,8 +215,9 @@ pub(crate) struct Columns {
     pub(crate) w_zero: *mut i32,
     pub(crate) bias: *mut i32,
     pub(crate) scale: *mut f32,
+    pub(crate) second: *mut f32,
     pub(crate) shift: *mut f32,
-    /// Slopes and offsets of the first round ([`crate::int8::quick`]); then scales, shifts, slopes and
+    /// Slopes and offsets of the first round ([`crate::int8::quick`]); then both scales, shifts, slopes and
     /// offsets of later rounds. `between` is the stride of kinds in words.
     pub(crate) later: *mut f32,
     pub(crate) between: usize,
@@ -226,15 +235,16 @@ impl Columns {
             w_zero: at(1),
             bias: at(2),
             scale: at(3).cast(),
-            shift: at(4).cast(),
-            later: at(5).cast(),
+            second: at(4).cast(),
+            shift: at(5).cast(),
+            later: at(6).cast(),
             between,
         }
     }
 
     /// The kinds of parameters with this many later rounds.
     pub(crate) const fn kinds(rounds: usize) -> usize {
-        7 + 4 * rounds
+        8 + 5 * rounds
     }
 
     /// The parameters of the first column, repeated for a group.
@@ -255,6 +265,7 @@ impl Columns {
             w_zero: self.w_zero.wrapping_add(column),
             bias: self.bias.wrapping_add(column),
             scale: self.scale.wrapping_add(column),
+            second: self.second.wrapping_add(column),
             shift: self.shift.wrapping_add(column),
             later: self.later.wrapping_add(column),
             between: self.between,
@@ -262,26 +273,26 @@ impl Columns {
     }
 
     #[inline(always)]
-    fn two(&self, first: usize) -> [*mut f32; 2] {
-        [first, first + 1].map(|at| self.later.wrapping_add(at * self.between))
+    fn from_kind<const N: usize>(&self, first: usize) -> [*mut f32; N] {
+        std::array::from_fn(|at| self.later.wrapping_add((first + at) * self.between))
     }
 
     /// Slopes and offsets of the first round.
     #[inline(always)]
     pub(crate) fn quick(&self) -> [*mut f32; 2] {
-        self.two(0)
+        self.from_kind(0)
     }
 
-    /// Scales and shifts of a later round.
+    /// Both scales and shifts of a later round.
     #[inline(always)]
-    pub(crate) fn of_round(&self, round: usize) -> [*mut f32; 2] {
-        self.two(2 + 4 * round)
+    pub(crate) fn of_round(&self, round: usize) -> [*mut f32; 3] {
+        self.from_kind(2 + 5 * round)
     }
 
     /// Slopes and offsets of a later round.
     #[inline(always)]
     pub(crate) fn quick_of_round(&self, round: usize) -> [*mut f32; 2] {
-        self.two(4 + 4 * round)
+        self.from_kind(5 + 5 * round)
     }
 
     /// Writes the parameters of a group's columns. `sums` are those of the packed weights, and `shifted` is
@@ -320,8 +331,7 @@ impl Columns {
     /// # Safety
     /// The tensors are those of the operation, and there is room for the columns.
     pub(crate) unsafe fn write_numbers(&self, stages: &Stages, tensors: &[*mut u8], of: Range<usize>) {
-        let scaled = stages.scaled.as_ref();
-        let (scales, shift) = scaled.map_or((&[][..], &[][..]), |scaled| (&scaled.scales, &scaled.shift));
+        let none = Scaled::NONE;
         // SAFETY: the tensors have the columns, and there is room for them.
         unsafe {
             self.correction.write_bytes(0, of.len());
@@ -329,16 +339,17 @@ impl Columns {
             each(stages.bias.as_slice(), tensors, &of, |column, bias| {
                 self.bias.add(column).write(bias.unwrap_or(0.0) as i32);
             });
-            each(scales, tensors, &of, |at, scale| self.scale.add(at).write(scale.unwrap_or(1.0) as f32));
-            each(shift, tensors, &of, |at, shift| self.shift.add(at).write(shift.unwrap_or(0.0) as f32));
-            for (round, scaled) in stages.rounds().enumerate() {
-                let [scale, shift] = self.of_round(round);
-                each(&scaled.scales, tensors, &of, |at, value| {
-                    scale.add(at).write(value.unwrap_or(1.0) as f32)
-                });
-                each(&scaled.shift, tensors, &of, |at, value| {
-                    shift.add(at).write(value.unwrap_or(0.0) as f32)
-                });
+            let first = (stages.scaled.as_ref().unwrap_or(&none), [self.scale, self.second, self.shift]);
+            let later = stages.rounds().enumerate().map(|(round, scaled)| (scaled, self.of_round(round)));
+            for (scaled, [scale, second, shift]) in std::iter::once(first).chain(later) {
+                // Adding 0 would change the sign of -0.
+                for (params, to, absent) in [
+                    (&scaled.scales[..], scale, 1.0),
+                    (scaled.second.as_slice(), second, 1.0),
+                    (&scaled.shift[..], shift, -0.0),
+                ] {
+                    each(params, tensors, &of, |at, value| to.add(at).write(value.unwrap_or(absent) as f32));
+                }
             }
         }
     }

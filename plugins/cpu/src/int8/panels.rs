@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::gemm::byte_tile::GROUP;
 use crate::int8::problem::Problem;
 use crate::int8::rows::copy;
+use crate::simd::array;
 use crate::simd::isa::{Isa, IsaTask};
 
 /// The layout of a group's packed weights.
@@ -142,12 +143,16 @@ impl Neighbours<'_> {
                     // SAFETY: the weights have the columns in this row.
                     unsafe {
                         match count == GROUP {
-                            true => *bytes = from.cast::<[u8; GROUP]>().read().map(|byte| byte ^ self.flip),
+                            true => {
+                                *bytes =
+                                    array::map(from.cast::<[u8; GROUP]>().read(), |byte| byte ^ self.flip)
+                            }
                             false => copy(from, bytes.as_mut_ptr(), count, self.flip),
                         }
                     }
                 }
-                let words: [i32; GROUP] = std::array::from_fn(|j| i32::from_le_bytes(rows.map(|row| row[j])));
+                let words: [i32; GROUP] =
+                    array::from_fn(|j| i32::from_le_bytes(array::map(rows, |row| row[j])));
                 for (j, sum) in sums.iter_mut().enumerate() {
                     *sum += rows.iter().map(|row| i32::from(row[j].cast_signed())).sum::<i32>();
                 }
@@ -184,7 +189,7 @@ impl Terms {
         // SAFETY: terms below `count` are readable, and their words lie in the panel.
         unsafe {
             while stride == 1 && self.term.is_multiple_of(4) && at + 4 <= count {
-                let bytes = from.add(at).cast::<[u8; 4]>().read_unaligned().map(|byte| byte ^ flip);
+                let bytes = array::map(from.add(at).cast::<[u8; 4]>().read_unaligned(), |byte| byte ^ flip);
                 self.sum += bytes.iter().map(|byte| i32::from(byte.cast_signed())).sum::<i32>();
                 self.to.add(self.term / 4 * self.width).write(i32::from_le_bytes(bytes));
                 self.term += 4;

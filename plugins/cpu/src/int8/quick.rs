@@ -1,6 +1,6 @@
 //! Rounds values with one multiplication and addition, if the result provably equals that of the graph.
 //!
-//! A node turns x into `round(((x · s) + t + r) / f)`, each operation rounded. With `a = s / f`, `b = t / f`
+//! A graph turns x into `round(((x · s · s₂) + t + r) / f)`, each operation rounded. With `a = s · s₂ / f`, `b = t / f`
 //! and `c = rₛ / f`, `q = x · a + b + (r · c)` differs from the value to round by less than 16 units of 2⁻²⁴
 //! of `|q| + |b| + 255 · |c|`: every operation of either way is off by half a unit of its result, and none of
 //! these is larger. So both round to the same integer unless q is that close to the middle of two; then the
@@ -43,11 +43,11 @@ impl Numbers {
     /// Prepares the quick way with the parameters of these columns.
     ///
     /// # Safety
-    /// `scale` and `shift` have a value for each column, and `slope` and `offset` room for one.
+    /// `scale`, `second` and `shift` have a value for each column, and `slope` and `offset` room for one.
     unsafe fn quicken(
         &mut self,
         scaled: Option<&Scaled>,
-        [scale, shift]: [*mut f32; 2],
+        [scale, second, shift]: [*mut f32; 3],
         [slope, offset]: [*mut f32; 2],
         columns: usize,
     ) {
@@ -59,7 +59,8 @@ impl Numbers {
             // SAFETY: the column has its parameters, as this function requires.
             unsafe {
                 let of_shift = shift.add(column).read() * multiplier;
-                slope.add(column).write(scale.add(column).read() * multiplier);
+                let of_both = scale.add(column).read() * second.add(column).read();
+                slope.add(column).write(of_both * multiplier);
                 offset.add(column).write(of_shift - less);
                 let size = if of_shift.is_nan() { f32::INFINITY } else { of_shift.abs() };
                 most = most.max(size);
@@ -83,7 +84,7 @@ impl Stages {
     ) {
         // SAFETY: the columns have the parameters of every round, as this function requires.
         unsafe {
-            first.quicken(self.scaled.as_ref(), [of.scale, of.shift], of.quick(), columns);
+            first.quicken(self.scaled.as_ref(), [of.scale, of.second, of.shift], of.quick(), columns);
             let later = again.iter_mut().filter_map(|again| match again {
                 Some(Again::Round(numbers, _, _, place)) => Some((numbers, *place)),
                 _ => None,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::int8::problem::{Axis, WINDOW, Window};
 use crate::int8::transpose::{Matrix, transpose};
 use crate::layout::MAX_RANK;
+use crate::simd::array;
 use crate::simd::isa::IsaTask;
 
 /// The sources of the rows of some positions.
@@ -165,7 +166,7 @@ impl Rows<'_> {
         let rest = self.len - taps * self.channels;
         let mut counter = Counter::new(self.positions, rows.start);
         for row in 0..rows.len() {
-            let start: [isize; WINDOW] = std::array::from_fn(|i| {
+            let start: [isize; WINDOW] = array::from_fn(|i| {
                 let at = (i + spatial).checked_sub(WINDOW).map_or(0, |axis| counter.at[1 + axis]);
                 (at * windows[i].stride) as isize - windows[i].padding as isize
             });
@@ -300,7 +301,7 @@ unsafe fn block<const LEN: usize>(from: *const u8, to: *mut u8, flip: u8) {
     // SAFETY: the bytes are readable, and there is room for them.
     unsafe {
         let bytes = from.cast::<[u8; LEN]>().read_unaligned();
-        to.cast::<[u8; LEN]>().write_unaligned(bytes.map(|byte| byte ^ flip));
+        to.cast::<[u8; LEN]>().write_unaligned(array::map(bytes, |byte| byte ^ flip));
     }
 }
 

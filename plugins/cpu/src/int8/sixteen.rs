@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use crate::simd::array;
 use crate::simd::isa::{Isa, IsaTask};
 
 /// The operations on sixteen values of an instruction set.
@@ -147,11 +148,6 @@ macro_rules! functions {
 /// The baseline of the target.
 pub(crate) struct Portable;
 
-#[inline(always)]
-fn zip<A: Copy, B: Copy, C>(a: [A; 16], b: [B; 16], f: impl Fn(A, B) -> C) -> [C; 16] {
-    std::array::from_fn(|lane| f(a[lane], b[lane]))
-}
-
 // SAFETY: arrays only need the target's baseline.
 unsafe impl Sixteen for Portable {
     type Ints = [i32; 16];
@@ -160,43 +156,43 @@ unsafe impl Sixteen for Portable {
 
     functions! {
         fn load(from: *const i32) -> [i32; 16] { from.cast::<[i32; 16]>().read_unaligned() }
-        fn signed(from: *const u8) -> [i32; 16] { from.cast::<[i8; 16]>().read_unaligned().map(i32::from) }
-        fn unsigned(from: *const u8) -> [i32; 16] { from.cast::<[u8; 16]>().read_unaligned().map(i32::from) }
+        fn signed(from: *const u8) -> [i32; 16] { array::map(from.cast::<[i8; 16]>().read_unaligned(), i32::from) }
+        fn unsigned(from: *const u8) -> [i32; 16] { array::map(from.cast::<[u8; 16]>().read_unaligned(), i32::from) }
         fn ints(value: i32) -> [i32; 16] { [value; 16] }
-        fn add(a: [i32; 16], b: [i32; 16]) -> [i32; 16] { zip(a, b, i32::wrapping_add) }
-        fn saturating_add(a: [i32; 16], b: [i32; 16]) -> [i32; 16] { zip(a, b, i32::saturating_add) }
+        fn add(a: [i32; 16], b: [i32; 16]) -> [i32; 16] { array::zip(a, b, i32::wrapping_add) }
+        fn saturating_add(a: [i32; 16], b: [i32; 16]) -> [i32; 16] { array::zip(a, b, i32::saturating_add) }
         fn less_product(a: [i32; 16], b: [i32; 16], c: [i32; 16]) -> [i32; 16] {
-            zip(a, zip(b, c, i32::wrapping_mul), i32::wrapping_sub)
+            array::zip(a, array::zip(b, c, i32::wrapping_mul), i32::wrapping_sub)
         }
         fn clamp(a: [i32; 16], low: [i32; 16], high: [i32; 16]) -> [i32; 16] {
-            zip(zip(a, low, i32::max), high, i32::min)
+            array::zip(array::zip(a, low, i32::max), high, i32::min)
         }
         fn looked_up(a: [i32; 16], entries: *const i32) -> [i32; 16] {
             // SAFETY: the caller guarantees the entries, as the trait requires.
-            a.map(|at| unsafe { entries.offset(at as isize).read() })
+            array::map(a, |at| unsafe { entries.offset(at as isize).read() })
         }
         fn store(a: [i32; 16], to: *mut i32) { to.cast::<[i32; 16]>().write_unaligned(a) }
-        fn bytes(a: [i32; 16], to: *mut u8) { to.cast::<[u8; 16]>().write_unaligned(a.map(|value| value as u8)) }
+        fn bytes(a: [i32; 16], to: *mut u8) { to.cast::<[u8; 16]>().write_unaligned(array::map(a, |value| value as u8)) }
         fn load_floats(from: *const f32) -> [f32; 16] { from.cast::<[f32; 16]>().read_unaligned() }
         fn floats(value: f32) -> [f32; 16] { [value; 16] }
-        fn of_ints(a: [i32; 16]) -> [f32; 16] { a.map(|value| value as f32) }
-        fn plus(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { zip(a, b, |a, b| a + b) }
-        fn minus(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { zip(a, b, |a, b| a - b) }
-        fn times(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { zip(a, b, |a, b| a * b) }
-        fn over(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { zip(a, b, |a, b| a / b) }
+        fn of_ints(a: [i32; 16]) -> [f32; 16] { array::map(a, |value| value as f32) }
+        fn plus(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { array::zip(a, b, |a, b| a + b) }
+        fn minus(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { array::zip(a, b, |a, b| a - b) }
+        fn times(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { array::zip(a, b, |a, b| a * b) }
+        fn over(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { array::zip(a, b, |a, b| a / b) }
         fn fused(a: [f32; 16], b: [f32; 16], c: [f32; 16]) -> [f32; 16] {
-            std::array::from_fn(|lane| a[lane].mul_add(b[lane], c[lane]))
+            array::from_fn(|lane| a[lane].mul_add(b[lane], c[lane]))
         }
         fn clip(a: [f32; 16], low: [f32; 16], high: [f32; 16]) -> [f32; 16] {
-            let raised = zip(a, low, |a, low| if low > a { low } else { a });
-            zip(raised, high, |a, high| if high < a { high } else { a })
+            let raised = array::zip(a, low, |a, low| if low > a { low } else { a });
+            array::zip(raised, high, |a, high| if high < a { high } else { a })
         }
-        fn floor(a: [f32; 16]) -> [f32; 16] { a.map(f32::floor) }
+        fn floor(a: [f32; 16]) -> [f32; 16] { array::map(a, f32::floor) }
         // Adding 3 · 2²² rounds to an integer; from 2²² on, the sum could be rounded too far.
         fn nearest(a: [f32; 16]) -> [f32; 16] {
-            a.map(|a| if a.abs() < 4_194_304.0 { (a + 12_582_912.0) - 12_582_912.0 } else { a.round_ties_even() })
+            array::map(a, |a| if a.abs() < 4_194_304.0 { (a + 12_582_912.0) - 12_582_912.0 } else { a.round_ties_even() })
         }
-        fn whole(a: [f32; 16]) -> [i32; 16] { a.map(|value| value as i32) }
+        fn whole(a: [f32; 16]) -> [i32; 16] { array::map(a, |value| value as i32) }
         fn store_floats(a: [f32; 16], to: *mut f32) { to.cast::<[f32; 16]>().write_unaligned(a) }
         fn are_below(a: [f32; 16], bound: [f32; 16]) -> bool { a.iter().zip(bound).all(|(a, bound)| a.abs() < bound) }
         fn run<W: IsaTask>(task: W) -> W::Output { crate::simd::isa::run_portable(task) }
@@ -208,6 +204,8 @@ pub(crate) use self::x86::{Avx2, Avx512};
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use crate::simd::array;
+
     use std::arch::x86_64::*;
 
     use super::Sixteen;
@@ -284,12 +282,12 @@ mod x86 {
         const IS_FUSED: bool = true;
 
         functions! {
-            fn load(from: *const i32) -> I2 { [0, 8].map(|at| _mm256_loadu_si256(from.add(at).cast())) }
+            fn load(from: *const i32) -> I2 { array::map([0, 8], |at| _mm256_loadu_si256(from.add(at).cast())) }
             fn signed(from: *const u8) -> I2 {
-                [0, 8].map(|at| _mm256_cvtepi8_epi32(_mm_loadl_epi64(from.add(at).cast())))
+                array::map([0, 8], |at| _mm256_cvtepi8_epi32(_mm_loadl_epi64(from.add(at).cast())))
             }
             fn unsigned(from: *const u8) -> I2 {
-                [0, 8].map(|at| _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.add(at).cast())))
+                array::map([0, 8], |at| _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.add(at).cast())))
             }
             fn ints(value: i32) -> I2 { [_mm256_set1_epi32(value); 2] }
             fn add(a: I2, b: I2) -> I2 { both(a, b, |a, b| _mm256_add_epi32(a, b)) }
@@ -308,38 +306,38 @@ mod x86 {
                 let raised = both(a, low, |a, low| _mm256_max_epi32(a, low));
                 both(raised, high, |a, high| _mm256_min_epi32(a, high))
             }
-            fn looked_up(a: I2, entries: *const i32) -> I2 { a.map(|a| _mm256_i32gather_epi32::<4>(entries, a)) }
+            fn looked_up(a: I2, entries: *const i32) -> I2 { array::map(a, |a| _mm256_i32gather_epi32::<4>(entries, a)) }
             fn store(a: I2, to: *mut i32) {
                 _mm256_storeu_si256(to.cast(), a[0]);
                 _mm256_storeu_si256(to.add(8).cast(), a[1]);
             }
             fn bytes(a: I2, to: *mut u8) {
                 // The lowest byte of each, then halves of registers in order.
-                let lowest = a.map(|a| _mm256_and_si256(a, _mm256_set1_epi32(0xff)));
+                let lowest = array::map(a, |a| _mm256_and_si256(a, _mm256_set1_epi32(0xff)));
                 let packed = _mm256_packus_epi16(_mm256_packus_epi32(lowest[0], lowest[1]), _mm256_setzero_si256());
                 let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
                 let ordered = _mm256_permutevar8x32_epi32(packed, order);
                 _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(ordered));
             }
-            fn load_floats(from: *const f32) -> F2 { [0, 8].map(|at| _mm256_loadu_ps(from.add(at))) }
+            fn load_floats(from: *const f32) -> F2 { array::map([0, 8], |at| _mm256_loadu_ps(from.add(at))) }
             fn floats(value: f32) -> F2 { [_mm256_set1_ps(value); 2] }
-            fn of_ints(a: I2) -> F2 { a.map(|a| _mm256_cvtepi32_ps(a)) }
+            fn of_ints(a: I2) -> F2 { array::map(a, |a| _mm256_cvtepi32_ps(a)) }
             fn plus(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_add_ps(a, b)) }
             fn minus(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_sub_ps(a, b)) }
             fn times(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_mul_ps(a, b)) }
             fn over(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_div_ps(a, b)) }
-            fn fused(a: F2, b: F2, c: F2) -> F2 { [0, 1].map(|at| _mm256_fmadd_ps(a[at], b[at], c[at])) }
+            fn fused(a: F2, b: F2, c: F2) -> F2 { array::map([0, 1], |at| _mm256_fmadd_ps(a[at], b[at], c[at])) }
             fn clip(a: F2, low: F2, high: F2) -> F2 {
                 // If one operand is NaN, the instructions return the second.
                 let raised = both(low, a, |low, a| _mm256_max_ps(low, a));
                 both(high, raised, |high, a| _mm256_min_ps(high, a))
             }
-            fn floor(a: F2) -> F2 { a.map(|a| _mm256_floor_ps(a)) }
+            fn floor(a: F2) -> F2 { array::map(a, |a| _mm256_floor_ps(a)) }
             fn nearest(a: F2) -> F2 {
-                a.map(|a| _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
+                array::map(a, |a| _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
             }
             fn whole(a: F2) -> I2 {
-                a.map(|a| {
+                array::map(a, |a| {
                     let ordered = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_ORD_Q>(a, a));
                     _mm256_and_si256(_mm256_cvttps_epi32(a), ordered)
                 })

@@ -191,11 +191,12 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     /// As [`Ready::sums`].
     #[inline(always)]
     unsafe fn floats(&self, row: usize, at: usize) -> S::Floats {
-        let Columns { scale, shift, .. } = self.of_columns;
+        let Columns { scale, second, shift, .. } = self.of_columns;
         let own = at & self.mask;
         // SAFETY: sums and parameters have the group.
         unsafe {
             let scaled = S::times(S::of_ints(self.sums(row, at)), S::load_floats(scale.add(own)));
+            let scaled = S::times(scaled, S::load_floats(second.add(own)));
             let mut values = S::plus(scaled, S::load_floats(shift.add(own)));
             if let Some(added) = self.tile.added.as_ref().filter(|_| self.tile.numbers.adds) {
                 values = S::plus(values, self.added(added, self.tile.numbers, row, at));
@@ -362,18 +363,18 @@ impl<S: Sixteen> Ready<'_, '_, S> {
                 Again::Table(entries, zero) => return S::looked_up(bytes, entries.as_ptr().add(*zero)),
                 Again::Round(numbers, divides, round, place) => (numbers, *divides, *round, *place),
             };
-            let [scale, shift] = self.of_columns.of_round(place);
+            let [scale, second, shift] = self.of_columns.of_round(place);
             let own = at & self.mask;
-            let values = S::minus(S::of_ints(bytes), S::floats(numbers.zero));
-            if S::IS_FUSED
-                && numbers.within > 0.0
-                && let Some(bytes) =
-                    self.quick(values, self.of_columns.quick_of_round(place), numbers, row, at)
-            {
-                return bytes;
+            let mut values = S::minus(S::of_ints(bytes), S::floats(numbers.zero));
+            if S::IS_FUSED && numbers.within > 0.0 {
+                let quick = self.of_columns.quick_of_round(place);
+                if let Some(bytes) = self.quick(values, quick, numbers, row, at) {
+                    return bytes;
+                }
             }
-            let scaled = S::times(values, S::load_floats(scale.add(own)));
-            let mut values = S::plus(scaled, S::load_floats(shift.add(own)));
+            values = S::times(values, S::load_floats(scale.add(own)));
+            values = S::times(values, S::load_floats(second.add(own)));
+            values = S::plus(values, S::load_floats(shift.add(own)));
             if let Some(added) = self.tile.added.as_ref().filter(|_| numbers.adds) {
                 values = S::plus(values, self.added(added, numbers, row, at));
             }

@@ -228,6 +228,7 @@ fn round(random: &mut Random, residual: Option<Residual>) -> Scaled {
     };
     Scaled {
         scales: vec![number(scale)],
+        second: random.of(&[None, Some(number(1.7))]),
         shift: vec![number(shift)],
         residual: residual.map(|of| Residual { scale: Some(number(scale * random.of(&[1.0, 3.1]))), ..of }),
         clips: random.of(&[NO_CLIPS, [0.0, f32::INFINITY], [-factor, 9.0 * factor]]),

@@ -1,5 +1,6 @@
 //! Transposition of matrices of bytes.
 
+use crate::simd::array;
 /// Rows and columns of a block.
 const SIDE: usize = 16;
 
@@ -69,8 +70,7 @@ unsafe fn whole(from: *const u8, stride: usize, to: *mut u8, to_stride: usize, f
     // SAFETY: every processor of the target has SSE2; the block has 16 rows of 16 bytes, and as many in the result.
     unsafe {
         let flip = _mm_set1_epi8(flip.cast_signed());
-        let mut rows: [__m128i; SIDE] =
-            std::array::from_fn(|row| _mm_loadu_si128(from.add(row * stride).cast()));
+        let mut rows: [__m128i; SIDE] = array::from_fn(|row| _mm_loadu_si128(from.add(row * stride).cast()));
         // Interleaving the lower and upper halves of rows i and i + 8 moves one bit of the row index to the
         // column index; four times transposes.
         for _ in 0..4 {

@@ -32,9 +32,8 @@ impl TileEpilogue {
         let mut tile_epilogue = Self::default();
         let Some(epilogue) = epilogue else { return Ok(tile_epilogue) };
         let axis = problem.columns_axis();
-        let divided = problem
-            .c
-            .holds::<T>()
+        let is_near = problem.c.holds::<T>() && epilogue.is_in(T::TYPE);
+        let divided = is_near
             .then(|| epilogue.chain.without_row(epilogue.output.layout.dims(), axis, T::TYPE))
             .flatten();
         let divided = divided.filter(|(row, _)| row.strides[axis] == 1 || problem.n == 1);
@@ -48,7 +47,7 @@ impl TileEpilogue {
         let epilogue = Epilogue { chain, ..epilogue };
         match chain.inputs.as_slice() {
             _ if chain.steps.is_empty() => {}
-            [_] if problem.c.holds::<T>() => tile_epilogue.near = Some(near::<T>(epilogue, most)?),
+            [_] if is_near => tile_epilogue.near = Some(near::<T>(epilogue, most)?),
             _ => tile_epilogue.block_epilogue = Some(epilogue.plan()?),
         }
         Ok(tile_epilogue)

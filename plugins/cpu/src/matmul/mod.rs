@@ -17,9 +17,8 @@ pub(crate) mod small;
 #[cfg(test)]
 mod tests;
 
-use hipdnn_plugin_sdk::graph::DataType;
-
 use crate::dtype::element::{Compute, with_compute};
+use crate::dtype::sums;
 use crate::gemm::pack::pack_of;
 use crate::gemm::pairs::Pairs;
 use crate::int8;
@@ -34,9 +33,6 @@ use crate::settings::Settings;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::converted::Copies;
-
-/// Integers up to this magnitude are exact in single precision.
-const MAX_EXACT: f64 = (1_u32 << f32::MANTISSA_DIGITS) as f64;
 
 /// Plans a matrix multiplication with its epilogue for an instruction set.
 pub(crate) fn plan(
@@ -58,6 +54,7 @@ pub(crate) fn plan_with(
     settings: Settings,
     epilogue: Option<Epilogue>,
 ) -> Result<Box<dyn Kernel>, Refusal> {
+    let compute = sums::exact([matmul.a.data_type, matmul.b.data_type], matmul.k as f64, compute);
     let mut converted = *matmul;
     let mut copies = Copies::new(compute, settings.threads);
     let is_foreign = |operand: &crate::problem::Operand| pack_of::<f32>("", operand.data_type).is_err();
@@ -67,8 +64,7 @@ pub(crate) fn plan_with(
         }
     }
     if is_foreign(&matmul.c) {
-        let sums = exact([matmul.a.data_type, matmul.b.data_type], matmul.k as f64, compute);
-        copies.convert_result(&mut converted.c, sums, epilogue.is_some())?;
+        copies.convert_result(&mut converted.c, compute, epilogue.is_some())?;
     }
     let around = copies.around(matmul.b.slot, settings.constant_weights, |constant_weights| {
         plan_with(&converted, compute, isa, pairs, Settings { constant_weights, ..settings }, epilogue)
@@ -90,7 +86,6 @@ pub(crate) fn plan_with(
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = pairs;
-    let compute = exact([problem.a.data_type, problem.b.data_type], problem.k as f64, compute);
     if epilogue.is_none()
         && let Some(small) = with_compute!(compute, T => small::<T>(&problem, isa, settings))
     {
@@ -106,17 +101,4 @@ pub(crate) fn plan_with(
 #[inline(never)]
 fn small<T: Float>(problem: &Problem, isa: Isa, settings: Settings) -> Option<Box<dyn Kernel>> {
     Small::<T>::plan(problem, isa, settings.threads).map(|small| Box::new(small) as Box<dyn Kernel>)
-}
-
-/// The type in which `terms` products of these dtypes are summed: sums of bytes must be exact, and single
-/// precision holds integers only up to a limit.
-pub(crate) fn exact(operands: [DataType; 2], terms: f64, compute: Compute) -> Compute {
-    let largest = |data_type| match data_type {
-        DataType::Int8 => Some(128.0),
-        DataType::Uint8 => Some(255.0),
-        _ => None,
-    };
-    let [a, b] = operands.map(largest);
-    let sum = a.zip(b).map(|(a, b)| a * b * terms);
-    if sum.is_some_and(|sum| sum > MAX_EXACT) { Compute::Double } else { compute }
 }

@@ -22,6 +22,7 @@ use crate::plan::steps::extent::Extent;
 use crate::prepare::{CheckedNode, Prepared};
 use crate::problem::{index_tensors, pointers};
 use crate::reference;
+use crate::threading::partition;
 use crate::workspace::{Place, place_in_steps};
 
 /// Alignment of tensors in the workspace, in bytes.
@@ -44,6 +45,8 @@ pub struct Plan {
     /// For copies of operands that share memory with a result, and the most bytes that a step's copies take.
     copies: OwnMemory,
     copied: usize,
+    /// The most threads of a step, or 1 if fewer than two steps use several.
+    threads: usize,
     /// The name of each step in a trace, made on first use.
     names: OnceLock<Box<[CString]>>,
 }
@@ -166,6 +169,7 @@ impl Plan {
             own: OwnMemory::default(),
             copies: OwnMemory::default(),
             copied: 0,
+            threads: 1,
             names: OnceLock::new(),
         };
         let operations = || graph.nodes.iter().map(|node| &node.operation);
@@ -211,6 +215,9 @@ impl Plan {
             let (slots, Part { node, members, kernel, .. }) = (slots.into_boxed_slice(), part);
             plan.steps.push(Step { node, members, kernel, slots, indices, written, late });
         }
+        let shared =
+            || plan.steps.iter().map(|step| step.kernel.facts().threads).filter(|threads| *threads > 1);
+        plan.threads = shared().max().filter(|_| shared().count() > 1).unwrap_or(1);
         plan.required = plan.bound.len();
         plan.bound.extend(virtuals.places.iter().map(|place| place.uid).filter(|uid| unmarked.contains(uid)));
         plan.constants = constants.into_boxed_slice();
@@ -293,6 +300,19 @@ impl Plan {
             workspace
         };
         let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
+        // SAFETY: as this function requires; the workspace is valid for its size once it is aligned.
+        partition::enter(self.threads, || unsafe { self.run(buffers, aligned) })
+    }
+
+    /// Runs the steps, on the thread that leads the others.
+    ///
+    /// # Safety
+    /// As for [`Plan::execute`], with an aligned workspace.
+    unsafe fn run(
+        &self,
+        buffers: &[hipdnnPluginDeviceBuffer_t],
+        aligned: *mut u8,
+    ) -> Result<(), ExecuteError> {
         let scratch = aligned.wrapping_add(self.scratch_offset);
         let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
         let mut told = trace::Execution::begin(|| self.names());

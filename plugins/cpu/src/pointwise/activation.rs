@@ -155,13 +155,9 @@ fn has_mode(step: &Step, wanted: PointwiseMode) -> bool {
     !step.one && matches!(step.operation, Operation::Pointwise(mode, _) if mode == wanted)
 }
 
-/// The bounds of a RELU that is constant outside of them.
+/// The bounds of a clamp. RELU alone is none: it makes -0 a 0.
 fn bounds(step: &Step) -> Option<[f32; 2]> {
-    let Operation::Pointwise(PointwiseMode::ReluFwd, activation) = &step.operation else { return None };
-    let (low, high) = (activation.lower_clip, activation.upper_clip.unwrap_or(f32::MAX));
-    // In double precision only a plain RELU is bounded by that type's largest value.
-    let ends = activation.upper_clip.is_some();
-    (!step.one && ends && activation.lower_clip_slope == 0.0 && low <= high).then_some([low, high])
+    step.clips().filter(|_| !step.one && !step.is_relu())
 }
 
 /// The slots of a and b if two steps are x · a + b.

@@ -76,6 +76,13 @@ impl Step {
         let Operation::Pointwise(PointwiseMode::ReluFwd, activation) = &self.operation else { return false };
         activation.lower_clip == 0.0 && activation.lower_clip_slope == 0.0 && activation.upper_clip.is_none()
     }
+
+    /// The bounds that it clamps values to, if it is a RELU that is constant outside of them.
+    pub(crate) fn clips(&self) -> Option<[f32; 2]> {
+        let Operation::Pointwise(PointwiseMode::ReluFwd, activation) = &self.operation else { return None };
+        let (low, high) = (activation.lower_clip, activation.upper_clip.unwrap_or(f32::INFINITY));
+        (activation.lower_clip_slope == 0.0 && low <= high).then_some([low, high])
+    }
 }
 
 /// A chain of operations; the result of the last one is written.

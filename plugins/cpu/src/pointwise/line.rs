@@ -61,10 +61,9 @@ impl<T: Functions> Applied<T> {
             M::Identity => Lanewise::Identity,
             M::ReluFwd if step.is_relu() => Lanewise::Relu,
             M::ReluFwd => {
-                let high = activation.upper_clip.map_or(T::LARGEST, T::from_single);
-                let low = T::from_single(activation.lower_clip);
-                let is_flat = activation.lower_clip_slope == 0.0;
-                return (is_flat && low <= high).then_some(Self::Clamp(low, high));
+                return step
+                    .clips()
+                    .map(|[low, high]| Self::Clamp(T::from_single(low), T::from_single(high)));
             }
             M::Sqrt => Lanewise::Sqrt,
             _ => {

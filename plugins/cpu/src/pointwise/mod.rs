@@ -29,6 +29,8 @@ pub(crate) mod softmax_short;
 mod tests;
 pub(crate) mod transcendental;
 
+use hipdnn_plugin_sdk::graph::DataType;
+
 use crate::dtype::element::{Compute, with_compute};
 use crate::kernel::{Kernel, Refusal, boxed};
 use crate::pointwise::activated::Activated;
@@ -40,6 +42,7 @@ use crate::pointwise::rows::Rows;
 use crate::problem::Operand;
 use crate::problem::pointwise::Pointwise;
 use crate::simd::isa::Isa;
+use crate::tensor::row_converter::is_compute_type;
 use crate::threading::partition::Threads;
 
 /// Plans a pointwise operation for an instruction set.
@@ -93,6 +96,11 @@ pub(crate) struct Epilogue<'a> {
 }
 
 impl Epilogue<'_> {
+    /// Whether it computes in this type. Sums of integers may have a wider one.
+    pub(crate) fn is_in(&self, stored: DataType) -> bool {
+        with_compute!(self.compute, T => is_compute_type::<T>(stored))
+    }
+
     /// Plans the chain.
     pub(crate) fn plan(&self) -> Result<Box<dyn BlockEpilogue>, Refusal> {
         let Self { chain, output, compute, isa } = *self;

@@ -1,15 +1,19 @@
 //! The modes over contiguous values.
 //!
 //! Modes of a few instructions that [`crate::pointwise::line`] does not compute in registers are compiled
-//! into loops over vectors for each instruction set. The others call the scalar function per value:
-//! logarithms and sines take longer than the call, and modes in registers come here only with a single value
-//! per row.
+//! into loops over vectors for each instruction set. Modes in registers come here only with a single value
+//! per row, which gets the same bits in a vector. The others call the scalar function per value: sines take
+//! longer than the call.
 
 use hipdnn_plugin_sdk::graph::PointwiseMode;
 
-use crate::pointwise::functions::Functions;
+use crate::pointwise::functions::{All, Functions};
+use crate::pointwise::line::FunctionTask;
 use crate::pointwise::scalar::{ActivationParameters, Function, function};
+use crate::pointwise::smooth::Smooth;
+use crate::problem::pointwise::Activation;
 use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::vector::{MAX_LANES, Vector, VectorTask};
 
 /// Computes `len` values. Operands that the mode does not read are readable too.
 pub(crate) type Loop<T> = unsafe fn(&Mode<T>, [*const T; 3], *mut T, usize);
@@ -20,21 +24,29 @@ pub(crate) struct Mode<T> {
     upper_clip: T,
     function: Function<T>,
     run: Loop<T>,
+    isa: Isa,
+    /// The mode as a function in registers, with its parameter.
+    smooth: Option<(Smooth, T)>,
     /// Estimated nanoseconds per element.
     pub(crate) time: f64,
 }
 
 impl<T: Functions> Mode<T> {
     /// The mode for an instruction set; `None` if it is not a function of its operands.
-    pub(crate) fn of(mode: PointwiseMode, parameters: ActivationParameters<T>, isa: Isa) -> Option<Self> {
+    pub(crate) fn of(mode: PointwiseMode, activation: &Activation, isa: Isa) -> Option<Self> {
         let function = function::<T>(mode)?;
-        let (run, time) = if let Some(run) = simple_loop(mode, isa) {
+        let parameters = ActivationParameters::of(activation);
+        let smooth = Smooth::of(mode, activation).filter(|smooth| T::in_registers(*smooth));
+        let smooth = smooth.map(|smooth| (smooth, T::from_single(smooth.parameter(activation))));
+        let (run, time) = if smooth.is_some() {
+            (by_vectors::<T> as Loop<T>, 8.0)
+        } else if let Some(run) = simple_loop(mode, isa) {
             (run, 0.3)
         } else {
             (by_function::<T> as Loop<T>, 8.0)
         };
-        let upper_clip = parameters.upper_clip.unwrap_or(T::LARGEST);
-        Some(Self { parameters, upper_clip, function, run, time })
+        let upper_clip = parameters.upper_clip.unwrap_or(T::from_single(f32::INFINITY));
+        Some(Self { parameters, upper_clip, function, run, isa, smooth, time })
     }
 
     /// Computes `len` values.
@@ -59,6 +71,39 @@ unsafe fn by_function<T: Functions>(mode: &Mode<T>, operands: [*const T; 3], out
         unsafe {
             let values = operands.map(|operand| operand.add(i).read_unaligned());
             out.add(i).write_unaligned((mode.function)(values, &mode.parameters));
+        }
+    }
+}
+
+/// Computes the mode's function in registers.
+///
+/// # Safety
+/// As [`Mode::run`].
+unsafe fn by_vectors<T: Functions>(mode: &Mode<T>, [x, y, _]: [*const T; 3], out: *mut T, len: usize) {
+    /// A vector of values.
+    struct Few<'a, T>(&'a All<T>);
+
+    impl<T: Functions> VectorTask<T> for Few<'_, T> {
+        type Output = ();
+
+        #[inline(always)]
+        unsafe fn run<V: Vector<Scalar = T>>(self) {
+            // SAFETY: the processor has the instructions, and the operands are as long as any vector.
+            unsafe { V::dispatch(FunctionTask::<'_, T, V>::new(self.0)) };
+        }
+    }
+
+    let Some((smooth, parameter)) = mode.smooth else { return };
+    for i in 0..len {
+        // SAFETY: the index is below `len`, up to which this function requires all values.
+        let operands = unsafe { [x, y].map(|operand| [operand.add(i).read_unaligned(); MAX_LANES]) };
+        let mut results = [T::ZERO; MAX_LANES];
+        let from = operands.each_ref().map(|values| (values.as_ptr(), 0));
+        let all = All { smooth, parameter, from, to: results.as_mut_ptr(), count: 1 };
+        // SAFETY: the processor supports the instruction set, as this function requires, as it does the result.
+        unsafe {
+            mode.isa.run_vectors(Few(&all));
+            out.add(i).write_unaligned(results[0]);
         }
     }
 }

@@ -77,7 +77,6 @@ pub(crate) fn function<R: ComputeType>(mode: PointwiseMode) -> Option<Function<R
         M::LogicalNot => |[x, ..], _| truth(x == R::ZERO),
         M::BinarySelect => |[x, y, z], _| if z != R::ZERO { x } else { y },
         M::ReluFwd => |[x, ..], n| {
-            let upper = n.upper_clip.unwrap_or(R::LARGEST);
             if x <= n.lower_clip {
                 // A slope of 0 is flat even at minus infinity.
                 let below = if n.lower_clip_slope == R::ZERO {
@@ -86,10 +85,8 @@ pub(crate) fn function<R: ComputeType>(mode: PointwiseMode) -> Option<Function<R
                     n.lower_clip_slope * (x - n.lower_clip)
                 };
                 below + n.lower_clip
-            } else if x >= upper {
-                upper
             } else {
-                x
+                n.upper_clip.filter(|upper| x >= *upper).unwrap_or(x)
             }
         },
         M::ReluBwd => |[dy, x, _], n| {
@@ -112,14 +109,22 @@ pub(crate) fn function<R: ComputeType>(mode: PointwiseMode) -> Option<Function<R
             let t = x.tanh();
             dy * (R::ONE - t * t)
         },
-        M::GeluFwd => |[x, ..], _| half::<R>() * x * (R::ONE + (x * inv_sqrt_2()).erf()),
+        M::GeluFwd => |[x, ..], _| {
+            let x = above_minus_infinity(x);
+            half::<R>() * x * (R::ONE + (x * inv_sqrt_2()).erf())
+        },
         M::GeluBwd => |[dy, x, _], _| {
+            let x = within(x, FAR);
             let below = half::<R>() * (R::ONE + (x * inv_sqrt_2()).erf());
             let density = (-(half::<R>() * x * x)).exp() * R::from_f64(INV_SQRT_2_PI);
             dy * (below + x * density)
         },
-        M::GeluApproxTanhFwd => |[x, ..], _| half::<R>() * x * (R::ONE + gelu_argument(x).tanh()),
+        M::GeluApproxTanhFwd => |[x, ..], _| {
+            let x = above_minus_infinity(x);
+            half::<R>() * x * (R::ONE + gelu_argument(x).tanh())
+        },
         M::GeluApproxTanhBwd => |[dy, x, _], _| {
+            let x = within(x, FAR);
             let t = gelu_argument(x).tanh();
             let slope = R::from_f64(SQRT_2_OVER_PI) * (R::ONE + R::from_f64(3.0 * GELU_CUBIC) * x * x);
             dy * (half::<R>() * (R::ONE + t) + half::<R>() * x * (R::ONE - t * t) * slope)
@@ -152,6 +157,26 @@ const GELU_CUBIC: f64 = 0.044_715;
 
 fn truth<R: ComputeType>(holds: bool) -> R {
     if holds { R::ONE } else { R::ZERO }
+}
+
+/// From here on the slope of GELU is 1, or 0 on the other side; the terms of its formula would overflow later.
+pub(crate) const FAR: f32 = 1e4;
+
+/// The value with its magnitude limited; NaN stays.
+fn within<R: ComputeType>(x: R, most: f32) -> R {
+    let most = R::from_f64(f64::from(most));
+    if x > most {
+        most
+    } else if x < -most {
+        -most
+    } else {
+        x
+    }
+}
+
+/// The value, or the least finite one for -∞, whose product with 0 is 0; NaN stays.
+fn above_minus_infinity<R: ComputeType>(x: R) -> R {
+    if x < -R::LARGEST { -R::LARGEST } else { x }
 }
 
 fn half<R: ComputeType>() -> R {

@@ -7,7 +7,6 @@ use crate::pointwise::chain::{MAX_STEPS, Operation, Step as Spec, Value};
 use crate::pointwise::functions::{Functions, RowFunction};
 use crate::pointwise::line::{Applied, MAX_TOTALS, Side};
 use crate::pointwise::mode::Mode;
-use crate::pointwise::scalar::ActivationParameters;
 use crate::simd::isa::Isa;
 
 /// A step of a line whose operands do not have rows yet.
@@ -90,7 +89,7 @@ impl<T: Functions> Schedule<T> {
                     self.apply(index, spec, applied, &rows);
                     return Ok(());
                 }
-                let mode = Mode::of(*mode, ActivationParameters::of(activation), isa)
+                let mode = Mode::of(*mode, activation, isa)
                     .ok_or_else(|| format!("{} is not a function of its operands", mode.name()))?;
                 if spec.one {
                     // It reads nothing of the line, so it comes before it.

@@ -6,11 +6,11 @@ use hipdnn_plugin_sdk::graph::PointwiseMode;
 
 use crate::pointwise::functions::Functions;
 use crate::pointwise::gelu::gelu;
-use crate::pointwise::scalar::{ActivationParameters, function};
+use crate::pointwise::scalar::{ActivationParameters, FAR, function};
 use crate::pointwise::smooth::Smooth;
 use crate::pointwise::transcendental::{
     error_function, exponential, exponential_less_1, hyperbolic_tangent, logarithm, logarithm_of_1_more,
-    normal_function,
+    normal_function, within,
 };
 use crate::simd::vector::{Lanewise, Vector};
 
@@ -76,21 +76,24 @@ pub(crate) fn in_single<V: Vector<Scalar = f32>>(smooth: Smooth, x: V, y: V, par
             x.lanewise(Mul, one.lanewise(Sub, t.lanewise(Mul, t)))
         }
         Smooth::GeluFwd if V::LOOKS_UP => gelu(x),
+        // The least finite value instead of -∞, whose product with 0 is 0.
         Smooth::GeluFwd => {
-            let half = x.lanewise(Mul, half);
+            let half = x.lanewise(NotBelow, x.broadcast(-f32::MAX)).lanewise(Mul, half);
             half.mul_add(normal_function(x), half)
         }
         Smooth::GeluBwd => {
+            let y = within(y, -FAR, FAR);
             let below = half.mul_add(normal_function(y), half);
             let squares = y.lanewise(Mul, half).lanewise(Mul, y);
             let density = exponential(squares.lanewise(Neg, squares)).lanewise(Mul, x.broadcast(DENSITY));
             x.lanewise(Mul, y.mul_add(density, below))
         }
         Smooth::GeluApproxTanhFwd => {
-            let half = x.lanewise(Mul, half);
+            let half = x.lanewise(NotBelow, x.broadcast(-f32::MAX)).lanewise(Mul, half);
             half.mul_add(hyperbolic_tangent(gelu_argument(x)), half)
         }
         Smooth::GeluApproxTanhBwd => {
+            let y = within(y, -FAR, FAR);
             let t = hyperbolic_tangent(gelu_argument(y));
             let square = y.lanewise(Mul, x.broadcast(3.0 * GELU_CUBIC)).lanewise(Mul, y);
             let slope = x.broadcast(GELU_FACTOR).lanewise(Mul, one.lanewise(Add, square));

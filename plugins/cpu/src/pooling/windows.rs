@@ -3,6 +3,7 @@
 
 use crate::dtype::element::ComputeType;
 use crate::pooling::shape::{Lines, Shape, Span, Zero};
+use crate::simd::array;
 use crate::simd::row::read;
 use crate::simd::vector::{Float, Lanewise, Vector};
 
@@ -24,14 +25,14 @@ impl<L, const N: usize> Vectors<L, N> {
     /// Vectors of channels of one window.
     #[inline(always)]
     pub(crate) fn of_channels(length: usize, lanes: Option<L>) -> Self {
-        Self { offsets: std::array::from_fn(|n| n * length), columns: [0; N], lanes }
+        Self { offsets: array::from_fn(|n| n * length), columns: [0; N], lanes }
     }
 
     /// Windows with this stride, in columns, of an image with this stride between columns.
     #[inline(always)]
     pub(crate) fn of_windows(stride: usize, column: usize, lanes: Option<L>) -> Self {
-        let columns = std::array::from_fn(|n| n * stride);
-        Self { offsets: columns.map(|at| at * column), columns, lanes }
+        let columns = array::from_fn(|n| n * stride);
+        Self { offsets: array::map(columns, |at| at * column), columns, lanes }
     }
 }
 
@@ -117,7 +118,7 @@ impl<T: Float> Windows<T> {
             Best {
                 best: [V::zero(); N],
                 indices: [V::splat(-T::ONE); N],
-                behind: vectors.columns.map(|column| V::splat(T::from_f64(column as i64 as f64))),
+                behind: array::map(vectors.columns, |column| V::splat(T::from_f64(column as i64 as f64))),
                 begun: zero == Zero::First,
             }
         };

@@ -22,6 +22,7 @@ mod tests;
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
 use crate::dtype::element::{Compute, Element};
+use crate::dtype::sums;
 use crate::gemm::pack::pack_of;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::reduction::Reduction;
@@ -57,15 +58,32 @@ pub(crate) fn plan(
     let x = reduction.x.data_type;
     let float = matches!(x, DataType::Float | DataType::Half | DataType::Bfloat16 | DataType::Double);
     let wide = !float || matches!(reduction.mode, Mul | MulNoZeros | Norm2);
+    if !holds(reduction, Compute::Double) {
+        return Err(format!("in: {} values of {} may exceed double precision", reduction.count, x.name()));
+    }
     match compute {
         // The reference rounds these elements to single precision first.
-        Compute::Single if wide && matches!(x, DataType::Double | DataType::Int32) => {
-            Err(format!("in: data type is {}, which single precision does not hold", x.name()))
+        Compute::Single if wide && x == DataType::Double => {
+            Err("in: data type is double, which single precision does not hold".to_owned())
         }
         Compute::Single if wide => plan_in::<f64>(reduction, compute, isa, threads),
         Compute::Single => plan_in::<f32>(reduction, compute, isa, threads),
         Compute::Double => plan_in::<f64>(reduction, compute, isa, threads),
     }
+}
+
+/// Whether totals of this type are exact, as they must be for integers.
+pub(crate) fn holds(reduction: &Reduction, totals: Compute) -> bool {
+    use ReductionMode as M;
+    let Some(largest) = sums::largest(reduction.x.data_type) else { return true };
+    let count = reduction.count as f64;
+    let most = match reduction.mode {
+        M::Max | M::Min | M::Amax => largest,
+        M::Norm2 => largest * largest * count,
+        M::Mul | M::MulNoZeros => largest.powf(count),
+        M::Add | M::Avg | M::Norm1 | M::NotSet => largest * count,
+    };
+    most <= sums::most(totals)
 }
 
 /// Plans a reduction with totals of type `T`.
@@ -114,6 +132,9 @@ fn plan_in<T: Float>(
         .min(if is_short { 1 } else { reduction.count })
         .max(1);
     let work = elements * if direct || widens { 0.15 } else { 1.0 } + tasks as f64 * 10.0;
+    // Integers are rounded once, to y's type; means and norms are not integers.
+    let is_whole = !matches!(reduction.mode, ReductionMode::Avg | ReductionMode::Norm2)
+        && sums::largest(x.data_type).is_some();
     let shape = Shape {
         isa,
         workers: threads.workers(work, tasks * parts),
@@ -127,7 +148,7 @@ fn plan_in<T: Float>(
         direct,
         widens,
         y_slot: y.slot,
-        compute,
+        compute: if is_whole { Compute::Double } else { compute },
         y_single: Element::of(y.data_type)?,
         y_double: Element::of(y.data_type)?,
         kept,

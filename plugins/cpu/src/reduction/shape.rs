@@ -32,6 +32,7 @@ pub(crate) struct Shape<T> {
     /// Whether they are contiguous values of single precision, and totals are not.
     pub(crate) widens: bool,
     pub(crate) y_slot: usize,
+    /// The type to which results are rounded before they are stored.
     pub(crate) compute: Compute,
     /// Writes elements of y from single and from double precision.
     pub(crate) y_single: Element<f32>,

@@ -2,6 +2,8 @@
 
 use half::{bf16, f16};
 
+use crate::dtype::element::to_odd_single;
+
 #[cfg(target_arch = "aarch64")]
 use crate::simd::neon::{F32x4, F64x2};
 #[cfg(not(target_arch = "aarch64"))]
@@ -11,7 +13,7 @@ use crate::simd::vector::Float;
 use crate::simd::x86::{F32x8, F32x16, F64x4, F64x8};
 
 macro_rules! implement_float {
-    ($real:ident, $portable:ty, $avx2:ty, $avx512:ty, $from_half:ident, $to_half:ident, $whole:expr, $bias:literal) => {
+    ($real:ident, $portable:ty, $avx2:ty, $avx512:ty, $from_half:ident, $single:path, $whole:expr, $bias:literal) => {
         impl Float for $real {
             type Portable = $portable;
             #[cfg(target_arch = "x86_64")]
@@ -81,11 +83,11 @@ macro_rules! implement_float {
             }
             #[inline(always)]
             fn into_half(self) -> f16 {
-                f16::$to_half(self)
+                f16::from_f32($single(self))
             }
             #[inline(always)]
             fn into_bfloat16(self) -> bf16 {
-                bf16::$to_half(self)
+                bf16::from_f32($single(self))
             }
             #[inline(always)]
             fn into_whole(self) -> i32 {
@@ -96,14 +98,14 @@ macro_rules! implement_float {
 }
 
 #[cfg(not(target_arch = "aarch64"))]
-implement_float!(f32, PortableVector<f32, 4>, F32x8, F32x16, to_f32, from_f32, 12_582_912.0, 127_u32);
+implement_float!(f32, PortableVector<f32, 4>, F32x8, F32x16, to_f32, std::convert::identity, 12_582_912.0, 127_u32);
 
 #[cfg(not(target_arch = "aarch64"))]
-implement_float!(f64, PortableVector<f64, 2>, F64x4, F64x8, to_f64, from_f64, 6_755_399_441_055_744.0, 1023_u64);
+implement_float!(f64, PortableVector<f64, 2>, F64x4, F64x8, to_f64, to_odd_single, 6_755_399_441_055_744.0, 1023_u64);
 
 // Every processor of this target has NEON.
 #[cfg(target_arch = "aarch64")]
-implement_float!(f32, F32x4, F32x8, F32x16, to_f32, from_f32, 12_582_912.0, 127_u32);
+implement_float!(f32, F32x4, F32x8, F32x16, to_f32, std::convert::identity, 12_582_912.0, 127_u32);
 
 #[cfg(target_arch = "aarch64")]
-implement_float!(f64, F64x2, F64x4, F64x8, to_f64, from_f64, 6_755_399_441_055_744.0, 1023_u64);
+implement_float!(f64, F64x2, F64x4, F64x8, to_f64, to_odd_single, 6_755_399_441_055_744.0, 1023_u64);

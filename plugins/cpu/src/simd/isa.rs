@@ -2,6 +2,9 @@
 
 use hipdnn_plugin_sdk::lock::OnceLock;
 
+#[cfg(target_arch = "x86_64")]
+use crate::simd::cpu_isa::CpuIsa;
+
 /// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isa {
@@ -45,7 +48,7 @@ impl Isa {
         }
     }
 
-    /// All instruction sets that this processor supports, the widest last.
+    /// All instruction sets that this processor supports and the environment permits, the widest last.
     pub(crate) fn available() -> &'static [Self] {
         #[cfg(target_arch = "x86_64")]
         {
@@ -56,6 +59,8 @@ impl Isa {
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl");
+            let [avx2, avx512] = [(avx2, CpuIsa::Avx2), (avx512, CpuIsa::Avx512)]
+                .map(|(is, level)| is && level.is_permitted());
             match (avx2, avx512) {
                 (true, true) => &[Self::Portable, Self::Avx2, Self::Avx512],
                 (true, false) => &[Self::Portable, Self::Avx2],
@@ -82,8 +87,7 @@ impl Isa {
     ///
     /// # Safety
     /// The instruction set is one of [`Isa::available`].
-    // Not inlined: otherwise every codegen unit that calls it would compile the portable kernel again.
-    #[inline(never)]
+    #[inline]
     pub(crate) unsafe fn run<W: IsaTask>(self, work: W) -> W::Output {
         match self {
             Self::Portable => run_portable(work),
@@ -109,17 +113,20 @@ fn is_zen_4() -> bool {
 }
 
 /// Runs a task with the baseline of the target.
+#[inline]
 pub(crate) fn run_portable<W: IsaTask>(work: W) -> W::Output {
     work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(crate) fn run_avx2<W: IsaTask>(work: W) -> W::Output {
     work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 pub(crate) fn run_avx512<W: IsaTask>(work: W) -> W::Output {
     work.run()

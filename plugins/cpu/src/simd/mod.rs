@@ -8,7 +8,10 @@
     reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
+pub(crate) mod array;
 pub(crate) mod convert;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod cpu_isa;
 pub(crate) mod float;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod halves;

@@ -2,6 +2,7 @@
 
 use std::arch::aarch64::*;
 
+use crate::simd::array;
 use crate::simd::isa::{Isa, IsaTask, run_portable};
 use crate::simd::vector::{Lanewise, PartialVector, Vector, implement_vector, of_values};
 
@@ -27,11 +28,7 @@ implement_vector!(
         Lanewise::Min => vbslq_f32(vornq_u32(vcleq_f32(x, y), vceqq_f32(x, x)), x, y),
         Lanewise::Abs => vabsq_f32(x),
         Lanewise::Neg => vnegq_f32(x),
-        Lanewise::Relu => {
-            let most = vdupq_n_f32(f32::MAX);
-            let bounded = vbslq_f32(vcgeq_f32(x, most), most, x);
-            vbslq_f32(vclezq_f32(x), vdupq_n_f32(0.0), bounded)
-        }
+        Lanewise::Relu => vbslq_f32(vclezq_f32(x), vdupq_n_f32(0.0), x),
         Lanewise::Identity => x,
         Lanewise::Sqrt => vsqrtq_f32(x),
         Lanewise::NotBelow => vbslq_f32(vcltq_f32(x, y), y, x),
@@ -42,7 +39,8 @@ implement_vector!(
             let first = vshrq_n_s32::<1>(exponent);
             let biased = vaddq_s32(first, vdupq_n_s32(127));
             let rest = vaddq_s32(vsubq_s32(exponent, first), vdupq_n_s32(127));
-            let [first, second] = [biased, rest].map(|bits| vreinterpretq_f32_s32(vshlq_n_s32::<23>(bits)));
+            let [first, second] =
+                array::map([biased, rest], |bits| vreinterpretq_f32_s32(vshlq_n_s32::<23>(bits)));
             vmulq_f32(vmulq_f32(x, first), second)
         }
     },
@@ -75,11 +73,7 @@ implement_vector!(
         Lanewise::Min => vbslq_f64(vornq_u64(vcleq_f64(x, y), vceqq_f64(x, x)), x, y),
         Lanewise::Abs => vabsq_f64(x),
         Lanewise::Neg => vnegq_f64(x),
-        Lanewise::Relu => {
-            let most = vdupq_n_f64(f64::MAX);
-            let bounded = vbslq_f64(vcgeq_f64(x, most), most, x);
-            vbslq_f64(vclezq_f64(x), vdupq_n_f64(0.0), bounded)
-        }
+        Lanewise::Relu => vbslq_f64(vclezq_f64(x), vdupq_n_f64(0.0), x),
         Lanewise::Identity => x,
         Lanewise::Sqrt => vsqrtq_f64(x),
         Lanewise::NotBelow => vbslq_f64(vcltq_f64(x, y), y, x),
@@ -90,7 +84,8 @@ implement_vector!(
             let first = vshrq_n_s64::<1>(exponent);
             let biased = vaddq_s64(first, vdupq_n_s64(1023));
             let rest = vaddq_s64(vsubq_s64(exponent, first), vdupq_n_s64(1023));
-            let [first, second] = [biased, rest].map(|bits| vreinterpretq_f64_s64(vshlq_n_s64::<52>(bits)));
+            let [first, second] =
+                array::map([biased, rest], |bits| vreinterpretq_f64_s64(vshlq_n_s64::<52>(bits)));
             vmulq_f64(vmulq_f64(x, first), second)
         }
     },

@@ -234,7 +234,7 @@ pub(crate) enum Lanewise {
     Abs,
     /// -x.
     Neg,
-    /// 0 if x ≤ 0, the largest finite value if x is infinite, else x.
+    /// 0 if x ≤ 0, else x, also if x is NaN.
     Relu,
     /// x.
     Identity,
@@ -248,11 +248,10 @@ pub(crate) enum Lanewise {
     Scale,
 }
 
-/// RELU: 0 for values not above 0, the largest finite value for infinity, NaN for NaN.
+/// RELU: 0 for values up to 0, NaN for NaN.
 #[inline(always)]
 pub(crate) fn relu<T: ComputeType>(value: T) -> T {
-    let bounded = if value >= T::LARGEST { T::LARGEST } else { value };
-    if value <= T::ZERO { T::ZERO } else { bounded }
+    if value <= T::ZERO { T::ZERO } else { value }
 }
 
 /// A computation written over the vectors of an instruction set.
@@ -285,8 +284,7 @@ impl Isa {
     ///
     /// # Safety
     /// The instruction set is one of [`Isa::available`].
-    // Not inlined: otherwise every codegen unit that calls it would compile the portable kernel again.
-    #[inline(never)]
+    #[inline]
     pub(crate) unsafe fn run_vectors<T: Float, W: VectorTask<T>>(self, work: W) -> W::Output {
         use std::marker::PhantomData;
         // Not `Isa::run`, which would compile each vector type for every instruction set.

@@ -3,6 +3,7 @@
 use hipdnn_plugin_sdk::graph::ReductionMode;
 
 use crate::dtype::element::ComputeType;
+use crate::simd::array;
 use crate::simd::vector::{Float, Lanewise, Vector};
 
 /// One way to combine; `total` is the result for the elements so far.
@@ -116,7 +117,10 @@ fn smaller<T: Float>(x: T, y: T) -> T {
 /// Each 0 replaced by 1.
 #[inline(always)]
 fn without_zeros<V: Vector>(v: V) -> V {
-    v.with_values(&v.values().map(|value| if value == V::Scalar::ZERO { V::Scalar::ONE } else { value }))
+    v.with_values(&array::map(
+        v.values(),
+        |value| if value == V::Scalar::ZERO { V::Scalar::ONE } else { value },
+    ))
 }
 
 /// Combines `len` elements.

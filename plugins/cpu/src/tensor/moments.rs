@@ -4,6 +4,7 @@
 //! come from deviations from a shift close to the mean.
 
 use crate::dtype::element::ComputeType;
+use crate::simd::array;
 use crate::simd::vector::{Lanewise, Vector};
 
 /// Independent accumulators, so that additions overlap.
@@ -120,7 +121,7 @@ pub(crate) fn of_lanes<V: Vector, const N: usize>(vectors: [[V; N]; SUMS]) -> [V
     let [a, b, c, d] = vectors;
     let mut sums = [V::Scalar::ZERO; N];
     for (i, sum) in sums.iter_mut().enumerate() {
-        let halves = [(a, b), (c, d)].map(|(x, y)| x[i].lanewise(Lanewise::Add, y[i]));
+        let halves = array::map([(a, b), (c, d)], |(x, y)| x[i].lanewise(Lanewise::Add, y[i]));
         *sum = halves[0].lanewise(Lanewise::Add, halves[1]).sum();
     }
     sums

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::thread::Key;
 
+use crate::threading::region::Region;
+
 /// A pool as the program describes it.
 #[repr(C)]
 pub struct Pool {
@@ -21,12 +23,15 @@ pub struct Pool {
 }
 
 type Run = unsafe extern "C" fn(*mut c_void, Work, *mut c_void, usize) -> i32;
-type Work = unsafe extern "C" fn(*mut c_void, usize);
+pub(crate) type Work = unsafe extern "C" fn(*mut c_void, usize);
 
 /// Marks a thread that works for others: work that it starts runs on it alone.
 const AT_WORK: usize = 1;
 
-/// The thread-local pool, or 0.
+/// Marks the address of a [`Region`], which is that of the plan that the thread runs.
+const REGION: usize = 2;
+
+/// The thread-local pool, region or mark, or 0.
 static POOL: OnceLock<Option<Key>> = OnceLock::new();
 
 fn key() -> Option<Key> {
@@ -53,46 +58,107 @@ struct Call<'a> {
     panicked: AtomicBool,
 }
 
-/// Calls `work` once with each index below `workers` on the pool lent to this thread, and returns when all
-/// calls have returned; false if no pool is lent. Work too short to wake threads stays on this one. Resumes
-/// panics of the calls.
+/// What a thread may use.
+enum Lent {
+    /// The engine's own threads.
+    Nothing,
+    /// No thread but itself.
+    Itself,
+    /// The threads of a program, which calls them for each work.
+    Pool(Run, *mut c_void),
+    /// The threads that are in its plan.
+    Plan(*const Region),
+}
+
+impl Lent {
+    fn of(word: usize) -> Self {
+        match word {
+            0 => return Self::Nothing,
+            AT_WORK => return Self::Itself,
+            _ if word & REGION > 0 => return Self::Plan(ptr::with_exposed_provenance(word - REGION)),
+            _ => {}
+        }
+        // SAFETY: any other word is a pool, which its program keeps valid while it is lent.
+        let pool = unsafe { &*ptr::with_exposed_provenance::<Pool>(word) };
+        pool.run.map_or(Self::Itself, |run| Self::Pool(run, pool.program))
+    }
+}
+
+/// Sets the word of this thread, and restores it on drop.
+struct Within(Key, usize);
+
+impl Within {
+    fn set(key: Key, word: usize) -> Self {
+        let before = key.get();
+        key.set(word);
+        Self(key, before)
+    }
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        self.0.set(self.1);
+    }
+}
+
+/// Calls `work` once with each index below `workers` on the threads lent to this one, and returns when all calls
+/// have returned; false if none are lent. Work too short to wake threads stays on this one, unless others are
+/// in its plan and awake. Resumes panics of the calls.
 pub(crate) fn run(workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) -> bool {
     let Some(key) = POOL.get().copied().flatten() else { return false };
-    let word = key.get();
-    if word == 0 {
-        return false;
+    match Lent::of(key.get()) {
+        Lent::Nothing => return false,
+        Lent::Pool(run, program) if wakes => call(key, (run, program), workers, work),
+        Lent::Pool(..) | Lent::Itself => (0..workers).for_each(work),
+        Lent::Plan(region) => {
+            let _within = Within::set(key, AT_WORK);
+            // SAFETY: the region outlives the plan that it is set for, which this thread leads.
+            unsafe { &*region }.run(workers, wakes, work);
+        }
     }
-    let pool = ptr::with_exposed_provenance::<Pool>(word);
-    // SAFETY: a word other than these two is a pool, which its program keeps valid while it is lent.
-    let lent = (word != AT_WORK && wakes)
-        .then(|| unsafe { &*pool })
-        .and_then(|pool| Some((pool.run?, pool.program)));
-    let Some((lent, program)) = lent else {
-        (0..workers).for_each(work);
-        return true;
+    true
+}
+
+/// Runs a plan whose steps use up to `threads` threads, with the program's threads in it if a pool is lent.
+pub(crate) fn enter<R>(threads: usize, plan: impl FnOnce() -> R) -> R {
+    let Some(key) = POOL.get().copied().flatten() else { return plan() };
+    let Lent::Pool(run, program) = Lent::of(key.get()) else { return plan() };
+    if threads < 2 {
+        return plan();
+    }
+    let lead = |region: &Region, plan: &mut dyn FnMut()| {
+        let _within = Within::set(key, (&raw const *region).expose_provenance() | REGION);
+        plan();
     };
+    let result = Region::enter(threads, |threads, work| call(key, (run, program), threads, work), lead, plan);
+    result.unwrap_or_else(|| resume_unwind(Box::new(FAILED)))
+}
+
+/// The panic of a pool that did not call its work.
+const FAILED: &str = "the program's thread pool failed";
+
+/// Calls `work` with each index below `workers` through a program's pool.
+fn call(key: Key, (run, program): (Run, *mut c_void), workers: usize, work: &(dyn Fn(usize) + Sync)) {
     let call = Call { key, work, panicked: AtomicBool::new(false) };
-    // SAFETY: the program vouches for the function; the call outlives all calls made through it.
-    let status = unsafe { lent(program, each, (&raw const call).cast_mut().cast(), workers) };
+    // SAFETY: the program guarantees the function while it lends the pool; the call outlives all calls made
+    // through it.
+    let status = unsafe { run(program, each, (&raw const call).cast_mut().cast(), workers) };
     if status != 0 || call.panicked.load(Ordering::Relaxed) {
         resume_unwind(Box::new(if status == 0 {
             "a thread that computes for the CPU engine panicked"
         } else {
-            "the program's thread pool failed"
+            FAILED
         }));
     }
-    true
 }
 
 unsafe extern "C" fn each(call: *mut c_void, worker: usize) {
     // SAFETY: `run` passes this pointer and waits for this call.
     let call = unsafe { &*call.cast::<Call<'_>>() };
-    let before = call.key.get();
-    call.key.set(AT_WORK);
+    let _within = Within::set(call.key, AT_WORK);
     if catch_unwind(AssertUnwindSafe(|| (call.work)(worker))).is_err() {
         call.panicked.store(true, Ordering::Relaxed);
     }
-    call.key.set(before);
 }
 
 #[cfg(test)]
@@ -160,6 +226,65 @@ mod tests {
             assert!(run(2, true, &|_| assert!(run(3, true, &one))));
         });
         assert_eq!((count.into_inner(), program.threads.into_inner()), (11, 2));
+    }
+
+    #[test]
+    fn a_plan_calls_the_pool_once_for_all_of_its_steps() {
+        let (program, counts) = (Program::default(), [const { AtomicUsize::new(0) }; 5]);
+        let step = |worker: usize| {
+            counts[worker].fetch_add(1, Ordering::Relaxed);
+            // Nested work stays on its thread.
+            run(3, true, &|_| {});
+        };
+        let result = lent(&program, || {
+            enter(3, || {
+                // More workers than threads, as many, fewer, and work that wakes no thread.
+                for (workers, wakes) in [(5, true), (3, true), (2, true), (5, false)] {
+                    (0..100).for_each(|_| assert!(run(workers, wakes, &step)));
+                }
+                7
+            })
+        });
+        assert_eq!((result, program.threads.load(Ordering::Relaxed)), (7, 3));
+        assert_eq!(counts.map(AtomicUsize::into_inner), [400, 400, 300, 200, 200]);
+        // A single thread needs no pool.
+        assert_eq!(lent(&program, || enter(1, || 8)), 8);
+        assert_eq!((enter(3, || 9), program.threads.into_inner()), (9, 3));
+    }
+
+    /// Runs all calls on the calling thread.
+    unsafe extern "C" fn in_turn(_: *mut c_void, work: Work, data: *mut c_void, count: usize) -> i32 {
+        // SAFETY: the data is that of the work.
+        (0..count).for_each(|at| unsafe { work(data, at) });
+        0
+    }
+
+    #[test]
+    fn a_pool_of_one_thread_runs_the_whole_plan() {
+        let pool = Pool { run: Some(in_turn), program: ptr::null_mut() };
+        // SAFETY: the pool stays valid until it is taken back below.
+        unsafe { hipdnnCpuPluginLendThreads_ext(&raw const pool) };
+        let count = AtomicUsize::new(0);
+        enter(4, || {
+            run(4, true, &|_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            })
+        });
+        // SAFETY: null is allowed.
+        unsafe { hipdnnCpuPluginLendThreads_ext(ptr::null()) };
+        assert_eq!(count.into_inner(), 4);
+    }
+
+    #[test]
+    fn a_panic_in_a_plan_reaches_the_caller() {
+        for bad in [0, 1, 9] {
+            let program = Program { fails: bad == 9, ..Program::default() };
+            let plan = || {
+                run(3, true, &|worker| assert_ne!(worker, bad));
+            };
+            assert!(catch_unwind(AssertUnwindSafe(|| lent(&program, || enter(3, plan)))).is_err());
+            assert!(!run(3, true, &|_| {}));
+        }
     }
 
     #[test]

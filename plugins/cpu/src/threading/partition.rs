@@ -14,6 +14,7 @@ use crate::threading::lent;
 use crate::threading::openmp::OpenMp;
 use crate::threading::pool::Pool;
 use crate::threading::queue::PartQueue;
+use crate::threading::sync::MOST_WORKERS;
 
 /// The environment variable that limits the threads of a computation, the caller's included.
 const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
@@ -138,7 +139,7 @@ impl Threads {
     fn divided(self, count: usize) -> Workers {
         let count = count.max(1);
         // More threads than processors would take turns, and the caller would wait for one that cannot run.
-        let threads = count.min(self.count()).min(processors());
+        let threads = count.min(self.count()).min(processors()).min(MOST_WORKERS);
         if threads > 1 {
             THREADS.get_or_init(Source::choose).grow(threads - 1);
         }
@@ -261,8 +262,20 @@ impl Assignment {
     }
 }
 
+/// Calls `work` once with each index below `count` on up to `most` threads, 0 for the default, and returns when all
+/// calls have returned.
+pub(crate) fn each(count: usize, most: usize, work: impl Fn(usize) + Sync) {
+    Threads { most, deterministic: false }.divided(count).run(work);
+}
+
+/// Runs a plan whose steps use up to `threads` threads. Threads of the program enter it once; those of the engine
+/// wait for steps in any case.
+pub(crate) fn enter<R>(threads: usize, plan: impl FnOnce() -> R) -> R {
+    lent::enter(threads, plan)
+}
+
 /// Calls `work` with each index below `count` that no thread has taken yet.
-fn take_each(next: &AtomicUsize, count: usize, mut work: impl FnMut(usize)) {
+fn take_each(next: &AtomicUsize, count: usize, work: impl Fn(usize)) {
     loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
         if index >= count {

@@ -16,8 +16,11 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering}
 /// quarter of this.
 const LOOK: Duration = Duration::from_micros(200);
 
+/// The most workers that a team computes together: more processors than that are rarely used by one step.
+pub(crate) const MOST_WORKERS: usize = 256;
+
 /// Polls a condition briefly, and returns whether it became true.
-pub(crate) fn look(is_there: impl Fn() -> bool) -> bool {
+pub(crate) fn look(mut is_there: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !is_there() {
         if begun.elapsed() > LOOK {

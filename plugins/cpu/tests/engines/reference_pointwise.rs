@@ -64,11 +64,13 @@ fn modes_of_one_operand() {
         (Mode::Rsqrt, &[(16.0, 0.25), (0.0, INF), (INF, 0.0)]),
         (Mode::Reciprocal, &[(4.0, 0.25), (-0.0, -INF)]),
         (Mode::LogicalNot, &[(0.0, 1.0), (-0.0, 1.0), (0.5, 0.0), (NAN, 0.0)]),
-        (Mode::ReluFwd, &[(-1.0, 0.0), (0.0, 0.0), (2.0, 2.0), (INF, f64::MAX), (-INF, 0.0), (NAN, NAN)]),
+        (Mode::ReluFwd, &[(-1.0, 0.0), (0.0, 0.0), (2.0, 2.0), (INF, INF), (-INF, 0.0), (NAN, NAN)]),
         (Mode::SigmoidFwd, &[(0.0, 0.5), (1.0, 0.731_058_578_630_004_9), (-INF, 0.0), (INF, 1.0)]),
         (Mode::TanhFwd, &[(0.0, 0.0), (1.0, 0.761_594_155_955_764_9), (-INF, -1.0)]),
         (Mode::GeluFwd, &[(0.0, 0.0), (1.0, 0.841_344_746_068_542_9), (-1.0, -0.158_655_253_931_457_05)]),
+        (Mode::GeluFwd, &[(INF, INF), (-INF, 0.0), (NAN, NAN)]),
         (Mode::GeluApproxTanhFwd, &[(0.0, 0.0), (1.0, 0.841_191_990_608_276_3)]),
+        (Mode::GeluApproxTanhFwd, &[(INF, INF), (-INF, 0.0), (NAN, NAN)]),
         (Mode::SwishFwd, &[(0.0, 0.0), (1.0, 0.731_058_578_630_004_9)]),
         (Mode::EluFwd, &[(2.0, 2.0), (0.0, 0.0), (-1.0, -0.632_120_558_828_557_7), (-INF, -1.0)]),
         (Mode::SoftplusFwd, &[(0.0, std::f64::consts::LN_2), (1000.0, 1000.0), (-INF, 0.0), (INF, INF)]),
@@ -124,8 +126,19 @@ fn relu_clips_and_slopes() {
     assert_values(Mode::ReluFwd, &evaluate(&node, &[&x]), &[-2.0, -1.0, 0.5, 2.0, 2.0, NAN]);
     let backward = Pointwise { operation: Mode::ReluBwd, ..node };
     assert_values(Mode::ReluBwd, &evaluate(&backward, &[&[8.0], &x]), &[4.0, 4.0, 8.0, 8.0, 0.0, 8.0]);
+    // Without an upper clip there is none.
+    let leaky = Pointwise { relu_lower_clip_slope: Some(0.5), ..plain(Mode::ReluFwd) };
+    assert_values(Mode::ReluFwd, &evaluate(&leaky, &[&[INF, -INF, f64::MAX]]), &[INF, -INF, f64::MAX]);
     let bare = evaluate(&plain(Mode::ReluBwd), &[&[8.0, INF, INF], &[-1.0, 0.0, 3.0]]);
     assert_values(Mode::ReluBwd, &bare, &[0.0, 0.0, INF]);
+}
+
+#[test]
+fn the_slope_of_gelu_is_1_or_0_far_away() {
+    for mode in [Mode::GeluBwd, Mode::GeluApproxTanhBwd] {
+        let got = evaluate(&plain(mode), &[&[3.0], &[INF, 1e200, 50.0, -50.0, -1e200, -INF, NAN]]);
+        assert_values(mode, &got, &[3.0, 3.0, 3.0, 0.0, 0.0, 0.0, NAN]);
+    }
 }
 
 #[test]

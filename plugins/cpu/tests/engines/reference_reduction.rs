@@ -1,8 +1,8 @@
 //! The reference reductions against hand-computed results and sums over plain arrays, and their refusals.
 
 use crate::plan::planner::planner;
-use hipdnn_plugin_sdk::graph::operation::Reduction;
-use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
+use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction};
+use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 
 use super::common::{Case, Random, packed, strides};
 
@@ -55,6 +55,63 @@ fn integers_stay_integers() {
     case.node(Reduction { in_, out, mode: ReductionMode::Add, is_deterministic: false });
     case.run(planner(0));
     assert_eq!(case.values(out), [300.0, -255.0]);
+}
+
+/// Along dimensions of 1, every mode gives the element or its magnitude, without a square that overflows.
+#[test]
+fn a_dimension_of_1_is_copied() {
+    use ReductionMode as Mode;
+    let values = [3.0, -4.0, 0.0, 1e200, -1e-200, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    for mode in Mode::ALL.iter().copied().filter(|mode| *mode != Mode::NotSet) {
+        let expected = values.map(|value: f64| match mode {
+            Mode::Amax | Mode::Norm1 | Mode::Norm2 => value.abs(),
+            Mode::MulNoZeros if value == 0.0 => 1.0,
+            _ => value,
+        });
+        for engine in [0, 1] {
+            let mut case = Case::new();
+            case.graph.compute_type = DataType::Double;
+            let in_ = case.tensor(DataType::Double, &[2, 4, 1]);
+            let out = case.tensor_with(DataType::Double, &[2, 4, 1], &[1, 2, 1]);
+            case.node(Reduction { in_, out, mode, is_deterministic: false });
+            case.fill(in_, &values);
+            case.run(planner(engine));
+            let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&case.values(out)), bits(&expected), "{} on engine {engine}", mode.name());
+        }
+    }
+    for (of, value) in [(DataType::Int32, 16_777_217.0), (DataType::Int64, 9_007_199_254_740_991.0)] {
+        for engine in [0, 1] {
+            let mut case = Case::new();
+            let [in_, out] = [(); 2].map(|()| case.tensor(of, &[1, 2]));
+            case.node(Reduction { in_, out, mode: Mode::Avg, is_deterministic: false });
+            case.fill(in_, &[value, -value]);
+            case.run(planner(engine));
+            assert_eq!(case.values(out), [value, -value], "{} on engine {engine}", of.name());
+        }
+    }
+}
+
+/// A softmax along a dimension of 1, whose nodes have one shape.
+#[test]
+fn a_softmax_along_a_dimension_of_1_is_1() {
+    for engine in [0, 1] {
+        let mut case = Case::new();
+        let dims = [2, 3, 1];
+        let x = case.tensor(DataType::Float, &dims);
+        let [most, below, powers, sum] =
+            [(); 4].map(|()| case.virtual_tensor(DataType::Float, &dims, &packed(&dims)));
+        let y = case.tensor(DataType::Float, &dims);
+        let reduction = |mode, in_, out| Reduction { in_, out, mode, is_deterministic: false };
+        case.node(reduction(ReductionMode::Max, x, most));
+        case.node(Pointwise::new(PointwiseMode::Sub, x, Some(most), below));
+        case.node(Pointwise::new(PointwiseMode::Exp, below, None, powers));
+        case.node(reduction(ReductionMode::Add, powers, sum));
+        case.node(Pointwise::new(PointwiseMode::Div, powers, Some(sum), y));
+        case.fill(x, &[1.0, -2.0, 100.0, 0.0, 3.0, -50.0]);
+        case.run(planner(engine));
+        assert_eq!(case.values(y), [1.0; 6], "engine {engine}");
+    }
 }
 
 #[test]

@@ -261,6 +261,9 @@ impl Builder<'_> {
             (Problem::Pointwise(_), Operation::Pointwise(operation)) => {
                 pointwise::lower(self, node, operation)
             }
+            (Problem::Reduction(problem), Operation::Reduction(_)) if problem.is_of_single() => {
+                Err("out: dims are those of in, expected 1 where in has more".to_owned())
+            }
             (Problem::Reduction(_), Operation::Reduction(operation)) => {
                 reduction::lower(self, node, operation)
             }

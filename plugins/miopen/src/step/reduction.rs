@@ -33,6 +33,9 @@ impl ReductionDesign {
     /// The first feature that MIOpen does not support.
     pub fn of(reduction: &Reduction) -> Result<Self, Refusal> {
         let Reduction { x, y, mode, .. } = reduction;
+        if reduction.is_of_single() {
+            return Err("out: dims are those of in, expected 1 where in has more".to_owned());
+        }
         let operation = match mode {
             ReductionMode::Add => REDUCE_ADD,
             ReductionMode::Mul => REDUCE_MUL,

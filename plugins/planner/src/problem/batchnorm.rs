@@ -157,12 +157,12 @@ impl Batchnorm {
     }
 }
 
-/// Refuses statistics of other devices.
+/// Refuses statistics of other devices. A single tensor is this device's own buffer, which nothing needs without others.
 fn alone(peer_stats: &[i64]) -> Result<(), Refusal> {
-    if peer_stats.is_empty() {
+    if peer_stats.len() <= 1 {
         Ok(())
     } else {
-        Err(format!("peer_stats: has {} tensor(s), expected none", peer_stats.len()))
+        Err(format!("peer_stats: has {} tensors, expected at most one: this device alone", peer_stats.len()))
     }
 }
 

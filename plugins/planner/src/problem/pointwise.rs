@@ -66,11 +66,7 @@ impl Pointwise {
     pub(crate) fn of(operands: &Operands<'_>, pointwise: &operation::Pointwise) -> Result<Self, Refusal> {
         let mode = pointwise.operation;
         if mode == PointwiseMode::Unset {
-            let known = (1..=u8::MAX).map_while(PointwiseMode::from_wire).map(PointwiseMode::name);
-            return Err(format!(
-                "operation: is unset, like any unknown mode (named in the log); known are {}",
-                known.collect::<Vec<_>>().join(", ")
-            ));
+            return Err("operation: is unset, like any unknown mode, which the log names".to_owned());
         }
         let output = operands.required("out_0")?;
         let mut inputs = Vec::with_capacity(3);

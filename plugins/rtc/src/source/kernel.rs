@@ -66,8 +66,14 @@ pub struct Kernel {
     pub arguments: Vec<Argument>,
     /// Threads per workgroup.
     pub block: u32,
-    /// Number of workgroups.
+    /// Number of workgroups along the first axis of the grid.
     pub grid: u32,
+    /// Along the second.
+    pub down: u32,
+    /// Bytes of shared memory that its source does not declare.
+    pub shared: usize,
+    /// Whether it needs the definitions of `hipdnn-kernels` instead of this crate's.
+    pub is_tiled: bool,
 }
 
 impl Kernel {
@@ -118,7 +124,17 @@ pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
     let mut text = format!("{functions}KERNEL({block}) {name}({parameters})\n{{\n");
     text.push_str(&body);
     text.push_str("}\n");
-    Ok(Kernel { name, nodes: group.nodes.clone(), text, arguments, block, grid })
+    Ok(Kernel {
+        name,
+        nodes: group.nodes.clone(),
+        text,
+        arguments,
+        block,
+        grid,
+        down: 1,
+        shared: 0,
+        is_tiled: false,
+    })
 }
 
 /// The index of an access among the arguments, for vectors of this many bytes or for single elements.

@@ -4,32 +4,34 @@
 //! This module does not depend on a device or library. Nodes are collected in a [`group`] as long as one
 //! kernel can compute them, reading each element or row once; [`kernel`] writes the source.
 
+mod attention;
 mod body;
+mod convolution;
 pub mod group;
 pub mod kernel;
+pub mod matrix;
 pub mod node;
 pub mod pointwise;
-mod spelling;
 pub mod split;
-pub mod statistics;
 pub mod strip;
-pub mod training;
 pub mod value;
 pub mod walk;
 pub mod window;
 
 use std::collections::{HashMap, HashSet};
 
+use hipdnn_kernels::Target;
+use hipdnn_kernels::target::Language;
+use hipdnn_plugin_lowering::statistics::spelled_out;
 use hipdnn_plugin_planner::plan::{Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
-use hipdnn_plugin_planner::problem::Problem;
-use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_planner::problem::{Problem, pointers};
+use hipdnn_plugin_sdk::graph::{Graph, Node};
 
 use crate::Refusal;
 use group::Group;
 use kernel::Kernel;
 use node::Item;
-use statistics::spelled_out;
 
 /// HIP's definitions for the kernels.
 pub const HIP: &str = include_str!("hip.h");
@@ -39,7 +41,7 @@ pub const CUDA: &str = include_str!("cuda.h");
 pub const PRELUDE: &str = include_str!("prelude.h");
 
 /// A graph as a sequence of kernels.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Program {
     /// The kernels, in order.
     pub kernels: Vec<Kernel>,
@@ -51,8 +53,27 @@ pub struct Program {
 impl Program {
     /// The source of all kernels, preceded by a platform's definitions.
     pub fn source(&self, language: &str) -> String {
-        let kernels = self.kernels.iter().map(|kernel| kernel.text.as_str());
-        [language, PRELUDE].into_iter().chain(kernels).collect::<Vec<_>>().join("\n")
+        let (tiled, own): (Vec<&Kernel>, Vec<&Kernel>) =
+            self.kernels.iter().partition(|kernel| kernel.is_tiled);
+        let mut source = String::new();
+        if !own.is_empty() {
+            source.push_str(&[language, PRELUDE].join("\n"));
+        }
+        for kernel in own {
+            source.push('\n');
+            source.push_str(&kernel.text);
+        }
+        if !tiled.is_empty() {
+            let of = if language == CUDA { Language::Cuda } else { Language::Hip };
+            // Both sets of definitions have the same names.
+            source.push_str("\nnamespace tiled {\n");
+            source.push_str(&hipdnn_kernels::print::c::preamble(of));
+            for kernel in tiled {
+                source.push_str(&kernel.text);
+            }
+            source.push_str("}\n");
+        }
+        source
     }
 }
 
@@ -65,15 +86,26 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
 }
 
 /// Options of code generation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Whether workgroups share rows if these are few and long.
     pub shares_rows: bool,
+    /// The device of kernels with matrix tiles; without it there are none, and the number of kernels and their tensors are those
+    /// of any device.
+    pub target: Option<Target>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { shares_rows: true }
+        Self { shares_rows: true, target: None }
+    }
+}
+
+impl Options {
+    /// The options for an architecture.
+    #[must_use]
+    pub fn on(self, architecture: &str) -> Self {
+        Self { target: Target::of(architecture), ..self }
     }
 }
 
@@ -83,7 +115,7 @@ impl Default for Options {
 /// As [`generate`].
 pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal> {
     let Prepared { mut graph, problems, unmarked } = prepare(graph)?;
-    let mut groups: Vec<Group> = Vec::new();
+    let mut parts: Vec<Part> = Vec::new();
     let given = std::mem::take(&mut graph.nodes);
     let mut nodes = Vec::with_capacity(given.len());
     for (place, (node, problem)) in given.into_iter().zip(problems).enumerate() {
@@ -98,35 +130,32 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
             }
         }
     }
+    // Where the device is not known, any has the same number of kernels and the same tensors.
+    let any = || Target::of("gfx1030").ok_or_else(|| "there is no device to write kernels for".to_owned());
+    let target = options.target.clone().map_or_else(any, Ok)?;
     for (place, node, problem) in nodes {
-        let add = || {
-            let mut next = Some(Item::of(&node, problem)?);
-            while let Some(item) = next {
-                match groups.last_mut() {
-                    Some(group) if item.fits(group) => item.add(group, &graph)?,
-                    _ => {
-                        let mut group = Group::new(item.domain());
-                        item.add(&mut group, &graph)?;
-                        groups.push(group);
-                    }
-                }
-                if let Some(group) = groups.last_mut()
-                    && group.nodes.last() != Some(&place)
-                {
-                    group.nodes.push(place);
-                }
-                next = item.rest();
-            }
-            Ok(())
-        };
-        add().map_err(|refusal| in_node(place, &node, refusal))?;
+        let name = format!("tiles_{place}");
+        if let Some(kernel) = matrix::kernel(&graph, &node, &problem, &target, &name) {
+            let mut kernel = kernel.map_err(|refusal| in_node(place, &node, refusal))?;
+            kernel.nodes = vec![place];
+            parts.push(Part::Tiled(Box::new(kernel), pointers(&graph, &node.operation)));
+            continue;
+        }
+        add(&mut parts, &graph, place, &node, problem).map_err(|refusal| in_node(place, &node, refusal))?;
     }
-    let read: HashSet<i64> = groups.iter().flat_map(Group::reads).collect();
+    let read: HashSet<i64> = parts.iter().flat_map(Part::reads).collect();
     let virtuals: HashSet<i64> =
         graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| tensor.uid).collect();
     let mut kernels: Vec<Kernel> = Vec::new();
     let mut walked = HashMap::new();
-    for mut group in groups {
+    for part in parts {
+        let mut group = match part {
+            Part::Tiled(kernel, _) => {
+                kernels.push(*kernel);
+                continue;
+            }
+            Part::Walked(group) => *group,
+        };
         group.stores.retain(|store| !virtuals.contains(&store.uid) || read.contains(&store.uid));
         // Nothing reads it and no caller asked for it: skip it.
         if group.stores.is_empty() {
@@ -142,5 +171,49 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
     Ok(Program { placed: Placed::new(&graph, &unmarked, tensors.iter())?, kernels })
 }
 
+/// A part of a program.
+enum Part {
+    /// A walk over elements or rows.
+    Walked(Box<Group>),
+    /// A kernel with matrix tiles, and what it reads.
+    Tiled(Box<Kernel>, Vec<i64>),
+}
+
+impl Part {
+    fn reads(&self) -> Vec<i64> {
+        match self {
+            Self::Walked(group) => group.reads().collect(),
+            Self::Tiled(_, inputs) => inputs.clone(),
+        }
+    }
+}
+
+/// Adds a node to the last group, or to a new one.
+fn add(
+    parts: &mut Vec<Part>,
+    graph: &Graph,
+    place: usize,
+    node: &Node,
+    problem: Problem,
+) -> Result<(), Refusal> {
+    let mut next = Some(Item::of(node, problem)?);
+    while let Some(item) = next {
+        if !matches!(parts.last(), Some(Part::Walked(group)) if item.fits(group)) {
+            parts.push(Part::Walked(Box::new(Group::new(item.domain()))));
+        }
+        if let Some(Part::Walked(group)) = parts.last_mut() {
+            item.add(group, graph)?;
+            if group.nodes.last() != Some(&place) {
+                group.nodes.push(place);
+            }
+        }
+        next = item.rest();
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod tiled_tests;

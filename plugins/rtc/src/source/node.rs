@@ -45,7 +45,13 @@ impl Item {
     pub fn of(node: &Node, problem: Problem) -> Result<Self, Refusal> {
         let form = match problem {
             Problem::Pointwise(pointwise) => Form::Pointwise(*pointwise),
-            Problem::Reduction(reduction) => Form::Reduction(*reduction),
+            Problem::Reduction(reduction) => match reduction.as_pointwise() {
+                Some(pointwise) => Form::Pointwise(pointwise),
+                None if reduction.is_of_single() => {
+                    return Err("out: dims are those of in, expected 1 where in has more".to_owned());
+                }
+                None => Form::Reduction(*reduction),
+            },
             Problem::Normalization(Normalization::Forward(forward)) => Form::Normalization(forward),
             Problem::Normalization(Normalization::Backward(backward)) => {
                 // Separate nodes before this one compute statistics that were not saved.
@@ -73,7 +79,7 @@ impl Item {
             | Problem::BlockScale(_) => {
                 return Err(
                     "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, \
-                            forward batchnorm, forward convolution or pooling"
+                            forward batchnorm, convolution, pooling, matmul or forward attention"
                         .to_owned(),
                 );
             }

@@ -28,13 +28,9 @@ pub fn expression(
         let operands = operands.iter().take(mode.operands()).chain(numbers).cloned().collect::<Vec<_>>();
         Some(format!("{name}({})", operands.join(", ")))
     };
-    let relu = |name: &str, without_end: f64| {
-        let upper = activation.upper_clip.map_or_else(|| real.literal(without_end), number);
+    let relu = |name: &str| {
+        let upper = activation.upper_clip.map_or_else(|| real.literal(f64::INFINITY), number);
         with(name, &[number(activation.lower_clip), upper, number(activation.lower_clip_slope)])
-    };
-    let largest = match real {
-        Real::Single => f64::from(f32::MAX),
-        Real::Double => f64::MAX,
     };
     match mode {
         M::Unset | M::GenIndex => None,
@@ -68,8 +64,8 @@ pub fn expression(
         M::LogicalOr => truth(format!("({x} != 0 || {} != 0)", second()?)),
         M::LogicalNot => truth(format!("{x} == 0")),
         M::BinarySelect => Some(format!("{} != 0 ? {x} : {}", operands.get(2)?, second()?)),
-        M::ReluFwd => relu("relu", largest),
-        M::ReluBwd => relu("relu_slope", f64::INFINITY),
+        M::ReluFwd => relu("relu"),
+        M::ReluBwd => relu("relu_slope"),
         M::SigmoidFwd => call("sigmoid"),
         M::SigmoidBwd => call_2("sigmoid_slope"),
         M::TanhFwd => call("m_tanh"),
@@ -128,7 +124,7 @@ mod tests {
     fn numbers_keep_their_bits() {
         let names = ["v7".to_owned(), "v8".to_owned()];
         let text = expression(PointwiseMode::ReluFwd, &names, &PLAIN, Real::Single);
-        let expected = "relu(v7, (float)0.0, (float)3.4028234663852886e38, (float)0.10000000149011612)";
+        let expected = "relu(v7, (float)0.0, (float)float_of(0x7f800000u), (float)0.10000000149011612)";
         assert_eq!(text.as_deref(), Some(expected));
         let text = expression(PointwiseMode::SoftplusBwd, &names, &PLAIN, Real::Double);
         assert_eq!(text.as_deref(), Some("v7 * sigmoid((double)2.0 * v8)"));

@@ -253,10 +253,22 @@ DEVICE R relu_slope(R dy, R x, R lower, R upper, R slope)
         return slope == 0 ? (R)0 : slope * dy;
     return x > upper ? (R)0 : dy;
 }
+// x times a share; 0 if the share is 0, although x may be infinite.
+template <class R>
+DEVICE R share_of(R x, R share)
+{
+    return share == 0 ? (R)0 : x * share;
+}
+// The value with its magnitude limited to where the slope of GELU is 0 or 1; NaN stays.
+template <class R>
+DEVICE R limited(R x)
+{
+    return x > (R)1e4 ? (R)1e4 : x < (R)-1e4 ? (R)-1e4 : x;
+}
 template <class R>
 DEVICE R gelu(R x)
 {
-    return (R)0.5 * x * (1 + m_erf(x * (R)0.7071067811865476));
+    return share_of((R)0.5 * x, 1 + m_erf(x * (R)0.7071067811865476));
 }
 // x times the normal distribution function of x: Abramowitz and Stegun 7.1.26, error at most 0.75e-7 plus
 // rounding.
@@ -268,11 +280,12 @@ DEVICE float gelu(float x)
     above = fmaf(t, above, -0.142248368f);
     above = fmaf(t, above, 0.127414796f);
     above = above * t * quick_exp2(x * x * -0.7213475204f);
-    return x * (x > 0 ? 1 - above : above);
+    return share_of(x, x > 0 ? 1 - above : above);
 }
 template <class R>
 DEVICE R gelu_slope(R dy, R x)
 {
+    x = limited(x);
     const R below = (R)0.5 * (1 + m_erf(x * (R)0.7071067811865476));
     return dy * (below + x * (m_exp(-((R)0.5 * x * x)) * (R)0.3989422804014327));
 }
@@ -284,17 +297,18 @@ DEVICE R gelu_argument(R x)
 template <class R>
 DEVICE R gelu_by_tanh(R x)
 {
-    return (R)0.5 * x * (1 + m_tanh(gelu_argument(x)));
+    return share_of((R)0.5 * x, 1 + m_tanh(gelu_argument(x)));
 }
 // The same as x / (1 + 2^-z), z = 2 log2(e) times the argument of tanh.
 DEVICE float gelu_by_tanh(float x)
 {
     const float z = x * fmaf(x * x, -0.10294324f, -2.302208198f);
-    return x * quick_reciprocal(1 + quick_exp2(z));
+    return share_of(x, quick_reciprocal(1 + quick_exp2(z)));
 }
 template <class R>
 DEVICE R gelu_by_tanh_slope(R dy, R x)
 {
+    x = limited(x);
     const R t = m_tanh(gelu_argument(x));
     const R inner = (R)0.7978845608028654 * (1 + (R)0.134145 * x * x);
     return dy * ((R)0.5 * (1 + t) + (R)0.5 * x * (1 - t * t) * inner);

@@ -11,12 +11,12 @@
 
 use std::collections::BTreeMap;
 
+use hipdnn_plugin_lowering::spelling::{strides, unused};
 use hipdnn_plugin_planner::layout::MAX_RANK;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
 
 use super::group::{Domain, Group, MAX_TENSORS, access};
 use super::kernel::walk;
-use super::spelling::{strides, unused};
 use super::value::{Access, Level, Origin, Place, Real, Store, Value};
 use crate::Refusal;
 

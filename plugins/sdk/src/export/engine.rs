@@ -60,6 +60,29 @@ pub unsafe fn get_engine_name<P: EnginePlugin>(
     })
 }
 
+/// `hipdnnEnginePluginGetEngineKind_ext`: the numbers of an engine's device and implementation.
+///
+/// # Safety
+/// Both outputs are null or valid for a write.
+pub unsafe fn get_engine_kind<P: EnginePlugin>(
+    engine_id: i64,
+    device: *mut u32,
+    implementation: *mut u32,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        if device.is_null() || implementation.is_null() {
+            return Err(null(if device.is_null() { "device" } else { "implementation" }));
+        }
+        let [on, how] = P::kind(engine::<P>(engine_id)?).numbers();
+        // SAFETY: neither is null, so both are valid for a write.
+        unsafe {
+            write(device, on);
+            write(implementation, how);
+        }
+        Ok(())
+    })
+}
+
 /// `hipdnnEnginePluginCreate`: creates a handle, to be passed to `hipdnnEnginePluginDestroy` once.
 ///
 /// # Safety

@@ -99,6 +99,8 @@ macro_rules! export_engine_plugin {
                 get_all_engine_ids(engine_ids: *mut i64, max_engines: u32, num_engines: *mut u32);
             hipdnnEnginePluginGetEngineName =
                 get_engine_name(engine_id: i64, name: *mut *const ::std::ffi::c_char);
+            hipdnnEnginePluginGetEngineKind_ext =
+                get_engine_kind(engine_id: i64, device: *mut u32, implementation: *mut u32);
             hipdnnEnginePluginCreate = create(handle: *mut $crate::ffi::hipdnnEnginePluginHandle_t);
             hipdnnEnginePluginDestroy = destroy(handle: $crate::ffi::hipdnnEnginePluginHandle_t);
             hipdnnEnginePluginSetStream =

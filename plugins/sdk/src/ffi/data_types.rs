@@ -73,21 +73,31 @@ pub struct HipdnnEnginePluginExecutionContext {
 /// A graph prepared for one engine and configuration.
 pub type hipdnnEnginePluginExecutionContext_t = *mut HipdnnEnginePluginExecutionContext;
 
+/// What a prediction is of.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum hipdnnEnginePredictionKind_t {
+    /// An engine with its default knobs.
+    HIPDNN_ENGINE_PREDICTION_ENGINE = 0,
+    /// The best configuration of an engine, which the prediction names.
+    HIPDNN_ENGINE_PREDICTION_CONFIGURATION = 1,
+}
+
 /// The target of a `hipdnnHeuristicHandle_t`: opaque to the host; the plugin may define a struct of this name.
 #[derive(Debug)]
-pub struct HipdnnHeuristicHandle {
+pub struct hipdnnHeuristicHandle_opaque {
     _private: [u8; 0],
 }
 
 /// A heuristic plugin's state for one handle of the host.
-pub type hipdnnHeuristicHandle_t = *mut HipdnnHeuristicHandle;
+pub type hipdnnHeuristicHandle_t = *mut hipdnnHeuristicHandle_opaque;
 
 /// The target of a `hipdnnHeuristicPolicyDescriptor_t`: opaque to the host; the plugin may define a struct of this
 /// name.
 #[derive(Debug)]
-pub struct HipdnnHeuristicPolicyDescriptor {
+pub struct hipdnnHeuristicPolicyDescriptor_opaque {
     _private: [u8; 0],
 }
 
 /// One choice among engines by one policy.
-pub type hipdnnHeuristicPolicyDescriptor_t = *mut HipdnnHeuristicPolicyDescriptor;
+pub type hipdnnHeuristicPolicyDescriptor_t = *mut hipdnnHeuristicPolicyDescriptor_opaque;

@@ -27,6 +27,18 @@ unsafe extern "C" {
     /// engine is unnamed.
     pub fn hipdnnEnginePluginGetEngineName(engine_id: i64, name: *mut *const c_char) -> hipdnnPluginStatus_t;
 
+    /// Optional, an extension of this library. What an engine computes on, and where its kernels come from. `device`
+    /// receives 1 for the host, 2 for AMD's GPUs, 3 for NVIDIA's, 4 for devices with a Vulkan driver, else 0;
+    /// `implementation` 1 for a library of the device's maker, 2 for kernels generated for each graph, 3 for a
+    /// reference, else 0. The result never changes. Without this function, or with
+    /// HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, hosts guess from the engine's name: those that begin with `CPU_` take
+    /// memory of the host.
+    pub fn hipdnnEnginePluginGetEngineKind_ext(
+        engine_id: i64,
+        device: *mut u32,
+        implementation: *mut u32,
+    ) -> hipdnnPluginStatus_t;
+
     /// Required. Creates a handle. Its address must be unique and not null, because hosts may refuse null and
     /// identify handles by address.
     pub fn hipdnnEnginePluginCreate(handle: *mut hipdnnEnginePluginHandle_t) -> hipdnnPluginStatus_t;

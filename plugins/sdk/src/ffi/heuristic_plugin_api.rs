@@ -12,7 +12,8 @@
 #![expect(improper_ctypes, reason = "opaque to Rust and C alike: with repr(C) the header would show a body")]
 
 use super::{
-    hipdnnHeuristicHandle_t, hipdnnHeuristicPolicyDescriptor_t, hipdnnPluginConstData_t, hipdnnPluginStatus_t,
+    hipdnnHeuristicHandle_t, hipdnnHeuristicHostCallbacks_t, hipdnnHeuristicPolicyDescriptor_t,
+    hipdnnPluginConstData_t, hipdnnPluginStatus_t,
 };
 use std::ffi::c_char;
 
@@ -84,5 +85,29 @@ unsafe extern "C" {
         desc: hipdnnHeuristicPolicyDescriptor_t,
         engine_ids: *mut i64,
         num_engines: *mut usize,
+    ) -> hipdnnPluginStatus_t;
+
+    /// Optional, and called instead of hipdnnHeuristicPolicyFinalize where it is exported: the same with the host's services, which are
+    /// null where there are no predictions.
+    pub fn hipdnnHeuristicPolicyFinalizeWithHost(
+        desc: hipdnnHeuristicPolicyDescriptor_t,
+        host: *const hipdnnHeuristicHostCallbacks_t,
+        out_applied: *mut i32,
+    ) -> hipdnnPluginStatus_t;
+
+    /// Optional. The configuration of an engine of the order: the bytes of an EngineConfig table with this engine's id, which are valid
+    /// until the descriptor changes or is destroyed. Its knobs reach the engine. NOT_APPLICABLE: the engine has its default knobs.
+    pub fn hipdnnHeuristicPolicyGetEngineConfig(
+        desc: hipdnnHeuristicPolicyDescriptor_t,
+        engine_id: i64,
+        engine_config: *mut hipdnnPluginConstData_t,
+    ) -> hipdnnPluginStatus_t;
+
+    /// Optional. Why the policy placed an engine as it did: a JSON object as NUL-terminated UTF-8, valid until the descriptor changes or is
+    /// destroyed. NOT_APPLICABLE: nothing is known of this engine.
+    pub fn hipdnnHeuristicPolicyGetTrace(
+        desc: hipdnnHeuristicPolicyDescriptor_t,
+        engine_id: i64,
+        trace_json: *mut *const c_char,
     ) -> hipdnnPluginStatus_t;
 }

@@ -10,20 +10,24 @@ pub mod data_types;
 pub mod engine_api_version;
 pub mod engine_plugin_api;
 pub mod heuristic_api_version;
+pub mod heuristic_host;
 pub mod heuristic_plugin_api;
 pub mod plugin_api;
 
 use std::ffi::{c_char, c_int, c_void};
 
-use data_types::{hipdnnPluginStatus_t as status, hipdnnPluginType_t as kind};
+use data_types::{
+    hipdnnEnginePredictionKind_t as prediction, hipdnnPluginStatus_t as status, hipdnnPluginType_t as kind,
+};
 use hipdnn_abi::hipdnnSeverity_t as severity;
 
 pub use data_types::{
-    HipdnnEnginePluginExecutionContext, HipdnnEnginePluginHandle, HipdnnHeuristicHandle,
-    HipdnnHeuristicPolicyDescriptor, hipdnnEnginePluginExecutionContext_t, hipdnnEnginePluginHandle_t,
-    hipdnnHeuristicHandle_t, hipdnnHeuristicPolicyDescriptor_t, hipdnnPluginConstData_t,
+    HipdnnEnginePluginExecutionContext, HipdnnEnginePluginHandle, hipdnnEnginePluginExecutionContext_t,
+    hipdnnEnginePluginHandle_t, hipdnnHeuristicHandle_opaque, hipdnnHeuristicHandle_t,
+    hipdnnHeuristicPolicyDescriptor_opaque, hipdnnHeuristicPolicyDescriptor_t, hipdnnPluginConstData_t,
     hipdnnPluginDeviceBuffer_t,
 };
+pub use heuristic_host::hipdnnHeuristicHostCallbacks_t;
 pub use plugin_api::HIPDNN_PLUGIN_ERROR_STRING_MAX_LENGTH;
 
 /// What every plugin function answers: one of the `HIPDNN_PLUGIN_STATUS_*` values.
@@ -57,6 +61,15 @@ pub const HIPDNN_PLUGIN_TYPE_UNSPECIFIED: hipdnnPluginType_t = kind::HIPDNN_PLUG
 pub const HIPDNN_PLUGIN_TYPE_ENGINE: hipdnnPluginType_t = kind::HIPDNN_PLUGIN_TYPE_ENGINE as c_int;
 /// A library with selection policies.
 pub const HIPDNN_PLUGIN_TYPE_HEURISTIC: hipdnnPluginType_t = kind::HIPDNN_PLUGIN_TYPE_HEURISTIC as c_int;
+
+/// What a prediction is of: one of the `HIPDNN_ENGINE_PREDICTION_*` values.
+pub type hipdnnEnginePredictionKind_t = c_int;
+/// An engine with its default knobs.
+pub const HIPDNN_ENGINE_PREDICTION_ENGINE: hipdnnEnginePredictionKind_t =
+    prediction::HIPDNN_ENGINE_PREDICTION_ENGINE as c_int;
+/// The best configuration of an engine.
+pub const HIPDNN_ENGINE_PREDICTION_CONFIGURATION: hipdnnEnginePredictionKind_t =
+    prediction::HIPDNN_ENGINE_PREDICTION_CONFIGURATION as c_int;
 
 /// How much a log line matters: one of the `HIPDNN_SEV_*` values.
 pub type hipdnnSeverity_t = c_int;

@@ -37,17 +37,34 @@ pub struct EngineDetails {
 
 /// Packs an engine configuration.
 pub fn write_engine_config(config: &EngineConfig) -> Vec<u8> {
+    write_ranked_engine_config(config, "")
+}
+
+/// Packs an engine configuration with the metric that it was ranked by; empty for none.
+pub fn write_ranked_engine_config(config: &EngineConfig, metric: &str) -> Vec<u8> {
     let mut b = FlatBufferBuilder::with_capacity(64);
-    let settings: Vec<_> = config.knobs.iter().map(|setting| write_setting(&mut b, setting)).collect();
+    let root = write_engine_config_in(&mut b, config, metric);
+    b.finish_minimal(root);
+    b.finished_data().to_vec()
+}
+
+pub(super) fn write_engine_config_in(
+    b: &mut FlatBufferBuilder<'_>,
+    config: &EngineConfig,
+    metric: &str,
+) -> Offset {
+    let settings: Vec<_> = config.knobs.iter().map(|setting| write_setting(b, setting)).collect();
     let knobs = (!settings.is_empty()).then(|| b.create_vector(&settings));
+    let metric = (!metric.is_empty()).then(|| b.create_string(metric));
     let table = b.start_table();
     b.push_slot_always(slot(0), config.engine_id);
     if let Some(knobs) = knobs {
         b.push_slot_always(slot(1), knobs);
     }
-    let root = b.end_table(table);
-    b.finish_minimal(root);
-    b.finished_data().to_vec()
+    if let Some(metric) = metric {
+        b.push_slot_always(slot(2), metric);
+    }
+    b.end_table(table)
 }
 
 /// Unpacks an engine configuration.
@@ -93,19 +110,6 @@ pub fn read_knob(bytes: &[u8]) -> Result<Knob> {
 /// When the bytes are not well formed or the knob has no value of a known kind.
 pub fn read_knob_setting(bytes: &[u8]) -> Result<KnobSetting> {
     read_setting(&Table::root(bytes)?)
-}
-
-/// Packs a prediction for readers that ask for one: the engine's speed is unknown.
-pub fn write_no_prediction(engine_id: i64, reason: &str) -> Vec<u8> {
-    let mut b = FlatBufferBuilder::with_capacity(96);
-    let reason = b.create_string(reason);
-    let table = b.start_table();
-    b.push_slot_always(slot(0), engine_id);
-    // Kind and status are 0, the default: engine-wide and unavailable.
-    b.push_slot_always(slot(5), reason);
-    let root = b.end_table(table);
-    b.finish_minimal(root);
-    b.finished_data().to_vec()
 }
 
 /// Packs engine details.

@@ -9,6 +9,7 @@ mod engine;
 mod graph_reader;
 mod graph_writer;
 mod knob;
+mod prediction;
 mod reader;
 mod saved;
 mod span;
@@ -18,7 +19,7 @@ pub use device::{DeviceProperties, read_device_properties, write_device_properti
 pub use engine::{
     EngineConfig, EngineDetails, read_bare_engine_details, read_engine_config, read_engine_details,
     read_knob, read_knob_setting, write_engine_config, write_engine_details, write_knob, write_knob_setting,
-    write_no_prediction,
+    write_ranked_engine_config,
 };
 pub use graph_reader::read;
 pub use graph_writer::{write, write_parts};
@@ -26,6 +27,7 @@ pub use knob::{
     Knob, KnobConstraint, KnobLimits, KnobSetting, KnobValue, MAX_KNOB_CHOICES, WORKSPACE_SIZE_LIMIT,
     check_knob_id, check_settings, int_setting, positive_setting, setting, take_unknown, verify_knob,
 };
+pub use prediction::{Prediction, read_ranking_metric, write_prediction};
 pub use saved::{
     Container, Origin, SAVED_PLAN_VERSION, SavedPlan, is_container, read_container, read_plan,
     write_container, write_plan,

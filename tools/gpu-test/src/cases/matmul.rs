@@ -237,6 +237,18 @@ fn wide(library: Library, data_type: DataType) -> Case {
     case
 }
 
+/// Products for generated kernels.
+pub fn generated() -> Vec<Case> {
+    let types = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
+    let all = types.into_iter().flat_map(|data_type| products(Library::Rocblas, data_type));
+    all.map(|mut case| {
+        case.knobs.clear();
+        case.name = case.name.replace(" by Rocblas", ", generated");
+        case
+    })
+    .collect()
+}
+
 pub fn cases() -> Vec<(&'static str, Case)> {
     use Library::{HipblasLt, Rocblas};
     use Link::{Activation, Batch, Bias, Residual, RowBias, Scale, SpreadResidual, WideBias};

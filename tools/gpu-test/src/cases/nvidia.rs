@@ -1,6 +1,6 @@
 //! Graphs for the engines of NVIDIA's libraries: every operation that they lower, in all types and layouts.
 
-mod attention;
+pub mod attention;
 mod blocks;
 mod images;
 mod matrices;

@@ -5,10 +5,17 @@ mod pointwise;
 mod rows;
 mod windows;
 
-use super::RTC;
+use super::{RTC, matmul, nvidia};
 use crate::case::Case;
 
 pub fn cases() -> Vec<(&'static str, Case)> {
-    let cases = [groups::cases(), pointwise::cases(), rows::cases(), windows::cases()];
+    let cases = [
+        groups::cases(),
+        pointwise::cases(),
+        rows::cases(),
+        windows::cases(),
+        matmul::generated(),
+        nvidia::attention::generated(),
+    ];
     cases.into_iter().flatten().map(|case| (RTC, case)).collect()
 }

@@ -79,7 +79,7 @@ fn text(engines: &[EngineInfo]) -> String {
     }
     let mut text = "Loaded engines:\n".to_owned();
     for engine in engines {
-        let EngineInfo { name, id, plugin, version, kind } = engine;
+        let EngineInfo { name, id, plugin, version, kind, .. } = engine;
         // Writing to a text does not fail.
         let _ = write!(
             text,
@@ -122,6 +122,7 @@ mod tests {
             plugin: "P".to_owned(),
             version: "1.2.3".to_owned(),
             kind: "engine".to_owned(),
+            of: Default::default(),
         };
         let engines = [
             engine("MIOPEN_ENGINE_DETERMINISTIC", 0xa258_541a_6daa_1de3_u64.cast_signed()),

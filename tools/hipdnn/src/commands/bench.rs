@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::settings::configurations;
 use super::{Outcome, json, read_graph};
 use crate::cli;
+use crate::comparison::compare_all;
 use crate::computation::{
-    Arrays, Computation, Loaded, REFERENCE, compare_all, find_engine, inputs, place_of, plan_with, reference,
+    Arrays, Computation, Loaded, REFERENCE, find_engine, inputs, place_of, plan_with, reference,
 };
 use crate::failure::{Failure, Result, one_line};
 use crate::table::Table;
@@ -160,10 +161,14 @@ impl Measurement<'_> {
         // The first execution is checked and counts as a warm-up.
         computation.execute(handle)?;
         let outputs = computation.outputs(graph)?;
-        let used = reference.map(|reference| {
-            let compared = compare_all(graph, &outputs, reference, arguments.common.tolerance);
-            compared.iter().map(|(_, comparison)| comparison.used).fold(0.0, f64::max)
-        });
+        let used = match reference {
+            Some(reference) => {
+                let tolerance = arguments.common.tolerance;
+                let compared = compare_all(handle, loaded, (inputs, &outputs), reference, tolerance)?;
+                Some(compared.iter().map(|(_, comparison)| comparison.used).fold(0.0, f64::max))
+            }
+            None => None,
+        };
         let started = Instant::now();
         let is_over = || started.elapsed().as_secs_f64() > arguments.seconds;
         for _ in 1..arguments.warmup {

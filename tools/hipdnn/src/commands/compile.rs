@@ -207,7 +207,8 @@ fn one(handle: &Handle, path: &Path, device: &str, arguments: &Compile) -> Resul
     let made = ahead::make(handle, &loaded.operations, &candidates, device)?;
     let (graph, device) = (loaded.graph.name, device.to_owned());
     Ok(match made {
-        Ok(entry) => {
+        Ok(mut entry) => {
+            entry.about.graph.clone_from(&graph);
             let (engine, bytes) = (entry.about.engine.clone(), entry.container.len());
             (Row { graph, device, engine, bytes, reasons: Vec::new() }, Some(entry))
         }

@@ -8,7 +8,7 @@ use crate::computation::plan_with;
 use crate::failure::{Failure, Result, one_line};
 use crate::graph::Graph;
 use crate::steps::{self, Step};
-use hipdnn::{Backend, Engine, Handle, Knob};
+use hipdnn::{Backend, Engine, Handle, Knob, listen};
 
 /// The explanation of an engine.
 #[derive(Serialize)]
@@ -21,6 +21,9 @@ struct Answer {
     rank: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// What the policy that ranked the engines says of this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<String>,
     /// The steps of a plan with default settings, if one could be made and the plugin describes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<Vec<Step>>,
@@ -47,7 +50,9 @@ pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
     let graph = read_graph(backend, &arguments.graph)?;
     let handle = Handle::new(backend)?;
     graph.finalize(&handle).map_err(|error| Failure::from(error).of_file(&arguments.graph))?;
-    let offer = graph.offer()?;
+    // The library logs what policies say of engines.
+    let (offer, lines) = listen(backend, || graph.offer());
+    let offer = offer?;
     let mut answers: Vec<Answer> = graph
         .explain_offer(&handle, &offer)?
         .into_iter()
@@ -58,6 +63,7 @@ pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
             applies: verdict.rank.is_some(),
             rank: verdict.rank,
             reason: verdict.reason,
+            policy: None,
             steps: None,
             no_plan: None,
             knobs: Vec::new(),
@@ -65,6 +71,7 @@ pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
         })
         .collect();
     for answer in answers.iter_mut().filter(|answer| answer.applies) {
+        answer.policy = lines.iter().find_map(|line| said_by_policy(line, &answer.engine));
         // Libraries without knobs and notes report none.
         let Ok(engine) = Engine::new(&graph, answer.id) else { continue };
         answer.knobs = engine.knobs().unwrap_or_default().iter().map(KnobAnswer::new).collect();
@@ -116,6 +123,13 @@ fn one_reason_once(answers: &[Answer]) -> impl Iterator<Item = (&Answer, Vec<Str
     groups.into_iter()
 }
 
+/// What a line of the log says of an engine for a policy: the policy's name, and its trace.
+fn said_by_policy(line: &str, engine: &str) -> Option<String> {
+    let (_, said) = line.split_once("policy ")?;
+    let (policy, trace) = said.split_once(&format!(" of {engine}: {{"))?;
+    Some(format!("{policy}: {{{}", trace.trim_end()))
+}
+
 /// A line for engines, and one for each of the first one's steps, knobs and notes.
 fn text(answer: &Answer, engines: &[String], graph: &Graph) -> String {
     let does = if engines.len() > 1 { "do" } else { "does" };
@@ -124,6 +138,9 @@ fn text(answer: &Answer, engines: &[String], graph: &Graph) -> String {
         None => format!("{engines}: applies\n"),
         Some(reason) => format!("{engines}: {does} not apply: {reason}\n"),
     };
+    if let Some(policy) = &answer.policy {
+        text.push_str(&format!("  policy {policy}\n"));
+    }
     for step in answer.steps.iter().flatten() {
         text.push_str(&format!("  {}\n", step.line(graph)));
         for reason in &step.passed_over {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::{Outcome, chosen, read_graph};
 use crate::cli;
+use crate::comparison::compare_all;
 use crate::computation::{
-    Computation, Loaded, REFERENCE, check_outputs, choose_engines, compare_all, first_that_works, inputs,
-    place_of, plan, reference, save_outputs, sensitivity,
+    Computation, Loaded, REFERENCE, check_outputs, choose_engines, first_that_works, inputs, place_of, plan,
+    reference, save_outputs, sensitivity,
 };
 use crate::failure::{Failure, Result};
 use crate::graph::shape;
@@ -75,7 +76,7 @@ pub fn run_plan(
         return Ok(Outcome::from(text));
     }
     let reference = reference(handle, &loaded.operations, graph, &inputs)?;
-    let compared = compare_all(graph, &outputs, &reference, data.common.tolerance);
+    let compared = compare_all(handle, loaded, (&inputs, &outputs), &reference, data.common.tolerance)?;
     text.push_str(&format!("\ncompared with {REFERENCE}:\n"));
     let is_beyond = compared.iter().any(|(_, comparison)| comparison.beyond > 0);
     let changes = match is_beyond {

@@ -14,7 +14,8 @@ use serde::Serialize;
 use super::bench::{engines, outcome_text};
 use super::{Outcome, json, read_graph, write};
 use crate::cli;
-use crate::computation::{Arrays, Computation, Loaded, compare_all, inputs, place_of, plan_with, reference};
+use crate::comparison::compare_all;
+use crate::computation::{Arrays, Computation, Loaded, inputs, place_of, plan_with, reference};
 use crate::failure::{Failure, Result};
 use crate::table::Table;
 use crate::trials;
@@ -89,7 +90,13 @@ impl Runs<'_> {
         let took = computation.execute(self.handle)?;
         let Some(reference) = &self.reference else { return Ok((computation, took)) };
         let outputs = computation.outputs(graph)?;
-        let compared = compare_all(graph, &outputs, reference, self.common.tolerance);
+        let compared = compare_all(
+            self.handle,
+            self.loaded,
+            (&self.inputs, &outputs),
+            reference,
+            self.common.tolerance,
+        )?;
         match compared.iter().find(|(_, comparison)| comparison.used > 1.0) {
             None => Ok((computation, took)),
             Some((tensor, comparison)) => {
@@ -180,7 +187,7 @@ fn row(path: &Path, loaded: &Loaded, tuned: &Tuned, candidates: &[Candidate]) ->
         let found = candidates.iter().find(|candidate| candidate.engine == id);
         found.map_or_else(String::new, |candidate| candidate.name.clone())
     };
-    let ms = |trial: &Trial| trial.time().map(|time| time.as_secs_f64() * 1e3);
+    let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
     let best = tuned.best().ok_or_else(|| Failure::work("no configuration could be measured"))?;
     let default = tuned.trials.get(tuned.default);
     let mut ranking: Vec<String> = Vec::new();
@@ -195,9 +202,9 @@ fn row(path: &Path, loaded: &Loaded, tuned: &Tuned, candidates: &[Candidate]) ->
         graph: loaded.graph.name.clone(),
         engine: name(best.configuration.engine),
         knobs: best.configuration.to_string(),
-        ms: ms(best).unwrap_or_default(),
+        ms: ms(tuned.best_time()).unwrap_or_default(),
         default_engine: default.map(|trial| name(trial.configuration.engine)).unwrap_or_default(),
-        default_ms: default.and_then(ms),
+        default_ms: ms(tuned.default_time()),
         gain: tuned.gain,
         tried: tuned.trials.len(),
         failed: tuned.trials.iter().filter(|trial| trial.failure.is_some()).count(),

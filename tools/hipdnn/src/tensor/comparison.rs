@@ -19,8 +19,13 @@ pub struct Comparison {
     pub pair: (f64, f64),
 }
 
-/// Compares element by element. NaN must meet NaN, and infinity the same infinity.
-pub fn compare(result: &Array, reference: &Array, tolerance: Tolerance) -> Comparison {
+/// Compares element by element. NaN must meet NaN, and infinity the same infinity. `undecided` elements may differ by 1.
+pub fn compare(
+    result: &Array,
+    reference: &Array,
+    tolerance: Tolerance,
+    undecided: impl Fn(usize) -> bool,
+) -> Comparison {
     let largest =
         reference.values.iter().copied().filter(|r| r.is_finite()).fold(0.0, |a: f64, r| a.max(r.abs()));
     let mut comparison = Comparison {
@@ -41,7 +46,8 @@ pub fn compare(result: &Array, reference: &Array, tolerance: Tolerance) -> Compa
             }
             let allowed = tolerance.relative * x.abs().max(r.abs())
                 + tolerance.of_largest * largest
-                + tolerance.absolute;
+                + tolerance.absolute
+                + f64::from(u8::from(undecided(at)));
             match difference.is_finite() && x.is_finite() {
                 true if allowed > 0.0 => difference / allowed,
                 _ => f64::INFINITY,
@@ -84,17 +90,26 @@ mod tests {
 
     #[test]
     fn the_worst_element_is_found() {
-        let found = compare(&array(&[1.0, 2.0, 3.05, 4.01]), &array(&[1.0, 2.0, 3.0, 4.0]), TOLERANCE);
+        let found =
+            compare(&array(&[1.0, 2.0, 3.05, 4.01]), &array(&[1.0, 2.0, 3.0, 4.0]), TOLERANCE, |_| false);
         assert_eq!((found.count, found.beyond, found.worst), (4, 1, vec![1, 0]));
         assert!((found.used - 1.25).abs() < 1e-9 && (found.largest - 0.05).abs() < 1e-9);
+    }
+
+    #[test]
+    fn integers_are_equal_unless_they_are_undecided() {
+        let exact = Tolerance { relative: 0.0, of_largest: 0.0, absolute: 0.0 };
+        let (got, expected) = (array(&[1.0, 2.0, 4.0, 6.0]), array(&[1.0, 3.0, 3.0, 4.0]));
+        assert_eq!(compare(&got, &expected, exact, |_| false).beyond, 3);
+        assert_eq!(compare(&got, &expected, exact, |at| at != 2).beyond, 2);
     }
 
     #[test]
     fn nan_must_meet_nan_and_infinity_the_same_infinity() {
         let inf = f64::INFINITY;
         let same = array(&[f64::NAN, inf, -inf, 0.0]);
-        assert_eq!(compare(&same, &same, TOLERANCE).beyond, 0);
+        assert_eq!(compare(&same, &same, TOLERANCE, |_| false).beyond, 0);
         let other = array(&[0.0, -inf, 1.0, f64::NAN]);
-        assert_eq!(compare(&other, &same, TOLERANCE).beyond, 4);
+        assert_eq!(compare(&other, &same, TOLERANCE, |_| false).beyond, 4);
     }
 }

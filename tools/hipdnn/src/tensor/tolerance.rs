@@ -10,7 +10,7 @@
 //! finite magnitude in the reference; and e is the sum, over the nodes that the result depends on, of ε (16 + 2 √k) with ε the
 //! half step of the compute type and k the number of terms that the node sums for an element, and of 2 u for each virtual tensor
 //! in between, which an engine need not round to, and for each tensor inside attention, which engines round to the type of q for
-//! the next matmul. Integers may differ by 1 if a floating-point number was rounded, and not at all otherwise.
+//! the next matmul. Integers are equal, except where rounding errors decide ([`crate::ties`]).
 
 use std::collections::HashSet;
 
@@ -56,7 +56,10 @@ fn steps(data_type: DataType) -> (f64, f64) {
 impl Tolerance {
     /// The tolerance of a tensor that a graph writes.
     pub fn of(graph: &Graph, tensor: &Tensor) -> Self {
-        let (mut of_largest, mut rounds) = (0.0, false);
+        if tensor.data_type.is_integer() {
+            return Self { relative: 0.0, of_largest: 0.0, absolute: 0.0 };
+        }
+        let mut of_largest = 0.0;
         let mut seen = HashSet::new();
         let mut open = vec![tensor.uid];
         while let Some(uid) = open.pop() {
@@ -64,7 +67,6 @@ impl Tolerance {
                 continue;
             }
             let Some(written) = graph.tensor(uid) else { continue };
-            rounds |= !written.data_type.is_integer();
             let Some(node) = graph.producer(uid) else { continue };
             if uid != tensor.uid {
                 of_largest += 2.0 * steps(written.data_type).0;
@@ -76,12 +78,6 @@ impl Tolerance {
             of_largest += step * (16.0 + 2.0 * terms(graph, node).sqrt());
             of_largest += inside(graph, node, uid);
             open.extend(node.inputs.iter().map(|port| port.uid));
-        }
-        let is_index =
-            graph.producer(tensor.uid).is_some_and(|node| node.output("index") == Some(tensor.uid));
-        if tensor.data_type.is_integer() {
-            let may_round = rounds && !is_index && tensor.data_type != DataType::Boolean;
-            return Self { relative: 0.0, of_largest: 0.0, absolute: if may_round { 1.0 } else { 0.0 } };
         }
         let (step, smallest) = steps(tensor.data_type);
         Self { relative: 2.0 * step, of_largest, absolute: smallest }

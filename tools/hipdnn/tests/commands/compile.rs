@@ -47,6 +47,18 @@ fn a_library_that_ends_the_process_loses_the_plans_of_one_graph() {
 }
 
 #[test]
+fn a_graph_without_a_name_is_called_by_its_file() {
+    let scratch = Scratch::new("compile_nameless");
+    let (graph, file) = (scratch.file("nameless.json"), scratch.file("plans.hdpk"));
+    let text = std::fs::read_to_string(example("matmul")).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    json["name"] = "".into();
+    std::fs::write(&graph, json.to_string()).unwrap();
+    let answer = compile(&file, "cpu", &[&graph]);
+    assert!(answer.out.contains("\nnameless  cpu "), "{}{}", answer.out, answer.err);
+}
+
+#[test]
 fn plans_for_several_devices_are_one_file_and_the_matching_one_is_used() {
     let scratch = Scratch::new("compile");
     let (norm, product) = (example("batchnorm"), example("matmul"));

@@ -186,6 +186,7 @@ fn an_installed_tree_has_all_its_engines_with_no_setting() {
         "MIOPEN_ENGINE",
         "MIOPEN_ENGINE_DETERMINISTIC",
         "NVRTC_ENGINE",
+        "VULKAN_ENGINE",
     ];
     assert_eq!(names, expected);
 }

@@ -39,7 +39,9 @@ fn applying(answer: &Answer) -> Vec<&str> {
 fn the_librarys_own_policies_are_listed() {
     let text = succeed(&["policies"]);
     let names: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names, ["SelectionHeuristic::Config", "SelectionHeuristic::StaticOrdering"]);
+    let own =
+        ["Config", "StaticOrdering", "ModeA", "ModeB"].map(|name| format!("SelectionHeuristic::{name}"));
+    assert_eq!(names, own);
 }
 
 #[test]
@@ -93,4 +95,19 @@ fn a_defective_policy_is_passed_over_and_reported() {
         assert_eq!(both.status, 0, "{}", both.err);
         assert_eq!(applying(&both), ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"], "{policy}");
     }
+}
+
+#[test]
+fn a_policys_trace_is_explained() {
+    const POLICY: &str = "Upstream::Traced";
+    let library = stub_plugins::library("upstream_trace").unwrap();
+    let mut program = program();
+    program.env("HIPDNN_HEURISTIC_PLUGIN_DIR", library).env("HIPDNN_HEUR_POLICY_ORDER", POLICY);
+    program.env("HIPDNN_ALL_ENGINES", "1").args(["explain", &example("matmul")]);
+    let answer = Answer::from(program.output().unwrap());
+    let traced = format!("  policy {POLICY}: {{\"adapter_type\":\"reversed\"");
+    let lines: Vec<&str> = answer.out.lines().collect();
+    let first = lines.iter().position(|line| *line == "CPU_REFERENCE_ENGINE (CPU): applies").unwrap();
+    assert!(lines[first + 1].starts_with(&traced), "{}", answer.out);
+    assert_eq!(answer.out.matches("  policy ").count(), 1, "{}", answer.out);
 }

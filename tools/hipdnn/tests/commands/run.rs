@@ -72,6 +72,24 @@ fn integers_booleans_and_int8_indices_are_computed() {
     }
 }
 
+/// A depthwise convolution, rounded to bytes node by node: a result may differ by 1 only where the product lies at a tie.
+#[test]
+fn rounded_integers_differ_at_ties_alone() {
+    for seed in ["0", "1", "2"] {
+        let out = succeed(&[
+            "run",
+            &case("depthwise_quantized"),
+            "--engine",
+            "CPU_ENGINE",
+            "--check",
+            "--seed",
+            seed,
+        ]);
+        let last = out.lines().last().unwrap();
+        assert!(last.ends_with("all equal") || last.ends_with(": ok"), "{out}");
+    }
+}
+
 #[test]
 fn sums_of_integers_are_exact() {
     let scratch = Scratch::new("integers");
@@ -171,6 +189,19 @@ fn an_engine_that_computes_something_else_is_caught() {
         (1, "hipdnn: STUB_ENGINE differs from CPU_REFERENCE_ENGINE in y\n")
     );
     assert!(answer.out.contains("12544 BEYOND THE TOLERANCE"), "{}", answer.out);
+}
+
+/// Its plugin says that it takes memory of the host, also where there is a GPU.
+#[test]
+fn an_engine_for_cpus_of_another_plugin_gets_memory_of_the_host() {
+    let scratch = Scratch::new("third");
+    let graph = example("conv_bias_relu");
+    let arguments = ["run", &graph, "--engine", "THIRD_ENGINE", "--check"];
+    let answer = with_engine_of("of_host", &scratch, &arguments);
+    assert_eq!(
+        (answer.status, answer.err.as_str()),
+        (1, "hipdnn: THIRD_ENGINE differs from CPU_REFERENCE_ENGINE in y\n")
+    );
 }
 
 #[test]

@@ -5,6 +5,8 @@ pub mod pool;
 #[path = "../../../../plugins/cpu/src/threading/queue.rs"]
 pub mod queue;
 pub mod sync;
+#[path = "../../../../plugins/cpu/src/threading/team.rs"]
+pub mod team;
 
 /// On which processors threads run.
 pub mod affinity {

@@ -42,8 +42,11 @@ impl Condvar {
     }
 }
 
+/// The most workers of a team: as many as the models have.
+pub const MOST_WORKERS: usize = 3;
+
 /// Whether the condition is true. Models have no time, so longer waits always sleep.
-pub fn look(is_there: impl Fn() -> bool) -> bool {
+pub fn look(mut is_there: impl FnMut() -> bool) -> bool {
     is_there()
 }
 

@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 
 /// The most words of a page, and of the pages in docs and all README.md together.
 const MOST_WORDS: usize = 2_500;
-const MOST_WORDS_IN_ALL: usize = 25_000;
+const MOST_WORDS_IN_ALL: usize = 26_000;
 
 /// The list of changes grows with each release.
 const LIST_OF_CHANGES: &str = "CHANGELOG.md";

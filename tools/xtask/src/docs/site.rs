@@ -38,6 +38,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "docs/pytorch.md",
             "docs/onnxruntime.md",
             "docs/cpp.md",
+            "docs/upstream.md",
             "examples_c/README.md",
             "docs/windows.md",
             "docs/packaging.md",

@@ -9,8 +9,10 @@ use crate::workspace::Workspace;
 /// Where the headers lie: one folder for the include path.
 const FOLDER: &str = "include/hipdnn/plugin";
 
-/// A header that only includes another one, under a name that plugins of November 2025 use.
+/// A header that only includes another one, under a name that plugins of November 2025 use, or those for AMD's newest heuristic
+/// interface.
 const FORWARDED: &[(&str, &str)] = &[
+    ("hipdnn_plugin_sdk/HeuristicsPluginApi.h", "HeuristicPluginApi.h"),
     ("hipdnn_sdk/logging/CallbackTypes.h", "../../hipdnn_data_sdk/logging/CallbackTypes.h"),
     ("hipdnn_sdk/plugin/EnginePluginApi.h", "../../hipdnn_plugin_sdk/EnginePluginApi.h"),
     ("hipdnn_sdk/plugin/PluginApi.h", "../../hipdnn_plugin_sdk/PluginApi.h"),
@@ -37,6 +39,16 @@ const MACROS: &str = "\
 #endif
 #endif
 ";
+
+/// How functions are declared in AMD's header for heuristic plugins.
+const HEURISTIC: &str = "\
+#ifndef HIPDNN_HEURISTIC_PLUGIN_EXPORT
+#define HIPDNN_HEURISTIC_PLUGIN_EXPORT HIPDNN_PLUGIN_EXPORT
+#endif
+";
+
+/// The guard of notes, which the library's header and AMD's have too.
+const NOTES: &str = "HIPDNN_BEHAVIOR_NOTE_TYPES_DEFINED";
 
 /// `hipStream_t` without the rest of HIP.
 const STREAM: &str = "\
@@ -78,6 +90,7 @@ pub fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
             "hipdnnPluginType_t",
             "hipdnnPluginConstData_t",
             "hipdnnPluginDeviceBuffer_t",
+            "hipdnnEnginePredictionKind_t",
         ],
     )?;
     let opaque = fragment::opaque(
@@ -91,6 +104,9 @@ pub fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
     )?;
     let callback = fragment::types(&callbacks, &["hipdnnSeverity_t", "hipdnnCallback_t"])?;
     let guard = "HIPDNN_CALLBACK_TYPES_DEFINED";
+    let notes = workspace.path("src/ffi/behavior_note.rs");
+    let note = "hipdnnBackendBehaviorNote_t";
+    let note = fragment::open_enum(&fragment::types(&notes, &[note])?, note)?;
     let parts = [
         (
             "hipdnn_data_sdk/logging/CallbackTypes.h",
@@ -127,8 +143,18 @@ pub fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
         (
             "hipdnn_plugin_sdk/HeuristicPluginApi.h",
             ffi.join("heuristic_plugin_api.rs"),
-            "#include \"PluginApi.h\"\n".to_owned(),
-            functions(&ffi.join("heuristic_plugin_api.rs"))?,
+            format!("#include \"PluginApi.h\"\n\n{HEURISTIC}"),
+            format!(
+                "{}\n\n{}",
+                fragment::types(&ffi.join("heuristic_host.rs"), &["hipdnnHeuristicHostCallbacks_t"])?.trim(),
+                functions(&ffi.join("heuristic_plugin_api.rs"))?
+            ),
+        ),
+        (
+            "hipdnn_plugin_sdk/BehaviorNote.h",
+            notes.clone(),
+            "#include <stdint.h>\n".to_owned(),
+            format!("#ifndef {NOTES}\n#define {NOTES}\n\n{}\n\n#endif", note.trim()),
         ),
         (
             "hipdnn_plugin_sdk/heuristic_api_version.h",
@@ -165,7 +191,10 @@ pub fn outputs(workspace: &Workspace) -> Result<Vec<Output>, Failure> {
         outputs.push(Output { path: folder.join(name), text });
     }
     for (name, target) in FORWARDED {
-        let doc = ["The name that plugins of November 2025 include.".to_owned()];
+        let doc = match name.starts_with("hipdnn_sdk") {
+            true => ["The name that plugins of November 2025 include.".to_owned()],
+            false => ["The name that plugins for AMD's newest interface include.".to_owned()],
+        };
         let text = file(
             &guard_name(name),
             &doc,

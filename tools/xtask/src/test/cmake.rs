@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use super::Context;
 use super::install::{LINKED, configure, run_consumer};
 use crate::Failure;
-use crate::install::{DOCUMENTS, PROGRAMS, files, install, install_debug_files, remove};
+use crate::install::{
+    DOCUMENTS, PROGRAMS, files, install, install_debug_files, install_frontend_package, remove,
+};
 use crate::process::{command, run as run_program};
 use crate::steps::Steps;
 use crate::workspace::Workspace;
@@ -24,6 +26,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
             target.clone(),
             format!("-DCMAKE_INSTALL_PREFIX={}", prefix.display()),
             format!("-DCMAKE_INSTALL_LIBDIR={LIBDIR}"),
+            "-DHIPDNN_INSTALL_FRONTEND_PACKAGE=ON".to_owned(),
         ];
         run_program(&mut configure(&context.workspace.path(""), &build, &arguments))?;
         run_program(command("cmake", ["--build"]).arg(&build))?;
@@ -36,6 +39,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     steps.run("it installs what `cargo xtask install` does", || {
         let other = scratch.join("xtask-prefix");
         install(context.workspace, &other, LIBDIR)?;
+        install_frontend_package(context.workspace, &other, LIBDIR)?;
         same_tree(&prefix, &other)
     });
     steps.run("the components Runtime, Development and Debug are apart", || {

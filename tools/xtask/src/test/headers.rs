@@ -45,13 +45,17 @@ pub fn run(context: &Context, steps: &mut Steps) {
             checks.push((name, Box::new(move || each_alone(context, language, setting))));
         }
     }
+    let usual = || amd_paths(context, &|| Language::Cxx.compiler());
+    checks.push(("AMD's include paths".to_owned(), Box::new(usual)));
     for clang in &CLANGS {
         let name = format!("each header alone, {}", clang.name);
-        match clang.missing() {
-            Some(reason) => steps.leave_out(&name, &reason),
-            None => checks
-                .push((name, Box::new(|| each_by(context, &|| clang.compiler(), Language::Cxx, without)))),
+        if let Some(reason) = clang.missing() {
+            steps.leave_out(&name, &reason);
+            continue;
         }
+        checks.push((name, Box::new(|| each_by(context, &|| clang.compiler(), Language::Cxx, without))));
+        let name = format!("AMD's include paths, {}", clang.name);
+        checks.push((name, Box::new(|| amd_paths(context, &|| clang.compiler()))));
     }
     for (copy, folder) in [
         ("guarded", "c_tests/sdk_standin/guarded"),
@@ -154,11 +158,49 @@ fn each_by(
         }
     }
     for header in &headers {
+        // A header that only includes another compiled one compiles as that one does.
+        if language == Language::Cxx && forwards(context, header)? {
+            continue;
+        }
         // Twice, to test include guards.
         let line = format!("#include <{}>\n", header.display());
         compile(context, compiler(), language, &setting.arguments, &format!("{line}{line}"))?;
     }
     Ok(format!("{} headers", headers.len()))
+}
+
+/// Whether a header of the C++ classes does nothing but include another one of them.
+fn forwards(context: &Context, header: &Path) -> Result<bool, Failure> {
+    let header = context.workspace.path("bindings/cpp/include").join(header);
+    let Ok(text) = std::fs::read_to_string(&header) else { return Ok(false) };
+    let lines =
+        text.lines().filter(|line| !(line.is_empty() || line.starts_with("/*") || line.starts_with(" *")));
+    let [once, include] = lines.collect::<Vec<_>>()[..] else { return Ok(false) };
+    let target = include.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"'));
+    match (once, target) {
+        ("#pragma once", Some(target)) if header.with_file_name("").join(target).is_file() => Ok(true),
+        ("#pragma once", Some(target)) => {
+            Err(Failure::new(format!("{} includes {target}, which is not there", header.display())))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// The include paths of AMD's headers: each is there, and all together compile.
+fn amd_paths(context: &Context, compiler: &dyn Fn() -> Command) -> Result<String, Failure> {
+    let list = std::fs::read_to_string(context.workspace.path("c_tests/amd_include_paths.txt"))?;
+    let paths: Vec<&str> = list.lines().filter(|line| !line.starts_with('#')).collect();
+    let folders = ["bindings/cpp/include/hipdnn/compat", "include/hipdnn/plugin"];
+    let folders = folders.map(|folder| context.workspace.path(folder));
+    for path in &paths {
+        if !folders.iter().any(|folder| folder.join(path).is_file()) {
+            return Err(Failure::new(format!("AMD's <{path}> is not here")));
+        }
+    }
+    let arguments = folders.map(|folder| format!("-I{}", folder.display()));
+    let text: String = paths.iter().map(|path| format!("#include <{path}>\n")).collect();
+    compile(context, compiler(), Language::Cxx, &arguments, &text)?;
+    Ok(format!("{} paths", paths.len()))
 }
 
 fn beside_callback_types(

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Context, without_settings};
 use crate::Failure;
 use crate::c_program::{Language, STRICT};
-use crate::install::{files, install, remove};
+use crate::install::{files, install, install_frontend_package, remove};
 use crate::process::{command, run as run_program};
 use crate::steps::Steps;
 
@@ -22,6 +22,7 @@ pub fn run(context: &Context, steps: &mut Steps) {
     let laid_out = steps.run("install lays out the staged tree", || {
         remove(&scratch)?;
         install(context.workspace, &first, "lib")?;
+        install_frontend_package(context.workspace, &first, "lib")?;
         let (staged, installed) = (files(context.stage)?, files(&first)?);
         if staged != installed {
             return Err(Failure::new(format!("staged: {staged:#?}\ninstalled: {installed:#?}")));
@@ -34,6 +35,10 @@ pub fn run(context: &Context, steps: &mut Steps) {
         return;
     }
     steps.run("find_package(hipdnn_backend CONFIG), C and C++", || find_package(context, &moved, &scratch));
+    steps.run("find_package(hipdnn_frontend CONFIG), by AMD's names and paths", || {
+        frontend_package(context, &moved, &scratch)
+    });
+    steps.run("a program that finds no library says which one it looked for", || without_library(&scratch));
     steps.run("HIP is linked where its package works, and only there", || hip(context, &moved, &scratch));
     steps.run("find_package takes a version of the same major only", || versions(context, &moved, &scratch));
     steps.run("pkg-config, C and C++", || pkg_config(context, &moved, "lib", &scratch));
@@ -61,6 +66,35 @@ pub fn find_package(context: &Context, prefix: &Path, scratch: &Path) -> Result<
     without_settings(&mut dynamic);
     run_program(dynamic.env("HIPDNN_BACKEND_LIBRARY_PATH", prefix.join("lib")))?;
     Ok(String::new())
+}
+
+/// Builds and runs a project written for AMD's frontend.
+fn frontend_package(context: &Context, prefix: &Path, scratch: &Path) -> Result<String, Failure> {
+    let build = scratch.join("frontend_package");
+    let source = consumer(context).join("frontend_package");
+    run_program(&mut configure(&source, &build, &[prefix_argument(prefix)]))?;
+    run_program(command("cmake", ["--build"]).arg(&build))?;
+    run_consumer(&build.join("frontend_linked"))?;
+    let mut dynamic = command(build.join("frontend_dynamic"), [""; 0]);
+    without_settings(&mut dynamic);
+    run_program(dynamic.env("HIPDNN_BACKEND_LIBRARY_PATH", prefix.join("lib")))
+}
+
+/// The program that was built to find its library, where there is none.
+fn without_library(scratch: &Path) -> Result<String, Failure> {
+    let mut dynamic = command(scratch.join("find_package/consumer_dynamic"), [""; 0]);
+    without_settings(&mut dynamic);
+    match run_program(
+        dynamic.env("HIPDNN_BACKEND_LIBRARY_PATH", "/nonexistent").env_remove("LD_LIBRARY_PATH"),
+    ) {
+        Ok(_) => Err(Failure::new("it computed without a library")),
+        Err(failure) => {
+            let text = failure.to_string();
+            let told =
+                ["VERSION_MISMATCH: no library libhipdnn_backend.so", "/nonexistent/libhipdnn_backend.so"];
+            told.iter().all(|words| text.contains(words)).then(String::new).ok_or(failure)
+        }
+    }
 }
 
 /// A CMake configuration of a project.

@@ -139,11 +139,13 @@ fn size(tree: &Path) -> Result<String, Failure> {
     }
 }
 
-/// Two trees have the same files with the same bytes.
+/// An unpacked tree has the staged one's files with the same bytes, except the package that is installed on request.
 fn same(one: &Path, other: &Path) -> Result<usize, Failure> {
     let names = files(one)?;
-    if names != files(other)? {
-        return Err(Failure::new(format!("{names:#?}\nother: {:#?}", files(other)?)));
+    let mut others = files(other)?;
+    others.retain(|file| !file.starts_with("lib/cmake/hipdnn_frontend"));
+    if names != others {
+        return Err(Failure::new(format!("{names:#?}\nother: {others:#?}")));
     }
     match names.iter().find(|name| fs::read(one.join(name)).ok() != fs::read(other.join(name)).ok()) {
         Some(name) => {

@@ -12,38 +12,12 @@
  */
 #pragma once
 
-#include "../hipdnn.hpp"
-#include "cudnn.h"
-#include "cudnn_frontend_version.h"
+#include "hipdnn_compatibility/cudnn/cudnn_frontend.h"
 
-#include "cudnn_frontend/score_modifiers.hpp"
-
-/* Parts of the standard library that NVIDIA's frontend includes, and programs rely on. */
-#include <algorithm>
-#include <cassert>
-#include <cmath>
-#include <cstdlib>
-#include <fstream>
-#include <iomanip>
-#include <iostream>
-#include <limits>
-#include <mutex>
-#include <numeric>
-#include <set>
-#include <sstream>
-#include <unordered_set>
-
-/** Returns the error of a call that failed. */
-#define CHECK_CUDNN_FRONTEND_ERROR(call) HIPDNN_CPP_TRY(call)
-/** Returns an error with a code and a message if a condition holds. */
-#define RETURN_CUDNN_FRONTEND_ERROR_IF(condition, code, message)             \
-    do                                                                       \
-    {                                                                        \
-        if (condition)                                                       \
-        {                                                                    \
-            return ::cudnn_frontend::error_object(code, message);            \
-        }                                                                    \
-    } while (false)
+namespace cudnn_frontend
+{
+using namespace ::hipdnn_frontend::compatibility::cudnn_frontend;
+}
 
 #ifndef HIPDNN_COMPAT_NO_CUDA_TYPES
 /* CUDA's 16-bit floats, for programs that hold tensors of them on the host. */
@@ -51,6 +25,10 @@ using half = ::hipdnn::half;
 using __half = ::hipdnn::half;
 using nv_bfloat16 = ::hipdnn::bfloat16;
 using __nv_bfloat16 = ::hipdnn::bfloat16;
+using __half_raw = ::hipdnn::detail::RawFloat16;
+using __nv_bfloat16_raw = ::hipdnn::detail::RawFloat16;
 inline float __half2float(half value) { return float(value); }
 inline half __float2half(float value) { return half(value); }
+inline float __bfloat162float(__nv_bfloat16 value) { return float(value); }
+inline __nv_bfloat16 __float2bfloat16(float value) { return __nv_bfloat16(value); }
 #endif

@@ -21,8 +21,9 @@
 #include <set>
 #include <sstream>
 
-#include "hipdnn_frontend/checks.hpp"
-#include "hipdnn_frontend/logging.hpp"
+#include "hipdnn_data_sdk/types.hpp"
+#include "hipdnn_compat/checks.hpp"
+#include "hipdnn_compat/log_lines.hpp"
 
 namespace hipdnn_frontend
 {
@@ -91,6 +92,16 @@ using ::hipdnn::KnobValueVariant;
 using ::hipdnn::PrimingFailurePolicy;
 using ::hipdnn::StringConstraint;
 using ::hipdnn::TuneMode;
+
+/** Whether a sweep's ranking was stored for later programs. */
+enum class AutotuneCacheWriteOutcome {
+    NOT_ATTEMPTED_NO_SUCCESSFUL_ENGINE, ///< No engine computed the graph.
+    WRITTEN,                            ///< It was written.
+    DECLINED_DISABLED,                  ///< Rankings are switched off, or their file cannot be used.
+    DECLINED_UNKEYABLE,                 ///< The graph is not finalized.
+    UNCHANGED,                          ///< The same ranking was stored already.
+    NOT_ATTEMPTED_PARTIAL_SWEEP         ///< Not every engine was timed with its default knobs.
+};
 
 inline const char* tuneModeToString(TuneMode mode) { return mode == TuneMode::EXHAUSTIVE ? "EXHAUSTIVE" : "STANDARD"; }
 inline const char* strategyToString(AutotuneStrategy strategy)
@@ -257,6 +268,47 @@ class Graph : public ::hipdnn::detail::GraphSettings<Graph>
 public:
     Graph() { this->_as_amd = true; }
 
+    /**
+     * Times every engine with its default knobs, after its own tuning, chooses the fastest, and stores the ranking for graphs that compute
+     * the same.
+     * @return as autotune(); what became of the ranking is no error
+     */
+    Error autotuneExhaustiveSweep(hipdnnHandle_t handle, const std::unordered_map<int64_t, void*>& pack,
+                                  void* workspace, int64_t workspace_size, const AutotuneConfig& config = {},
+                                  const AutotuneStorageConfig& storage = {},
+                                  std::vector<AutotuneResult>* results = nullptr,
+                                  AutotuneCacheWriteOutcome* outcome = nullptr)
+    {
+        AutotuneCacheWriteOutcome became = AutotuneCacheWriteOutcome::NOT_ATTEMPTED_NO_SUCCESSFUL_ENGINE;
+        std::vector<AutotuneResult> found;
+        AutotuneConfig sweep = config;
+        sweep.mode = TuneMode::EXHAUSTIVE;
+        sweep.primingFailurePolicy = PrimingFailurePolicy::BENCHMARK_UNPRIMED;
+        sweep.continueOnPrimingFailure = true;
+        if (workspace_size < 0)
+        {
+            return {ErrorCode::INVALID_VALUE, "workspaceSize is below 0"};
+        }
+        if (!this->_has_candidates)
+        {
+            HIPDNN_CPP_TRY(this->add_all_engines());
+        }
+        const Error error = this->autotune(handle, pack, workspace, workspace_size, sweep, storage, &found);
+        if (error.is_good())
+        {
+            became = store(handle, found, !sweep.engineIdFilter.empty());
+        }
+        if (results != nullptr)
+        {
+            *results = std::move(found);
+        }
+        if (outcome != nullptr)
+        {
+            *outcome = became;
+        }
+        return error;
+    }
+
     /** Rejects equal uids: INVALID_VALUE with both names. */
     Error checkNoDuplicateTensorIds() const { return this->check_uids(); }
     /** Requires a uid of every tensor: ATTRIBUTE_NOT_SET with the first one without. */
@@ -285,6 +337,44 @@ public:
             found.emplace(tensor->get_name(), tensor);
         }
         return found;
+    }
+
+private:
+    /** Stores the order of engines that were timed, if these are all. */
+    AutotuneCacheWriteOutcome store(hipdnnHandle_t handle, std::vector<AutotuneResult> results, bool filtered) const
+    {
+        std::sort(results.begin(), results.end(), [](const AutotuneResult& a, const AutotuneResult& b) {
+            return static_cast<unsigned>(a.rank) < static_cast<unsigned>(b.rank);
+        });
+        std::vector<int64_t> order, all;
+        bool whole = !filtered && this->get_ranked_engine_ids(all).is_good();
+        for (const AutotuneResult& result : results)
+        {
+            whole = whole && result.knobSettings.empty();
+            if (result.succeeded)
+            {
+                order.push_back(result.engineId);
+            }
+        }
+        if (order.empty())
+        {
+            return AutotuneCacheWriteOutcome::NOT_ATTEMPTED_NO_SUCCESSFUL_ENGINE;
+        }
+        if (!whole || std::set<int64_t>(order.begin(), order.end()) != std::set<int64_t>(all.begin(), all.end()))
+        {
+            return AutotuneCacheWriteOutcome::NOT_ATTEMPTED_PARTIAL_SWEEP;
+        }
+        hipdnnAutotuneCacheWriteOutcome_ext_t outcome = HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_DISABLED;
+        static_cast<void>(HIPDNN_CPP_CALL(hipdnnBackendWriteEngineRankingResults_ext)(
+            handle, this->_graph.get(), order.data(), order.size(), &outcome));
+        switch (outcome)
+        {
+        case HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN: return AutotuneCacheWriteOutcome::WRITTEN;
+        case HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED: return AutotuneCacheWriteOutcome::UNCHANGED;
+        case HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_UNKEYABLE_OR_UNFINALIZED:
+            return AutotuneCacheWriteOutcome::DECLINED_UNKEYABLE;
+        default: return AutotuneCacheWriteOutcome::DECLINED_DISABLED;
+        }
     }
 };
 

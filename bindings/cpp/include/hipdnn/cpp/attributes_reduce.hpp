@@ -106,7 +106,7 @@ protected:
 
     Error check_pooling(size_t rank) const
     {
-        if (static_cast<int>(resample_mode) > 100 || static_cast<int>(padding_mode) > 100)
+        if (resample_mode > ResampleMode::AVGPOOL_INCLUDE_PADDING || padding_mode > PaddingMode::ZERO_PAD)
         {
             return this->unsupported("the mode is one that hipDNN does not have");
         }

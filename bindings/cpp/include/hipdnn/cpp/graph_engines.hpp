@@ -8,6 +8,7 @@
 
 #include "graph_operations.hpp"
 #include "knob.hpp"
+#include "ranking.hpp"
 
 namespace hipdnn
 {
@@ -33,7 +34,13 @@ public:
     using Base::build_operation_graph;
 
     /**
-     * The engines that compute the graph, best first.
+     * What predictions rank engines by: `tflops`, the default, or `time`.
+     * @return INVALID_VALUE for others
+     */
+    Error set_ranking_metric(const std::string& metric) { return set_metric(_ranking_metric, metric); }
+
+    /**
+     * The engines that compute the graph, best first: by predictions for the modes A and B, which fall back to the library's order.
      * @return GRAPH_NOT_SUPPORTED with each engine's reason if none does
      */
     Error get_ranked_engine_ids(std::vector<int64_t>& ids,
@@ -278,6 +285,8 @@ protected:
     std::vector<int64_t> _barred_engines;
     /** Whether candidates for autotuning were added, which excludes other plans. */
     bool _has_candidates = false;
+    /** What predictions rank engines by, if the program says so. */
+    std::string _ranking_metric;
 
     static Error must_plan()
     {
@@ -323,7 +332,7 @@ protected:
     }
 
     /** The number of engines that compute the graph, at least 1. */
-    Error ask(const std::vector<HeuristicMode>&, bool first_only, Descriptor& heuristic, int64_t& count) const
+    Error ask(const std::vector<HeuristicMode>& modes, bool first_only, Descriptor& heuristic, int64_t& count) const
     {
         if (!is_built())
         {
@@ -334,6 +343,7 @@ protected:
         HIPDNN_CPP_TRY(heuristic.set(HIPDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, _graph, "asking for engines"));
         HIPDNN_CPP_TRY(backend_error(heuristic.set(HIPDNN_ATTR_ENGINEHEUR_MODE, HIPDNN_TYPE_HEUR_MODE, 1, &mode),
                                      "asking for engines"));
+        HIPDNN_CPP_TRY(set_ranking(heuristic, modes, _ranking_metric));
         if (first_only)
         {
             /* Only faster: a library without it returns all. */
@@ -413,13 +423,7 @@ protected:
                 return name;
             }
         }
-        static constexpr char digits[] = "0123456789ABCDEF";
-        std::string hexadecimal = "0x";
-        for (int shift = 60; shift >= 0; shift -= 4)
-        {
-            hexadecimal += digits[static_cast<uint64_t>(engine) >> shift & 15];
-        }
-        return hexadecimal;
+        return hexadecimal(engine);
     }
 
     /** A plan of an engine, not built yet. */

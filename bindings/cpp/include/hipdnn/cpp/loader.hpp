@@ -8,7 +8,8 @@
  * set_backend_library_path(), or else the absolute folder in the variable HIPDNN_BACKEND_LIBRARY_PATH; the folder of the module
  * itself; `lib` and `lib64` beside that folder; the folder of the HIP runtime that is loaded; the loader's own search. A program
  * with more rights than its user only searches the first and the last. A function that the library lacks returns
- * HIPDNN_STATUS_VERSION_MISMATCH, as do all functions if no library was found.
+ * HIPDNN_STATUS_VERSION_MISMATCH, as do all functions if no library was found; hipdnnGetLastErrorString() then says where it was
+ * looked for.
  */
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <mutex>
 #include <string>
+#include <type_traits>
 
 #include "modules.hpp"
 
@@ -72,13 +74,25 @@ struct Missing<hipdnnStatus_t (*)(Arguments...)>
 template <typename... Arguments>
 struct Missing<const char* (*)(Arguments...)>
 {
-    static const char* call(Arguments...) { return "the function is missing in the backend library"; }
+    static const char* call(Arguments...) { return "HIPDNN_STATUS_VERSION_MISMATCH"; }
 };
+
+/** Without hipdnnGetLastErrorString(): why there is no library. */
+HIPDNN_CPP_HIDDEN inline void say_what_is_missing(char* text, size_t size);
 
 template <typename... Arguments>
 struct Missing<void (*)(Arguments...)>
 {
-    static void call(Arguments...) {}
+    static void call(Arguments... arguments)
+    {
+        if constexpr (std::is_same_v<void(Arguments...), void(char*, size_t)>)
+        {
+            say_what_is_missing(arguments...);
+        } else
+        {
+            (static_cast<void>(arguments), ...);
+        }
+    }
 };
 
 /** The functions, each from the library or a stand-in. */
@@ -90,6 +104,8 @@ struct Functions
     void* library = nullptr;
     /** The path that opened the library; empty if the library is not open. */
     std::string path;
+    /** Where the library was looked for, if it was not found. */
+    std::string reason;
 };
 
 /** The path set before the first call. */
@@ -173,7 +189,8 @@ HIPDNN_CPP_HIDDEN inline Functions load_functions()
     open(modules::BACKEND, false);
     if (made.library == nullptr)
     {
-        std::fprintf(stderr, "hipDNN: no backend library was found; tried:%s\n", tried.c_str());
+        made.reason = "no library " + std::string(modules::BACKEND) + " was found; looked for:" + tried;
+        std::fprintf(stderr, "hipDNN: %s\n", made.reason.c_str());
         return made;
     }
 #define HIPDNN_CPP_RESOLVE(name)                           \
@@ -184,6 +201,16 @@ HIPDNN_CPP_HIDDEN inline Functions load_functions()
     HIPDNN_CPP_FUNCTIONS(HIPDNN_CPP_RESOLVE)
 #undef HIPDNN_CPP_RESOLVE
     return made;
+}
+
+HIPDNN_CPP_HIDDEN inline void say_what_is_missing(char* text, size_t size)
+{
+    const Functions& found = functions();
+    if (text != nullptr && size > 0)
+    {
+        std::snprintf(text, size, "%s",
+                      found.library == nullptr ? found.reason.c_str() : "the library lacks hipdnnGetLastErrorString");
+    }
 }
 
 } // namespace detail

@@ -29,6 +29,7 @@ __declspec(dllimport) int __stdcall WideCharToMultiByte(unsigned, unsigned long,
 #include <cstdlib>
 #include <dlfcn.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 /* One copy per module: modules may use different backends. */
 #define HIPDNN_CPP_HIDDEN __attribute__((visibility("hidden")))
@@ -104,6 +105,13 @@ inline bool is_absolute(const std::string& path)
 }
 
 inline bool exists(const std::string& path) { return GetFileAttributesW(to_wide(path).c_str()) != 0xffffffffUL; }
+
+/** Whether it is a file. */
+inline bool is_file(const std::string& path)
+{
+    constexpr unsigned long FOLDER = 0x10;
+    return (GetFileAttributesW(to_wide(path).c_str()) & FOLDER) == 0;
+}
 
 inline std::string folder_of_module(HINSTANCE__* module)
 {
@@ -187,6 +195,13 @@ inline bool read_variable(const char* name, std::string& value)
 inline bool is_absolute(const std::string& path) { return !path.empty() && path[0] == '/'; }
 
 inline bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+/** Whether it is a plain file: opening a pipe would wait for a writer. */
+inline bool is_file(const std::string& path)
+{
+    struct stat found;
+    return stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode);
+}
 
 /** The folder of the file at an address, empty if unknown. */
 inline std::string folder_of(const void* address)

@@ -45,14 +45,14 @@ public:
     Tensor() = default;
 
     /** A scalar that is part of the graph. */
-    template <typename T, typename = std::enable_if_t<getDataTypeEnumFromType<T>() != DataType::NOT_SET>>
+    template <typename T, typename = std::enable_if_t<is_scalar_of_graph<T>()>>
     Tensor(const T& scalar)
     {
         set_value(scalar);
     }
 
     /** A scalar that is part of the graph, or a default for one that is passed at each execution. */
-    template <typename T, typename = std::enable_if_t<getDataTypeEnumFromType<T>() != DataType::NOT_SET>>
+    template <typename T, typename = std::enable_if_t<is_scalar_of_graph<T>()>>
     Tensor(const T& scalar, ScalarType type)
     {
         set_value(scalar);
@@ -114,8 +114,7 @@ public:
     template <typename T>
     Tensor& set_value(T value)
     {
-        static_assert(getDataTypeEnumFromType<T>() != DataType::NOT_SET,
-                      "not a type that a scalar of a graph can have");
+        static_assert(is_scalar_of_graph<T>(), "not a type that a scalar of a graph can have");
         _value = value;
         _by_value = false;
         _type = getDataTypeEnumFromType<T>();

@@ -2,171 +2,16 @@
 
 /**
  * @file
- * Strategies of tuning plugins: where the plugins are searched, what a library must satisfy, and what it calls while it searches.
+ * Strategies of tuning plugins: where the plugins are searched, and what a library must satisfy.
  */
 #pragma once
 
-#include "tuning_strategies.hpp"
+#include "tuning_callbacks.hpp"
 
 namespace hipdnn
 {
 namespace detail
 {
-
-/* The types of hipdnn_plugin_sdk/TuningPluginApi.h under names of our own, so that programs may include any SDK's. */
-
-/** hipdnnPluginConstData_t. */
-struct TuningData
-{
-    const void* ptr;
-    size_t size;
-};
-
-/** hipdnnTuningProblem_t. */
-struct TuningProblemData
-{
-    size_t size;
-    TuningData graph, device;
-    const TuningData* candidates;
-    size_t num_candidates;
-    const TuningData* similar;
-    size_t num_similar;
-    uint64_t budget_ns;
-};
-
-/** hipdnnTuningMeasurement_t. */
-struct TuningMeasurementData
-{
-    uint32_t configuration, num_runs;
-    uint64_t time_ns, remaining_ns;
-};
-
-/** hipdnnTuningHost_t. */
-struct TuningHostData
-{
-    size_t size;
-    void* context;
-    int (*measure)(void* context, const TuningData* engine_config, uint32_t num_runs,
-                   TuningMeasurementData* measurement);
-    int (*rank)(void* context, const uint32_t* configurations, size_t num_configurations);
-};
-
-/** A search of a plugin's, which belongs to the thread that runs it. */
-template <typename T>
-struct PluginSearchOf
-{
-    /** The plugin gets a number, not an address, so that a call from another thread, or after the search, accesses nothing. */
-    uintptr_t token;
-    const TuningProblemOf<T>* problem;
-    TuningHostOf<T>* host;
-    /** The numbers of the measured configurations. */
-    std::vector<size_t> measured;
-    std::vector<size_t> ranking;
-    bool has_ranking = false;
-
-    /* hipdnnPluginStatus_t. */
-    static constexpr int SUCCESS = 0, BAD_PARAM = 1, NOT_APPLICABLE = 5, NOT_INITIALIZED = 6, INTERNAL_ERROR = 3;
-
-    /** This thread's search; null outside of one, and while the host measures. One per module. */
-    HIPDNN_CPP_HIDDEN static PluginSearchOf*& of_thread()
-    {
-        static thread_local PluginSearchOf* search = nullptr;
-        return search;
-    }
-
-    HIPDNN_CPP_HIDDEN static uintptr_t next_token()
-    {
-        static std::atomic<uintptr_t> tokens{1};
-        return tokens++;
-    }
-
-    static TuningHostData functions(uintptr_t token)
-    {
-        return {sizeof(TuningHostData), reinterpret_cast<void*>(token), &measure, &rank};
-    }
-
-    static uint64_t nanoseconds(double time) { return time < 1e18 ? static_cast<uint64_t>(time) : UINT64_MAX; }
-
-private:
-    /** Runs a function with this thread's search if the token matches; exceptions do not reach the plugin. */
-    template <typename Function>
-    static int with(void* context, const Function& function)
-    {
-        PluginSearchOf* const search = of_thread();
-        if (search == nullptr || reinterpret_cast<uintptr_t>(context) != search->token)
-        {
-            return NOT_INITIALIZED;
-        }
-        of_thread() = nullptr;
-        int status = INTERNAL_ERROR;
-        try
-        {
-            status = function(*search);
-        } catch (...)
-        {
-            /* For example, if memory is short. */
-        }
-        of_thread() = search;
-        return status;
-    }
-
-    /** hipdnnTuningHost_t::measure. */
-    static int measure(void* context, const TuningData* config, uint32_t runs, TuningMeasurementData* measurement)
-    {
-        return with(context, [&](PluginSearchOf& search) {
-            CandidateOf<T> configuration;
-            if (config == nullptr || measurement == nullptr || runs == 0 ||
-                !TuningTablesOf<T>::read(config->ptr, config->size, search.problem->engines, configuration))
-            {
-                return BAD_PARAM;
-            }
-            size_t number = 0;
-            const TuningOutcome outcome = search.host->measure(configuration, runs, number);
-            if (outcome == TuningOutcome::FAILED)
-            {
-                return NOT_APPLICABLE;
-            }
-            TuningMeasurementData found = {};
-            if (outcome == TuningOutcome::MEASURED)
-            {
-                const TrialOf<T>& trial = search.host->trials()[number];
-                search.measured.push_back(number);
-                found.configuration = static_cast<uint32_t>(number);
-                found.num_runs = static_cast<uint32_t>(trial.runs.size());
-                found.time_ns = nanoseconds(trial.time());
-            }
-            found.remaining_ns = nanoseconds(search.host->remaining());
-            *measurement = found;
-            return SUCCESS;
-        });
-    }
-
-    /** hipdnnTuningHost_t::rank. */
-    static int rank(void* context, const uint32_t* numbers, size_t count)
-    {
-        return with(context, [&](PluginSearchOf& search) {
-            if (numbers == nullptr || count < 1 || count > search.measured.size())
-            {
-                return BAD_PARAM;
-            }
-            std::vector<size_t> ranking;
-            for (size_t at = 0; at < count; at++)
-            {
-                const auto is_in = [&](const std::vector<size_t>& list) {
-                    return std::find(list.begin(), list.end(), numbers[at]) != list.end();
-                };
-                if (is_in(ranking) || !is_in(search.measured))
-                {
-                    return BAD_PARAM;
-                }
-                ranking.push_back(numbers[at]);
-            }
-            search.ranking = std::move(ranking);
-            search.has_ranking = true;
-            return SUCCESS;
-        });
-    }
-};
 
 /** A valid plugin. It stays loaded: its threads may outlive a search. */
 template <typename T>
@@ -225,6 +70,10 @@ public:
             {
                 reason = what + (found == nullptr ? " is null" : " is empty");
             }
+            if (reason.empty() && !is_utf8(text))
+            {
+                reason = what + " is \"" + text + "\", expected UTF-8";
+            }
         };
         ask("its name", name, get_name);
         ask("its version", version, get_version);
@@ -259,38 +108,37 @@ public:
     Error search(const std::string& strategy, const TuningProblemOf<T>& problem, TuningHostOf<T>& host,
                  std::vector<size_t>& order) const
     {
-        using Search = PluginSearchOf<T>;
-        std::vector<std::vector<uint8_t>> tables;
+        struct Given
+        {
+            std::vector<std::vector<uint8_t>> tables;
+            std::vector<uint8_t> graph;
+            uint64_t budget;
+        };
+        Given given{{}, problem.graph, PluginSearchOf<T>::nanoseconds(host.remaining())};
         for (const auto& engine : problem.engines)
         {
-            tables.push_back(TuningTablesOf<T>::details(engine));
+            given.tables.push_back(TuningTablesOf<T>::details(engine));
         }
-        tables.push_back(TuningTablesOf<T>::device());
-        std::vector<TuningData> data;
-        for (const auto& table : tables)
-        {
-            data.push_back({table.data(), table.size()});
-        }
-        const TuningProblemData raw = {sizeof raw,
-                                       {problem.graph.data(), problem.graph.size()},
-                                       data.back(),
-                                       data.data(),
-                                       data.size() - 1,
-                                       nullptr,
-                                       0,
-                                       Search::nanoseconds(host.remaining())};
-        Search own{Search::next_token(), &problem, &host, {}, {}, false};
-        const TuningHostData functions = Search::functions(own.token);
-        /* A strategy may run within another one's measurement. */
-        Search* const outer = std::exchange(Search::of_thread(), &own);
-        const std::string reason =
-            call("the search of tuning plugin " + name, [&] { return _search(hash_of(strategy), &raw, &functions); });
-        Search::of_thread() = outer;
-        order = own.ranking;
-        return !reason.empty() ? Error(ErrorCode::HIPDNN_BACKEND_ERROR, reason)
-               : own.has_ranking
-                   ? Error()
-                   : Error(ErrorCode::HIPDNN_BACKEND_ERROR, "tuning plugin " + name + " answered no ranking");
+        given.tables.push_back(TuningTablesOf<T>::device());
+        const std::string what = "the search of tuning plugin " + name;
+        const auto run = [plugin = *this, id = hash_of(strategy), what,
+                          given = std::move(given)](const TuningHostData& functions) {
+            std::vector<TuningData> data;
+            for (const auto& table : given.tables)
+            {
+                data.push_back({table.data(), table.size()});
+            }
+            const TuningProblemData raw = {sizeof raw,
+                                           {given.graph.data(), given.graph.size()},
+                                           data.back(),
+                                           data.data(),
+                                           data.size() - 1,
+                                           nullptr,
+                                           0,
+                                           given.budget};
+            return plugin.call(what, [&] { return plugin._search(id, &raw, &functions); });
+        };
+        return PluginSearchOf<T>::run(what, problem, host, order, run);
     }
 
     /** The 64-bit FNV-1a hash of a name. */
@@ -344,12 +192,51 @@ private:
             {
                 return false;
             }
-            const bool is_zero = text.find_first_not_of('0', at) >= end;
+            const size_t digits = std::min(text.find_first_not_of('0', at), end);
+            const bool is_zero = digits == end;
+            /* The tool's parts have 32 bits. */
+            if (end - digits > 10 || (end - digits == 10 && text.compare(digits, 10, "4294967295") > 0))
+            {
+                return false;
+            }
             if ((parts == 0 && !is_zero) || (parts < 2 && (end == text.size() || text[end] != '.')))
             {
                 return false;
             }
             at = end + 1;
+        }
+        return true;
+    }
+
+    /** Whether a text is UTF-8: no stray, missing or needless continuation, no surrogate, nothing above U+10FFFF. */
+    static bool is_utf8(const std::string& text)
+    {
+        for (size_t at = 0; at < text.size();)
+        {
+            const auto byte = [&](size_t place) {
+                return place < text.size() ? static_cast<unsigned char>(text[place]) : 0U;
+            };
+            const unsigned first = byte(at);
+            const size_t size = first < 0x80       ? 1
+                                : first >> 5 == 6  ? 2
+                                : first >> 4 == 14 ? 3
+                                : first >> 3 == 30 ? 4
+                                                   : 0;
+            unsigned code = size < 2 ? first : first & (0x7fU >> size);
+            for (size_t more = 1; more < size; more++)
+            {
+                if ((byte(at + more) & 0xc0U) != 0x80U)
+                {
+                    return false;
+                }
+                code = (code << 6) | (byte(at + more) & 0x3fU);
+            }
+            constexpr unsigned LEAST[] = {0, 0, 0x80, 0x800, 0x10000};
+            if (size == 0 || code < LEAST[size] || code > 0x10ffff || code >> 11 == 0x1b)
+            {
+                return false;
+            }
+            at += size;
         }
         return true;
     }

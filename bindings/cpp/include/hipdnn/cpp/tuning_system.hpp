@@ -146,16 +146,18 @@ struct SystemOf
         std::vector<std::string> names, paths;
         if (!read_folder(place, names))
         {
-            return modules::exists(place) ? std::vector<std::string>{place} : paths;
+            return modules::is_file(place) ? std::vector<std::string>{place} : paths;
         }
         std::string ending = modules::BACKEND;
         ending.erase(0, ending.rfind('.'));
         std::sort(names.begin(), names.end());
         for (const std::string& name : names)
         {
-            if (name.size() > ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0)
+            const std::string path = place + modules::SEPARATOR + name;
+            if (name.size() > ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0 &&
+                modules::is_file(path))
             {
-                paths.push_back(place + modules::SEPARATOR + name);
+                paths.push_back(path);
             }
         }
         return paths;

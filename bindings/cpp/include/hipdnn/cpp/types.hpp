@@ -2,7 +2,7 @@
 
 /**
  * @file
- * Types and modes, with the numbers that graphs have on the wire, and floats of 16 bits.
+ * Types and modes, with the numbers that graphs have on the wire.
  */
 #pragma once
 
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "pointwise_mode.hpp"
+#include "small_floats.hpp"
 
 namespace hipdnn
 {
@@ -50,12 +51,12 @@ enum class DataType {
     FP8_E4M3_FNUZ = 17,
     FP8_E5M2_FNUZ = 18,
     /* Types that programs for cuDNN name and that hipDNN does not have: a graph with one is refused. */
-    INT8x4 = 101,
-    UINT8x4 = 102,
-    INT8x32 = 103,
-    FAST_FLOAT_FOR_FP8 = 104,
-    COMPLEX_FP32 = 105,
-    COMPLEX_FP64 = 106,
+    INT8x4 = 19,
+    UINT8x4 = 20,
+    INT8x32 = 21,
+    FAST_FLOAT_FOR_FP8 = 22,
+    COMPLEX_FP32 = 23,
+    COMPLEX_FP64 = 24,
     BYTE_BOOLEAN = 107,
     FP8_E5M3 = 108
 };
@@ -73,12 +74,12 @@ enum class ResampleMode {
     AVGPOOL_EXCLUDE_PADDING = 2,
     AVGPOOL_INCLUDE_PADDING = 3,
     /* Modes that programs for cuDNN name and that hipDNN does not have: a graph with one is refused. */
-    BILINEAR = 101,
-    NEAREST = 102
+    BILINEAR = 4,
+    NEAREST = 5
 };
 
 /** What a pooling finds outside of a tensor. */
-enum class PaddingMode { NOT_SET = 0, NEG_INF_PAD = 1, ZERO_PAD = 2, EDGE_VAL_PAD = 101 };
+enum class PaddingMode { NOT_SET = 0, NEG_INF_PAD = 1, ZERO_PAD = 2, EDGE_VAL_PAD = 3 };
 
 /** Whether a normalization keeps what its gradient needs. */
 enum class NormFwdPhase { NOT_SET = 0, INFERENCE = 1, TRAINING = 2 };
@@ -100,7 +101,7 @@ enum class MoeGroupedMatmulMode {
 };
 
 /** How engines are ranked: in one way, whose name is FALLBACK; programs for cuDNN have other names for it. */
-enum class HeuristicMode { FALLBACK = 0, A = 101, B = 102, OPENSOURCE = 103 };
+enum class HeuristicMode { FALLBACK = 0, A = 1, B = 2, OPENSOURCE = 3 };
 
 /** Which of the ranked plans are built. */
 enum class BuildPlanPolicy { HEURISTICS_CHOICE = 0, ALL = 1 };
@@ -121,93 +122,6 @@ enum class KnobValueType { NOT_SET = 0, INT64 = 1, FLOAT64 = 2, STRING = 3 };
 /** Whether a scalar is part of the graph or comes with each execution. */
 enum class ScalarType { RUNTIME_PARAM = 0, COMPILE_TIME_CONST = 1 };
 
-namespace detail
-{
-
-/** A float in fewer bits, rounded to nearest even; `Exponent` bits of the exponent, `Mantissa` of the fraction. */
-template <int Exponent, int Mantissa>
-class SmallFloat
-{
-public:
-    uint16_t bits = 0;
-
-    SmallFloat() = default;
-    template <typename Number, typename = std::enable_if_t<std::is_arithmetic_v<Number>>>
-    explicit SmallFloat(Number value) : bits(narrow(static_cast<float>(value)))
-    {
-    }
-    operator float() const { return widen(bits); }
-    bool operator==(const SmallFloat& other) const { return float(*this) == float(other); }
-    bool operator!=(const SmallFloat& other) const { return float(*this) != float(other); }
-
-private:
-    static constexpr int BIAS = (1 << (Exponent - 1)) - 1;
-    static constexpr int LOST = 23 - Mantissa;
-
-    static uint16_t narrow(float value)
-    {
-        uint32_t wide;
-        std::memcpy(&wide, &value, sizeof wide);
-        const uint32_t sign = wide >> 31 << (Exponent + Mantissa);
-        const uint32_t top = ((1U << Exponent) - 1) << Mantissa;
-        const uint32_t magnitude = wide & 0x7fffffffU;
-        if (magnitude > 0x7f800000U)
-        {
-            return static_cast<uint16_t>(sign | top | (1U << (Mantissa - 1)));
-        }
-        const int exponent = static_cast<int>(magnitude >> 23) - 127 + BIAS;
-        const uint64_t fraction = (magnitude & 0x7fffffU) | (magnitude >= 0x800000U ? 0x800000U : 0U);
-        /* Numbers below the smallest normal one lose further bits. */
-        const int lost = exponent > 0 ? LOST : LOST + 1 - (magnitude >= 0x800000U ? exponent : exponent + 1);
-        if (lost > 40)
-        {
-            return static_cast<uint16_t>(sign);
-        }
-        uint64_t kept = fraction >> lost;
-        const uint64_t rest = fraction & ((uint64_t{1} << lost) - 1), half = uint64_t{1} << (lost - 1);
-        kept += rest > half || (rest == half && (kept & 1) != 0) ? 1 : 0;
-        const uint64_t whole = exponent > 0 ? kept + (static_cast<uint64_t>(exponent - 1) << Mantissa) : kept;
-        return static_cast<uint16_t>(sign | (whole > top ? top : static_cast<uint32_t>(whole)));
-    }
-
-    static float widen(uint16_t bits)
-    {
-        const uint32_t sign = static_cast<uint32_t>(bits >> (Exponent + Mantissa)) << 31;
-        const uint32_t exponent = (bits >> Mantissa) & ((1U << Exponent) - 1);
-        uint32_t fraction = bits & ((1U << Mantissa) - 1);
-        uint32_t wide;
-        if (exponent == (1U << Exponent) - 1)
-        {
-            wide = sign | 0x7f800000U | fraction << LOST;
-        } else if (exponent != 0)
-        {
-            wide = sign | (exponent - BIAS + 127) << 23 | fraction << LOST;
-        } else if (fraction == 0 || Exponent == 8)
-        {
-            wide = sign | fraction << LOST;
-        } else
-        {
-            uint32_t shifted = 127 - BIAS + 1;
-            while ((fraction & (1U << Mantissa)) == 0)
-            {
-                fraction <<= 1;
-                shifted -= 1;
-            }
-            wide = sign | shifted << 23 | (fraction & ((1U << Mantissa) - 1)) << LOST;
-        }
-        float value;
-        std::memcpy(&value, &wide, sizeof value);
-        return value;
-    }
-};
-
-} // namespace detail
-
-/** IEEE 754's binary16. */
-using half = detail::SmallFloat<5, 10>;
-/** The upper half of a float. */
-using bfloat16 = detail::SmallFloat<8, 7>;
-
 /** The type of a C++ type's values, NOT_SET where there is no such. */
 template <typename T>
 constexpr DataType getDataTypeEnumFromType()
@@ -221,7 +135,24 @@ constexpr DataType getDataTypeEnumFromType()
            : std::is_same_v<T, int8_t>   ? DataType::INT8
            : std::is_same_v<T, int64_t>  ? DataType::INT64
            : std::is_same_v<T, bool>     ? DataType::BOOLEAN
-                                         : DataType::NOT_SET;
+           /* Types of tensors, of which no scalar is part of a graph. */
+           : std::is_same_v<T, fp8_e4m3>      ? DataType::FP8_E4M3
+           : std::is_same_v<T, fp8_e5m2>      ? DataType::FP8_E5M2
+           : std::is_same_v<T, fp8_e8m0>      ? DataType::FP8_E8M0
+           : std::is_same_v<T, fp8_e4m3_fnuz> ? DataType::FP8_E4M3_FNUZ
+           : std::is_same_v<T, fp8_e5m2_fnuz> ? DataType::FP8_E5M2_FNUZ
+           : std::is_same_v<T, fp6_e2m3>      ? DataType::FP6_E2M3
+           : std::is_same_v<T, fp6_e3m2>      ? DataType::FP6_E3M2
+           : std::is_same_v<T, fp4_e2m1>      ? DataType::FP4_E2M1
+                                              : DataType::NOT_SET;
+}
+
+/** Whether a scalar of this type can be part of a graph. */
+template <typename T>
+constexpr bool is_scalar_of_graph()
+{
+    return std::is_same_v<T, half> || std::is_same_v<T, bfloat16> ||
+           (std::is_arithmetic_v<T> && getDataTypeEnumFromType<T>() != DataType::NOT_SET);
 }
 
 /** The name of a type, as `fp32`. */
@@ -247,7 +178,13 @@ inline const char* to_string(BuildPlanPolicy policy)
     return policy == BuildPlanPolicy::ALL ? "ALL" : "HEURISTICS_CHOICE";
 }
 
-inline const char* to_string(HeuristicMode) { return "FALLBACK"; }
+inline const char* to_string(HeuristicMode mode)
+{
+    return mode == HeuristicMode::A            ? "A"
+           : mode == HeuristicMode::B          ? "B"
+           : mode == HeuristicMode::OPENSOURCE ? "OPENSOURCE"
+                                               : "FALLBACK";
+}
 
 inline const char* to_string(NormFwdPhase phase)
 {

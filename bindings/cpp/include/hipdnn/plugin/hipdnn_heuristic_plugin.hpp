@@ -64,15 +64,15 @@ inline int64_t engine_id(const std::string& name) { return detail::id_of(name.c_
 } // namespace hipdnn_plugin
 
 /** The state of one host handle. */
-struct HipdnnHeuristicHandle
+struct hipdnnHeuristicHandle_opaque
 {
     hipdnn_plugin::Device device;
 };
 
 /** One choice. */
-struct HipdnnHeuristicPolicyDescriptor
+struct hipdnnHeuristicPolicyDescriptor_opaque
 {
-    HipdnnHeuristicHandle* handle = nullptr;
+    hipdnnHeuristicHandle_opaque* handle = nullptr;
     const hipdnn_plugin::Policy* policy = nullptr;
     std::vector<int64_t> engines, sorted;
     std::optional<hipdnn_plugin::Graph> graph;
@@ -126,7 +126,7 @@ struct HeuristicExports
         require(handle, "plugin_handle");
         require(made, "out_desc");
         const Policy& one = policy(id);
-        *made = new HipdnnHeuristicPolicyDescriptor();
+        *made = new hipdnnHeuristicPolicyDescriptor_opaque();
         (*made)->handle = handle;
         (*made)->policy = &one;
     }
@@ -193,7 +193,7 @@ struct HeuristicExports
                        HipdnnHeuristicExports::all(ids, most, count))                                                      \
     HIPDNN_PLUGIN_CALL(hipdnnHeuristicPluginGetPolicyName, (int64_t id, const char **name),                                \
                        *name = HipdnnHeuristicExports::policy(id).name())                                                  \
-    HIPDNN_PLUGIN_CALL(hipdnnHeuristicHandleCreate, (hipdnnHeuristicHandle_t * handle), *handle = new HipdnnHeuristicHandle()) \
+    HIPDNN_PLUGIN_CALL(hipdnnHeuristicHandleCreate, (hipdnnHeuristicHandle_t * handle), *handle = new hipdnnHeuristicHandle_opaque()) \
     HIPDNN_PLUGIN_CALL(hipdnnHeuristicHandleDestroy, (hipdnnHeuristicHandle_t handle), delete handle)                      \
     HIPDNN_PLUGIN_CALL(hipdnnHeuristicHandleSetDeviceProperties,                                                           \
                        (hipdnnHeuristicHandle_t handle, const hipdnnPluginConstData_t *bytes),                             \

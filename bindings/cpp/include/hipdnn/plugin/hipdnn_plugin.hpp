@@ -57,6 +57,20 @@ struct Exports
         }
         throw Error(HIPDNN_PLUGIN_STATUS_BAD_PARAM, "engine " + std::to_string(id) + " is unknown to this plugin");
     }
+
+    /** What an engine computes on, and where its kernels come from. */
+    static void kind(int64_t id, uint32_t* device, uint32_t* implementation)
+    {
+        const Engine& one = engine(id);
+        if (one.device() == Device::UNKNOWN)
+        {
+            throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, std::string(one.name()) + " does not tell its device");
+        }
+        require(device, "device");
+        require(implementation, "implementation");
+        *device = static_cast<uint32_t>(one.device());
+        *implementation = static_cast<uint32_t>(one.implementation());
+    }
     static Graph graph_of(const Data* bytes)
     {
         require(bytes, "op_graph");

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
+import inspect
 import os
 import sys
 import threading
@@ -108,6 +110,9 @@ class _Registration:
                 elif name not in explicit and name not in implicit:
                     # BackendSelect calls the next kernel itself and ignores excluded keys.
                     self._of(namespace).impl(operation, key, _without_keys(name), False)
+                elif (dispatch_key := _C._dispatch_key_parse(key)) not in _function(name).py_kernels:
+                    # While PyTorch traces for its compilers, it looks for kernels in Python by the first key, which is one of these.
+                    _function(name).py_impl(dispatch_key)(_without_keys(name))
         for name in names & implicit & (mixed - chosen | self._ours[KEYS[0]]):
             self._keep_implicit(name)
         self._known |= names
@@ -179,7 +184,7 @@ def _switch() -> None:
         return
     active = _active() or _of_process
     _native.torch_always(bool(active) and not active[-1].timed)
-    _native.torch_switch(bool(active), not _active())
+    _native.torch_switch(bool(active), not _active(), not active or active[-1].is_step)
 
 
 class _Threads:
@@ -214,12 +219,16 @@ _threads = _Threads()
 
 
 class enable:
-    """Lets hipDNN compute PyTorch's operations in this thread where it is faster: until ``disable()``, or as a context manager.
+    """Lets hipDNN compute PyTorch's operations in this thread where it is faster: until ``disable()``, as a context manager, or as
+    a decorator.
 
     On CPUs, the first calls with new shapes alternate between both, and the faster one computes from then on. With ``timed=False``,
     hipDNN computes everything that its engines support. With ``process=True``, this applies to all Python threads, including future
     ones; before Python 3.12, other threads that already run are left out.
     """
+
+    #: Whether calls belong to the steps of a program, which are timed as a whole.
+    is_step = True
 
     def __init__(self, *, timed: bool = True, process: bool = False) -> None:
         self.timed = timed
@@ -234,6 +243,21 @@ class enable:
     def __enter__(self) -> enable:
         # Enabled by the constructor; leaving the context disables it.
         return self
+
+    def __call__(self, function: Any) -> Any:
+        """As a decorator: applies while the function runs."""
+        self.__exit__(None, None, None)
+        if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+            raise TypeError(
+                f"enable() decorates {function!r}, expected a function that is neither a coroutine nor a generator"
+            )
+
+        @functools.wraps(function)
+        def enabled(*args: Any, **named: Any) -> Any:
+            with enable(timed=self.timed, process=self._list is _of_process):
+                return function(*args, **named)
+
+        return enabled
 
     def __exit__(self, *error: Any) -> None:
         if self not in self._list:

@@ -4,7 +4,7 @@ use hipdnn::graph::DiagonalAlignment;
 use hipdnn::graph::operation::{Sdpa, SdpaBackward};
 
 use super::{float, int, optional, require, same_type, tensor};
-use crate::torch::arguments::{TensorValue, Value, dtype};
+use crate::torch::arguments::{CPU, TensorValue, Value, dtype};
 use crate::torch::recipe::{Made, Reason, Recipe, lies_as, packed};
 
 /// Strides of [B, H, S, D] stored as [B, S, H, D].
@@ -66,6 +66,7 @@ pub fn forward(values: &[Value]) -> Result<Recipe, Reason> {
     let (q, k, v) = (tensor(values, 0)?, tensor(values, 1)?, tensor(values, 2)?);
     same_type(&[q, k, v])?;
     require(q.dtype != dtype::DOUBLE, "double precision")?;
+    require(q.device.0 == CPU, "PyTorch's operation for CPUs on a GPU")?;
     let (of_q, of_k, of_v) = (heads(q)?, heads(k)?, heads(v)?);
     let ([batch, heads, length, size], [.., inner, _]) = (of_q, of_k);
     check(of_q, of_k, of_v)?;
@@ -82,7 +83,8 @@ pub fn forward(values: &[Value]) -> Result<Recipe, Reason> {
     let (uid_q, uid_k, uid_v) = (recipe.input(q)?, recipe.input(k)?, recipe.input(v)?);
     let bias = optional(values, 5).map(|of| mask(&mut recipe, of, q)).transpose()?;
     let o = recipe.output(q.dtype, &dims, &strides)?;
-    // PyTorch stores statistics by row.
+    // PyTorch stores statistics by row, with 0 for rows without keys.
+    recipe.sums.push(recipe.made.len());
     let made = Made {
         dtype: dtype::FLOAT,
         dims: vec![batch, heads, length],

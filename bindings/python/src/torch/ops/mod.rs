@@ -10,6 +10,7 @@ mod product;
 mod softmax;
 
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 
 use super::arguments::{Kind, TensorValue, Value};
 use super::functions::Kernel;
@@ -33,6 +34,7 @@ macro_rules! operations {
                 class: Class::$class,
                 recipe: $recipe,
                 direct: OnceLock::new(),
+                is_left: AtomicBool::new(false),
             };
             (&OP, kernel)
         }),*];

@@ -30,7 +30,8 @@ unsafe extern "C" {
     ) -> hipdnnPluginStatus_t;
 
     /// Required. Searches: has the host measure, and answers a ranking with host->rank before it returns. It returns soon after the budget
-    /// is spent. Where it fails or answers no ranking, the host ranks what was measured by its times.
+    /// is spent; the host goes on without one that takes longer than its longest measurement for that. Where it fails or answers no
+    /// ranking, the host ranks what was measured by its times.
     pub fn hipdnnTuningPluginSearch(
         strategy_id: i64,
         problem: *const hipdnnTuningProblem_t,

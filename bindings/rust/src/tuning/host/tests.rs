@@ -35,6 +35,7 @@ fn tunable(id: &str, values: std::ops::Range<i64>) -> Tunable {
         description: String::new(),
         default: KnobValue::Int(values.start),
         range: KnobRange::Int { values: values.clone().collect(), bounds: None },
+        longest: 0,
         deprecated: false,
     };
     Tunable { knob, values: values.map(KnobValue::Int).collect() }
@@ -88,10 +89,30 @@ fn both_strategies_find_the_valley_and_halving_with_a_fraction_of_the_executions
         assert_eq!((best.configuration.engine, best.configuration.to_string().as_str()), (1, "a=4 b=2 c=5"));
         let gain = valley(&Configuration::of(1), 0).unwrap() as f64 / 400.0;
         assert!((tuned.gain - gain).abs() < 0.01, "{} is not {gain}", tuned.gain);
+        assert_gain_is_that_of_the_times(&tuned);
         assert_eq!(tuned.engines(&wide()), [1, 2]);
         executed.push(target.executed.get());
     }
     assert!(executed[1] * 3 < executed[0], "{executed:?}");
+}
+
+/// The times that are shown beside a gain are those that it comes from.
+fn assert_gain_is_that_of_the_times(tuned: &Tuned) {
+    let [default, best] = [tuned.default_time(), tuned.best_time()].map(|time| time.unwrap().as_secs_f64());
+    assert!((default / best - tuned.gain).abs() < 0.01, "{} is not {default} / {best}", tuned.gain);
+}
+
+#[test]
+fn the_times_are_those_of_the_last_comparison() {
+    // A machine that gets four times as fast once the default choice is measured.
+    let warm = std::cell::Cell::new(0);
+    let warming = |configuration: &Configuration, _: u32| {
+        warm.set(warm.get() + 1);
+        let own = if configuration.knobs.is_empty() { 110_000 } else { 100_000 };
+        Ok(if warm.get() < 400 { 4 * own } else { own })
+    };
+    let one = problem(vec![candidate(1, vec![tunable("a", 0..2)])]);
+    assert_gain_is_that_of_the_times(&search(&Exhaustive, &mut clocked(warming), &one));
 }
 
 #[test]

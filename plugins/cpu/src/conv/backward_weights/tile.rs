@@ -3,6 +3,7 @@
 use crate::gemm::multiply::multiply;
 use crate::gemm::register::Register;
 use crate::gemm::tile::{Lhs, Tile};
+use crate::simd::array;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::vector::{Float, Vector};
 
@@ -72,7 +73,7 @@ struct Vectors<T, const MR: usize>([*const T; MR]);
 // SAFETY: loading is a function of the register.
 unsafe impl<R: Register, const MR: usize> Lhs<R, MR> for Vectors<R::Word, MR> {
     fn of(tile: &Tile<'_, R::Word>) -> Self {
-        Self(std::array::from_fn(|row| tile.a.wrapping_add(row * tile.a_stride)))
+        Self(array::from_fn(|row| tile.a.wrapping_add(row * tile.a_stride)))
     }
 
     #[inline(always)]
@@ -94,7 +95,7 @@ impl<V: Vector, const ROWS: usize, const PAIRS: usize> IsaTask for DotTileTask<'
     fn run(self) {
         let DotTile { columns, a, row_stride, b, pairs, tile } = *self.0;
         let rows = <Vectors<_, ROWS> as Lhs<V, ROWS>>::of(&Tile { a, a_stride: row_stride, ..Tile::EMPTY });
-        let runs: [_; PAIRS] = std::array::from_fn(|pair| b.wrapping_add(pairs[pair]));
+        let runs: [_; PAIRS] = array::from_fn(|pair| b.wrapping_add(pairs[pair]));
         // SAFETY: `dots` is called with memory as `DotTileKernel::run` describes it, at the vector's
         // instruction set.
         unsafe {

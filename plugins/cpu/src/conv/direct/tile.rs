@@ -1,10 +1,11 @@
 //! The micro-kernels of direct convolutions. Operand A is the input, one row per output of a tile; operand B
 //! is the packed weights, in vectors of output channels.
 
-use crate::gemm::multiply::run_tile;
+use crate::gemm::multiply::RunTiles;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch};
 use crate::gemm::register::Register;
 use crate::gemm::tile::{Gathered, Lhs, Tile};
+use crate::simd::array;
 use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 
@@ -55,7 +56,7 @@ impl<T: Float> TileKernel<T> {
 impl<T> TileKernel<T> {
     /// The micro-kernel of a register type.
     pub(crate) fn with<R: Register<Word = T>, const PIXELS: usize>() -> Self {
-        let run = run_tile::<R, Gathered<T, PIXELS>, PIXELS, VECTORS>;
+        let run = R::run_tile::<Gathered<T, PIXELS>, PIXELS, VECTORS>;
         Self { pixels: PIXELS, width: VECTORS * R::LANES, run, two: None }
     }
 
@@ -104,7 +105,7 @@ unsafe impl<R: Register, const STEP: usize> Lhs<R, { 2 * MAX_PIXELS }> for TwoTi
 
     #[inline(always)]
     fn of(tile: &Tile<'_, R::Word>) -> Self {
-        Self([0, MAX_PIXELS].map(|row| tile.a.wrapping_add(tile.rows[row])))
+        Self(array::map([0, MAX_PIXELS], |row| tile.a.wrapping_add(tile.rows[row])))
     }
 
     #[inline(always)]
@@ -131,5 +132,5 @@ unsafe impl<R: Register, const STEP: usize> Lhs<R, { 2 * MAX_PIXELS }> for TwoTi
 #[cfg(target_arch = "x86_64")]
 unsafe fn two<R: Register, const STEP: usize>(tile: &mut Tile<'_, R::Word>) {
     // SAFETY: the caller has the instructions and both tiles.
-    unsafe { run_tile::<R, TwoTiles<R::Word, STEP>, { 2 * MAX_PIXELS }, VECTORS>(tile) };
+    unsafe { R::run_tile::<TwoTiles<R::Word, STEP>, { 2 * MAX_PIXELS }, VECTORS>(tile) };
 }

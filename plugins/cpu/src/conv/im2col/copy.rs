@@ -43,7 +43,10 @@ impl<T: Float> VectorTask<T> for Im2colTile<'_, T> {
             let channels = together.min(all - first);
             let from = from.wrapping_add(first * strides.channel);
             let to = to.wrapping_add(first * taps * width);
-            tiled.runs(columns, |run| {
+            let mut next = columns.start;
+            while next < columns.end {
+                let run = tiled.run_at(columns, next);
+                next += run.len;
                 let vectors = run.len.div_ceil(V::LANES);
                 for (tap, [row, column]) in tiled.taps.iter().enumerate() {
                     let line = (run.line * tiled.stride[0]) as isize + row;
@@ -65,7 +68,7 @@ impl<T: Float> VectorTask<T> for Im2colTile<'_, T> {
                     // their end but inside their row; the next run is written afterwards.
                     unsafe { V::pack_im2col(&strip) };
                 }
-            });
+            }
         }
     }
 }

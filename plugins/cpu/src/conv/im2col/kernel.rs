@@ -200,13 +200,24 @@ impl<T: Float> Im2col<T> {
         }
     }
 
-    /// Calls `each` with the runs of a tile.
+    /// The run of a tile that begins at a column: those until the end of its line, or of the tile. Not a function
+    /// that calls another for each run: kernels would call that one compiled without their instructions.
     #[inline(always)]
-    pub(crate) fn runs(&self, columns: &Range<usize>, mut each: impl FnMut(LineRun)) {
+    pub(crate) fn run_at(&self, columns: &Range<usize>, first: usize) -> LineRun {
         let [lines, len] = self.output;
-        split_columns(columns, len, |column, len, line, at| {
-            each(LineRun { column, len, image: line / lines, line: line % lines, at });
-        });
+        let (line, at) = (first / len, first % len);
+        let len = (len - at).min(columns.end - first);
+        LineRun { column: first - columns.start, len, image: line / lines, line: line % lines, at }
+    }
+
+    /// Calls `each` with the runs of a tile.
+    pub(crate) fn runs(&self, columns: &Range<usize>, mut each: impl FnMut(LineRun)) {
+        let mut first = columns.start;
+        while first < columns.end {
+            let run = self.run_at(columns, first);
+            first += run.len;
+            each(run);
+        }
     }
 
     /// Calls `each` with the parts of some columns that lie in one image: first column, number of columns,

@@ -10,6 +10,7 @@
 //! partial sums.
 
 use crate::dtype::element::ComputeType;
+use crate::simd::array;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask};
 
 /// The size of a tile.
@@ -82,9 +83,7 @@ const SQUARES: [f64; 2] = [POINTS[0] * POINTS[0], POINTS[1] * POINTS[1]];
 /// The first of six vectors.
 #[inline(always)]
 fn first<V: Copy, const COUNT: usize>(vectors: [V; MAX_SIDE]) -> [V; COUNT] {
-    let mut some = [vectors[0]; COUNT];
-    some.copy_from_slice(&vectors[..COUNT]);
-    some
+    array::from_fn(|i| vectors[i])
 }
 
 #[inline(always)]
@@ -163,10 +162,11 @@ impl<T: Float, const SIDE: usize> VectorTask<T> for Filters<T, SIDE> {
                     *transformed = filter(elements);
                 }
                 let [above, middle, below] = rows;
-                for (column, ((a, b), c)) in above.into_iter().zip(middle).zip(below).enumerate() {
-                    let transformed = filter::<V, SIDE>([a, b, c]);
-                    for (row, value) in transformed.into_iter().enumerate() {
-                        value.store_lanes(to.add((SIDE * row + column) * to_stride + first), lanes);
+                for column in 0..SIDE {
+                    let transformed = filter::<V, SIDE>([above[column], middle[column], below[column]]);
+                    for row in 0..SIDE {
+                        let to = to.add((SIDE * row + column) * to_stride + first);
+                        transformed[row].store_lanes(to, lanes);
                     }
                 }
             }
@@ -279,12 +279,10 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
         for column in (0..count).step_by(V::LANES) {
             // SAFETY: the caller guarantees the instructions and the columns.
             unsafe {
-                let mut elements = [V::zero(); SIDE];
-                for (element, row) in elements.iter_mut().zip(&self.rows) {
-                    *element = V::load(from.add(row + column));
-                }
-                for (value, columns) in input(elements).into_iter().zip(&mut to.0) {
-                    value.store(columns.as_mut_ptr().add(column));
+                let transformed =
+                    input(array::from_fn::<V, SIDE>(|row| V::load(from.add(self.rows[row] + column))));
+                for row in 0..SIDE {
+                    transformed[row].store(to.0[row].as_mut_ptr().add(column));
                 }
             }
         }
@@ -301,10 +299,9 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> Inputs<'_, T, SIDE, OUTP
             // SAFETY: the caller guarantees the instructions and whole vectors after the line.
             unsafe {
                 let transformed = input(elements::<V, SIDE>(from.add(Self::STRIDE * first)));
-                for (column, value) in transformed.into_iter().enumerate() {
-                    value.store(
-                        to.add((SIDE * row + column) * self.position_stride + line.first_tile + first),
-                    );
+                let to = to.add(SIDE * row * self.position_stride + line.first_tile + first);
+                for column in 0..SIDE {
+                    transformed[column].store(to.add(column * self.position_stride));
                 }
             }
         }
@@ -424,8 +421,8 @@ unsafe fn store_interleaved<V: Vector, const OUTPUTS: usize>(vectors: [V; OUTPUT
             let (low, high) = (even.0.zip(odd.0), even.1.zip(odd.1));
             [low.0, low.1, high.0, high.1]
         };
-        for (vector, vectors) in interleaved.into_iter().enumerate().take(OUTPUTS) {
-            vectors.store(to.add(vector * V::LANES));
+        for vector in 0..OUTPUTS {
+            interleaved[vector].store(to.add(vector * V::LANES));
         }
     }
 }
@@ -448,18 +445,17 @@ impl<T: Float, const SIDE: usize, const OUTPUTS: usize> VectorTask<T> for Output
                 let from = sums.wrapping_add(row * width + vector * V::LANES);
                 let mut lines = [[zero; SIDE]; OUTPUTS];
                 for column in 0..SIDE {
-                    let mut elements = [zero; SIDE];
-                    for (line, value) in elements.iter_mut().enumerate() {
-                        // SAFETY: there are rows of sums for each transformed element.
-                        *value = unsafe { V::load(from.add((SIDE * line + column) * rows * width)) };
-                    }
+                    // SAFETY: there are rows of sums for each transformed element.
+                    let elements = array::from_fn(|line| unsafe {
+                        V::load(from.add((SIDE * line + column) * rows * width))
+                    });
                     let transformed = output::<V, SIDE, OUTPUTS>(elements);
-                    for (line, value) in lines.iter_mut().zip(transformed) {
-                        line[column] = value;
+                    for line in 0..OUTPUTS {
+                        lines[line][column] = transformed[line];
                     }
                 }
-                for (line, elements) in lines.into_iter().enumerate() {
-                    let mut outputs = output::<V, SIDE, OUTPUTS>(elements);
+                for line in 0..OUTPUTS {
+                    let mut outputs = output::<V, SIDE, OUTPUTS>(lines[line]);
                     for value in &mut outputs {
                         // Zero times infinity or NaN is NaN.
                         zeros = value.mul_add(zero, zeros);

@@ -179,3 +179,82 @@ fn a_length_out_of_range_is_an_error() {
     let error = case.try_execute(&plan).unwrap_err();
     assert!(error.to_string().contains("seq_len_kv[0] is 4, expected 0 to 3"), "{error}");
 }
+
+/// Rows whose keys are all masked: forward writes -∞ as their statistics; backward takes whatever is there, and any result.
+#[test]
+fn rows_without_a_visible_key_have_no_gradients() {
+    for seed in 9800..9860 {
+        let random = &mut Random(seed);
+        let mut case = Case::new();
+        let of = random.one_of(&[DataType::Float, DataType::Bfloat16, DataType::Half]);
+        let heads = random.one_of(&[1, 2, 4]);
+        let sizes = Sizes {
+            batch: random.int(1, 2),
+            heads,
+            key_heads: heads,
+            value_heads: heads,
+            queries: random.int(2, 70),
+            keys: random.int(1, 150),
+            depth: random.int(1, 40),
+            value_depth: random.int(1, 40),
+        };
+        let rows = [sizes.q(), sizes.k(), sizes.v(), sizes.o()];
+        let [q, k, v, o] = rows.map(|dims| case.tensor(of, &dims));
+        let [d_o, dq, dk, dv] =
+            [sizes.o(), sizes.q(), sizes.k(), sizes.v()].map(|dims| case.tensor(of, &dims));
+        [q, k, v, d_o].into_iter().for_each(|uid| fill(random, &mut case, uid, -1.0, 1.0));
+        let stats = case.tensor(DataType::Float, &sizes.rows());
+        let mut forward = Sdpa { attn_scale_value: Some(0.5), stats: Some(stats), ..Sdpa::new(q, k, v, o) };
+        let hidden: Vec<bool> = (0..sizes.queries).map(|_| random.chance(40)).collect();
+        if random.chance(70) {
+            let is_boolean = random.chance(50);
+            let mask = if is_boolean { DataType::Boolean } else { DataType::Float };
+            let (masked, seen) = if is_boolean { (0.0, 1.0) } else { (f64::NEG_INFINITY, 0.0) };
+            let values =
+                hidden.iter().flat_map(|row| (0..sizes.keys).map(|_| if *row { masked } else { seen }));
+            let values: Vec<f64> = values.collect();
+            forward.attn_mask = Some(filled(&mut case, mask, &[1, 1, sizes.queries, sizes.keys], &values));
+        } else {
+            // With more queries than keys, the first see none.
+            forward.causal_mask_bottom_right = true;
+        }
+        let mut forwards = case.clone();
+        forwards.node(forward.clone());
+        case.node(gradients_of(&forward, [d_o, stats, dq, dk, dv]));
+        for engine in [FAST, REFERENCE] {
+            forwards.run(planner(engine));
+            let (results, known) = (forwards.values(o), forwards.values(stats));
+            let is_masked = |row: usize| known[row] == f64::NEG_INFINITY;
+            for (row, values) in results.chunks(sizes.value_depth as usize).enumerate() {
+                let is_hidden = match forward.attn_mask {
+                    Some(_) => hidden[row % hidden.len()],
+                    None => ((row as i64) % sizes.queries) < sizes.queries - sizes.keys,
+                };
+                assert_eq!(
+                    is_masked(row),
+                    is_hidden,
+                    "seed {seed}, engine {engine}, row {row}: {}",
+                    known[row]
+                );
+                assert!(!is_hidden || values.iter().all(|value| *value == 0.0));
+            }
+            let gradients = |statistics: f64, result: f64| {
+                let mut case = case.clone();
+                let of_row = |row: usize| if is_masked(row) { statistics } else { known[row] };
+                case.fill(stats, &(0..known.len()).map(of_row).collect::<Vec<_>>());
+                let width = sizes.value_depth as usize;
+                let of_element =
+                    |(at, value): (usize, &f64)| if is_masked(at / width) { result } else { *value };
+                case.fill(o, &results.iter().enumerate().map(of_element).collect::<Vec<_>>());
+                case.run(planner(engine));
+                [dq, dk, dv].map(|uid| case.values(uid))
+            };
+            let expected = gradients(f64::NEG_INFINITY, 0.0);
+            assert!(expected.iter().flatten().all(|value| value.is_finite()), "seed {seed}, engine {engine}");
+            for statistics in [f64::INFINITY, f64::NAN, 0.0, -1e30, 1e30] {
+                let got = gradients(statistics, random.one_of(&[0.0, f64::NAN]));
+                assert!(got == expected, "seed {seed}, engine {engine}: with {statistics}");
+            }
+        }
+    }
+}

@@ -54,15 +54,15 @@ fn mapped(file: &File) -> Option<u64> {
     Some(end)
 }
 
-/// Fails if a file is shorter than what the loader would map.
+/// Fails if a file is none, or shorter than what the loader would map.
 ///
 /// # Errors
-/// The actual and the expected number of bytes.
+/// That it is none, or the actual and the expected number of bytes.
 pub fn check(path: &Path) -> Result<(), String> {
     let Ok(metadata) = path.metadata() else { return Ok(()) };
-    // Opening a pipe would block.
+    // Opening a pipe would block, in the loader, too.
     if !metadata.is_file() {
-        return Ok(());
+        return Err(format!("{}: it is not a plain file", path.display()));
     }
     let expected = File::open(path).ok().and_then(|file| mapped(&file));
     match expected {
@@ -78,6 +78,7 @@ pub fn check(path: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::files;
 
     #[test]
     fn truncated_files_are_refused_and_others_are_not() {
@@ -104,6 +105,9 @@ mod tests {
         }
         std::fs::remove_file(&path).unwrap();
         assert_eq!(check(&path), Ok(()));
-        assert_eq!(check(Path::new("/dev/zero")), Ok(()));
+        assert!(check(Path::new("/dev/zero")).unwrap_err().contains("not a plain file"));
+        assert!(files::testing::pipe(&path).unwrap());
+        assert!(check(&path).unwrap_err().contains("not a plain file"));
+        std::fs::remove_file(&path).unwrap();
     }
 }

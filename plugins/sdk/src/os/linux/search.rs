@@ -50,8 +50,10 @@ fn in_cache(table: &[u8], name: &[u8]) -> Option<PathBuf> {
         rest.get(..rest.iter().position(|byte| *byte == 0)?)
     };
     let entries = (0..number(MAGIC.len())?).map(|entry| HEADER + entry * ENTRY);
-    let mut named = entries.map_while(|at| Some((text(number(at + 4)?)?, number(at + 8)?)));
-    let (_, path) = named.find(|(key, _)| *key == name)?;
+    let mut named = entries.map_while(|at| Some((table.get(number(at + 4)?..)?, number(at + 8)?)));
+    // Without looking for the end of each name: the table has thousands, and every GPU library is looked for in it.
+    let (_, path) =
+        named.find(|(key, _)| key.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&0)))?;
     Some(PathBuf::from(OsString::from_vec(text(path)?.to_vec())))
 }
 

@@ -194,6 +194,18 @@ pub fn gradients([q, k, v, o, do_, stats]: [i64; 6], [dq, dk, dv]: [i64; 3]) -> 
     }
 }
 
+/// Forward attention for generated kernels.
+pub fn generated() -> Vec<Case> {
+    let all = TYPES.into_iter().flat_map(|data_type| {
+        SHAPES.into_iter().flat_map(move |shape| OPTIONS.map(|option| forward(option, shape, data_type)))
+    });
+    all.map(|mut case| {
+        case.name.push_str(", generated");
+        case
+    })
+    .collect()
+}
+
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for data_type in TYPES {

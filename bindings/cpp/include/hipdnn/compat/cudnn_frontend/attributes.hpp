@@ -11,7 +11,7 @@
 
 #include <functional>
 
-namespace cudnn_frontend
+namespace hipdnn_frontend::compatibility::cudnn_frontend
 {
 
 using error_t = ::hipdnn::Error;
@@ -101,7 +101,7 @@ inline size_t get_element_size_in_bits(DataType_t type)
 namespace graph
 {
 
-using ::cudnn_frontend::ScalarType;
+using cudnn_frontend::ScalarType;
 using Tensor_attributes = ::hipdnn::Tensor;
 using Tensor = ::hipdnn::TensorPtr;
 using Batchnorm_attributes = ::hipdnn::BatchnormAttributes;
@@ -363,4 +363,4 @@ using RoPE_attributes = detail::Refused<struct RopeTag>;
 using RoPE_backward_attributes = detail::Refused<struct RopeBackwardTag>;
 
 } // namespace graph
-} // namespace cudnn_frontend
+} // namespace hipdnn_frontend::compatibility::cudnn_frontend

@@ -8,7 +8,7 @@
 
 #include "attributes.hpp"
 
-namespace cudnn_frontend
+namespace hipdnn_frontend::compatibility::cudnn_frontend
 {
 namespace graph
 {
@@ -333,4 +333,4 @@ private:
 };
 
 } // namespace graph
-} // namespace cudnn_frontend
+} // namespace hipdnn_frontend::compatibility::cudnn_frontend

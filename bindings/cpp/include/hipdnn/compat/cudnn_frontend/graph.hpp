@@ -6,21 +6,20 @@
  */
 #pragma once
 
-#include "knobs.hpp"
+#include "notes.hpp"
 #include "saved.hpp"
-#include "views.hpp"
 
 #include "../../cpp/modules.hpp"
 
-namespace cudnn_frontend
+namespace hipdnn_frontend::compatibility::cudnn_frontend
 {
 namespace graph
 {
 
 /** A graph. Calls that return a value in NVIDIA's frontend return a value here, the others an error_t. */
-class Graph : public Views<Graph>
+class Graph : public Notes<Graph>
 {
-    using Base = Views<Graph>;
+    using Base = Notes<Graph>;
     using Handle = hipdnnHandle_t;
     using Pack = ::hipdnn::VariantPack;
     using Memory = std::unordered_map<Tensor, void*>;
@@ -52,12 +51,6 @@ public:
         return *this;
     }
     Graph& deselect_shared_mem_greater_than(int64_t) { return *this; }
-    Graph& select_numeric_notes(const std::vector<NumericalNote_t>&) { return *this; }
-    Graph& deselect_numeric_notes(const std::vector<NumericalNote_t>&) { return *this; }
-    /** Plans of engines without one of these notes are not built or chosen. */
-    Graph& select_behavior_notes(const std::vector<BehaviorNote_t>& notes) { return bar_notes(notes, false), *this; }
-    /** Plans of engines with one of these notes are not built or chosen. */
-    Graph& deselect_behavior_notes(const std::vector<BehaviorNote_t>& notes) { return bar_notes(notes, true), *this; }
 
     /* Operations whose calls differ from ours. */
     Tensor pointwise(Tensor a, Pointwise_attributes attributes)
@@ -141,6 +134,7 @@ public:
         {
             return {error_code_t::GRAPH_NOT_SUPPORTED, _refused + ": hipDNN has no such operation"};
         }
+        HIPDNN_CPP_TRY(notes_error());
         HIPDNN_CPP_TRY(settle_views());
         return Base::validate();
     }
@@ -154,28 +148,41 @@ public:
     /** Plans of GPU engines if there is a GPU: programs for cuDNN keep their tensors there. */
     error_t create_execution_plans(const std::vector<HeurMode_t>& modes = {HeurMode_t::FALLBACK})
     {
-        HIPDNN_CPP_TRY(Base::create_execution_plans(modes));
+        HIPDNN_CPP_TRY(notes_error());
+        /* Modes of cuDNN's heuristics are accepted; engines are ranked as without one. */
+        static_cast<void>(modes);
+        HIPDNN_CPP_TRY(Base::create_execution_plans({HeurMode_t::FALLBACK}));
         std::string fallback;
         ::hipdnn::detail::modules::read_variable("HIPDNN_CPU_FALLBACK", fallback);
-        if (!(fallback.empty() || fallback == "0") || !::hipdnn::detail::modules::has_gpu())
+        if ((fallback.empty() || fallback == "0") && ::hipdnn::detail::modules::has_gpu())
         {
-            return {};
+            HIPDNN_CPP_TRY(cudnn_frontend::detail::drop_host_plans(_plans, _active,
+                                                                   [this](int64_t id) { return engine_name(id); }));
         }
-        return ::cudnn_frontend::detail::drop_host_plans(_plans, _active,
-                                                         [this](int64_t id) { return engine_name(id); });
+        settle_notes();
+        return plans_error();
     }
-    error_t check_support() const { return Base::check_support(); }
-    error_t check_support(Handle) const { return Base::check_support(); }
+    error_t check_support() const
+    {
+        HIPDNN_CPP_TRY(plans_error());
+        return Base::check_support();
+    }
+    error_t check_support(Handle) const { return check_support(); }
     error_t build_plans(BuildPlanPolicy_t policy = BuildPlanPolicy_t::HEURISTICS_CHOICE, bool = false)
     {
+        HIPDNN_CPP_TRY(plans_error());
         return Base::build_plans(policy);
     }
     error_t build_plans(Handle, BuildPlanPolicy_t policy = BuildPlanPolicy_t::HEURISTICS_CHOICE, bool = false)
     {
-        return Base::build_plans(policy);
+        return build_plans(policy);
     }
-    error_t build_plan_at_index(int64_t index) { return Base::build_plan_at_index(index); }
-    error_t build_plan_at_index(Handle, int64_t index) { return Base::build_plan_at_index(index); }
+    error_t build_plan_at_index(int64_t index)
+    {
+        HIPDNN_CPP_TRY(plans_error());
+        return Base::build_plan_at_index(index);
+    }
+    error_t build_plan_at_index(Handle, int64_t index) { return build_plan_at_index(index); }
     error_t build(Handle handle, const std::vector<HeurMode_t>& modes = {HeurMode_t::A},
                   BuildPlanPolicy_t policy = BuildPlanPolicy_t::HEURISTICS_CHOICE, bool = false)
     {
@@ -189,7 +196,7 @@ public:
     {
         return build(_handle, modes, policy, multithreaded);
     }
-    error_t warmup(Handle) const { return Base::check_support(); }
+    error_t warmup(Handle) const { return check_support(); }
 
     error_t get_workspace_size(int64_t& bytes) const { return Base::get_workspace_size(bytes); }
     /** The workspace size of the chosen plan, 0 without one. */
@@ -222,7 +229,7 @@ public:
     {
         std::vector<::hipdnn::Knob> native;
         HIPDNN_CPP_TRY(native_knobs(index, native));
-        knobs = ::cudnn_frontend::detail::knobs_of(native);
+        knobs = cudnn_frontend::detail::knobs_of(native);
         return {};
     }
     /** Adds a plan of an engine with knobs set. */
@@ -231,13 +238,14 @@ public:
         std::vector<::hipdnn::Knob> native;
         HIPDNN_CPP_TRY(native_knobs(index, native));
         std::vector<::hipdnn::KnobSetting> settings;
-        HIPDNN_CPP_TRY(::cudnn_frontend::detail::settings_of(values, native, settings));
+        HIPDNN_CPP_TRY(cudnn_frontend::detail::settings_of(values, native, settings));
         std::vector<int64_t> ids;
         HIPDNN_CPP_TRY(get_ranked_engine_ids(ids));
         Plan plan;
         HIPDNN_CPP_TRY(make_plan(ids[static_cast<size_t>(index)], settings, plan));
         _plans.push_back(std::move(plan));
-        return {};
+        settle_notes();
+        return plans_error();
     }
     /** The engine of a plan by its rank, and its knob settings. */
     error_t get_engine_and_knobs_at_index(int64_t plan, int64_t& engine,
@@ -251,7 +259,7 @@ public:
         values.clear();
         for (const auto& one : found.settings == nullptr ? std::vector<::hipdnn::KnobSetting>() : *found.settings)
         {
-            const KnobType_t type = ::cudnn_frontend::detail::knob_type(one.knobId());
+            const KnobType_t type = cudnn_frontend::detail::knob_type(one.knobId());
             if (const auto* integer = std::get_if<int64_t>(&one.value()))
             {
                 values[type] = *integer;
@@ -259,31 +267,10 @@ public:
         }
         return {};
     }
-    /** The notes of the chosen plan's engine that cuDNN has. */
-    error_t get_behavior_notes(std::vector<BehaviorNote_t>& notes) const
-    {
-        return get_behavior_notes_for_plan_at_index(static_cast<int64_t>(_active), notes);
-    }
-    error_t get_behavior_notes_for_plan_at_index(int64_t plan, std::vector<BehaviorNote_t>& notes) const
-    {
-        HIPDNN_CPP_TRY(check_index(plan));
-        std::vector<::hipdnn::BehaviorNote> native;
-        HIPDNN_CPP_TRY(get_behavior_notes_for_engine(_plans[static_cast<size_t>(plan)].engine, native));
-        notes.clear();
-        for (const auto note : native)
-        {
-            if (note == ::hipdnn::BehaviorNote::RUNTIME_COMPILATION)
-            {
-                notes.push_back(BehaviorNote_t::RUNTIME_COMPILATION);
-            }
-        }
-        return {};
-    }
-
     /** A hash of operations, shapes and settings, independent of uids and names. */
     size_t key(bool without_shapes = false) const
     {
-        return static_cast<size_t>(::cudnn_frontend::detail::key_of(*this, without_shapes));
+        return static_cast<size_t>(cudnn_frontend::detail::key_of(*this, without_shapes));
     }
     /** The graph as JSON if it was built, else its operations. */
     std::string print() const
@@ -376,7 +363,7 @@ public:
     /** The graph, its chosen plan and its views as bytes. */
     error_t serialize(std::vector<uint8_t>& bytes) const
     {
-        ::cudnn_frontend::detail::Saved saved;
+        cudnn_frontend::detail::Saved saved;
         HIPDNN_CPP_TRY(Base::serialize(saved.graph));
         HIPDNN_CPP_TRY(serialize_compiled_plan(saved.plan));
         for (const View& one : _views)
@@ -392,7 +379,7 @@ public:
     /** Loads a graph that can be executed at once. */
     error_t deserialize(Handle handle, const std::vector<uint8_t>& bytes)
     {
-        ::cudnn_frontend::detail::Saved saved;
+        cudnn_frontend::detail::Saved saved;
         HIPDNN_CPP_TRY(saved.read(bytes));
         HIPDNN_CPP_TRY(Base::deserialize(handle, saved.graph));
         Plan plan;
@@ -422,25 +409,6 @@ private:
                     ::hipdnn::detail::join({"engine index ", index, ", expected 0 to below ", ids.size()})};
         }
         return Base::get_knobs_for_engine(ids[static_cast<size_t>(index)], knobs);
-    }
-
-    /** Bars the plans whose engines have one of these notes, or lack one. */
-    void bar_notes(const std::vector<BehaviorNote_t>& notes, bool having)
-    {
-        for (size_t i = 0; i < _plans.size(); i++)
-        {
-            std::vector<BehaviorNote_t> has;
-            static_cast<void>(get_behavior_notes_for_plan_at_index(static_cast<int64_t>(i), has));
-            for (const BehaviorNote_t note : notes)
-            {
-                const bool found = std::find(has.begin(), has.end(), note) != has.end();
-                _plans[i].barred = _plans[i].barred || found == having;
-            }
-        }
-        while (_active + 1 < _plans.size() && _plans[_active].barred)
-        {
-            _active++;
-        }
     }
 
     /** Attention with a score function of the program's: matmul, the function, a softmax, matmul. */
@@ -496,4 +464,4 @@ std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& s
 }
 
 } // namespace graph
-} // namespace cudnn_frontend
+} // namespace hipdnn_frontend::compatibility::cudnn_frontend

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace cudnn_frontend
+namespace hipdnn_frontend::compatibility::cudnn_frontend
 {
 
 /** A kind of knob. Programs store the numbers in files, so they are NVIDIA's. */
@@ -193,4 +193,4 @@ error_t drop_host_plans(Plans& plans, size_t& active, const Name& name)
 }
 
 } // namespace detail
-} // namespace cudnn_frontend
+} // namespace hipdnn_frontend::compatibility::cudnn_frontend

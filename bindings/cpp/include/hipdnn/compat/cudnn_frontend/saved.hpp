@@ -8,7 +8,7 @@
 
 #include "attributes.hpp"
 
-namespace cudnn_frontend
+namespace hipdnn_frontend::compatibility::cudnn_frontend
 {
 namespace detail
 {
@@ -175,4 +175,4 @@ uint64_t key_of(const Graph& graph, bool without_shapes)
 }
 
 } // namespace detail
-} // namespace cudnn_frontend
+} // namespace hipdnn_frontend::compatibility::cudnn_frontend

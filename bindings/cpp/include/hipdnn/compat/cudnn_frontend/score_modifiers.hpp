@@ -10,7 +10,7 @@
 
 #include <limits>
 
-namespace cudnn_frontend
+namespace hipdnn_frontend::compatibility::cudnn_frontend
 {
 namespace graph
 {
@@ -135,4 +135,4 @@ private:
 } // namespace score_modifiers
 } // namespace attn
 } // namespace graph
-} // namespace cudnn_frontend
+} // namespace hipdnn_frontend::compatibility::cudnn_frontend

@@ -8,7 +8,7 @@
 
 #include "compositions.hpp"
 
-namespace cudnn_frontend
+namespace hipdnn_frontend::compatibility::cudnn_frontend
 {
 namespace graph
 {
@@ -205,4 +205,4 @@ private:
 };
 
 } // namespace graph
-} // namespace cudnn_frontend
+} // namespace hipdnn_frontend::compatibility::cudnn_frontend

@@ -40,6 +40,9 @@
                        HipdnnPluginExports::all_engines(ids, most, count))                                                 \
     HIPDNN_PLUGIN_CALL(hipdnnEnginePluginGetEngineName, (int64_t id, const char **name),                                   \
                        *name = HipdnnPluginExports::engine(id).name())                                                     \
+    HIPDNN_PLUGIN_CALL(hipdnnEnginePluginGetEngineKind_ext,                                                                \
+                       (int64_t id, uint32_t * device, uint32_t * implementation),                                         \
+                       HipdnnPluginExports::kind(id, device, implementation))                                              \
     HIPDNN_PLUGIN_CALL(hipdnnEnginePluginCreate, (hipdnnEnginePluginHandle_t * handle),                                    \
                        *handle = new HipdnnEnginePluginHandle())                                                           \
     HIPDNN_PLUGIN_CALL(hipdnnEnginePluginDestroy, (hipdnnEnginePluginHandle_t handle), delete handle)                      \

@@ -1,0 +1,128 @@
+//! Functions of numbers that hipDNN lacks.
+
+use super::divided;
+use crate::lowering::{Item, OnHost, Shared, Slab};
+use crate::model::Element;
+use crate::threads::Parallel;
+
+/// A function of each element of a packed tensor of single or double precision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of ONNX's operators")]
+pub enum Function {
+    Cos,
+    Acos,
+    Asin,
+    Atan,
+    Sinh,
+    Cosh,
+    Asinh,
+    Acosh,
+    Atanh,
+    Round,
+}
+
+impl Function {
+    /// The function in single precision. Inverse hyperbolic functions have squares in between, which overflow.
+    fn single(self) -> fn(f32) -> f32 {
+        match self {
+            Self::Cos => f32::cos,
+            Self::Acos => f32::acos,
+            Self::Asin => f32::asin,
+            Self::Atan => f32::atan,
+            Self::Sinh => f32::sinh,
+            Self::Cosh => f32::cosh,
+            Self::Asinh => |x| f64::from(x).asinh() as f32,
+            Self::Acosh => |x| f64::from(x).acosh() as f32,
+            Self::Atanh => |x| f64::from(x).atanh() as f32,
+            Self::Round => f32::round_ties_even,
+        }
+    }
+
+    fn double(self) -> fn(f64) -> f64 {
+        match self {
+            Self::Cos => f64::cos,
+            Self::Acos => f64::acos,
+            Self::Asin => f64::asin,
+            Self::Atan => f64::atan,
+            Self::Sinh => f64::sinh,
+            Self::Cosh => f64::cosh,
+            Self::Asinh => f64::asinh,
+            Self::Acosh => f64::acosh,
+            Self::Atanh => f64::atanh,
+            Self::Round => f64::round_ties_even,
+        }
+    }
+}
+
+/// The elements that a thread computes before it writes them.
+const BLOCK: usize = 256;
+
+/// Writes a function of each element.
+///
+/// # Safety
+/// The tensors are readable and writable, and have as many elements.
+unsafe fn each<T: Item>(
+    from: &Slab<'_>,
+    writes: &[Slab<'_>],
+    parallel: Parallel<'_>,
+    f: fn(T) -> T,
+) -> Result<(), String> {
+    // SAFETY: the caller vouches for the tensor.
+    let (numbers, to) = (unsafe { from.items::<T>() }?, Shared(writes));
+    divided(numbers.len().div_ceil(BLOCK), BLOCK * 64, parallel, &|range| {
+        let own = numbers.chunks(BLOCK).enumerate().skip(range.start).take(range.len());
+        for (at, block) in own {
+            let results: Vec<T> = block.iter().map(|x| f(*x)).collect();
+            // SAFETY: the result has as many elements as the operand, and only this thread writes these.
+            to.get(0).into_iter().for_each(|to| unsafe { to.put(at * BLOCK, &results) });
+        }
+    })
+}
+
+impl OnHost for Function {
+    unsafe fn run(
+        &self,
+        reads: &[Slab<'_>],
+        writes: &[Slab<'_>],
+        parallel: Parallel<'_>,
+    ) -> Result<(), String> {
+        let ([from], [_]) = (reads, writes) else { return Err("a function of no tensor".to_owned()) };
+        // SAFETY: the caller vouches for the tensors.
+        unsafe {
+            match from.bound.element {
+                Element::Double => each(from, writes, parallel, self.double()),
+                _ => each(from, writes, parallel, self.single()),
+            }
+        }
+    }
+}
+
+/// Powers of packed tensors of single precision: the exponents are as many as the bases, or one.
+#[derive(Clone, Copy, Debug)]
+pub struct Power;
+
+impl OnHost for Power {
+    unsafe fn run(
+        &self,
+        reads: &[Slab<'_>],
+        writes: &[Slab<'_>],
+        parallel: Parallel<'_>,
+    ) -> Result<(), String> {
+        let [bases, exponents] = reads else { return Err("a power of no tensor".to_owned()) };
+        // SAFETY: the caller vouches for the tensors.
+        let (bases, exponents) = unsafe { (bases.items::<f32>()?, exponents.items::<f32>()?) };
+        let to = Shared(writes);
+        divided(bases.len().div_ceil(BLOCK), BLOCK * 256, parallel, &|range| {
+            for (at, block) in bases.chunks(BLOCK).enumerate().skip(range.start).take(range.len()) {
+                let exponent = |index: usize| match exponents.as_ref() {
+                    [one] => *one,
+                    all => all.get(at * BLOCK + index).copied().unwrap_or(1.0),
+                };
+                let results: Vec<f32> =
+                    block.iter().enumerate().map(|(index, x)| x.powf(exponent(index))).collect();
+                // SAFETY: the result has as many elements as the bases, and only this thread writes these.
+                to.get(0).into_iter().for_each(|to| unsafe { to.put(at * BLOCK, &results) });
+            }
+        })
+    }
+}

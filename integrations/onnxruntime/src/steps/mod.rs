@@ -1,0 +1,39 @@
+//! Operations that are not hipDNN's, computed between its graphs in the same subgraph.
+
+mod dots;
+mod function;
+mod pad;
+mod recurrent;
+mod reduce;
+mod scatter;
+mod select;
+
+pub use function::{Function, Power};
+pub use pad::{Mode, Pad};
+pub use recurrent::{Cell, Given, Recurrent};
+pub use reduce::Reduce;
+pub use scatter::{Scatter, Trilu};
+pub use select::{Extreme, Running, Top};
+
+use crate::threads::Parallel;
+
+/// The bytes for which another thread is worthwhile.
+const BYTES: usize = 1 << 16;
+
+/// The most parts into which an operation is divided.
+const PARTS: usize = 32;
+
+/// Calls `work` with ranges that partition `count`, each of which has about [`BYTES`] or more, where one of the count has `bytes`.
+fn divided(
+    count: usize,
+    bytes: usize,
+    parallel: Parallel<'_>,
+    work: &(dyn Fn(std::ops::Range<usize>) + Sync),
+) -> Result<(), String> {
+    let parts = (count.saturating_mul(bytes) / BYTES).clamp(1, PARTS.min(count.max(1)));
+    if parts == 1 {
+        work(0..count);
+        return Ok(());
+    }
+    parallel(parts, &|part| work(count * part / parts..count * (part + 1) / parts))
+}

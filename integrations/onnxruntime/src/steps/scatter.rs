@@ -1,0 +1,132 @@
+//! Elements of any type that are replaced at indices, gathered one by one, or kept in a triangle. Tensors are packed.
+
+use crate::lowering::{OnHost, Slab, packed};
+use crate::threads::Parallel;
+
+/// How an index tensor names places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scatter {
+    /// Replaces elements of the first tensor: each index names the place of its element along an axis.
+    Elements(usize),
+    /// Replaces parts of the first tensor: each row of indices names a part.
+    Parts,
+    /// Gathers elements of the first tensor: each index names the place of its element along an axis.
+    GatherElements(usize),
+    /// Gathers parts of the first tensor for each index of this many leading axes: each row of indices names a part.
+    GatherParts(usize),
+}
+
+fn count(dims: &[i64]) -> usize {
+    usize::try_from(dims.iter().product::<i64>()).unwrap_or(0)
+}
+
+/// An index that may count from the end.
+fn place(index: i64, size: i64) -> Result<i64, String> {
+    let from_start = if index < 0 { index.saturating_add(size) } else { index };
+    if (0..size).contains(&from_start) {
+        return Ok(from_start);
+    }
+    Err(format!("index {index}, expected one from {} to {}", -size, size - 1))
+}
+
+/// The offset of the part that a row of indices names.
+fn part(row: &[i64], dims: &[i64], strides: &[i64]) -> Result<i64, String> {
+    let mut offset = 0;
+    for ((index, size), stride) in row.iter().zip(dims).zip(strides) {
+        offset += place(*index, *size)? * stride;
+    }
+    Ok(offset)
+}
+
+impl OnHost for Scatter {
+    unsafe fn run(&self, reads: &[Slab<'_>], writes: &[Slab<'_>], _: Parallel<'_>) -> Result<(), String> {
+        let ([data, indices, rest @ ..], [to]) = (reads, writes) else {
+            return Err("indices of no tensor".to_owned());
+        };
+        // SAFETY: the caller vouches for the tensors.
+        let list = unsafe { indices.integers() }?;
+        let (size, dims) = (data.size().unsigned_abs(), &data.bound.dims);
+        let strides = packed(dims);
+        let update = rest.first();
+        if matches!(self, Self::Elements(_) | Self::Parts) {
+            // SAFETY: the result has the first tensor's elements.
+            unsafe { to.start.copy_from_nonoverlapping(data.start, data.count() * size) };
+        }
+        let copy = |from: &Slab<'_>, from_place: i64, to_place: i64, items: usize| {
+            // SAFETY: the places are inside of both tensors, as the callers check.
+            unsafe { to.at(to_place).copy_from_nonoverlapping(from.at(from_place), items * size) };
+        };
+        let number = |at: usize| i64::try_from(at).unwrap_or(0);
+        match *self {
+            Self::Elements(axis) | Self::GatherElements(axis) => {
+                let own = packed(&indices.bound.dims);
+                for (at, index) in list.iter().enumerate() {
+                    let (mut left, mut offset) = (number(at), 0);
+                    for (of, (stride, own)) in strides.iter().zip(&own).enumerate() {
+                        let along = left / own;
+                        left %= own;
+                        let size = dims.get(of).copied().unwrap_or(1);
+                        offset += if of == axis { place(*index, size)? } else { along } * stride;
+                    }
+                    match (self, update) {
+                        (Self::Elements(_), Some(update)) => copy(update, number(at), offset, 1),
+                        _ => copy(data, offset, number(at), 1),
+                    }
+                }
+            }
+            Self::Parts | Self::GatherParts(_) => {
+                let leading = if let Self::GatherParts(leading) = *self { leading } else { 0 };
+                let (outer, inner) = dims.split_at(leading.min(dims.len()));
+                let inner_strides = strides.get(leading..).unwrap_or(&[]);
+                let width = usize::try_from(indices.bound.dims.last().copied().unwrap_or(0)).unwrap_or(0);
+                let items = count(inner.get(width..).unwrap_or(&[]));
+                let rows = list.len() / width.max(1);
+                let for_each = rows / count(outer).max(1);
+                for (at, row) in list.chunks_exact(width.max(1)).enumerate() {
+                    let first = number(at / for_each.max(1)) * number(count(inner));
+                    let offset = first + part(row, inner, inner_strides)?;
+                    match update {
+                        Some(update) => copy(update, number(at * items), offset, items),
+                        None => copy(data, offset, number(at * items), items),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The upper or lower triangle of each matrix, with zeros elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Trilu {
+    /// Whether it is the upper one.
+    pub upper: bool,
+    /// The diagonal at which it begins.
+    pub diagonal: i64,
+}
+
+impl OnHost for Trilu {
+    unsafe fn run(&self, reads: &[Slab<'_>], writes: &[Slab<'_>], _: Parallel<'_>) -> Result<(), String> {
+        let ([from], [to]) = (reads, writes) else { return Err("a triangle of no tensor".to_owned()) };
+        let [.., height, width] = from.bound.dims.as_slice() else {
+            return Err(format!("a triangle of dims {:?}", from.bound.dims));
+        };
+        let size = from.size().unsigned_abs();
+        let bytes = |items: i64| usize::try_from(items).unwrap_or(0) * size;
+        for line in 0..i64::try_from(from.count()).unwrap_or(0) / (*width).max(1) {
+            let edge = (line % height).saturating_add(self.diagonal);
+            // The first element on the other side.
+            let edge = if self.upper { edge } else { edge.saturating_add(1) }.clamp(0, *width);
+            let kept = if self.upper { edge..*width } else { 0..edge };
+            let (source, target) = (from.at(line * width), to.at(line * width));
+            // SAFETY: the ranges are inside of this line of both tensors.
+            unsafe {
+                target.write_bytes(0, bytes(*width));
+                let begin = bytes(kept.start);
+                let items = bytes(kept.end - kept.start);
+                target.wrapping_add(begin).copy_from_nonoverlapping(source.wrapping_add(begin), items);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+use super::{Attention, Band, Mask, Scale, Tensor, write};
+use crate::interpret::{Argument, run};
+use crate::product::tests::{numbers, random, targets};
+use crate::scalar::Scalar;
+use crate::target::Target;
+
+fn tensor(scalar: Scalar, [_, heads, rows, elements]: [usize; 4]) -> Tensor {
+    // Heads inside rows, as frameworks have them.
+    Tensor { scalar, strides: [rows * heads * elements, elements, heads * elements, 1], alignment: 16 }
+}
+
+fn attention(scalar: Scalar, [queries, keys, depth, value_depth]: [usize; 4]) -> Attention {
+    let (batch, heads, key_heads) = (2, 2, 1);
+    Attention {
+        batch,
+        heads,
+        key_heads,
+        value_heads: key_heads,
+        queries,
+        keys,
+        depth,
+        value_depth,
+        q: tensor(scalar, [batch, heads, queries, depth]),
+        k: tensor(scalar, [batch, key_heads, keys, depth]),
+        v: tensor(scalar, [batch, key_heads, keys, value_depth]),
+        o: tensor(Scalar::F32, [batch, heads, queries, value_depth]),
+        scale: Scale::Value(0.5),
+        mask: None,
+        band: Band::default(),
+        slopes: None,
+        lengths: None,
+        sink: None,
+        statistics: [Some(tensor(Scalar::F32, [batch, heads, queries, 1])); 3],
+    }
+}
+
+fn check(attention: &Attention, target: &Target) {
+    let Attention { batch, heads, queries, keys, depth, value_depth, .. } = *attention;
+    let scalar = attention.q.scalar;
+    let (mut q, q_numbers) = random(batch * heads * queries * depth, scalar, 1);
+    let (mut k, k_numbers) = random(batch * attention.key_heads * keys * depth, scalar, 2);
+    let (mut v, v_numbers) = random(batch * attention.value_heads * keys * value_depth, scalar, 3);
+    let mut o = vec![0xff; batch * heads * queries * value_depth * attention.o.scalar.size()];
+    let rows = batch * heads * queries;
+    let mut statistics = [vec![0xff; 4 * rows], vec![0xff; 4 * rows], vec![0xff; 4 * rows]];
+    let mask = attention.mask.map(|mask| {
+        let count = batch * heads * queries * keys;
+        let (bytes, numbers) = random(count, mask.tensor.scalar, 4);
+        if mask.tensor.scalar == Scalar::Bool {
+            let odd: Vec<u8> = numbers.iter().map(|number| u8::from(*number as i64 & 1 != 0)).collect();
+            let numbers: Vec<f64> = odd.iter().map(|byte| f64::from(*byte)).collect();
+            return (odd, numbers);
+        }
+        (bytes, numbers)
+    });
+    let (mut mask_bytes, mask_numbers) = mask.unwrap_or_default();
+    let mut lengths = [[queries as i32, queries as i32 / 2], [keys as i32 / 2, keys as i32]]
+        .map(|lengths| lengths.map(i32::to_le_bytes).concat());
+    let (mut sink, sink_numbers) = random(heads, Scalar::F32, 5);
+    let launch = write(attention, target, "attention").unwrap();
+    assert!(launch.kernel.shared_bytes() <= target.shared, "{} {attention:?}", target.name);
+    let mut arguments = vec![
+        Argument::Memory(&mut q),
+        Argument::Memory(&mut k),
+        Argument::Memory(&mut v),
+        Argument::Memory(&mut o),
+    ];
+    if attention.mask.is_some() {
+        arguments.push(Argument::Memory(&mut mask_bytes));
+    }
+    if attention.lengths.is_some() {
+        arguments.extend(lengths.iter_mut().map(|bytes| Argument::Memory(bytes)));
+    }
+    if attention.sink.is_some() {
+        arguments.push(Argument::Memory(&mut sink));
+    }
+    arguments.extend(statistics.iter_mut().map(|bytes| Argument::Memory(bytes)));
+    run(&launch.kernel, launch.grid, &mut arguments)
+        .unwrap_or_else(|error| panic!("{} {attention:?}: {error}", target.name));
+    let got = numbers(&o, attention.o.scalar);
+    let statistics = statistics.map(|bytes| numbers(&bytes, Scalar::F32));
+    let at = |own: &Tensor, index: [usize; 4]| -> usize {
+        index.iter().zip(own.strides).map(|(index, stride)| index * stride).sum()
+    };
+    for place in 0..rows {
+        let (sequence, head, query) = (place / (heads * queries), place / queries % heads, place % queries);
+        let own = |of: usize| head / (heads / of);
+        let (mut own_queries, mut own_keys) = (queries as i64, keys as i64);
+        if attention.lengths.is_some() {
+            own_queries = if sequence == 0 { queries as i64 } else { queries as i64 / 2 };
+            own_keys = if sequence == 0 { keys as i64 / 2 } else { keys as i64 };
+        }
+        let Scale::Value(scale) = attention.scale else { panic!() };
+        let diagonal = query as i64 + if attention.band.bottom_right { own_keys - own_queries } else { 0 };
+        let scores: Vec<f64> = (0..keys)
+            .map(|key| {
+                let dot: f64 = (0..depth)
+                    .map(|i| {
+                        q_numbers[at(&attention.q, [sequence, head, query, i])]
+                            * k_numbers[at(&attention.k, [sequence, own(attention.key_heads), key, i])]
+                    })
+                    .sum();
+                let mut score = dot * scale;
+                let mut seen = (key as i64) < own_keys && (query as i64) < own_queries;
+                seen &= attention.band.left.is_none_or(|left| key as i64 >= diagonal - left as i64);
+                seen &= attention.band.right.is_none_or(|right| key as i64 <= diagonal + right as i64);
+                if let Some(slopes) = &attention.slopes {
+                    score -= slopes[head] * (diagonal - key as i64).abs() as f64;
+                }
+                if let Some(mask) = attention.mask {
+                    let own = mask_numbers[at(&mask.tensor, [sequence, head, query, key])];
+                    if mask.tensor.scalar == Scalar::Bool {
+                        seen &= own != 0.0;
+                    } else {
+                        score += own;
+                    }
+                }
+                if seen { score } else { f64::NEG_INFINITY }
+            })
+            .collect();
+        let counts = (query as i64) < own_queries;
+        let sink = if attention.sink.is_some() && counts { sink_numbers[head] } else { f64::NEG_INFINITY };
+        let greatest = scores.iter().copied().fold(sink, f64::max);
+        let base = if greatest == f64::NEG_INFINITY { 0.0 } else { greatest };
+        let sum: f64 = scores.iter().map(|score| (score - base).exp()).sum::<f64>() + (sink - base).exp();
+        let expected = [if sum > 0.0 { greatest + sum.ln() } else { f64::NEG_INFINITY }, greatest, sum];
+        let row = at(&tensor(Scalar::F32, [batch, heads, queries, 1]), [sequence, head, query, 0]);
+        for (was, expected) in statistics.iter().map(|all| all[row]).zip(expected) {
+            let fits = was == expected || (was - expected).abs() < 1e-3 * expected.abs().max(1.0);
+            assert!(fits, "{} {attention:?} {place}: {was}, expected {expected}", target.name);
+        }
+        for element in 0..value_depth {
+            let total: f64 = scores
+                .iter()
+                .enumerate()
+                .map(|(key, score)| {
+                    let index = [sequence, own(attention.value_heads), key, element];
+                    (score - base).exp() * v_numbers[at(&attention.v, index)]
+                })
+                .sum();
+            let expected = if sum > 0.0 { total / sum } else { 0.0 };
+            let was = got[at(&attention.o, [sequence, head, query, element])];
+            let fits = (was - expected).abs() < 0.02;
+            assert!(fits, "{} {attention:?} {place} {element}: {was}, expected {expected}", target.name);
+        }
+    }
+}
+
+fn all() -> Vec<Target> {
+    let more = ["gfx908", "gfx950"].map(|name| Target::of(name).unwrap());
+    targets().into_iter().chain(more).collect()
+}
+
+#[test]
+fn plain_attention_on_every_target() {
+    for target in all() {
+        for scalar in [Scalar::F16, Scalar::Bf16, Scalar::F32] {
+            check(&attention(scalar, [20, 70, 16, 16]), &target);
+        }
+        check(&attention(Scalar::F16, [33, 40, 40, 24]), &target);
+    }
+}
+
+#[test]
+fn masks_bands_lengths_and_sinks() {
+    let both = |left, right, bottom_right| Band { left, right, bottom_right };
+    for target in all() {
+        for band in [both(None, Some(0), false), both(None, Some(0), true), both(Some(7), Some(3), true)] {
+            check(&Attention { band, ..attention(Scalar::F16, [40, 48, 16, 16]) }, &target);
+        }
+        let mut own = attention(Scalar::Bf16, [20, 24, 16, 16]);
+        own.slopes = Some(vec![0.5, 0.25]);
+        own.lengths = Some([(Scalar::I32, 1); 2]);
+        own.band = both(None, Some(0), true);
+        check(&own, &target);
+        own.sink = Some((Scalar::F32, 1));
+        own.slopes = None;
+        for scalar in [Scalar::F32, Scalar::Bool] {
+            own.mask = Some(Mask {
+                tensor: Tensor { scalar, strides: [2 * 20 * 24, 20 * 24, 24, 1], alignment: 4 },
+            });
+            check(&own, &target);
+        }
+    }
+}
+
+/// Where a folder is named, sources of kernels of real sizes are left there, for compilers.
+#[test]
+fn kernels_of_real_sizes_are_written() {
+    for name in
+        ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1200", "sm_80", "sm_90"]
+    {
+        let target = Target::of(name).unwrap();
+        for depth in [64, 128, 256] {
+            let mut own = attention(Scalar::F16, [1024, 1024, depth, depth]);
+            own.o.scalar = Scalar::F16;
+            own.band.right = Some(0);
+            let launch = write(&own, &target, &format!("attention_{depth}")).unwrap();
+            let text = crate::print::c::kernel(&launch.kernel, target.language);
+            if let Some(folder) = std::env::var_os("PRINTED_KERNELS") {
+                let path = std::path::Path::new(&folder).join(format!("attention-{depth}-{name}.cpp"));
+                std::fs::write(path, crate::print::c::preamble(target.language) + &text).unwrap();
+            }
+            assert!(text.contains("__global__"));
+        }
+    }
+}

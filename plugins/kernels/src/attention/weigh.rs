@@ -1,0 +1,163 @@
+//! Online softmax: scores become powers, and powers an operand.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "tiles and statistics are in tables made with the kernel, of the sizes that loops run over"
+)]
+
+use super::forward::Forward;
+use super::layout::Passing;
+use super::plan::Plan;
+use super::staging::Rows;
+use crate::builder::Builder;
+use crate::form::{Memory, Order, Role, Tile, Unary, Value};
+use crate::scalar::Scalar;
+
+impl Forward<'_> {
+    /// Turns the scores of a tile's row into powers, and their sums into what they are worth so far.
+    pub(super) fn weigh(
+        &self,
+        b: &mut Builder,
+        number: usize,
+        first_key: Value,
+        passed: &[Tile],
+        scratch: Option<&Rows>,
+    ) {
+        let Plan { shape, sizes, layout, .. } = self.plan;
+        let Some(fragment) = shape.fragment(Role::Accumulator).cloned() else { return };
+        let (query_size, key_size) = layout.sizes(shape);
+        let first = b.add(self.first_query, self.own_query);
+        let first = b.add(first, number * query_size);
+        let last = b.add(first, query_size - 1);
+        let end = b.add(first_key, sizes.keys);
+        let whole = self.context.is_whole(b, [first, last, first_key, end]);
+        let first_own = b.add(first, self.lane_query);
+        let key_own = b.add(first_key, self.lane_key);
+        let each = |b: &mut Builder, modified: bool| {
+            for (column, tile) in self.scores[number].iter().enumerate() {
+                for (slot, place) in fragment.slots.iter().enumerate() {
+                    let score = b.tile_get(*tile, slot);
+                    let score = if modified {
+                        let (query, key) = layout.axes(*place);
+                        let query = b.add(first_own, query);
+                        let key = b.add(key_own, column * key_size + key);
+                        self.context.modified(b, score, query, key)
+                    } else {
+                        b.mul(score, self.context.scale)
+                    };
+                    b.tile_set(*tile, slot, score);
+                }
+            }
+        };
+        b.if_else(whole, |b| each(b, false), |b| each(b, true));
+        let (_, part) = layout.parts(&fragment);
+        let masks: Vec<u32> = (0..part.modulus.ilog2()).map(|bit| part.divisor << bit).collect();
+        for (row, own) in self.rows.iter().enumerate() {
+            let slots: Vec<usize> = (0..fragment.slots.len())
+                .filter(|slot| layout.axes(fragment.slots[*slot]).0 == *own)
+                .collect();
+            let [maximum, sum] = self.statistics[number][row];
+            let before = b.get(maximum);
+            let mut greatest = before;
+            for tile in &self.scores[number] {
+                for slot in &slots {
+                    let score = b.tile_get(*tile, *slot);
+                    greatest = b.max_number(greatest, score);
+                }
+            }
+            for mask in &masks {
+                let other = b.shuffle_xor(greatest, *mask);
+                greatest = b.max_number(greatest, other);
+            }
+            b.set(maximum, greatest);
+            let nothing = b.equal(greatest, f64::NEG_INFINITY);
+            let base = b.select(nothing, 0.0, greatest);
+            let less = b.sub(before, base);
+            let factor = b.unary(Unary::Exp2, less);
+            let old = b.get(sum);
+            let mut total = b.mul(old, factor);
+            for tile in &self.scores[number] {
+                for slot in &slots {
+                    let score = b.tile_get(*tile, *slot);
+                    let less = b.sub(score, base);
+                    let power = b.unary(Unary::Exp2, less);
+                    total = b.add(total, power);
+                    b.tile_set(*tile, *slot, power);
+                }
+            }
+            b.set(sum, total);
+            for tile in &self.outputs[number] {
+                for slot in &slots {
+                    let value = b.tile_get(*tile, *slot);
+                    let value = b.mul(value, factor);
+                    b.tile_set(*tile, *slot, value);
+                }
+            }
+        }
+        self.pass(b, number, passed, scratch);
+    }
+
+    /// Makes powers an operand.
+    fn pass(&self, b: &mut Builder, number: usize, passed: &[Tile], scratch: Option<&Rows>) {
+        let Plan { shape, layout, .. } = self.plan;
+        let Some(fragment) = shape.fragment(Role::Accumulator).cloned() else { return };
+        let [role, _] = layout.roles();
+        let count = shape.fragment(role).map_or(1, |fragment| fragment.slots.len());
+        let (query_size, key_size) = layout.sizes(shape);
+        let slots = fragment.slots.len();
+        let operand = shape.operand;
+        let low = (layout.passing == Passing::Halves).then(|| b.less(self.lane, 16));
+        for (column, tile) in self.scores[number].iter().enumerate() {
+            for slot in (0..slots).step_by(2.min(slots)) {
+                let width = 2.min(slots);
+                let parts: Vec<Value> = (slot..slot + width).map(|slot| b.tile_get(*tile, slot)).collect();
+                let pair = b.build(&parts);
+                let pair = b.convert(pair, operand);
+                match (&layout.passing, low, scratch) {
+                    (Passing::Halves, Some(low), _) => {
+                        let bits = b.bits(pair, Scalar::I32);
+                        let other = b.shuffle_xor(bits, 16);
+                        let [first, second] = [b.select(low, bits, other), b.select(low, other, bits)];
+                        for (half, bits) in [first, second].into_iter().enumerate() {
+                            let pair = b.bits(bits, operand.by(2));
+                            for lane in 0..width {
+                                let part = b.extract(pair, lane);
+                                b.tile_set(passed[column], half * slots + slot + lane, part);
+                            }
+                        }
+                    }
+                    (Passing::Shared, _, Some(scratch)) => {
+                        for lane in 0..width {
+                            let (query, key) = layout.axes(fragment.slots[slot + lane]);
+                            let row = b.add(self.own_query, self.lane_query);
+                            let row = b.add(row, number * query_size + query);
+                            let row = b.mul(row, scratch.stride);
+                            let key = b.add(self.lane_key, column * key_size + key);
+                            let at = b.add(row, key);
+                            let part = b.extract(pair, lane);
+                            b.store(Memory::Shared(scratch.array), at, part);
+                        }
+                    }
+                    _ => {
+                        for lane in 0..width {
+                            let target = column * slots + slot + lane;
+                            let part = b.extract(pair, lane);
+                            b.tile_set(passed[target / count], target % count, part);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Loads powers from shared memory as operands.
+    pub(super) fn take(&self, b: &mut Builder, powers: &[Tile], scratch: &Rows, near: Value) {
+        let (size, _) = self.plan.layout.sizes(&self.plan.shape);
+        for (number, tile) in powers.iter().enumerate() {
+            let row = b.add(self.own_query, number * size);
+            let row = b.mul(row, scratch.stride);
+            let first = b.add(row, near);
+            self.load(b, *tile, scratch, first, Order::Rows);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+use super::{Convolution, Direction, Tensor, write};
+use crate::interpret::{Argument, run};
+use crate::product::tests::{numbers, random, targets};
+use crate::scalar::Scalar;
+use crate::target::Target;
+
+/// The strides of dims, channels first or last.
+fn tensor(scalar: Scalar, dims: &[usize], last: bool) -> Tensor {
+    let mut strides = vec![1; dims.len()];
+    let mut order: Vec<usize> = (0..dims.len()).collect();
+    if last {
+        order.remove(1);
+        order.push(1);
+    }
+    let mut next = 1;
+    for axis in order.into_iter().rev() {
+        strides[axis] = next;
+        next *= dims[axis];
+    }
+    Tensor { scalar, strides, alignment: 16 }
+}
+
+struct Case {
+    sizes: [usize; 4],
+    input: Vec<usize>,
+    window: Vec<usize>,
+    stride: usize,
+    dilation: usize,
+    padding: usize,
+}
+
+fn make(case: &Case, direction: Direction, scalar: Scalar, last: bool, mirrored: bool) -> Convolution {
+    let [batch, groups, in_channels, out_channels] = case.sizes;
+    let output: Vec<usize> = case
+        .input
+        .iter()
+        .zip(&case.window)
+        .map(|(input, window)| {
+            (input + 2 * case.padding - (window - 1) * case.dilation - 1) / case.stride + 1
+        })
+        .collect();
+    let dims = |first: usize, second: usize, rest: &[usize]| [&[first, second], rest].concat();
+    let of = |wanted: Direction| if wanted == direction { Scalar::F32 } else { scalar };
+    Convolution {
+        direction,
+        batch,
+        groups,
+        in_channels,
+        out_channels,
+        x: tensor(of(Direction::Data), &dims(batch, groups * in_channels, &case.input), last),
+        w: tensor(of(Direction::Filter), &dims(groups * out_channels, in_channels, &case.window), last),
+        y: tensor(of(Direction::Forward), &dims(batch, groups * out_channels, &output), last),
+        stride: vec![case.stride; output.len()],
+        dilation: vec![case.dilation; output.len()],
+        padding: vec![case.padding; output.len()],
+        input: case.input.clone(),
+        window: case.window.clone(),
+        output,
+        mirrored,
+    }
+}
+
+fn indices(dims: &[usize]) -> Vec<Vec<usize>> {
+    let count = dims.iter().product();
+    let split = |mut index: usize| {
+        let mut parts = vec![0; dims.len()];
+        for (part, dim) in parts.iter_mut().zip(dims).rev() {
+            (*part, index) = (index % dim, index / dim);
+        }
+        parts
+    };
+    (0..count).map(split).collect()
+}
+
+fn at(tensor: &Tensor, first: usize, second: usize, rest: &[usize]) -> usize {
+    let rest: usize = rest.iter().zip(&tensor.strides[2..]).map(|(index, stride)| index * stride).sum();
+    first * tensor.strides[0] + second * tensor.strides[1] + rest
+}
+
+fn check(c: &Convolution, target: &Target) {
+    let count = |first: usize, second: usize, rest: &[usize]| first * second * rest.iter().product::<usize>();
+    let sizes = [
+        count(c.batch, c.groups * c.in_channels, &c.input),
+        count(c.groups * c.out_channels, c.in_channels, &c.window),
+        count(c.batch, c.groups * c.out_channels, &c.output),
+    ];
+    let tensors = [&c.x, &c.w, &c.y];
+    let result = match c.direction {
+        Direction::Data => 0,
+        Direction::Filter => 1,
+        Direction::Forward => 2,
+    };
+    let mut inputs: Vec<(Vec<u8>, Vec<f64>)> =
+        (0..3).map(|i| random(sizes[i], tensors[i].scalar, i as u64 + 1)).collect();
+    inputs[result].0.fill(0xff);
+    let launch = write(c, target, "convolution").unwrap();
+    let mut bytes: Vec<Vec<u8>> = inputs.iter().map(|(bytes, _)| bytes.clone()).collect();
+    let mut arguments: Vec<Argument<'_>> = bytes.iter_mut().map(|bytes| Argument::Memory(bytes)).collect();
+    run(&launch.kernel, launch.grid, &mut arguments)
+        .unwrap_or_else(|error| panic!("{} {c:?}: {error}", target.name));
+    let got = numbers(&bytes[result], Scalar::F32);
+    let mut expected = vec![0.0; sizes[result]];
+    for image in 0..c.batch {
+        for group in 0..c.groups {
+            for (k, ch) in (0..c.out_channels).flat_map(|k| (0..c.in_channels).map(move |ch| (k, ch))) {
+                for pixel in indices(&c.output) {
+                    for element in indices(&c.window) {
+                        let places: Vec<i64> = (0..pixel.len())
+                            .map(|i| {
+                                (pixel[i] * c.stride[i] + element[i] * c.dilation[i]) as i64
+                                    - c.padding[i] as i64
+                            })
+                            .collect();
+                        if places
+                            .iter()
+                            .zip(&c.input)
+                            .any(|(place, size)| *place < 0 || *place >= *size as i64)
+                        {
+                            continue;
+                        }
+                        let places: Vec<usize> = places.iter().map(|place| *place as usize).collect();
+                        let turned: Vec<usize> = element
+                            .iter()
+                            .zip(&c.window)
+                            .map(|(i, size)| if c.mirrored { size - 1 - i } else { *i })
+                            .collect();
+                        let x = at(&c.x, image, group * c.in_channels + ch, &places);
+                        let w = at(&c.w, group * c.out_channels + k, ch, &turned);
+                        let y = at(&c.y, image, group * c.out_channels + k, &pixel);
+                        match c.direction {
+                            Direction::Forward => expected[y] += inputs[0].1[x] * inputs[1].1[w],
+                            Direction::Data => expected[x] += inputs[2].1[y] * inputs[1].1[w],
+                            Direction::Filter => expected[w] += inputs[0].1[x] * inputs[2].1[y],
+                        }
+                    }
+                }
+            }
+        }
+    }
+    for (place, (was, expected)) in got.iter().zip(&expected).enumerate() {
+        let fits = (was - expected).abs() <= 1e-3 * expected.abs().max(1.0);
+        assert!(fits, "{} {c:?} {place}: {was}, expected {expected}", target.name);
+    }
+}
+
+#[test]
+fn convolutions_of_all_directions_and_layouts() {
+    let case = |sizes, input: &[usize], window: &[usize], [stride, dilation, padding]: [usize; 3]| Case {
+        sizes,
+        input: input.to_vec(),
+        window: window.to_vec(),
+        stride,
+        dilation,
+        padding,
+    };
+    let cases = [
+        case([2, 1, 8, 16], &[6, 7], &[3, 3], [1, 1, 1]),
+        case([1, 2, 3, 5], &[9, 8], &[3, 2], [2, 1, 1]),
+        case([2, 1, 4, 6], &[11], &[3], [1, 2, 0]),
+        case([1, 1, 2, 3], &[4, 5, 3], &[2, 2, 2], [2, 1, 1]),
+        case([2, 4, 1, 1], &[6, 6], &[3, 3], [1, 1, 1]),
+    ];
+    let kinds = [(Scalar::F16, true, false), (Scalar::Bf16, false, false), (Scalar::F32, true, true)];
+    // Every case with every direction and kind, on one target after the other.
+    let mut targets = targets().into_iter().cycle();
+    for case in &cases {
+        for direction in [Direction::Forward, Direction::Data, Direction::Filter] {
+            for (scalar, last, mirrored) in kinds {
+                let Some(target) = targets.next() else { return };
+                check(&make(case, direction, scalar, last, mirrored), &target);
+            }
+        }
+    }
+}

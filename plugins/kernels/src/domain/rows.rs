@@ -1,0 +1,273 @@
+//! Kernels with reductions: the threads of a workgroup pass over rows.
+
+use super::axes::Axes;
+use super::elements::needs_indices;
+use super::{Access, Join, Origin, Passed, Place, Program, Scope, Written, declare, group, groups};
+use crate::builder::Builder;
+use crate::form::{Index, Local, Memory, Shared, Value};
+use crate::scalar::Scalar;
+use crate::target::Target;
+
+/// Threads of a workgroup.
+const THREADS: usize = 256;
+/// Elements of a row that a thread takes at least, where rows are many.
+const READS: usize = 4;
+
+/// How threads share rows.
+struct Walk {
+    rows: Axes,
+    elements: Axes,
+    /// Threads of a row.
+    threads: usize,
+    /// Rows of a workgroup.
+    at_once: usize,
+    /// Whether neighbouring threads take neighbouring elements of a row, rather than neighbouring rows.
+    along: bool,
+}
+
+impl Walk {
+    fn new(program: &Program, target: &Target) -> Self {
+        let accesses: Vec<&Access> = program.accesses().collect();
+        let reduced = |axis: usize| {
+            program.reduced.as_ref().and_then(|reduced| reduced.get(axis)).copied().unwrap_or(false)
+        };
+        let (inner, outer): (Vec<usize>, Vec<usize>) =
+            (0..program.dims.len()).partition(|axis| reduced(*axis));
+        let covers = |access: &Access| -> usize {
+            let dims = program.dims.iter().zip(&access.strides);
+            dims.filter(|(_, stride)| **stride > 0).map(|(dim, _)| dim).product()
+        };
+        let guide =
+            accesses.iter().rev().max_by_key(|access| covers(access)).map(|access| access.strides.clone());
+        let guide = guide.unwrap_or_default();
+        let nearest = |axes: &[usize]| {
+            let strides = axes.iter().filter(|axis| program.dims.get(**axis).is_some_and(|dim| *dim > 1));
+            let strides = strides.filter_map(|axis| guide.get(*axis)).filter(|stride| **stride > 0);
+            strides.min().copied().unwrap_or(usize::MAX)
+        };
+        let along = nearest(&inner) <= nearest(&outer);
+        let keeps = needs_indices(program);
+        let rows = Axes::new(&program.dims, &outer, &guide, &accesses, keeps);
+        let elements = Axes::new(&program.dims, &inner, &guide, &accesses, keeps);
+        let block = THREADS.min(target.threads as usize).max(1);
+        let block = 1 << block.ilog2();
+        let wanted = elements.count().div_ceil(READS).next_power_of_two();
+        // Few rows are shared by more threads; neighbouring rows by fewer, so that reads are side by side.
+        let least = if along { 1 } else { block / rows.count().next_power_of_two().min(block) };
+        let most = if along { block } else { (block / 8).max(least) };
+        let threads = wanted.clamp(least.max(1), most.max(1));
+        let at_once = (block / threads).min(rows.count().next_power_of_two()).max(1);
+        Self { rows, elements, threads, at_once, along }
+    }
+}
+
+pub(super) fn write(program: &Program, name: &str, target: &Target) -> Option<Written> {
+    let walk = Walk::new(program, target);
+    let groups = groups(walk.rows.count().div_ceil(walk.at_once))?;
+    let block = walk.threads * walk.at_once;
+    let mut b = Builder::new(name, block as u32, target);
+    let pointers = declare(&mut b, program);
+    let own = group(&mut b, groups);
+    let thread = b.index(Index::Thread);
+    let (row, lane) = if walk.along {
+        b.div_rem(thread, walk.threads)
+    } else {
+        let (lane, row) = b.div_rem(thread, walk.at_once);
+        (row, lane)
+    };
+    let first = b.mul(own, walk.at_once);
+    let wanted = b.add(first, row);
+    let is_inside = b.less(wanted, walk.rows.count());
+    // Threads without a row read the last one, so that all reach every barrier.
+    let number = b.min(wanted, walk.rows.count() - 1);
+    let rows = walk.rows.split(&mut b, number);
+    let mut writer = Writer {
+        program,
+        walk: &walk,
+        pointers,
+        rows,
+        thread,
+        row,
+        lane,
+        known: vec![None; program.nodes.len()],
+        shared: Vec::new(),
+    };
+    writer.of_rows(&mut b, 0);
+    let passes = program.nodes.iter().map(|node| node.pass).max().unwrap_or(0);
+    for pass in 1..=passes {
+        writer.pass(&mut b, pass);
+        writer.of_rows(&mut b, pass);
+    }
+    writer.stores(&mut b, is_inside);
+    Some(Written { kernel: b.finish(), groups })
+}
+
+/// What is known while a kernel is written.
+struct Writer<'a> {
+    program: &'a Program,
+    walk: &'a Walk,
+    pointers: Vec<Passed>,
+    rows: Vec<Value>,
+    thread: Value,
+    row: Value,
+    lane: Value,
+    /// The values of rows so far.
+    known: Vec<Option<Vec<Value>>>,
+    /// Shared memory of each type, which reductions use one after the other.
+    shared: Vec<(Scalar, Shared)>,
+}
+
+impl Writer<'_> {
+    /// Calls a function with the scope of one element of the row.
+    fn at<R>(&self, b: &mut Builder, element: Value, f: impl FnOnce(&mut Builder, &mut Scope<'_>) -> R) -> R {
+        let walk = self.walk;
+        let elements = walk.elements.split(b, element);
+        let zero = b.number(0);
+        let index = |axis| {
+            let own = walk.elements.index(axis, &elements);
+            own.or_else(|| walk.rows.index(axis, &self.rows)).unwrap_or(zero)
+        };
+        let mut scope = Scope {
+            program: self.program,
+            pointers: &self.pointers,
+            known: self.known.clone(),
+            lanes: 1,
+            place: Place {
+                indices: &|_, axis| index(axis),
+                offset: &|b, access| {
+                    let before = walk.rows.offset(b, access, &self.rows);
+                    let own = walk.elements.offset(b, access, &elements);
+                    b.add(before, own)
+                },
+                apart: &|_| 0,
+            },
+        };
+        f(b, &mut scope)
+    }
+
+    /// Computes the values of rows that this many passes allow.
+    fn of_rows(&mut self, b: &mut Builder, pass: usize) {
+        let zero = b.number(0);
+        for (place, node) in self.program.nodes.iter().enumerate() {
+            let is_new = matches!(self.known.get(place), Some(None));
+            if node.is_of_row && node.pass == pass && is_new && !matches!(node.origin, Origin::Reduce(..)) {
+                let values = self.at(b, zero, |b, scope| scope.of(b, place));
+                if let Some(known) = self.known.get_mut(place) {
+                    *known = Some(values);
+                }
+            }
+        }
+    }
+
+    /// Passes over the row for the reductions that end this pass.
+    fn pass(&mut self, b: &mut Builder, pass: usize) {
+        let mut sums: Vec<(usize, Join, usize, Local, Scalar)> = Vec::new();
+        for (place, node) in self.program.nodes.iter().enumerate() {
+            if let Origin::Reduce(join, input) = node.origin
+                && node.pass == pass
+            {
+                let start = match join {
+                    Join::Sum => 0.0,
+                    Join::Product => 1.0,
+                    Join::Least => f64::INFINITY,
+                    Join::Greatest => f64::NEG_INFINITY,
+                };
+                let local = b.local(node.scalar, start);
+                sums.push((place, join, input, local, node.scalar));
+            }
+        }
+        let (lane, count, threads) = (self.lane, self.walk.elements.count(), self.walk.threads);
+        b.for_range(lane, count, threads, |b, element| {
+            self.at(b, element, |b, scope| {
+                for (_, join, input, local, scalar) in &sums {
+                    let values = scope.of(b, *input);
+                    let Some(own) = values.first() else { continue };
+                    let own = b.convert(*own, *scalar);
+                    let so_far = b.get(*local);
+                    let next = joined(b, *join, so_far, own);
+                    b.set(*local, next);
+                }
+            });
+        });
+        for (place, join, _, local, scalar) in sums {
+            let own = b.get(local);
+            let all = self.across(b, join, own, scalar);
+            if let Some(known) = self.known.get_mut(place) {
+                *known = Some(vec![all]);
+            }
+        }
+    }
+
+    /// Combines the values of a row's threads.
+    fn across(&mut self, b: &mut Builder, join: Join, own: Value, scalar: Scalar) -> Value {
+        let threads = self.walk.threads;
+        if threads == 1 {
+            return own;
+        }
+        let block = threads * self.walk.at_once;
+        let shared = match self.shared.iter().find(|(known, _)| *known == scalar) {
+            Some((_, shared)) => *shared,
+            None => {
+                let shared = b.shared(scalar, block);
+                self.shared.push((scalar, shared));
+                shared
+            }
+        };
+        let memory = Memory::Shared(shared);
+        // What the reduction before left there has been read.
+        b.barrier();
+        b.store(memory, self.thread, own);
+        let apart = if self.walk.along { 1 } else { self.walk.at_once };
+        let mut step = threads / 2;
+        while step > 0 {
+            b.barrier();
+            let takes = b.less(self.lane, step);
+            let thread = self.thread;
+            b.when(takes, |b| {
+                let low = b.load(memory, thread);
+                let other = b.add(thread, step * apart);
+                let high = b.load(memory, other);
+                let sum = joined(b, join, low, high);
+                b.store(memory, thread, sum);
+            });
+            step /= 2;
+        }
+        b.barrier();
+        let first = if self.walk.along { b.mul(self.row, threads) } else { self.row };
+        b.load(memory, first)
+    }
+
+    /// Stores values of rows, and of elements in a last pass.
+    fn stores(&mut self, b: &mut Builder, is_inside: Value) {
+        let is_of_row = |value: usize| self.program.nodes.get(value).is_some_and(|node| node.is_of_row);
+        let (rows, elements): (Vec<_>, Vec<_>) = self.program.stores.iter().partition(|store| {
+            // A value of the row may be stored for each of its elements.
+            let spreads = self.walk.elements.strides(&store.access).iter().any(|stride| *stride > 0);
+            is_of_row(store.value) && !spreads
+        });
+        let (lane, count, threads) = (self.lane, self.walk.elements.count(), self.walk.threads);
+        b.when(is_inside, |b| {
+            if !rows.is_empty() {
+                let is_first = b.equal(lane, 0);
+                b.when(is_first, |b| {
+                    let zero = b.number(0);
+                    self.at(b, zero, |b, scope| rows.iter().for_each(|store| scope.store(b, store)));
+                });
+            }
+            if !elements.is_empty() {
+                b.for_range(lane, count, threads, |b, element| {
+                    self.at(b, element, |b, scope| elements.iter().for_each(|store| scope.store(b, store)));
+                });
+            }
+        });
+    }
+}
+
+fn joined(b: &mut Builder, join: Join, x: Value, y: Value) -> Value {
+    match join {
+        Join::Sum => b.add(x, y),
+        Join::Product => b.mul(x, y),
+        Join::Least => b.min(x, y),
+        Join::Greatest => b.max(x, y),
+    }
+}

@@ -1,0 +1,94 @@
+use super::*;
+use crate::interpret::{self, Argument};
+use crate::target::VulkanDevice;
+
+fn target() -> Target {
+    VulkanDevice {
+        name: "a device".to_owned(),
+        subgroup: 8,
+        shared: 32 << 10,
+        threads: 64,
+        shapes: Vec::new(),
+    }
+    .into()
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect()
+}
+
+fn access(parameter: usize, strides: &[usize]) -> Access {
+    Access { parameter, scalar: Scalar::F32, strides: strides.to_vec(), alignment: 16 }
+}
+
+const IN: Parameter = Parameter::Memory { scalar: Scalar::F32, written: false, alignment: 4 };
+const OUT: Parameter = Parameter::Memory { scalar: Scalar::F32, written: true, alignment: 4 };
+
+/// The second of two arrays after a program ran on the first.
+fn run(program: &Program, x: &[f32], count: usize) -> Vec<f32> {
+    let written = program.write("it", &target()).unwrap();
+    let mut from: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let mut to = vec![0; 4 * count];
+    let mut arguments = [Argument::Memory(&mut from), Argument::Memory(&mut to)];
+    interpret::run(&written.kernel, written.groups, &mut arguments).unwrap();
+    floats(&to)
+}
+
+#[test]
+fn dense_elements_are_computed_side_by_side() {
+    let mut program = Program { dims: vec![3, 40], parameters: vec![IN, OUT], ..Program::default() };
+    let x = program.push(Origin::Load(access(0, &[40, 1])), Scalar::F32);
+    let twice = program.compute(Scalar::F32, &[x], |b, x| b.mul(x[0], 2.0));
+    program.stores.push(Store { value: twice, access: access(1, &[40, 1]) });
+    let x: Vec<f32> = (0..120).map(|x| x as f32).collect();
+    assert_eq!(run(&program, &x, 120), x.iter().map(|x| 2.0 * x).collect::<Vec<_>>());
+    let kernel = program.write("it", &target()).unwrap().kernel;
+    let loads = |lanes| kernel.values.iter().any(|type_| type_.lanes == lanes);
+    assert!(loads(4) && !loads(8), "a vector takes 16 bytes");
+}
+
+#[test]
+fn rows_are_reduced_along_and_across_memory() {
+    for (strides, of_rows) in [([50, 1], [1, 0]), ([1, 3], [1, 0])] {
+        let mut program = Program {
+            dims: vec![3, 50],
+            reduced: Some(vec![false, true]),
+            parameters: vec![IN, OUT],
+            ..Program::default()
+        };
+        let x = program.push(Origin::Load(access(0, &strides)), Scalar::F32);
+        let most = program.push(Origin::Reduce(Join::Greatest, x), Scalar::F32);
+        let below = program.compute(Scalar::F32, &[x, most], |b, x| b.sub(x[0], x[1]));
+        let sum = program.push(Origin::Reduce(Join::Sum, below), Scalar::F32);
+        assert_eq!(program.nodes[sum].pass, 2);
+        program.stores.push(Store { value: sum, access: access(1, &of_rows) });
+        let at = |row: usize, column: usize| ((row * 7 + column * 13) % 50) as f32;
+        let mut x = vec![0.0; 150];
+        for row in 0..3 {
+            for column in 0..50 {
+                x[row * strides[0] + column * strides[1]] = at(row, column);
+            }
+        }
+        let expected: Vec<f32> =
+            (0..3).map(|row| (0..50).map(|column| at(row, column) - 49.0).sum()).collect();
+        assert_eq!(run(&program, &x, 3), expected, "{strides:?}");
+    }
+}
+
+#[test]
+fn transposed_elements_are_found_by_their_index() {
+    let mut program = Program { dims: vec![4, 5], parameters: vec![IN, OUT], ..Program::default() };
+    let x = program.push(Origin::Load(access(0, &[1, 4])), Scalar::F32);
+    let row = program.push(Origin::Index(0), Scalar::F32);
+    let sum = program.compute(Scalar::F32, &[x, row], |b, x| b.add(x[0], x[1]));
+    program.stores.push(Store { value: sum, access: access(1, &[5, 1]) });
+    let x: Vec<f32> = (0..20).map(|x| 10.0 * x as f32).collect();
+    let expected: Vec<f32> = (0..20).map(|place| x[place / 5 + place % 5 * 4] + (place / 5) as f32).collect();
+    assert_eq!(run(&program, &x, 20), expected);
+}
+
+#[test]
+fn domains_beyond_32_bits_are_refused() {
+    let program = Program { dims: vec![1 << 20, 1 << 20], parameters: vec![IN, OUT], ..Program::default() };
+    assert!(program.write("it", &target()).unwrap_err().contains("more elements"));
+}

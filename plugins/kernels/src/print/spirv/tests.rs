@@ -1,0 +1,219 @@
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::Builder;
+use crate::form::{Binary, Comparison, Constant, Index, Instruction, Memory, Reduction, Unary};
+use crate::target::{Target, VulkanDevice};
+
+const ALL: Features = Features {
+    shader_float64: true,
+    shader_float16: true,
+    shader_int16: true,
+    shader_int8: true,
+    storage_16_bit: true,
+    storage_8_bit: true,
+    signed_zero_inf_nan_preserve_float32: true,
+    max_push_constants_size: 128,
+};
+
+fn target() -> Target {
+    let name = "a device".to_owned();
+    VulkanDevice { name, subgroup: 32, shared: 32 << 10, threads: 1024, shapes: Vec::new() }.into()
+}
+
+/// What `spirv-val` says of a module; nothing where it is not installed.
+fn validate(words: &[u32]) -> Result<(), String> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let started = Command::new("spirv-val")
+        .args(["--target-env", "vulkan1.2", "--scalar-block-layout", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = started else { return Ok(()) };
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let said = child.wait_with_output().unwrap();
+    if said.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&said.stderr).into_owned()) }
+}
+
+fn check(kernel: &Kernel) -> Spirv {
+    let printed = print(kernel, &ALL).unwrap();
+    if let Err(message) = validate(&printed.words) {
+        panic!("{message}\n{kernel:?}");
+    }
+    printed
+}
+
+const SCALARS: [Scalar; 11] = [
+    Scalar::F16,
+    Scalar::Bf16,
+    Scalar::F32,
+    Scalar::F64,
+    Scalar::Fp8E4m3,
+    Scalar::Fp8E5m2,
+    Scalar::I8,
+    Scalar::U8,
+    Scalar::I32,
+    Scalar::I64,
+    Scalar::Bool,
+];
+
+#[test]
+fn every_conversion_between_memory_and_memory_is_valid() {
+    for from in SCALARS {
+        for to in SCALARS {
+            for lanes in [1, 2, 4] {
+                let mut b = Builder::new("convert", 64, &target());
+                let [x, y] = [b.pointer(from), b.output(to)];
+                let thread = b.index(Index::Thread);
+                let place = b.mul(thread, lanes);
+                let own = b.load_vector(Memory::Global(x), place, lanes);
+                let made = b.convert(own, to);
+                b.store(Memory::Global(y), place, made);
+                check(&b.finish());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_function_is_valid() {
+    use Unary as U;
+    let real = [
+        U::Neg,
+        U::Abs,
+        U::Exp,
+        U::Exp2,
+        U::Log,
+        U::Sqrt,
+        U::Rsqrt,
+        U::Reciprocal,
+        U::Tanh,
+        U::Erf,
+        U::Sin,
+        U::Cos,
+        U::Floor,
+        U::Ceil,
+    ];
+    for (scalar, functions) in [
+        (Scalar::F32, &real[..]),
+        (Scalar::F64, &real),
+        (Scalar::I32, &[U::Neg, U::Abs, U::Not]),
+        (Scalar::I64, &[U::Neg]),
+    ] {
+        for function in functions {
+            let mut b = Builder::new("function", 64, &target());
+            let [x, y] = [b.pointer(scalar), b.output(scalar)];
+            let thread = b.index(Index::Thread);
+            let own = b.load(Memory::Global(x), thread);
+            let made = b.unary(*function, own);
+            b.store(Memory::Global(y), thread, made);
+            check(&b.finish());
+        }
+    }
+    use Binary as B;
+    let real = [B::Add, B::Sub, B::Mul, B::Div, B::Min, B::Max, B::MinNumber, B::MaxNumber, B::Pow];
+    let whole =
+        [B::Add, B::Sub, B::Mul, B::Div, B::Rem, B::Min, B::Max, B::And, B::Or, B::Xor, B::Shl, B::Shr];
+    for (scalar, functions) in
+        [(Scalar::F32, &real[..]), (Scalar::F64, &real), (Scalar::I32, &whole), (Scalar::I64, &whole)]
+    {
+        for function in functions {
+            let mut b = Builder::new("function", 64, &target());
+            let [x, y] = [b.pointer(scalar), b.output(scalar)];
+            let thread = b.index(Index::Thread);
+            let own = b.load(Memory::Global(x), thread);
+            let made = b.binary(*function, own, own);
+            let less = b.compare(Comparison::Less, made, own);
+            let chosen = b.select(less, made, own);
+            b.store(Memory::Global(y), thread, chosen);
+            check(&b.finish());
+        }
+    }
+}
+
+/// A kernel with a loop, a branch, shared memory, subgroups, locals and a passed number.
+fn mixed(parameters: usize) -> Kernel {
+    let mut b = Builder::new("mixed", 64, &target());
+    let [x, y] = [b.pointer(Scalar::F16), b.output(Scalar::F32)];
+    for _ in 2..parameters {
+        b.pointer(Scalar::F32);
+    }
+    let number = b.passed(Scalar::F64);
+    let shared = b.shared(Scalar::F32, 64);
+    let halves = b.shared(Scalar::F16, 64);
+    let thread = b.index(Index::Thread);
+    let sum = b.local(Scalar::F32, 0.0);
+    b.for_range(0, 10, 1, |b, i| {
+        let row = b.mul(i, 64);
+        let place = b.add(row, thread);
+        let own = b.load(Memory::Global(x), place);
+        b.store(Memory::Shared(halves), thread, own);
+        let own = b.convert(own, Scalar::F32);
+        let so_far = b.get(sum);
+        let more = b.add(so_far, own);
+        b.set(sum, more);
+    });
+    let own = b.get(sum);
+    let own = b.subgroup_reduce(Reduction::Add, own);
+    let other = b.shuffle_xor(own, 1);
+    b.store(Memory::Shared(shared), thread, other);
+    b.barrier();
+    let first = b.less(thread, 1);
+    b.if_else(
+        first,
+        |b| {
+            let zero = b.number(0);
+            let own = b.load(Memory::Shared(shared), zero);
+            let factor = b.convert(number, Scalar::F32);
+            let scaled = b.mul(own, factor);
+            b.store(Memory::Global(y), zero, scaled);
+        },
+        |_| {},
+    );
+    b.finish()
+}
+
+#[test]
+fn flow_shared_memory_and_subgroups_are_valid() {
+    let printed = check(&mixed(2));
+    assert_eq!((printed.push_bytes, printed.is_indirect, printed.has_float_numbers), (24, false, false));
+    let printed = check(&mixed(40));
+    assert_eq!((printed.push_bytes, printed.is_indirect), (8, true));
+}
+
+#[test]
+fn what_a_device_lacks_is_named() {
+    let mut b = Builder::new("half", 64, &target());
+    let [x, y] = [b.pointer(Scalar::F16), b.output(Scalar::F64)];
+    let thread = b.index(Index::Thread);
+    let own = b.load(Memory::Global(x), thread);
+    let own = b.convert(own, Scalar::F64);
+    b.store(Memory::Global(y), thread, own);
+    let kernel = b.finish();
+    let refused = |features| print(&kernel, &features).unwrap_err();
+    assert!(refused(Features { storage_16_bit: false, ..ALL }).contains("storageBuffer16BitAccess"));
+    assert!(refused(Features { shader_float64: false, ..ALL }).contains("shaderFloat64"));
+}
+
+#[test]
+fn a_number_needs_no_doubles() {
+    let features = Features { shader_float64: false, ..ALL };
+    let printed = print(&mixed(2), &features).unwrap();
+    validate(&printed.words).unwrap();
+    assert!(printed.has_float_numbers);
+}
+
+#[test]
+fn constants_have_the_bits_of_their_type() {
+    let mut b = Builder::new("constants", 1, &target());
+    let y = b.output(Scalar::F16);
+    let one = b.float(1.5, Scalar::F16);
+    let zero = b.number(0);
+    b.store(Memory::Global(y), zero, one);
+    let kernel = b.finish();
+    assert!(matches!(kernel.body.first(), Some(Instruction::Const { constant: Constant::Float(_), .. })));
+    let words = check(&kernel).words;
+    assert!(words.contains(&0x3e00), "the bits of 1.5 as a half");
+}

@@ -1,0 +1,65 @@
+//! Devices with a Vulkan driver, described by what the driver says.
+
+use super::{Language, MatrixInstruction, MatrixShape, Target, plain};
+use crate::scalar::Scalar;
+
+/// A cooperative matrix that a device has, with subgroup scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CooperativeShape {
+    /// Rows of the left operand.
+    pub m: u32,
+    /// Columns of the right operand.
+    pub n: u32,
+    /// Columns of the left operand.
+    pub k: u32,
+    /// The type of operands.
+    pub operand: Scalar,
+    /// The type of sums.
+    pub sum: Scalar,
+}
+
+/// What a target needs to know of a Vulkan device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VulkanDevice {
+    /// Its name.
+    pub name: String,
+    /// Threads of a subgroup.
+    pub subgroup: u32,
+    /// `maxComputeSharedMemorySize`.
+    pub shared: usize,
+    /// `maxComputeWorkGroupInvocations`.
+    pub threads: u32,
+    /// The trusted matrix shapes, the best first.
+    pub shapes: Vec<CooperativeShape>,
+}
+
+impl From<VulkanDevice> for Target {
+    fn from(device: VulkanDevice) -> Self {
+        use Scalar::{Bf16, F16, F32, Fp8E4m3, Fp8E5m2, I8, U8};
+        let cooperative = |shape: &CooperativeShape| MatrixShape {
+            m: shape.m,
+            n: shape.n,
+            k: shape.k,
+            operand: shape.operand,
+            sum: shape.sum,
+            instruction: MatrixInstruction::Cooperative,
+            fragments: None,
+        };
+        let mut shapes: Vec<MatrixShape> = device.shapes.iter().map(cooperative).collect();
+        let all = [F16, Bf16, F32, I8, U8, Fp8E4m3, Fp8E5m2];
+        shapes.extend(all.map(|operand| plain::shape(device.subgroup, operand, plain::ROWS)));
+        Self {
+            name: device.name,
+            language: Language::SpirV,
+            subgroup: device.subgroup,
+            shared: device.shared,
+            shared_of_unit: device.shared,
+            threads: device.threads,
+            registers: 128,
+            registers_of_unit: 64,
+            units: 0,
+            copies_beside: false,
+            shapes,
+        }
+    }
+}

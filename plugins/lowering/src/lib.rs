@@ -1,0 +1,145 @@
+//! Graphs as kernels in the typed form of `hipdnn-kernels`: what plugins that generate code for GPUs share.
+//!
+//! [`lower`] checks a graph, collects nodes in a [`group`] as long as one kernel can compute them, reading each element or row once, and
+//! writes a kernel for each. [`statistics`] expands nodes whose statistics must be computed first.
+
+mod adding;
+pub mod batchnorm;
+pub mod gather;
+pub mod group;
+pub mod node;
+pub mod pointwise;
+pub mod rows;
+pub mod spelling;
+pub mod statistics;
+pub mod training;
+
+use std::collections::HashSet;
+
+use hipdnn_kernels::Target;
+use hipdnn_kernels::domain::Written;
+use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
+use hipdnn_plugin_planner::problem::Problem;
+use hipdnn_plugin_sdk::graph::{DataType, Graph};
+
+use crate::group::Group;
+use crate::node::Item;
+use crate::statistics::{spelled_gradient, spelled_out};
+
+/// What is passed to a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// The address of a tensor.
+    Memory(i64),
+    /// The only element of a tensor that is passed at execution, as a double.
+    Number {
+        /// The tensor.
+        uid: i64,
+        /// The type of the element.
+        data_type: DataType,
+    },
+}
+
+impl Argument {
+    /// The tensor.
+    pub fn uid(&self) -> i64 {
+        match self {
+            Self::Memory(uid) | Self::Number { uid, .. } => *uid,
+        }
+    }
+}
+
+/// A kernel of a graph.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The kernel and its workgroups.
+    pub written: Written,
+    /// Its arguments, in the order of its parameters.
+    pub arguments: Vec<Argument>,
+    /// The nodes that it computes.
+    pub nodes: Vec<usize>,
+}
+
+/// A graph as kernels in order.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The kernels.
+    pub kernels: Vec<Lowered>,
+    /// The graph, with the tensors between kernels.
+    pub graph: Graph,
+    /// Outputs that executions may leave out.
+    pub unmarked: HashSet<i64>,
+}
+
+/// What a device computes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Whether it has doubles.
+    pub has_doubles: bool,
+}
+
+/// Writes the kernels of a graph for a device.
+///
+/// # Errors
+/// The first node that is not supported, and why.
+pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program, Refusal> {
+    let Prepared { mut graph, problems, unmarked } = prepare(graph)?;
+    let given = std::mem::take(&mut graph.nodes);
+    let mut nodes = Vec::with_capacity(given.len());
+    for (place, (node, problem)) in given.into_iter().zip(problems).enumerate() {
+        let spelled = spelled_out(&mut graph, &node, &problem);
+        match spelled.or_else(|| spelled_gradient(&mut graph, &node, &problem)) {
+            None => nodes.push((place, node, problem)),
+            Some(spelled) => {
+                for node in spelled {
+                    let problem = Problem::of(&graph, &node.operation)
+                        .map_err(|refusal| in_node(place, &node, refusal))?;
+                    nodes.push((place, node, problem));
+                }
+            }
+        }
+    }
+    let mut groups: Vec<Group> = Vec::new();
+    for (place, node, problem) in nodes {
+        let add = || {
+            let mut next = Some(Item::of(&node, problem, options)?);
+            while let Some(item) = next {
+                match groups.last_mut() {
+                    Some(group) if item.fits(group) => item.add(group, &graph)?,
+                    _ => {
+                        let mut group = Group::new(item.domain());
+                        item.add(&mut group, &graph)?;
+                        groups.push(group);
+                    }
+                }
+                if let Some(group) = groups.last_mut()
+                    && group.nodes.last() != Some(&place)
+                {
+                    group.nodes.push(place);
+                }
+                next = item.rest();
+            }
+            Ok(())
+        };
+        add().map_err(|refusal| in_node(place, &node, refusal))?;
+    }
+    let read: HashSet<i64> = groups.iter().flat_map(Group::reads).collect();
+    let virtuals: HashSet<i64> =
+        graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| tensor.uid).collect();
+    let mut kernels = Vec::with_capacity(groups.len());
+    for mut group in groups {
+        group.retain(|uid| !virtuals.contains(&uid) || read.contains(&uid));
+        // Nothing reads it and no caller asked for it: skip it.
+        if group.is_empty() {
+            continue;
+        }
+        let name = format!("kernel_{}", kernels.len());
+        let written = group.program.write(&name, target)?;
+        kernels.push(Lowered { written, arguments: group.arguments, nodes: group.nodes });
+    }
+    Ok(Program { kernels, graph, unmarked })
+}
+
+#[cfg(test)]
+mod tests;

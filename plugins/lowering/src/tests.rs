@@ -1,0 +1,87 @@
+use hipdnn_kernels::target::VulkanDevice;
+use hipdnn_plugin_sdk::graph::operation::{BatchnormBackward, Matmul, Pointwise, Reduction};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor};
+
+use super::*;
+
+fn graph(tensors: &[(i64, &[i64])], operations: Vec<Operation>) -> Graph {
+    let tensor = |(uid, dims): &(i64, &[i64])| Tensor {
+        is_virtual: *uid < 0,
+        ..Tensor::new(*uid, DataType::Float, dims, &spelling::strides(dims))
+    };
+    let node = |operation| Node { name: "n".to_owned(), compute_type: DataType::Float, operation };
+    Graph {
+        tensors: tensors.iter().map(tensor).collect(),
+        nodes: operations.into_iter().map(node).collect(),
+        ..Graph::default()
+    }
+}
+
+fn lowered(graph: &Graph) -> Result<Program, Refusal> {
+    let name = "a device".to_owned();
+    let device = VulkanDevice { name, subgroup: 32, shared: 32 << 10, threads: 1024, shapes: Vec::new() };
+    lower(graph, &device.into(), Options { has_doubles: false })
+}
+
+#[test]
+fn a_chain_with_a_reduction_is_one_kernel_without_memory_between() {
+    let graph = graph(
+        &[(1, &[4, 64]), (2, &[1, 64]), (-3, &[4, 64]), (-4, &[4, 1]), (5, &[4, 64])],
+        vec![
+            Pointwise::new(PointwiseMode::Mul, 1, Some(2), -3).into(),
+            Reduction { in_: -3, out: -4, mode: ReductionMode::Max, is_deterministic: false }.into(),
+            Pointwise::new(PointwiseMode::Sub, -3, Some(-4), 5).into(),
+        ],
+    );
+    let program = lowered(&graph).unwrap();
+    let [kernel] = program.kernels.as_slice() else { panic!("{} kernels", program.kernels.len()) };
+    assert_eq!(kernel.nodes, [0, 1, 2]);
+    assert_eq!(kernel.arguments, [Argument::Memory(1), Argument::Memory(2), Argument::Memory(5)]);
+}
+
+#[test]
+fn a_product_is_followed_by_a_kernel_of_its_own() {
+    let graph = graph(
+        &[(1, &[2, 3]), (2, &[3, 4]), (-3, &[2, 4]), (4, &[2, 4])],
+        vec![Matmul { a: 1, b: 2, c: -3 }.into(), Pointwise::new(PointwiseMode::ReluFwd, -3, None, 4).into()],
+    );
+    assert_eq!(lowered(&graph).unwrap().kernels.len(), 2);
+}
+
+#[test]
+fn gradients_of_batchnorm_are_expanded() {
+    let image: &[i64] = &[2, 3, 4, 4];
+    let channel: &[i64] = &[1, 3, 1, 1];
+    let mut graph =
+        graph(&[(1, image), (2, image), (3, channel), (4, image), (5, channel), (6, channel)], Vec::new());
+    let gradient = BatchnormBackward {
+        dy: 1,
+        x: 2,
+        scale: 3,
+        dx: 4,
+        dscale: 5,
+        dbias: 6,
+        mean: None,
+        inv_variance: None,
+        peer_stats: Vec::new(),
+    };
+    graph.nodes.push(Node {
+        name: "b".to_owned(),
+        compute_type: DataType::Float,
+        operation: gradient.into(),
+    });
+    let program = lowered(&graph).unwrap();
+    let written: Vec<i64> =
+        program.kernels.iter().flat_map(|kernel| kernel.arguments.iter().map(Argument::uid)).collect();
+    assert!([4, 5, 6].iter().all(|uid| written.contains(uid)));
+    assert!(program.kernels.iter().all(|kernel| kernel.nodes == [0]));
+}
+
+#[test]
+fn doubles_are_refused_where_the_device_has_none() {
+    let mut graph =
+        graph(&[(1, &[4]), (2, &[4])], vec![Pointwise::new(PointwiseMode::Abs, 1, None, 2).into()]);
+    graph.nodes[0].compute_type = DataType::Double;
+    let refusal = lowered(&graph).unwrap_err();
+    assert!(refusal.contains("compute type is double, which the device lacks"), "{refusal}");
+}

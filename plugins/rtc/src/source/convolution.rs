@@ -1,0 +1,97 @@
+//! Convolutions as kernels of the crate `hipdnn-kernels`.
+
+use hipdnn_kernels::convolution::{self, Convolution, Tensor};
+use hipdnn_kernels::{Scalar, Target};
+use hipdnn_plugin_planner::problem::Operand;
+use hipdnn_plugin_planner::problem::convolution::{Convolution as Planned, Direction};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
+
+use super::kernel::Kernel;
+use super::matrix::{alignment, in_memory, made, scalar};
+use crate::Refusal;
+
+/// The least length of a forward convolution's dot products, and the least number of its channels, for matrix tiles.
+const LEAST: [usize; 2] = [32, 16];
+
+/// Whether a kernel with matrix tiles computes a convolution: the gradients, and forward ones that no other node of their kernel
+/// would read and that are large enough.
+pub(super) fn suits(graph: &Graph, node: &Node, problem: &Planned) -> bool {
+    if problem.direction != Direction::Forward {
+        return true;
+    }
+    let window: usize = problem.window.iter().take(problem.spatial).product();
+    let [least_depth, least_channels] = LEAST;
+    let between =
+        node.operation.outputs().iter().any(|uid| graph.tensor(*uid).is_some_and(|own| own.is_virtual));
+    !between && window * problem.in_channels >= least_depth && problem.out_channels >= least_channels
+}
+
+/// The kernel of a convolution.
+pub(super) fn kernel(
+    graph: &Graph,
+    node: &Node,
+    problem: &Planned,
+    target: &Target,
+    name: &str,
+) -> Result<Kernel, Refusal> {
+    let wide = [problem.x, problem.w, problem.y].iter().any(|operand| operand.data_type == DataType::Double);
+    let wanted = if wide { DataType::Double } else { DataType::Float };
+    if node.compute_type != wanted {
+        let (given, wanted) = (node.compute_type.name(), wanted.name());
+        return Err(format!("compute type is {given}, expected {wanted} for these tensors"));
+    }
+    let uids = node.operation.tensors();
+    let mut used = Vec::with_capacity(3);
+    let mut tensor = |name: &str, operand: &Operand| -> Result<Tensor, Refusal> {
+        let uid = uids.get(operand.slot).copied().unwrap_or_default();
+        in_memory(graph, name, uid, operand)?;
+        used.push(uid);
+        let own = scalar(name, operand.data_type)?;
+        if !own.is_float() {
+            return Err(format!("{name}: data type is {}, expected a real one", operand.data_type.name()));
+        }
+        Ok(Tensor {
+            scalar: own,
+            strides: operand.layout.strides().to_vec(),
+            alignment: alignment(graph, uid, own),
+        })
+    };
+    let (x, w, y) = (tensor("x", &problem.x)?, tensor("w", &problem.w)?, tensor("y", &problem.y)?);
+    if wide && [&x, &w, &y].iter().any(|tensor| tensor.scalar != Scalar::F64) {
+        return Err("x, w and y have several types, expected double alone".to_owned());
+    }
+    let sizes = |all: &[usize]| all.iter().take(problem.spatial).copied().collect::<Vec<usize>>();
+    let made_of = Convolution {
+        direction: match problem.direction {
+            Direction::Forward => convolution::Direction::Forward,
+            Direction::BackwardData => convolution::Direction::Data,
+            Direction::BackwardFilter => convolution::Direction::Filter,
+        },
+        batch: problem.batch,
+        groups: problem.groups,
+        in_channels: problem.in_channels,
+        out_channels: problem.out_channels,
+        input: sizes(&problem.input),
+        output: sizes(&problem.output),
+        window: sizes(&problem.window),
+        stride: sizes(&problem.stride),
+        dilation: sizes(&problem.dilation),
+        padding: sizes(&problem.pre_padding),
+        mirrored: problem.mirrored,
+        x,
+        w,
+        y,
+    };
+    // Indices have 32 bits, also those of places outside of x.
+    let most = i32::MAX as usize / 4;
+    let far = [&made_of.input, &made_of.output, &made_of.padding, &made_of.stride, &made_of.dilation];
+    if far.iter().any(|all| all.iter().any(|size| *size > 1 << 24))
+        || made_of.window.iter().product::<usize>().saturating_mul(made_of.in_channels) > most
+        || made_of.output.iter().product::<usize>().saturating_mul(made_of.batch) > most
+        || made_of.input.iter().product::<usize>().saturating_mul(made_of.batch) > most
+    {
+        return Err("x: sizes, padding, strides or windows are too large for indices of 32 bits".to_owned());
+    }
+    let launch = convolution::write(&made_of, target, name)?;
+    Ok(made(&launch, &used, target))
+}

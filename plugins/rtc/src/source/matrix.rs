@@ -1,0 +1,156 @@
+//! Nodes that kernels of the crate `hipdnn-kernels` compute: each is one step.
+
+use hipdnn_kernels::product::{self, Launch, Matrix, Product};
+use hipdnn_kernels::{Scalar, Target, form, print};
+use hipdnn_plugin_planner::problem::matmul::Matmul;
+use hipdnn_plugin_planner::problem::{Operand, Problem};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
+
+use super::kernel::{Argument, Kernel};
+use crate::Refusal;
+
+/// The most elements that a tensor may span: indices have 32 bits.
+const MAX_EXTENT: usize = i32::MAX as usize;
+
+/// The kernel of a node, if it is of this kind.
+pub fn kernel(
+    graph: &Graph,
+    node: &Node,
+    problem: &Problem,
+    target: &Target,
+    name: &str,
+) -> Option<Result<Kernel, Refusal>> {
+    match problem {
+        Problem::Matmul(matmul) => Some(matmul_kernel(graph, node, matmul, target, name)),
+        Problem::Attention(attention) => Some(super::attention::kernel(graph, node, attention, target, name)),
+        Problem::Convolution(own) if super::convolution::suits(graph, node, own) => {
+            Some(super::convolution::kernel(graph, node, own, target, name))
+        }
+        _ => None,
+    }
+}
+
+/// The kernels' type of a tensor's elements.
+pub(super) fn scalar(name: &str, data_type: DataType) -> Result<Scalar, Refusal> {
+    Ok(match data_type {
+        DataType::Float => Scalar::F32,
+        DataType::Double => Scalar::F64,
+        DataType::Half => Scalar::F16,
+        DataType::Bfloat16 => Scalar::Bf16,
+        DataType::Fp8E4m3 => Scalar::Fp8E4m3,
+        DataType::Fp8E5m2 => Scalar::Fp8E5m2,
+        DataType::Int8 => Scalar::I8,
+        DataType::Uint8 => Scalar::U8,
+        DataType::Int32 => Scalar::I32,
+        other => {
+            return Err(format!(
+                "{name}: data type is {}, expected float, double, half, bfloat16, fp8_e4m3, fp8_e5m2, int8, uint8 or int32",
+                other.name()
+            ));
+        }
+    })
+}
+
+/// What a tensor's address is a multiple of.
+pub(super) fn alignment(graph: &Graph, uid: i64, scalar: Scalar) -> usize {
+    let tensor = graph.tensor(uid);
+    let promised = tensor.map_or(1, |tensor| {
+        if tensor.is_virtual { hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT as i64 } else { tensor.alignment }
+    });
+    // Elements are aligned to their own size, as everywhere.
+    usize::try_from(promised).unwrap_or(1).max(scalar.size())
+}
+
+/// A tensor of a node in memory.
+pub(super) fn in_memory(graph: &Graph, name: &str, uid: i64, operand: &Operand) -> Result<(), Refusal> {
+    let by_value =
+        graph.tensor(uid).is_none_or(|tensor| tensor.value.is_some() || tensor.is_runtime_pass_by_value);
+    if by_value {
+        return Err(format!("{name}: is passed by value, expected a tensor in memory"));
+    }
+    let extent = operand.layout.extent();
+    if extent > MAX_EXTENT {
+        return Err(format!("{name}: spans {extent} elements, expected at most {MAX_EXTENT}"));
+    }
+    Ok(())
+}
+
+/// The kernel of a launch, whose parameters are these tensors. Its nodes are added by the caller.
+pub(super) fn made(launch: &Launch, uids: &[i64], target: &Target) -> Kernel {
+    let kernel = &launch.kernel;
+    let arguments = kernel.parameters.iter().zip(uids).map(|(parameter, uid)| match parameter {
+        form::Parameter::Memory { alignment, .. } => Argument::Memory { uid: *uid, alignment: *alignment },
+        form::Parameter::Number(_) => Argument::Number { uid: *uid, data_type: DataType::Double },
+    });
+    let [across, down, _] = launch.grid;
+    Kernel {
+        name: kernel.name.clone(),
+        nodes: Vec::new(),
+        text: print::c::kernel(kernel, target.language),
+        arguments: arguments.collect(),
+        block: kernel.threads,
+        grid: across,
+        down,
+        shared: print::c::shared_at_launch(kernel, target.language),
+        is_tiled: true,
+    }
+}
+
+fn matmul_kernel(
+    graph: &Graph,
+    node: &Node,
+    matmul: &Matmul,
+    target: &Target,
+    name: &str,
+) -> Result<Kernel, Refusal> {
+    let uids = node.operation.tensors();
+    let integers = |data_type| matches!(data_type, DataType::Int8 | DataType::Uint8);
+    let whole = integers(matmul.a.data_type) && integers(matmul.b.data_type);
+    let wanted = match node.compute_type {
+        DataType::Int32 => whole,
+        DataType::Float => !whole && matmul.a.data_type != DataType::Double,
+        DataType::Double => !whole,
+        _ => false,
+    };
+    if !wanted {
+        return Err(format!(
+            "compute type is {} for {} and {}, expected float for reals, double for double, int32 for int8 and uint8",
+            node.compute_type.name(),
+            matmul.a.data_type.name(),
+            matmul.b.data_type.name()
+        ));
+    }
+    let wide = node.compute_type == DataType::Double;
+    let doubles = [matmul.a.data_type, matmul.b.data_type].contains(&DataType::Double);
+    if wide != doubles {
+        return Err("compute type is double, expected a or b of double".to_owned());
+    }
+    let mut matrices = Vec::with_capacity(3);
+    let mut tensors = Vec::with_capacity(3);
+    let ones = [1; hipdnn_plugin_planner::layout::MAX_RANK];
+    let operands =
+        [("a", &matmul.a, &matmul.a_share), ("b", &matmul.b, &matmul.b_share), ("c", &matmul.c, &ones)];
+    for (name, operand, shares) in operands {
+        let uid = uids.get(operand.slot).copied().unwrap_or_default();
+        in_memory(graph, name, uid, operand)?;
+        let scalar = scalar(name, operand.data_type)?;
+        let (dims, strides) = (operand.layout.dims(), operand.layout.strides());
+        let [.., row, column] = strides else { return Err(format!("{name}: has fewer than 2 dims")) };
+        let batch = strides.iter().zip(dims).zip(shares).take(matmul.batch);
+        // A dimension of one matrix may have any stride.
+        let batch = batch.map(|((stride, dim), share)| (*share, if *dim == 1 { 0 } else { *stride }));
+        matrices.push(Matrix {
+            scalar,
+            row: *row,
+            column: *column,
+            batch: batch.collect(),
+            alignment: alignment(graph, uid, scalar),
+        });
+        tensors.push(uid);
+    }
+    let Ok([a, b, c]) = <[Matrix; 3]>::try_from(matrices) else { return Err("has no operands".to_owned()) };
+    let batch = matmul.c.layout.dims().iter().take(matmul.batch).copied().collect();
+    let product = Product { m: matmul.m, n: matmul.n, k: matmul.k, batch, a, b, c, steps: Vec::new() };
+    let launch = product::write(&product, target, name)?;
+    Ok(made(&launch, &tensors, target))
+}

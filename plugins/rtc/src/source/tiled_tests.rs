@@ -1,0 +1,86 @@
+use hipdnn_plugin_sdk::graph::operation::{ConvolutionBackwardData, Matmul, Pointwise, Sdpa};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor};
+
+use super::*;
+
+/// A graph of dense tensors 1, 2, 3 and so on; those of `between` are virtual.
+fn graph(dims: &[&[i64]], between: &[i64], operations: Vec<Operation>) -> Graph {
+    let tensors = dims.iter().zip(1..).map(|(dims, uid)| {
+        let strides: Vec<i64> = (0..dims.len()).map(|axis| dims[axis + 1..].iter().product()).collect();
+        Tensor { is_virtual: between.contains(&uid), ..Tensor::new(uid, DataType::Half, dims, &strides) }
+    });
+    let node = |operation| Node { name: "n".to_owned(), compute_type: DataType::Float, operation };
+    Graph {
+        tensors: tensors.collect(),
+        nodes: operations.into_iter().map(node).collect(),
+        ..Graph::default()
+    }
+}
+
+fn on(graph: &Graph, architecture: &str) -> Program {
+    generate_with(graph, Options::default().on(architecture)).unwrap()
+}
+
+#[test]
+fn products_are_one_kernel_with_the_devices_matrix_instruction() {
+    let product = graph(
+        &[&[3, 200, 96], &[3, 96, 160], &[3, 200, 160], &[3, 200, 160]],
+        &[3],
+        vec![Matmul { a: 1, b: 2, c: 3 }.into(), Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4).into()],
+    );
+    for (architecture, instruction, language) in [
+        ("gfx1100", "wmma_f32_16x16x16_f16_w32(", HIP),
+        ("gfx1201", "wmma_f32_16x16x16_f16_w32_gfx12(", HIP),
+        ("gfx942:sramecc+", "mfma_f32_16x16x16f16(", HIP),
+        ("gfx1030", "multiply_plain<f16,", HIP),
+        ("sm_90", "mma_f16(", CUDA),
+    ] {
+        let program = on(&product, architecture);
+        assert_eq!(program.kernels.len(), 2);
+        let source = program.source(language);
+        assert!(source.contains(instruction), "{architecture}");
+        // The definitions of both generators are there, apart from each other.
+        assert!(source.contains("namespace tiled") && source.contains(PRELUDE));
+        assert!(program.kernels[0].is_tiled && !program.kernels[1].is_tiled);
+        assert_eq!(program.kernels[0].nodes, [0]);
+    }
+    // Without a device there are as many kernels, so that the workspace is known.
+    assert_eq!(generate(&product).unwrap().kernels.len(), 2);
+}
+
+#[test]
+fn attention_is_one_kernel_and_refuses_what_it_does_not_compute() {
+    let dims: [&[i64]; 4] = [&[2, 4, 64, 32], &[2, 2, 80, 32], &[2, 2, 80, 32], &[2, 4, 64, 32]];
+    let attention = graph(&dims, &[], vec![Sdpa::new(1, 2, 3, 4).into()]);
+    for architecture in ["gfx906", "gfx90a", "gfx1100", "gfx1200", "sm_80"] {
+        let program = on(&attention, architecture);
+        assert_eq!(program.kernels.len(), 1);
+        assert_eq!(program.placed.virtuals().size, 0);
+    }
+    let mut other = attention.clone();
+    other.nodes[0].compute_type = DataType::Double;
+    assert!(generate(&other).unwrap_err().contains("compute type is double"));
+    let mut other = attention;
+    other.tensors[1].data_type = DataType::Float;
+    assert!(generate(&other).unwrap_err().contains("q, k and v are f16, f32 and f16"));
+}
+
+#[test]
+fn gradients_of_convolutions_are_kernels() {
+    let backward = ConvolutionBackwardData {
+        dy: 1,
+        w: 2,
+        dx: 3,
+        pre_padding: vec![1; 2],
+        post_padding: vec![1; 2],
+        stride: vec![2; 2],
+        dilation: vec![1; 2],
+        conv_mode: ConvMode::CrossCorrelation,
+    };
+    let dims: [&[i64]; 3] = [&[2, 16, 8, 8], &[16, 24, 3, 3], &[2, 24, 16, 16]];
+    let program = on(&graph(&dims, &[], vec![backward.into()]), "gfx1100");
+    assert_eq!(program.kernels.len(), 1);
+    assert!(program.kernels[0].is_tiled);
+    let uids: Vec<i64> = program.kernels[0].arguments.iter().map(kernel::Argument::uid).collect();
+    assert_eq!(uids, [3, 2, 1]);
+}

@@ -1,0 +1,67 @@
+//! Predictions of how well engines do, which the library gives to policies and callers.
+
+use flatbuffers::FlatBufferBuilder;
+
+use super::EngineConfig;
+use super::engine::write_engine_config_in;
+use super::graph_writer::slot;
+use super::reader::Table;
+use crate::graph::GraphError;
+
+/// How well an engine is expected to do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Prediction<'a> {
+    /// The engine.
+    pub engine_id: i64,
+    /// 0: the engine with its default knobs; 1: a configuration, which is named.
+    pub kind: u8,
+    /// The value in the metric's unit; none: unavailable.
+    pub value: Option<f64>,
+    /// What made the prediction; empty without one.
+    pub model: &'a str,
+    /// Why there is none, or what it is worth.
+    pub reason: &'a str,
+    /// The metric, such as `time`.
+    pub metric: &'a str,
+}
+
+/// Packs a prediction.
+pub fn write_prediction(prediction: &Prediction<'_>) -> Vec<u8> {
+    const AVAILABLE: u8 = 1;
+    let mut b = FlatBufferBuilder::with_capacity(256);
+    let model = (!prediction.model.is_empty()).then(|| b.create_string(prediction.model));
+    let reason = b.create_string(prediction.reason);
+    let metric = (!prediction.metric.is_empty()).then(|| b.create_string(prediction.metric));
+    let config = (prediction.kind == 1 && prediction.value.is_some()).then(|| {
+        let config = EngineConfig { engine_id: prediction.engine_id, knobs: Vec::new() };
+        write_engine_config_in(&mut b, &config, prediction.metric)
+    });
+    let table = b.start_table();
+    b.push_slot_always(slot(0), prediction.engine_id);
+    b.push_slot(slot(1), prediction.kind, 0);
+    if let Some(value) = prediction.value {
+        b.push_slot_always(slot(2), AVAILABLE);
+        b.push_slot_always(slot(3), value);
+    }
+    if let Some(model) = model {
+        b.push_slot_always(slot(4), model);
+    }
+    b.push_slot_always(slot(5), reason);
+    if let Some(config) = config {
+        b.push_slot_always(slot(6), config);
+    }
+    if let Some(metric) = metric {
+        b.push_slot_always(slot(9), metric);
+    }
+    let root = b.end_table(table);
+    b.finish_minimal(root);
+    b.finished_data().to_vec()
+}
+
+/// The metric that an engine configuration was ranked by; empty if it does not say.
+///
+/// # Errors
+/// When the bytes are not well formed.
+pub fn read_ranking_metric(bytes: &[u8]) -> Result<String, GraphError> {
+    Ok(String::from_utf8_lossy(Table::root(bytes)?.text(2)?).into_owned())
+}

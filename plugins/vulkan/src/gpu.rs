@@ -1,0 +1,55 @@
+//! A device with its queue and its memory.
+
+use std::sync::Arc;
+
+use ash::vk;
+use hipdnn_plugin_sdk::PluginError;
+
+use crate::device::Device;
+use crate::memory::Memory;
+use crate::properties::Properties;
+use crate::queue::Queue;
+use crate::staging::Staging;
+
+/// An open device, ready for work.
+pub struct Gpu {
+    /// Its queue.
+    pub queue: Queue,
+    /// The memory that programs can name.
+    pub memory: Memory,
+    /// The memory through which host arrays pass.
+    pub staging: Staging,
+    /// The device; last, so that it is dropped last.
+    pub device: Arc<Device>,
+}
+
+impl Gpu {
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// The properties are of a usable device of the instance, which outlives the result.
+    pub unsafe fn open(instance: &ash::Instance, properties: &Arc<Properties>) -> Result<Self, PluginError> {
+        // SAFETY: the properties are of a usable device of the instance, which outlives the device.
+        let device = Arc::new(unsafe { Device::open(instance, properties) }?);
+        // SAFETY: the device has one queue of the family.
+        let queue = unsafe { device.functions.get_device_queue(properties.family.unwrap_or(0), 0) };
+        // SAFETY: nothing else uses its queue.
+        unsafe { Self::new(device, queue) }
+    }
+
+    /// Uses a queue of a device.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Safety
+    /// The queue is of the properties' family and outlives the result, and nothing else uses it meanwhile.
+    pub unsafe fn new(device: Arc<Device>, queue: vk::Queue) -> Result<Self, PluginError> {
+        // SAFETY: the queue is of the family, outlives this value, and nothing else uses it.
+        let queue = unsafe { Queue::new(&device, queue) }?;
+        Ok(Self { queue, memory: Memory::default(), staging: Staging::default(), device })
+    }
+}

@@ -1,0 +1,39 @@
+//! The state of a handle: the device that it works on.
+
+use std::sync::Arc;
+
+use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::lock::OnceLock;
+
+use crate::gpu::Gpu;
+use crate::instance;
+
+/// A handle of the host. Its device is the preferred one when it first plans or executes.
+#[derive(Default)]
+pub struct Handle {
+    gpu: OnceLock<Arc<Gpu>>,
+}
+
+impl Handle {
+    /// A handle that works on this device.
+    pub fn on(gpu: Arc<Gpu>) -> Self {
+        let handle = Self::default();
+        // It is new, so it has no device.
+        let _ = handle.gpu.set(gpu);
+        handle
+    }
+
+    /// The handle's device.
+    ///
+    /// # Errors
+    /// Why there is none, or that it was lost.
+    pub fn gpu(&self) -> Result<&Arc<Gpu>, PluginError> {
+        instance::check_process()?;
+        if let Some(gpu) = self.gpu.get() {
+            gpu.device.check_alive()?;
+            return Ok(gpu);
+        }
+        let gpu = instance::device(instance::default_number()?)?;
+        Ok(self.gpu.get_or_init(|| gpu))
+    }
+}

@@ -1,0 +1,199 @@
+use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise, Reduction};
+use hipdnn_plugin_sdk::graph::{DataType, Node, Operation, PointwiseMode, ReductionMode, Tensor};
+
+use super::*;
+use crate::loader;
+
+/// A graph of float tensors; those with a negative uid are virtual.
+fn graph(tensors: &[(i64, &[i64])], operations: Vec<Operation>) -> Graph {
+    let tensor = |(uid, dims): &(i64, &[i64])| {
+        let strides = hipdnn_plugin_lowering::spelling::strides(dims);
+        Tensor { is_virtual: *uid < 0, ..Tensor::new(*uid, DataType::Float, dims, &strides) }
+    };
+    let node = |operation| Node { name: "n".to_owned(), compute_type: DataType::Float, operation };
+    Graph {
+        tensors: tensors.iter().map(tensor).collect(),
+        nodes: operations.into_iter().map(node).collect(),
+        ..Graph::default()
+    }
+}
+
+/// A handle on the first device, if there is one; without one the reason is checked.
+fn handle() -> Option<Handle> {
+    match instance::device(0) {
+        Ok(gpu) => Some(Handle::on(gpu)),
+        Err(error) => {
+            let words =
+                ["no library for Vulkan", "expected less than the 0", "expected 1.2 or newer", "lacks", "vk"];
+            assert!(words.iter().any(|word| error.message().contains(word)), "{error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn without_a_choice_nothing_is_opened_and_the_reason_says_how_to_choose() {
+    let refusal = VulkanPlugin::supports(&Handle::default(), 0, &add()).unwrap_err().to_string();
+    assert!(refusal.contains("HIPDNN_VULKAN_DEVICE=gpu"), "{refusal}");
+}
+
+fn add() -> Graph {
+    let add = Pointwise::new(PointwiseMode::Add, 1, Some(2), 3).into();
+    graph(&[(1, &[5, 333]), (2, &[5, 333]), (3, &[5, 333])], vec![add])
+}
+
+fn run(handle: &Handle, graph: &Graph, arrays: &mut [(i64, Vec<f32>)]) {
+    VulkanPlugin::supports(handle, 0, graph).unwrap();
+    let plan = VulkanPlugin::plan(handle, 0, graph, &[]).unwrap();
+    execute(handle, &plan, arrays);
+}
+
+fn execute(handle: &Handle, plan: &Plan, arrays: &mut [(i64, Vec<f32>)]) {
+    let buffers: Vec<_> = arrays
+        .iter_mut()
+        .map(|(uid, array)| hipdnnPluginDeviceBuffer_t { uid: *uid, ptr: array.as_mut_ptr().cast() })
+        .collect();
+    // SAFETY: each array has the elements of its tensor.
+    unsafe { VulkanPlugin::execute(handle, plan, std::ptr::null_mut(), &buffers) }.unwrap();
+}
+
+fn numbers(count: usize, seed: u32) -> Vec<f32> {
+    (0..count as u32)
+        .map(|i| ((i.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 16) % 2001) as f32 / 500.0 - 2.0)
+        .collect()
+}
+
+#[test]
+fn vectors_of_the_host_are_added() {
+    let Some(handle) = handle() else { return };
+    let (x, y) = (numbers(1665, 1), numbers(1665, 7));
+    let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| x + y).collect();
+    let mut arrays = [(1, x), (2, y), (3, vec![0.0; 1665])];
+    run(&handle, &add(), &mut arrays);
+    assert_eq!(arrays[2].1, expected);
+}
+
+#[test]
+fn a_saved_plan_computes_the_same() {
+    let Some(handle) = handle() else { return };
+    let plan = VulkanPlugin::plan(&handle, 0, &add(), &[]).unwrap();
+    let bytes = VulkanPlugin::serialize(&handle, &plan).unwrap();
+    let again = VulkanPlugin::deserialize(&handle, &bytes).unwrap();
+    let mut arrays = [(1, numbers(1665, 3)), (2, numbers(1665, 4)), (3, vec![0.0; 1665])];
+    execute(&handle, &plan, &mut arrays);
+    let first = arrays[2].1.clone();
+    arrays[2].1.fill(0.0);
+    execute(&handle, &again, &mut arrays);
+    assert_eq!(arrays[2].1, first);
+    assert!(VulkanPlugin::deserialize(&handle, &bytes[..bytes.len() - 1]).is_err());
+}
+
+#[test]
+fn a_softmax_passes_three_times_over_its_rows() {
+    let Some(handle) = handle() else { return };
+    let (rows, columns) = (7_usize, 1000_usize);
+    let graph = graph(
+        &[(1, &[7, 1000]), (-2, &[7, 1]), (-3, &[7, 1000]), (-4, &[7, 1000]), (-5, &[7, 1]), (6, &[7, 1000])],
+        vec![
+            Reduction { in_: 1, out: -2, mode: ReductionMode::Max, is_deterministic: false }.into(),
+            Pointwise::new(PointwiseMode::Sub, 1, Some(-2), -3).into(),
+            Pointwise::new(PointwiseMode::Exp, -3, None, -4).into(),
+            Reduction { in_: -4, out: -5, mode: ReductionMode::Add, is_deterministic: false }.into(),
+            Pointwise::new(PointwiseMode::Div, -4, Some(-5), 6).into(),
+        ],
+    );
+    let x = numbers(rows * columns, 5);
+    let mut arrays = [(1, x.clone()), (6, vec![0.0; rows * columns])];
+    run(&handle, &graph, &mut arrays);
+    for (own, result) in x.chunks(columns).zip(arrays[1].1.chunks(columns)) {
+        let most = own.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let sum: f64 = own.iter().map(|x| f64::from(x - most).exp()).sum();
+        for (x, y) in own.iter().zip(result) {
+            let expected = f64::from(x - most).exp() / sum;
+            assert!((f64::from(*y) - expected).abs() < 1e-6 * expected, "{y} {expected}");
+        }
+    }
+}
+
+#[test]
+fn a_product_with_shared_matrices_is_computed() {
+    let Some(handle) = handle() else { return };
+    let graph =
+        graph(&[(1, &[2, 3, 5]), (2, &[1, 5, 4]), (3, &[2, 3, 4])], vec![Matmul { a: 1, b: 2, c: 3 }.into()]);
+    let (a, b) = (numbers(30, 1), numbers(20, 2));
+    let mut arrays = [(1, a.clone()), (2, b.clone()), (3, vec![0.0; 24])];
+    run(&handle, &graph, &mut arrays);
+    for (place, own) in arrays[2].1.iter().enumerate() {
+        let (row, column) = (place / 4, place % 4);
+        let expected: f32 = (0..5).map(|k| a[row * 5 + k] * b[k * 4 + column]).sum();
+        assert!((own - expected).abs() < 1e-5, "{place}: {own} {expected}");
+    }
+}
+
+#[test]
+fn addresses_in_the_middle_of_device_memory_are_used_in_place() {
+    use std::ffi::c_void;
+
+    use crate::public::*;
+    let Some(handle) = handle() else { return };
+    const COUNT: usize = 1665;
+    const APART: usize = 8192;
+    let (x, y) = (numbers(COUNT, 1), numbers(COUNT, 7));
+    let mut memory: *mut c_void = std::ptr::null_mut();
+    let mut result = vec![0.0_f32; COUNT];
+    // SAFETY: the places have room for the arrays, which live until the copies are done.
+    unsafe {
+        assert_eq!(hipdnnVulkanAllocate_ext(0, 3 * APART, &mut memory), 0);
+        let at = |place: usize| memory.wrapping_byte_add(place * APART);
+        for (place, array) in [(0, &x), (1, &y)] {
+            assert_eq!(hipdnnVulkanCopyToDevice_ext(0, at(place), array.as_ptr().cast(), 4 * COUNT), 0);
+        }
+        let plan = VulkanPlugin::plan(&handle, 0, &add(), &[]).unwrap();
+        let buffers = |last: *mut c_void| {
+            [(1, at(0)), (2, at(1)), (3, last)].map(|(uid, ptr)| hipdnnPluginDeviceBuffer_t { uid, ptr })
+        };
+        VulkanPlugin::execute(&handle, &plan, std::ptr::null_mut(), &buffers(at(2))).unwrap();
+        assert_eq!(hipdnnVulkanCopyToHost_ext(0, result.as_mut_ptr().cast(), at(2), 4 * COUNT), 0);
+        // Too near to the end of the memory.
+        let late = buffers(memory.wrapping_byte_add(3 * APART - 16));
+        let error = VulkanPlugin::execute(&handle, &plan, std::ptr::null_mut(), &late).unwrap_err();
+        assert!(error.message().contains("16 bytes before the end of its memory"), "{error}");
+    }
+    assert_eq!(hipdnnVulkanFree_ext(0, memory), 0);
+    assert_eq!(result, x.iter().zip(&y).map(|(x, y)| x + y).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_child_of_a_process_with_vulkan_has_no_device() {
+    let Some(handle) = handle() else { return };
+    let refused =
+        || handle.gpu().is_err_and(|error| error.message().contains("a child has no Vulkan device"));
+    fork::protect(VulkanPlugin::LOCKS);
+    assert_ne!(hipdnn_plugin_sdk::os::process::in_fork((), refused), Some(false));
+    assert!(handle.gpu().is_ok());
+}
+
+#[test]
+fn a_missing_buffer_is_named() {
+    let Some(handle) = handle() else { return };
+    let plan = VulkanPlugin::plan(&handle, 0, &add(), &[]).unwrap();
+    // SAFETY: there are no buffers.
+    let error = unsafe { VulkanPlugin::execute(&handle, &plan, std::ptr::null_mut(), &[]) }.unwrap_err();
+    assert_eq!(error.message(), "tensor 1 has no buffer among the 0 given");
+}
+
+#[test]
+fn devices_are_chosen_by_number_uuid_or_name() {
+    if loader::entry().is_err() {
+        return;
+    }
+    let error = instance::preferred(&[], "gpu").unwrap_err().to_string();
+    assert_eq!(error, "no Vulkan device is \"gpu\" (HIPDNN_VULKAN_DEVICE); the loader found no driver");
+    let Ok(devices) = instance::devices() else { return };
+    let Some(first) = devices.first() else { return };
+    for name in ["0", "vulkan:0", &first.uuid_text(), &first.name] {
+        assert_eq!(instance::preferred(&devices, name).ok(), first.check().ok().map(|()| 0), "{name}");
+    }
+    let error = instance::preferred(&devices, "no such device").unwrap_err().to_string();
+    assert!(error.contains("HIPDNN_VULKAN_DEVICE") && error.contains("vulkan:0"), "{error}");
+}

@@ -1,0 +1,40 @@
+//! A device as kernels see it.
+
+use hipdnn_kernels::Target;
+use hipdnn_kernels::print::spirv::Features;
+use hipdnn_kernels::target::VulkanDevice;
+use hipdnn_plugin_lowering::Options;
+
+use crate::properties::Properties;
+
+/// The target of kernels for a device.
+pub fn target(properties: &Properties) -> Target {
+    VulkanDevice {
+        name: properties.name.clone(),
+        subgroup: properties.subgroup,
+        shared: properties.shared_bytes as usize,
+        threads: properties.workgroup,
+        shapes: Vec::new(),
+    }
+    .into()
+}
+
+/// What modules for a device may use.
+pub fn features(properties: &Properties) -> Features {
+    let own = properties.features;
+    Features {
+        shader_float64: own.float64,
+        shader_float16: own.float16,
+        shader_int16: own.int16,
+        shader_int8: own.int8,
+        storage_16_bit: own.storage16,
+        storage_8_bit: own.storage8,
+        signed_zero_inf_nan_preserve_float32: own.preserves_nan,
+        max_push_constants_size: properties.push_bytes,
+    }
+}
+
+/// What a device computes with.
+pub fn options(properties: &Properties) -> Options {
+    Options { has_doubles: properties.features.float64 }
+}

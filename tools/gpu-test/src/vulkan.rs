@@ -1,0 +1,101 @@
+//! `gpu-test --vulkan LIBRARY [--random=N] [WORD...]`: every case with `VULKAN_ENGINE` in host memory, and N random graphs. The device
+//! is the one that `HIPDNN_VULKAN_DEVICE` names. Cases that the engine refuses are counted by reason. `gpu-test --vulkan-compile LIBRARY [WORD...]` only plans them.
+
+mod random;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path;
+use std::ptr;
+
+use crate::backend::Backend;
+use crate::case::Case;
+use crate::failing::DOES_NOT_APPLY;
+use crate::{Failure, cases, is_wanted};
+
+const ENGINE: &str = "VULKAN_ENGINE";
+const RANDOM: &str = "--random=";
+
+/// Runs a case in host memory, then again with the plan saved and loaded.
+fn run_case(backend: &Backend, loader: &Backend, case: &Case) -> Result<f32, Failure> {
+    let plan = backend.plan(ENGINE, &case.graph, &[])?;
+    let expected = case.run_on_host(backend)?;
+    let mut memory = Vec::new();
+    let mut allocate = |size: usize| {
+        memory.push(vec![0_u8; size].into_boxed_slice());
+        Ok(memory.last_mut().map_or(ptr::null_mut(), |bytes| bytes.as_mut_ptr().cast()))
+    };
+    let worst = case.compare(&expected, &case.run_in_host_memory(&plan, &mut allocate)?)?;
+    let loaded = loader.load(&plan.save()?)?;
+    Ok(worst.max(case.compare(&expected, &case.run_in_host_memory(&loaded, &mut allocate)?)?))
+}
+
+/// Every case once.
+fn every() -> impl Iterator<Item = Case> {
+    let mut known = HashSet::new();
+    cases::all().into_iter().map(|(_, case)| case).filter(move |case| known.insert(case.name.clone()))
+}
+
+/// Plans every case, which compiles its kernels, also on a device that cannot run them. Returns how many failed.
+///
+/// # Errors
+/// When the library cannot be opened.
+pub fn compile(library: &Path, words: &[String]) -> Result<usize, Failure> {
+    let backend = Backend::open(library)?;
+    let (mut compiled, mut failed) = (0, 0);
+    for case in every().filter(|case| is_wanted(&case.name, words)) {
+        match backend.plan(ENGINE, &case.graph, &[]) {
+            Ok(_) => compiled += 1,
+            Err(failure) if failure.0.contains(DOES_NOT_APPLY) => {}
+            Err(failure) => {
+                failed += 1;
+                println!("{:<90} FAILED: {failure}", case.name);
+            }
+        }
+    }
+    println!("{compiled} compiled");
+    Ok(failed)
+}
+
+/// Runs all cases. Returns how many failed.
+///
+/// # Errors
+/// When the library cannot be opened.
+pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
+    let (count, words) = match words {
+        [option, words @ ..] if option.starts_with(RANDOM) => {
+            let count = option.strip_prefix(RANDOM).and_then(|count| count.parse().ok());
+            (count.ok_or_else(|| Failure(format!("{option}: expected a number of graphs")))?, words)
+        }
+        words => (0_u32, words),
+    };
+    let (backend, loader) = (Backend::open(library)?, Backend::open(library)?);
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut passed, mut failed) = (0, 0);
+    for case in every().chain((0..count).map(random::case)) {
+        if !is_wanted(&case.name, words) {
+            continue;
+        }
+        match run_case(&backend, &loader, &case) {
+            Ok(error) => {
+                passed += 1;
+                log::info!("{:<90} error {error:.1e}", case.name);
+            }
+            Err(failure) if failure.0.contains(DOES_NOT_APPLY) => {
+                let reason = backend.refusal(ENGINE, &case.graph)?.unwrap_or_else(|| "no reason".to_owned());
+                // Numbers and names of nodes differ from case to case.
+                let reason = reason.rsplit("): ").next().unwrap_or(&reason).to_owned();
+                log::info!("{:<90} refused: {reason}", case.name);
+                *reasons.entry(reason).or_default() += 1;
+            }
+            Err(failure) => {
+                failed += 1;
+                println!("{:<90} FAILED: {failure}", case.name);
+            }
+        }
+    }
+    println!("{passed} passed");
+    for (reason, count) in reasons {
+        println!("{count} refused: {reason}");
+    }
+    Ok(failed)
+}

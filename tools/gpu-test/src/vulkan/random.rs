@@ -1,0 +1,274 @@
+//! Random graphs: chains of pointwise operations and reductions, products, convolutions and pooling of random shapes, strides and types.
+
+use hipdnn_plugin_sdk::graph::operation::{
+    ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise, Reduction,
+    ResampleForward,
+};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
+
+use crate::case::{Case, Order};
+
+/// Random numbers (Numerical Recipes' generator).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, count: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % count.max(1)
+    }
+
+    fn size(&mut self, most: u64) -> i64 {
+        1 + self.next(most) as i64
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T], first: T) -> T {
+        all.get(self.next(all.len() as u64) as usize).copied().unwrap_or(first)
+    }
+
+    fn data_type(&mut self) -> DataType {
+        self.of(&[DataType::Float, DataType::Float, DataType::Half, DataType::Bfloat16], DataType::Float)
+    }
+
+    fn order(&mut self) -> Order {
+        self.of(&[Order::ChannelsFirst, Order::ChannelsLast], Order::ChannelsFirst)
+    }
+}
+
+/// The random graph of a number.
+pub fn case(number: u32) -> Case {
+    let mut random = Random(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let kind = random.next(5);
+    let name = ["chain", "product", "convolution", "pooling", "reduction"]
+        .get(kind as usize)
+        .copied()
+        .unwrap_or("chain");
+    let mut case = Case::new(format!("random {number}: {name}"));
+    case.tolerance = 1e-4;
+    match kind {
+        1 => product(&mut case, &mut random),
+        2 => convolution(&mut case, &mut random),
+        3 => pooling(&mut case, &mut random),
+        4 => chain(&mut case, &mut random, true),
+        _ => chain(&mut case, &mut random, false),
+    }
+    case
+}
+
+const TWO: [PointwiseMode; 6] = [
+    PointwiseMode::Add,
+    PointwiseMode::Sub,
+    PointwiseMode::Mul,
+    PointwiseMode::Max,
+    PointwiseMode::Min,
+    PointwiseMode::AddSquare,
+];
+const ONE: [PointwiseMode; 11] = [
+    PointwiseMode::Abs,
+    PointwiseMode::Neg,
+    PointwiseMode::Identity,
+    PointwiseMode::Erf,
+    PointwiseMode::Sin,
+    PointwiseMode::ReluFwd,
+    PointwiseMode::SigmoidFwd,
+    PointwiseMode::TanhFwd,
+    PointwiseMode::GeluFwd,
+    PointwiseMode::SwishFwd,
+    PointwiseMode::SoftplusFwd,
+];
+const REDUCTIONS: [ReductionMode; 7] = [
+    ReductionMode::Add,
+    ReductionMode::Avg,
+    ReductionMode::Max,
+    ReductionMode::Min,
+    ReductionMode::Amax,
+    ReductionMode::Norm1,
+    ReductionMode::Norm2,
+];
+
+/// A chain of pointwise operations, and a reduction somewhere in it.
+fn chain(case: &mut Case, random: &mut Random, reduces: bool) {
+    let rank = 1 + random.next(4) as usize;
+    let dims: Vec<i64> = (0..rank).map(|_| random.size(17)).collect();
+    let order = random.order();
+    let spread = |random: &mut Random| -> Vec<i64> {
+        dims.iter().map(|dim| if random.next(4) == 0 { 1 } else { *dim }).collect()
+    };
+    let data_type = random.data_type();
+    let mut last = case.input(data_type, &dims, order, [-2.0, 2.0]);
+    let steps = 1 + random.next(4);
+    for step in 0..steps {
+        let is_last = step + 1 == steps && !reduces;
+        let (own_type, own_order) = (random.data_type(), random.order());
+        let other = if random.next(2) == 0 {
+            let (of, order) = (random.data_type(), random.order());
+            let dims = spread(random);
+            Some(case.input(of, &dims, order, [-2.0, 2.0]))
+        } else {
+            None
+        };
+        let mode = match other {
+            Some(_) => random.of(&TWO, PointwiseMode::Add),
+            None => random.of(&ONE, PointwiseMode::Abs),
+        };
+        let out = if is_last {
+            case.output(own_type, &dims, own_order)
+        } else {
+            case.between(own_type, &dims, own_order)
+        };
+        case.node(Pointwise::new(mode, last, other, out));
+        last = out;
+    }
+    if reduces {
+        let mut rows: Vec<i64> = dims.iter().map(|dim| if random.next(2) == 0 { 1 } else { *dim }).collect();
+        // A reduction must reduce something.
+        let is_same = rows == dims;
+        if is_same {
+            let long = dims.iter().position(|dim| *dim > 1);
+            match long.and_then(|axis| rows.get_mut(axis)) {
+                Some(dim) => *dim = 1,
+                None => {
+                    let out = case.output(DataType::Float, &dims, order);
+                    case.node(Pointwise::new(PointwiseMode::Abs, last, None, out));
+                    return;
+                }
+            }
+        }
+        let mode = random.of(&REDUCTIONS, ReductionMode::Add);
+        let goes_on = random.next(2) == 0;
+        let sum = if goes_on {
+            case.between(DataType::Float, &rows, Order::ChannelsFirst)
+        } else {
+            case.output(DataType::Float, &rows, Order::ChannelsFirst)
+        };
+        case.node(Reduction { in_: last, out: sum, mode, is_deterministic: false });
+        if goes_on {
+            let out = case.output(DataType::Float, &dims, order);
+            case.node(Pointwise::new(PointwiseMode::Sub, last, Some(sum), out));
+        }
+    }
+}
+
+fn product(case: &mut Case, random: &mut Random) {
+    let [m, n, k] = [(); 3].map(|()| random.size(40));
+    let batch = random.size(4);
+    let share = if random.next(3) == 0 { 1 } else { batch };
+    let data_type = random.data_type();
+    let turned = |random: &mut Random, case: &mut Case, batch: i64, rows: i64, columns: i64| {
+        let dims = [batch, rows, columns];
+        let strides =
+            if random.next(2) == 0 { [rows * columns, columns, 1] } else { [rows * columns, 1, rows] };
+        case.input_with_strides(data_type, &dims, &strides, [-1.0, 1.0])
+    };
+    let a = turned(random, case, batch, m, k);
+    let b = turned(random, case, share, k, n);
+    let c = case.output(data_type, &[batch, m, n], Order::ChannelsFirst);
+    case.node(Matmul { a, b, c });
+}
+
+fn convolution(case: &mut Case, random: &mut Random) {
+    let spatial = 1 + random.next(2) as usize;
+    let groups = if random.next(3) == 0 { 2 } else { 1 };
+    let (batch, per_in, per_out) = (random.size(3), random.size(5), random.size(5));
+    let mut x = vec![batch, groups * per_in];
+    let mut w = vec![groups * per_out, per_in];
+    let mut y = vec![batch, groups * per_out];
+    let [mut pre, mut post, mut stride, mut dilation] = [(); 4].map(|()| Vec::new());
+    for _ in 0..spatial {
+        let (window, step, apart) = (random.size(3), random.size(3), random.size(2));
+        let (before, after) = (random.next(3) as i64, random.next(3) as i64);
+        let reach = (window - 1) * apart + 1;
+        let input = reach + random.next(8) as i64;
+        x.push(input);
+        w.push(window);
+        y.push((input + before + after - reach) / step + 1);
+        pre.push(before);
+        post.push(after);
+        stride.push(step);
+        dilation.push(apart);
+    }
+    let data_type = random.data_type();
+    let order = random.order();
+    let conv_mode =
+        random.of(&[ConvMode::CrossCorrelation, ConvMode::Convolution], ConvMode::CrossCorrelation);
+    let range = [-1.0, 1.0];
+    match random.next(3) {
+        0 => {
+            let (x, w) = (case.input(data_type, &x, order, range), case.input(data_type, &w, order, range));
+            let y = case.output(data_type, &y, order);
+            case.node(ConvolutionForward {
+                x,
+                w,
+                y,
+                pre_padding: pre,
+                post_padding: post,
+                stride,
+                dilation,
+                conv_mode,
+            });
+        }
+        1 => {
+            let (dy, w) = (case.input(data_type, &y, order, range), case.input(data_type, &w, order, range));
+            let dx = case.output(data_type, &x, order);
+            case.node(ConvolutionBackwardData {
+                dy,
+                w,
+                dx,
+                pre_padding: pre,
+                post_padding: post,
+                stride,
+                dilation,
+                conv_mode,
+            });
+        }
+        _ => {
+            let (x, dy) = (case.input(data_type, &x, order, range), case.input(data_type, &y, order, range));
+            let dw = case.output(data_type, &w, order);
+            case.node(ConvolutionBackwardFilter {
+                x,
+                dy,
+                dw,
+                pre_padding: pre,
+                post_padding: post,
+                stride,
+                dilation,
+                conv_mode,
+            });
+        }
+    }
+}
+
+fn pooling(case: &mut Case, random: &mut Random) {
+    let (mut x, mut y) = (vec![random.size(3), random.size(6)], Vec::new());
+    y.extend(&x);
+    let [mut pre, mut post, mut stride, mut window] = [(); 4].map(|()| Vec::new());
+    for _ in 0..2 {
+        let (side, step, before, after) =
+            (random.size(3), random.size(3), random.next(2) as i64, random.next(2) as i64);
+        let input = side + random.next(8) as i64;
+        x.push(input);
+        y.push((input + before + after - side) / step + 1);
+        pre.push(before);
+        post.push(after);
+        stride.push(step);
+        window.push(side);
+    }
+    let (data_type, order) = (random.data_type(), random.order());
+    let all =
+        [ResampleMode::Maxpool, ResampleMode::AvgpoolExcludePadding, ResampleMode::AvgpoolIncludePadding];
+    let resample_mode = random.of(&all, ResampleMode::Maxpool);
+    let padding_mode = random.of(&[PaddingMode::NegInfPad, PaddingMode::ZeroPad], PaddingMode::ZeroPad);
+    let x = case.input(data_type, &x, order, [-2.0, 2.0]);
+    let y = case.output(data_type, &y, order);
+    case.node(ResampleForward {
+        x,
+        y,
+        index: None,
+        pre_padding: pre,
+        post_padding: post,
+        stride,
+        window,
+        resample_mode,
+        padding_mode,
+        generate_index: None,
+    });
+}
