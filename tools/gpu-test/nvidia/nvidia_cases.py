@@ -16,12 +16,12 @@ def random(*shape, data_type):
 
 
 def matmuls(bench):
-    """Products of bf16, [1, m, k] by [1, k, n], alone and with a bias [1, 1, n] and GELU (tanh)."""
-    for n in (4096, 8192):
-        a, b = (random(1, n, n, data_type=torch.bfloat16) for _ in "ab")
-        want, what, flops = a @ b, f"matmul bf16 {n}", 2 * n**3
+    """Products of bf16, [1, m, k] by [1, k, n], alone, of few rows, and with a bias [1, 1, n] and GELU (tanh)."""
+    for m, n in ((1024, 1024), (2048, 2048), (4096, 4096), (8192, 8192), (1, 8192), (16, 8192)):
+        a, b = (random(1, *shape, data_type=torch.bfloat16) for shape in ((m, n), (n, n)))
+        want, what, flops = a @ b, f"matmul bf16 {m}x{n}x{n}", 2 * m * n**2
         sets = Sets(a=a, b=b, c=torch.empty_like(want))
-        for engine in (CUBLASLT, CUDNN):
+        for engine in (CUBLASLT, CUDNN, NVRTC):
             g = Graph(sets)
             g.node("MatmulAttributes", g.bind("a b"), g.bind("c"))
             bench.ours(what, engine, g, {"c": want}, flops=flops)
@@ -31,7 +31,7 @@ def matmuls(bench):
         what, flops = f"matmul+bias+gelu bf16 {m}x{n}x{k}", 2 * m * n * k
         want = F.gelu(a @ b + bias, approximate="tanh")
         sets = Sets(a=a, b=b, bias=bias, c=torch.empty_like(want))
-        for engine in (CUBLASLT, CUDNN):
+        for engine in (CUBLASLT, CUDNN, NVRTC):
             g = Graph(sets)
             product, total = g.virtual(want), g.virtual(want)
             g.node("MatmulAttributes", g.bind("a b"), {"c": product})
@@ -48,7 +48,7 @@ def attention(bench):
     """Causal attention of bf16, forward and backward: 2 batches, 16 heads, s queries and keys of 128 numbers. Half of
     the scores count: 2 products of 2 * s * s / 2 * 128 operations a head forward, 5 backward."""
     backends = (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION)
-    for s in (2048, 8192, 16384):
+    for s in (1024, 2048, 8192, 16384):
         tensors = {name: random(2, 16, s, 128, data_type=torch.bfloat16) for name in ("q", "k", "v", "do")}
         tensors.update({name: torch.empty_like(tensors["q"]) for name in ("o", "dq", "dk", "dv")})
         sets = Sets(**tensors, stats=torch.empty(2, 16, s, 1, device="cuda"))
@@ -71,7 +71,8 @@ def attention(bench):
         outputs = g.bind("q k v"), g.bind("o stats")
         g.node("SdpaAttributes", *outputs, attributes={"generate_stats": True, **options})
         want = forward(flash, first.q, first.k, first.v)
-        bench.ours(f"{what} forward", CUDNN, g, {"o": want}, flops=flops)
+        for engine in (NVRTC, CUDNN):
+            bench.ours(f"{what} forward", engine, g, {"o": want}, flops=flops)
         for backend in backends:
             with sdpa_kernel(backend):
                 run = lambda s: F.scaled_dot_product_attention(s.q, s.k, s.v, is_causal=True)
@@ -116,8 +117,8 @@ def convolutions(bench):
             sets = Sets(**{name: {**tensors, **makes}[name] for name in names})
             g = Graph(sets)
             g.node(kind, g.bind(inputs), g.bind(output), parameters=numbers)
-            for way in ("", "timed"):
-                bench.ours(f"{what} {part}", CUDNN, g, {output: want}, way, flops=flops)
+            for engine, way in ((CUDNN, ""), (CUDNN, "timed"), (NVRTC, "")):
+                bench.ours(f"{what} {part}", engine, g, {output: want}, way, flops=flops)
             bench.torch(f"{what} {part}", sets, peer, flops=flops)
 
         compare("forward", "ConvolutionFwdAttributes", "x w", "y", want, forward)

@@ -212,11 +212,10 @@ impl Program {
             let (reads, _) = step.tensors();
             let mut least = 0;
             for id in &reads {
-                let writers = self.view(*id).and_then(|view| uses.get(&view.buffer)).map(|of| &of.writers);
-                for (writer, written) in writers.into_iter().flatten() {
-                    // A writer after this step does not matter: buffers are written before they are read.
-                    let Some(level) = levels.get(*writer) else { continue };
-                    let same = written == id && writers.is_some_and(|writers| writers.len() == 1);
+                let writers = self.writers(*id, uses, levels.len());
+                for (writer, written) in &writers {
+                    let level = levels.get(*writer).copied().unwrap_or(0);
+                    let same = written == id && writers.len() == 1;
                     least = least.max(level + usize::from(!same));
                 }
             }
@@ -234,6 +233,16 @@ impl Program {
         }
         self.sink(uses, &mut levels);
         levels
+    }
+
+    /// The steps before `end` that write elements of a tensor, each with the tensor that it writes.
+    fn writers(&self, id: i64, uses: &HashMap<usize, Use>, end: usize) -> Vec<(usize, i64)> {
+        let Some(view) = self.view(id) else { return Vec::new() };
+        let meets = |(writer, written): &&(usize, i64)| {
+            let other = self.view(*written);
+            *writer < end && other.is_some_and(|other| other.offset < view.end() && view.offset < other.end())
+        };
+        uses.get(&view.buffer).into_iter().flat_map(|of| of.writers.iter().filter(meets)).copied().collect()
     }
 
     /// Whether every execution finds the same elements, or computes them from such.

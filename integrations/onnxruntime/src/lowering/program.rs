@@ -179,6 +179,21 @@ impl Program {
         self.buffers.len() - 1
     }
 
+    /// Enlarges the memory of a view to a packed tensor of these dimensions that begins with its elements, so that they need no copy;
+    /// `None` if it is not all of a temporary buffer, or its elements would not stay together.
+    pub fn enlarged(&mut self, view: &View, axis: usize, dims: &[i64]) -> Option<View> {
+        let buffer = self.buffers.get_mut(view.buffer)?;
+        let is_whole = matches!(buffer.kind, Kind::Scratch)
+            && view.offset == 0
+            && view.is_packed()
+            && view.elements() == buffer.elements;
+        let is_first = dims.iter().take(axis).all(|dim| *dim == 1);
+        (is_whole && is_first && view.elements() > 0).then(|| {
+            buffer.elements = elements(dims);
+            View::packed(view.buffer, view.element, dims)
+        })
+    }
+
     /// The tensor of a view: equal views are one tensor.
     pub fn tensor(&mut self, view: &View) -> i64 {
         if let Some(id) = self.known.get(view) {

@@ -285,12 +285,16 @@ pub fn joined(lowering: &mut Lowering<'_>, parts: &[View], along: i64) -> Lowere
     if let Some(slot) = dims.get_mut(at) {
         *slot = total;
     }
-    let whole = lowering.fresh_like(first.element, &dims, first);
+    let enlarged = lowering.program.enlarged(first, at, &dims);
+    let in_place = usize::from(enlarged.is_some());
+    let whole = enlarged.unwrap_or_else(|| lowering.fresh_like(first.element, &dims, first));
     let mut from = 0;
-    for part in parts {
+    for (number, part) in parts.iter().enumerate() {
         let count = part.dims.get(at).copied().unwrap_or(0);
         let place = whole.sliced(at, from, 1, count).ok_or_else(|| impossible("a part"))?;
-        lowering.copy(part, &place)?;
+        if number >= in_place {
+            lowering.copy(part, &place)?;
+        }
         from += count;
     }
     Ok(whole)

@@ -238,6 +238,23 @@ impl Geometry {
         images == 1 && (size[2] == columns || line) && (size[1] == rows || size[0] == 1)
     }
 
+    /// Smaller blocks, with the same planes for all taps; `None` if they need more vectors of `lanes` outputs.
+    pub(crate) fn halved(&self, lanes: usize) -> Option<Self> {
+        let vectors = |geometry: &Self| {
+            let blocks = 0..geometry.blocks();
+            blocks.map(|index| geometry.block(index).outputs().div_ceil(lanes)).sum::<usize>()
+        };
+        let (mut images, mut size) = self.block;
+        if images > 1 {
+            images = images.div_ceil(2);
+        } else {
+            let side = size.iter_mut().find(|side| **side > 1)?;
+            *side = side.div_ceil(2);
+        }
+        let smaller = Self::new(&self.windows, false, images, size, 1);
+        (vectors(&smaller) * 8 <= vectors(self) * 9).then_some(smaller)
+    }
+
     /// Columns of the largest block.
     pub(crate) fn largest(&self) -> usize {
         let (images, size) = self.block;

@@ -40,6 +40,7 @@ use crate::simd::isa::Isa;
 use crate::simd::vector::Float;
 use crate::tensor::converted::Copies;
 use crate::tensor::row_converter::RowConverter;
+use crate::threading::partition::Threads;
 
 /// With this many output channels, `bfloat16` products are summed in pairs: half of a tile's rows.
 #[cfg(target_arch = "x86_64")]
@@ -301,8 +302,12 @@ fn make_backward_weights<T: Float>(p: &Problem<'_>) -> Result<Box<dyn Kernel>, R
 
 /// Plans a direct convolution of a single sub-problem.
 #[inline(never)]
-fn plan_direct<T: Accumulator>(p: &Problem<'_>, scheme: Scheme<T>) -> Result<Direct<T>, Refusal> {
-    Direct::plan(p.operands()?.clone(), scheme, p.isa, p.settings, p.convolution.spatial, p.epilogue)
+fn plan_direct<T: Accumulator>(
+    p: &Problem<'_>,
+    scheme: Scheme<T>,
+    settings: Settings,
+) -> Result<Direct<T>, Refusal> {
+    Direct::plan(p.operands()?.clone(), scheme, p.isa, settings, p.convolution.spatial, p.epilogue)
 }
 
 /// Refuses several sub-problems.
@@ -347,7 +352,7 @@ fn supports_bfloat16(p: &Problem<'_>) -> Result<(), Refusal> {
 
 #[cfg(target_arch = "x86_64")]
 fn make_bfloat16(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    boxed(|| plan_direct(p, pairs_of_bfloat16(p)?))
+    boxed(|| plan_direct(p, pairs_of_bfloat16(p)?, p.settings))
 }
 
 /// For images that would waste many im2col columns. Needs constant weights: packing them for each execution
@@ -358,7 +363,11 @@ fn supports_two_tiles<T: Float>(p: &Problem<'_>) -> Result<(), Refusal> {
     if !pays && !p.asks_for(A::DirectTwoTiles) {
         return Err("weights may change, or im2col wastes few columns".to_owned());
     }
-    let are_two = in_own_frame(|| plan_direct(p, elements::<T>(p)?).map(|direct| direct.are_two()))?;
+    // The choice is the same for any number of threads.
+    let threads = Threads { most: 1, ..p.settings.threads };
+    let are_two = in_own_frame(|| {
+        plan_direct(p, elements::<T>(p)?, Settings { threads, ..p.settings }).map(|direct| direct.are_two())
+    })?;
     if are_two { Ok(()) } else { Err("most tiles are computed one by one".to_owned()) }
 }
 
@@ -377,7 +386,7 @@ fn supports_winograd<T: Float, const OUTPUTS: usize>(p: &Problem<'_>) -> Result<
         if p.isa.has_whole_vectors() && operands.windows.stride[1] > 1 {
             return Err("a stride, on a processor with full 512-bit vector units".to_owned());
         }
-        if fastest(operands, p.isa, p.settings.constant_weights) != Some(OUTPUTS) {
+        if fastest(operands, p.isa, p.settings) != Some(OUTPUTS) {
             return Err("other filters than 3 × 3, or estimated to be slower".to_owned());
         }
     }
@@ -429,7 +438,7 @@ fn estimate_direct<T: Float>(p: &Problem<'_>) -> Result<Option<f64>, Refusal> {
 }
 
 fn make_direct<T: Float>(p: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
-    boxed(|| plan_direct(p, elements::<T>(p)?))
+    boxed(|| plan_direct(p, elements::<T>(p)?, p.settings))
 }
 
 fn supports_gemm(p: &Problem<'_>) -> Result<(), Refusal> {

@@ -32,6 +32,9 @@ const TOGETHER: usize = 16;
 /// Work items per worker, so that workers of different speed end at about the same time.
 const ITEMS_PER_WORKER: usize = 4;
 
+/// Tiles that are computed at once.
+const AT_ONCE: usize = 2;
+
 /// A worker's state between work items.
 #[derive(Default)]
 struct WorkerState {
@@ -88,7 +91,7 @@ impl<T: Accumulator> Direct<T> {
         spatial: usize,
         epilogue: Option<Epilogue>,
     ) -> Result<Self, Refusal> {
-        let Blocks { geometry, in_place, mut time, pack_time } = scheme.blocks(&operands)?;
+        let Blocks { mut geometry, in_place, mut time, pack_time } = scheme.blocks(&operands)?;
         let part = operands.whole().ok_or("backward data with a stride")?.clone();
         let threads = settings.threads;
         let Scheme { kernel, terms, .. } = scheme;
@@ -96,6 +99,13 @@ impl<T: Accumulator> Direct<T> {
         let windows = &operands.windows;
         let panels = operands.rows.div_ceil(kernel.width);
         let wanted = threads.workers_for_reduction(time, usize::MAX).count();
+        // Blocks are small enough for every worker, but not for fewer tiles than are computed at once.
+        while geometry.blocks() * operands.groups * panels < wanted
+            && geometry.block(0).outputs() >= 2 * AT_ONCE * kernel.pixels
+        {
+            let Some(smaller) = geometry.halved(kernel.pixels) else { break };
+            geometry = smaller;
+        }
         let pack_workers = threads.workers(pack_time, operands.groups * panels);
         if !settings.constant_weights {
             time += pack_time;

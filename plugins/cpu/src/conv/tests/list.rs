@@ -6,8 +6,12 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node};
 
 #[cfg(target_arch = "x86_64")]
 use crate::conv;
+#[cfg(target_arch = "x86_64")]
+use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::list::List;
 use crate::conv::tests::{Case, DIRECTIONS, plain};
+#[cfg(target_arch = "x86_64")]
+use crate::conv::winograd::choice::fastest;
 #[cfg(target_arch = "x86_64")]
 use crate::dtype::element::Compute;
 use crate::fusion::graph::parts_at;
@@ -132,8 +136,9 @@ fn choices(isa: Isa) -> Vec<String> {
     let mut lines = Vec::new();
     let mut one = |of: Layer, types: [DataType; 3], batch, sizes: [i64; 5], direction| {
         let constant = direction == Direction::Forward;
-        let kernel =
-            kernel(&of(types, batch, sizes), direction, isa, settings(Algorithm::Automatic, constant));
+        let threads = Threads { most: 1, deterministic: false };
+        let settings = Settings { threads, ..settings(Algorithm::Automatic, constant) };
+        let kernel = kernel(&of(types, batch, sizes), direction, isa, settings);
         // Previously both variants of direct convolution had one name.
         let name = |name| if name == "direct-two-tiles" { "direct" } else { name };
         let names: Vec<_> = kernel.choices().iter().map(|choice| name(choice.name)).collect();
@@ -340,4 +345,36 @@ fn the_reference_is_last() {
     assert_eq!(choice.name, "reference");
     let [(_, reason)] = &choice.passed_over[..] else { panic!("{choice:?}") };
     assert!(reason.contains("implicit-gemm: the window has 20000 elements"), "{reason}");
+}
+
+/// Small images divide among threads: a direct convolution into blocks of rows, and Winograd's few tiles not at all.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn small_images_divide_among_threads() {
+    let with = |most, deterministic| {
+        let threads = Threads { most, deterministic };
+        Settings { threads, ..settings(Algorithm::Automatic, true) }
+    };
+    let of = |sizes: [i64; 5], each: &dyn Fn(&conv::problem::Problem<'_>)| {
+        let graph = graph(&layer([DataType::Float; 3], 1, sizes), Direction::Forward);
+        let convolution = crate::testing::convolution_of(&graph, &graph.nodes[0].operation);
+        for isa in Isa::available() {
+            each(&conv::problem::Problem::new(&convolution, Compute::Single, *isa, with(1, false), None));
+        }
+    };
+    of([512, 64, 14, 1, 1], &|problem| {
+        let parts = |settings| {
+            let operands = problem.operands().unwrap().clone();
+            let scheme = Scheme::<f32>::unpaired(&operands, problem.isa, 2, None).unwrap();
+            let direct = Direct::plan(operands, scheme, problem.isa, settings, 2, None).unwrap();
+            direct.geometry.blocks() * direct.panels
+        };
+        assert!(parts(with(1, false)) <= 16, "{:?}", problem.isa);
+        assert!(parts(with(8, false)) >= 5, "{:?}", problem.isa);
+    });
+    of([128, 32, 14, 3, 1], &|problem| {
+        let size = |settings| fastest(problem.operands().unwrap(), problem.isa, settings);
+        assert_eq!([size(with(1, false)), size(with(16, true))], [Some(4); 2], "{:?}", problem.isa);
+        assert_ne!(size(with(16, false)), Some(4), "{:?}", problem.isa);
+    });
 }

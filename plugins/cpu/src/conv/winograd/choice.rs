@@ -1,8 +1,11 @@
 //! Whether Winograd is probably the fastest algorithm, and with which tiles.
 
+use crate::conv::cost::Cost;
 use crate::conv::operands::Operands;
 use crate::conv::winograd::kernel::square;
 use crate::conv::winograd::transform::Tile;
+use crate::gemm::context::Context;
+use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
 /// With fewer input or output channels the transforms take too long, whatever the estimate says.
@@ -48,8 +51,17 @@ fn weight_elements(operands: &Operands, tile: Tile) -> f64 {
     (tile.positions() * operands.channels * operands.rows) as f64
 }
 
-/// Estimated cost with tiles of `outputs` × `outputs`, in multiplications; `None` if no such tile exists.
-fn cost(operands: &Operands, outputs: usize, isa: Isa, constant_weights: bool) -> Option<f64> {
+/// Estimated cost with tiles of `outputs` × `outputs` for each of `workers`, in multiplications; `None` if no such tile exists.
+///
+/// Workers divide the tiles by vectors, so that few tiles are not divided. Beyond that they divide the output channels, and each
+/// transforms the input.
+fn cost(
+    operands: &Operands,
+    outputs: usize,
+    isa: Isa,
+    constant_weights: bool,
+    workers: usize,
+) -> Option<f64> {
     let windows = &operands.windows;
     let tile = Tile::of(outputs, windows.stride[1])?;
     let along = |side: usize| side.div_ceil(outputs) as f64;
@@ -63,13 +75,18 @@ fn cost(operands: &Operands, outputs: usize, isa: Isa, constant_weights: bool) -
     let read = TRANSFORMED[usize::from(constant_weights && is_far && isa.has_whole_vectors())];
     let transform = if constant_weights { 0.0 } else { FILTER[0] / 16.0 };
     let form = if outputs == 2 { tile.stride - 1 } else { 2 };
-    let transformed = (tiles * TILE[form] + lines * LINE[form]) * (channels + rows);
-    Some(channels * rows * positions * (products + read + transform) + transformed)
+    let transformed = tiles * TILE[form] + lines * LINE[form];
+    let multiplied = channels * rows * positions * (products + read + transform) + transformed * rows;
+    let kernel = Context::<f32>::of(isa);
+    let blocks = (tiles as usize).div_ceil(kernel.lanes).saturating_mul(operands.groups).min(workers);
+    let all = blocks.saturating_mul(operands.rows.div_ceil(kernel.rows)).min(workers);
+    Some(transformed * channels / blocks.max(1) as f64 + multiplied / all.max(1) as f64)
 }
 
 /// The tile size with which a convolution or its backward data is probably the fastest; `None` if another
-/// algorithm is. Results depend on it, so it must not depend on the number of threads.
-pub(crate) fn fastest(operands: &Operands, isa: Isa, constant_weights: bool) -> Option<usize> {
+/// algorithm is. Results depend on it, so it depends on the number of threads only where results may.
+pub(crate) fn fastest(operands: &Operands, isa: Isa, settings: Settings) -> Option<usize> {
+    let Settings { threads, constant_weights, .. } = settings;
     if operands.channels.min(operands.rows) < LEAST_CHANNELS || square(operands).is_none() {
         return None;
     }
@@ -77,10 +94,16 @@ pub(crate) fn fastest(operands: &Operands, isa: Isa, constant_weights: bool) -> 
     let outputs = windows.batch as f64 * windows.output.map(|side| side as f64).iter().product::<f64>();
     let pack = if constant_weights { 0.0 } else { FILTER[1] };
     let other = operands.channels as f64 * operands.rows as f64 * (9.0 * (outputs + NUMBER) + pack);
-    let costs = [2, 4].map(|outputs| cost(operands, outputs, isa, constant_weights).unwrap_or(f64::INFINITY));
+    // Other algorithms divide into as many parts as there are workers.
+    let time = other * operands.groups as f64 * Cost::of::<f32>(isa).fused;
+    let workers = if threads.deterministic { 1 } else { threads.workers(time, usize::MAX).count() };
+    let other = other / workers as f64;
+    let costs = [2, 4]
+        .map(|outputs| cost(operands, outputs, isa, constant_weights, workers).unwrap_or(f64::INFINITY));
     let is_slow_at_first = constant_weights
-        && costs[1] > LONG
-        && Tile::of(4, 1).is_some_and(|tile| weight_elements(operands, tile) * FIRST > 2.0 * costs[1]);
+        && costs[1] * workers as f64 > LONG
+        && Tile::of(4, 1)
+            .is_some_and(|tile| weight_elements(operands, tile) * FIRST > 2.0 * costs[1] * workers as f64);
     if costs[1] < SHARE * costs[0] && costs[1] < SHARE * other && !is_slow_at_first {
         Some(4)
     } else {

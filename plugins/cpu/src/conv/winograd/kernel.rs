@@ -95,23 +95,6 @@ pub(crate) fn form<T: Float>(operands: &Operands, outputs: usize) -> Result<(Til
     Ok((tile, square(operands).ok_or("the filter is not 3 × 3, or it is backward data with a stride")?))
 }
 
-/// Smaller blocks of tiles; `None` if they need more vectors of `lanes` tiles.
-fn halved(tiles: &Windows, geometry: &Geometry, lanes: usize) -> Option<Geometry> {
-    let vectors = |geometry: &Geometry| {
-        let blocks = 0..geometry.blocks();
-        blocks.map(|index| geometry.block(index).outputs().div_ceil(lanes)).sum::<usize>()
-    };
-    let Block { mut images, mut size, .. } = geometry.block(0);
-    if images > 1 {
-        images = images.div_ceil(2);
-    } else {
-        let side = size.iter_mut().find(|side| **side > 1)?;
-        *side = side.div_ceil(2);
-    }
-    let smaller = Geometry::new(tiles, false, images, size, 1);
-    (vectors(&smaller) * 8 <= vectors(geometry) * 9).then_some(smaller)
-}
-
 impl<T: Float> Winograd<T> {
     /// Plans the convolution with its epilogue and tiles of `outputs` × `outputs`, 2 or 4; `None` if the
     /// algorithm does not apply.
@@ -160,7 +143,7 @@ impl<T: Float> Winograd<T> {
         // Workers that share a block each copy and transform it.
         let wanted = threads.workers_for_reduction(time, usize::MAX).count();
         while geometry.blocks() * operands.groups < wanted {
-            let Some(smaller) = halved(&windows, &geometry, kernel.lanes) else { break };
+            let Some(smaller) = geometry.halved(kernel.lanes) else { break };
             geometry = smaller;
         }
         let elements = Windows {
