@@ -80,8 +80,20 @@ float32. Tensors are named by their uids, or by their names where they have any.
 
 Examples:
   hipdnn run graph.json --check
+  hipdnn run graph.json --invariant --engine CPU_ENGINE
   hipdnn run graph.json --engine CPU_ENGINE --in 1=x.npy --in 2=w.npy --out 3=y.npy")]
     Run(Run),
+    /// Show which node of a graph loses digits, and why.
+    #[command(after_help = "\
+Each node is computed as the engine's plan computes it and in double precision, by CPU_REFERENCE_ENGINE. ULP and ADDED are the \
+error that the node adds, the largest in units in the last place and the norm's; SO FAR includes what came before. BOUND is known \
+before: n terms of a sum, rounded by the accumulator and the store. CONDITION is the growth of incoming errors, SHARE the part of \
+the results' error, LOST decimal digits.
+
+Examples:
+  hipdnn numerics graph.json
+  hipdnn numerics graph.json --in x=x.npy --engine CPU_ENGINE --svg errors.svg")]
+    Numerics(Numerics),
     /// Measure every engine that can run a graph, with the values of its knobs.
     #[command(after_help = "\
 Each configuration is checked against CPU_REFERENCE_ENGINE before it is measured. The engines, best first, are handed \
@@ -234,8 +246,36 @@ pub struct Run {
     pub graph: PathBuf,
     #[command(flatten)]
     pub choice: Choice,
+    /// Compare the bits of each item of the batch with those that it has in batches of 1, 2, 3 and 7, in another order, at other
+    /// addresses, and with 1, 2 and 4 threads, and fail if they differ.
+    #[arg(long, conflicts_with_all = ["check", "outputs"])]
+    pub invariant: bool,
     #[command(flatten)]
     pub data: Data,
+}
+
+/// `hipdnn numerics`
+#[derive(Debug, Args)]
+pub struct Numerics {
+    /// The graph.
+    pub graph: PathBuf,
+    #[command(flatten)]
+    pub choice: Choice,
+    /// Read a tensor from a file; may be repeated.
+    #[arg(long = "in", value_name = "UID=FILE")]
+    pub inputs: Vec<FileOf>,
+    /// The seed of random inputs.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Where tensors are allocated; by default on the host for CPU engines, else on a device if there is one.
+    #[arg(long, value_name = "PLACE")]
+    pub memory: Option<Place>,
+    /// Draw the graph into this file, its nodes coloured by their share of the error.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Write JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `hipdnn bench`

@@ -7,7 +7,7 @@ use crate::data_type::DataType;
 use crate::failure::{Failure, Result, one_line};
 use crate::fill::fill;
 use crate::graph::{Graph, Tensor};
-use crate::tensor::{Array, Memory, Place, bytes, count, npy, require_host_memory};
+use crate::tensor::{Array, Bits, Memory, Place, bytes, count, npy, require_host_memory};
 use hipdnn::{
     Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph, VariantPack,
 };
@@ -43,6 +43,11 @@ impl std::str::FromStr for FileOf {
 }
 
 impl FileOf {
+    /// Whether it is a tensor's.
+    pub fn names(&self, tensor: &Tensor) -> bool {
+        self.tensor == tensor.name || self.tensor.parse() == Ok(tensor.uid)
+    }
+
     /// The named tensor, which must be one that memory is bound to.
     fn tensor<'g>(&self, graph: &'g Graph) -> Result<&'g Tensor> {
         let uid: Option<i64> = self.tensor.parse().ok();
@@ -266,6 +271,27 @@ impl Computation {
         inputs: &Arrays,
         place: Place,
     ) -> Result<Self> {
+        Self::bound(handle, graph, plan, inputs, (place, false))
+    }
+
+    /// The same, each tensor at an odd multiple of its alignment.
+    pub fn displaced(
+        handle: &Handle,
+        graph: &Graph,
+        plan: ExecutionPlan,
+        inputs: &Arrays,
+        place: Place,
+    ) -> Result<Self> {
+        Self::bound(handle, graph, plan, inputs, (place, true))
+    }
+
+    fn bound(
+        handle: &Handle,
+        graph: &Graph,
+        plan: ExecutionPlan,
+        inputs: &Arrays,
+        (place, is_displaced): (Place, bool),
+    ) -> Result<Self> {
         let workspace_size = plan.workspace_size()?;
         require_host_memory(workspace_size)?;
         let mut workspace = Memory::new(place, workspace_size, 0, UNWRITTEN)?;
@@ -274,7 +300,8 @@ impl Computation {
             // The host reads scalars that are passed by value.
             let place = if tensor.is_runtime_pass_by_value { Place::Host } else { place };
             let alignment = usize::try_from(tensor.alignment).unwrap_or(0);
-            let mut room = Memory::new(place, bytes(tensor)?, alignment, UNWRITTEN)?;
+            let offset = if is_displaced { alignment } else { 0 };
+            let mut room = Memory::displaced(place, bytes(tensor)?, (2 * alignment, offset), UNWRITTEN)?;
             if let Some((_, array)) = inputs.iter().find(|(uid, _)| *uid == tensor.uid) {
                 array.write(tensor, room.bytes_mut())?;
                 room.upload()?;
@@ -309,11 +336,20 @@ impl Computation {
 
     /// The results of the last execution.
     pub fn outputs(&mut self, graph: &Graph) -> Result<Arrays> {
-        let mut outputs = Arrays::new();
+        self.read(graph, Array::read)
+    }
+
+    /// The bits of the results of the last execution.
+    pub fn bits(&mut self, graph: &Graph) -> Result<Vec<(i64, Bits)>> {
+        self.read(graph, Bits::read)
+    }
+
+    fn read<T>(&mut self, graph: &Graph, read: fn(&Tensor, &[u8]) -> Result<T>) -> Result<Vec<(i64, T)>> {
+        let mut outputs = Vec::new();
         for (uid, memory) in &mut self.memory {
             if let Some(tensor) = graph.tensor(*uid).filter(|_| graph.producer(*uid).is_some()) {
                 memory.download()?;
-                outputs.push((*uid, Array::read(tensor, memory.bytes())?));
+                outputs.push((*uid, read(tensor, memory.bytes())?));
             }
         }
         Ok(outputs)
@@ -371,7 +407,7 @@ pub fn sensitivity(
 }
 
 /// Mixes the bits of a number (the finalizer of SplitMix64).
-fn mixed(number: u64) -> u64 {
+pub fn mixed(number: u64) -> u64 {
     let z = (number ^ (number >> 30)).wrapping_add(1).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)

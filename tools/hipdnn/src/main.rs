@@ -2,14 +2,17 @@
 //!
 //! It uses only the library's public C functions and opens it at run time, so it works with any hipDNN backend.
 
+mod batch;
 mod cli;
 mod commands;
 mod comparison;
 mod computation;
 mod data_type;
+mod double;
 mod fill;
 mod graph;
 mod loading;
+mod numerics;
 mod picture;
 mod steps;
 mod tensor;
@@ -111,6 +114,7 @@ fn run(cli: &Cli) -> Result<Outcome> {
         Command::Policies(arguments) => logged(open()?, |backend| commands::policies(backend, arguments)),
         Command::Explain(arguments) => logged(open()?, |backend| commands::explain(backend, arguments)),
         Command::Run(arguments) => logged(open()?, |backend| commands::run(backend, arguments)),
+        Command::Numerics(arguments) => logged(open()?, |backend| commands::numerics(backend, arguments)),
         Command::Bench(arguments) => logged(open()?, |backend| commands::bench(backend, arguments)),
         Command::Compile(arguments) => commands::compile(open, cli, arguments),
         Command::Tune(arguments) => logged(open()?, |backend| commands::tune(backend, arguments)),

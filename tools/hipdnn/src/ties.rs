@@ -10,15 +10,13 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::computation::{Arrays, reference};
+use crate::computation::Arrays;
 use crate::data_type::DataType;
+use crate::double::{self, constant, mode, rounded_to_nearest};
 use crate::failure::Result;
 use crate::graph::{Graph, Node, Tensor};
 use crate::tensor::Tolerance;
 use hipdnn::{Handle, OperationGraph};
-
-/// The sum of this number and a single-precision value has no fraction.
-const NO_FRACTION: f64 = 12_582_912.0;
 
 /// The boundaries of rounded values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,35 +89,6 @@ impl Roundings {
     }
 }
 
-/// The mode of a pointwise node.
-fn mode(node: &Node) -> &str {
-    node.parameter("operation").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The number that every element of a tensor is.
-fn constant(graph: &Graph, uid: i64) -> Option<f64> {
-    graph.tensor(uid)?.value.as_ref()?.as_f64()
-}
-
-/// The value that a node, the second of two, rounds to nearest.
-fn rounded_to_nearest(graph: &Graph, node: &Node) -> Option<i64> {
-    let is_single = |node: &Node| node.compute_type != DataType::Double;
-    let (sum, number) = match mode(node) {
-        "sub" => (node.input("in_0")?, constant(graph, node.input("in_1")?)?),
-        "add" => [("in_0", "in_1"), ("in_1", "in_0")]
-            .into_iter()
-            .find_map(|(sum, other)| Some((node.input(sum)?, -constant(graph, node.input(other)?)?)))?,
-        _ => return None,
-    };
-    let first = graph.producer(sum).filter(|first| mode(first) == "add" && is_single(first))?;
-    let mut operands = [("in_0", "in_1"), ("in_1", "in_0")].into_iter();
-    let value = operands.find_map(|(value, other)| {
-        let other = constant(graph, first.input(other)?)?;
-        (other == NO_FRACTION).then_some(first.input(value)?)
-    });
-    value.filter(|_| number == NO_FRACTION && is_single(node))
-}
-
 /// Whether all elements of a tensor are integers.
 fn is_whole(graph: &Graph, uid: i64) -> bool {
     let Some(tensor) = graph.tensor(uid) else { return false };
@@ -158,16 +127,12 @@ fn is_whole_result(graph: &Graph, node: &Node) -> bool {
 /// The graph in double precision, with what is rounded as results. Returns the uid of each rounding's values.
 fn widened(graph: &Graph, text: &Value, roundings: &Roundings) -> Option<(Value, Vec<i64>)> {
     let mut wide = text.clone();
-    // The pairs of nodes that round to nearest only do so in single precision.
-    let pairs: HashSet<i64> = graph
-        .nodes
-        .iter()
-        .filter(|node| rounded_to_nearest(graph, node).is_some())
-        .flat_map(|node| node.outputs.iter().chain(&node.inputs).map(|port| port.uid))
-        .collect();
-    let is_float = |name: &Value| matches!(name.as_str(), Some("float" | "half" | "bfloat16"));
+    let is_wide = |tensor: &Tensor| {
+        tensor.is_virtual && matches!(tensor.data_type, DataType::Float | DataType::Half | DataType::Bfloat16)
+    };
+    double::widen(&mut wide, &double::kept(graph), is_wide).ok()?;
     let mut next = graph.tensors.iter().map(|tensor| tensor.uid).max()?;
-    let tensors = wide.get_mut("tensors")?.as_array_mut()?;
+    let tensors = double::list(&mut wide, "tensors")?;
     let mut uids = Vec::new();
     let mut stored = Vec::new();
     for rounding in &roundings.found {
@@ -175,39 +140,29 @@ fn widened(graph: &Graph, text: &Value, roundings: &Roundings) -> Option<(Value,
             next = next.checked_add(1)?;
             stored.push((rounding.uid, next));
             let mut copy = tensors.iter().find(|tensor| tensor["uid"] == rounding.uid)?.clone();
-            (copy["uid"], copy["virtual"]) = (json!(next), json!(false));
-            copy["data_type"] = json!("double");
+            double::set(&mut copy, "uid", next);
+            double::set(&mut copy, "virtual", false);
+            double::set(&mut copy, "data_type", "double");
             tensors.push(copy);
             uids.push(next);
         } else {
             uids.push(rounding.uid);
         }
     }
-    for tensor in tensors.iter_mut() {
-        let uid = tensor["uid"].as_i64()?;
-        let is_virtual = tensor["virtual"].as_bool().unwrap_or(false);
-        if is_virtual && is_float(&tensor["data_type"]) && !pairs.contains(&uid) {
-            tensor["data_type"] = json!("double");
-        }
-        if is_virtual && uids.contains(&uid) {
-            tensor["virtual"] = json!(false);
-        }
+    for tensor in
+        tensors.iter_mut().filter(|tensor| tensor["uid"].as_i64().is_some_and(|uid| uids.contains(&uid)))
+    {
+        double::set(tensor, "virtual", false);
     }
-    let nodes = wide.get_mut("nodes")?.as_array_mut()?;
+    let nodes = double::list(&mut wide, "nodes")?;
     let mut all = Vec::new();
     for (node, json) in graph.nodes.iter().zip(nodes.iter()) {
-        let mut json = json.clone();
-        let rounds = node.outputs.iter().any(|port| pairs.contains(&port.uid));
-        let is_double = is_float(&json["compute_data_type"]) && !rounds;
-        if is_double {
-            json["compute_data_type"] = json!("double");
-        }
         for (uid, copy) in stored.iter().filter(|(uid, _)| node.outputs.iter().any(|port| port.uid == *uid)) {
             let mut second = json.clone();
             rename(&mut second, *uid, *copy);
             all.push(second);
         }
-        all.push(json);
+        all.push(json.clone());
     }
     *nodes = all;
     Some((wide, uids))
@@ -239,9 +194,9 @@ pub fn undecided(
         return Ok(vec![true; count]);
     }
     let mut is_undecided = vec![false; count];
-    let text = serde_json::from_str(&operations.json()?).unwrap_or_default();
+    let text = double::text(operations)?;
     let Some((wide, uids)) = widened(graph, &text, &roundings) else { return Ok(vec![true; count]) };
-    let values = exactly(handle, &wide.to_string(), inputs);
+    let values = double::exactly(handle, &wide, inputs);
     // A node that the reference has in no wider type decides nothing.
     let Ok(values) = values else { return Ok(vec![true; count]) };
     for (rounding, uid) in roundings.found.iter().zip(uids) {
@@ -272,17 +227,10 @@ pub fn undecided(
     Ok(is_undecided)
 }
 
-/// The reference's results of a graph in the library's JSON form.
-fn exactly(handle: &Handle, text: &str, inputs: &Arrays) -> Result<Arrays> {
-    let operations = OperationGraph::from_json(handle.backend(), text.as_bytes())?;
-    operations.finalize(handle)?;
-    let graph = Graph::from_json(&operations.json()?)?;
-    reference(handle, &operations, &graph, inputs)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::double::NO_FRACTION;
     use crate::graph::testing::{convolution, graph, pointwise, tensor};
 
     /// A convolution, a division, rounding, and a zero point, to bytes.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use super::invariant::run_invariant;
 use super::{Outcome, chosen, read_graph};
+use crate::batch::Batch;
 use crate::cli;
 use crate::comparison::compare_all;
 use crate::computation::{
@@ -25,7 +27,11 @@ pub fn run(backend: &Backend, arguments: &cli::Run) -> Result<Outcome> {
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
     let (engine, knobs) = chosen(&handle, &loaded, &arguments.choice)?;
     let engines = choose_engines(&handle, &loaded.operations, &loaded.graph, engine.as_deref())?;
+    let batch = arguments.invariant.then(|| Batch::of(&loaded.graph)).transpose()?;
     let (outcome, told) = first_that_works(&engines, |engine| {
+        if let Some(batch) = &batch {
+            return run_invariant(&handle, (&loaded, batch), (engine, &knobs), &arguments.data);
+        }
         let plan = plan(&loaded.operations, engine, &knobs)?;
         run_plan(&handle, &loaded, engine, plan, &arguments.data)
     })?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::Planned;
+use super::Marks;
 use super::text::{short, width};
 use crate::graph::{Graph, Node, Tensor, shape};
 use crate::steps::Step;
@@ -28,6 +28,8 @@ const NEAR: usize = 3;
 pub enum Kind {
     /// An operation of a family.
     Operation(Family),
+    /// An operation, by its share of an error.
+    Share(Part),
     /// An input of the graph.
     Input,
     /// An output of the graph.
@@ -36,6 +38,33 @@ pub enum Kind {
     Virtual,
     /// A constant.
     Value,
+}
+
+/// A range of shares of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    Hundredth,
+    Tenth,
+    Half,
+    Most,
+}
+
+impl Part {
+    fn of(share: f64) -> Self {
+        match share {
+            share if share < 0.01 => Self::Hundredth,
+            share if share < 0.1 => Self::Tenth,
+            share if share < 0.5 => Self::Half,
+            _ => Self::Most,
+        }
+    }
+}
+
+impl Kind {
+    /// Whether it is an operation, not a tensor.
+    pub fn is_operation(self) -> bool {
+        matches!(self, Self::Operation(_) | Self::Share(_))
+    }
 }
 
 /// Operations that are drawn alike.
@@ -87,11 +116,11 @@ pub struct Diagram {
 impl Diagram {
     /// The boxes of a graph. An input is drawn again next to readers far from the first one, since its name is clearer than a
     /// long edge.
-    pub fn new(graph: &Graph, planned: Option<&Planned>) -> Self {
+    pub(super) fn new(graph: &Graph, marks: Marks<'_>) -> Self {
         let depths = depths(graph);
         let mut diagram = Self::default();
         let nodes: Vec<usize> =
-            graph.nodes.iter().enumerate().map(|it| diagram.push(operation(it, planned))).collect();
+            graph.nodes.iter().enumerate().map(|it| diagram.push(operation(it, marks))).collect();
         let mut written: HashMap<i64, usize> = HashMap::new();
         for (node, item) in graph.nodes.iter().zip(&nodes) {
             for port in &node.outputs {
@@ -124,7 +153,7 @@ impl Diagram {
                 }
             }
         }
-        diagram.add_groups(graph, planned, &nodes, &written);
+        diagram.add_groups(graph, marks, &nodes, &written);
         diagram.add_rest(graph, &written, &drawn);
         diagram.widen_for_ports();
         diagram
@@ -139,11 +168,13 @@ impl Diagram {
     fn add_groups(
         &mut self,
         graph: &Graph,
-        planned: Option<&Planned>,
+        marks: Marks<'_>,
         nodes: &[usize],
         written: &HashMap<i64, usize>,
     ) {
-        for step in planned.iter().flat_map(|planned| &planned.steps).filter(|step| step.nodes.len() > 1) {
+        for step in
+            marks.planned().iter().flat_map(|planned| &planned.steps).filter(|step| step.nodes.len() > 1)
+        {
             let is_inside = |place: &usize| step.nodes.contains(place);
             let readers = |uid: i64| {
                 let reads = move |node: &Node| node.inputs.iter().any(|port| port.uid == uid);
@@ -195,7 +226,7 @@ impl Diagram {
             }
         }
         for ((item, above), below) in self.items.iter_mut().zip(above).zip(below) {
-            if matches!(item.kind, Kind::Operation(_)) {
+            if item.kind.is_operation() {
                 item.width = item.width.max(strip_width(&above)).max(strip_width(&below));
             }
         }
@@ -232,8 +263,9 @@ pub fn depths(graph: &Graph) -> Vec<usize> {
     depths
 }
 
-/// The box of a node; with a plan, its last line names the algorithm.
-fn operation((place, node): (usize, &Node), planned: Option<&Planned>) -> Item {
+/// The box of a node; with a plan, its last line names the algorithm, with shares of an error, its share.
+fn operation((place, node): (usize, &Node), marks: Marks<'_>) -> Item {
+    let planned = marks.planned();
     let (title, family) = title_and_family(node);
     let mut lines = Vec::new();
     if !node.name.is_empty() {
@@ -247,10 +279,13 @@ fn operation((place, node): (usize, &Node), planned: Option<&Planned>) -> Item {
     let is_first = |step: &Step| step.nodes.iter().min() == Some(&place);
     let time = step.filter(|(_, step)| is_first(step)).and_then(|(number, _)| *planned?.times.get(number)?);
     lines.extend(time.map(|time| format!("{time:.3} ms")));
+    let share = marks.share(place);
+    lines.extend(share.map(|(_, line)| short(line, LONGEST)));
+    let kind = share.map_or(Kind::Operation(family), |(share, _)| Kind::Share(Part::of(*share)));
     let all = node.parameters.iter().map(|(key, value)| format!("\n{key}: {value}")).collect::<String>();
     let told = told.unwrap_or_default();
     let tip = format!("{} {}\ncompute type: {}{all}{told}", node.operation, node.name, node.compute_type);
-    sized(Item { kind: Kind::Operation(family), title, lines, tip, width: 0.0, height: 0.0 })
+    sized(Item { kind, title, lines, tip, width: 0.0, height: 0.0 })
 }
 
 fn title_and_family(node: &Node) -> (String, Family) {
@@ -383,7 +418,7 @@ fn sized(mut item: Item) -> Item {
     item.width = (width(&item.title, TITLE) * 1.06).max(lines).max(52.0) + 2.0 * MARGIN;
     let text = 18.0 + LINE * item.lines.len() as f64;
     item.height = match item.kind {
-        Kind::Operation(_) => text + 2.0 * STRIP,
+        kind if kind.is_operation() => text + 2.0 * STRIP,
         _ => text + 8.0,
     };
     item

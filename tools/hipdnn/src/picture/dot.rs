@@ -11,8 +11,7 @@ pub fn write(name: &str, diagram: &Diagram) -> String {
     );
     for (at, item) in diagram.items.iter().enumerate() {
         let (fill, line, letters) = colours(item.kind);
-        let (shape, line) =
-            if matches!(item.kind, Kind::Operation(_)) { ("box", fill) } else { ("ellipse", line) };
+        let (shape, line) = if item.kind.is_operation() { ("box", fill) } else { ("ellipse", line) };
         let style = if item.kind == Kind::Virtual { "filled,dashed" } else { "filled" };
         let label = [std::slice::from_ref(&item.title), &item.lines].concat().join("\n");
         text.push_str(&format!(

@@ -4,7 +4,7 @@
     reason = "slots and layers are numbered by their places in the same lists"
 )]
 
-use super::diagram::{Diagram, Kind, port_room};
+use super::diagram::{Diagram, port_room};
 use super::layers::{Layered, Slot};
 
 const GAP: f64 = 26.0;
@@ -94,7 +94,7 @@ fn ports(diagram: &Diagram, layered: &Layered, x: &[f64]) -> (Vec<f64>, Vec<f64>
     let mut starts: Vec<f64> = diagram.edges.iter().map(|edge| x[edge.from]).collect();
     let mut ends: Vec<f64> = diagram.edges.iter().map(|edge| x[edge.to]).collect();
     for (item, described) in diagram.items.iter().enumerate() {
-        if !matches!(described.kind, Kind::Operation(_)) {
+        if !described.kind.is_operation() {
             continue;
         }
         let spread = |mine: &dyn Fn(usize) -> bool, next: &dyn Fn(&[usize]) -> usize, to: &mut [f64]| {

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::Planned;
-use super::diagram::{BODY, Diagram, Family, Item, Kind, PORT, STRIP, TITLE};
+use super::Marks;
+use super::diagram::{BODY, Diagram, Family, Item, Kind, PORT, Part, STRIP, TITLE};
 use super::place::{Placed, Point, Way};
 use super::text::{escape, short, width};
 use crate::graph::Graph;
@@ -16,6 +16,7 @@ const FOOT: f64 = 44.0;
 pub fn colours(kind: Kind) -> (&'static str, &'static str, &'static str) {
     match kind {
         Kind::Operation(family) => (family_colour(family), "none", "#ffffff"),
+        Kind::Share(part) => (part_colour(part), "none", "#ffffff"),
         Kind::Input => ("#ddf4ff", "#54aeff", "#1f2328"),
         Kind::Output => ("#dafbe1", "#4ac26b", "#1f2328"),
         Kind::Virtual => ("#ffffff", "#8c959f", "#1f2328"),
@@ -35,6 +36,24 @@ fn family_colour(family: Family) -> &'static str {
     }
 }
 
+fn part_colour(part: Part) -> &'static str {
+    match part {
+        Part::Hundredth => "#57606a",
+        Part::Tenth => "#9a6700",
+        Part::Half => "#bc4c00",
+        Part::Most => "#a40e26",
+    }
+}
+
+fn part_name(part: Part) -> &'static str {
+    match part {
+        Part::Hundredth => "below 1 % of the error",
+        Part::Tenth => "1 to 10 %",
+        Part::Half => "10 to 50 %",
+        Part::Most => "50 % and more",
+    }
+}
+
 fn family_name(family: Family) -> &'static str {
     match family {
         Family::Product => "product",
@@ -48,9 +67,9 @@ fn family_name(family: Family) -> &'static str {
 }
 
 /// The whole picture.
-pub fn draw(graph: &Graph, planned: Option<&Planned>, diagram: &Diagram, placed: &Placed) -> String {
+pub(super) fn draw(graph: &Graph, marks: Marks<'_>, diagram: &Diagram, placed: &Placed) -> String {
     let name = if graph.name.is_empty() { "graph".to_owned() } else { short(&graph.name, 80) };
-    let engine = planned.map(|planned| format!(" · {}", planned.engine)).unwrap_or_default();
+    let engine = marks.engine().map(|engine| format!(" · {engine}")).unwrap_or_default();
     let about = format!(
         "{} · {} · compute {} · intermediate {} · io {}{engine}",
         count(graph.nodes.len(), "node"),
@@ -142,7 +161,11 @@ fn legend_entries(diagram: &Diagram) -> Vec<(Kind, &'static str)> {
         (Kind::Output, "output"),
     ];
     let there = tensors.into_iter().filter(|(kind, _)| diagram.items.iter().any(|item| item.kind == *kind));
-    families.into_iter().map(|family| (Kind::Operation(family), family_name(family))).chain(there).collect()
+    let is_there = |part: &Part| diagram.items.iter().any(|item| item.kind == Kind::Share(*part));
+    let parts = [Part::Hundredth, Part::Tenth, Part::Half, Part::Most].into_iter().filter(is_there);
+    let parts = parts.map(|part| (Kind::Share(part), part_name(part)));
+    let families = families.into_iter().map(|family| (Kind::Operation(family), family_name(family)));
+    families.chain(parts).chain(there).collect()
 }
 
 fn legend_room(label: &str) -> f64 {
@@ -180,8 +203,7 @@ impl Svg {
                 [all[0].min(one[0]), all[1].min(one[1]), all[2].max(one[2]), all[3].max(one[3])]
             });
             let is_other = |item: &usize| {
-                let is_operation =
-                    diagram.items.get(*item).is_some_and(|item| matches!(item.kind, Kind::Operation(_)));
+                let is_operation = diagram.items.get(*item).is_some_and(|item| item.kind.is_operation());
                 is_operation && !group.contains(item)
             };
             let overlaps = |one: [f64; 4]| one[0] < right && one[2] > left && one[1] < bottom && one[3] > top;
@@ -201,7 +223,7 @@ impl Svg {
     fn item(&mut self, item: &Item, center: Point) {
         let (fill, stroke, colour) = colours(item.kind);
         let (left, top) = (center.x - item.width / 2.0, center.y - item.height / 2.0);
-        let is_operation = matches!(item.kind, Kind::Operation(_));
+        let is_operation = item.kind.is_operation();
         let radius = if is_operation { 6.0 } else { item.height / 2.0 - 1.0 };
         let dashes = if item.kind == Kind::Virtual { r#" stroke-dasharray="5 3""# } else { "" };
         self.line(&format!("<g><title>{}</title>", escape(&item.tip)));
@@ -234,7 +256,7 @@ impl Svg {
                 let (Some(item), Some(center)) = (diagram.items.get(item), placed.centers.get(item)) else {
                     continue;
                 };
-                if matches!(item.kind, Kind::Operation(_)) {
+                if item.kind.is_operation() {
                     let edge_y = origin.y + center.y + side * item.height / 2.0;
                     let y = if side < 0.0 { edge_y + 12.0 } else { edge_y - 5.0 };
                     let more = r##"text-anchor="middle" fill="#ffffff" opacity="0.8""##;
@@ -249,7 +271,7 @@ impl Svg {
         for (kind, label) in entries {
             let (fill, stroke, _) = colours(*kind);
             let dashes = if *kind == Kind::Virtual { r#" stroke-dasharray="5 3""# } else { "" };
-            let radius = if matches!(kind, Kind::Operation(_)) { 3.0 } else { 6.0 };
+            let radius = if kind.is_operation() { 3.0 } else { 6.0 };
             self.line(&format!(
                 r#"<rect x="{x:.1}" y="{:.1}" width="22" height="12" rx="{radius}" fill="{fill}" stroke="{stroke}"{dashes}/>"#,
                 y - 10.0

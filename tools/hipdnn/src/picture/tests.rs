@@ -46,7 +46,7 @@ fn every_box_and_every_edge_is_drawn() {
 #[test]
 fn boxes_of_a_layer_do_not_touch() {
     let graph = residual(13);
-    let diagram = super::diagram::Diagram::new(&graph, None);
+    let diagram = super::diagram::Diagram::new(&graph, super::Marks::Nothing);
     let mut layered = super::layers::Layered::new(&diagram);
     super::order::sort(&mut layered);
     let placed = super::place::Placed::new(&diagram, &layered);

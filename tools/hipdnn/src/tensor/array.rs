@@ -1,6 +1,7 @@
 //! The elements of a tensor in the order of its dimensions, whatever its strides.
 
 use super::element::Elements;
+use crate::data_type::DataType;
 use crate::failure::{Failure, Result};
 use crate::graph::{Tensor, shape};
 
@@ -88,6 +89,17 @@ impl Array {
         let mut values = Vec::new();
         for_each(tensor, |place| values.push(elements.get(memory, place)))?;
         Ok(Self { dims: dims(tensor), values })
+    }
+
+    /// The values as a type holds them.
+    pub fn rounded(&self, data_type: DataType) -> Self {
+        let Some(elements) = Elements::of(data_type) else { return self.clone() };
+        let mut memory = [0; 8];
+        let round = |value: &f64| {
+            elements.set(&mut memory, 0, *value);
+            elements.get(&memory, 0)
+        };
+        Self { dims: self.dims.clone(), values: self.values.iter().map(round).collect() }
     }
 
     /// Writes it to the memory of a tensor.

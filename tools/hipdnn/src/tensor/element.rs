@@ -115,6 +115,17 @@ impl Elements {
         count.checked_mul(data_type.bits()).map(|bits| bits.div_ceil(8))
     }
 
+    /// The bits at an index; 0 beyond the end.
+    pub fn bits(data_type: DataType, bytes: &[u8], index: usize) -> u64 {
+        let size = data_type.bits() / 8;
+        if size == 0 || !data_type.bits().is_multiple_of(8) {
+            return u64::from(code_at(bytes, index, data_type.bits()));
+        }
+        let start = index.saturating_mul(size);
+        let element = bytes.get(start..start.saturating_add(size)).unwrap_or_default();
+        element.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
+    }
+
     /// The value at an index; NaN beyond the end.
     pub fn get(&self, bytes: &[u8], index: usize) -> f64 {
         fn at<const N: usize>(bytes: &[u8], index: usize) -> Option<[u8; N]> {
@@ -185,6 +196,20 @@ impl Elements {
         };
         let (down, up) = (number - low.0, high.0 - number);
         if down < up || (down == up && low.1 % 2 == 0) { low.1 } else { high.1 }
+    }
+}
+
+/// The largest number of a type.
+pub fn largest(data_type: DataType) -> f64 {
+    match data_type {
+        DataType::Float | DataType::Unset => f64::from(f32::MAX),
+        DataType::Double => f64::MAX,
+        DataType::Half => f16::MAX.to_f64(),
+        DataType::Bfloat16 => bf16::MAX.to_f64(),
+        _ if data_type.is_integer() => data_type.whole_range().1,
+        _ => {
+            Elements::of(data_type).and_then(|it| it.rising.last().map(|(last, _)| *last)).unwrap_or(f64::MAX)
+        }
     }
 }
 
@@ -262,6 +287,8 @@ mod tests {
         assert_eq!(largest(DataType::Fp6E3m2), 28.0);
         assert_eq!(largest(DataType::Fp4E2m1), 6.0);
         assert_eq!(largest(DataType::Fp8E8m0), 127_f64.exp2());
+        assert_eq!(super::largest(DataType::Fp8E4m3), 448.0);
+        assert_eq!(super::largest(DataType::Half), 65504.0);
     }
 
     #[test]

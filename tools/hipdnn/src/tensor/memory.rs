@@ -107,37 +107,51 @@ impl Drop for DeviceMemory {
 pub struct Memory {
     host: HostMemory,
     device: Option<DeviceMemory>,
+    /// The bytes before the tensor.
+    offset: usize,
 }
 
 impl Memory {
     /// Allocates memory that an engine can access.
     pub fn new(place: Place, size: usize, alignment: usize, fill: u8) -> Result<Self> {
+        Self::displaced(place, size, (alignment, 0), fill)
+    }
+
+    /// The same, `offset` bytes beyond an address with the alignment.
+    pub fn displaced(
+        place: Place,
+        size: usize,
+        (alignment, offset): (usize, usize),
+        fill: u8,
+    ) -> Result<Self> {
+        let size = size.saturating_add(offset);
         let host = HostMemory::new(size, alignment, fill)?;
         let device = match place {
             Place::Host => None,
             Place::Device => Some(DeviceMemory::new(gpu()?, size)?),
         };
-        let memory = Self { host, device };
+        let memory = Self { host, device, offset };
         memory.upload()?;
         Ok(memory)
     }
 
     /// The bytes, as they are on the host.
     pub fn bytes(&self) -> &[u8] {
-        self.host.bytes()
+        self.host.bytes().get(self.offset..).unwrap_or_default()
     }
 
     /// The bytes, to be written on the host.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        self.host.bytes_mut()
+        self.host.bytes_mut().get_mut(self.offset..).unwrap_or_default()
     }
 
     /// The address that the engine gets.
     pub fn address(&mut self) -> *mut c_void {
-        match &self.device {
+        let start = match &self.device {
             Some(device) => device.start,
             None => self.host.start.as_ptr().cast(),
-        }
+        };
+        start.wrapping_byte_add(self.offset)
     }
 
     /// Copies the host's bytes to the device.
@@ -179,6 +193,9 @@ mod tests {
         let mut memory = Memory::new(Place::Host, 10, 4096, 0xab).unwrap();
         assert_eq!(memory.bytes(), [0xab; 10]);
         assert_eq!(memory.address().addr() % 4096, 0);
+        let mut displaced = Memory::displaced(Place::Host, 10, (256, 16), 0xab).unwrap();
+        assert_eq!(displaced.bytes(), [0xab; 10]);
+        assert_eq!(displaced.address().addr() % 256, 16);
         assert!(HostMemory::new(usize::MAX, 1, 0).is_err());
         assert!(HostMemory::new(0, 0, 0).unwrap().bytes().is_empty());
         assert!(require_host_memory(usize::MAX).is_err() && require_host_memory(1).is_ok());

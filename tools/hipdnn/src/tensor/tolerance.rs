@@ -29,7 +29,7 @@ pub struct Tolerance {
 }
 
 /// Half a step of a type at 1, and its smallest number above 0.
-fn steps(data_type: DataType) -> (f64, f64) {
+pub fn steps(data_type: DataType) -> (f64, f64) {
     let power = |exponent: i32| f64::from(exponent).exp2();
     match data_type {
         DataType::Double => (power(-53), 0.0),
@@ -71,10 +71,7 @@ impl Tolerance {
             if uid != tensor.uid {
                 of_largest += 2.0 * steps(written.data_type).0;
             }
-            // Half types are computed in single precision, as are nodes without a compute type.
-            let step =
-                steps(if node.compute_type == DataType::Double { DataType::Double } else { DataType::Float })
-                    .0;
+            let step = steps(accumulator(node)).0;
             of_largest += step * (16.0 + 2.0 * terms(graph, node).sqrt());
             of_largest += inside(graph, node, uid);
             open.extend(node.inputs.iter().map(|port| port.uid));
@@ -93,6 +90,11 @@ impl Tolerance {
     }
 }
 
+/// The type in which a node computes: half types in single precision, as nodes without a compute type.
+pub fn accumulator(node: &Node) -> DataType {
+    if node.compute_type == DataType::Double { DataType::Double } else { DataType::Float }
+}
+
 /// The tolerance for rounding tensors inside a node, for one of its outputs.
 fn inside(graph: &Graph, node: &Node, written: i64) -> f64 {
     let is_of_rows = ["stats", "max", "sum_exp"].iter().any(|role| node.output(role) == Some(written));
@@ -108,7 +110,7 @@ fn inside(graph: &Graph, node: &Node, written: i64) -> f64 {
 }
 
 /// The most terms that a node sums for an element.
-fn terms(graph: &Graph, node: &Node) -> f64 {
+pub fn terms(graph: &Graph, node: &Node) -> f64 {
     let dims = |role: &str| -> Vec<f64> {
         let port = node.inputs.iter().chain(&node.outputs).find(|port| port.role == role);
         let tensor = port.and_then(|port| graph.tensor(port.uid));

@@ -12,6 +12,8 @@ mod engines;
 mod errors;
 mod explain;
 mod graph;
+mod invariant;
+mod numerics;
 mod plan;
 mod policies;
 mod run;

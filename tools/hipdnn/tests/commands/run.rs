@@ -10,7 +10,7 @@ fn npy(path: &str, dims: &[usize], value: f32) {
 }
 
 /// A file with an array whose values are computed from their index.
-fn npy_of(path: &str, dims: &[usize], value: impl Fn(usize) -> f32) {
+pub fn npy_of(path: &str, dims: &[usize], value: impl Fn(usize) -> f32) {
     let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
     let count: usize = dims.iter().map(|dim| dim.parse::<usize>().unwrap()).product();
     let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}\n", dims.join(", "));
@@ -58,7 +58,7 @@ fn every_engine_passes_the_check_on_every_example() {
 }
 
 /// A graph of the tests.
-fn case(name: &str) -> String {
+pub fn case(name: &str) -> String {
     root().join(format!("tools/hipdnn/tests/graphs/{name}.json")).to_str().unwrap().to_owned()
 }
 

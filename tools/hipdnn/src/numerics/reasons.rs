@@ -1,0 +1,180 @@
+//! What the loss of a node comes from, in plain words.
+
+use super::measure::{largest, norm, of_norm};
+use crate::data_type::DataType;
+use crate::double::mode;
+use crate::graph::{Graph, Node, Tensor};
+use crate::tensor::{self, Array, accumulator, steps, terms};
+
+/// From here on, terms over their sum are worth telling.
+const CANCELS: f64 = 64.0;
+
+/// From here on, a growth of errors is worth telling.
+const GROWS: f64 = 16.0;
+
+/// An error that is this multiple of the store's does not come from the store.
+const BEYOND_STORE: f64 = 16.0;
+
+/// What is known of a tensor that a node writes.
+pub struct Evidence<'a> {
+    /// The graph.
+    pub graph: &'a Graph,
+    /// The node.
+    pub node: &'a Node,
+    /// The tensor.
+    pub tensor: &'a Tensor,
+    /// As the plan computes it.
+    pub own: &'a Array,
+    /// In exact arithmetic, from the plan's own operands.
+    pub exact: &'a Array,
+    /// The relative error that the node adds.
+    pub added: f64,
+    /// The sum of the terms' magnitudes over the magnitude of the sum.
+    pub cancellation: Option<f64>,
+    /// The growth of incoming errors.
+    pub condition: Option<f64>,
+    /// The half step of the graph's most precise result.
+    pub wanted: f64,
+    /// The operand that is the same number everywhere, and the other one.
+    pub constant: Option<(f64, &'a Array)>,
+}
+
+/// The reasons, the most serious first.
+pub fn reasons(of: &Evidence<'_>) -> Vec<String> {
+    let all = [overflow(of), epsilon(of).or_else(|| underflow(of)), accumulation(of), cast(of), growth(of)];
+    all.into_iter().flatten().collect()
+}
+
+/// A number with two or three digits.
+pub fn short(number: f64) -> String {
+    let size = number.abs();
+    match size {
+        _ if !number.is_finite() || number == 0.0 => format!("{number}"),
+        _ if (1e-2..10.0).contains(&size) => format!("{number:.2}"),
+        _ if (10.0..1e5).contains(&size) => format!("{number:.0}"),
+        _ => format!("{number:.1e}"),
+    }
+}
+
+fn overflow(of: &Evidence<'_>) -> Option<String> {
+    let data_type = of.tensor.data_type;
+    if data_type.is_integer() {
+        return None;
+    }
+    let end = tensor::largest(data_type);
+    let mut pairs = of.own.values.iter().zip(&of.exact.values);
+    let greatest = largest(of.exact);
+    let is_beyond = greatest > end;
+    let ends = format!("values up to {}, {data_type} ends at {}", short(greatest), short(end));
+    if pairs.clone().any(|(own, exact)| !own.is_finite() && exact.is_finite()) {
+        return Some(match is_beyond {
+            true => format!("overflow: {ends}"),
+            false => format!("overflow inside the node: {ends}"),
+        });
+    }
+    if pairs.any(|(own, _)| !own.is_finite()) {
+        return Some("its operands already make it infinite or NaN".to_owned());
+    }
+    match (is_beyond, greatest > end / 8.0) {
+        (true, _) => Some(format!("saturation: {ends}")),
+        (_, true) => Some(format!("near overflow: {ends}")),
+        _ => None,
+    }
+}
+
+/// A small constant that a sum does not hold.
+fn epsilon(of: &Evidence<'_>) -> Option<String> {
+    let (constant, other) = of.constant.filter(|(constant, _)| *constant != 0.0)?;
+    let is_sum = of.node.operation == "Pointwise" && matches!(mode(of.node), "add" | "sub");
+    let data_type = of.tensor.data_type;
+    // An operand of the same shape; others are not sums of a variance and an epsilon.
+    if !is_sum || other.values.len() != of.own.values.len() || constant.abs() > largest(other) {
+        return None;
+    }
+    let as_without =
+        |value: f64| Array { dims: vec![1], values: vec![value] }.rounded(data_type).values[..] == [value];
+    let mut pairs =
+        of.own.values.iter().zip(&other.values).filter(|(_, other)| as_without(**other)).peekable();
+    pairs.peek()?;
+    let sizes = other.values.iter().map(|value| value.abs());
+    let (least, most) = (sizes.clone().fold(f64::INFINITY, f64::min), sizes.fold(0.0, f64::max));
+    pairs.all(|(own, other)| own == other).then(|| {
+        format!(
+            "epsilon {} is below what {data_type} holds beside {} to {}",
+            short(constant),
+            short(least),
+            short(most)
+        )
+    })
+}
+
+fn underflow(of: &Evidence<'_>) -> Option<String> {
+    let data_type = of.tensor.data_type;
+    let smallest = steps(data_type).1;
+    let is_lost = |(own, exact): &(&f64, &f64)| **own == 0.0 && **exact != 0.0 && exact.abs() < smallest;
+    let lost = of.own.values.iter().zip(&of.exact.values).filter(is_lost).map(|(_, exact)| exact.abs());
+    let greatest = lost.fold(0.0, f64::max);
+    (greatest > 0.0 && !data_type.is_integer()).then(|| {
+        let begin = short(smallest);
+        format!("underflow: values of {} become 0, {data_type} begins at {begin}", short(greatest))
+    })
+}
+
+/// The relative error of the store to the tensor's type alone.
+fn store(of: &Evidence<'_>) -> f64 {
+    let rounded = of.exact.rounded(of.tensor.data_type);
+    let differences = rounded.values.iter().zip(&of.exact.values).map(|(rounded, exact)| rounded - exact);
+    of_norm(norm(differences), of.exact)
+}
+
+fn accumulation(of: &Evidence<'_>) -> Option<String> {
+    let (own, type_) = (accumulator(of.node), of.tensor.data_type);
+    // What the operands' own precision already explains.
+    let operands = of.node.inputs.iter().filter_map(|port| of.graph.tensor(port.uid));
+    let operands = operands.map(|tensor| steps(tensor.data_type).0).fold(0.0, f64::max);
+    let explained = store(of).max(steps(type_).0).max(of.condition.unwrap_or(0.0) * operands);
+    let is_more = of.added.is_finite() && of.added > BEYOND_STORE * explained;
+    let terms = terms(of.graph, of.node);
+    let is_narrower = steps(own).0 > of.wanted;
+    (is_more && !type_.is_integer() && (terms > 1.0 || is_narrower)).then(|| {
+        let sum = if terms > 1.0 { format!(" for {terms} terms") } else { String::new() };
+        format!("the accumulator, {own}, is narrower than needed{sum}: results in {type_}")
+    })
+}
+
+fn cast(of: &Evidence<'_>) -> Option<String> {
+    let type_ = of.tensor.data_type;
+    let (step, store) = (steps(type_).0, store(of));
+    let is_read = of.graph.nodes.iter().any(|node| node.inputs.iter().any(|port| port.uid == of.tensor.uid));
+    let is_narrow = !type_.is_integer() && step > steps(accumulator(of.node)).0 && step > of.wanted;
+    (is_read && is_narrow && store > 0.0 && of.added.is_finite() && of.added < 4.0 * store)
+        .then(|| format!("cast too early: its error is that of the store to {type_}"))
+}
+
+fn growth(of: &Evidence<'_>) -> Option<String> {
+    match (of.cancellation, of.condition) {
+        (Some(ratio), _) if ratio > CANCELS => {
+            Some(format!("cancellation: the terms are {} times their sum", short(ratio)))
+        }
+        (_, Some(condition)) if condition > GROWS && condition.is_finite() => {
+            Some(format!("it multiplies errors of its operands by {}", short(condition)))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a node sums or multiplies, so that its error has a bound before it is computed, and whether its terms may cancel.
+pub fn bounded(node: &Node) -> Option<bool> {
+    let reduces = || node.parameter("mode").and_then(|mode| mode.as_str()).unwrap_or_default().to_lowercase();
+    match node.operation.as_str() {
+        "ConvolutionFwd" | "ConvolutionBwd" | "ConvolutionWrw" | "Matmul" | "MoeGroupedMatmul" => Some(true),
+        "Pointwise" => match mode(node) {
+            "add" | "sub" => Some(true),
+            "mul" => Some(false),
+            _ => None,
+        },
+        "Reduction" => matches!(reduces().as_str(), "add" | "avg").then_some(true),
+        _ => None,
+    }
+    .filter(|_| node.compute_type != DataType::Int32 && node.compute_type != DataType::Boolean)
+}

@@ -1,0 +1,106 @@
+//! `hipdnn numerics`
+
+use crate::run::{case, npy_of};
+use crate::{Scratch, example, refuse, root, succeed};
+
+/// The last line, which names the node that loses most, for a graph of the tests.
+fn verdict(name: &str, more: &[&str]) -> String {
+    let out = succeed(&[&["numerics", &case(name), "--engine", "CPU_ENGINE"], more].concat());
+    println!("{out}");
+    out.lines().last().unwrap().to_owned()
+}
+
+#[test]
+fn a_variance_as_a_difference_of_means_cancels() {
+    let scratch = Scratch::new("variance");
+    let x = scratch.file("x.npy");
+    npy_of(&x, &[8, 1024], |place| 300.0 + (place * 37 % 101) as f32 / 101.0);
+    let line = verdict("loss_variance_cancels", &["--in", &format!("x={x}")]);
+    assert!(line.starts_with("node 4 \"variance\" (Pointwise sub) loses "), "{line}");
+    assert!(line.contains(": cancellation: the terms are "), "{line}");
+}
+
+#[test]
+fn a_sum_in_half_precision_is_named() {
+    let line = verdict("loss_sum_in_half", &[]);
+    assert!(line.starts_with("node 0 \"partial\" (Reduction add) loses "), "{line}");
+    assert!(line.ends_with(": cast too early: its error is that of the store to half"), "{line}");
+}
+
+#[test]
+fn a_softmax_without_the_maximum_overflows() {
+    let out = succeed(&["numerics", &case("loss_softmax_overflows"), "--engine", "CPU_ENGINE"]);
+    let line = out.lines().last().unwrap();
+    assert!(
+        line.starts_with("node 1 \"exponentials\" (Pointwise exp) loses 3.3 of 3.3 digits: overflow: "),
+        "{out}"
+    );
+    assert!(line.ends_with(", half ends at 65504"), "{out}");
+    assert!(out.contains("the first infinity: node 1 \"exponentials\", "), "{out}");
+    assert!(out.contains("the first NaN: node 3 \"probabilities\", "), "{out}");
+}
+
+#[test]
+fn a_cast_before_the_end_is_named() {
+    let line = verdict("loss_cast_too_early", &[]);
+    assert!(line.starts_with("node 1 \"narrow\" (Pointwise identity) loses "), "{line}");
+    assert!(line.ends_with(": cast too early: its error is that of the store to bfloat16"), "{line}");
+}
+
+#[test]
+fn an_epsilon_that_the_type_does_not_hold_is_named() {
+    let scratch = Scratch::new("epsilon");
+    let x = scratch.file("x.npy");
+    // The first row has no variance.
+    npy_of(&x, &[4, 256], |place| if place < 256 { 0.5 } else { (place * 37 % 101) as f32 / 101.0 });
+    let line = verdict("loss_epsilon", &["--in", &format!("x={x}")]);
+    assert!(line.starts_with("node 4 \"with_epsilon\" (Pointwise add) loses "), "{line}");
+    assert!(line.contains(": epsilon 1.0e-8 is below what half holds beside 0 to "), "{line}");
+}
+
+#[test]
+fn an_accumulator_in_single_precision_for_doubles_is_named() {
+    let line = verdict("loss_accumulator", &[]);
+    assert!(line.starts_with("node 0 \"product\" (Matmul) loses "), "{line}");
+    assert!(
+        line.ends_with("the accumulator, float, is narrower than needed for 512 terms: results in double"),
+        "{line}"
+    );
+}
+
+#[test]
+fn shares_and_errors_are_also_json_and_a_picture() {
+    let scratch = Scratch::new("numerics");
+    let path = scratch.file("errors.svg");
+    let graph = case("loss_cast_too_early");
+    let out = succeed(&["numerics", &graph, "--engine", "CPU_ENGINE", "--json", "--svg", &path]);
+    let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let rows = found["rows"].as_array().unwrap();
+    let sum: f64 = rows.iter().map(|row| row["share"].as_f64().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{out}");
+    assert_eq!(found["culprit"], 1, "{out}");
+    let (added, bound) = (rows[0]["added"].as_f64().unwrap(), rows[0]["bound"].as_f64().unwrap());
+    assert!(added > 0.0 && added < bound, "{out}");
+    let picture = std::fs::read_to_string(&path).unwrap();
+    assert!(picture.contains(">50 % and more<") && picture.contains(" of the error, "), "{picture}");
+}
+
+#[test]
+fn every_example_has_its_errors_within_the_bounds() {
+    let folder = std::fs::read_dir(root().join("examples_graphs")).unwrap();
+    for graph in folder.map(|entry| entry.unwrap().path().to_str().unwrap().to_owned()) {
+        let out = succeed(&["numerics", &graph, "--json"]);
+        let found: serde_json::Value = serde_json::from_str(&out).unwrap();
+        for row in found["rows"].as_array().unwrap() {
+            if let (Some(added), Some(bound)) = (row["added"].as_f64(), row["bound"].as_f64()) {
+                assert!(added <= bound, "{graph}: {row}");
+            }
+        }
+    }
+}
+
+#[test]
+fn inputs_are_named_as_for_a_run() {
+    let line = refuse(&["numerics", &example("matmul"), "--in", "c=x.npy"], 2);
+    assert!(line.contains("tensor c is written by the graph, not read"), "{line}");
+}
