@@ -356,6 +356,29 @@ def test_norms_of_language_models():
     check([call], {"x": x}, {"y": TensorProto.FLOAT}, weights)
 
 
+def test_concatenations_that_grow():
+    """Parts of a dense block: each is read alone, together with those before it, or is an output."""
+    for batch in (1, 3):
+        nodes, weights, last = [], {}, "x"
+        for step in range(4):
+            channels = 4 + 3 * step
+            weights[f"w{step}"] = floats(3, channels, 3, 3)
+            nodes.append(helper.make_node("Relu", [last], [f"r{step}"]))
+            nodes.append(helper.make_node("Conv", [f"r{step}", f"w{step}"], [f"c{step}"], pads=[1] * 4))
+            nodes.append(helper.make_node("Concat", [last, f"c{step}"], [f"d{step}"], axis=1))
+            last = f"d{step}"
+        # A part that begins two concatenations, the same part twice, another axis, and rows that are no images.
+        nodes.append(helper.make_node("Concat", ["c1", "d0"], ["e"], axis=1))
+        nodes.append(helper.make_node("Concat", ["c1", "c1"], ["f"], axis=1))
+        nodes.append(helper.make_node("Concat", ["r3", "d2"], ["g"], axis=2))
+        nodes.append(helper.make_node("Reshape", ["e", "shape"], ["flat"]))
+        nodes.append(helper.make_node("Concat", ["flat", "flat"], ["h"], axis=0))
+        weights["shape"] = np.array([-1, 5], np.int64)
+        kind = TensorProto.FLOAT
+        for outputs in ("d3 e f g h", "d0 d3 h", "c1 d1 d2 d3 e f g"):
+            check(nodes, {"x": floats(batch, 4, 5, 5)}, {name: kind for name in outputs.split()}, weights)
+
+
 def main():
     return provider.run_tests(globals())
 

@@ -144,8 +144,12 @@ pub fn choose(number: usize) {
 /// Why there is none. Without a program's or a user's choice, nothing of Vulkan is opened: its drivers take time and memory, and host
 /// arrays are computed faster where they are.
 pub fn default_number() -> Result<usize, PluginError> {
-    let wanted = std::env::var(DEVICE).ok().filter(|wanted| !wanted.is_empty());
-    match (CHOSEN.load(Ordering::Relaxed), wanted) {
+    number(CHOSEN.load(Ordering::Relaxed), std::env::var(DEVICE).ok().filter(|wanted| !wanted.is_empty()))
+}
+
+/// The device for what a program chose, and a user.
+pub fn number(chosen: usize, wanted: Option<String>) -> Result<usize, PluginError> {
+    match (chosen, wanted) {
         (0, None) => Err(PluginError::not_initialized(format!(
             "no Vulkan device is chosen; {DEVICE}=gpu chooses the best one, as does a program that allocates memory with hipdnn_vulkan.h"
         ))),

@@ -171,6 +171,7 @@ impl Properties {
     ///
     /// # Safety
     /// The device is one of the instance.
+    #[inline(never)]
     unsafe fn ask_more(&mut self, instance: &Instance, extensions: &[String]) {
         let mut ids = vk::PhysicalDeviceIDProperties::default();
         let mut driver = vk::PhysicalDeviceDriverProperties::default();
@@ -207,6 +208,7 @@ impl Properties {
     ///
     /// # Safety
     /// The device is one of the instance.
+    #[inline(never)]
     unsafe fn ask_features(&mut self, entry: &ash::Entry, instance: &Instance, extensions: &[String]) {
         let mut of_11 = vk::PhysicalDeviceVulkan11Features::default();
         let mut of_12 = vk::PhysicalDeviceVulkan12Features::default();

@@ -100,7 +100,7 @@ pub fn a_panic_reaches_the_caller() {
 /// A thread of a program serves a team until it is closed, asleep or not.
 pub fn a_team_ends_its_threads() {
     check(2, || {
-        let team: &'static Team = Box::leak(Box::new(Team::new()));
+        let team: &'static Team = Box::leak(Box::new(Team::new(MOST_WORKERS)));
         let thread = spawn(move || team.serve(1, || true));
         let results = Results::new(2);
         team.run(0, 2, true, &|worker| results.add(worker));

@@ -271,21 +271,12 @@ impl Program {
         matches!(step, Step::Host { host: Host::Unpack(_), reads, .. } if reads.iter().all(is_constant))
     }
 
-    /// Whether a step dequantizes bytes.
-    fn dequantizes(&self, step: &Step, uses: &HashMap<usize, Use>) -> bool {
-        let maker = |buffer: usize| match uses.get(&buffer)?.writers.as_slice() {
-            [(at, _)] => pointwise(self.steps.get(*at)?),
-            _ => None,
-        };
-        pointwise(step).is_some_and(|operation| self.is_of_bytes(operation, &maker))
-    }
-
-    /// Moves what is computed from constants alone to the level of its readers, so that a graph has weights along with their sources; and likewise
-    /// dequantization, so that a later graph reads bytes rather than numbers.
+    /// Moves pointwise operations to the level of their first reader, so that one graph has both: weights along with their sources,
+    /// bytes rather than the numbers that they are dequantized to, and otherwise one execution less.
     fn sink(&self, uses: &HashMap<usize, Use>, levels: &mut [usize]) {
         for (at, step) in self.steps.iter().enumerate().rev() {
             let is_host = self.unpacks_constants(step);
-            if !is_host && !self.is_of_constants(step, uses) && !self.dequantizes(step, uses) {
+            if !is_host && pointwise(step).is_none() {
                 continue;
             }
             let [out] = *step.tensors().1.as_slice() else { continue };

@@ -6,6 +6,7 @@ use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::kernel::Refusal;
+use crate::simd::array;
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::stored::*;
@@ -134,10 +135,7 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
         // SAFETY: the element after the last one used is still in the run.
         unsafe {
             let elements = from.add(2 * i).cast::<[S; 2 * HALVES]>().read_unaligned();
-            let mut values = [T::ZERO; HALVES];
-            for (value, element) in values.iter_mut().zip(elements.iter().step_by(2)) {
-                *value = element.value();
-            }
+            let values = array::from_fn(|at| elements[2 * at].value());
             to.add(i).cast::<[T; HALVES]>().write_unaligned(values);
         }
         i += HALVES;
@@ -147,11 +145,7 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
         if stride == 1 {
             while i + TOGETHER <= len {
                 let elements = from.add(i).cast::<[S; TOGETHER]>().read_unaligned();
-                let mut values = [T::ZERO; TOGETHER];
-                for (value, element) in values.iter_mut().zip(&elements) {
-                    *value = element.value();
-                }
-                to.add(i).cast::<[T; TOGETHER]>().write_unaligned(values);
+                to.add(i).cast::<[T; TOGETHER]>().write_unaligned(array::map(elements, S::value::<T>));
                 i += TOGETHER;
             }
         }
@@ -165,9 +159,14 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
 /// Writes `len` elements with a stride of `stride` elements.
 ///
 /// # Safety
-/// The elements are writable and `from` is readable for `len` values.
+/// The elements are writable and `from` is readable for `len` values, without overlap.
 #[inline(always)]
 pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8, stride: usize, len: usize) {
+    if stride == 1 && len >= COPIED && TypeId::of::<S>() == TypeId::of::<T>() {
+        // SAFETY: both runs are as long and do not overlap; as bytes, since they may be unaligned.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to, len * size_of::<T>()) };
+        return;
+    }
     let to = to.cast::<S>();
     let mut i = 0;
     // SAFETY: both runs are valid, as this function requires.
@@ -178,11 +177,7 @@ pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8,
         if stride == 1 {
             while i + TOGETHER <= len {
                 let values = from.add(i).cast::<[T; TOGETHER]>().read_unaligned();
-                let mut elements = [S::nearest(T::ZERO); TOGETHER];
-                for (element, value) in elements.iter_mut().zip(&values) {
-                    *element = S::nearest(*value);
-                }
-                to.add(i).cast::<[S; TOGETHER]>().write_unaligned(elements);
+                to.add(i).cast::<[S; TOGETHER]>().write_unaligned(array::map(values, S::nearest::<T>));
                 i += TOGETHER;
             }
         }

@@ -36,7 +36,7 @@ impl Pool {
             threads: AtomicUsize::new(0),
             starting: Mutex::new(()),
             lent: CacheLine(AtomicBool::new(false)),
-            team: Team::new(),
+            team: Team::new(MOST_WORKERS),
             processors: Processors::default(),
         }));
         pool.grow(threads);

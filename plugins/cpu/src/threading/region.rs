@@ -39,7 +39,7 @@ impl Region {
         as_leader: impl Fn(&Self, &mut dyn FnMut()) + Sync,
         plan: impl FnOnce() -> R,
     ) -> Option<R> {
-        let region = Self { team: Team::new(), joined: AtomicUsize::new(0) };
+        let region = Self { team: Team::new(threads), joined: AtomicUsize::new(0) };
         let led = Led {
             has_leader: AtomicBool::new(false),
             plan: UnsafeCell::new(Some(plan)),

@@ -18,7 +18,7 @@ pub(crate) struct CacheLine<T>(pub(crate) T);
 /// What a caller and its threads share.
 pub(crate) struct Team {
     call: CacheLine<Call>,
-    workers: [Worker; MOST_WORKERS],
+    workers: Box<[Worker]>,
     sleep: CacheLine<Sleep>,
 }
 
@@ -109,12 +109,12 @@ impl Worker {
 }
 
 impl Team {
-    /// A team without threads.
-    pub(crate) fn new() -> Self {
+    /// A team without threads, for up to this many workers at once.
+    pub(crate) fn new(workers: usize) -> Self {
         let worker = |_| Worker { taken: AtomicU64::new(0), done: AtomicU64::new(0) };
         Self {
             call: CacheLine(Call { offer: AtomicU64::new(0), job: UnsafeCell::new(None) }),
-            workers: std::array::from_fn(worker),
+            workers: (0..workers.min(MOST_WORKERS)).map(worker).collect(),
             sleep: CacheLine(Sleep {
                 threads: AtomicUsize::new(0),
                 caller: AtomicBool::new(false),
@@ -147,7 +147,7 @@ impl Team {
     ///
     /// One caller at a time may run work on a team.
     pub(crate) fn run(&self, threads: usize, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
-        let (shared, sleep) = (workers.min(MOST_WORKERS), &self.sleep.0);
+        let (shared, sleep) = (workers.min(self.workers.len()), &self.sleep.0);
         // SAFETY: only the lifetime changes, and the pointer is not used after this call returns.
         let job = Job(unsafe {
             std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync + 'static)>(
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_worker_is_taken_once_for_each_offer() {
-        let team = Team::new();
+        let team = Team::new(6);
         let worker = &team.workers[0];
         assert_eq!([2, 2, 1, 3].map(|number| worker.take(number)), [true, false, false, true]);
         worker.finish(3);
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn threads_that_come_late_or_never_lose_no_worker() {
-        let team = Team::new();
+        let team = Team::new(6);
         let counts: Vec<AtomicUsize> = (0..6).map(|_| AtomicUsize::new(0)).collect();
         let work = |worker: usize| {
             counts[worker].fetch_add(1, Ordering::Relaxed);
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_team_that_closes_wakes_its_threads() {
-        let team = Team::new();
+        let team = Team::new(6);
         thread::scope(|scope| {
             (1..4).for_each(|own| {
                 let team = &team;

@@ -62,7 +62,7 @@ struct Exports
     static void kind(int64_t id, uint32_t* device, uint32_t* implementation)
     {
         const Engine& one = engine(id);
-        if (one.device() == Device::UNKNOWN)
+        if (one.device() == EngineDevice::UNKNOWN)
         {
             throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, std::string(one.name()) + " does not tell its device");
         }

@@ -145,7 +145,7 @@ public:
 };
 
 /** Whose memory an engine takes. */
-enum class Device : uint32_t { UNKNOWN = 0, HOST = 1, AMD = 2, NVIDIA = 3, VULKAN = 4 };
+enum class EngineDevice : uint32_t { UNKNOWN = 0, HOST = 1, AMD = 2, NVIDIA = 3, VULKAN = 4 };
 /** Where an engine's kernels come from. */
 enum class Implementation : uint32_t { OWN = 0, LIBRARY = 1, GENERATED = 2, REFERENCE = 3 };
 
@@ -157,7 +157,7 @@ public:
     /** A unique name, which must never change: it determines the engine's id. */
     virtual const char* name() const = 0;
     /** Whose memory it takes. If unknown, hosts guess from the name: those that begin with CPU_ take the host's. */
-    virtual Device device() const { return Device::UNKNOWN; }
+    virtual EngineDevice device() const { return EngineDevice::UNKNOWN; }
     virtual Implementation implementation() const { return Implementation::OWN; }
     /** Empty if the engine computes the graph, else the first unsupported thing. */
     virtual std::string refusal(const Graph& graph) const = 0;
