@@ -68,6 +68,8 @@ pub struct Subgraph {
     folds: Folds,
     /// Inputs whose integers are raised to a dimension of another input: index among the parameters, input, axis.
     floors: Vec<(usize, usize, usize)>,
+    /// The outputs whose number of rows is only known after a run.
+    open: Vec<usize>,
     /// The plans in use, by the text of their graphs.
     stages: Mutex<HashMap<String, Weak<ExecutionPlan>>>,
     /// Plans of a compiled model, by the text of their graphs.
@@ -119,6 +121,7 @@ impl Subgraph {
             Some((at, input(other)?, axis))
         });
         let floors = floors.collect();
+        let open = overlap::open_outputs(&model);
         let mut subgraph = Self {
             name: name.to_owned(),
             model,
@@ -132,6 +135,7 @@ impl Subgraph {
             scratch: Mutex::default(),
             folds: Folds::default(),
             floors,
+            open,
             stages: Mutex::default(),
             saved,
         };
@@ -378,7 +382,10 @@ impl Subgraph {
             }
         }
         let prepared = self.plan(&dims, &integers)?;
-        let outputs = prepared.outputs.iter().enumerate().map(|(at, dims)| output(at, dims));
+        let outputs = prepared.outputs.iter().enumerate().map(|(at, dims)| match self.open.contains(&at) {
+            true => Ok(Output::LATER),
+            false => output(at, dims),
+        });
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
         if let Some(on_gpu) = &self.on_gpu {
             // SAFETY: the caller vouches for inputs and outputs.
@@ -389,7 +396,10 @@ impl Subgraph {
             unsafe { self.run(&prepared, inputs, outputs, scratch.as_ptr(), parallel) }
         };
         // SAFETY: the caller vouches for the outputs.
-        unsafe { self.beside(&prepared, (inputs, &outputs), prepared.scratch + prepared.workspace, run) }
+        unsafe {
+            let first = prepared.scratch + prepared.workspace;
+            self.beside(&prepared, (inputs, &outputs), first, run, &mut output)
+        }
     }
 
     /// Calls `f` with scratch memory of at least this many bytes, reused if possible.

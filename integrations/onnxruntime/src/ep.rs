@@ -16,6 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::library::{Engines, Library};
 use crate::lowering::{Lowering, Work};
 use crate::model::{self, Model};
+use crate::operators;
 use crate::options::{Options, Pool};
 use crate::ort::*;
 use crate::partition::{self, Verdict};
@@ -147,6 +148,9 @@ impl Ep {
             .nodes
             .iter()
             .map(|node| {
+                if operators::is_open(node) && self.engines.gpu().is_some() {
+                    return Err("the number of its results is not known on GPUs".to_owned());
+                }
                 if !node.taken_by.is_empty() && node.taken_by.as_bytes() != NAME.to_bytes() {
                     return Err(format!("{} has taken it", node.taken_by));
                 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::lowering::{Lowering, Step, View, elements};
 use crate::model::{Dim, Model, Node, ValueId};
-use crate::operators::Cost;
+use crate::operators::{Cost, is_open};
 use crate::options::Take;
 use crate::samples::{Alone, Integers, Samples};
 
@@ -144,8 +144,10 @@ pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Tak
         let before = node.reads().filter_map(|value| Some((value, writer.get(&value).copied()?)));
         let phase = before.map(|(value, by): (ValueId, usize)| {
             let phase = phases.get(by).copied().unwrap_or(0);
-            // Leaving supported nodes begins a new phase for nodes reached again later, and so do values needed at planning.
-            let leaves = !own || parameters.is_some_and(|parameters| parameters.contains(&value));
+            // Leaving supported nodes begins a new phase for nodes reached again later, and so do values needed at planning,
+            // and those whose number is only known afterwards.
+            let is_late = model.nodes.get(by).is_some_and(is_open);
+            let leaves = !own || is_late || parameters.is_some_and(|parameters| parameters.contains(&value));
             phase + usize::from(is_candidate(by) && leaves)
         });
         phases.push(phase.max().unwrap_or(0));

@@ -23,7 +23,7 @@ def model(nodes, feeds, outputs, weights):
 
 
 def check(nodes, feeds, outputs, weights=None, tolerance=1e-5, steps=0):
-    """`steps` is how much integers may differ, in one of a thousand places."""
+    """`steps` is how much integers may differ, in one place and two of a thousand."""
     data = model(nodes, feeds, outputs, weights or {})
     try:
         plain = provider.plain(data)
@@ -37,7 +37,7 @@ def check(nodes, feeds, outputs, weights=None, tolerance=1e-5, steps=0):
     for name, have, want in zip(outputs, own.run(None, feeds), plain.run(None, feeds)):
         if want.dtype.kind in "iu" and steps:
             gap = np.abs(have.astype(np.int64) - want.astype(np.int64))
-            assert gap.max() <= steps and (gap > 0).mean() < 2e-3, (
+            assert gap.max() <= steps and (gap > 0).sum() <= 1 + 2e-3 * gap.size, (
                 f"{name}: off by {gap.max()}, {(gap > 0).mean()} of all"
             )
         else:
@@ -146,7 +146,8 @@ def test_convolutions_of_bytes():
 
 
 def test_products_of_bytes():
-    a, b = bytes_of("u1", 3, 17, 70), bytes_of("i1", 70, 33)
+    # Sums of larger ones saturate in ONNX Runtime on processors without dot products of bytes.
+    a, b = bytes_of("u1", 3, 17, 70), bytes_of("i1", 70, 33) // 2
     zeros = {"az": np.uint8(131), "bz": np.int8(-3)}
     check([made("MatMulInteger", "a b", "y", "")], {"a": a}, {"y": TensorProto.INT32}, {"b": b})
     check([made("MatMulInteger", "a b az bz", "y", "")], {"a": a}, {"y": TensorProto.INT32}, {"b": b, **zeros})
@@ -377,6 +378,74 @@ def test_concatenations_that_grow():
         kind = TensorProto.FLOAT
         for outputs in ("d3 e f g h", "d0 d3 h", "c1 d1 d2 d3 e f g"):
             check(nodes, {"x": floats(batch, 4, 5, 5)}, {name: kind for name in outputs.split()}, weights)
+
+
+def test_limits_of_every_kind():
+    """Infinite limits, NaN, which has no effect, and limits in the wrong order, of which the upper one wins."""
+    x = np.array([[np.inf, -np.inf, np.nan, 0, -3, 3e38, 2.5, 1.5]], np.float32)
+    every = [np.inf, -np.inf, np.nan, -1.0, 2.0, None]
+    for least, most in ((a, b) for a in every for b in every):
+        limits = {name: of for name, of in (("a", least), ("b", most)) if of is not None}
+        inputs = " ".join(name if name in limits else "-" for name in "ab")
+        for kind in ("f4", "f2"):
+            given = {name: np.array(of, kind) for name, of in limits.items()}
+            with np.errstate(over="ignore"):
+                feeds, node = {"x": x.astype(kind)}, made("Clip", f"x {inputs}", "y", "")
+            check([node], feeds, {"y": KINDS[np.dtype(kind)]}, given, tolerance=0)
+            # ONNX Runtime 1.23 does not distinguish scalars from unknown shapes.
+            if provider.VERSION >= 24:
+                check([node], {**feeds, **given}, {"y": KINDS[np.dtype(kind)]}, tolerance=0)
+
+
+def test_large_numbers():
+    """Nothing on the way to a result overflows."""
+    x = np.array([[3e38, -3e38, 1.5, -1.5, np.nan]], np.float32)
+    check([made("Celu", "x", "y", "", alpha=0.1)], {"x": x}, {"y": TensorProto.FLOAT})
+    x = (floats(2, 3, 5, 4) * 2000).astype(np.float16)
+    weights = {"s": floats(3).astype(np.float16), "b": floats(3).astype(np.float16)}
+    check([made("InstanceNormalization", "x s b", "y", "")], {"x": x}, {"y": TensorProto.FLOAT16}, weights, 4e-3)
+    x = np.array([np.nan, -2, 0], np.float16)
+    check([made("Sign", "x", "y", "")], {"x": x}, {"y": TensorProto.FLOAT16})
+
+
+def test_places_of_a_grid():
+    x, grid = floats(2, 3, 7, 5), floats(2, 9, 11, 2) * 0.9
+    for mode in ("linear", "nearest", "cubic"):
+        for padding in ("zeros", "border", "reflection"):
+            for corners in (0, 1):
+                of = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+                check([made("GridSample", "x g", "y", "", **of)], {"x": x, "g": grid}, {"y": TensorProto.FLOAT})
+    volume = {"x": floats(1, 2, 4, 5, 6), "g": floats(1, 3, 4, 5, 3)}
+    check([made("GridSample", "x g", "y", "", mode="linear")], volume, {"y": TensorProto.FLOAT})
+
+
+def test_boxes_that_overlap():
+    """A result whose rows are counted at the end, and nodes that read it."""
+    corners = RANDOM.random((2, 60, 2)).astype(np.float32)
+    feeds = {
+        "boxes": np.concatenate([corners, corners + RANDOM.random((2, 60, 2)).astype(np.float32) * 0.4], -1),
+        "scores": RANDOM.random((2, 3, 60)).astype(np.float32).round(1),
+    }
+    limits = {"most": np.array([9], np.int64), "iou": np.array([0.3], np.float32), "least": np.array([0.4], np.float32)}
+    outputs = {"y": TensorProto.INT64}
+    for inputs in ("boxes scores most iou least", "boxes scores most iou", "boxes scores most", "boxes scores"):
+        for centered in (0, 1):
+            node = made("NonMaxSuppression", inputs, "y", "", center_point_box=centered)
+            own = {name: of for name, of in limits.items() if name in inputs.split()}
+            check([node], feeds, outputs, own)
+            check([node], {**feeds, **own}, outputs)
+    none = {**limits, "least": np.array([2], np.float32)}
+    node = made("NonMaxSuppression", "boxes scores most iou least", "y", "")
+    check([node], feeds, outputs, none)
+    weights = {**limits, "two": np.array([2], np.int64), "table": floats(60, 4)}
+    readers = [
+        made("Sigmoid", "scores", "s", ""),
+        made("NonMaxSuppression", "boxes s most iou least", "y", ""),
+        helper.make_node("Gather", ["y", "two"], ["i"], name="columns", axis=1),
+        made("Gather", "table i", "t", "", axis=0),
+        made("Exp", "t", "z", ""),
+    ]
+    check(readers, feeds, {**outputs, "z": TensorProto.FLOAT}, weights)
 
 
 def main():

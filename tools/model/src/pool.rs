@@ -9,7 +9,7 @@ use loom::cell::UnsafeCell;
 use crate::sync::{check, spawn};
 use crate::threading::pool::Pool;
 use crate::threading::queue::PartQueue;
-use crate::threading::sync::GOES_ON;
+use crate::threading::sync::{GOES_ON, MOST_WORKERS};
 use crate::threading::team::Team;
 
 /// A cell for each worker to write, whose accesses loom checks.

@@ -44,6 +44,11 @@ pub struct Output {
     pub is_on_gpu: bool,
 }
 
+impl Output {
+    /// One that is made after the run.
+    pub const LATER: Self = Self { data: std::ptr::null_mut(), is_on_gpu: false };
+}
+
 impl Input {
     /// The bytes of its elements.
     pub fn bytes(&self) -> usize {

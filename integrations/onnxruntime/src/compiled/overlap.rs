@@ -9,9 +9,36 @@ use super::{Input, Output, Prepared, Ready, Subgraph};
 use crate::failure::Result;
 use crate::lowering::{Host, Place};
 use crate::memory::Memory;
+use crate::model::{Model, ValueId};
+use crate::operators::is_open;
+use crate::steps::END;
+
+/// The outputs of operations whose number of results is only known afterwards.
+pub(super) fn open_outputs(model: &Model) -> Vec<usize> {
+    let late: Vec<_> =
+        model.nodes.iter().filter(|node| is_open(node)).flat_map(|node| &node.outputs).collect();
+    let is_late = |id: &ValueId| late.contains(&&Some(*id));
+    model.outputs.iter().enumerate().filter(|(_, id)| is_late(id)).map(|(at, _)| at).collect()
+}
+
+/// The rows of three integers before the one that ends them.
+///
+/// # Safety
+/// The memory has this many bytes, written as integers up to the end.
+unsafe fn rows(data: *const c_void, bytes: usize) -> usize {
+    let row = |at: &usize| {
+        // SAFETY: the row is inside of the memory, and none before was the end.
+        unsafe { data.cast::<i64>().wrapping_add(3 * at).read_unaligned() }
+    };
+    let room = bytes / ROW;
+    (0..room).find(|at| row(at) == END).unwrap_or(room)
+}
 
 /// The alignment of results that are computed elsewhere.
 const ALIGNMENT: usize = 64;
+
+/// The bytes of a row of three integers.
+const ROW: usize = 24;
 
 /// The inputs that an operation continues in place, each with its output.
 pub(super) fn continued(stages: &[Ready]) -> Vec<(usize, usize)> {
@@ -53,7 +80,7 @@ impl Subgraph {
     }
 
     /// Calls `run` with scratch memory and the outputs, those that share memory with inputs placed in that memory from `first` on; and
-    /// copies these at the end.
+    /// copies these at the end. `output` makes an output whose number of rows is known by then.
     ///
     /// # Safety
     /// Outputs have as many elements as their dimensions say.
@@ -63,8 +90,12 @@ impl Subgraph {
         (inputs, outputs): (&[Input], &[Output]),
         first: usize,
         run: impl FnOnce(&Memory, &[Output]) -> Result<()>,
+        output: &mut impl FnMut(usize, &[i64]) -> Result<Output>,
     ) -> Result<()> {
-        let elsewhere = self.overlapping(prepared, inputs, outputs);
+        let mut elsewhere = self.overlapping(prepared, inputs, outputs);
+        for at in &self.open {
+            elsewhere.iter_mut().skip(*at).take(1).for_each(|is| *is = true);
+        }
         let sizes = self.output_sizes(&prepared.outputs);
         let mut end = first.next_multiple_of(ALIGNMENT);
         let mut place = |(is, bytes): (&bool, &usize)| {
@@ -80,9 +111,15 @@ impl Subgraph {
             };
             let own: Vec<Output> = outputs.iter().zip(&places).map(moved).collect();
             run(scratch, &own)?;
-            for ((from, to), bytes) in
-                own.iter().zip(outputs).zip(sizes).filter(|((a, b), _)| a.data != b.data)
-            {
+            let moved = own.iter().zip(outputs).zip(sizes).enumerate();
+            for (at, ((from, to), bytes)) in moved.filter(|(_, ((a, b), _))| a.data != b.data) {
+                let (mut to, mut bytes) = (*to, bytes);
+                if self.open.contains(&at) {
+                    // SAFETY: the run wrote the rows, and their end.
+                    let rows = unsafe { rows(from.data, bytes) };
+                    to = output(at, &[i64::try_from(rows).unwrap_or(0), 3])?;
+                    bytes = rows * ROW;
+                }
                 // SAFETY: the caller vouches for the output; the other memory is scratch with room for it.
                 unsafe { to.data.cast::<u8>().copy_from_nonoverlapping(from.data.cast(), bytes) };
             }

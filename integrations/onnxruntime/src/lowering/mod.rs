@@ -268,7 +268,7 @@ impl<'m> Lowering<'m> {
             let buffer = self.program.input(element, dims, true);
             return Ok(View::packed(buffer, element, dims));
         }
-        let output = node.outputs.first().copied().flatten();
+        let output = node.outputs.iter().copied().flatten().next();
         let known = output.and_then(|id| self.folds?.lock().ok()?.get(&id).cloned());
         let memory = match known {
             Some(memory) => memory,

@@ -5,6 +5,7 @@
 
 mod attention;
 mod blocks;
+mod clip;
 mod conv;
 mod einsum;
 mod fused;
@@ -21,8 +22,11 @@ mod recurrent;
 mod reduce;
 mod resize;
 mod rotary;
+mod sample;
 mod scores;
 mod whole;
+
+pub use sample::is_open;
 
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Element, Node};
@@ -81,8 +85,10 @@ const LISTS: &[&[Operator]] = &[
     recurrent::OPERATORS,
     reduce::OPERATORS,
     pointwise::OPERATORS,
+    clip::OPERATORS,
     layout::OPERATORS,
     resize::OPERATORS,
+    sample::OPERATORS,
     whole::OPERATORS,
 ];
 

@@ -234,12 +234,17 @@ fn inverse(lowering: &mut Lowering<'_>, x: &View, epsilon: f64) -> Lowered<View>
 
 /// (x - mean) / √(variance + ε) along axes.
 fn centered(lowering: &mut Lowering<'_>, x: &View, axes: &[usize], epsilon: f64) -> Lowered<View> {
-    let mean = lowering.reduce(ReductionMode::Avg, x, axes)?;
-    let less = lowering.binary(PointwiseMode::Sub, x, &mean)?;
+    // Squares of 16 bits would overflow.
+    let wide = match x.element {
+        Element::Half | Element::Bfloat16 => lowering.map(PointwiseMode::Identity, &[x], Element::Float)?,
+        _ => x.clone(),
+    };
+    let mean = lowering.reduce(ReductionMode::Avg, &wide, axes)?;
+    let less = lowering.binary(PointwiseMode::Sub, &wide, &mean)?;
     let squares = lowering.binary(PointwiseMode::Mul, &less, &less)?;
     let variance = lowering.reduce(ReductionMode::Avg, &squares, axes)?;
     let inverse = inverse(lowering, &variance, epsilon)?;
-    lowering.binary(PointwiseMode::Mul, &less, &inverse)
+    lowering.map(PointwiseMode::Mul, &[&less, &inverse], x.element)
 }
 
 /// Normalizes the sum of an input, the residual and a bias.

@@ -7,7 +7,7 @@ use super::Cost::Light;
 use super::quantize::constants;
 use super::{Operator, floats, microsoft, onnx, own, same_type, whole};
 use crate::lowering::{Integer, Lowered, Lowering, View, broadcast, refuse};
-use crate::model::{Attribute, Constant, Element, Node};
+use crate::model::{Constant, Element, Node};
 
 pub const OPERATORS: &[Operator] = &[
     onnx("Abs", (6, 13), Light, |n, l| unary(n, l, Mode::Abs)),
@@ -39,7 +39,6 @@ pub const OPERATORS: &[Operator] = &[
     onnx("Sign", (9, 13), Light, sign),
     onnx("IsNaN", (9, 20), Light, is_nan),
     onnx("Not", (1, 1), Light, not),
-    onnx("Clip", (6, 13), Light, clip),
     onnx("Cast", (6, 28), Light, cast),
     onnx("Add", (7, 14), Light, |n, l| binary(n, l, Mode::Add)),
     onnx("Sub", (7, 14), Light, |n, l| binary(n, l, Mode::Sub)),
@@ -118,7 +117,7 @@ fn by_number(
 }
 
 /// Of floating-point numbers or of integers.
-fn together_of(lowering: &mut Lowering<'_>, mode: Mode, x: &View, y: &View) -> Lowered<View> {
+pub fn together_of(lowering: &mut Lowering<'_>, mode: Mode, x: &View, y: &View) -> Lowered<View> {
     same_type(&[x, y])?;
     if x.element.is_float() {
         return lowering.binary(mode, x, y);
@@ -160,18 +159,24 @@ fn elu(node: &Node, lowering: &mut Lowering<'_>, alpha: f32, gamma: f32) -> Lowe
     lowering.set(node, 0, y)
 }
 
-/// max(0, x) + min(0, α(e^(x/α) - 1)): α times ELU of x/α.
+/// max(0, x) + min(0, α(e^(x/α) - 1)).
 fn celu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = operand(node, lowering)?;
     let alpha = f64::from(node.float("alpha", 1.0));
     if alpha <= 0.0 || !alpha.is_finite() {
         return refuse(format!("alpha is {alpha}"));
     }
-    let inner = if alpha == 1.0 { x } else { lowering.with_number(Mode::Div, &x, alpha)? };
-    let mut y = lowering.map_with(Mode::EluFwd, &[&inner], inner.element, |of| of.elu_alpha = Some(1.0))?;
-    if alpha != 1.0 {
-        y = lowering.with_number(Mode::Mul, &y, alpha)?;
+    if alpha == 1.0 {
+        let y = lowering.map_with(Mode::EluFwd, &[&x], x.element, |of| of.elu_alpha = Some(1.0))?;
+        return lowering.set(node, 0, y);
     }
+    // Quotients of large numbers would be infinite.
+    let below = lowering.with_number(Mode::Min, &x, 0.0)?;
+    let inner = lowering.with_number(Mode::Div, &below, alpha)?;
+    let below = lowering.map_with(Mode::EluFwd, &[&inner], x.element, |of| of.elu_alpha = Some(1.0))?;
+    let below = lowering.with_number(Mode::Mul, &below, alpha)?;
+    let above = lowering.with_number(Mode::Max, &x, 0.0)?;
+    let y = lowering.binary(Mode::Add, &above, &below)?;
     lowering.set(node, 0, y)
 }
 
@@ -249,7 +254,7 @@ fn bias_gelu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     with_bias(node, lowering, Mode::GeluFwd)
 }
 
-/// (x > 0) - (0 > x), and NaN of NaN.
+/// (x > 0) - (0 > x), and NaN of NaN, except for `float16`, as ONNX Runtime computes it.
 fn sign(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
     if !x.element.is_float() {
@@ -259,6 +264,9 @@ fn sign(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let above = lowering.with_number(Mode::CmpGt, &x, 0.0)?;
     let below = lowering.with_number(Mode::CmpLt, &x, 0.0)?;
     let sign = lowering.binary(Mode::Sub, &above, &below)?;
+    if x.element == Element::Half {
+        return lowering.set(node, 0, sign);
+    }
     // NaN is neither, and stays.
     let is_number = lowering.map(Mode::CmpEq, &[&x, &x], Element::Bool)?;
     let y = lowering.map(Mode::BinarySelect, &[&sign, &x, &is_number], x.element)?;
@@ -277,64 +285,6 @@ fn not(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         return refuse("elements are not bool");
     }
     let y = lowering.map(Mode::LogicalNot, &[&x], Element::Bool)?;
-    lowering.set(node, 0, y)
-}
-
-fn clip(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let x = lowering.input(node, 0)?;
-    if !x.element.is_float() {
-        return clip_by_tensors(node, lowering, x);
-    }
-    let is_open = |at: usize| Lowering::has_input(node, at) && lowering.constant(node, at).is_none();
-    if is_open(1) || is_open(2) {
-        return clip_by_tensors(node, lowering, x);
-    }
-    let limit = |at: usize, name: &str| match node.attributes.get(name) {
-        Some(Attribute::Float(value)) => Ok(Some(f64::from(*value))),
-        _ => lowering.scalar(node, at, name),
-    };
-    let (least, most) = (limit(1, "min")?, limit(2, "max")?);
-    // A limit outside the type has no effect.
-    let range = f64::from(f32::MAX);
-    let least = least.filter(|of| *of >= -range || of.is_nan());
-    let most = most.filter(|of| *of <= range || of.is_nan());
-    if [least, most].iter().flatten().any(|of| of.is_nan()) || least.zip(most).is_some_and(|(a, b)| a > b) {
-        return refuse(format!("the limits are {least:?} and {most:?}"));
-    }
-    let y = match (least, most) {
-        (None, None) => lowering.reshape(&x, &x.dims.clone())?,
-        // RELU's limits are in single precision.
-        (Some(least), most) if x.element != Element::Double => {
-            lowering.map_with(Mode::ReluFwd, &[&x], x.element, |of| {
-                of.relu_lower_clip = Some(least as f32);
-                of.relu_upper_clip = most.map(|most| most as f32);
-            })?
-        }
-        (least, most) => {
-            let mut y = x;
-            if let Some(least) = least {
-                y = lowering.with_number(Mode::Max, &y, least)?;
-            }
-            if let Some(most) = most {
-                y = lowering.with_number(Mode::Min, &y, most)?;
-            }
-            y
-        }
-    };
-    lowering.set(node, 0, y)
-}
-
-/// Limits known only at execution.
-fn clip_by_tensors(node: &Node, lowering: &mut Lowering<'_>, x: View) -> Lowered<()> {
-    let mut y = x;
-    for (at, mode) in [(1, Mode::Max), (2, Mode::Min)] {
-        let Some(limit) = lowering.optional(node, at) else { continue };
-        same_type(&[&y, &limit])?;
-        if limit.elements() != 1 || limit.rank() > y.rank() {
-            return refuse(format!("a limit has dims {:?}", limit.dims));
-        }
-        y = together_of(lowering, mode, &y, &limit)?;
-    }
     lowering.set(node, 0, y)
 }
 

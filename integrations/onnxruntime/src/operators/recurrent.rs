@@ -5,7 +5,7 @@ use super::matmul::product;
 use super::{Operator, onnx};
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Attribute, Element, Node};
-use crate::steps::{Cell, Given, Recurrent};
+use crate::steps::{Cell, Given, Recurrent, pack, packed_size};
 
 pub const OPERATORS: &[Operator] = &[
     onnx("LSTM", (7, 22), Heavy, |node, lowering| recurrent(node, lowering, Cell::Lstm)),
@@ -57,6 +57,13 @@ fn given(
     lowering.packed(&view).map(Some)
 }
 
+/// The recurrent weights of each direction, packed.
+fn packed(cell: Cell, bytes: &[u8], size: usize) -> Vec<u8> {
+    let weights: Vec<f32> = bytes.as_chunks().0.iter().map(|of| f32::from_ne_bytes(*of)).collect();
+    let directions = weights.chunks_exact((cell.gates() * size * size).max(1));
+    directions.flat_map(|rows| pack(cell, rows, size)).flat_map(f32::to_ne_bytes).collect()
+}
+
 fn recurrent(node: &Node, lowering: &mut Lowering<'_>, cell: Cell) -> Lowered<()> {
     usual(node, cell)?;
     let (x, w, r) = (lowering.input(node, 0)?, lowering.input(node, 1)?, lowering.input(node, 2)?);
@@ -78,6 +85,7 @@ fn recurrent(node: &Node, lowering: &mut Lowering<'_>, cell: Cell) -> Lowered<()
     if *inner != width || size * gates != rows || r.dims != [directions, rows, size] || x.elements() == 0 {
         return refuse(format!("dims {:?}, weights {:?} and {:?}", x.dims, w.dims, r.dims));
     }
+    let count = |of: i64| usize::try_from(of).unwrap_or(0);
     let line = lowering.reshape(&x, &[length * batch, width])?;
     let mut reads = Vec::new();
     for direction in 0..directions {
@@ -86,7 +94,16 @@ fn recurrent(node: &Node, lowering: &mut Lowering<'_>, cell: Cell) -> Lowered<()
         let weights = weights.ok_or_else(|| Reason("weights of another layout".to_owned()))?;
         reads.push(product(lowering, &node.name, &line, &weights)?);
     }
-    reads.push(lowering.packed(&r)?);
+    // Constant weights are packed once.
+    let is_packed = lowering.bytes(node, 2).is_some();
+    reads.push(match lowering.bytes(node, 2) {
+        Some(bytes) => {
+            let of_direction = packed_size(cell, count(size));
+            let dims = [directions, i64::try_from(of_direction).unwrap_or(0)];
+            lowering.folded(node, Element::Float, &dims, || Ok(packed(cell, bytes, count(size))))?
+        }
+        None => lowering.packed(&r)?,
+    });
     let states = [directions, batch, size];
     let is_lstm = cell == Cell::Lstm;
     let bias = given(node, lowering, 3, (Element::Float, &[directions, 2 * rows]))?;
@@ -103,7 +120,6 @@ fn recurrent(node: &Node, lowering: &mut Lowering<'_>, cell: Cell) -> Lowered<()
         peepholes: peepholes.is_some(),
     };
     reads.extend([bias, lengths, state, first, peepholes].into_iter().flatten());
-    let count = |of: i64| usize::try_from(of).unwrap_or(0);
     let step = Recurrent {
         cell,
         size: count(size),
@@ -111,6 +127,7 @@ fn recurrent(node: &Node, lowering: &mut Lowering<'_>, cell: Cell) -> Lowered<()
         batch: count(batch),
         reversed,
         given: own,
+        is_packed,
     };
     let mut results = vec![(Element::Float, vec![length, directions, batch, size])];
     results.extend((0..if is_lstm { 2 } else { 1 }).map(|_| (Element::Float, states.to_vec())));

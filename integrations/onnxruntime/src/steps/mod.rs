@@ -1,16 +1,22 @@
 //! Operations that are not hipDNN's, computed between its graphs in the same subgraph.
 
-mod dots;
+mod boxes;
+mod cells;
 mod function;
+mod gates;
+mod grid;
 mod pad;
 mod recurrent;
 mod reduce;
 mod scatter;
 mod select;
 
+pub use boxes::{END, Suppression};
+pub use cells::Cell;
 pub use function::{Function, Power};
+pub use grid::{Beyond, Grid, Interpolation};
 pub use pad::{Mode, Pad};
-pub use recurrent::{Cell, Given, Recurrent};
+pub use recurrent::{Given, Recurrent, pack, packed_size};
 pub use reduce::Reduce;
 pub use scatter::{Scatter, Trilu};
 pub use select::{Extreme, Running, Top};

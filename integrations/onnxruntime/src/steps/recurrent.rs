@@ -2,33 +2,12 @@
 
 use std::ops::Range;
 
-use super::dots::{Dots, dots};
+use super::cells::{Bias, Cell, Group, Weights};
+use super::gates::UNITS;
 use crate::lowering::{OnHost, Slab};
 use crate::threads::Parallel;
 
-/// What a step computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cell {
-    /// Gates input, output, forget, cell.
-    Lstm,
-    /// Gates update, reset, hidden.
-    Gru {
-        /// Whether the reset gate is multiplied after the product with the recurrent weights.
-        after: bool,
-    },
-}
-
-impl Cell {
-    /// The number of gates.
-    pub fn gates(self) -> usize {
-        match self {
-            Self::Lstm => 4,
-            Self::Gru { .. } => 3,
-        }
-    }
-}
-
-/// The tensors read after the products of the directions, in this order, if they are there.
+/// The tensors read after the products of the directions and the weights, in this order, if they are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     /// Biases of inputs and of the state, `[directions, 2 · gates · size]`.
@@ -60,23 +39,34 @@ pub struct Recurrent {
     pub reversed: Vec<bool>,
     /// What is given.
     pub given: Given,
+    /// Whether the recurrent weights are packed for each direction, as [`pack`] does.
+    pub is_packed: bool,
 }
+
+/// The most sequences of a task: some groups of those that are multiplied at once.
+const SEQUENCES: usize = 12;
+
+/// The products of a step for which its units are divided among threads, and those of each part.
+const PRODUCTS: usize = 1 << 18;
+const PRODUCTS_OF_A_PART: usize = 1 << 16;
 
 /// The numbers of a run.
 struct Numbers<'a> {
     of: &'a Recurrent,
     /// For each direction.
-    products: Vec<&'a [f32]>,
-    weights: &'a [f32],
-    bias: Option<&'a [f32]>,
+    directions: Vec<Direction<'a>>,
     lengths: Option<Vec<i64>>,
     state: Option<&'a [f32]>,
     cell: Option<&'a [f32]>,
-    peepholes: Option<&'a [f32]>,
     states: *mut f32,
     last: *mut f32,
     last_cell: Option<*mut f32>,
-    dots: Dots,
+}
+
+struct Direction<'a> {
+    /// The products of the inputs.
+    inputs: &'a [f32],
+    weights: Weights<'a>,
 }
 
 // SAFETY: each thread writes the results of its own sequences.
@@ -87,131 +77,105 @@ fn part(of: &[f32], at: usize, size: usize) -> &[f32] {
     of.get(at * size..(at + 1) * size).unwrap_or(&[])
 }
 
-fn sigmoid(x: f32) -> f32 {
-    1.0 / (1.0 + (-x).exp())
+/// The recurrent weights of a direction, `[gates · size, size]`, packed.
+pub fn pack(cell: Cell, rows: &[f32], size: usize) -> Vec<f32> {
+    match cell {
+        Cell::Gru { after: false } => {
+            // The last gate's state follows from the others.
+            let (gates, hidden) = rows.split_at((2 * size * size).min(rows.len()));
+            let mut packed = super::gates::pack(gates, 2, size);
+            packed.extend(super::gates::pack(hidden, 1, size));
+            packed
+        }
+        _ => super::gates::pack(rows, cell.gates(), size),
+    }
 }
 
-/// The memory of a sequence in work.
-struct Work {
-    gates: Vec<f32>,
-    other: Vec<f32>,
-    state: Vec<f32>,
-    cell: Vec<f32>,
+/// The packed weights of a direction.
+pub fn packed_size(cell: Cell, size: usize) -> usize {
+    size.next_multiple_of(UNITS) * size * cell.gates()
 }
 
-impl Numbers<'_> {
-    /// Computes sequences of a direction.
+impl<'a> Numbers<'a> {
+    /// Computes sequences of a direction, `M` at a time.
     ///
     /// # Safety
     /// The results have room for all states, and only this thread computes these sequences.
-    unsafe fn sequences(&self, direction: usize, sequences: Range<usize>) {
+    unsafe fn sequences<const M: usize>(
+        &self,
+        direction: usize,
+        sequences: Range<usize>,
+        parallel: Option<Parallel<'_>>,
+    ) -> Result<(), String> {
         let (size, batch) = (self.of.size, self.of.batch);
-        let mut work = Work {
-            gates: vec![0.0; self.of.cell.gates() * size],
-            other: vec![0.0; size],
-            state: vec![0.0; size],
-            cell: vec![0.0; size],
+        let Some(Direction { inputs, weights }) = self.directions.get(direction) else { return Ok(()) };
+        let blocks = size.div_ceil(UNITS);
+        let products = self.of.cell.gates() * size * size;
+        let count = match parallel {
+            Some(_) if products >= PRODUCTS => (products / PRODUCTS_OF_A_PART).clamp(1, blocks.min(16)),
+            _ => 1,
         };
-        for sequence in sequences {
-            let place = direction * batch + sequence;
-            for (to, first) in [(&mut work.state, self.state), (&mut work.cell, self.cell)] {
-                match first {
-                    Some(first) => to.copy_from_slice(part(first, place, size)),
-                    None => to.fill(0.0),
-                }
-            }
+        // What is beyond the last sequence is computed as the last one, and used nowhere.
+        let of =
+            |first: usize| -> [usize; M] { std::array::from_fn(|at| (first + at).min(sequences.end - 1)) };
+        let begun = |all: Option<&'a [f32]>, sequence: usize| {
+            all.map_or(&[][..], |all| part(all, direction * batch + sequence, size))
+        };
+        let firsts: Vec<usize> = sequences.clone().step_by(M).collect();
+        let group = |first: &usize| {
+            let (states, cells) =
+                (of(*first).map(|at| begun(self.state, at)), of(*first).map(|at| begun(self.cell, at)));
+            Group::new(states, cells, size, count)
+        };
+        let mut groups: Vec<Group<'_, M>> = firsts.iter().map(group).collect();
+        let length_of = |sequence: usize| {
             let length = self.lengths.as_ref().and_then(|of| of.get(sequence)).copied();
-            let length =
-                length.map_or(self.of.length, |of| usize::try_from(of).unwrap_or(0).min(self.of.length));
-            let is_reversed = self.of.reversed.get(direction) == Some(&true);
-            for step in 0..self.of.length {
-                let time = if is_reversed && step < length { length - 1 - step } else { step };
-                let to = ((time * self.of.reversed.len() + direction) * batch + sequence) * size;
-                if step < length {
-                    self.step(direction, time * batch + sequence, &mut work);
-                    // SAFETY: the place is that of this state.
-                    unsafe { put(self.states, to, &work.state) };
-                } else {
-                    // SAFETY: the place is that of this state, which the sequence does not have.
-                    unsafe { self.states.wrapping_add(to).write_bytes(0, size) };
+            length.map_or(self.of.length, |of| usize::try_from(of).unwrap_or(0).min(self.of.length))
+        };
+        let is_reversed = self.of.reversed.get(direction) == Some(&true);
+        let all = self.of.cell.gates() * size;
+        let mut line = vec![0.0; size];
+        let time_of = |step: usize, sequence: usize| {
+            let length = length_of(sequence);
+            if is_reversed && step < length { length - 1 - step } else { step }
+        };
+        for step in 0..self.of.length {
+            for (first, group) in firsts.iter().zip(&mut groups) {
+                group.is_on = of(*first).map(|sequence| step < length_of(sequence));
+                group.inputs =
+                    of(*first).map(|sequence| part(inputs, time_of(step, sequence) * batch + sequence, all));
+            }
+            weights.step(&mut groups, parallel)?;
+            for (at, sequence) in sequences.clone().enumerate() {
+                let to = ((time_of(step, sequence) * self.of.reversed.len() + direction) * batch + sequence)
+                    * size;
+                state_of(&groups, at, &mut line);
+                if step >= length_of(sequence) {
+                    line.fill(0.0);
                 }
-            }
-            // SAFETY: the places are those of this sequence.
-            unsafe {
-                put(self.last, place * size, &work.state);
-                if let Some(last) = self.last_cell {
-                    put(last, place * size, &work.cell);
-                }
+                // SAFETY: the place is that of this state.
+                unsafe { put(self.states, to, &line) };
             }
         }
-    }
-
-    fn step(&self, direction: usize, row: usize, work: &mut Work) {
-        let (size, gates) = (self.of.size, self.of.cell.gates());
-        let all = gates * size;
-        let inputs = part(self.products.get(direction).copied().unwrap_or(&[]), row, all);
-        let weights = part(self.weights, direction, all * size);
-        let bias = self.bias.map(|bias| part(bias, direction, 2 * all).split_at(all));
-        work.gates.copy_from_slice(inputs);
-        if let Some((of_input, of_state)) = bias {
-            // The last gate of a GRU has its biases apart.
-            let both = if self.of.cell == Cell::Lstm { all } else { 2 * size };
-            for ((gate, a), b) in work.gates.iter_mut().zip(of_input).zip(of_state).take(both) {
-                *gate += a + b;
-            }
-            work.gates.iter_mut().zip(of_input).skip(both).for_each(|(gate, a)| *gate += a);
-        }
-        match self.of.cell {
-            Cell::Lstm => {
-                (self.dots)(weights, &work.state, &mut work.gates);
-                let peepholes = self.peepholes.map(|of| part(of, direction, 3 * size));
-                lstm(work, peepholes, size);
-            }
-            Cell::Gru { after } => {
-                let of_hidden = bias.map_or(&[][..], |(_, of_state)| part(of_state, 2, size));
-                self.gru(work, weights, of_hidden, after);
+        for (at, sequence) in sequences.enumerate() {
+            let place = (direction * batch + sequence) * size;
+            state_of(&groups, at, &mut line);
+            // SAFETY: the place is that of this sequence.
+            unsafe { put(self.last, place, &line) };
+            if let (Some(to), Some(group)) = (self.last_cell, groups.get(at / M)) {
+                // SAFETY: the place is that of this sequence.
+                unsafe { put(to, place, &group.cell(at % M)) };
             }
         }
-    }
-
-    fn gru(&self, work: &mut Work, weights: &[f32], bias: &[f32], after: bool) {
-        let size = self.of.size;
-        let Work { gates, other, state, .. } = work;
-        let (of_gates, of_hidden) = weights.split_at(2 * size * size);
-        let (gates, hidden) = gates.split_at_mut(2 * size);
-        (self.dots)(of_gates, state, gates);
-        gates.iter_mut().for_each(|gate| *gate = sigmoid(*gate));
-        let (update, reset) = gates.split_at(size);
-        if after {
-            other.fill(0.0);
-            other.iter_mut().zip(bias).for_each(|(to, bias)| *to = *bias);
-            (self.dots)(of_hidden, state, other);
-            hidden.iter_mut().zip(reset).zip(other).for_each(|((to, reset), of)| *to += reset * *of);
-        } else {
-            other.iter_mut().zip(reset).zip(&*state).for_each(|((to, reset), of)| *to = reset * of);
-            hidden.iter_mut().zip(bias).for_each(|(to, bias)| *to += bias);
-            (self.dots)(of_hidden, other, hidden);
-        }
-        for ((state, update), hidden) in state.iter_mut().zip(update).zip(hidden) {
-            *state = (1.0 - update) * hidden.tanh() + update * *state;
-        }
+        Ok(())
     }
 }
 
-fn lstm(work: &mut Work, peepholes: Option<&[f32]>, size: usize) {
-    let Work { gates, state, cell, .. } = work;
-    let (first, second) = gates.split_at(2 * size);
-    let ((input, output), (forget, candidate)) = (first.split_at(size), second.split_at(size));
-    let empty: &[f32] = &[];
-    let peephole = |at: usize| peepholes.map_or(empty, |of| part(of, at, size));
-    let (of_input, of_output, of_forget) = (peephole(0), peephole(1), peephole(2));
-    let weight = |of: &[f32], at: usize| of.get(at).copied().unwrap_or(0.0);
-    for (at, (state, cell)) in state.iter_mut().zip(cell).enumerate() {
-        let gate = |of: &[f32]| of.get(at).copied().unwrap_or(0.0);
-        let i = sigmoid(gate(input) + weight(of_input, at) * *cell);
-        let f = sigmoid(gate(forget) + weight(of_forget, at) * *cell);
-        *cell = f * *cell + i * gate(candidate).tanh();
-        *state = sigmoid(gate(output) + weight(of_output, at) * *cell) * cell.tanh();
+/// Copies the state of a sequence.
+fn state_of<const M: usize>(groups: &[Group<'_, M>], at: usize, to: &mut [f32]) {
+    let states = groups.get(at / M).map_or(&[][..], |group| &group.state);
+    for (to, states) in to.iter_mut().zip(states) {
+        *to = states.get(at % M).copied().unwrap_or(0.0);
     }
 }
 
@@ -230,58 +194,71 @@ impl OnHost for Recurrent {
         writes: &[Slab<'_>],
         parallel: Parallel<'_>,
     ) -> Result<(), String> {
-        let directions = self.reversed.len();
+        let count = self.reversed.len();
         let is_integer = |at: usize| {
-            let before = directions + 1 + usize::from(self.given.bias);
+            let before = count + 1 + usize::from(self.given.bias);
             self.given.lengths && at == before
         };
+        let (integers, floats): (Vec<_>, Vec<_>) =
+            reads.iter().enumerate().partition(|(at, _)| is_integer(*at));
         // SAFETY: the caller vouches for the tensors.
-        let all = reads
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| !is_integer(*at))
-            .map(|(_, of)| unsafe { of.items::<f32>() });
+        let all = floats.iter().map(|(_, of)| unsafe { of.items::<f32>() });
         let all = all.collect::<Result<Vec<_>, String>>()?;
-        let lengths = reads.iter().enumerate().find(|(at, _)| is_integer(*at));
-        // SAFETY: the caller vouches for the tensors.
-        let lengths = lengths.map(|(_, of)| unsafe { of.integers() }).transpose()?;
+        // SAFETY: the caller vouches for the tensor.
+        let lengths = integers.first().map(|(_, of)| unsafe { of.integers() }).transpose()?;
         let mut floats = all.iter().map(|of| of.as_ref());
-        let products: Vec<&[f32]> = floats.by_ref().take(directions).collect();
+        let inputs: Vec<&[f32]> = floats.by_ref().take(count).collect();
         let weights = floats.next().unwrap_or(&[]);
-        let mut next = |is_given: bool| if is_given { floats.next() } else { None };
         let given = self.given;
+        let mut next = |is_given: bool| if is_given { floats.next() } else { None };
         let [bias, state, cell, peepholes] =
             [given.bias, given.state, given.cell, given.peepholes].map(&mut next);
         let [states, last, ..] = writes else { return Err("a sequence without results".to_owned()) };
         let rows = self.cell.gates() * self.size;
-        let wanted = self.length * self.batch * rows;
-        if products.iter().any(|of| of.len() != wanted) || weights.len() != directions * rows * self.size {
+        let packed = packed_size(self.cell, self.size);
+        let wanted = count * if self.is_packed { packed } else { rows * self.size };
+        if inputs.iter().any(|of| of.len() != self.length * self.batch * rows) || weights.len() != wanted {
             return Err("the weights have another size".to_owned());
         }
+        let packing =
+            |direction: usize| pack(self.cell, part(weights, direction, rows * self.size), self.size);
+        let own: Vec<Vec<f32>> = if self.is_packed { Vec::new() } else { (0..count).map(packing).collect() };
+        let directions = inputs.into_iter().enumerate().map(|(at, inputs)| {
+            let packed = own.get(at).map_or_else(|| part(weights, at, packed), Vec::as_slice);
+            let bias = Bias::new(self.cell, self.size, bias.map(|all| part(all, at, 2 * rows)));
+            let peepholes = peepholes.map(|all| part(all, at, 3 * self.size));
+            Direction { inputs, weights: Weights::new(self.cell, self.size, packed, bias, peepholes) }
+        });
         let numbers = Numbers {
             of: self,
-            products,
-            weights,
-            bias,
+            directions: directions.collect(),
             lengths,
             state,
             cell,
-            peepholes,
             states: states.start.cast(),
             last: last.start.cast(),
             last_cell: writes.get(2).map(|of| of.start.cast()),
-            dots: dots(),
         };
-        let tasks = directions * self.batch;
-        let work = |task: usize| {
-            let (direction, sequence) = (task / self.batch, task % self.batch);
-            // SAFETY: the results have room, as operators see to; each task has its own sequence.
-            unsafe { numbers.sequences(direction, sequence..sequence + 1) };
+        let parts = self.batch.div_ceil(SEQUENCES);
+        let work = |task: usize, parallel: Option<Parallel<'_>>| {
+            let (direction, part) = (task / parts, task % parts);
+            let sequences = self.batch * part / parts..self.batch * (part + 1) / parts;
+            // SAFETY: the results have room, as operators see to; each task has its own sequences.
+            unsafe {
+                // As many as there are registers for the sums of all gates.
+                match (sequences.len(), self.cell) {
+                    (0, _) => Ok(()),
+                    (1, _) => numbers.sequences::<1>(direction, sequences, parallel),
+                    (2, _) | (_, Cell::Lstm) => numbers.sequences::<2>(direction, sequences, parallel),
+                    _ => numbers.sequences::<3>(direction, sequences, parallel),
+                }
+            }
         };
-        if tasks < 2 {
-            (0..tasks).for_each(work);
-            return Ok(());
+        match count * parts {
+            0 => Ok(()),
+            1 => work(0, Some(parallel)),
+            // Without threads of their own, tasks do not fail.
+            tasks => parallel(tasks, &|task| drop(work(task, None))),
         }
-        parallel(tasks, &work)
     }
 }

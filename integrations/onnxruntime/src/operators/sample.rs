@@ -1,0 +1,91 @@
+//! Images sampled at given places, and boxes in images.
+
+use super::Cost::Light;
+use super::own::one;
+use super::{Operator, onnx};
+use crate::lowering::{Lowered, Lowering, refuse};
+use crate::model::{Constant, Element, Node};
+use crate::steps::{Beyond, Grid, Interpolation, Suppression};
+
+pub const OPERATORS: &[Operator] =
+    &[onnx("GridSample", (16, 22), Light, grid_sample), onnx(SUPPRESSION, (10, 11), Light, suppression)];
+
+const SUPPRESSION: &str = "NonMaxSuppression";
+
+/// Whether the number of a node's results is only known when they are computed.
+pub fn is_open(node: &Node) -> bool {
+    node.domain.is_empty() && node.operator == SUPPRESSION
+}
+
+/// A result with room for all boxes that may be chosen.
+fn suppression(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (boxes, scores) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    if boxes.element != Element::Float || scores.element != Element::Float {
+        return refuse(format!("elements are {}, expected float", boxes.element.name()));
+    }
+    let ([images, size, 4], [batch, classes, count]) = (boxes.dims.as_slice(), scores.dims.as_slice()) else {
+        return refuse(format!("boxes of dims {:?} and scores of {:?}", boxes.dims, scores.dims));
+    };
+    if !lowering.guesses && (images != batch || size != count) {
+        return refuse(format!("boxes of dims {:?} and scores of {:?}", boxes.dims, scores.dims));
+    }
+    let mut reads = vec![boxes.clone(), scores.clone()];
+    let mut given = [false; 3];
+    for (at, (is_given, element)) in
+        given.iter_mut().zip([Element::Int64, Element::Float, Element::Float]).enumerate()
+    {
+        if !Lowering::has_input(node, at + 2) {
+            continue;
+        }
+        let limit = lowering.input(node, at + 2)?;
+        if limit.elements() != 1 || limit.element != element {
+            return refuse(format!("input {} is {} of dims {:?}", at + 2, limit.element.name(), limit.dims));
+        }
+        *is_given = true;
+        reads.push(limit);
+    }
+    let most = lowering.constant(node, 2).and_then(Constant::integers);
+    let most = most.and_then(|most| most.first().copied()).unwrap_or(*count).clamp(1, (*count).max(1));
+    let Some(rows) = batch.checked_mul(*classes).and_then(|of| of.checked_mul(most)) else {
+        return refuse("more boxes than can be counted");
+    };
+    let own = Suppression { is_centered: node.int("center_point_box", 0) != 0, given };
+    let y = one(lowering, own, &reads.iter().collect::<Vec<_>>(), (Element::Int64, vec![rows, 3]))?;
+    lowering.set(node, 0, y)
+}
+
+fn grid_sample(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let (x, grid) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    if x.element != Element::Float || grid.element != Element::Float {
+        return refuse(format!(
+            "elements are {} and {}, expected float",
+            x.element.name(),
+            grid.element.name()
+        ));
+    }
+    let interpolation = match node.text("mode", "linear") {
+        "nearest" => Interpolation::Nearest,
+        "linear" | "bilinear" => Interpolation::Linear,
+        "cubic" | "bicubic" => Interpolation::Cubic,
+        other => return refuse(format!("mode is {other:?}")),
+    };
+    let beyond = match node.text("padding_mode", "zeros") {
+        "zeros" => Beyond::Zeros,
+        "border" => Beyond::Border,
+        "reflection" => Beyond::Reflection,
+        other => return refuse(format!("padding_mode is {other:?}")),
+    };
+    let ([batch, channels, spatial @ ..], [of, outer @ .., axes]) = (x.dims.as_slice(), grid.dims.as_slice())
+    else {
+        return refuse(format!("an image of dims {:?} and a grid of {:?}", x.dims, grid.dims));
+    };
+    let count = i64::try_from(spatial.len()).unwrap_or(0);
+    let fits = batch == of && *axes == count && outer.len() == spatial.len() && (2..=3).contains(&count);
+    if !fits || spatial.contains(&0) || (count == 3 && interpolation == Interpolation::Cubic) {
+        return refuse(format!("an image of dims {:?} and a grid of {:?}", x.dims, grid.dims));
+    }
+    let dims = [*batch, *channels].into_iter().chain(outer.iter().copied()).collect();
+    let own = Grid { interpolation, beyond, is_aligned: node.int("align_corners", 0) != 0 };
+    let y = one(lowering, own, &[&x, &grid], (Element::Float, dims))?;
+    lowering.set(node, 0, y)
+}

@@ -1,0 +1,166 @@
+//! The boxes of a class that overlap no better one too much.
+
+use std::cmp::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use super::divided;
+use crate::lowering::{OnHost, Slab};
+use crate::threads::Parallel;
+
+/// What ends the list of chosen boxes, if it is shorter than its memory.
+pub const END: i64 = -1;
+
+/// Reads boxes `[N, boxes, 4]`, scores `[N, classes, boxes]` and what is given; writes rows of image, class and box.
+#[derive(Clone, Copy, Debug)]
+pub struct Suppression {
+    /// Whether a box is its middle and its size, not two corners.
+    pub is_centered: bool,
+    /// Whether the most boxes of a class are given, the most overlap, and the least score.
+    pub given: [bool; 3],
+}
+
+/// A box's limits and its area.
+#[derive(Clone, Copy)]
+struct Area {
+    least: [f32; 2],
+    most: [f32; 2],
+    area: f32,
+}
+
+impl Area {
+    fn new(of: &[f32; 4], is_centered: bool) -> Self {
+        let [a, b, c, d] = *of;
+        let (least, most) = if is_centered {
+            ([a - c / 2.0, b - d / 2.0], [a + c / 2.0, b + d / 2.0])
+        } else {
+            ([a.min(c), b.min(d)], [a.max(c), b.max(d)])
+        };
+        let ([left, top], [right, bottom]) = (least, most);
+        Self { least, most, area: (right - left) * (bottom - top) }
+    }
+
+    /// Whether the common part of two is more than `limit` of what both cover.
+    fn overlaps(&self, other: &Self, limit: f32) -> bool {
+        let mut common = 1.0;
+        let all = self.least.iter().zip(&other.least).zip(self.most.iter().zip(&other.most));
+        for ((a, b), (c, d)) in all {
+            let length = c.min(*d) - a.max(*b);
+            if length <= 0.0 {
+                return false;
+            }
+            common *= length;
+        }
+        let both = self.area + other.area - common;
+        self.area > 0.0 && other.area > 0.0 && both > 0.0 && common / both > limit
+    }
+}
+
+impl Suppression {
+    /// The chosen boxes of a class, the best first.
+    fn chosen(
+        self,
+        boxes: &[[f32; 4]],
+        scores: &[f32],
+        (most, limit, least): (usize, f32, Option<f32>),
+    ) -> Vec<usize> {
+        let is_candidate = |(_, score): &(usize, &f32)| least.is_none_or(|least| **score > least);
+        let mut candidates: Vec<(usize, &f32)> = scores.iter().enumerate().filter(is_candidate).collect();
+        // Of equal ones the first comes first.
+        candidates
+            .sort_unstable_by(|(a, x), (b, y)| y.partial_cmp(x).unwrap_or(Ordering::Equal).then(a.cmp(b)));
+        let (mut chosen, mut areas): (Vec<usize>, Vec<Area>) = (Vec::new(), Vec::new());
+        for (at, _) in candidates {
+            if chosen.len() >= most {
+                break;
+            }
+            let Some(own) = boxes.get(at).map(|of| Area::new(of, self.is_centered)) else { break };
+            if areas.iter().all(|other| !own.overlaps(other, limit)) {
+                chosen.push(at);
+                areas.push(own);
+            }
+        }
+        chosen
+    }
+}
+
+impl OnHost for Suppression {
+    unsafe fn run(
+        &self,
+        reads: &[Slab<'_>],
+        writes: &[Slab<'_>],
+        parallel: Parallel<'_>,
+    ) -> Result<(), String> {
+        let ([boxes, scores, rest @ ..], [to]) = (reads, writes) else {
+            return Err("boxes of no tensor".to_owned());
+        };
+        let mut rest = rest.iter();
+        let [most, limit, least] = self.given.map(|is_given| if is_given { rest.next() } else { None });
+        // SAFETY: the caller vouches for the tensors.
+        let most = most.map(|of| unsafe { of.integers() }).transpose()?;
+        let most = most.and_then(|of| of.first().copied()).unwrap_or(0);
+        let number = |of: &Slab<'_>| {
+            // SAFETY: the caller vouches for the tensors.
+            unsafe { of.items::<f32>() }.map(|of| of.first().copied())
+        };
+        let limit = limit.map(number).transpose()?.flatten().unwrap_or(0.0);
+        if !(0.0..=1.0).contains(&limit) {
+            return Err(format!("the most overlap is {limit}, expected 0 to 1"));
+        }
+        let least = least.map(number).transpose()?.flatten();
+        let limits = (usize::try_from(most).unwrap_or(0), limit, least);
+        let count = |slab: &Slab<'_>, axis: usize| usize::try_from(slab.dim(axis)).unwrap_or(0);
+        let (size, classes) = (count(boxes, 1), count(scores, 1));
+        // SAFETY: the caller vouches for the tensors.
+        let (boxes, scores) = unsafe { (boxes.items::<f32>()?, scores.items::<f32>()?) };
+        let boxes = boxes.as_chunks::<4>().0;
+        let tasks = scores.len() / size.max(1);
+        let found: Vec<Mutex<Vec<usize>>> = (0..tasks).map(|_| Mutex::default()).collect();
+        divided(tasks, size * 64, parallel, &|range| {
+            for (task, found) in found.iter().enumerate().take(range.end).skip(range.start) {
+                let image = task / classes.max(1);
+                let own = boxes.get(image * size..(image + 1) * size).unwrap_or(&[]);
+                let scores = scores.get(task * size..(task + 1) * size).unwrap_or(&[]);
+                *found.lock().unwrap_or_else(PoisonError::into_inner) = self.chosen(own, scores, limits);
+            }
+        })?;
+        let number = |of: usize| i64::try_from(of).unwrap_or(0);
+        let mut rows: Vec<i64> = Vec::new();
+        for (task, found) in found.iter().enumerate() {
+            for at in found.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                rows.extend([number(task / classes.max(1)), number(task % classes.max(1)), number(*at)]);
+            }
+        }
+        let room = to.count();
+        if rows.len() > room {
+            return Err(format!("{} numbers of boxes, expected at most {room}", rows.len()));
+        }
+        if rows.len() < room {
+            rows.push(END);
+        }
+        // SAFETY: the result has room for the rows, and only this thread writes it.
+        unsafe { to.put(0, &rows) };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_that_overlap_better_ones_are_left() {
+        let boxes = [[0.0, 0.0, 1.0, 1.0], [0.0, 0.1, 1.0, 1.1], [1.0, 1.9, 0.0, 0.9], [0.0, 3.0, 1.0, 4.0]];
+        let own = Suppression { is_centered: false, given: [true; 3] };
+        let chosen = |most, limit, least| own.chosen(&boxes, &[0.9, 0.8, 0.8, 0.9], (most, limit, least));
+        assert_eq!(chosen(9, 0.5, None), [0, 3, 2]);
+        assert_eq!(chosen(9, 0.9, None), [0, 3, 1, 2]);
+        assert_eq!(chosen(1, 0.5, None), [0]);
+        assert_eq!(chosen(9, 0.5, Some(0.85)), [0, 3]);
+        assert!(chosen(0, 0.5, None).is_empty());
+        let centered = Suppression { is_centered: true, ..own };
+        assert_eq!(
+            centered.chosen(&[[5.0, 5.0, 2.0, 2.0], [5.0, 5.5, 2.0, 2.0]], &[0.1, 0.2], (9, 0.5, None)),
+            [1]
+        );
+    }
+}
