@@ -388,13 +388,17 @@ impl Channel<'_> {
             }
             at += GROUP;
         }
+        let (mut line, mut place) = ((padding + at) % step, (padding + at) / step);
         for at in at..count {
-            let place = padding + at;
             // SAFETY: the image has the element in this row, and there is room for it.
             unsafe {
                 let byte = from.add(at * x.strides[1]).read();
                 let value = if *x_is_signed { f32::from(byte.cast_signed()) } else { f32::from(byte) };
-                to.add(place % step * length + place / step).write(value - zero);
+                to.add(line * length + place).write(value - zero);
+            }
+            line += 1;
+            if line == step {
+                (line, place) = (0, place + 1);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The micro-kernel's loops over the terms of a tile, for a register type and a constant tile size.
 
+#![expect(clippy::needless_range_loop, reason = "iterators over registers are calls, see `simd::array`")]
+
 use std::marker::PhantomData;
 
 use crate::gemm::prefetch::{PREFETCH_ROWS, PREFETCH_WORDS, prefetch};

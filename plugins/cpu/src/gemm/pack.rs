@@ -5,9 +5,9 @@ use std::any::TypeId;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::dtype::element::ComputeType;
 use crate::gemm::prefetch::{PREFETCH_ROWS, prefetch_all};
 use crate::kernel::Refusal;
+use crate::simd::array;
 use crate::simd::convert::{block, narrow, transpose, widen};
 use crate::simd::isa::Isa;
 use crate::simd::stored::{Stored, with_float};
@@ -208,10 +208,7 @@ unsafe fn copy_row<S: Stored, V: Vector>(from: *const S, to: *mut V::Scalar, len
             // SAFETY: this many elements remain on both sides.
             unsafe {
                 let elements = from.add(j).cast::<[S; STREAMS]>().read_unaligned();
-                let mut values = [V::Scalar::ZERO; STREAMS];
-                for (value, element) in values.iter_mut().zip(elements) {
-                    *value = element.value();
-                }
+                let values = array::map(elements, S::value::<V::Scalar>);
                 to.add(j).cast::<[V::Scalar; STREAMS]>().write_unaligned(values);
             }
             j += STREAMS;

@@ -7,7 +7,6 @@
 use crate::gemm::amx;
 use crate::gemm::byte_tile::ByteTile;
 use crate::gemm::register::{Register, load};
-#[cfg(target_arch = "x86_64")]
 use crate::simd::array;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::cpu_isa::CpuIsa;
@@ -249,12 +248,11 @@ impl<R: Register<Word = i32>, const MR: usize, const NR: usize> IsaTask for Tile
             for word in 0..words {
                 let columns = load::<R, NR>(b);
                 b = b.add(NR * R::LANES);
-                for (row, acc) in rows.iter().zip(&mut acc) {
+                // Iterators over both arrays are calls, for which the accumulators go through memory.
+                acc = array::zip(acc, rows, |acc, row| {
                     let terms = R::splat(row.cast::<i32>().add(word).read_unaligned());
-                    for (acc, column) in acc.iter_mut().zip(columns) {
-                        *acc = acc.add_product(terms, column);
-                    }
-                }
+                    array::zip(acc, columns, |acc, column| acc.add_product(terms, column))
+                });
             }
             for (row, acc) in acc.iter().enumerate() {
                 for (v, acc) in acc.iter().enumerate() {

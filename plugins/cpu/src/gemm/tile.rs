@@ -180,9 +180,7 @@ impl<T: Copy + 'static> RegisterEpilogue<'_, T> {
             // SAFETY: the caller guarantees the instructions and the tile.
             unsafe {
                 let residual = load::<R, NR>(self.residual.add(r * self.residual_stride + column));
-                for (acc, residual) in row.iter_mut().zip(residual) {
-                    *acc = acc.plus(residual);
-                }
+                *row = array::zip(*row, residual, |acc, residual| acc.plus(residual));
             }
         }
     }

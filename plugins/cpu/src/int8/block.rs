@@ -11,7 +11,6 @@ use crate::int8::rows::{Counter, RowSums, Rows};
 use crate::int8::store::{Added, Tile};
 use crate::int8::transpose::{Matrix, transpose, transpose_words};
 use crate::layout::MAX_RANK;
-use crate::simd::array;
 
 /// The position of a tile: its group, columns, first row in the block, and rows.
 struct At {
@@ -158,22 +157,26 @@ impl Product {
         let (size, problem) = (self.size(), &self.problem);
         let tensors = run.tensors.all();
         let width = columns.len().next_multiple_of(GROUP);
-        let to: [*mut u8; MAX_ROWS] = array::from_fn(|row| match offsets.get(first + row) {
-            Some(offset) if self.is_straight() => {
-                let offset = of.y + offset + columns.start * problem.y_column;
+        // Most tiles have a few rows only.
+        let mut to = [std::ptr::null_mut(); MAX_ROWS];
+        for (row, to) in to.iter_mut().enumerate().take(*count) {
+            *to = if self.is_straight() {
+                let offset = of.y + offsets[first + row] + columns.start * problem.y_column;
                 tensors[problem.y.slot].wrapping_add(offset * size)
-            }
-            _ => own.results.wrapping_add((first + row) * width * size),
-        });
+            } else {
+                own.results.wrapping_add((first + row) * width * size)
+            };
+        }
         let residual = self.stages.residual();
-        let rows: [*const u8; MAX_ROWS] = array::from_fn(|row| match (&residual, added.get(first + row)) {
-            (Some(residual), Some(offset)) => {
-                let offset = of.added + offset + columns.start * residual.strides[problem.column_axis];
+        let mut rows = [std::ptr::null(); MAX_ROWS];
+        if let Some(residual) = &residual {
+            for (row, from) in rows.iter_mut().enumerate().take(*count) {
+                let offset =
+                    of.added + added[first + row] + columns.start * residual.strides[problem.column_axis];
                 let size = residual.data_type.size().unwrap_or(1);
-                tensors[residual.slot].wrapping_add(offset * size).cast_const()
+                *from = tensors[residual.slot].wrapping_add(offset * size).cast_const();
             }
-            _ => std::ptr::null(),
-        });
+        }
         let tile = Tile {
             sums: own.sums,
             stride: width,

@@ -19,6 +19,7 @@ use crate::int8::problem::{Group, Problem};
 use crate::kernel::Refusal;
 use crate::layout::MAX_RANK;
 use crate::pointwise::lookup::ENTRIES;
+use crate::simd::array;
 
 /// A parameter: one value for all columns or one per column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -273,26 +274,26 @@ impl Columns {
     }
 
     #[inline(always)]
-    fn from_kind<const N: usize>(&self, first: usize) -> [*mut f32; N] {
-        std::array::from_fn(|at| self.later.wrapping_add((first + at) * self.between))
+    fn of_kind<const N: usize>(&self, first: usize) -> [*mut f32; N] {
+        array::from_fn(|at| self.later.wrapping_add((first + at) * self.between))
     }
 
     /// Slopes and offsets of the first round.
     #[inline(always)]
     pub(crate) fn quick(&self) -> [*mut f32; 2] {
-        self.from_kind(0)
+        self.of_kind(0)
     }
 
     /// Both scales and shifts of a later round.
     #[inline(always)]
     pub(crate) fn of_round(&self, round: usize) -> [*mut f32; 3] {
-        self.from_kind(2 + 5 * round)
+        self.of_kind(2 + 5 * round)
     }
 
     /// Slopes and offsets of a later round.
     #[inline(always)]
     pub(crate) fn quick_of_round(&self, round: usize) -> [*mut f32; 2] {
-        self.from_kind(5 + 5 * round)
+        self.of_kind(5 + 5 * round)
     }
 
     /// Writes the parameters of a group's columns. `sums` are those of the packed weights, and `shifted` is

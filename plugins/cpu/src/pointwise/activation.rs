@@ -10,6 +10,7 @@ use crate::pointwise::chain::{Chain, Operation, Step, Value};
 use crate::pointwise::functions::{All, Functions};
 use crate::pointwise::line::FunctionTask;
 use crate::pointwise::smooth::Smooth;
+use crate::simd::array;
 use crate::simd::isa::Isa;
 use crate::simd::row::{read, write};
 use crate::simd::vector::{Float, Lanewise, Vector, VectorTask};
@@ -321,9 +322,7 @@ impl<T: Functions, V: Vector<Scalar = T>> Block<V> {
             Function::Smooth(smooth, parameter) => y = Self::smooth(x, (smooth, parameter)),
             Function::TimesSmooth(smooth, parameter) => {
                 y = Self::smooth(x, (smooth, parameter));
-                for (y, x) in y.iter_mut().zip(x) {
-                    *y = x.lanewise(Lanewise::Mul, *y);
-                }
+                y = array::zip(x, y, |x, y| x.lanewise(Lanewise::Mul, y));
             }
         }
         y

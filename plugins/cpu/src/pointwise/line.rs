@@ -15,6 +15,7 @@ use crate::dtype::element::ComputeType;
 use crate::pointwise::chain::{Operation, Step};
 use crate::pointwise::functions::{All, Functions};
 use crate::pointwise::smooth::Smooth;
+use crate::simd::array;
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::row::{read, write};
@@ -294,9 +295,9 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                     ($($name:ident),*) => {
                         match operation {
                             $(Lanewise::$name => {
-                                for (vector, other) in vectors.iter_mut().zip(others) {
-                                    *vector = vector.lanewise(Lanewise::$name, other);
-                                }
+                                vectors = array::zip(vectors, others, |vector, other| {
+                                    vector.lanewise(Lanewise::$name, other)
+                                });
                             })*
                             Lanewise::Identity => {}
                         }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::conv::direct::problem::{Direct, Scheme, Write};
 use crate::conv::geometry::{Block, Strides};
 use crate::gemm::accumulator::Accumulator;
+use crate::simd::array;
 use crate::simd::convert;
 use crate::simd::isa::IsaTask;
 
@@ -167,9 +168,7 @@ impl<T: Accumulator> StoreEpilogue<T> {
                     }
                 }
             }
-            for (sum, other) in sums.iter_mut().zip(others) {
-                *sum = sum.plus(other);
-            }
+            *sums = array::zip(*sums, others, |sum, other| sum.plus(other));
         }
         if self.relu {
             for sum in sums {

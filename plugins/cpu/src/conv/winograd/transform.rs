@@ -9,6 +9,8 @@
 //! these have nearly the smallest errors: half of those of 0, ±1, ±2. Points that differ only in sign share
 //! partial sums.
 
+#![expect(clippy::needless_range_loop, reason = "iterators over registers are calls, see `simd::array`")]
+
 use crate::dtype::element::ComputeType;
 use crate::simd::array;
 use crate::simd::vector::{Float, Lanewise, MAX_LANES, Vector, VectorTask};
