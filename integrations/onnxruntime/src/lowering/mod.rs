@@ -3,6 +3,7 @@
 //! A value is a [`View`] of a buffer. Layout changes (reshape, transpose, slice) make another view and compute nothing.
 
 mod as_read;
+mod edge;
 mod parts;
 mod plan;
 mod program;

@@ -221,6 +221,27 @@ impl Program {
         self.operands.get(usize::try_from(id).ok()?.checked_sub(1)?)
     }
 
+    /// The tensor of a view, if it has one.
+    pub(super) fn id_of(&self, view: &View) -> Option<i64> {
+        self.known.get(view).copied()
+    }
+
+    /// Forgets which tensor a view is.
+    pub(super) fn forget(&mut self, view: &View) {
+        self.known.remove(view);
+    }
+
+    /// Replaces a tensor.
+    pub(super) fn replace(&mut self, id: i64, operand: Operand) {
+        if let Operand::View(view) = &operand {
+            self.known.insert(view.clone(), id);
+        }
+        let at = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
+        if let Some(slot) = at.and_then(|at| self.operands.get_mut(at)) {
+            *slot = operand;
+        }
+    }
+
     /// The view with an id; none for numbers.
     pub fn view(&self, id: i64) -> Option<&View> {
         match self.get(id)? {
@@ -309,6 +330,8 @@ impl Program {
 
     /// Sets the views of the outputs, in order. One that does not have an output's layout and its own memory is copied.
     pub fn finish(&mut self, outputs: &[View]) -> Result<(), String> {
+        let mut outputs = outputs.to_vec();
+        self.write_as_outputs(&mut outputs);
         for (at, view) in outputs.iter().enumerate() {
             self.outputs.push(view.dims.clone());
             let buffer = self.buffers.get_mut(view.buffer);
