@@ -33,12 +33,15 @@ pub fn ranking_metric(session: &Session, callers: Option<Metric>) -> Metric {
     session.set().settings.ranking_metric.or(callers).unwrap_or_default()
 }
 
+/// Knobs by engine.
+pub type EngineKnobs = Box<[(EngineRef, Vec<KnobSetting>)]>;
+
 /// What the policies chose.
 pub struct Choice {
     /// The engines, best first.
     pub engines: Engines,
     /// The knobs that the deciding policy wants, by engine; none without any.
-    pub settings: Option<Box<[(EngineRef, Vec<KnobSetting>)]>>,
+    pub settings: Option<EngineKnobs>,
 }
 
 impl From<Engines> for Choice {

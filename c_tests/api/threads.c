@@ -200,7 +200,7 @@ static void* first_handles(void* number)
     size_t length = 0;
     (void)number;
     note(hipdnnCreate(&own) == HIPDNN_STATUS_SUCCESS, "a handle is made");
-    note(hipdnnGetLoadedEnginePluginPaths_ext(own, &count, NULL, &length) == HIPDNN_STATUS_SUCCESS && count == 5,
+    note(hipdnnGetLoadedEnginePluginPaths_ext(own, &count, NULL, &length) == HIPDNN_STATUS_SUCCESS && count == 6,
          "the plugins are loaded");
     for (int round = 0; round < ROUNDS / 10; round++) {
         hipdnnHandle_t another = NULL;

@@ -363,7 +363,7 @@ void run_newer_flows(const Library& library)
     choice.finds_first = true;
     require(engines_of(choose(session, plain, choice)) == engines, "the first plugin with engines has others");
     choice.policies = policies(session);
-    require(choice.policies.size() == 2, "another number of policies than the library's own");
+    require(choice.policies.size() == 4, "another number of policies than the library's own");
     require(engines_of(choose(session, plain, choice)) == engines,
             "the library's policies choose otherwise when named");
 

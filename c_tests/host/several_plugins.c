@@ -105,7 +105,7 @@ static void test_cpu_is_last(void)
     REQUIRE_OK(hipdnnSetEnginePluginPaths_ext(1, paths, HIPDNN_PLUGIN_LOADING_ADDITIVE));
     hipdnnHandle_t handle = make_handle();
     hipdnnBackendDescriptor_t graph = make_graph(handle);
-    CHECK_EQ(count_loaded(handle), 6);
+    CHECK_EQ(count_loaded(handle), 7);
     engine_names(graph, names, sizeof names);
     CHECK_STR(names, "STUB_ENGINE STUB_OTHER_ENGINE CPU_ENGINE CPU_REFERENCE_ENGINE ");
     drop(graph);

@@ -3,8 +3,6 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use hipdnn_plugin_sdk::wire::KnobSetting;
-
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine::{FrozenEngine, metric, session_of};
 use super::{Descriptor, Draft, take_checked};
@@ -15,7 +13,7 @@ use crate::graph::FrozenGraph;
 use crate::last_error;
 use crate::plugin::cache::Entry;
 use crate::plugin::{EngineRef, Session, ask};
-use crate::policies::{self, Choice};
+use crate::policies::{self, Choice, EngineKnobs};
 use crate::selection::Metric;
 use crate::status::{Error, Result};
 
@@ -50,7 +48,7 @@ pub struct FrozenHeuristic {
     session: Arc<Session>,
     engines: ask::Engines,
     /// The knobs that a policy wants, by engine.
-    settings: Option<Box<[(EngineRef, Vec<KnobSetting>)]>>,
+    settings: Option<EngineKnobs>,
     /// The metric that the program or a policy asked for, which each result has.
     metric: Option<Metric>,
 }

@@ -67,7 +67,6 @@ impl HeuristicHandles {
 
     /// Asks a policy for an order of engines; none if it leaves the choice to others. The outer result is none if no plugin has
     /// the policy.
-    #[expect(clippy::type_complexity, reason = "three answers: no such policy, a failure, or what it chose")]
     pub fn ask(
         &self,
         policy: i64,

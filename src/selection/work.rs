@@ -65,9 +65,8 @@ mod tests {
     fn products_and_stored_bytes_are_counted() {
         let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
         let tensor = |uid, dims: &[i64]| Tensor::new(uid, DataType::Float, dims, &[1; 2]);
-        let mut graph = Graph::default();
-        graph.tensors =
-            vec![tensor(1, &[8, 16]), tensor(2, &[16, 4]), tensor(3, &[8, 4]), tensor(4, &[8, 4])];
+        let tensors = vec![tensor(1, &[8, 16]), tensor(2, &[16, 4]), tensor(3, &[8, 4]), tensor(4, &[8, 4])];
+        let mut graph = Graph { tensors, ..Graph::default() };
         graph.tensors[2].is_virtual = true;
         graph.nodes.push(node(Matmul { a: 1, b: 2, c: 3 }.into()));
         let matmul = Work::of(&graph);

@@ -13,7 +13,7 @@ RUST = PACKAGE / "src"
 #: From bottom to top.
 MODULES = """
 _native errors properties infer types device tensor node empty address operands memory views attention gradients_fp8 attention_fp8 norm operations pointwise
-compositions handle library ahead plans picture tune definition planning overridden adapt execution phases restored graph saved compat ops
+compositions handle plans library ahead picture tune definition planning overridden adapt execution phases restored graph saved compat ops
 quantization __init__
 __main__
 """.split()

@@ -267,6 +267,14 @@ impl Engines {
         }
     }
 
+    /// Whether one of them computes a graph without generated kernels.
+    pub fn accept_by_library(&self, graph: &OperationGraph) -> bool {
+        let Self::OfGpu(_, own) = self else { return false };
+        let is_library =
+            |id: &i64| own.engines.iter().any(|engine| engine.id == *id && engine.name != GENERATED);
+        self.offered(graph).is_ok_and(|engines| engines.iter().any(is_library))
+    }
+
     /// Whether they compute the graph with this text; calls `ask` once.
     pub fn known(&self, text: &str, ask: impl FnOnce() -> bool) -> bool {
         let Self::OfGpu(_, own) = self else { return ask() };
@@ -309,10 +317,13 @@ impl Engines {
             Self::One(id) => vec![*id],
             Self::OfGpu(_, own) => own.engines.iter().map(|engine| engine.id).collect(),
         };
-        let mut known = Vec::new();
+        let (mut known, mut all_answer) = (Vec::new(), true);
         for id in ids {
-            // Engines without this operation have no say.
-            let Ok(engine) = Engine::new(&graph, id) else { continue };
+            // The knobs of engines without this operation are not known.
+            let Ok(engine) = Engine::new(&graph, id) else {
+                all_answer = false;
+                continue;
+            };
             let knobs = engine.knobs()?;
             let is_its = |setting: &&KnobSetting| knobs.iter().any(|knob| knob.id == setting.id);
             let own: Vec<KnobSetting> = settings.iter().filter(is_its).cloned().collect();
@@ -325,7 +336,7 @@ impl Engines {
             known.extend(knobs.into_iter().map(|knob| knob.id));
         }
         match settings.iter().find(|setting| !known.contains(&setting.id)) {
-            Some(unknown) if !known.is_empty() => Err(no_knob(&unknown.id, &known)),
+            Some(unknown) if all_answer && !known.is_empty() => Err(no_knob(&unknown.id, &known)),
             _ => Ok(()),
         }
     }

@@ -64,9 +64,18 @@ pub fn set_run(options: *const OrtRunOptions) {
     RUN.with(|run| run.set(options));
 }
 
+/// The options of this thread's run; null without one.
+pub fn run() -> *const OrtRunOptions {
+    RUN.with(Cell::get)
+}
+
 /// The error of a run that was told to end, if this thread's run was.
 pub fn check() -> Result<(), Failure> {
-    let options = RUN.with(Cell::get);
+    check_run(run())
+}
+
+/// The same for a run with these options, which may be another thread's.
+pub fn check_run(options: *const OrtRunOptions) -> Result<(), Failure> {
     let Some(position) = POSITION.get().copied().flatten().filter(|_| !options.is_null()) else {
         return Ok(());
     };

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::ort::{Ort, OrtKernelContext};
+use crate::ort::{Ort, OrtKernelContext, OrtRunOptions};
 use crate::terminate;
 
 /// The function of the engine's plugin that accepts a pool, and the one that runs a loop on the engine's threads.
@@ -69,7 +69,7 @@ impl Threads {
     /// # Safety
     /// The context is that of a call on this thread, which does not return before `f` does.
     pub unsafe fn lend<R>(self, ort: Ort, context: *mut OrtKernelContext, f: impl FnOnce() -> R) -> R {
-        let lender = Lender { ort, context };
+        let lender = Lender { ort, context, options: terminate::run() };
         let pool = Pool { run: Some(run), program: (&raw const lender).cast_mut().cast() };
         // SAFETY: pool and lender outlive the guard, which restores the former pool.
         let _end = End { lend: self.lend, before: unsafe { (self.lend)(&raw const pool) } };
@@ -120,6 +120,7 @@ unsafe extern "C" fn one(call: *mut c_void, at: usize) {
 struct Lender {
     ort: Ort,
     context: *mut OrtKernelContext,
+    options: *const OrtRunOptions,
 }
 
 /// Restores the former pool on drop.
@@ -137,12 +138,16 @@ impl Drop for End {
 
 /// Runs work on ONNX Runtime's threads.
 unsafe extern "C" fn run(lender: *mut c_void, work: Work, data: *mut c_void, count: usize) -> c_int {
-    // The engine ends an execution whose pool fails: a run that was told to end does so inside of a graph, too.
-    if terminate::check().is_err() {
+    // SAFETY: the plugin passes back the lent pool, while it is lent.
+    let Lender { ort, context, options } = unsafe { &*lender.cast::<Lender>() };
+    // The engine ends an execution whose pool fails: a run that was told to end does so inside of a graph, too. Between steps it
+    // asks with a count of 0, from any of the threads.
+    if terminate::check_run(*options).is_err() {
         return 1;
     }
-    // SAFETY: the plugin passes back the lent pool, while it is lent.
-    let Lender { ort, context } = unsafe { &*lender.cast::<Lender>() };
+    if count == 0 {
+        return 0;
+    }
     // SAFETY: the context belongs to the call that lends its threads; the data lives until all calls have returned.
     let status = unsafe { ort.api.KernelContext_ParallelFor(*context, work, count, count, data) };
     c_int::from(ort.check(status, "ParallelFor").is_err())

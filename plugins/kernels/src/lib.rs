@@ -3,7 +3,7 @@
 //! A [`form::Kernel`] is a tree of instructions: arithmetic on typed values, mutable locals, loops, branches, memory, barriers,
 //! exchanges within a subgroup, and matrix tiles. A [`builder::Builder`] writes one for a [`target::Target`], which describes the device
 //! as data: its subgroup, its shared memory, and its matrix instructions with the place of every element.
-//! [`domain`] writes kernels over the elements and rows of a domain. [`print`] writes source or binaries from it, and [`interpret`] executes it on the CPU, for tests.
+//! [`domain`] writes kernels over the elements and rows of a domain. [`mod@print`] writes source or binaries from it, and [`interpret`] executes it on the CPU, for tests.
 //!
 //! This crate knows no graphs, no drivers and no compilers.
 

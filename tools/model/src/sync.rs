@@ -184,6 +184,10 @@ macro_rules! atomic {
                 self.value(self.word.load(order))
             }
 
+            pub fn into_inner(self) -> $value {
+                self.load(Ordering::Relaxed)
+            }
+
             pub fn store(&self, value: $value, order: Ordering) {
                 self.word.store(self.bits(value), order);
             }

@@ -93,7 +93,11 @@ impl Program {
     }
 
     /// Whether the operation is part of dequantization. `maker` returns the only operation that writes a buffer.
-    fn is_of_bytes<'a>(&self, operation: &Pointwise, maker: &dyn Fn(usize) -> Option<&'a Pointwise>) -> bool {
+    pub(super) fn is_of_bytes<'a>(
+        &self,
+        operation: &Pointwise,
+        maker: &dyn Fn(usize) -> Option<&'a Pointwise>,
+    ) -> bool {
         if !matches!(operation.operation, PointwiseMode::Sub | PointwiseMode::Mul) {
             return false;
         }

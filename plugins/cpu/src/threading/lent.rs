@@ -16,7 +16,8 @@ use crate::threading::region::Region;
 /// A pool as the program describes it.
 #[repr(C)]
 pub struct Pool {
-    /// Calls `work` with `data` and each index below `count`, in any order and on any threads, and returns 0 when all calls have returned.
+    /// Calls `work` with `data` and each index below `count`, in any order and on any threads, and returns 0 when all calls have returned;
+    /// else the execution fails. Between the steps of a plan it is asked so with a count of 0, by any of its threads.
     run: Option<Run>,
     /// The first argument of `run`.
     program: *mut c_void,
@@ -67,7 +68,7 @@ enum Lent {
     /// The threads of a program, which calls them for each work.
     Pool(Run, *mut c_void),
     /// The threads that are in its plan.
-    Plan(*const Region),
+    Plan(*const Region<'static>),
 }
 
 impl Lent {
@@ -126,12 +127,29 @@ pub(crate) fn enter<R>(threads: usize, plan: impl FnOnce() -> R) -> R {
     if threads < 2 {
         return plan();
     }
-    let lead = |region: &Region, plan: &mut dyn FnMut()| {
+    let asked = Asked(run, program);
+    let goes_on = || asked.goes_on();
+    let lead = |region: &Region<'_>, plan: &mut dyn FnMut()| {
         let _within = Within::set(key, (&raw const *region).expose_provenance() | REGION);
         plan();
     };
-    let result = Region::enter(threads, |threads, work| call(key, (run, program), threads, work), lead, plan);
+    let call = |threads, work: &(dyn Fn(usize) + Sync)| call(key, (run, program), threads, work);
+    let result = Region::enter(threads, &goes_on, call, lead, plan);
     result.unwrap_or_else(|| resume_unwind(Box::new(FAILED)))
+}
+
+/// A program that is asked whether a plan goes on.
+struct Asked(Run, *mut c_void);
+
+// SAFETY: the program lets any of its threads ask.
+unsafe impl Sync for Asked {}
+
+impl Asked {
+    fn goes_on(&self) -> bool {
+        unsafe extern "C" fn nothing(_: *mut c_void, _: usize) {}
+        // SAFETY: the program guarantees the function while it lends the pool; there is no work.
+        unsafe { (self.0)(self.1, nothing, ptr::null_mut(), 0) == 0 }
+    }
 }
 
 /// The panic of a pool that did not call its work.
@@ -173,11 +191,15 @@ mod tests {
     struct Program {
         threads: AtomicUsize,
         fails: bool,
+        ends: AtomicBool,
     }
 
     unsafe extern "C" fn start(program: *mut c_void, work: Work, data: *mut c_void, count: usize) -> i32 {
         // SAFETY: the tests lend this function with a program.
         let program = unsafe { &*program.cast::<Program>() };
+        if count == 0 {
+            return i32::from(program.ends.load(Ordering::Relaxed));
+        }
         let data = data.expose_provenance();
         thread::scope(|scope| {
             for at in 0..if program.fails { 0 } else { count } {
@@ -250,6 +272,22 @@ mod tests {
         // A single thread needs no pool.
         assert_eq!(lent(&program, || enter(1, || 8)), 8);
         assert_eq!((enter(3, || 9), program.threads.into_inner()), (9, 3));
+    }
+
+    #[test]
+    fn a_program_ends_a_plan_between_steps() {
+        let (program, steps) = (Program::default(), AtomicUsize::new(0));
+        let plan = || {
+            for _ in 0..5 {
+                run(3, true, &|worker| {
+                    if worker == 0 && steps.fetch_add(1, Ordering::Relaxed) == 1 {
+                        program.ends.store(true, Ordering::Relaxed);
+                    }
+                });
+            }
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| lent(&program, || enter(3, plan)))).is_err());
+        assert_eq!(steps.into_inner(), 2);
     }
 
     /// Runs all calls on the calling thread.

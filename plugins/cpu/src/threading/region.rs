@@ -12,8 +12,10 @@ use std::thread;
 use crate::threading::team::Team;
 
 /// The threads that are in a plan.
-pub(crate) struct Region {
+pub(crate) struct Region<'a> {
     team: Team,
+    /// Whether the program lets the plan go on.
+    goes_on: &'a (dyn Fn() -> bool + Sync),
     /// How many threads came to help.
     joined: AtomicUsize,
 }
@@ -29,17 +31,18 @@ struct Led<F, R> {
 // borrows stays valid meanwhile, because the caller waits, and kernels run on any thread.
 unsafe impl<F, R> Sync for Led<F, R> {}
 
-impl Region {
+impl<'a> Region<'a> {
     /// Runs `plan` on one of the threads of a pool. `call` calls its argument once with each index below
     /// `threads`, on any threads, and returns when all calls have returned. `as_leader` runs the plan so that its
     /// steps find the region. `None` if `call` made no call. Resumes a panic of the plan.
     pub(crate) fn enter<R>(
         threads: usize,
+        goes_on: &'a (dyn Fn() -> bool + Sync),
         call: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
         as_leader: impl Fn(&Self, &mut dyn FnMut()) + Sync,
         plan: impl FnOnce() -> R,
     ) -> Option<R> {
-        let region = Self { team: Team::new(threads), joined: AtomicUsize::new(0) };
+        let region = Self { team: Team::new(threads), goes_on, joined: AtomicUsize::new(0) };
         let led = Led {
             has_leader: AtomicBool::new(false),
             plan: UnsafeCell::new(Some(plan)),
@@ -75,8 +78,11 @@ impl Region {
     }
 
     /// Calls `work` once with each index below `workers` on the threads that are here, and returns when all calls
-    /// have returned. Only the leader may call this, and not from within `work`.
+    /// have returned. Panics if the program does not let the plan go on. Only the leader may call this, and not from within `work`.
     pub(crate) fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
+        if !(self.goes_on)() {
+            resume_unwind(Box::new("the program ended the plan"));
+        }
         let present = self.joined.load(Ordering::Relaxed);
         if !wakes && self.team.asleep() >= present {
             (0..workers).for_each(work);

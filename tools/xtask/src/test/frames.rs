@@ -25,6 +25,8 @@ const EXECUTED: &[&str] = &[
     "tensor::recode::Recode<T>::convert",
     // Checks a usual number of tensors without allocating.
     "overlap::clash",
+    // Opens a device, for which drivers need large stacks.
+    "hipdnn_vulkan_plugin::gpu::Gpu::open",
 ];
 
 /// Checks the functions of this project in a file with symbols, as cargo built it.

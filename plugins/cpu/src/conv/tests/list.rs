@@ -136,9 +136,8 @@ fn choices(isa: Isa) -> Vec<String> {
     let mut lines = Vec::new();
     let mut one = |of: Layer, types: [DataType; 3], batch, sizes: [i64; 5], direction| {
         let constant = direction == Direction::Forward;
-        let threads = Threads { most: 1, deterministic: false };
-        let settings = Settings { threads, ..settings(Algorithm::Automatic, constant) };
-        let kernel = kernel(&of(types, batch, sizes), direction, isa, settings);
+        let kernel =
+            kernel(&of(types, batch, sizes), direction, isa, settings(Algorithm::Automatic, constant));
         // Previously both variants of direct convolution had one name.
         let name = |name| if name == "direct-two-tiles" { "direct" } else { name };
         let names: Vec<_> = kernel.choices().iter().map(|choice| name(choice.name)).collect();
