@@ -24,7 +24,7 @@ Step = tuple[str, Any]
 
 
 def here() -> Device:
-    """The device that addresses are of: the first GPU, or the host if there is none."""
+    """The device whose memory addresses point into: the first GPU, or the host without a GPU."""
     return first_gpu() or HOST
 
 

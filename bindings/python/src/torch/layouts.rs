@@ -25,7 +25,7 @@ pub fn proven(f: &Functions, op: &Op) -> Option<Direct> {
     direct::of(op.name).filter(|direct| agrees(f, op, direct).unwrap_or(false))
 }
 
-/// Whether tensors and arrays are laid out as expected; else what is not. `read` takes an array apart.
+/// Checks that tensors and arrays have the expected layout; an error names the part that differs. `read` takes an array apart.
 pub fn types(f: &Functions, read: impl Fn(Array) -> (*const i64, usize)) -> Result<(), String> {
     let dims = [2, 3, 5];
     let made = Made { dtype: dtype::FLOAT, dims: dims.to_vec(), strides: packed(&dims) };

@@ -113,7 +113,8 @@ fn leave(names: Vec<String>) {
     }
 }
 
-/// Whether PyTorch's types are laid out as expected, with arrays as an address before a length or the reverse; else what is not.
+/// Checks that PyTorch's types have the expected layout, arrays as an address before a length or the reverse. Returns what
+/// differs, or none.
 #[pyfunction]
 #[pyo3(name = "torch_layouts")]
 fn layouts_of(is_reversed: bool) -> PyResult<Option<String>> {

@@ -109,7 +109,7 @@ def test_keys_and_values_of_executions() -> None:
 
 
 def test_memory_at_any_element() -> None:
-    """Plans expect aligned memory; others are made for what is not."""
+    """Plans expect aligned memory; unaligned memory gets plans of its own."""
     built = builders.pointwise()
     handle = plan(built.graph)
     memory = [np.zeros(121, np.float32)[1:] for _ in range(3)]

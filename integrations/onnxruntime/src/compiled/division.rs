@@ -58,27 +58,25 @@ fn is_one_function(graph: &Graph) -> bool {
 
 /// Whether a graph consists of a convolution and something else, in single precision.
 fn is_convolution_with_more(graph: &Graph) -> bool {
-    let is_convolution = |node: &Node| {
-        matches!(node.operation, Operation::ConvolutionForward(_) | Operation::ConvolutionBackwardData(_))
-    };
-    graph.nodes.len() > 1
-        && graph.nodes.iter().any(is_convolution)
+    has_with_more(graph, is_convolution)
         && graph.tensors.iter().all(|tensor| tensor.data_type == DataType::Float)
 }
 
 /// Whether a graph consists of an operation that multiplies matrices and something else: NVIDIA's libraries multiply about twice as fast
 /// as generated kernels, which fuse more.
 fn is_product_with_more(graph: &Graph) -> bool {
-    let multiplies = |node: &Node| {
-        matches!(
-            node.operation,
-            Operation::Matmul(_)
-                | Operation::Sdpa(_)
-                | Operation::ConvolutionForward(_)
-                | Operation::ConvolutionBackwardData(_)
-        )
-    };
-    graph.nodes.len() > 1 && graph.nodes.iter().any(multiplies)
+    has_with_more(graph, |operation| {
+        is_convolution(operation) || matches!(operation, Operation::Matmul(_) | Operation::Sdpa(_))
+    })
+}
+
+fn is_convolution(operation: &Operation) -> bool {
+    matches!(operation, Operation::ConvolutionForward(_) | Operation::ConvolutionBackwardData(_))
+}
+
+/// Whether a graph has such an operation, and others.
+fn has_with_more(graph: &Graph, is_it: impl Fn(&Operation) -> bool) -> bool {
+    graph.nodes.len() > 1 && graph.nodes.iter().any(|node| is_it(&node.operation))
 }
 
 fn with_graph<R>(

@@ -126,7 +126,7 @@ fn relu_clips_and_slopes() {
     assert_values(Mode::ReluFwd, &evaluate(&node, &[&x]), &[-2.0, -1.0, 0.5, 2.0, 2.0, NAN]);
     let backward = Pointwise { operation: Mode::ReluBwd, ..node };
     assert_values(Mode::ReluBwd, &evaluate(&backward, &[&[8.0], &x]), &[4.0, 4.0, 8.0, 8.0, 0.0, 8.0]);
-    // Without an upper clip there is none.
+    // RELU without an upper clip keeps infinity.
     let leaky = Pointwise { relu_lower_clip_slope: Some(0.5), ..plain(Mode::ReluFwd) };
     assert_values(Mode::ReluFwd, &evaluate(&leaky, &[&[INF, -INF, f64::MAX]]), &[INF, -INF, f64::MAX]);
     let bare = evaluate(&plain(Mode::ReluBwd), &[&[8.0, INF, INF], &[-1.0, 0.0, 3.0]]);

@@ -45,7 +45,7 @@ struct EnginePrediction
     std::string metric;          ///< `tflops` or `time` (milliseconds).
     std::optional<double> value; ///< In the metric's unit, if available.
     std::string model;           ///< What made the prediction.
-    std::string reason;          ///< Why there is none, or what it is worth.
+    std::string reason;          ///< Why the engine predicts nothing, or how it estimated.
     JsonText binding, features;
     std::optional<EngineVariant> configuration;
 };
