@@ -4,6 +4,7 @@
 //! lowest byte. The instructions require unsigned bytes in operand A and signed ones in operand B, so packing
 //! shifts operands of the other kind by 128. Sums are exact as long as they fit in 32 bits.
 
+#[cfg(target_arch = "x86_64")]
 use crate::gemm::amx;
 use crate::gemm::byte_tile::ByteTile;
 use crate::gemm::register::{Register, load};

@@ -1,6 +1,8 @@
 //! Transposition of matrices of bytes.
 
+#[cfg(target_arch = "x86_64")]
 use crate::simd::array;
+
 /// Rows and columns of a block.
 const SIDE: usize = 16;
 
