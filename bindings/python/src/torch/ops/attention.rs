@@ -1,6 +1,5 @@
 //! Attention on CPUs as PyTorch defines it, and its gradient, which also runs on GPUs.
 
-use hipdnn::graph::DiagonalAlignment;
 use hipdnn::graph::operation::{Sdpa, SdpaBackward};
 
 use super::{float, int, optional, require, same_type, tensor};
@@ -146,34 +145,10 @@ fn gradients(
     let dk = recipe.output(q.dtype, &of_k, &by_row(&of_k))?;
     let dv = recipe.output(q.dtype, &of_v, &by_row(&of_v))?;
     let node = SdpaBackward {
-        q: uid_q,
-        k: uid_k,
-        v: uid_v,
-        o: uid_o,
-        do_: uid_do,
-        stats: uid_stats,
-        dq,
-        dk,
-        dv,
-        scale: None,
         attn_mask: bias,
-        seq_len_q: None,
-        seq_len_kv: None,
-        seed: None,
-        offset: None,
-        dropout_mask: None,
-        dropout_scale: None,
-        dropout_scale_inv: None,
-        dbias: None,
-        alibi_mask: false,
-        padding_mask: false,
         causal_mask: settings.is_causal,
-        causal_mask_bottom_right: false,
-        dropout_probability: None,
         attn_scale_value: Some(settings.scale as f32),
-        left_bound: None,
-        right_bound: None,
-        diagonal_alignment: DiagonalAlignment::TopLeft,
+        ..SdpaBackward::new([uid_q, uid_k, uid_v, uid_o, uid_do, uid_stats], [dq, dk, dv])
     };
     recipe.node("attention_backward", node);
     Ok(recipe)

@@ -100,34 +100,10 @@ fn gradients_of_ragged_tensors_are_ragged() {
     }
     tensors.push(tensor(10, DataType::Float, &[2, 4, 16, 1]));
     let node = SdpaBackward {
-        q: 1,
-        k: 2,
-        v: 3,
-        o: 4,
-        do_: 11,
-        stats: 10,
-        dq: 12,
-        dk: 13,
-        dv: 14,
-        scale: None,
-        attn_mask: None,
         seq_len_q: node.seq_len_q,
         seq_len_kv: node.seq_len_kv,
-        seed: None,
-        offset: None,
-        dropout_mask: None,
-        dropout_scale: None,
-        dropout_scale_inv: None,
-        dbias: None,
-        alibi_mask: false,
         padding_mask: true,
-        causal_mask: false,
-        causal_mask_bottom_right: false,
-        dropout_probability: None,
-        attn_scale_value: None,
-        left_bound: None,
-        right_bound: None,
-        diagonal_alignment: hipdnn_plugin_sdk::graph::DiagonalAlignment::TopLeft,
+        ..SdpaBackward::new([1, 2, 3, 4, 11, 10], [12, 13, 14])
     };
     let gradients = lowered(tensors.clone(), node.clone()).unwrap();
     let mut found = offsets(&gradients);

@@ -1,5 +1,7 @@
 //! SdpaBackward.
 
+use crate::graph::operation::Sdpa;
+
 operation! {
     /// The gradients of scaled dot product attention.
     SdpaBackward: "SdpaBackwardAttributes",
@@ -64,5 +66,67 @@ operation! {
         right_bound: optional_int = HIPDNN_ATTR_SDPA_BWD_RIGHT_BOUND_EXT @ 26,
         /// Where the diagonal begins.
         diagonal_alignment: one_of(DiagonalAlignment) = HIPDNN_ATTR_SDPA_BWD_DIAGONAL_ALIGNMENT_EXT @ 27,
+    }
+}
+
+impl SdpaBackward {
+    /// The gradients of attention without options: operands and results are named by uid.
+    #[must_use]
+    pub fn new([q, k, v, o, do_, stats]: [i64; 6], [dq, dk, dv]: [i64; 3]) -> Self {
+        Self {
+            q,
+            k,
+            v,
+            o,
+            do_,
+            stats,
+            dq,
+            dk,
+            dv,
+            scale: None,
+            attn_mask: None,
+            seq_len_q: None,
+            seq_len_kv: None,
+            seed: None,
+            offset: None,
+            dropout_mask: None,
+            dropout_scale: None,
+            dropout_scale_inv: None,
+            dbias: None,
+            alibi_mask: false,
+            padding_mask: false,
+            causal_mask: false,
+            causal_mask_bottom_right: false,
+            dropout_probability: None,
+            attn_scale_value: None,
+            left_bound: None,
+            right_bound: None,
+            diagonal_alignment: crate::graph::DiagonalAlignment::TopLeft,
+        }
+    }
+
+    /// The gradients of an attention with the same options.
+    #[must_use]
+    pub fn of(forward: &Sdpa, [do_, stats]: [i64; 2], results: [i64; 3]) -> Self {
+        Self {
+            scale: forward.scale,
+            attn_mask: forward.attn_mask,
+            seq_len_q: forward.seq_len_q,
+            seq_len_kv: forward.seq_len_kv,
+            seed: forward.seed,
+            offset: forward.offset,
+            dropout_mask: forward.dropout_mask,
+            dropout_scale: forward.dropout_scale,
+            alibi_mask: forward.alibi_mask,
+            padding_mask: forward.padding_mask,
+            causal_mask: forward.causal_mask,
+            causal_mask_bottom_right: forward.causal_mask_bottom_right,
+            dropout_probability: forward.dropout_probability,
+            attn_scale_value: forward.attn_scale_value,
+            left_bound: forward.left_bound,
+            right_bound: forward.right_bound,
+            diagonal_alignment: forward.diagonal_alignment,
+            ..Self::new([forward.q, forward.k, forward.v, forward.o, do_, stats], results)
+        }
     }
 }

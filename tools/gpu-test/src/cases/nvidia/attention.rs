@@ -154,44 +154,10 @@ fn backward(option: Option, shape: Shape, data_type: DataType) -> Case {
         attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
         left_bound: (option == Option::Window).then_some(20),
         right_bound: (option == Option::Window).then_some(0),
-        ..gradients([q, k, v, o, do_, stats], [dq, dk, dv])
+        ..SdpaBackward::new([q, k, v, o, do_, stats], [dq, dk, dv])
     };
     p.case.node(node);
     p.case
-}
-
-/// The backward node without options: q, k, v, o, do and stats give dq, dk and dv.
-pub fn gradients([q, k, v, o, do_, stats]: [i64; 6], [dq, dk, dv]: [i64; 3]) -> SdpaBackward {
-    SdpaBackward {
-        q,
-        k,
-        v,
-        o,
-        do_,
-        stats,
-        dq,
-        dk,
-        dv,
-        scale: None,
-        attn_mask: None,
-        seq_len_q: None,
-        seq_len_kv: None,
-        seed: None,
-        offset: None,
-        dropout_mask: None,
-        dropout_scale: None,
-        dropout_scale_inv: None,
-        dbias: None,
-        alibi_mask: false,
-        padding_mask: false,
-        causal_mask: false,
-        causal_mask_bottom_right: false,
-        dropout_probability: None,
-        attn_scale_value: None,
-        left_bound: None,
-        right_bound: None,
-        diagonal_alignment: hipdnn_plugin_sdk::graph::DiagonalAlignment::TopLeft,
-    }
 }
 
 /// Forward attention for generated kernels.

@@ -3,7 +3,6 @@
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
 
-use super::attention::gradients;
 use crate::case::{Case, Order};
 
 const FIRST: Order = Order::ChannelsFirst;
@@ -180,7 +179,7 @@ fn backward(form: Form, data_type: DataType) -> Case {
         attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
         causal_mask: form == Form::Causal,
         causal_mask_bottom_right: form == Form::BottomRight,
-        ..gradients([q, k, v, o, do_, stats], [dq, dk, dv])
+        ..SdpaBackward::new([q, k, v, o, do_, stats], [dq, dk, dv])
     };
     p.case.node(node);
     p.case
