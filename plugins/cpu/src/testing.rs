@@ -54,6 +54,11 @@ impl Random {
     }
 }
 
+/// The number of random cases in a long test: a quarter unless `HIPDNN_TEST_LONG` is set, as every night.
+pub(crate) fn cases(all: u64) -> u64 {
+    if std::env::var_os("HIPDNN_TEST_LONG").is_some() { all } else { all / 4 }
+}
+
 /// The floating-point types of 8 bits.
 pub(crate) const EIGHT_BITS: [DataType; 4] =
     [DataType::Fp8E4m3, DataType::Fp8E5m2, DataType::Fp8E4m3Fnuz, DataType::Fp8E5m2Fnuz];

@@ -356,20 +356,17 @@ impl<T: Float> Task<'_, T> {
         let [bias, slope] = [means.broadcast(by.bias), means.broadcast(-by.slope)];
         // SAFETY: the runs are those of the channel, in all three tensors.
         unsafe {
-            let of = |dy_at: usize, x_at: usize, lanes| {
-                let deviation = read::<V>(at.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
-                let dy = at.passed::<V, GATED>(dy_at, lanes).lanewise(Lanewise::Sub, bias);
-                deviation.mul_add(slope, dy).mul_add(factor, zero)
-            };
+            let by = [means, bias, slope, factor, zero];
             let len = shape.nest.len;
             let (whole, lanes) = (len - len % V::LANES, V::lanes(0, len % V::LANES));
             for run in 0..*runs {
                 let [dy_at, x_at, dx_at] = stride.map(|stride| run * stride);
                 for i in (0..whole).step_by(V::LANES) {
-                    of(dy_at + i, x_at + i, None).store(at.y.add(dx_at + i));
+                    at.dx::<V, GATED>([dy_at + i, x_at + i], None, by).store(at.y.add(dx_at + i));
                 }
                 if whole < len {
-                    of(dy_at + whole, x_at + whole, Some(lanes)).store_lanes(at.y.add(dx_at + whole), lanes);
+                    at.dx::<V, GATED>([dy_at + whole, x_at + whole], Some(lanes), by)
+                        .store_lanes(at.y.add(dx_at + whole), lanes);
                 }
             }
         }
@@ -377,6 +374,25 @@ impl<T: Float> Task<'_, T> {
 }
 
 impl<T: Float> Channel<T> {
+    /// dx from offsets on in dy and x.
+    ///
+    /// # Safety
+    /// As [`Channel::passed`], with such elements of x.
+    #[inline(always)]
+    unsafe fn dx<V: Vector<Scalar = T>, const GATED: bool>(
+        &self,
+        [dy_at, x_at]: [usize; 2],
+        lanes: Option<V::Lanes>,
+        [means, bias, slope, factor, zero]: [V; 5],
+    ) -> V {
+        // SAFETY: this function requires the elements.
+        unsafe {
+            let deviation = read::<V>(self.x.add(x_at), lanes).lanewise(Lanewise::Sub, means);
+            let dy = self.passed::<V, GATED>(dy_at, lanes).lanewise(Lanewise::Sub, bias);
+            deviation.mul_add(slope, dy).mul_add(factor, zero)
+        }
+    }
+
     /// dy from an offset on, multiplied by the gradient of RELU if there is one.
     ///
     /// # Safety

@@ -138,6 +138,11 @@ impl<R: Register> TileTable<R> {
     ];
 }
 
+/// Whether tiles fill 32 registers: in single precision. Double precision has the tiles for 16.
+const fn is_large<V: Vector>() -> bool {
+    has_32_registers(V::ISA) && size_of::<V::Scalar>() == size_of::<f32>()
+}
+
 /// Whether there are 32 registers: AVX-512 and NEON.
 const fn has_32_registers(isa: Isa) -> bool {
     match isa {
@@ -151,17 +156,17 @@ const fn has_32_registers(isa: Isa) -> bool {
 
 // SAFETY: tiles and routines only use the vector's functions.
 unsafe impl<V: Vector> MicroKernel for V {
-    const MR: usize = if has_32_registers(V::ISA) { MAX_ROWS } else { 4 };
+    const MR: usize = if is_large::<V>() { MAX_ROWS } else { 4 };
     // Portable vectors compile to more than one register each.
     const VECTORS: usize = match V::ISA {
         Isa::Portable if !has_32_registers(V::ISA) => 2,
         _ => MAX_VECTORS,
     };
-    const WIDE: usize = if has_32_registers(V::ISA) { 12 } else { 4 };
+    const WIDE: usize = if is_large::<V>() { 12 } else { 4 };
     const TILES: Tiles<V::Scalar> =
-        if has_32_registers(V::ISA) { TileTable::<V>::EIGHT } else { TileTable::<V>::FOUR };
-    const LONG: LongTiles<V::Scalar> = if has_32_registers(V::ISA) { TileTable::<V>::LONG } else { &[] };
-    const RUN_WIDE: RunTile<V::Scalar> = if has_32_registers(V::ISA) {
+        if is_large::<V>() { TileTable::<V>::EIGHT } else { TileTable::<V>::FOUR };
+    const LONG: LongTiles<V::Scalar> = if is_large::<V>() { TileTable::<V>::LONG } else { &[] };
+    const RUN_WIDE: RunTile<V::Scalar> = if is_large::<V>() {
         V::run_tile::<Rows<V::Scalar, WIDE_ROWS>, WIDE_ROWS, 12>
     } else {
         V::run_tile::<Rows<V::Scalar, WIDE_ROWS>, WIDE_ROWS, 4>

@@ -57,17 +57,15 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
             unsafe {
                 if let [tap] = taps {
                     let tap = &[*tap];
-                    if !A::TAPS && !position.keep.is_null() {
-                        position.multiply::<R, MR, NR, true, true>(run, tap, strides, &mut acc);
-                    } else if tile.prefetches || MR >= HIDING_ROWS {
-                        position.multiply::<R, MR, NR, false, true>(run, tap, strides, &mut acc);
+                    if tile.prefetches || MR >= HIDING_ROWS || !position.keep.is_null() {
+                        position.multiply::<R, MR, NR, true>(run, tap, strides, &mut acc);
                     } else {
-                        position.multiply::<R, MR, NR, false, false>(run, tap, strides, &mut acc);
+                        position.multiply::<R, MR, NR, false>(run, tap, strides, &mut acc);
                     }
                 } else if A::TAPS && tile.prefetches {
-                    position.multiply::<R, MR, NR, false, true>(run, taps, strides, &mut acc);
+                    position.multiply::<R, MR, NR, true>(run, taps, strides, &mut acc);
                 } else {
-                    position.multiply::<R, MR, NR, false, false>(run, taps, strides, &mut acc);
+                    position.multiply::<R, MR, NR, false>(run, taps, strides, &mut acc);
                 }
             }
             if let Some(prefetch) = &mut tile.tile_prefetch {
@@ -98,13 +96,7 @@ impl<A, T: Copy + 'static> Position<A, T> {
     /// # Safety
     /// As [`Context::run`](crate::gemm::context::Context::run).
     #[inline(always)]
-    unsafe fn multiply<
-        R: Register<Word = T>,
-        const MR: usize,
-        const NR: usize,
-        const KEEP: bool,
-        const PREFETCH: bool,
-    >(
+    unsafe fn multiply<R: Register<Word = T>, const MR: usize, const NR: usize, const PREFETCH: bool>(
         &mut self,
         run: usize,
         taps: &(impl AsRef<[usize]> + ?Sized),
@@ -130,7 +122,7 @@ impl<A, T: Copy + 'static> Position<A, T> {
                 // SAFETY: the caller guarantees the instructions, the terms and the rows.
                 unsafe {
                     let columns = load::<R, NR>(b);
-                    if KEEP {
+                    if PREFETCH && !A::TAPS && !self.keep.is_null() {
                         store(&columns, self.keep);
                         self.keep = self.keep.add(NR * R::LANES);
                     }

@@ -18,6 +18,7 @@ use crate::simd::convert;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::cpu_isa::CpuIsa;
 use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::vector::{Vector, VectorTask};
 
 /// Which pair instructions the processor has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +69,7 @@ unsafe fn pack_left<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) 
 /// As [`Pack`](crate::gemm::pack::Pack), with half as many rows in the copy.
 unsafe fn pack_right<S: PairElement, T>(isa: Isa, copy: &PackSource, to: *mut T) {
     // SAFETY: the caller has checked the instruction set, the matrix and the room for the result.
-    unsafe { isa.run(Right::<S> { isa, copy, from: copy.from.cast(), to: to.cast() }) };
+    unsafe { isa.run_vectors(Right::<S> { copy, from: copy.from.cast(), to: to.cast() }) };
 }
 
 struct Left<'a, S> {
@@ -105,7 +106,6 @@ impl<S: PairElement> IsaTask for Left<'_, S> {
 }
 
 struct Right<'a, S> {
-    isa: Isa,
     copy: &'a PackSource,
     from: *const S,
     to: *mut u32,
@@ -114,11 +114,11 @@ struct Right<'a, S> {
 /// Columns that are read in parallel if a row's elements are not contiguous.
 const STREAMS: usize = 16;
 
-impl<S: PairElement> IsaTask for Right<'_, S> {
+impl<S: PairElement> VectorTask<f32> for Right<'_, S> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    unsafe fn run<V: Vector<Scalar = f32>>(self) {
         let PackSource { rows, row, columns, column, width, row_stride, .. } = *self.copy;
         let pairs = rows / 2;
         if column == 1 {
@@ -126,7 +126,7 @@ impl<S: PairElement> IsaTask for Right<'_, S> {
             unsafe { self.pack_contiguous(pairs) };
         } else {
             // SAFETY: `pack_right` is called with a readable matrix and room for the copy.
-            unsafe { self.pack_strided(pairs) };
+            unsafe { self.pack_strided(V::ISA, pairs) };
         }
         if rows > 2 * pairs {
             // SAFETY: the matrix has one row after the pairs, and the copy room for it.
@@ -175,12 +175,12 @@ impl<S: PairElement> Right<'_, S> {
     /// # Safety
     /// The matrix is readable, and the copy has room for the pairs.
     #[inline(always)]
-    unsafe fn pack_strided(&self, pairs: usize) {
+    unsafe fn pack_strided(&self, isa: Isa, pairs: usize) {
         let PackSource { row, columns, column, row_stride, .. } = *self.copy;
         for first in (0..columns).step_by(STREAMS) {
             let present = (columns - first).min(STREAMS);
             // SAFETY: the matrix has the columns, and the copy room for them.
-            let done = unsafe { self.transpose(pairs, first, present) };
+            let done = unsafe { self.transpose(isa, pairs, (first, present)) };
             for l in done..pairs {
                 // SAFETY: the matrix has both rows with these columns, and the copy room for the pair.
                 unsafe {
@@ -200,12 +200,12 @@ impl<S: PairElement> Right<'_, S> {
     /// # Safety
     /// The matrix has `present` columns from `first` on, and the copy room for them.
     #[inline(always)]
-    unsafe fn transpose(&self, pairs: usize, first: usize, present: usize) -> usize {
+    unsafe fn transpose(&self, isa: Isa, pairs: usize, (first, present): (usize, usize)) -> usize {
         let PackSource { row, column, width, row_stride, .. } = *self.copy;
         if row != 1 || !column.is_multiple_of(2) {
             return 0;
         }
-        let side = convert::block::<f32, f32>(self.isa);
+        let side = convert::block::<f32, f32>(isa);
         if side == 0 || !(width - first).min(STREAMS).is_multiple_of(side) {
             return 0;
         }
@@ -217,7 +217,7 @@ impl<S: PairElement> Right<'_, S> {
                     let from = self.from.add(first * column).cast::<f32>();
                     let block = (from.add(j * (column / 2) + l), column / 2);
                     let to = self.to.add(l * row_stride + first + j).cast::<f32>();
-                    convert::transpose(self.isa, block, (present - j).min(side), (to, row_stride));
+                    convert::transpose(isa, block, (present - j).min(side), (to, row_stride));
                 }
             }
         }

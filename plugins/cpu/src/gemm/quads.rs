@@ -7,6 +7,7 @@
 #[cfg(target_arch = "x86_64")]
 use crate::gemm::amx;
 use crate::gemm::byte_tile::ByteTile;
+use crate::gemm::multiply::multiply_row;
 use crate::gemm::register::{Register, load};
 use crate::simd::array;
 #[cfg(target_arch = "x86_64")]
@@ -249,11 +250,10 @@ impl<R: Register<Word = i32>, const MR: usize, const NR: usize> IsaTask for Tile
             for word in 0..words {
                 let columns = load::<R, NR>(b);
                 b = b.add(NR * R::LANES);
-                // Iterators over both arrays are calls, for which the accumulators go through memory.
-                acc = array::zip(acc, rows, |acc, row| {
-                    let terms = R::splat(row.cast::<i32>().add(word).read_unaligned());
-                    array::zip(acc, columns, |acc, column| acc.add_product(terms, column))
-                });
+                for r in 0..MR {
+                    let terms = R::splat(rows[r].cast::<i32>().add(word).read_unaligned());
+                    multiply_row(terms, columns, &mut acc[r]);
+                }
             }
             for (row, acc) in acc.iter().enumerate() {
                 for (v, acc) in acc.iter().enumerate() {

@@ -61,6 +61,10 @@ const CUT: u8 = Round::Cut as u8;
 const EVEN: u8 = Round::Even as u8;
 const DOWN: u8 = Round::Down as u8;
 
+/// Instead of a [`Round`]: sums clamped to two bounds, and bytes with later rounds.
+const CLAMPED: u8 = 3;
+const LATER: u8 = 4;
+
 /// A tile with its parameters in registers; in memory, the compiler would assume that stores change them.
 struct Ready<'t, 'a, S: Sixteen> {
     tile: &'t Tile<'a>,
@@ -133,16 +137,16 @@ impl SixteenTask for &Tile<'_> {
         unsafe {
             let ready = Ready::<S>::of(self);
             match self.kind {
-                Kind::Accumulators => ready.ints(|task, row, at| task.sums(row, at)),
+                Kind::Accumulators => ready.ints(),
                 Kind::Floats => ready.single(),
                 Kind::Bytes { is_signed: true } => {
-                    ready.bytes(|task, row, at| task.clamped(row, at, [-128, 127]));
+                    ready.bytes::<CLAMPED, false>([-128, 127], self.kind);
                 }
                 Kind::Bytes { is_signed: false } => {
-                    ready.bytes(|task, row, at| task.clamped(row, at, [0, 255]));
+                    ready.bytes::<CLAMPED, false>([0, 255], self.kind);
                 }
-                Kind::Quantized { divides, round } if matches!(self.again.first(), Some(Some(_))) => {
-                    ready.bytes(|task, row, at| task.later(divides, round, row, at));
+                Kind::Quantized { .. } if matches!(self.again.first(), Some(Some(_))) => {
+                    ready.bytes::<LATER, false>([0; 2], self.kind);
                 }
                 Kind::Quantized { divides: false, round } => ready.rounded::<false>(round),
                 Kind::Quantized { divides: true, round } => ready.rounded::<true>(round),
@@ -391,29 +395,37 @@ impl<S: Sixteen> Ready<'_, '_, S> {
         // SAFETY: the instructions and the memory are those of this function's contract.
         unsafe {
             match round {
-                Round::Cut => self.bytes(|task, row, at| task.quantized::<DIVIDES, CUT>(row, at)),
-                Round::Even => self.bytes(|task, row, at| task.quantized::<DIVIDES, EVEN>(row, at)),
-                Round::Down => self.bytes(|task, row, at| task.quantized::<DIVIDES, DOWN>(row, at)),
+                Round::Cut => self.bytes::<CUT, DIVIDES>([0; 2], self.tile.kind),
+                Round::Even => self.bytes::<EVEN, DIVIDES>([0; 2], self.tile.kind),
+                Round::Down => self.bytes::<DOWN, DIVIDES>([0; 2], self.tile.kind),
             }
         }
     }
 
-    /// Stores bytes.
+    /// Stores bytes. How they follow from sums is a constant, not a closure: one that is not inlined is compiled without
+    /// the instructions.
     ///
     /// # Safety
     /// As [`Tile::run`].
     #[inline(always)]
-    unsafe fn bytes(&self, values: impl Fn(&Self, usize, usize) -> S::Ints) {
-        self.each_group(|row, at, columns| {
-            // SAFETY: the row has these columns, and the buffer a group.
-            unsafe {
-                let (values, to) = (values(self, row, at), self.tile.to[row].add(at));
-                match columns {
-                    GROUP => S::bytes(values, to),
-                    columns => S::first_bytes(values, to, columns),
+    unsafe fn bytes<const HOW: u8, const DIVIDES: bool>(&self, bounds: [i32; 2], kind: Kind) {
+        for row in 0..self.tile.to.len() {
+            for at in (0..self.tile.columns).step_by(GROUP) {
+                // SAFETY: the row has the columns, and the buffer a group.
+                unsafe {
+                    let values = match (HOW, kind) {
+                        (CLAMPED, _) => self.clamped(row, at, bounds),
+                        (LATER, Kind::Quantized { divides, round }) => self.later(divides, round, row, at),
+                        _ => self.quantized::<DIVIDES, HOW>(row, at),
+                    };
+                    let to = self.tile.to[row].add(at);
+                    match (self.tile.columns - at).min(GROUP) {
+                        GROUP => S::bytes(values, to),
+                        columns => S::first_bytes(values, to, columns),
+                    }
                 }
             }
-        });
+        }
     }
 
     /// Stores integers of 32 bits.
@@ -421,19 +433,24 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     /// # Safety
     /// As [`Tile::run`].
     #[inline(always)]
-    unsafe fn ints(&self, values: impl Fn(&Self, usize, usize) -> S::Ints) {
-        self.each_group(|row, at, columns| {
-            // SAFETY: the row has these columns, and the buffer a group.
-            unsafe {
-                let (values, to) = (values(self, row, at), self.tile.to[row].cast::<i32>().wrapping_add(at));
-                if columns == GROUP {
-                    return S::store(values, to);
+    unsafe fn ints(&self) {
+        for row in 0..self.tile.to.len() {
+            for at in (0..self.tile.columns).step_by(GROUP) {
+                // SAFETY: the row has the columns, and the buffer a group.
+                unsafe {
+                    let (values, to) = (self.sums(row, at), self.tile.to[row].cast::<i32>().wrapping_add(at));
+                    let columns = self.tile.columns - at;
+                    if columns >= GROUP {
+                        S::store(values, to);
+                        continue;
+                    }
+                    let mut buffer = [0; GROUP];
+                    S::store(values, buffer.as_mut_ptr());
+                    to.cast::<u8>()
+                        .copy_from_nonoverlapping(buffer.as_ptr().cast(), columns * size_of::<i32>());
                 }
-                let mut buffer = [0; GROUP];
-                S::store(values, buffer.as_mut_ptr());
-                to.cast::<u8>().copy_from_nonoverlapping(buffer.as_ptr().cast(), columns * size_of::<i32>());
             }
-        });
+        }
     }
 
     /// Stores single precision.
@@ -442,28 +459,22 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     /// As [`Tile::run`].
     #[inline(always)]
     unsafe fn single(&self) {
-        self.each_group(|row, at, columns| {
-            // SAFETY: the row has these columns, and the buffer a group.
-            unsafe {
-                let (values, to) = (self.floats(row, at), self.tile.to[row].cast::<f32>().wrapping_add(at));
-                if columns == GROUP {
-                    return S::store_floats(values, to);
-                }
-                let mut buffer = [0.0; GROUP];
-                S::store_floats(values, buffer.as_mut_ptr());
-                to.cast::<u8>().copy_from_nonoverlapping(buffer.as_ptr().cast(), columns * size_of::<f32>());
-            }
-        });
-    }
-
-    /// Calls `f` with each row, the first column of each group, and the number of its columns in the result.
-    #[inline(always)]
-    fn each_group(&self, f: impl Fn(usize, usize, usize)) {
         for row in 0..self.tile.to.len() {
-            let mut at = 0;
-            while at < self.tile.columns {
-                f(row, at, (self.tile.columns - at).min(GROUP));
-                at += GROUP;
+            for at in (0..self.tile.columns).step_by(GROUP) {
+                // SAFETY: the row has the columns, and the buffer a group.
+                unsafe {
+                    let (values, to) =
+                        (self.floats(row, at), self.tile.to[row].cast::<f32>().wrapping_add(at));
+                    let columns = self.tile.columns - at;
+                    if columns >= GROUP {
+                        S::store_floats(values, to);
+                        continue;
+                    }
+                    let mut buffer = [0.0; GROUP];
+                    S::store_floats(values, buffer.as_mut_ptr());
+                    to.cast::<u8>()
+                        .copy_from_nonoverlapping(buffer.as_ptr().cast(), columns * size_of::<f32>());
+                }
             }
         }
     }

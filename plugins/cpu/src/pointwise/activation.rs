@@ -3,6 +3,8 @@
 //! Results are bit-identical to those of the separate operations, since each intermediate result is rounded
 //! in the same way; only the sign of zeros may differ.
 
+#![expect(clippy::needless_range_loop, reason = "iterators over registers are calls, see `simd::array`")]
+
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use crate::dtype::element::{Compute, ComputeType, with_compute};
@@ -281,9 +283,9 @@ impl<T: Functions, V: Vector<Scalar = T>> Block<V> {
             // SAFETY: the residual has a value for each.
             unsafe { Self::add(&mut y, added, lanes) };
         }
-        for (i, y) in y.into_iter().enumerate() {
+        for i in 0..K {
             // SAFETY: this function requires the values.
-            unsafe { write(y, to.add(i * V::LANES), lanes) };
+            unsafe { write(y[i], to.add(i * V::LANES), lanes) };
         }
     }
 

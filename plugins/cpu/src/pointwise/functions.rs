@@ -8,6 +8,7 @@
 use crate::pointwise::smooth::Smooth;
 use crate::pointwise::softmax::Softmax;
 use crate::pointwise::softmax_columns::SoftmaxColumns;
+use crate::simd::array;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector};
 
@@ -63,7 +64,7 @@ impl<T> All<T> {
     #[inline(always)]
     pub(crate) unsafe fn operands<V: Vector<Scalar = T>>(&self, vector: usize) -> [V; 2] {
         // SAFETY: the vector is one of the `count` that this function requires.
-        self.from.map(|(from, stride)| unsafe { V::load(from.add(vector * stride)) })
+        array::map(self.from, |(from, stride)| unsafe { V::load(from.add(vector * stride)) })
     }
 }
 

@@ -15,7 +15,6 @@ use crate::dtype::element::ComputeType;
 use crate::pointwise::chain::{Operation, Step};
 use crate::pointwise::functions::{All, Functions};
 use crate::pointwise::smooth::Smooth;
-use crate::simd::array;
 use crate::simd::convert;
 use crate::simd::isa::{Isa, IsaTask};
 use crate::simd::row::{read, write};
@@ -295,9 +294,9 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                     ($($name:ident),*) => {
                         match operation {
                             $(Lanewise::$name => {
-                                vectors = array::zip(vectors, others, |vector, other| {
-                                    vector.lanewise(Lanewise::$name, other)
-                                });
+                                for i in 0..K {
+                                    vectors[i] = vectors[i].lanewise(Lanewise::$name, others[i]);
+                                }
                             })*
                             Lanewise::Identity => {}
                         }

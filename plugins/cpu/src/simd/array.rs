@@ -4,16 +4,21 @@
 //! compiled for the baseline of the target: registers go through memory, and each instruction is a call, too.
 //! These are always part of the kernel that uses them.
 
-/// `f` of each index.
+use std::mem::MaybeUninit;
+
+/// `f` of each index. `f` has one call site: closures with several are not always inlined.
 #[inline(always)]
 pub(crate) fn from_fn<T: Copy, const N: usize>(f: impl Fn(usize) -> T) -> [T; N] {
-    let mut all = [f(0); N];
-    let mut i = 1;
+    let mut all = MaybeUninit::<[T; N]>::uninit();
+    let first = all.as_mut_ptr().cast::<T>();
+    let mut i = 0;
     while i < N {
-        all[i] = f(i);
+        // SAFETY: the array has room for `N` elements.
+        unsafe { first.add(i).write(f(i)) };
         i += 1;
     }
-    all
+    // SAFETY: the loop has written all `N` elements.
+    unsafe { all.assume_init() }
 }
 
 /// `f` of each element.

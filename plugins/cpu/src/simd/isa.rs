@@ -7,7 +7,7 @@ use crate::simd::cpu_isa::CpuIsa;
 
 /// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Isa {
+pub enum Isa {
     /// The baseline of the target.
     Portable,
     /// AVX2, FMA and F16C: 256-bit vectors.
@@ -20,17 +20,44 @@ pub(crate) enum Isa {
 
 /// A computation compiled once per instruction set. `run`, and everything it calls, must be
 /// `#[inline(always)]`, so that the code is compiled with the caller's instructions.
-pub(crate) trait IsaTask {
+///
+/// The other functions are not inlined, and are methods: rustc compiles each once, in the codegen unit of the task's module.
+pub(crate) trait IsaTask: Sized {
     /// The result.
     type Output;
 
     /// Runs the computation.
     fn run(self) -> Self::Output;
+
+    /// Runs it with the baseline of the target.
+    fn run_portable(self) -> Self::Output {
+        self.run()
+    }
+
+    /// Runs it with AVX2.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn run_avx2(self) -> Self::Output {
+        self.run()
+    }
+
+    /// Runs it with AVX-512.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+    unsafe fn run_avx512(self) -> Self::Output {
+        self.run()
+    }
 }
 
 impl Isa {
     /// The widest instruction set of this processor.
-    pub(crate) fn detect() -> Self {
+    pub fn detect() -> Self {
         // Cached, because conversions of short runs call this every time.
         static DETECTED: OnceLock<Isa> = OnceLock::new();
         *DETECTED.get_or_init(|| Self::available().last().copied().unwrap_or(Self::Portable))
@@ -49,7 +76,7 @@ impl Isa {
     }
 
     /// All instruction sets that this processor supports and the environment permits, the widest last.
-    pub(crate) fn available() -> &'static [Self] {
+    pub fn available() -> &'static [Self] {
         #[cfg(target_arch = "x86_64")]
         {
             let avx2 = is_x86_feature_detected!("avx2")
@@ -90,13 +117,13 @@ impl Isa {
     #[inline]
     pub(crate) unsafe fn run<W: IsaTask>(self, work: W) -> W::Output {
         match self {
-            Self::Portable => run_portable(work),
+            Self::Portable => work.run_portable(),
             // SAFETY: this function requires a processor with the instructions.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => unsafe { run_avx2(work) },
+            Self::Avx2 => unsafe { work.run_avx2() },
             // SAFETY: this function requires a processor with the instructions.
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => unsafe { run_avx512(work) },
+            Self::Avx512 => unsafe { work.run_avx512() },
         }
     }
 }
@@ -112,12 +139,13 @@ fn is_zen_4() -> bool {
     name == b"AuthenticAMD" && family == 0x19
 }
 
-/// Runs a task with the baseline of the target.
+/// Runs a task with the baseline of the target, where it is called: for tiles, which are compiled beside their register's type.
 #[inline]
 pub(crate) fn run_portable<W: IsaTask>(work: W) -> W::Output {
     work.run()
 }
 
+/// The same with AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
@@ -125,6 +153,7 @@ pub(crate) fn run_avx2<W: IsaTask>(work: W) -> W::Output {
     work.run()
 }
 
+/// The same with AVX-512.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]

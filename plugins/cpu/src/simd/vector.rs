@@ -254,8 +254,9 @@ pub(crate) fn relu<T: ComputeType>(value: T) -> T {
     if value <= T::ZERO { T::ZERO } else { value }
 }
 
-/// A computation written over the vectors of an instruction set.
-pub(crate) trait VectorTask<T> {
+/// A computation written over the vectors of an instruction set. As in [`IsaTask`], each instance is compiled once, in the
+/// codegen unit of the task's module.
+pub(crate) trait VectorTask<T: Float>: Sized {
     /// The result.
     type Output;
 
@@ -264,18 +265,36 @@ pub(crate) trait VectorTask<T> {
     /// # Safety
     /// The processor has the vector's instructions.
     unsafe fn run<V: Vector<Scalar = T>>(self) -> Self::Output;
-}
 
-/// A task with its vector type.
-struct With<V, W>(W, std::marker::PhantomData<V>);
+    /// Runs it with the vectors of the target's baseline.
+    ///
+    /// # Safety
+    /// As [`VectorTask::run`].
+    unsafe fn run_portable(self) -> Self::Output {
+        // SAFETY: every processor of the target has the baseline.
+        unsafe { self.run::<T::Portable>() }
+    }
 
-impl<V: Vector, W: VectorTask<V::Scalar>> IsaTask for With<V, W> {
-    type Output = W::Output;
+    /// Runs it with the vectors of AVX2.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma,f16c")]
+    unsafe fn run_avx2(self) -> Self::Output {
+        // SAFETY: the processor has the instructions, as this function requires.
+        unsafe { self.run::<T::Avx2>() }
+    }
 
-    #[inline(always)]
-    fn run(self) -> W::Output {
-        // SAFETY: `Isa::run_vectors` runs the work at the vector's instruction set.
-        unsafe { self.0.run::<V>() }
+    /// Runs it with the vectors of AVX-512.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+    unsafe fn run_avx512(self) -> Self::Output {
+        // SAFETY: the processor has the instructions, as this function requires.
+        unsafe { self.run::<T::Avx512>() }
     }
 }
 
@@ -286,16 +305,14 @@ impl Isa {
     /// The instruction set is one of [`Isa::available`].
     #[inline]
     pub(crate) unsafe fn run_vectors<T: Float, W: VectorTask<T>>(self, work: W) -> W::Output {
-        use std::marker::PhantomData;
-        // Not `Isa::run`, which would compile each vector type for every instruction set.
         // SAFETY: this function requires a processor with the instruction set.
         unsafe {
             match self {
-                Self::Portable => T::Portable::dispatch(With::<T::Portable, W>(work, PhantomData)),
+                Self::Portable => work.run_portable(),
                 #[cfg(target_arch = "x86_64")]
-                Self::Avx2 => T::Avx2::dispatch(With::<T::Avx2, W>(work, PhantomData)),
+                Self::Avx2 => work.run_avx2(),
                 #[cfg(target_arch = "x86_64")]
-                Self::Avx512 => T::Avx512::dispatch(With::<T::Avx512, W>(work, PhantomData)),
+                Self::Avx512 => work.run_avx512(),
             }
         }
     }

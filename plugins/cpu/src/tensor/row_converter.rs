@@ -8,9 +8,9 @@ use hipdnn_plugin_sdk::graph::DataType;
 use crate::kernel::Refusal;
 use crate::simd::array;
 use crate::simd::convert;
-use crate::simd::isa::{Isa, IsaTask};
+use crate::simd::isa::Isa;
 use crate::simd::stored::*;
-use crate::simd::vector::Float;
+use crate::simd::vector::{Float, Vector, VectorTask};
 
 /// Floats of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ pub(crate) unsafe fn load_run<S: Stored, T: Float>(from: *const u8, stride: usiz
     }
     if stride == 1 && has_vectors::<S, T>() {
         // SAFETY: the processor supports the instruction set, and both runs have `len` elements.
-        i = unsafe { Isa::detect().run(Widen(from, to, len)) };
+        i = unsafe { Isa::detect().run_vectors(Widen(from, to, len)) };
     }
     while stride == 2 && i + HALVES < len {
         // SAFETY: the element after the last one used is still in the run.
@@ -172,7 +172,7 @@ pub(crate) unsafe fn store_run<S: Stored, T: Float>(from: *const T, to: *mut u8,
     // SAFETY: both runs are valid, as this function requires.
     unsafe {
         if stride == 1 && has_vectors::<S, T>() {
-            i = Isa::detect().run(Narrow(from, to, len));
+            i = Isa::detect().run_vectors(Narrow(from, to, len));
         }
         if stride == 1 {
             while i + TOGETHER <= len {
@@ -199,26 +199,26 @@ fn has_vectors<S: Stored, T: Float>() -> bool {
 /// Converts elements to values with vector instructions; returns how many are done.
 struct Widen<S, T>(*const S, *mut T, usize);
 
-impl<S: Stored, T: Float> IsaTask for Widen<S, T> {
+impl<S: Stored, T: Float> VectorTask<f32> for Widen<S, T> {
     type Output = usize;
 
     #[inline(always)]
-    fn run(self) -> usize {
-        // SAFETY: made for valid runs, and run with the processor's instructions.
-        unsafe { convert::widen(Isa::detect(), self.0, self.1, self.2) }
+    unsafe fn run<V: Vector<Scalar = f32>>(self) -> usize {
+        // SAFETY: made for valid runs, and run with the vector's instructions.
+        unsafe { convert::widen(V::ISA, self.0, self.1, self.2) }
     }
 }
 
 /// Converts values to elements.
 struct Narrow<S, T>(*const T, *mut S, usize);
 
-impl<S: Stored, T: Float> IsaTask for Narrow<S, T> {
+impl<S: Stored, T: Float> VectorTask<f32> for Narrow<S, T> {
     type Output = usize;
 
     #[inline(always)]
-    fn run(self) -> usize {
-        // SAFETY: made for valid runs, and run with the processor's instructions.
-        unsafe { convert::narrow(Isa::detect(), self.0, self.1, self.2) }
+    unsafe fn run<V: Vector<Scalar = f32>>(self) -> usize {
+        // SAFETY: made for valid runs, and run with the vector's instructions.
+        unsafe { convert::narrow(V::ISA, self.0, self.1, self.2) }
     }
 }
 

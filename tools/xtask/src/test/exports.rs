@@ -38,6 +38,9 @@ pub fn run(context: &Context, steps: &mut Steps) {
         });
         steps.run(&format!("libraries that {} needs", plugin.file), || needed(&path));
         steps.run(&format!("stack frames of {}", plugin.file), || frames::check(&built(plugin.file)));
+        steps.run(&format!("SIMD instructions of {} are no calls", plugin.file), || {
+            in_line(&built(plugin.file))
+        });
     }
 }
 
@@ -126,6 +129,23 @@ fn bound(library: &Path, list: &Path) -> Result<String, Failure> {
     }
 }
 
+/// Code that is inlined into a kernel has the kernel's instruction set. An intrinsic that is a function was left in code that is
+/// not inlined, often a closure or an iterator: it runs many times slower, with registers in memory.
+fn in_line(file: &Path) -> Result<String, Failure> {
+    let out = run_program(command("nm", ["--demangle"]).arg(file))?;
+    match intrinsics(&out).as_slice() {
+        [] => Ok(String::new()),
+        names => Err(Failure::new(format!("find the callers by objdump: {}", names.join(", ")))),
+    }
+}
+
+/// The names of intrinsics among the symbols, but those for detecting instruction sets.
+fn intrinsics(symbols: &str) -> Vec<&str> {
+    let detect = |name: &&str| name.contains("cpuid") || name.contains("xgetbv");
+    let names = symbols.lines().filter_map(|line| line.split_once("core_arch::").map(|(_, name)| name));
+    names.filter(|name| !detect(name)).collect()
+}
+
 fn needed(library: &Path) -> Result<String, Failure> {
     let dynamic = dynamic(library)?;
     let names: Vec<&str> = entries(&dynamic, "(NEEDED)").collect();
@@ -151,6 +171,12 @@ mod tests {
     fn declared_functions_are_found() {
         let text = "A_EXPORT int a(void);\nA_DEPRECATED_EXPORT\nconst char *b_ext(void);\n";
         assert_eq!(functions(text).collect::<Vec<_>>(), ["a", "b_ext"]);
+    }
+
+    #[test]
+    fn intrinsics_that_are_functions_are_found() {
+        let text = "0010 t core::core_arch::x86::avx::_mm256_loadu_ps\n0020 t core::core_arch::x86::xsave::_xgetbv\n0030 t f\n";
+        assert_eq!(intrinsics(text), ["x86::avx::_mm256_loadu_ps"]);
     }
 
     #[test]

@@ -225,7 +225,7 @@ unsafe fn run_tile<V: Vector, const ROWS: usize, const VECTORS: usize, const HAL
     tile: &AccumulatorTile<'_, V::Scalar>,
 ) {
     // SAFETY: the processor has the vector's instructions. This function requires it.
-    unsafe { V::ISA.run(AccumulatorTileTask::<V, ROWS, VECTORS, HALF>(tile)) };
+    unsafe { V::dispatch(AccumulatorTileTask::<V, ROWS, VECTORS, HALF>(tile)) };
 }
 
 /// Nanoseconds per element copied in rows of `row`, including the overhead of a row.
