@@ -17,6 +17,7 @@ use crate::conv::direct_small::kernel::{DirectSmall, suits};
 use crate::conv::im2col::choice;
 use crate::conv::im2col::problem::Im2col;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
+use crate::conv::interleaved;
 use crate::conv::problem::{Problem, is_direct, terms};
 use crate::conv::winograd::choice::fastest;
 use crate::conv::winograd::kernel::form;
@@ -135,7 +136,11 @@ pub(crate) fn plan(
     }
 }
 
+/// Plans a convolution whose filter meets the image with all of its elements.
 fn plan_problem(problem: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
+    if let Some(kernel) = in_own_frame(|| interleaved::plan(problem, plan_problem)) {
+        return Ok(kernel);
+    }
     Ok(Box::new(match problem.compute {
         Compute::Single => choose::<f32>(problem)?,
         Compute::Double => choose::<f64>(problem)?,

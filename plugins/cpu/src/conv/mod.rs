@@ -18,6 +18,7 @@ pub(crate) mod epilogue;
 pub(crate) mod geometry;
 pub(crate) mod im2col;
 pub(crate) mod implicit_gemm;
+pub(crate) mod interleaved;
 pub(crate) mod list;
 pub(crate) mod nan;
 pub(crate) mod operands;

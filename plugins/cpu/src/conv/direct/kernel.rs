@@ -5,10 +5,9 @@
 //! input is read in place unless it is padded or has another dtype. In return, weights must be packed, and
 //! results transposed unless the output is channels last.
 
-use crate::conv::direct::choice::{Blocks, MAX_TILES};
+use crate::conv::direct::choice::Blocks;
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct::store::Panel;
-use crate::conv::direct::tile::MAX_PIXELS;
 use crate::conv::epilogue::TileEpilogue;
 use crate::conv::geometry::{Block, Strides};
 use crate::conv::operands::Operands;
@@ -16,7 +15,6 @@ use crate::conv::prefetch::{BlockPrefetch, pays};
 use crate::gemm::accumulator::Accumulator;
 use crate::gemm::pack::PackSource;
 use crate::gemm::prefetch::{CacheLines, TilePrefetch};
-use crate::gemm::tile::Tile;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::pointwise::Epilogue;
 use crate::settings::Settings;
@@ -29,6 +27,12 @@ use std::ops::Range;
 /// How many tiles are stored together: whole vectors of outputs, so that 32 channels stay in the L1 cache.
 const TOGETHER: usize = 16;
 
+/// Bytes of a panel's weights that all tiles of a block use before the next ones, so that they stay in the L2 cache.
+const WEIGHTS: usize = 192 << 10;
+
+/// The fewest words that are added at a time.
+const LEAST_WORDS: usize = 32;
+
 /// Work items per worker, so that workers of different speed end at about the same time.
 const ITEMS_PER_WORKER: usize = 4;
 
@@ -40,22 +44,6 @@ const AT_ONCE: usize = 2;
 struct WorkerState {
     /// The group and the block whose input is in its planes.
     filled: Option<(usize, usize)>,
-}
-
-/// The outputs of a tile.
-#[derive(Clone, core::marker::Copy)]
-struct At {
-    /// Offset of each output from the block's first one.
-    pixels: [usize; MAX_PIXELS],
-    /// The stride between outputs, if two tiles can be computed at once.
-    stride: Option<usize>,
-    /// The range of taps that the outputs meet.
-    taps: (usize, usize),
-}
-
-impl At {
-    /// No outputs yet.
-    const NOWHERE: Self = Self { pixels: [0; MAX_PIXELS], stride: None, taps: (usize::MAX, 0) };
 }
 
 /// A block's outputs in a tensor in which they are contiguous within an image.
@@ -222,49 +210,6 @@ impl<T: Accumulator> Direct<T> {
         });
     }
 
-    /// The tiles of a block, and their number.
-    fn tiles(&self, block: &Block) -> ([At; MAX_TILES], usize) {
-        let (mut tiles, mut count) = ([At::NOWHERE; MAX_TILES], 0);
-        self.for_each_tile(block, |at| {
-            tiles[count] = at;
-            count += 1;
-        });
-        (tiles, count)
-    }
-
-    /// Calls `f` with each of a block's tiles.
-    fn for_each_tile(&self, block: &Block, mut f: impl FnMut(At)) {
-        let mut at = At::NOWHERE;
-        let (size, pixels) = (block.size, self.scheme.kernel.pixels);
-        let [depth, row, column, image] = self.stride;
-        let mut pixel = 0;
-        for n in 0..block.images {
-            for d in 0..size[0] {
-                for h in 0..size[1] {
-                    let met = if self.in_place || !self.geometry.is_padded() {
-                        (0, self.taps.len())
-                    } else {
-                        self.geometry.met(block.origin[0] + d, block.origin[1] + h)
-                    };
-                    let line = n * image + d * depth + h * row;
-                    for w in 0..size[2] {
-                        // Slots beyond the last output repeat it.
-                        at.pixels[pixel..].fill(line + w * column);
-                        at.taps = (at.taps.0.min(met.0), at.taps.1.max(met.1));
-                        pixel += 1;
-                        if pixel == pixels {
-                            f(At { stride: self.scheme.kernel.stride(&at.pixels), ..at });
-                            (at, pixel) = (At::NOWHERE, 0);
-                        }
-                    }
-                }
-            }
-        }
-        if pixel > 0 {
-            f(At { stride: self.scheme.kernel.stride(&at.pixels), ..at });
-        }
-    }
-
     /// Where the outputs of a block are written and the residual is read, for prefetching.
     fn far(&self, tensors: &[*mut u8], group: usize, block: &Block) -> [Option<Far>; 2] {
         let Operands { rows, output, windows, .. } = &self.operands;
@@ -306,6 +251,10 @@ impl<T: Accumulator> Direct<T> {
         let Operands { rows, output, .. } = &self.operands;
         let width = self.scheme.kernel.width;
         let (tiles, count) = self.tiles(block);
+        let tile = self.scheme.kernel.pixels * width;
+        // The last words are added when the outputs are stored.
+        let in_cache = (WEIGHTS / (self.taps.len().max(1) * width * size_of::<T>())).max(LEAST_WORDS);
+        let last = (self.words - 1) / in_cache * in_cache;
         let tile_epilogue = |tile_epilogue: &TileEpilogue, channels: Range<usize>| {
             let first = group * rows;
             // SAFETY: the tensors are those of the operation, as this function requires.
@@ -338,46 +287,38 @@ impl<T: Accumulator> Direct<T> {
                     add(far.lines((index - index % 2) * self.scheme.kernel.pixels, channels.clone()));
                 }
             }
-            TilePrefetch::of(lines, self.words, [1; 2])
+            TilePrefetch::of(lines, self.words - last, [1; 2])
+        };
+        // One tile, or two that are computed together. A group of tiles that are stored together ends a pair.
+        let pair = |index: usize| {
+            let (at, next) = (tiles[index], index + 1);
+            let behind = (next < count && !next.is_multiple_of(together)).then(|| tiles[next]);
+            (at, behind.filter(|behind| at.stride.is_some() && behind.stride == at.stride))
         };
         for panel in panels.clone() {
             let first = panel * width;
             let present = (rows - first).min(width);
             let weights = weights.wrapping_add(panel * self.panel());
+            for words in (0..last).step_by(in_cache) {
+                let words = words..words + in_cache;
+                let mut index = 0;
+                while index < count {
+                    let pair = pair(index);
+                    // SAFETY: the weights have the panel, the columns what its taps meet, and the block sums for each tile.
+                    unsafe { self.add(pair, words.clone(), weights, columns, sums.add(index * tile), None) };
+                    index += 1 + usize::from(pair.1.is_some());
+                }
+            }
             let mut done = 0;
             while done < count {
-                let (index, at) = (done, tiles[done]);
-                // A group of tiles that are stored together must end here.
-                let behind = Some(done + 1).filter(|next| *next < count && !next.is_multiple_of(together));
-                let behind = behind
-                    .map(|next| tiles[next])
-                    .filter(|behind| at.stride.is_some() && behind.stride == at.stride);
-                let (begin, end) = behind
-                    .map_or(at.taps, |behind| (at.taps.0.min(behind.taps.0), at.taps.1.max(behind.taps.1)));
-                done += if behind.is_some() { 2 } else { 1 };
-                let of_both = [at.pixels, behind.map_or(at.pixels, |behind| behind.pixels)];
+                let (index, pair) = (done, pair(done));
+                done += 1 + usize::from(pair.1.is_some());
                 let mut lines = self.prefetches.then(|| tile_prefetch(panel, index, done - index));
-                let mut tile = Tile {
-                    a: columns,
-                    a_stride: self.channel_stride,
-                    rows: of_both.as_flattened(),
-                    taps: &self.taps[begin..end],
-                    depth: self.words,
-                    b: weights.wrapping_add(begin * width),
-                    b_stride: self.taps.len() * width,
-                    prefetches: behind.is_some(),
-                    tile_prefetch: lines.as_mut(),
-                    to: sums.wrapping_add(index * self.scheme.kernel.pixels * width),
-                    to_stride: width,
-                    ..Tile::EMPTY
-                };
                 // SAFETY: the weights have the panel, the columns what its taps meet, and the block sums for each tile; the tensors have the
                 // channels.
                 unsafe {
-                    match at.stride.filter(|_| behind.is_some()) {
-                        Some(stride) => self.scheme.kernel.run_two(&mut tile, stride),
-                        None => self.scheme.kernel.run(&mut tile),
-                    }
+                    let to = sums.add(index * tile);
+                    self.add(pair, last..self.words, weights, columns, to, lines.as_mut());
                     if !done.is_multiple_of(together) && done < count {
                         continue;
                     }
@@ -387,7 +328,8 @@ impl<T: Accumulator> Direct<T> {
                         correct(self, (block, pixels.clone()), weights, columns, sums);
                     }
                     let first = group * rows + first;
-                    self.isa.run(Panel { channels: self, tensors, block, pixels, first, present, sums });
+                    let panel = Panel { channels: self, tensors, block, pixels, first, present, sums };
+                    self.isa.run_vectors(panel);
                 }
             }
             if let Some(block_epilogue) = self.tile_epilogue.as_ref().filter(|_| by_panel) {

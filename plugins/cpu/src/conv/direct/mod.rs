@@ -7,3 +7,4 @@ pub(crate) mod problem;
 pub(crate) mod scheme;
 pub(crate) mod store;
 pub(crate) mod tile;
+pub(crate) mod tiles;

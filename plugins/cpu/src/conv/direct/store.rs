@@ -7,7 +7,8 @@ use crate::conv::geometry::{Block, Strides};
 use crate::gemm::accumulator::Accumulator;
 use crate::simd::array;
 use crate::simd::convert;
-use crate::simd::isa::IsaTask;
+use crate::simd::isa::Isa;
+use crate::simd::vector::{Vector, VectorTask};
 
 /// Channels in the widest panel.
 const MAX_WIDTH: usize = 32;
@@ -60,11 +61,12 @@ struct StoreEpilogue<T> {
     size: usize,
 }
 
-impl<T: Accumulator> IsaTask for Panel<'_, T> {
+// Of single precision whatever the sums are: only the instruction set counts.
+impl<T: Accumulator> VectorTask<f32> for Panel<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    unsafe fn run<V: Vector<Scalar = f32>>(self) {
         let Direct { operands, scheme: Scheme { channel_epilogue, write, output_size, .. }, .. } =
             self.channels;
         let channel_epilogue = channel_epilogue.unwrap_or_default();
@@ -119,7 +121,7 @@ impl<T: Accumulator> IsaTask for Panel<'_, T> {
                     if epilogue.output.strides.channel == 1 {
                         self.by_outputs(&line, &epilogue);
                     } else {
-                        self.by_channels(&line, &epilogue);
+                        self.by_channels(V::ISA, &line, &epilogue);
                     }
                     pixel += len;
                 }
@@ -236,9 +238,8 @@ impl<T: Accumulator> Panel<'_, T> {
 
     /// Stores a line channel by channel, transposing blocks.
     #[inline(always)]
-    fn by_channels(&self, line: &Line, epilogue: &StoreEpilogue<T>) {
+    fn by_channels(&self, isa: Isa, line: &Line, epilogue: &StoreEpilogue<T>) {
         let width = self.channels.scheme.kernel.width;
-        let isa = self.channels.isa;
         // Transposing only moves bits, so any dtype of this size will do.
         let side = if size_of::<T>() == size_of::<f32>() { convert::block::<f32, f32>(isa) } else { 0 };
         let (channels, size) = (self.present, epilogue.size);

@@ -1,7 +1,7 @@
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{ConvMode, Operation, PointwiseMode as Mode, Tensor};
 
-use crate::conv::tests::{Case, plain};
+use crate::conv::tests::{Case, dilated, plain};
 use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
@@ -86,6 +86,9 @@ fn activations_of_a_convolution() {
             let side = random.of(&[1, 3]);
             let step = random.of(&[1, 1, 2]);
             plain(x, [rows, channels, side, side], step, side / 2, ConvMode::CrossCorrelation)
+        } else if random.within(0, 3) == 0 {
+            let sizes = [random.within(2, 9), random.within(1, 19), 20];
+            dilated::case(&mut random, sizes)
         } else {
             Case::random(&mut random)
         };

@@ -80,3 +80,18 @@ fn wasted_columns_are_avoided() {
     check(&images(1, [57, 64], [28, 28], [3, 2]), true, false, Algorithm::Automatic);
     check(&images(16, [33, 64], [14, 14], [3, 2]), true, false, Algorithm::Automatic);
 }
+
+/// The weights of so many channels are used block by block, the first of which begin the sums.
+#[test]
+fn more_channels_than_stay_in_the_cache() {
+    for ([channels, rows], size, dilation) in
+        [([400, 40], [9, 11], 1), ([700, 7], [20, 7], 1), ([350, 33], [12, 30], 4)]
+    {
+        let mut case = images(2, [channels, rows], size, [3, 1]);
+        (case.dilation, case.pre, case.post) = (vec![dilation; 2], vec![dilation; 2], vec![dilation; 2]);
+        let expected = case.expected(Direction::Forward);
+        for isa in Isa::available() {
+            case.check_at(Direction::Forward, *isa, Algorithm::Direct, &expected);
+        }
+    }
+}

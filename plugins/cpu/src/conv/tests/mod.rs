@@ -4,6 +4,7 @@ mod as_matmul;
 mod bytes;
 mod converted;
 mod cropped;
+mod dilated;
 mod direct;
 mod direct_small;
 mod epilogue;

@@ -4,7 +4,7 @@ use crate::conv::tests::{Case, Outline, plain};
 use crate::problem::convolution::Direction;
 use crate::settings::{Algorithm, Settings};
 use crate::simd::isa::Isa;
-use crate::testing::{Array, Random};
+use crate::testing::{Array, Random, cases};
 use crate::threading::partition::Threads;
 
 /// A convolution with windows of 3 × 3.
@@ -27,7 +27,7 @@ const FORMS: [Algorithm; 2] = [Algorithm::Winograd, Algorithm::Winograd4];
 #[test]
 fn integers_have_exact_sums_and_nan_and_infinity_do_not_spread() {
     let mut random = Random::new(31);
-    for round in 0..90 {
+    for round in 0..cases(90) as usize {
         let mut case = case(&mut random, [5, 14, 60][round % 3]);
         if round % 5 == 0 {
             case.spoil(&mut random, round / 5 % 3);
