@@ -24,14 +24,11 @@ mod pooling;
 mod reduction;
 pub mod reference;
 pub mod settings;
-mod simd;
+pub mod simd;
 mod tensor;
 pub mod threading;
 
 #[cfg(test)]
 mod testing;
-#[cfg(test)]
-#[path = "../tests/mod.rs"]
-mod tests;
 
 use hipdnn_plugin_planner::{layout, prepare, problem, workspace};

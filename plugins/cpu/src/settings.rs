@@ -28,7 +28,7 @@ macro_rules! algorithms {
 
         impl Algorithm {
             /// The values of the knob.
-            pub(crate) const VALUES: [Self; [$($name),+].len()] = [$(Self::$algorithm),+];
+            pub const VALUES: [Self; [$($name),+].len()] = [$(Self::$algorithm),+];
 
             /// The name of the value and of its entry in the list of algorithms.
             pub(crate) const fn name(self) -> &'static str {

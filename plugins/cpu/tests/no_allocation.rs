@@ -5,8 +5,8 @@ use std::process::Command;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::plan::compiled::Compiled;
-use crate::plan::planner::{Planner, planner};
+use hipdnn_cpu_plugin::plan::compiled::Compiled;
+use hipdnn_cpu_plugin::plan::planner::{Planner, planner};
 use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::Overrides;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
@@ -47,7 +47,7 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn executions_allocate_nothing() {
     let program = std::env::current_exe().unwrap();
-    let options = ["--ignored", "--test-threads=1", "tests::no_allocation::"];
+    let options = ["--ignored", "--test-threads=1", "no_allocation::"];
     let output = Command::new(program).args(options).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("5 passed"), "{text}");

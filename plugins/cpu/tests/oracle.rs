@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::Path;
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_planner::problem::NOT_COMPUTED;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation, PointwiseMode, Tensor};
 use hipdnn_plugin_sdk::json;
 use safetensors::{Dtype, SafeTensors};
 
-use crate::tests::engines::common::{Case, Memory};
+use crate::engines::common::{Case, Memory};
 
 /// The operations whose cases are in `engines/oracle_attention.rs`.
 const ELSEWHERE: &[&str] = &["MoeGroupedMatmul", "MoeGroupedMatmulBackward", "Sdpa", "SdpaBackward"];

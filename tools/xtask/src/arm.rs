@@ -38,7 +38,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("hipdnn-backend", &["--lib"]),
     ("hipdnn-plugin-sdk", &[]),
     ("hipdnn-plugin-planner", &[]),
-    ("hipdnn-cpu-plugin", &["--lib"]),
+    ("hipdnn-cpu-plugin", &["--lib", "--test", "engines"]),
 ];
 
 /// The emulator is ten to fifty times slower than a processor.

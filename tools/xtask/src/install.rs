@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::LazyLock;
 
 use crate::Failure;
@@ -82,14 +83,19 @@ pub fn build(workspace: &Workspace) -> Result<String, Failure> {
     build_with(workspace, &[])
 }
 
-/// The same with more packages. Always built together: for other packages cargo would select other features of shared crates and
-/// recompile them.
+/// The same with more packages.
 pub fn build_with(workspace: &Workspace, packages: &[&str]) -> Result<String, Failure> {
+    progress::build(workspace, &mut cargo(workspace, "build", packages))
+}
+
+/// A command of cargo for the release build and more packages. Always for all together: for other packages cargo would select
+/// other features of shared crates and recompile them.
+pub fn cargo(workspace: &Workspace, word: &str, packages: &[&str]) -> Command {
     let plugins = PLUGINS.iter().map(|plugin| plugin.package);
     let all = ["hipdnn-backend", TOOL_PACKAGE].into_iter().chain(plugins).chain(packages.iter().copied());
-    let mut cargo = workspace.release(["build"]);
+    let mut cargo = workspace.release([word]);
     cargo.args(all.flat_map(|package| ["-p", package]));
-    progress::build(workspace, &mut cargo)
+    cargo
 }
 
 /// The built files, each with its path below the prefix.

@@ -391,7 +391,7 @@ fn ci(workspace: &Workspace) -> Result<(), Failure> {
 fn nightly(workspace: &Workspace) -> Result<(), Failure> {
     let (long, on) = ("HIPDNN_TEST_LONG", "1");
     let own = std::env::current_exe()?;
-    let whole = ["test", "--locked", "-p", "hipdnn-cpu-plugin", "--lib"];
+    let whole = ["test", "--locked", "-p", "hipdnn-cpu-plugin"];
     let parts = [
         process::show(process::command(own, ["test"]).env(long, on)),
         process::show(workspace.cargo(whole).env(long, on)),

@@ -6,20 +6,41 @@
 use std::process::Command;
 
 use crate::Failure;
+use crate::install;
 use crate::process::{command, run};
 use crate::workspace::Workspace;
 
 const PROFILE: &str = "ci";
 
-/// Only the CPU plugin's library with its tests, not the library that programs load: its kernels take longest.
-const CPU_PLUGIN: &[&str] = &["-p", "hipdnn-cpu-plugin", "--lib"];
-
 const OTHERS: &[&str] = &["--workspace", "--exclude", "hipdnn-cpu-plugin"];
 
-/// The parts that are compiled and run together.
-pub const PARTS: &[(&str, &[&str])] = &[("the CPU plugin", CPU_PLUGIN), ("all other packages", OTHERS)];
+/// Tests that are compiled and run together.
+pub struct Part {
+    pub name: &'static str,
+    /// cargo, to test it.
+    pub cargo: fn(&Workspace) -> Command,
+}
 
-/// cargo, to test a part.
+/// The tests of the CPU plugin's kernels, which are not optimised: compiling them takes longer than running them.
+pub const KERNELS: Part = Part {
+    name: "the CPU plugin",
+    cargo: |workspace| test(workspace, &["-p", "hipdnn-cpu-plugin", "--lib"]),
+};
+
+/// The tests of whole CPU engines, on the plugin's release build.
+pub const ENGINES: Part = Part {
+    name: "whole CPU engines",
+    cargo: |workspace| {
+        let mut cargo = install::cargo(workspace, "test", &[]);
+        cargo.args(["--test", "engines"]);
+        cargo
+    },
+};
+
+pub const OTHER_PACKAGES: Part =
+    Part { name: "all other packages", cargo: |workspace| test(workspace, OTHERS) };
+
+/// cargo, to test packages in the tests' own profile.
 pub fn test(workspace: &Workspace, part: &[&str]) -> Command {
     workspace.cargo(["test", "--profile", PROFILE, "--locked"].iter().chain(part))
 }

@@ -8,7 +8,7 @@ use crate::int8::epilogue::{NO_CLIPS, Param, Quantize, Round, Scaled, Stages};
 use crate::kernel::boxed;
 use crate::settings::Settings;
 use crate::simd::isa::Isa;
-use crate::testing::{Array, Random, convolution_of, run_planned, strides};
+use crate::testing::{Array, Random, cases, convolution_of, run_planned, strides};
 use crate::threading::partition::Threads;
 
 /// A convolution with separate filters per channel, often with a usual window, and rows of several vectors.
@@ -53,7 +53,7 @@ fn small_images() {
 #[test]
 fn wide_windows() {
     let mut random = Random::new(14);
-    for round in 0..60 {
+    for round in 0..cases(60) as usize {
         let window = Some((random.of(&[2, 4, 7, 11]), random.of(&[1, 1, 2, 3])));
         let (batch, groups, rows) = (random.within(1, 2), random.within(2, 20), random.of(&[1, 1, 2]));
         let outline = Outline { spatial: 2, batch, groups, channels: 1, rows, most: 40, window };

@@ -43,11 +43,11 @@ pub fn parts(prepared: &Prepared, settings: Settings) -> Result<Vec<Part>, Refus
     parts_at(prepared, Isa::detect(), settings)
 }
 
-pub(crate) fn parts_at(
-    prepared: &Prepared,
-    isa: Isa,
-    settings: impl Into<Settings>,
-) -> Result<Vec<Part>, Refusal> {
+/// The same for an instruction set, which the processor must have.
+///
+/// # Errors
+/// When no kernel computes a node.
+pub fn parts_at(prepared: &Prepared, isa: Isa, settings: impl Into<Settings>) -> Result<Vec<Part>, Refusal> {
     let settings = settings.into();
     let graph = &prepared.graph;
     let uses = Uses::of(graph);

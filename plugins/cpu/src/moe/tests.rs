@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::operation::{MoeGroupedMatmul, MoeGroupedMatmulBack
 use hipdnn_plugin_sdk::graph::{DataType, MoeGroupedMatmulMode, Operation};
 
 use crate::simd::isa::Isa;
-use crate::testing::{Array, EIGHT_BITS, Random, check_with_reference, strides};
+use crate::testing::{Array, EIGHT_BITS, Random, cases, check_with_reference, strides};
 
 const TYPES: [DataType; 4] = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
 
@@ -135,7 +135,7 @@ fn compare(
 
 #[test]
 fn any_groups_and_routes() {
-    (0..70).for_each(|seed| check(seed, Values::Whole));
+    (0..cases(70)).for_each(|seed| check(seed, Values::Whole));
 }
 
 #[test]
@@ -145,5 +145,5 @@ fn nan_and_infinity_match_the_formula() {
 
 #[test]
 fn sums_of_real_numbers() {
-    (2000..2025).for_each(|seed| check(seed, Values::Any));
+    (2000..2000 + cases(25)).for_each(|seed| check(seed, Values::Any));
 }

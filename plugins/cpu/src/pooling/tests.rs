@@ -2,7 +2,7 @@ use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
 use hipdnn_plugin_sdk::graph::{DataType, Operation, PaddingMode, ResampleMode};
 
 use crate::simd::isa::Isa;
-use crate::testing::{Array, Random, check_with_reference, order, strides};
+use crate::testing::{Array, Random, cases, check_with_reference, order, strides};
 
 const X: i64 = 1;
 
@@ -146,16 +146,16 @@ fn forward(random: &mut Random, channels: [usize; 2], mut number: impl FnMut(&mu
 #[test]
 fn windows_match_the_reference() {
     let mut random = Random::new(21);
-    for round in 0..420 {
+    for round in 0..cases(420) {
         // Few different values, so that many are equal.
-        forward(&mut random, CHANNELS[usize::from(round >= 400)], Random::whole);
+        forward(&mut random, CHANNELS[usize::from(round >= cases(400))], Random::whole);
     }
 }
 
 #[test]
 fn nan_and_infinity_do_not_spread() {
     let mut random = Random::new(22);
-    for _ in 0..300 {
+    for _ in 0..cases(300) {
         forward(&mut random, CHANNELS[0], |random| {
             let ends = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
             if random.within(0, 3) == 0 { random.of(&ends) } else { random.whole() }
@@ -166,9 +166,9 @@ fn nan_and_infinity_do_not_spread() {
 #[test]
 fn gradients_match_the_reference() {
     let mut random = Random::new(23);
-    for round in 0..420 {
+    for round in 0..cases(420) {
         let random = &mut random;
-        let case = Case::random(random, CHANNELS[usize::from(round >= 400)]);
+        let case = Case::random(random, CHANNELS[usize::from(round >= cases(400))]);
         let (one, which) = (random.of(&TYPES), random.within(0, 2));
         let dy = case.array(random, Y, one, which).filled(|| random.whole());
         let dx = case.array(random, X, one, which);

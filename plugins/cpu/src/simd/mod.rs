@@ -15,7 +15,7 @@ pub(crate) mod cpu_isa;
 pub(crate) mod float;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod halves;
-pub(crate) mod isa;
+pub mod isa;
 #[cfg(target_arch = "aarch64")]
 pub(crate) mod neon;
 #[cfg(test)]

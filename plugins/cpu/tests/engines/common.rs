@@ -1,8 +1,8 @@
 //! Graphs with memory, for tests: builds them, fills them, runs them and reads the results.
 
-use crate::dtype::element::{ComputeType, Element};
-use crate::plan::planner::Planner;
-use crate::plan::steps::{ExecuteError, Plan};
+use hipdnn_cpu_plugin::dtype::element::{ComputeType, Element};
+use hipdnn_cpu_plugin::plan::planner::Planner;
+use hipdnn_cpu_plugin::plan::steps::{ExecuteError, Plan};
 use hipdnn_plugin_planner::layout::{Layout, Walk, element_bits, storage_size};
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, Tensor, TensorValue};

@@ -1,13 +1,12 @@
 //! Attentions and mixtures of experts with random damage, and with random numbers as lengths, offsets and
 //! indices: accepted graphs run inside their tensors or report what is out of range, and nothing panics.
 
-use crate::plan::planner::planner;
-use hipdnn_plugin_sdk::graph::operation::{MoeGroupedMatmul, MoeGroupedMatmulBackward, Sdpa};
+use hipdnn_cpu_plugin::plan::planner::planner;
+use hipdnn_plugin_sdk::graph::operation::{MoeGroupedMatmul, MoeGroupedMatmulBackward, Sdpa, SdpaBackward};
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, Graph, MoeGroupedMatmulMode};
 
 use super::common::{Case, Memory, Random, cases};
 use super::hostile_graphs::{damage, small};
-use super::reference_attention::gradients_of;
 
 const FLOAT: DataType = DataType::Float;
 const INT: DataType = DataType::Int32;
@@ -85,7 +84,7 @@ fn sound(kind: i64, random: &mut Random) -> Graph {
             let stats = node.stats.take().unwrap();
             let [d_o, dq, dk, dv] = [[2, 4, 3, 3], [2, 4, 3, 2], [2, 2, 4, 2], [2, 2, 4, 3]]
                 .map(|dims| case.tensor(FLOAT, &dims));
-            let mut gradients = gradients_of(&node, [d_o, stats, dq, dk, dv]);
+            let mut gradients = SdpaBackward::of(&node, [d_o, stats], [dq, dk, dv]);
             let mask = gradients.attn_mask.map(|uid| case.graph.tensors[uid as usize - 1].data_type);
             gradients.dbias = (mask == Some(FLOAT)).then(|| case.tensor(FLOAT, &[1, 4, 3, 1]));
             case.node(gradients);

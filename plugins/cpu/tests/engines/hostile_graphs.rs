@@ -1,6 +1,6 @@
 //! Graphs with random damage: accepted graphs run inside their tensors, and nothing panics.
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInferenceVariance, BlockScaleDequantize, BlockScaleQuantize,
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Layernorm, LayernormBackward,

@@ -8,12 +8,12 @@ use hipdnn_plugin_sdk::graph::{Tensor, TensorValue};
 
 use super::common::{Case, Random, packed};
 use super::integers::parts;
-use crate::fusion::graph::parts_at;
-use crate::plan::planner::planner;
-use crate::plan::steps::Plan;
-use crate::prepare::prepare;
-use crate::settings::Settings;
-use crate::simd::isa::Isa;
+use hipdnn_cpu_plugin::fusion::graph::parts_at;
+use hipdnn_cpu_plugin::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::steps::Plan;
+use hipdnn_cpu_plugin::settings::Settings;
+use hipdnn_cpu_plugin::simd::isa::Isa;
+use hipdnn_plugin_planner::prepare::prepare;
 
 /// Whether an operation computes each element from the same element of an operand, which is not read later.
 fn is_by_element(operation: &Operation, input: i64, output: i64) -> bool {

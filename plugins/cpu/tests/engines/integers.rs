@@ -9,12 +9,12 @@ use hipdnn_plugin_sdk::graph::{
 
 use super::common::{Case, Random, packed, tensor};
 use super::in_place;
-use crate::fusion::graph::parts_at;
-use crate::plan::planner::planner;
-use crate::plan::steps::Plan;
-use crate::prepare::prepare;
-use crate::settings::Settings;
-use crate::simd::isa::Isa;
+use hipdnn_cpu_plugin::fusion::graph::parts_at;
+use hipdnn_cpu_plugin::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::steps::Plan;
+use hipdnn_cpu_plugin::settings::Settings;
+use hipdnn_cpu_plugin::simd::isa::Isa;
+use hipdnn_plugin_planner::prepare::prepare;
 
 /// Adds a node with its own compute type.
 pub fn node(case: &mut Case, compute: DataType, operation: impl Into<Operation>) {

@@ -2,8 +2,8 @@
 
 use std::sync::Barrier;
 
-use crate::plan::compiled::Compiled;
-use crate::plugin::CpuPlugin;
+use hipdnn_cpu_plugin::plan::compiled::Compiled;
+use hipdnn_cpu_plugin::plugin::CpuPlugin;
 use hipdnn_plugin_sdk::EnginePlugin;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,

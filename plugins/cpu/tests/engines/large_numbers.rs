@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, PointwiseMode, ReductionMode, TensorValue};
 
 use super::common::{Case, Random, Strides, channels_last, packed};
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 
 /// Squares and sums of values of this size overflow single precision; those of the last ones underflow.
 const POWERS: [i32; 6] = [60, 62, 100, 120, -70, -90];

@@ -4,8 +4,8 @@ use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use crate::plan::planner::planner;
-use crate::plugin::{CPU_ENGINE, CPU_REFERENCE_ENGINE};
+use hipdnn_cpu_plugin::plan::planner::planner;
+use hipdnn_cpu_plugin::plugin::{CPU_ENGINE, CPU_REFERENCE_ENGINE};
 use hipdnn_plugin_sdk::engine_id;
 use hipdnn_plugin_sdk::ffi::{
     hipdnnPluginConstData_t as ConstData, hipdnnPluginDeviceBuffer_t as DeviceBuffer,

@@ -1,6 +1,6 @@
 //! Attention and mixtures of experts against results of NumPy (`tests/oracle/make_attention.py`).
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{FieldKind, OperationSpec, Value};
 use hipdnn_plugin_sdk::graph::{DataType, Operation};
 

@@ -6,19 +6,19 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, TensorValue};
 use super::common::{Case, Random, packed, tensor};
 use super::in_place;
 use super::integers::{BYTES, fill_bytes, node, parts, run_everywhere};
-use crate::fusion::graph::parts_at;
-use crate::plan::planner::planner;
-use crate::plan::steps::Plan;
-use crate::prepare::prepare;
-use crate::settings::Settings;
-use crate::simd::isa::Isa;
+use hipdnn_cpu_plugin::fusion::graph::parts_at;
+use hipdnn_cpu_plugin::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::steps::Plan;
+use hipdnn_cpu_plugin::settings::Settings;
+use hipdnn_cpu_plugin::simd::isa::Isa;
+use hipdnn_plugin_planner::prepare::prepare;
 
 /// 3 · 2²²: adding it to a single-precision value rounds that to an integer.
 pub const NO_FRACTION: f32 = 12_582_912.0;
 
 /// Whether int8 products are used; elsewhere single precision is faster.
 pub fn is_fast() -> bool {
-    crate::int8::is_fast(Isa::detect())
+    Isa::detect() != Isa::Portable
 }
 
 /// A random product: its dims, and the axes of columns in the weights and in the result.

@@ -1,7 +1,7 @@
 //! The reference batch normalization against hand-computed results.
 
-use crate::plan::planner::Planner;
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::Planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance,
 };

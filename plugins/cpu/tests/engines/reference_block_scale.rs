@@ -1,6 +1,6 @@
 //! The reference block scale operations against hand-computed results and round trips, and their refusals.
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{BlockScaleDequantize, BlockScaleQuantize};
 use hipdnn_plugin_sdk::graph::{DataType, Operation};
 

@@ -1,7 +1,7 @@
 //! The reference convolutions against sums over padded arrays, and their gradients against the linear map.
 
 use super::common::{Case, Random, Strides, channels_last, packed, strides};
-use crate::plan::planner::Planner;
+use hipdnn_cpu_plugin::plan::planner::Planner;
 use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
 };

@@ -1,6 +1,6 @@
 //! Mixtures of experts against hand-computed results.
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::MoeGroupedMatmul;
 use hipdnn_plugin_sdk::graph::{DataType, MoeGroupedMatmulMode};
 

@@ -1,6 +1,6 @@
 //! The reference layer and RMS normalization against hand-computed results.
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{Layernorm, LayernormBackward, RmsNorm, RmsNormBackward};
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, TensorValue};
 

@@ -1,6 +1,6 @@
 //! The reference pointwise modes at infinities, NaN and other special values. `oracle.rs` tests every mode at ordinary ones.
 
-use crate::plan::planner::Planner;
+use hipdnn_cpu_plugin::plan::planner::Planner;
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode as Mode};
 

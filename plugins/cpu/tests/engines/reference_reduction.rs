@@ -1,6 +1,6 @@
 //! The reference reductions against hand-computed results and sums over plain arrays, and their refusals.
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
 

@@ -1,7 +1,7 @@
 //! The reference pooling against hand-computed results and windows over padded arrays, and its gradient
 //! against sums over windows.
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
 use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
 

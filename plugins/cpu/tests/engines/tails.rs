@@ -15,12 +15,12 @@ use hipdnn_plugin_sdk::graph::{
 use super::common::{Case, Random, cases, channels_last, fill, packed, tensor};
 use super::integers::{BYTES, fill_bytes, node};
 use super::quantized::NO_FRACTION;
-use crate::fusion::graph::parts_at;
-use crate::plan::steps::Plan;
-use crate::prepare::prepare;
-use crate::settings::{Algorithm, Settings};
-use crate::simd::isa::Isa;
-use crate::threading::partition::Threads;
+use hipdnn_cpu_plugin::fusion::graph::parts_at;
+use hipdnn_cpu_plugin::plan::steps::Plan;
+use hipdnn_cpu_plugin::settings::{Algorithm, Settings};
+use hipdnn_cpu_plugin::simd::isa::Isa;
+use hipdnn_cpu_plugin::threading::partition::Threads;
+use hipdnn_plugin_planner::prepare::prepare;
 
 /// A graph, the result of its first node, and what follows.
 struct Tail {

@@ -1,6 +1,6 @@
 //! Graphs of many nodes: with virtual tensors in a shared workspace they match their nodes one by one.
 
-use crate::plan::planner::{Planner, planner};
+use hipdnn_cpu_plugin::plan::planner::{Planner, planner};
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward,
     Pointwise,

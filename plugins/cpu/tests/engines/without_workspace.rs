@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
-use crate::plan::compiled::Compiled;
-use crate::plugin::CpuPlugin;
+use hipdnn_cpu_plugin::plan::compiled::Compiled;
+use hipdnn_cpu_plugin::plugin::CpuPlugin;
 use hipdnn_plugin_sdk::EnginePlugin;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::json;

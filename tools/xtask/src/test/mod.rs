@@ -27,7 +27,7 @@ use crate::docs;
 use crate::generate;
 use crate::install::{build, lay_out};
 use crate::process::{command, run, without_settings};
-use crate::rust_tests;
+use crate::rust_tests::{ENGINES, KERNELS, OTHER_PACKAGES, Part};
 use crate::steps::{Check, Done, Steps};
 use crate::tools::{
     self, CC, CLANG, CMAKE, CXX, DPKG_DEB, FLATBUFFERS, FLATC, MAKE, OBJCOPY, PKG_CONFIG, PYTHON, Tool,
@@ -274,12 +274,16 @@ fn compilations(workspace: &Workspace, rust: bool) -> Vec<Vec<Check<'_>>> {
         lay_out(workspace)?;
         Ok(note)
     };
-    let tests = rust_tests::PARTS.iter().filter(|_| rust).map(|(name, part)| -> Check {
-        let compile = || run(rust_tests::test(workspace, part).arg("--no-run")).map(|_| String::new());
-        (format!("Rust tests of {name}: compilation"), Box::new(compile))
-    });
     let release: Check = ("release build of the library and its plugins".to_owned(), Box::new(release));
-    vec![vec![release], tests.collect()]
+    if !rust {
+        return vec![vec![release]];
+    }
+    let tests = |part: Part| -> Check {
+        let compile = move || run((part.cargo)(workspace).arg("--no-run")).map(|_| String::new());
+        (format!("Rust tests of {}: compilation", part.name), Box::new(compile))
+    };
+    let [kernels, engines, others] = [KERNELS, ENGINES, OTHER_PACKAGES].map(tests);
+    vec![vec![release, engines], vec![kernels, others]]
 }
 
 /// Runs the C programs, except some, against another tree, compiled with additional options.
@@ -314,9 +318,9 @@ fn pictures(context: &Context, steps: &mut Steps) {
 }
 
 fn rust(context: &Context, steps: &mut Steps) {
-    for (name, part) in rust_tests::PARTS {
+    for Part { name, cargo } in [KERNELS, ENGINES, OTHER_PACKAGES] {
         steps.run(&format!("Rust tests of {name}"), || {
-            let mut cargo = rust_tests::test(context.workspace, part);
+            let mut cargo = cargo(context.workspace);
             // The examples of the crate `hipdnn` look for a library here.
             let out = run(cargo.env("HIPDNN_BACKEND_LIBRARY_PATH", context.stage.join("lib")))?;
             let passed: usize = out

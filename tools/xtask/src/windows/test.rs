@@ -23,7 +23,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("hipdnn-plugin-planner", &["--lib"]),
     ("hipdnn-backend", &["--lib"]),
     ("hipdnn", &["--lib"]),
-    ("hipdnn-cpu-plugin", &["--lib"]),
+    ("hipdnn-cpu-plugin", &["--lib", "--test", "engines"]),
 ];
 
 /// The CPU plugin's tests compute for minutes.

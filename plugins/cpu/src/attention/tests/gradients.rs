@@ -4,44 +4,10 @@ use super::*;
 use crate::fusion::node::plan_node_at;
 use crate::simd::isa::Isa;
 use crate::testing;
-use crate::testing::{Array, Random, run, run_planned};
+use crate::testing::{Array, Random, cases, run, run_planned};
 use crate::threading::partition::Threads;
-use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
+use hipdnn_plugin_sdk::graph::operation::SdpaBackward;
 use hipdnn_plugin_sdk::graph::{DataType, Operation};
-
-/// The gradients of an attention with result 4 and statistics 10: tensors 21 to 23 from tensor 20.
-fn gradients_of(forward: &Sdpa) -> SdpaBackward {
-    SdpaBackward {
-        q: forward.q,
-        k: forward.k,
-        v: forward.v,
-        o: forward.o,
-        do_: 20,
-        stats: 10,
-        dq: 21,
-        dk: 22,
-        dv: 23,
-        scale: forward.scale,
-        attn_mask: forward.attn_mask,
-        seq_len_q: forward.seq_len_q,
-        seq_len_kv: forward.seq_len_kv,
-        seed: forward.seed,
-        offset: forward.offset,
-        dropout_mask: forward.dropout_mask,
-        dropout_scale: forward.dropout_scale,
-        dropout_scale_inv: None,
-        dbias: None,
-        alibi_mask: forward.alibi_mask,
-        padding_mask: forward.padding_mask,
-        causal_mask: forward.causal_mask,
-        causal_mask_bottom_right: forward.causal_mask_bottom_right,
-        dropout_probability: forward.dropout_probability,
-        attn_scale_value: forward.attn_scale_value,
-        left_bound: forward.left_bound,
-        right_bound: forward.right_bound,
-        diagonal_alignment: forward.diagonal_alignment,
-    }
-}
 
 /// A random attention after its forward pass, with the gradients' operands, and its gradients.
 fn backward(random: &mut Random, longest: usize) -> (Case, Operation) {
@@ -60,7 +26,7 @@ fn backward(random: &mut Random, longest: usize) -> (Case, Operation) {
         case.add(random, uid, data_type, &dims);
     }
     case.as_ragged_as_before(random);
-    let operation = gradients_of(&case.operation).into();
+    let operation = SdpaBackward::of(&case.operation, [20, 10], [21, 22, 23]).into();
     (case, operation)
 }
 
@@ -100,8 +66,8 @@ fn compare_gradients(seed: u64, longest: usize, change: impl FnOnce(&mut Random,
 
 #[test]
 fn gradients_of_any_shape_layout_type_and_option() {
-    let compared = (0..360).filter(|seed| compare_gradients(seed + 10_000, 40, |_, _| {})).count();
-    assert!(compared > 150, "{compared}");
+    let compared = (0..cases(360)).filter(|seed| compare_gradients(seed + 10_000, 40, |_, _| {})).count();
+    assert!(compared as u64 > cases(150), "{compared}");
     for seed in 0..5 {
         compare_gradients(seed + 11_000, 400, |_, _| {});
     }
@@ -109,7 +75,7 @@ fn gradients_of_any_shape_layout_type_and_option() {
 
 #[test]
 fn gradients_of_nan() {
-    for seed in 0..200 {
+    for seed in 0..cases(200) {
         compare_gradients(seed + 12_000, 20, |random, case| {
             let places = [0, 1, 2, case.arrays.iter().position(|a| a.tensor.uid == 20).unwrap()];
             let array = &mut case.arrays[random.of(&places)];

@@ -1,5 +1,5 @@
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::graph::operation::{ConvolutionBackwardFilter, Matmul, Reduction, Sdpa};
+use hipdnn_plugin_sdk::graph::operation::{ConvolutionBackwardFilter, Matmul, Reduction, Sdpa, SdpaBackward};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::EngineConfig;
@@ -8,7 +8,6 @@ use super::*;
 use crate::plan::compiled::Compiled;
 use crate::plan::planner::planner;
 use crate::testing::{Random, packed};
-use crate::tests::engines::reference_attention::gradients_of;
 
 fn graph(tensors: Vec<Tensor>, operations: Vec<Operation>) -> Graph {
     let node = |operation| Node { name: "n".to_owned(), compute_type: DataType::Float, operation };
@@ -168,7 +167,7 @@ fn attention_without_keys_is_zero_and_with_empty_heads_is_refused() {
     let (query, keys, rows) = ([1, 2, 3, 8], [1, 2, 0, 8], [1, 2, 3, 1]);
     let dims: [&[i64]; 9] = [&query, &keys, &keys, &query, &query, &rows, &query, &keys, &keys];
     let tensors = (1..).zip(dims).map(|(uid, dims)| float(uid, dims)).collect();
-    let gradients = graph(tensors, vec![gradients_of(&Sdpa::new(1, 2, 3, 4), [5, 6, 7, 8, 9]).into()]);
+    let gradients = graph(tensors, vec![SdpaBackward::new([1, 2, 3, 4, 5, 6], [7, 8, 9]).into()]);
     assert_eq!(run(&gradients, 7, |_, _| -1.0), [0.0; 48]);
 }
 

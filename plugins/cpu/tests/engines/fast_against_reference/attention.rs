@@ -4,13 +4,13 @@
 //! Its weight then has a relative error of 2 δ, as does the sum of weights; a result is a mean of values,
 //! whose sum adds an error per key.
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::DataType;
-use hipdnn_plugin_sdk::graph::operation::Sdpa;
+use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
 
 use super::{FAST, REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
-use crate::tests::engines::common::{Case, EIGHT_BITS, Random};
-use crate::tests::engines::reference_attention::{Sizes, filled, gradients_of};
+use crate::engines::common::{Case, EIGHT_BITS, Random};
+use crate::engines::reference_attention::{Sizes, filled};
 
 fn sizes(random: &mut Random, longest: i64) -> Sizes {
     let heads = random.one_of(&[1, 2, 4, 6]);
@@ -133,7 +133,7 @@ fn gradients(seed: u64) {
     let [d_o, dq, dk, dv] =
         [sizes.o(), sizes.q(), sizes.k(), sizes.v()].map(|dims| tensor(random, &mut case, of, &dims));
     fill(random, &mut case, d_o, -1.0, 1.0);
-    case.node(gradients_of(&sdpa, [d_o, stats, dq, dk, dv]));
+    case.node(SdpaBackward::of(&sdpa, [d_o, stats], [dq, dk, dv]));
     let (fast, reference) = both(&case);
     let (eps, _) = roundoff(compute(&case));
     let (depth, width, scale) = (sizes.depth as f64, sizes.value_depth as f64, f64::from(scale).abs());
@@ -220,7 +220,7 @@ fn rows_without_a_visible_key_have_no_gradients() {
         }
         let mut forwards = case.clone();
         forwards.node(forward.clone());
-        case.node(gradients_of(&forward, [d_o, stats, dq, dk, dv]));
+        case.node(SdpaBackward::of(&forward, [d_o, stats], [dq, dk, dv]));
         for engine in [FAST, REFERENCE] {
             forwards.run(planner(engine));
             let (results, known) = (forwards.values(o), forwards.values(stats));

@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 use hipdnn_plugin_sdk::graph::{DataType, TensorValue};
 
 use super::{both, compare, compute, fill, roundoff, tensor, types};
-use crate::tests::engines::common::{Case, Random};
+use crate::engines::common::{Case, Random};
 
 /// The shape of a batch normalization, and of its parameters.
 struct Channels {

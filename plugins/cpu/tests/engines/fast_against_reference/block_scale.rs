@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::{BlockScaleDequantize, BlockScaleQuantize};
 
 use super::{EIGHT_BITS, FLOATS, equals_reference, fill, tensor};
-use crate::tests::engines::common::{Case, Random};
+use crate::engines::common::{Case, Random};
 
 const SMALL: [DataType; 5] =
     [DataType::Int4, DataType::Int8, DataType::Fp4E2m1, DataType::Fp6E2m3, DataType::Fp6E3m2];

@@ -1,13 +1,13 @@
 //! Convolutions, alone and with usual epilogues.
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{
     BatchnormInference, ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Pointwise,
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode};
 
 use super::{REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
-use crate::tests::engines::common::{Case, Random};
+use crate::engines::common::{Case, Random};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Direction {

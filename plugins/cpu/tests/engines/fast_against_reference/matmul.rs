@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{Matmul, Pointwise};
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use super::{FAST, REFERENCE, both, compare, compute, fill, roundoff, tensor, types};
-use crate::tests::engines::common::{Case, EIGHT_BITS, Random};
+use crate::engines::common::{Case, EIGHT_BITS, Random};
 
 /// The dims of a, b and c, with up to about a million products.
 fn shape(random: &mut Random) -> [Vec<i64>; 3] {

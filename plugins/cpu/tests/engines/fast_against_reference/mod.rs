@@ -24,12 +24,12 @@ mod reduction;
 mod resample;
 mod small_types;
 
-use crate::fusion::graph::parts_at;
-use crate::plan::planner::planner;
-use crate::plan::steps::Plan;
-use crate::prepare::prepare;
-use crate::settings::Settings;
-use crate::simd::isa::Isa;
+use hipdnn_cpu_plugin::fusion::graph::parts_at;
+use hipdnn_cpu_plugin::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::steps::Plan;
+use hipdnn_cpu_plugin::settings::Settings;
+use hipdnn_cpu_plugin::simd::isa::Isa;
+use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::graph::DataType;
 
 use super::common::{Case, EIGHT_BITS, Random, fill, tensor};

@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::operation::{Layernorm, LayernormBackward, RmsNorm,
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, TensorValue};
 
 use super::{both, compare, compute, fill, roundoff, tensor, types};
-use crate::tests::engines::common::{Case, Random};
+use crate::engines::common::{Case, Random};
 
 /// A shape whose last dimensions are normalized.
 struct Shape {

@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 
 use super::{both, compare, compute, roundoff, tensor, types};
-use crate::tests::engines::common::{Case, Random};
+use crate::engines::common::{Case, Random};
 
 /// The largest difference between two engines in a mode.
 fn pointwise_bound(mode: PointwiseMode, eps: f64, operands: [f64; 3], result: f64, parameters: f64) -> f64 {
@@ -125,7 +125,7 @@ fn the_square_of_add_square_is_rounded_before_the_sum() {
 
 /// The values of a tensor broadcast to a larger shape, aligned at the last dimension.
 fn spread(values: &[f64], from: &[i64], to: &[i64]) -> Vec<f64> {
-    let steps = crate::tests::engines::common::packed(from);
+    let steps = crate::engines::common::packed(from);
     let missing = to.len() - from.len();
     let total: i64 = to.iter().product();
     let place = |mut at: i64| {

@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::operation::Reduction;
 use hipdnn_plugin_sdk::graph::{DataType, ReductionMode};
 
 use super::{both, compare, compute, fill, roundoff, tensor, types};
-use crate::tests::engines::common::{Case, Random};
+use crate::engines::common::{Case, Random};
 
 #[test]
 fn every_mode() {

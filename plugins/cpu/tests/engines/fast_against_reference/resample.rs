@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::operation::{ResampleBackward, ResampleForward};
 use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, ResampleMode};
 
 use super::{both, compare, compute, fill, roundoff, tensor, types};
-use crate::tests::engines::common::{Case, Random};
+use crate::engines::common::{Case, Random};
 
 /// The shape of a pooling, and the number of elements in a window.
 struct Shape {

@@ -5,12 +5,12 @@ use hipdnn_plugin_sdk::graph::operation::{ConvolutionForward, Matmul};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType};
 
 use super::{EIGHT_BITS, equals_reference, tensor};
-use crate::fusion::graph::parts_at;
-use crate::plan::steps::Plan;
-use crate::prepare::{Prepared, prepare};
-use crate::settings::Settings;
-use crate::simd::isa::Isa;
-use crate::tests::engines::common::{Case, Random};
+use crate::engines::common::{Case, Random};
+use hipdnn_cpu_plugin::fusion::graph::parts_at;
+use hipdnn_cpu_plugin::plan::steps::Plan;
+use hipdnn_cpu_plugin::settings::Settings;
+use hipdnn_cpu_plugin::simd::isa::Isa;
+use hipdnn_plugin_planner::prepare::{Prepared, prepare};
 
 const CONVERTED: [DataType; 8] = [
     DataType::Int4,

@@ -1,11 +1,11 @@
 //! Gradients of attention.
 
-use hipdnn_plugin_sdk::graph::operation::Sdpa;
+use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, TensorValue};
 
 use super::{Check, DOUBLE};
-use crate::tests::engines::common::{Case, Random, fill};
-use crate::tests::engines::reference_attention::{SMALL, Sizes, filled, gradients_of, random_case};
+use crate::engines::common::{Case, Random, fill};
+use crate::engines::reference_attention::{SMALL, Sizes, filled, random_case};
 
 /// Checks dq, dk, dv and, with a mask, dbias; `options` sets further options.
 #[track_caller]
@@ -19,7 +19,7 @@ fn check(seed: u64, sizes: &Sizes, bias: bool, options: impl Fn(&mut Case, &mut 
     node.stats = Some(stats);
     let mut check = Check::of(seed, case, random);
     check.weighted(node.o, d_o);
-    let mut gradients = gradients_of(&node, [d_o, stats, dq, dk, dv]);
+    let mut gradients = SdpaBackward::of(&node, [d_o, stats], [dq, dk, dv]);
     for (of, written_to) in [(node.q, dq), (node.k, dk), (node.v, dv)] {
         check.gradient_at(of, written_to);
     }

@@ -6,7 +6,7 @@ use hipdnn_plugin_sdk::graph::operation::{
 };
 
 use super::Check;
-use crate::tests::engines::common::Random;
+use crate::engines::common::Random;
 
 struct Shape {
     x: Vec<i64>,

@@ -14,8 +14,8 @@ mod normalization;
 mod pointwise;
 mod resample;
 
-use crate::plan::planner::planner;
-use crate::plan::steps::Plan;
+use hipdnn_cpu_plugin::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::steps::Plan;
 use hipdnn_plugin_sdk::graph::{DataType, Operation};
 
 use super::common::{Case, Random, fill, tensor};

@@ -1,11 +1,11 @@
 //! Attention on 8-bit floats.
 
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::DataType;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 
 use super::{assert_close, filled};
-use crate::tests::engines::common::{Case, EIGHT_BITS, Random};
+use crate::engines::common::{Case, EIGHT_BITS, Random};
 
 /// The same result as with the elements' values times their factors.
 #[test]

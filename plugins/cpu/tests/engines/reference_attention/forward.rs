@@ -1,12 +1,12 @@
 //! Each option separately, against a second, simpler computation.
 
-use crate::plan::planner::Planner;
-use crate::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::planner::Planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::Sdpa;
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment, TensorValue};
 
 use super::{SMALL, Sizes, assert_close, filled, random_case};
-use crate::tests::engines::common::{Case, Random, strides};
+use crate::engines::common::{Case, Random, strides};
 
 const HIDDEN: f64 = f64::NEG_INFINITY;
 

@@ -6,43 +6,9 @@ mod places;
 mod refusals;
 
 use hipdnn_plugin_sdk::graph::DataType;
-use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
+use hipdnn_plugin_sdk::graph::operation::Sdpa;
 
 use super::common::{Case, Random};
-
-/// The gradients of an attention with the same options, of the tensors q, k, v, o, do, stats, dq, dk and dv.
-pub fn gradients_of(forward: &Sdpa, [d_o, stats, dq, dk, dv]: [i64; 5]) -> SdpaBackward {
-    SdpaBackward {
-        q: forward.q,
-        k: forward.k,
-        v: forward.v,
-        o: forward.o,
-        do_: d_o,
-        stats,
-        dq,
-        dk,
-        dv,
-        scale: forward.scale,
-        attn_mask: forward.attn_mask,
-        seq_len_q: forward.seq_len_q,
-        seq_len_kv: forward.seq_len_kv,
-        seed: forward.seed,
-        offset: forward.offset,
-        dropout_mask: forward.dropout_mask,
-        dropout_scale: forward.dropout_scale,
-        dropout_scale_inv: None,
-        dbias: None,
-        alibi_mask: forward.alibi_mask,
-        padding_mask: forward.padding_mask,
-        causal_mask: forward.causal_mask,
-        causal_mask_bottom_right: forward.causal_mask_bottom_right,
-        dropout_probability: forward.dropout_probability,
-        attn_scale_value: forward.attn_scale_value,
-        left_bound: forward.left_bound,
-        right_bound: forward.right_bound,
-        diagonal_alignment: forward.diagonal_alignment,
-    }
-}
 
 /// The sizes of a test's shapes.
 #[derive(Clone, Copy)]

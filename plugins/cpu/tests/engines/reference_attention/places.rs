@@ -1,12 +1,12 @@
 //! Sequences of different lengths in all layouts: padded, ragged, paged, packed.
 
-use crate::plan::planner::Planner;
-use crate::plan::planner::planner;
-use hipdnn_plugin_sdk::graph::operation::Sdpa;
+use hipdnn_cpu_plugin::plan::planner::Planner;
+use hipdnn_cpu_plugin::plan::planner::planner;
+use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment};
 
-use super::{SMALL, Sizes, assert_close, filled, gradients_of, random_case};
-use crate::tests::engines::common::{Case, Memory, Random, strides};
+use super::{SMALL, Sizes, assert_close, filled, random_case};
+use crate::engines::common::{Case, Memory, Random, strides};
 
 const LENGTHS: [[f64; 2]; 2] = [[2.0, 3.0], [4.0, 1.0]];
 
@@ -167,7 +167,7 @@ fn ragged_tensors_match_padded_ones() {
             with(case, uid, lengths);
         }
         let [dq, dk, dv] = outputs;
-        case.node(gradients_of(&node, [d_o, stats, dq, dk, dv]));
+        case.node(SdpaBackward::of(&node, [d_o, stats], [dq, dk, dv]));
         case.run(Planner::Reference);
         outputs
     };

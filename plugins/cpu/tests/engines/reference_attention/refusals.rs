@@ -1,11 +1,11 @@
 //! Invalid attentions and their error messages.
 
-use crate::plan::planner::planner;
-use hipdnn_plugin_sdk::graph::operation::Sdpa;
+use hipdnn_cpu_plugin::plan::planner::planner;
+use hipdnn_plugin_sdk::graph::operation::{Sdpa, SdpaBackward};
 use hipdnn_plugin_sdk::graph::{DataType, DiagonalAlignment};
 
-use super::{SMALL, filled, gradients_of, random_case};
-use crate::tests::engines::common::{Case, Random};
+use super::{SMALL, filled, random_case};
+use crate::engines::common::{Case, Random};
 
 #[track_caller]
 fn refused(change: impl Fn(&mut Case, &mut Sdpa), message: &str) {
@@ -21,7 +21,7 @@ fn refused(change: impl Fn(&mut Case, &mut Sdpa), message: &str) {
 fn reshape(case: &mut Case, uid: i64, dims: &[i64]) {
     let tensor = case.graph.tensors.iter_mut().find(|tensor| tensor.uid == uid).unwrap();
     tensor.dims = dims.to_vec();
-    tensor.strides = crate::tests::engines::common::packed(dims);
+    tensor.strides = crate::engines::common::packed(dims);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn gradients() {
         let dbias = change(&mut case, &mut node);
         let [d_o, stats, dq, dk, dv] = [SMALL.o(), SMALL.rows(), SMALL.q(), SMALL.k(), SMALL.v()]
             .map(|dims| case.tensor(DataType::Double, &dims));
-        let mut gradients = gradients_of(&node, [d_o, stats, dq, dk, dv]);
+        let mut gradients = SdpaBackward::of(&node, [d_o, stats], [dq, dk, dv]);
         gradients.dbias = dbias;
         case.node(gradients);
         let refusal = planner(1).plan(&case.graph).err().expect("the graph is refused");

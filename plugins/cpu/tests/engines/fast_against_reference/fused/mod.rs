@@ -2,9 +2,9 @@
 
 mod normalization;
 use super::{FAST, REFERENCE, both, compare};
-use crate::plan::planner::planner;
-use crate::tests::engines::common::{Case, Random, channels_last, packed};
-use crate::tests::engines::in_place;
+use crate::engines::common::{Case, Random, channels_last, packed};
+use crate::engines::in_place;
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{BatchnormInference, ConvolutionForward, Pointwise, Reduction};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, ReductionMode, TensorValue};
 

@@ -1,9 +1,9 @@
 //! Operations fused with a normalization.
 
 use super::*;
-use crate::plan::planner::planner;
-use crate::tests::engines::common::{Case, Random, channels_last, packed};
-use crate::tests::engines::fast_against_reference::{FAST, REFERENCE, both, compare};
+use crate::engines::common::{Case, Random, channels_last, packed};
+use crate::engines::fast_against_reference::{FAST, REFERENCE, both, compare};
+use hipdnn_cpu_plugin::plan::planner::planner;
 use hipdnn_plugin_sdk::graph::operation::{Batchnorm, BatchnormInferenceVariance, Layernorm, RmsNorm};
 use hipdnn_plugin_sdk::graph::{DataType, NormFwdPhase, PointwiseMode, TensorValue};
 

@@ -4,9 +4,9 @@
 mod problems;
 use self::problems::*;
 use super::{FAST, FLOATS, REFERENCE, roundoff};
-use crate::plan::planner::planner;
-use crate::plan::steps::Plan;
-use crate::tests::engines::common::{Case, Random};
+use crate::engines::common::{Case, Random};
+use hipdnn_cpu_plugin::plan::planner::planner;
+use hipdnn_cpu_plugin::plan::steps::Plan;
 use hipdnn_plugin_sdk::graph::{DataType, PaddingMode, PointwiseMode, ReductionMode, ResampleMode};
 
 /// Every operation that takes floats and accepts NaN and infinity.

@@ -1,12 +1,11 @@
 //! One problem of every operation.
 
-use crate::tests::engines::common::{Case, Random, fill, tensor};
-use crate::tests::engines::reference_attention::gradients_of;
+use crate::engines::common::{Case, Random, fill, tensor};
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormBackward, BatchnormInference, BatchnormInferenceVariance, BlockScaleDequantize,
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Layernorm, LayernormBackward,
     Matmul, MoeGroupedMatmul, MoeGroupedMatmulBackward, Pointwise, Reduction, ResampleBackward,
-    ResampleForward, RmsNorm, RmsNormBackward, Sdpa,
+    ResampleForward, RmsNorm, RmsNormBackward, Sdpa, SdpaBackward,
 };
 use hipdnn_plugin_sdk::graph::{
     ConvMode, DataType, MoeGroupedMatmulMode, NormFwdPhase, Operation, PaddingMode, PointwiseMode,
@@ -328,7 +327,7 @@ pub(crate) fn attention(p: &mut Problem, gradients: bool, causal_mask: bool, wit
     let d_o = p.given(&queries, -1.0, 1.0);
     let dq = p.result(&queries);
     let [dk, dv] = [(); 2].map(|()| p.result(&keys));
-    p.node(gradients_of(&node, [d_o, stats, dq, dk, dv]));
+    p.node(SdpaBackward::of(&node, [d_o, stats], [dq, dk, dv]));
 }
 
 pub(crate) fn mixture(p: &mut Problem) {
