@@ -54,9 +54,9 @@ impl Random {
     }
 }
 
-/// The number of random cases in a long test: a quarter unless `HIPDNN_TEST_LONG` is set, as every night.
+/// The number of random cases in a long test: a tenth unless `HIPDNN_TEST_LONG` is set, as every night.
 pub(crate) fn cases(all: u64) -> u64 {
-    if std::env::var_os("HIPDNN_TEST_LONG").is_some() { all } else { all / 4 }
+    if std::env::var_os("HIPDNN_TEST_LONG").is_some() { all } else { all / 10 }
 }
 
 /// The floating-point types of 8 bits.

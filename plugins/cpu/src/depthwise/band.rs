@@ -3,7 +3,7 @@
 use crate::depthwise::epilogue::{Coefficients, Registers};
 use crate::depthwise::shape::Shape;
 
-/// Rows of the output that share loads of the input, for 3 × 3 filters: most image sides are multiples of it.
+/// Rows of the output that share loads of the input, for 3 × 3 and 7 × 7 filters: most image sides are multiples of it.
 pub(crate) const ROWS_OF_THREE: usize = 7;
 
 /// The same for 5 × 5 filters.
@@ -41,6 +41,8 @@ pub(crate) enum Form {
     /// 5 × 5 filters.
     Five,
     FiveByTwo,
+    /// 7 × 7 filters with stride 1.
+    Seven,
     /// All others.
     Any,
     /// Dilated input.
@@ -62,6 +64,7 @@ impl Form {
             ([1, 1], [3, 3], [2, 2]) => Self::ThreeByTwo,
             ([1, 1], [5, 5], [1, 1]) => Self::Five,
             ([1, 1], [5, 5], [2, 2]) => Self::FiveByTwo,
+            ([1, 1], [7, 7], [1, 1]) => Self::Seven,
             _ => Self::Any,
         }
     }
@@ -69,7 +72,7 @@ impl Form {
     /// Rows of the output that share loads of the input.
     pub(crate) fn rows(self) -> usize {
         match self {
-            Self::Three | Self::ThreeByTwo => ROWS_OF_THREE,
+            Self::Three | Self::ThreeByTwo | Self::Seven => ROWS_OF_THREE,
             _ => ROWS_OF_FIVE,
         }
     }

@@ -63,7 +63,8 @@ impl<T: Float> Transposition<T> {
         let is_plane = |image: &Image<T>, size: [usize; 2]| {
             image.strides[3] == 1 && (size[0] == 1 || image.strides[2] == size[1])
         };
-        let is_form = !matches!(Form::of(shape), Form::Any | Form::Dilated | Form::ThreeDilated);
+        let is_form =
+            !matches!(Form::of(shape), Form::Any | Form::Seven | Form::Dilated | Form::ThreeDilated);
         // Masked lanes are cheap.
         #[cfg(target_arch = "x86_64")]
         let is_form = is_form && !(isa == Isa::Avx512 && from.has_rows() && to.has_rows());
@@ -113,7 +114,8 @@ impl<T: Float> ChannelsLast<T> {
     ) -> Self {
         let form = Form::of(&shape);
         let copied = |image: &Image<T>| if image.run.same && transposition.is_none() { 0.1 } else { 0.2 };
-        let each = shape.taps() as f64 * if form == Form::Any { 0.1 } else { 0.04 } + copied(&y);
+        let each = shape.taps() as f64 * if matches!(form, Form::Any | Form::Seven) { 0.1 } else { 0.04 }
+            + copied(&y);
         let [input, output] = [shape.input, shape.output].map(|size| (size[0] * size[1]) as f64);
         let images = (shape.batch * shape.channels) as f64;
         let work = images * (output * each * size_of::<T>() as f64 / 4.0 + input * copied(&x));

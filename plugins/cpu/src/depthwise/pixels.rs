@@ -69,7 +69,7 @@ impl<T: Float> Band<T> {
                 Form::ThreeByTwo => self.tiles::<V, 3, 2>(),
                 Form::Five => self.tiles::<V, 5, 1>(),
                 Form::FiveByTwo => self.tiles::<V, 5, 2>(),
-                Form::Any | Form::Dilated | Form::ThreeDilated => self.any::<V>(),
+                Form::Any | Form::Seven | Form::Dilated | Form::ThreeDilated => self.any::<V>(),
             }
         }
     }

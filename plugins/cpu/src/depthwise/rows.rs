@@ -15,12 +15,15 @@ use crate::simd::vector::{Float, MAX_LANES, Vector};
 /// How many output rows are computed together with any filter: as many as independent sums.
 const TOGETHER: usize = 8;
 
+/// With fewer rows, vectors of one row are computed together instead: signals have a single one.
+const FEW: usize = 4;
+
 impl<T: Float> Band<T> {
     /// Computes the rows.
     ///
     /// # Safety
     /// The processor has the vector's instructions; the rows of the output are writable, the taps and the rows of the input that
-    /// they read are readable. The form is that of the convolution; there is one channel unless the filter is 3 × 3 or 5 × 5.
+    /// they read are readable. The form is that of the convolution; there is one channel unless the filter has another form than any.
     #[inline(always)]
     pub(crate) unsafe fn run<V: Vector<Scalar = T>>(&self, form: Form) {
         // SAFETY: the band has the rows and taps that this function requires for any form.
@@ -33,6 +36,7 @@ impl<T: Float> Band<T> {
                 Form::ThreeByTwo => self.strips::<V, 3, 2, ROWS_OF_THREE>(),
                 Form::Five => self.strips::<V, 5, 1, ROWS_OF_FIVE>(),
                 Form::FiveByTwo => self.strips::<V, 5, 2, ROWS_OF_FIVE>(),
+                Form::Seven => self.strips::<V, 7, 1, ROWS_OF_THREE>(),
                 Form::ThreeDilated => self.pairs::<V>(),
                 Form::Any | Form::Dilated => self.any::<V, false>(),
             }
@@ -87,6 +91,13 @@ impl<T: Float> Band<T> {
     /// Any filter, in blocks of [`TOGETHER`] rows and a vector of columns. `EXACT` skips the padding.
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
+        if self.rows.len() < FEW && self.shape.stride[1] == 1 {
+            for row in self.rows.clone() {
+                // SAFETY: the band has the row, and the operands that this function requires.
+                unsafe { self.line::<V, EXACT>(row) };
+            }
+            return;
+        }
         for row in self.rows.clone().step_by(TOGETHER) {
             // The last block overlaps the previous one.
             let row = row.min(self.rows.end.saturating_sub(TOGETHER)).max(self.rows.start);
@@ -169,6 +180,85 @@ impl<T: Float> Band<T> {
             }
         }
         sums
+    }
+
+    /// A row of the output, some vectors at a time.
+    ///
+    /// # Safety
+    /// As [`Band::run`], for a row of the band and stride 1.
+    #[inline(always)]
+    unsafe fn line<V: Vector<Scalar = T>, const EXACT: bool>(&self, row: usize) {
+        let (columns, mut column) = (self.shape.output[1], 0);
+        // SAFETY: the vectors begin inside the row, and this function requires the operands.
+        unsafe {
+            while column + TOGETHER * V::LANES <= columns {
+                self.vectors::<V, EXACT, TOGETHER>(row, column);
+                column += TOGETHER * V::LANES;
+            }
+            while column + V::LANES < columns {
+                self.vectors::<V, EXACT, 2>(row, column);
+                column += 2 * V::LANES;
+            }
+            if column < columns {
+                self.vectors::<V, EXACT, 1>(row, column);
+            }
+        }
+    }
+
+    /// `N` vectors of a row of the output, the last ones of which may end behind it.
+    ///
+    /// # Safety
+    /// As [`Band::line`].
+    #[inline(always)]
+    unsafe fn vectors<V: Vector<Scalar = T>, const EXACT: bool, const N: usize>(
+        &self,
+        row: usize,
+        column: usize,
+    ) {
+        let Shape { window, dilation, padding, input: [height, width], output: [_, columns], .. } =
+            self.shape;
+        let (top, left) = (self.shape.first_row(row), column as isize - padding[1]);
+        let reach = N * V::LANES + (window[1] - 1) * dilation[1];
+        let is_inside = left >= 0 && left as usize + reach <= width;
+        // SAFETY: rows outside the image are left out, and lanes outside are not read; the filter has the taps.
+        unsafe {
+            let mut sums = [V::zero(); N];
+            for i in 0..window[0] {
+                let line = top.wrapping_add_unsigned(i * dilation[0]);
+                if line < 0 || line >= height as isize {
+                    continue;
+                }
+                let line = self.input.wrapping_add(line as usize * self.input_row);
+                for j in 0..window[1] {
+                    let tap = self.taps.add(i * window[1] + j).read_unaligned();
+                    let first = left.wrapping_add_unsigned(j * dilation[1]);
+                    if is_inside {
+                        let (tap, from) = (V::splat(tap), line.wrapping_offset(first));
+                        for v in 0..N {
+                            sums[v] = V::load(from.add(v * V::LANES)).mul_add(tap, sums[v]);
+                        }
+                        continue;
+                    }
+                    for v in 0..N {
+                        let first = first.wrapping_add_unsigned(v * V::LANES);
+                        let lanes = inside::<V>(first, 1, width);
+                        let value = V::load_lanes(line.wrapping_offset(first), lanes);
+                        let tap = if EXACT {
+                            V::load_lanes([tap; MAX_LANES].as_ptr(), lanes)
+                        } else {
+                            V::splat(tap)
+                        };
+                        sums[v] = value.mul_add(tap, sums[v]);
+                    }
+                }
+            }
+            self.apply_epilogue(&mut sums, 0);
+            let to = self.output.add((row - self.rows.start) * self.output_row + column);
+            for v in 0..N {
+                let left = columns.saturating_sub(column + v * V::LANES).min(V::LANES);
+                sums[v].store_lanes(to.wrapping_add(v * V::LANES), V::lanes(0, left));
+            }
+        }
     }
 
     /// Stores the sums of a block after the epilogue.

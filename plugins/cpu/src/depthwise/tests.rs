@@ -14,7 +14,7 @@ use crate::threading::partition::Threads;
 /// A convolution with separate filters per channel, often with a usual window, and rows of several vectors.
 fn depthwise(random: &mut Random) -> Case {
     let spatial = random.of(&[1, 2, 2, 2]);
-    let window = random.of(&[None, Some((3, 1)), Some((3, 2)), Some((5, 1)), Some((5, 2))]);
+    let window = random.of(&[None, Some((3, 1)), Some((3, 2)), Some((5, 1)), Some((5, 2)), Some((7, 1))]);
     let outline = Outline {
         spatial,
         batch: random.within(1, 3),
@@ -30,7 +30,7 @@ fn depthwise(random: &mut Random) -> Case {
 /// Images of many channels with short rows.
 fn small(random: &mut Random) -> Case {
     let spatial = random.of(&[1, 2, 2, 2]);
-    let window = random.of(&[Some((3, 1)), Some((3, 2)), Some((5, 1)), Some((5, 2))]);
+    let window = random.of(&[Some((3, 1)), Some((3, 2)), Some((5, 1)), Some((5, 2)), Some((7, 1))]);
     let groups = random.within(16, 70);
     let batch = random.within(1, 3);
     let outline =
@@ -58,6 +58,38 @@ fn wide_windows() {
         let (batch, groups, rows) = (random.within(1, 2), random.within(2, 20), random.of(&[1, 1, 2]));
         let outline = Outline { spatial: 2, batch, groups, channels: 1, rows, most: 40, window };
         let mut case = Case::of(&mut random, &outline);
+        if round % 4 == 0 {
+            case.spoil(&mut random, round / 4 % 3);
+        }
+        case.check_all(Isa::available());
+    }
+}
+
+#[test]
+fn signals_and_images_of_few_rows() {
+    let mut random = Random::new(15);
+    for round in 0..cases(120) as usize {
+        let spatial = random.within(1, 2);
+        let window = Some((random.of(&[1, 3, 4, 7, 31]), 1));
+        let outline = Outline {
+            spatial,
+            batch: 1,
+            groups: random.within(1, 5),
+            channels: 1,
+            rows: 1,
+            most: 500,
+            window,
+        };
+        let mut case = Case::of(&mut random, &outline);
+        if spatial == 2 {
+            // Three rows of results at most.
+            let mut sides: Vec<i64> = case.w.tensor.dims[2..].to_vec();
+            sides[0] += random.within(0, 2) as i64;
+            sides[1] += random.within(0, 300) as i64;
+            let (groups, correlation) = (outline.groups as i64, ConvMode::CrossCorrelation);
+            let (w, window) = ([groups, 1, case.w.tensor.dims[2], case.w.tensor.dims[3]], sides);
+            case = plain([1, groups, window[0], window[1]], w, 1, 0, correlation);
+        }
         if round % 4 == 0 {
             case.spoil(&mut random, round / 4 % 3);
         }

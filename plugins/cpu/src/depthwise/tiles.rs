@@ -12,7 +12,7 @@ use crate::simd::row::inside;
 use crate::simd::vector::{Float, Vector};
 
 /// The longest side of these filters.
-const SIDE: usize = 5;
+const SIDE: usize = 7;
 
 /// The rows of a tile.
 #[derive(Clone, Copy)]
