@@ -15,8 +15,8 @@ const OF_NVIDIA: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_1
 /// A kernel that compiles for every architecture known to the compiler.
 const NOTHING: &str = "extern \"C\" __global__ void nothing() {}";
 
-/// Compiles the kernels of every case for all architectures or for one. Returns a summary.
-pub fn compile(platform: Platform, only: Option<&str>) -> Result<String, Failure> {
+/// Compiles the kernels of the cases, or of one part of several, for all architectures or for one. Returns a summary.
+pub fn compile(platform: Platform, part: (usize, usize), only: Option<&str>) -> Result<String, Failure> {
     let failure = |error: &dyn std::fmt::Display| Failure(error.to_string());
     // The first one is that of the test devices.
     let (needed, architectures): (_, &[&str]) = match platform {
@@ -28,7 +28,7 @@ pub fn compile(platform: Platform, only: Option<&str>) -> Result<String, Failure
     for architecture in architectures.iter().filter(|known| only.is_none_or(|only| only == **known)) {
         match compiler.compile(NOTHING, architecture) {
             Ok(_) => {
-                let (source, kernels) = source(platform, architecture)?;
+                let (source, kernels) = source(platform, architecture, part)?;
                 compiler.compile(&source, architecture).map_err(|error| failure(&error))?;
                 count = kernels;
                 known.push(*architecture);
@@ -43,11 +43,15 @@ pub fn compile(platform: Platform, only: Option<&str>) -> Result<String, Failure
     Ok(format!("{count} kernels for {}", known.join(", ")))
 }
 
-/// The source of all cases' kernels for an architecture, and their number.
-fn source(platform: Platform, architecture: &str) -> Result<(String, usize), Failure> {
+/// The source of the kernels of a part of the cases for an architecture, and their number.
+fn source(
+    platform: Platform,
+    architecture: &str,
+    (part, parts): (usize, usize),
+) -> Result<(String, usize), Failure> {
     let mut all = Program::default();
-    for (place, (_, case)) in cases::all().into_iter().filter(|(engine, _)| *engine == cases::RTC).enumerate()
-    {
+    let generated = cases::all().into_iter().filter(|(engine, _)| *engine == cases::RTC);
+    for (place, (_, case)) in generated.enumerate().filter(|(place, _)| place % parts == part) {
         let program = generate_with(&case.graph, Options::default().on(architecture))
             .map_err(|refusal| Failure(format!("{}: {refusal}", case.name)))?;
         for mut kernel in program.kernels {

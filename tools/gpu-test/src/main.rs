@@ -3,7 +3,7 @@
 //! `gpu-test LIBRARY [--part=K/N] [WORD...]`: the path of `libhipdnn_backend.so` with the plugins beside it, and words that select
 //! cases by name. Several processes can each run a part of the cases. The exit status is 2 without a device, 1 for a wrong result.
 //!
-//! `gpu-test --calls LIBRARY [WORD...]` makes each call of AMD's libraries fail in turn, and checks the calls made.
+//! `gpu-test --calls LIBRARY [--part=K/N] [WORD...]` makes each call of AMD's libraries fail in turn, and checks the calls made.
 //!
 //! `gpu-test --nvidia LIBRARY [WORD...]` checks the engines for NVIDIA GPUs further: captured graphs, streams, threads, devices, kinds of
 //! memory. `gpu-test --nvidia-calls LIBRARY [--part=K/N] [WORD...]` makes each call of NVIDIA's libraries fail in turn.
@@ -12,8 +12,8 @@
 //! `gpu-test --vulkan LIBRARY [--random=N] [WORD...]` runs the cases with `VULKAN_ENGINE` on any GPU, in host memory, and random graphs.
 //!
 //! `gpu-test --architectures` compiles the kernels generated for the cases, for devices that may be absent; `--nvidia-architectures`
-//! does so for NVIDIA GPUs. An argument after either selects one architecture. `--graphs FOLDER` writes the graphs for cuDNN into a
-//! folder, as JSON.
+//! does so for NVIDIA GPUs. `--part=K/N` after either selects a part of the cases, another argument one architecture.
+//! `--graphs FOLDER` writes the graphs for cuDNN into a folder, as JSON.
 
 mod amd;
 mod architectures;
@@ -85,7 +85,10 @@ fn main() -> ExitCode {
         "--nvidia-architectures" => Some(Platform::Cuda),
         _ => None,
     } {
-        return match architectures::compile(platform, words.first().map(String::as_str)) {
+        let compiled = of_part(words).and_then(|(part, words)| {
+            architectures::compile(platform, part, words.first().map(String::as_str))
+        });
+        return match compiled {
             Ok(done) => {
                 println!("{done}");
                 ExitCode::SUCCESS
@@ -101,7 +104,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let result = match (library.as_str(), words) {
-        ("--calls", [library, words @ ..]) => device().map(|hip| amd::check(Path::new(library), hip, words)),
+        ("--calls", [library, words @ ..]) => of_part(words)
+            .and_then(|(part, words)| device().map(|hip| amd::check(Path::new(library), hip, part, words))),
         ("--graphs", [folder]) => cases::write(Path::new(folder)).map(|()| 0),
         ("--child", [library, arguments @ ..]) => {
             device().and_then(|hip| amd::child(Path::new(library), hip, arguments)).map(|()| 0)

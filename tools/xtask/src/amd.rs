@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::Failure;
 use crate::cache;
+use crate::extent::turn;
 use crate::install::{self, ENGINES, GPU_PROGRAM as PROGRAM, LIBRARY, PLUGINS, copy, files, remove};
 use crate::plugin_host;
 use crate::process::{run, run_within};
@@ -57,34 +58,51 @@ const SOFTHIP: &str = "tools/gpu-test/amd/softhip";
 /// Its folders with the emulated device and MIOpen's caches, one for each lane of tests.
 const RIGS: [&str; 2] = ["rig", "other-rig"];
 
-/// The order in which the emulated device runs a kernel's workgroups.
+/// Which cases run, and the order in which the emulated device runs a kernel's workgroups.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// The first one first.
-    Forward,
-    /// Every case once in each order, to detect kernels whose workgroups wrongly depend on each other.
-    Both,
+pub enum Cases {
+    /// Half of the cases, kernels for one other device, and no training: another half and device with each commit.
+    Sample,
+    /// All of them.
+    All,
+    /// All of them, and every case once more with the last workgroup first, to detect kernels whose workgroups wrongly depend on
+    /// each other.
+    BothOrders,
 }
 
+impl Cases {
+    /// The half of a list whose turn it is, or all of it.
+    fn half(self, workspace: &Workspace) -> &'static str {
+        match (self, turn(workspace) % 2) {
+            (Self::Sample, 0) => "1/2",
+            (Self::Sample, _) => "2/2",
+            (Self::All | Self::BothOrders, _) => "1/1",
+        }
+    }
+}
+
+/// Architectures of other devices that every compiler here knows. The cases compile kernels for the emulated one.
+const OTHERS: [&str; 2] = ["gfx90a", "gfx942"];
+
 /// Runs the tests, or those whose names contain one of the words, and the checks that need no device.
-pub fn test(workspace: &Workspace, words: &[String], order: Order) -> Result<(), Failure> {
+pub fn test(workspace: &Workspace, words: &[String], cases: Cases) -> Result<(), Failure> {
     let mut steps = Steps::new();
-    run_steps(workspace, words, order, &mut steps);
+    run_steps(workspace, words, cases, &mut steps);
     steps.summary()
 }
 
 /// The steps of [`test()`].
-pub fn run_steps(workspace: &Workspace, words: &[String], order: Order, steps: &mut Steps) {
-    if let Err(failure) = on_emulated_device(workspace, words, order, steps) {
+pub fn run_steps(workspace: &Workspace, words: &[String], cases: Cases, steps: &mut Steps) {
+    if let Err(failure) = on_emulated_device(workspace, words, cases, steps) {
         steps.report("engines for AMD GPUs on an emulated device", Duration::ZERO, Err(failure));
     }
-    crate::nvidia::check_kernels(workspace, steps);
+    crate::nvidia::check_kernels(workspace, cases.half(workspace), steps);
 }
 
 fn on_emulated_device(
     workspace: &Workspace,
     words: &[String],
-    order: Order,
+    cases: Cases,
     steps: &mut Steps,
 ) -> Result<(), Failure> {
     let folder = cache::folder("HIPDNN_AMD_USERLAND", "amd-userland")?;
@@ -108,7 +126,7 @@ fn on_emulated_device(
         });
     if ready {
         steps.group("amd: MIOpen, hipRTC, hipBLASLt and rocBLAS on an emulated gfx1100");
-        steps.run_lanes(&lanes(workspace, &userland, words, order));
+        steps.run_lanes(&lanes(workspace, &userland, words, cases));
     }
     Ok(())
 }
@@ -119,9 +137,17 @@ fn lanes<'a>(
     workspace: &'a Workspace,
     userland: &'a Userland,
     words: &'a [String],
-    order: Order,
+    cases: Cases,
 ) -> Vec<Vec<Check<'a>>> {
     let [first, second] = &RIGS;
+    let (turn, sample) = (turn(workspace), cases == Cases::Sample);
+    // A half of each lane, in turn.
+    let [of_first, of_second] = match (sample, turn % 2) {
+        (false, _) => ["1/2", "2/2"],
+        (true, 0) => ["1/4", "2/4"],
+        (true, _) => ["3/4", "4/4"],
+    };
+    let of_calls = cases.half(workspace);
     let part = move |rig, part: &'static str, reverse: &'static str| -> Check<'a> {
         let order = if reverse == "1" { ", last workgroup first" } else { "" };
         let name = format!("engines against the reference, part {part}{order}");
@@ -139,21 +165,22 @@ fn lanes<'a>(
     };
     // Recompile the kernels, so that the compiler's calls are among those that fail.
     let calls = move || {
-        last_line(program(userland, first, &["--calls"]).args(words).env("HIPDNN_DISABLE_CACHE", "1"))
+        let part = format!("--part={of_calls}");
+        let mut command = program(userland, first, &["--calls"]);
+        last_line(command.arg(part).args(words).env("HIPDNN_DISABLE_CACHE", "1"))
     };
     let mut lane: Vec<Check<'a>> = vec![
-        part(first, "1/2", "0"),
+        part(first, of_first, "0"),
         ("calls made to fail, and which there are".to_owned(), Box::new(calls)),
     ];
     lane.extend(host::with_device(userland, first));
+    let train = move || training::train(workspace, userland, second);
+    let architecture = if sample { OTHERS.get(turn % OTHERS.len()).copied() } else { None };
+    let kernels = move || architectures(userland, second, architecture);
     let mut other: Vec<Check<'a>> = vec![
-        part(second, "2/2", "0"),
-        (
-            "examples_c/train_digits on the device".to_owned(),
-            Box::new(move || training::train(workspace, userland, second)),
-        ),
+        part(second, of_second, "0"),
         ("amd-smoke".to_owned(), Box::new(move || smoke::with_device(userland, second))),
-        ("generated kernels for other devices".to_owned(), Box::new(move || architectures(userland, second))),
+        ("generated kernels for other devices".to_owned(), Box::new(kernels)),
         ("plans made ahead of time".to_owned(), Box::new(move || ahead::plans(userland, second))),
         declared("miopen.h", "prototypes"),
         declared("hip_runtime_api.h and hiprtc.h", "hiprtc_prototypes"),
@@ -161,10 +188,13 @@ fn lanes<'a>(
         ("the same libraries without a device".to_owned(), Box::new(move || without_device(userland))),
         ("amd-smoke without a device".to_owned(), Box::new(move || smoke::without_device(userland))),
     ];
+    if !sample {
+        other.push(("examples_c/train_digits on the device".to_owned(), Box::new(train)));
+    }
     other.extend(host::without_device(userland));
-    if order == Order::Both {
-        lane.push(part(first, "1/2", "1"));
-        other.push(part(second, "2/2", "1"));
+    if cases == Cases::BothOrders {
+        lane.push(part(first, of_first, "1"));
+        other.push(part(second, of_second, "1"));
     }
     vec![lane, other]
 }
@@ -183,10 +213,10 @@ fn last_line(command: &mut Command) -> Result<String, Failure> {
     Ok(out.lines().last().unwrap_or_default().to_owned())
 }
 
-/// Compiles the generated kernels for absent devices.
-fn architectures(userland: &Userland, rig: &str) -> Result<String, Failure> {
+/// Compiles the generated kernels for absent devices, or for one of them.
+fn architectures(userland: &Userland, rig: &str, only: Option<&str>) -> Result<String, Failure> {
     let program = format!("/{INSIDE}/{PROGRAM}");
-    last_line(&mut inside(userland, rig, &[&program, "--architectures"]))
+    last_line(inside(userland, rig, &[&program, "--architectures"]).args(only))
 }
 
 fn build(workspace: &Workspace, userland: &Userland) -> Result<String, Failure> {
@@ -253,5 +283,17 @@ fn without_device(userland: &Userland) -> Result<String, Failure> {
     match output.status.code() {
         Some(2) => Ok(words),
         _ => Err(Failure::new(format!("{}, expected exit status 2\n{words}", output.status))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_turns_are_all_cases() {
+        let workspace = Workspace::new();
+        assert_eq!([Cases::All.half(&workspace), Cases::BothOrders.half(&workspace)], ["1/1"; 2]);
+        assert!(["1/2", "2/2"].contains(&Cases::Sample.half(&workspace)));
     }
 }

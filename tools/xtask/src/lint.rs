@@ -1,6 +1,7 @@
 //! `cargo xtask lint`: warnings of the compiler and its tools as errors, and deny.toml's rules for other crates.
 
 use crate::Failure;
+use crate::extent::Extent;
 use crate::process::{exists, run};
 use crate::steps::Steps;
 use crate::style;
@@ -11,12 +12,13 @@ use crate::workspace::Workspace;
 /// compiled.
 pub fn lint(workspace: &Workspace) -> Result<(), Failure> {
     let mut steps = Steps::new();
-    run_steps(workspace, &mut steps);
+    run_steps(workspace, Extent::Whole, &mut steps);
     steps.summary()
 }
 
-/// The steps of [`lint`].
-pub fn run_steps(workspace: &Workspace, steps: &mut Steps) {
+/// The steps of [`lint`]; for a change, without the documentation of private items and the other systems, which rarely find what
+/// clippy does not.
+pub fn run_steps(workspace: &Workspace, extent: Extent, steps: &mut Steps) {
     steps.group("lint");
     style::check(workspace, steps);
     steps.run("cargo clippy --workspace --all-targets", || {
@@ -34,6 +36,24 @@ pub fn run_steps(workspace: &Workspace, steps: &mut Steps) {
         ]))
         .map(|_| String::new())
     });
+    // Advisories come from a database on the network: `cargo deny check advisories`.
+    let deny = "cargo deny check licenses bans sources";
+    if exists("cargo-deny") {
+        steps.run(deny, || {
+            let words = ["deny", "--log-level", "error", "check", "licenses", "bans", "sources"];
+            run(&mut workspace.cargo(words)).map(|_| String::new())
+        });
+    } else {
+        steps.leave_out(deny, "cargo-deny is not installed (cargo install --locked cargo-deny)");
+    }
+    if extent.is_whole() {
+        document(workspace, steps);
+        check_foreign(workspace, steps);
+    }
+}
+
+/// The documentation of private items too, whose links are checked.
+fn document(workspace: &Workspace, steps: &mut Steps) {
     steps.run("cargo doc --workspace --document-private-items", || {
         let mut doc = workspace.cargo([
             "doc",
@@ -47,16 +67,10 @@ pub fn run_steps(workspace: &Workspace, steps: &mut Steps) {
         ]);
         run(doc.env("RUSTDOCFLAGS", "-D warnings")).map(|_| String::new())
     });
-    // Advisories come from a database on the network: `cargo deny check advisories`.
-    let deny = "cargo deny check licenses bans sources";
-    if exists("cargo-deny") {
-        steps.run(deny, || {
-            let words = ["deny", "--log-level", "error", "check", "licenses", "bans", "sources"];
-            run(&mut workspace.cargo(words)).map(|_| String::new())
-        });
-    } else {
-        steps.leave_out(deny, "cargo-deny is not installed (cargo install --locked cargo-deny)");
-    }
+}
+
+/// The systems that nothing here runs.
+fn check_foreign(workspace: &Workspace, steps: &mut Steps) {
     for target in FOREIGN {
         let name = format!("cargo check --target {target}");
         match windows::standard_library(workspace, target) {

@@ -5,8 +5,10 @@ mod arm;
 mod bench_cpu;
 mod c_program;
 mod cache;
+mod ci;
 mod demo;
 mod docs;
+mod extent;
 mod failure;
 mod fuzz;
 mod generate;
@@ -24,6 +26,7 @@ mod python;
 mod reproducible;
 mod rust_tests;
 mod sanitize;
+mod since;
 mod smoke;
 mod soak;
 mod split;
@@ -67,15 +70,22 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Run every test, or those of some groups.
+    /// Run the tests of every change, or some groups of tests as a whole.
     #[command(after_help = test::about())]
     Test {
+        /// All groups as a whole, as `nightly` does.
+        #[arg(long)]
+        whole: bool,
         /// The groups; all if none is named.
         #[arg(value_name = "GROUP", value_parser = test::names(), hide_possible_values = true)]
         groups: Vec<String>,
     },
-    /// Run what must pass before a change is accepted: test, lint and amd-test.
-    Ci,
+    /// Run what must pass before a change is accepted: test, lint and amd-test, the last two in short.
+    Ci {
+        /// Only what tests the files that differ from this revision.
+        #[arg(long, value_name = "REV")]
+        since: Option<String>,
+    },
     /// Run all tests of the Python package with PyTorch, which the first run installs outside of the clone (5.3 GB).
     TorchTest {
         /// Only tests whose names contain one of the words.
@@ -95,7 +105,7 @@ enum Command {
         #[arg(value_name = "OPTION", trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Check the style of every language, and run clippy and rustdoc, warnings as errors.
+    /// Check the style of every language, and run clippy, rustdoc and checks for other systems, warnings as errors.
     Lint,
     /// Format every file in the style that lint checks: rustfmt, clang-format, ruff.
     Format,
@@ -122,9 +132,9 @@ enum Command {
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Run what takes too long for every change: all tests with ten times as many random ones, the CPU engines with checked arithmetic,
-    /// the emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs and on Vulkan, all tests with PyTorch and ONNX Runtime, the ARM
-    /// processor, Windows, the sanitizers, each fuzz target for a minute, a soak of five, packages built twice.
+    /// Run what takes too long for every change: all tests as a whole with ten times as many random ones, lint as a whole, the CPU engines with
+    /// checked arithmetic, the emulated AMD GPU in both orders of workgroups, the engines for NVIDIA GPUs and on Vulkan, all tests with PyTorch and
+    /// ONNX Runtime, the ARM processor, Windows, the sanitizers, each fuzz target for a minute, a soak of five, packages built twice.
     Nightly,
     /// Test the library and CPU_ENGINE on an emulated 64-bit ARM processor.
     ArmTest {
@@ -252,16 +262,16 @@ fn run(line: &Line) -> Result<(), Failure> {
     workspace.verbose = line.verbose;
     match &line.command {
         Command::Demo { arguments } => demo::run(&workspace, arguments),
-        Command::Test { groups } => test::run_groups(&workspace, groups, Vec::new()),
-        Command::Ci => ci(&workspace),
+        Command::Test { whole, groups } => test::test(&workspace, groups, *whole),
+        Command::Ci { since } => ci::ci(&workspace, since.as_deref()),
         Command::TorchTest { words } => test::with_torch(&workspace, words),
         Command::OrtTest { words } => ort::test(&workspace, words),
         Command::OrtBench { options } => ort::bench(&workspace, options),
-        Command::AmdTest { words } => amd::test(&workspace, words, amd::Order::Forward),
+        Command::AmdTest { words } => amd::test(&workspace, words, amd::Cases::All),
         Command::NvidiaTest { pack: true, .. } => nvidia::pack_only(&workspace),
         Command::NvidiaTest { words, .. } => nvidia::test(&workspace, words),
         Command::VulkanTest { words } => vulkan::test(&workspace, words),
-        Command::Nightly => nightly(&workspace),
+        Command::Nightly => ci::nightly(&workspace),
         Command::AmdSmoke => smoke::smoke(&workspace),
         Command::ArmTest { words } => arm::test(&workspace, words),
         Command::BenchCpu { options } => bench_cpu::bench(&workspace, options),
@@ -378,40 +388,6 @@ fn stage(workspace: &Workspace, steps: &mut Steps) -> Option<PathBuf> {
     laid_out.then(|| workspace.stage_dir())
 }
 
-/// Lint and the emulated GPU run in parallel, since each leaves a core idle most of the time.
-fn ci(workspace: &Workspace) -> Result<(), Failure> {
-    let others: Vec<test::Job> = vec![
-        Box::new(|steps| lint::run_steps(workspace, steps)),
-        Box::new(|steps| amd::run_steps(workspace, &[], amd::Order::Forward, steps)),
-    ];
-    test::run_groups(workspace, &[], others)
-}
-
-/// Each part runs even if earlier ones failed.
-fn nightly(workspace: &Workspace) -> Result<(), Failure> {
-    let (long, on) = ("HIPDNN_TEST_LONG", "1");
-    let own = std::env::current_exe()?;
-    let whole = ["test", "--locked", "-p", "hipdnn-cpu-plugin"];
-    let parts = [
-        process::show(process::command(own, ["test"]).env(long, on)),
-        process::show(workspace.cargo(whole).env(long, on)),
-        amd::test(workspace, &[], amd::Order::Both),
-        nvidia::test(workspace, &[]),
-        vulkan::test(workspace, &[]),
-        test::with_torch(workspace, &[]),
-        ort::test(workspace, &[]),
-        arm::test(workspace, &[]),
-        windows::test::run(workspace, &[]),
-        sanitize::sanitize(workspace, None),
-        fuzz::fuzz(workspace, 60, true, None),
-        soak::soak(workspace, 5.0),
-        reproducible::check(workspace),
-    ];
-    let failed: Vec<String> =
-        parts.into_iter().filter_map(Result::err).map(|failure| failure.to_string()).collect();
-    if failed.is_empty() { Ok(()) } else { Err(Failure::new(failed.join("\n"))) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -452,6 +428,15 @@ mod tests {
         let unknown = read(&["test", "rust", "no-such"]).unwrap_err();
         assert!(unknown.contains("'no-such'") && unknown.contains("exports"), "{unknown}");
         assert!(read(&[]).is_err());
+    }
+
+    #[test]
+    fn the_extent_of_tests_is_read() {
+        let groups = || vec!["rust".to_owned()];
+        assert_eq!(read(&["test", "rust"]), Ok(Command::Test { whole: false, groups: groups() }));
+        assert_eq!(read(&["test", "--whole"]), Ok(Command::Test { whole: true, groups: Vec::new() }));
+        assert_eq!(read(&["ci"]), Ok(Command::Ci { since: None }));
+        assert_eq!(read(&["ci", "--since", "main"]), Ok(Command::Ci { since: Some("main".to_owned()) }));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::Failure;
 use crate::cache;
+use crate::extent::Extent;
 use crate::install::{BILL, ENGINES, LIBRARY, NOTICES, PLUGINS, build_with, remove};
 use crate::nvidia;
 use crate::process::{command, run};
@@ -98,23 +99,32 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     let mut steps = Steps::new();
     if let Some(stage) = crate::stage(workspace, &mut steps) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        run_steps(workspace, &stage, &words, true, &mut steps);
+        run_steps(workspace, &stage, &words, &RELEASES, true, &mut steps);
     }
     steps.summary()
 }
 
-/// The short form, of `cargo xtask test`.
-pub fn short(workspace: &Workspace, stage: &Path, steps: &mut Steps) {
-    run_steps(workspace, stage, SHORT, false, steps);
+/// The short form, of `cargo xtask test`: for a change, only with the newest release.
+pub fn short(workspace: &Workspace, stage: &Path, extent: Extent, steps: &mut Steps) {
+    let [_, newest] = RELEASES;
+    let releases: &[_] = if extent.is_whole() { &RELEASES } else { &[newest] };
+    run_steps(workspace, stage, SHORT, releases, false, steps);
 }
 
-fn run_steps(workspace: &Workspace, stage: &Path, words: &[&str], whole: bool, steps: &mut Steps) {
+fn run_steps(
+    workspace: &Workspace,
+    stage: &Path,
+    words: &[&str],
+    releases: &[(&str, &str)],
+    whole: bool,
+    steps: &mut Steps,
+) {
     if !steps.run("release build of the execution provider", || build(workspace)) {
         return;
     }
     steps.run("symbols of the execution provider", || exports(&workspace.release_dir().join(FILE)));
     steps.run("places in ONNX Runtime's headers", || slots(workspace));
-    for (name, package) in RELEASES {
+    for &(name, package) in releases {
         let mut ready = None;
         steps.run(&format!("ONNX Runtime {name}"), || match environment(name, package) {
             Ok(environment) => {

@@ -12,19 +12,21 @@ use crate::workspace::Workspace;
 
 const PROFILE: &str = "ci";
 
-const OTHERS: &[&str] = &["--workspace", "--exclude", "hipdnn-cpu-plugin"];
+/// All packages but those that have parts of their own.
+const OTHERS: &[&str] = &["--workspace", "--exclude", "hipdnn-cpu-plugin", "--exclude", "xtask"];
 
 /// Tests that are compiled and run together.
 pub struct Part {
+    /// Their name in the steps.
     pub name: &'static str,
-    /// cargo, to test it.
+    /// cargo, to test them.
     pub cargo: fn(&Workspace) -> Command,
 }
 
 /// The tests of the CPU plugin's kernels, which are not optimised: compiling them takes longer than running them.
 pub const KERNELS: Part = Part {
     name: "the CPU plugin",
-    cargo: |workspace| test(workspace, &["-p", "hipdnn-cpu-plugin", "--lib"]),
+    cargo: |workspace| packages(workspace, &["-p", "hipdnn-cpu-plugin", "--lib"]),
 };
 
 /// The tests of whole CPU engines, on the plugin's release build.
@@ -38,16 +40,22 @@ pub const ENGINES: Part = Part {
 };
 
 pub const OTHER_PACKAGES: Part =
-    Part { name: "all other packages", cargo: |workspace| test(workspace, OTHERS) };
+    Part { name: "all other packages", cargo: |workspace| packages(workspace, OTHERS) };
+
+/// In the profile in which `cargo xtask` itself was just compiled, with all that only it uses.
+pub const XTASK: Part = Part {
+    name: "these commands",
+    cargo: |workspace| workspace.cargo(["test", "--locked", "--profile", "dev", "-p", "xtask"]),
+};
 
 /// cargo, to test packages in the tests' own profile.
-pub fn test(workspace: &Workspace, part: &[&str]) -> Command {
-    workspace.cargo(["test", "--profile", PROFILE, "--locked"].iter().chain(part))
+pub fn packages(workspace: &Workspace, packages: &[&str]) -> Command {
+    workspace.cargo(["test", "--locked", "--profile", PROFILE].iter().chain(packages))
 }
 
 /// cargo, to run one test program of all packages but the CPU plugin.
 pub fn one(workspace: &Workspace, program: &str) -> Command {
-    let mut cargo = test(workspace, OTHERS);
+    let mut cargo = packages(workspace, OTHERS);
     cargo.args(["--test", program]);
     cargo
 }

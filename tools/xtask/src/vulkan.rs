@@ -45,7 +45,7 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
     steps.run("Rust tests, with spirv-val over every instruction", || {
         let mut parts = vec!["--features", "hipdnn-kernels/spirv"];
         parts.extend(PACKAGES.iter().flat_map(|package| ["-p", package]));
-        run(&mut rust_tests::test(workspace, &parts)).map(|_| String::new())
+        run(&mut rust_tests::packages(workspace, &parts)).map(|_| String::new())
     });
     let folder = workspace.target_dir().join("vulkan");
     let built = steps.run("the library, the plugins and the program", || {

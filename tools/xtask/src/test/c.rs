@@ -70,14 +70,12 @@ fn classes_otherwise(context: &Context, sources: &[PathBuf], steps: &mut Steps) 
         compiler.args(SANITIZERS);
         compiler
     };
-    let others: [Other; 2] = [
-        (clang.name, clang.missing(), &|| clang.compiler()),
-        (
-            "sanitizers",
-            no_sanitizers().map_or_else(|e| Some(e.to_string()), |no| no.map(str::to_owned)),
-            &sanitized,
-        ),
-    ];
+    let by_clang = || clang.compiler();
+    let no_sanitizers = no_sanitizers().map_or_else(|e| Some(e.to_string()), |no| no.map(str::to_owned));
+    let mut others: Vec<Other> = vec![("sanitizers", no_sanitizers, &sanitized)];
+    if context.extent.is_whole() {
+        others.push((clang.name, clang.missing(), &by_clang));
+    }
     for (name, missing, compiler) in others {
         if let Some(reason) = missing {
             steps.leave_out(&format!("programs of the C++ classes, {name}"), &reason);

@@ -2,10 +2,10 @@
 
 use super::Context;
 use crate::Failure;
-use crate::process::{command, run as run_program};
+use crate::extent::turn;
+use crate::process::run as run_program;
 use crate::rust_tests;
 use crate::steps::Steps;
-use crate::workspace::Workspace;
 
 const SECONDS: &str = "30";
 
@@ -20,11 +20,4 @@ pub fn run(context: &Context, steps: &mut Steps) {
         let line = out.lines().find(|line| line.contains(" executions, "));
         line.map(str::to_owned).ok_or_else(|| Failure::new(format!("no target ran\n{out}")))
     });
-}
-
-/// A number derived from the commit; 0 without one.
-fn turn(workspace: &Workspace) -> u32 {
-    let mut git = command("git", ["rev-parse", "HEAD"]);
-    let commit = run_program(git.current_dir(workspace.path(""))).unwrap_or_default();
-    commit.get(..8).and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0)
 }

@@ -1,5 +1,8 @@
 //! Every public header compiles alone and strictly: as C and C++, without HIP, with HIP, and with HIP but no platform
 //! macro; by clang; and with a frontend's own copy of the callback types. With HIP's headers, also checks our declarations of HIP.
+//!
+//! For a change, each header is alone only without HIP by the machine's compiler, which is where a missing include shows. With HIP and
+//! by clang, the headers that programs include are compiled together, which still shows every error in a line of theirs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,6 +10,7 @@ use std::process::Command;
 use super::{Check, Context, hip, run_all};
 use crate::Failure;
 use crate::c_program::{CLANGS, Language, STRICT};
+use crate::extent::Extent;
 use crate::install::{HEADERS, files};
 use crate::process::{line as line_of, run as run_program};
 use crate::steps::Steps;
@@ -24,7 +28,16 @@ enum Classes {
     Each,
     /// Those that programs include.
     Included,
+    /// Those that programs include, in one program.
+    Together,
     LeftOut,
+}
+
+impl Classes {
+    /// What is compiled instead for a change.
+    fn at_extent(self, extent: Extent) -> Self {
+        if extent.is_whole() { self } else { Self::Together }
+    }
 }
 
 /// Whether programs include the header of the C++ classes; others are parts of those.
@@ -37,25 +50,27 @@ fn is_included(header: &Path) -> bool {
 pub fn run(context: &Context, steps: &mut Steps) {
     let real = hip::headers(context.workspace);
     let settings = settings(context, real.as_deref());
-    let without = &without_hip();
+    let without = &without_hip(Classes::Each.at_extent(context.extent));
     let mut checks: Vec<Check> = Vec::new();
     for setting in &settings {
         for language in [Language::C, Language::Cxx] {
-            let name = format!("each header alone, {}, {}", language.name(), setting.name);
+            let name = format!("headers in {}, {}", language.name(), setting.name);
             checks.push((name, Box::new(move || each_alone(context, language, setting))));
         }
     }
     let usual = || amd_paths(context, &|| Language::Cxx.compiler());
     checks.push(("AMD's include paths".to_owned(), Box::new(usual)));
     for clang in &CLANGS {
-        let name = format!("each header alone, {}", clang.name);
+        let name = format!("headers by {}", clang.name);
         if let Some(reason) = clang.missing() {
             steps.leave_out(&name, &reason);
             continue;
         }
         checks.push((name, Box::new(|| each_by(context, &|| clang.compiler(), Language::Cxx, without))));
-        let name = format!("AMD's include paths, {}", clang.name);
-        checks.push((name, Box::new(|| amd_paths(context, &|| clang.compiler()))));
+        if context.extent.is_whole() {
+            let name = format!("AMD's include paths, {}", clang.name);
+            checks.push((name, Box::new(|| amd_paths(context, &|| clang.compiler()))));
+        }
     }
     for (copy, folder) in [
         ("guarded", "c_tests/sdk_standin/guarded"),
@@ -96,10 +111,10 @@ fn hip_table(context: &Context, prefix: &Path) -> Result<String, Failure> {
     run_program(cargo.env("HIP_PATH", prefix)).map(|_| String::new())
 }
 
-fn without_hip() -> Setting {
+fn without_hip(classes: Classes) -> Setting {
     let arguments =
         if hip::in_default_path() { vec!["-DHIPDNN_BACKEND_NO_HIP_HEADERS".to_owned()] } else { Vec::new() };
-    Setting { name: "without HIP", arguments, classes: Classes::Each }
+    Setting { name: "without HIP", arguments, classes }
 }
 
 fn settings(context: &Context, real: Option<&Path>) -> Vec<Setting> {
@@ -107,11 +122,11 @@ fn settings(context: &Context, real: Option<&Path>) -> Vec<Setting> {
     let stand_in = context.workspace.path("c_tests/hip_standin");
     let include = |folder: &Path| format!("-I{}", folder.display());
     let mut settings = vec![
-        without_hip(),
+        without_hip(Classes::Each),
         Setting {
             name: "HIP stand-in",
             arguments: vec![include(&stand_in), platform()],
-            classes: Classes::Included,
+            classes: Classes::Included.at_extent(context.extent),
         },
         Setting {
             name: "HIP stand-in, no platform macro",
@@ -123,7 +138,7 @@ fn settings(context: &Context, real: Option<&Path>) -> Vec<Setting> {
         settings.push(Setting {
             name: "HIP",
             arguments: vec![include(real), platform()],
-            classes: Classes::Included,
+            classes: Classes::Included.at_extent(context.extent),
         });
         settings.push(Setting {
             name: "HIP, no platform macro",
@@ -144,7 +159,8 @@ fn each_by(
     language: Language,
     setting: &Setting,
 ) -> Result<String, Failure> {
-    let mut headers: Vec<PathBuf> = Vec::new();
+    let include = |header: &Path| format!("#include <{}>\n", header.display());
+    let (mut headers, mut together): (Vec<PathBuf>, usize) = (Vec::new(), 0);
     let [c_headers, classes] = HEADERS;
     let is_header = |file: &PathBuf| file.extension().is_some_and(|e| e == "h" || e == "hpp");
     headers.extend(files(&context.workspace.path(c_headers))?.into_iter().filter(is_header));
@@ -154,6 +170,12 @@ fn each_by(
         match setting.classes {
             Classes::Each => headers.extend(classes),
             Classes::Included => headers.extend(classes.filter(|header| is_included(header))),
+            Classes::Together => {
+                let included: Vec<PathBuf> = classes.filter(|header| is_included(header)).collect();
+                together = included.len();
+                let text: String = included.iter().map(|header| include(header)).collect();
+                compile(context, compiler(), language, &setting.arguments, &text)?;
+            }
             Classes::LeftOut => {}
         }
     }
@@ -163,10 +185,10 @@ fn each_by(
             continue;
         }
         // Twice, to test include guards.
-        let line = format!("#include <{}>\n", header.display());
-        compile(context, compiler(), language, &setting.arguments, &format!("{line}{line}"))?;
+        compile(context, compiler(), language, &setting.arguments, &include(header).repeat(2))?;
     }
-    Ok(format!("{} headers", headers.len()))
+    let alone = format!("{} headers", headers.len());
+    Ok(if together == 0 { alone } else { format!("{alone}, {together} of the C++ classes together") })
 }
 
 /// Whether a header of the C++ classes does nothing but include another one of them.

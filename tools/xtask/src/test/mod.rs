@@ -24,10 +24,11 @@ use std::time::{Duration, Instant};
 
 use crate::Failure;
 use crate::docs;
+use crate::extent::Extent;
 use crate::generate;
 use crate::install::{build, lay_out};
 use crate::process::{command, run, without_settings};
-use crate::rust_tests::{ENGINES, KERNELS, OTHER_PACKAGES, Part};
+use crate::rust_tests::{ENGINES, KERNELS, OTHER_PACKAGES, Part, XTASK};
 use crate::steps::{Check, Done, Steps};
 use crate::tools::{
     self, CC, CLANG, CMAKE, CXX, DPKG_DEB, FLATBUFFERS, FLATC, MAKE, OBJCOPY, PKG_CONFIG, PYTHON, Tool,
@@ -47,6 +48,8 @@ struct Context<'a> {
     left_out: &'a [&'a str],
     /// Variables for C programs, each with the prefix of the programs' paths.
     variables: &'a [(&'a str, &'a str, &'a str)],
+    /// How much of the group runs.
+    extent: Extent,
 }
 
 /// A group: its name, its description, the tools it needs and whether it needs the staged library.
@@ -98,7 +101,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "headers",
-        about: "every public header alone, with and without HIP, by gcc and clang",
+        about: "every public header alone, without HIP and in short with HIP; as a whole, all of these with HIP and by clang",
         tools: &[&CC, &CXX],
         staged: false,
         run: headers::run,
@@ -110,7 +113,13 @@ const GROUPS: &[Group] = &[
         staged: true,
         run: exports::run,
     },
-    Group { name: "c", about: "C and C++ programs", tools: &[&CC, &CXX], staged: true, run: c::run },
+    Group {
+        name: "c",
+        about: "C and C++ programs; as a whole, those of the C++ classes also by clang",
+        tools: &[&CC, &CXX],
+        staged: true,
+        run: c::run,
+    },
     Group {
         name: "plugins",
         about: "each plugin in a host in C of its own, also under valgrind",
@@ -155,10 +164,10 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "ort",
-        about: "the execution provider in ONNX Runtime 1.23 and the newest, in short, in virtual environments outside of the clone",
+        about: "the execution provider in the newest ONNX Runtime, in short, in a virtual environment outside of the clone; as a whole, also in 1.23",
         tools: &[&CC],
         staged: true,
-        run: |context, steps| crate::ort::short(context.workspace, context.stage, steps),
+        run: |context, steps| crate::ort::short(context.workspace, context.stage, context.extent, steps),
     },
     Group {
         name: "windows",
@@ -176,7 +185,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         name: "package",
-        about: "what is installed: stripped, no path of this machine; its packages, unpacked and used",
+        about: "what is installed: stripped, no path of this machine; as a whole, its packages, unpacked and used",
         tools: &[&CC, &CXX, &CMAKE, &MAKE, &PKG_CONFIG, &OBJCOPY, &DPKG_DEB, &XZ],
         staged: true,
         run: package::run,
@@ -221,10 +230,22 @@ pub fn about() -> String {
 /// Steps that run in parallel with others.
 pub type Job<'a> = Box<dyn Fn(&mut Steps) + Sync + 'a>;
 
-/// Runs the named groups, or all, and in parallel with the last group other jobs that use what was built.
-pub fn run_groups(workspace: &Workspace, names: &[String], others: Vec<Job>) -> Result<(), Failure> {
-    let is_chosen = |group: &&Group| names.is_empty() || names.iter().any(|name| name == group.name);
-    let chosen: Vec<&Group> = GROUPS.iter().filter(is_chosen).collect();
+/// Runs the named groups as a whole, or all of them to the extent for a change, unless they are to run as a whole too.
+pub fn test(workspace: &Workspace, groups: &[String], whole: bool) -> Result<(), Failure> {
+    let extent = if whole || !groups.is_empty() { Extent::Whole } else { Extent::Change };
+    let groups: Vec<&str> =
+        if groups.is_empty() { names() } else { groups.iter().map(String::as_str).collect() };
+    run_groups(workspace, &groups, extent, Vec::new())
+}
+
+/// Runs these groups, and in parallel with the last group other jobs that use what was built.
+pub fn run_groups(
+    workspace: &Workspace,
+    names: &[&str],
+    extent: Extent,
+    others: Vec<Job>,
+) -> Result<(), Failure> {
+    let chosen: Vec<&Group> = GROUPS.iter().filter(|group| names.contains(&group.name)).collect();
 
     let mut steps = Steps::new();
     let needed: Vec<&Tool> = chosen.iter().flat_map(|group| group.tools.iter().copied()).collect();
@@ -241,7 +262,7 @@ pub fn run_groups(workspace: &Workspace, names: &[String], others: Vec<Job>) -> 
     if chosen.iter().any(|group| group.staged) && !steps.run_lanes(&compilations(workspace, is_run("rust"))) {
         return steps.summary();
     }
-    let context = Context { workspace, stage: &folder, words: &[], left_out: &[], variables: &[] };
+    let context = Context { workspace, stage: &folder, words: &[], left_out: &[], variables: &[], extent };
     let run = |group: &&Group, steps: &mut Steps| {
         steps.group(&format!("{}: {}", group.name, group.about));
         (group.run)(&context, steps);
@@ -282,8 +303,8 @@ fn compilations(workspace: &Workspace, rust: bool) -> Vec<Vec<Check<'_>>> {
         let compile = move || run((part.cargo)(workspace).arg("--no-run")).map(|_| String::new());
         (format!("Rust tests of {}: compilation", part.name), Box::new(compile))
     };
-    let [kernels, engines, others] = [KERNELS, ENGINES, OTHER_PACKAGES].map(tests);
-    vec![vec![release, engines], vec![kernels, others]]
+    let [kernels, engines, others, own] = [KERNELS, ENGINES, OTHER_PACKAGES, XTASK].map(tests);
+    vec![vec![release, engines], vec![kernels, others, own]]
 }
 
 /// Runs the C programs, except some, against another tree, compiled with additional options.
@@ -295,7 +316,7 @@ pub fn c_programs(
     variables: &[(&str, &str, &str)],
     steps: &mut Steps,
 ) {
-    c::run(&Context { workspace, stage, words, left_out, variables }, steps);
+    c::run(&Context { workspace, stage, words, left_out, variables, extent: Extent::Whole }, steps);
 }
 
 fn format(context: &Context, steps: &mut Steps) {
@@ -318,7 +339,7 @@ fn pictures(context: &Context, steps: &mut Steps) {
 }
 
 fn rust(context: &Context, steps: &mut Steps) {
-    for Part { name, cargo } in [KERNELS, ENGINES, OTHER_PACKAGES] {
+    for Part { name, cargo } in [KERNELS, ENGINES, OTHER_PACKAGES, XTASK] {
         steps.run(&format!("Rust tests of {name}"), || {
             let mut cargo = cargo(context.workspace);
             // The examples of the crate `hipdnn` look for a library here.

@@ -28,13 +28,21 @@ pub fn run(context: &Context, steps: &mut Steps) {
     });
     steps.run("no path of this machine is installed", || no_paths(context, &debug));
     steps.run("size of what is installed", || size(context.stage));
+    // The packages have the files that the group `install` uses.
+    if context.extent.is_whole() {
+        packages(context, &scratch, &debug, steps);
+    }
+}
+
+/// The packages, unpacked and used.
+fn packages(context: &Context, scratch: &Path, debug: &Path, steps: &mut Steps) {
     let mut packed = None;
     steps.run("packages", || {
         packed = Some(pack(context.workspace, &scratch.join("packed"), 0)?);
         Ok(String::new())
     });
     let Some(packages) = packed else { return };
-    steps.run("the archives, unpacked", || archives(context, &packages, &scratch.join("archive"), &debug));
+    steps.run("the archives, unpacked", || archives(context, &packages, &scratch.join("archive"), debug));
     let root = scratch.join("root");
     let unpacked = steps.run("the packages for Debian, unpacked", || debian(context, &packages, &root));
     if exists("lintian") {

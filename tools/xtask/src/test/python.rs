@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::{Context, without_settings};
 use crate::Failure;
+use crate::extent::Extent;
 use crate::install::remove;
 use crate::process::run as run_program;
 use crate::python::{Environment, INSTALLS_TORCH};
@@ -62,7 +63,14 @@ pub fn with_torch(workspace: &Workspace, words: &[String]) -> Result<(), Failure
     else {
         return steps.summary();
     };
-    let context = Context { workspace, stage: &stage, words: &[], left_out: &[], variables: &[] };
+    let context = Context {
+        workspace,
+        stage: &stage,
+        words: &[],
+        left_out: &[],
+        variables: &[],
+        extent: Extent::Whole,
+    };
     if let Some(installed) = install(&context, &mut steps, &python) {
         let chosen = words.join(" or ");
         let options = ["-k", &chosen];
