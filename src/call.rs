@@ -78,7 +78,7 @@ pub unsafe fn call<const N: usize>(function: *const (), arguments: [usize; N]) -
     let mut next = || words.next().unwrap_or(0);
     if N <= 5 {
         let (a, b, c, d, e) = (next(), next(), next(), next(), next());
-        // SAFETY: the caller vouches for the function, which ignores registers beyond its arguments.
+        // SAFETY: the function takes these arguments, as this function requires, and ignores registers beyond them.
         return unsafe { enter(a, b, c, d, e, function) };
     }
     let words: [usize; MOST] = std::array::from_fn(|_| next());
@@ -87,6 +87,9 @@ pub unsafe fn call<const N: usize>(function: *const (), arguments: [usize; N]) -
 }
 
 /// Ends a caught exception.
+///
+/// # Safety
+/// `exception` is one that the unwinder handed to the caller's frame, and that nothing else ends.
 unsafe extern "C" fn end(exception: *mut Exception) -> PluginStatus {
     THROWN.set(true);
     // SAFETY: the unwinder handed the exception to this frame, which alone ends it.

@@ -129,7 +129,7 @@ pub fn place() -> Place {
 #[cold]
 fn current_context(cuda: &Cuda) -> usize {
     let mut context = std::ptr::null_mut();
-    // SAFETY: the output is valid; it stays null if the call fails.
+    // SAFETY: the function writes only to the local `context`; it stays null if the call fails.
     unsafe { (cuda.cuCtxGetCurrent)(&mut context) };
     context.addr()
 }

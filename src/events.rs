@@ -97,7 +97,7 @@ impl Events {
     /// The stream is null or alive, and of the GPU.
     pub unsafe fn start(&self, stream: hipStream_t) -> Result<()> {
         let _entered = self.gpu.enter()?;
-        // SAFETY: the event is alive, and the caller vouches for the stream.
+        // SAFETY: the event is alive, and the stream is null or alive and of the GPU, as this function requires.
         unsafe { self.gpu.record(self.start, stream) }
     }
 

@@ -67,12 +67,12 @@ fn is_cuda(name: &str) -> Option<bool> {
     let count = c_int::try_from(cuda.device_count().ok()?).ok()?;
     let architecture = |number: c_int| -> Option<String> {
         let mut device = 0;
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `device`.
         let answer = unsafe { (cuda.cuDeviceGet)(&mut device, number) };
         cuda.check("cuDeviceGet", answer).ok()?;
         let [major, minor] = CAPABILITY.map(|attribute| {
             let mut value = 0;
-            // SAFETY: the output is valid.
+            // SAFETY: the function writes only to the local `value`.
             let answer = unsafe { (cuda.cuDeviceGetAttribute)(&mut value, attribute, device) };
             cuda.check("cuDeviceGetAttribute", answer).ok().map(|()| value)
         });

@@ -68,14 +68,14 @@ impl Api {
 
     pub fn handle(&self) -> Handle {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the pointer is writable.
+        // SAFETY: the function writes only to the local whose address it gets.
         ok(unsafe { (self.create)(&raw mut handle) });
         handle
     }
 
     pub fn descriptor(&self, kind: c_int) -> Descriptor {
         let mut descriptor = std::ptr::null_mut();
-        // SAFETY: the pointer is writable.
+        // SAFETY: the function writes only to the local whose address it gets.
         ok(unsafe { (self.create_descriptor)(kind, &raw mut descriptor) });
         descriptor
     }
@@ -100,7 +100,7 @@ impl Api {
     /// Graph bytes to a finalized plan, with everything in between.
     pub fn plan(&self, handle: Handle, bytes: &[u8]) -> [Descriptor; 4] {
         let mut graph = std::ptr::null_mut();
-        // SAFETY: the pointer is writable and the bytes readable.
+        // SAFETY: the bytes live during the call, and the function writes only to the local `graph`.
         ok(unsafe { (self.deserialize)(&raw mut graph, bytes.as_ptr(), bytes.len()) });
         self.plan_graph(handle, graph)
     }

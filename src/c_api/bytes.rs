@@ -17,7 +17,7 @@ pub fn check_size(argument: &str, size: usize) -> Result<()> {
 /// # Safety
 /// `size` is writable, and `to` null or writable for `room` bytes.
 pub unsafe fn give_bytes(bytes: &[u8], room: usize, size: *mut usize, to: *mut u8) -> Result<()> {
-    // SAFETY: the pointer is writable.
+    // SAFETY: `size` is writable, as this function requires.
     unsafe { size.write_unaligned(bytes.len()) };
     if to.is_null() {
         return Ok(());

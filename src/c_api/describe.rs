@@ -36,7 +36,8 @@ pub unsafe fn elements(kind: c_int, count: i64, array: *const c_void) -> String 
         return "null".into();
     }
     let Some(kind) = Type::from_raw(kind) else { return format!("{array:p}") };
-    // SAFETY: the caller vouches for the count and the type; the reads are unaligned.
+    // SAFETY: the array is not null here, so that it has `count` elements of the type, as this function requires; the reads are
+    // unaligned.
     unsafe {
         match kind {
             Type::HIPDNN_TYPE_CHAR => text(count, array.cast()),

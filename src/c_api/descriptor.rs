@@ -34,7 +34,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateDescriptor(
     let body = || {
         require!(descriptor);
         let created = Descriptor::create(descriptorType)?;
-        // SAFETY: the pointer is writable.
+        // SAFETY: `require!` refused a null `descriptor`, and this function requires that it is writable otherwise.
         unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
         Ok(())
     };
@@ -177,7 +177,8 @@ pub unsafe extern "C" fn hipdnnBackendGetAttribute(
     };
     let body = || {
         require!(descriptor);
-        // SAFETY: the caller vouches for the array and the count.
+        // SAFETY: this function requires what `Outgoing::new` does: the array has room for the elements requested, and the count is null
+        // or writable.
         let outgoing = unsafe {
             Outgoing::new(attributeName, attributeType, requestedElementCount, elementCount, arrayOfElements)
         };
@@ -237,7 +238,7 @@ pub unsafe extern "C" fn hipdnnBackendSetAttribute(
     };
     let body = || {
         require!(descriptor);
-        // SAFETY: the caller vouches for the array.
+        // SAFETY: this function requires what `Incoming::new` does: the array is null or has the elements stated.
         let incoming = unsafe { Incoming::new(attributeName, attributeType, elementCount, arrayOfElements) };
         Descriptor::alone(descriptor.addr(), |descriptor, access| descriptor.set(access, &incoming))
     };

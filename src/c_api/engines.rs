@@ -33,7 +33,7 @@ pub unsafe extern "C" fn hipdnnGetEngineCount_ext(
         require!(handle);
         require!(numEngines);
         let count = handles::session(handle.addr())?.engines().len();
-        // SAFETY: the pointer is writable.
+        // SAFETY: `require!` refused a null `numEngines`, and this function requires that it is writable otherwise.
         unsafe { numEngines.write_unaligned(count) };
         Ok(())
     })
@@ -95,10 +95,11 @@ pub unsafe extern "C" fn hipdnnGetEngineInfo_ext(
             Text { name: "version", text: engine.plugin_version, buffer: version, length: versionLen },
             Text { name: "type", text: TYPE, buffer: r#type, length: typeLen },
         ];
-        // SAFETY: the caller vouches for texts and lengths.
+        // SAFETY: `require!` refused null lengths, and this function requires that the others are readable and writable, and each buffer
+        // null or as large as its length says.
         unsafe { give_texts(&texts) }?;
         if !engineId.is_null() {
-            // SAFETY: the pointer is writable.
+            // SAFETY: `engineId` is not null here, and this function requires that it is writable otherwise.
             unsafe { engineId.write_unaligned(engine.id) };
         }
         Ok(())
@@ -137,7 +138,7 @@ pub unsafe extern "C" fn hipdnnGetEngineKind_ext(
             Error::bad_param(format!("engineIndex is {engineIndex}, expected less than {}", engines.len()))
         })?;
         let [on, how] = engine.kind.numbers();
-        // SAFETY: both pointers are writable.
+        // SAFETY: `require!` refused null pointers, and this function requires that others are writable.
         unsafe {
             device.write_unaligned(on);
             implementation.write_unaligned(how);
@@ -177,7 +178,7 @@ pub unsafe extern "C" fn hipdnnGetEngineIdByName_ext(
         let engine = found.ok_or_else(|| {
             Error::not_supported(format!("engineName is {name:?}, and no engine of this name is loaded"))
         })?;
-        // SAFETY: the pointer is writable.
+        // SAFETY: `require!` refused a null `engineId`, and this function requires that it is writable otherwise.
         unsafe { engineId.write_unaligned(engine.id) };
         Ok(())
     })
@@ -217,7 +218,8 @@ pub unsafe extern "C" fn hipdnnGetEngineNameById_ext(
             Error::not_supported(format!("engineId is {engineId}, and no engine of this id is loaded"))
         })?;
         let text = Text { name: "engineName", text: &engine.name, buffer: engineName, length: engineNameLen };
-        // SAFETY: the caller vouches for the text and its length.
+        // SAFETY: `require!` refused a null length, and this function requires that another is readable and writable, and the buffer null
+        // or as large as it says.
         unsafe { give_texts(&[text]) }
     })
 }

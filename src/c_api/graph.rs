@@ -39,7 +39,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeGraph_ext(
         // SAFETY: the bytes are readable, and the size is one that a slice can have.
         let bytes = unsafe { std::slice::from_raw_parts(serializedGraph, graphByteSize) };
         let created = Descriptor::graph_from_bytes(bytes)?.enter()?;
-        // SAFETY: the pointer is writable.
+        // SAFETY: `require!` refused a null `descriptor`, and this function requires that it is writable otherwise.
         unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
         Ok(())
     })
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeJsonGraph_ext(
         // SAFETY: the bytes are readable, and the size is one that a slice can have.
         let text = unsafe { std::slice::from_raw_parts(jsonGraph.cast(), jsonByteSize) };
         let created = Descriptor::graph_from_json(text)?.enter()?;
-        // SAFETY: the pointer is writable.
+        // SAFETY: `require!` refused a null `descriptor`, and this function requires that it is writable otherwise.
         unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
         Ok(())
     })

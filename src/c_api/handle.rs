@@ -29,7 +29,7 @@ pub unsafe extern "C" fn hipdnnCreate(handle: *mut hipdnnHandle_t) -> raw::hipdn
         || {
             require!(handle);
             let created = handles::create()?;
-            // SAFETY: the pointer is writable.
+            // SAFETY: `require!` refused a null `handle`, and this function requires that it is writable otherwise.
             unsafe { handle.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
             Ok(())
         },
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn hipdnnSetStream(
         move || format!("handle={handle:p}, streamId={streamId:p}"),
         || {
             require!(handle);
-            // SAFETY: the caller vouches for the stream.
+            // SAFETY: the stream is null or alive, as this function requires.
             handles::with(handle.addr(), |session| unsafe { session.set_stream(streamId.cast()) })
         },
     )
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn hipdnnGetStream(
             require!(handle);
             require!(streamId);
             let stream = handles::with(handle.addr(), |session| Ok(session.stream()))?;
-            // SAFETY: the pointer is writable.
+            // SAFETY: `require!` refused a null `streamId`, and this function requires that it is writable otherwise.
             unsafe { streamId.write_unaligned(stream.cast()) };
             Ok(())
         },

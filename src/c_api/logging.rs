@@ -121,7 +121,7 @@ pub unsafe extern "C" fn hipdnnBackendGetGlobalLogLevel_ext(
             if level.is_null() {
                 return Err(Error::bad_param("level is null"));
             }
-            // SAFETY: the pointer is writable.
+            // SAFETY: `level` is not null here, and this function requires that it is writable otherwise.
             unsafe { level.write_unaligned(log::level()) };
             Ok(())
         },

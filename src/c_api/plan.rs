@@ -101,7 +101,7 @@ pub unsafe extern "C" fn hipdnnBackendCreateAndDeserializeExecutionPlan_ext(
         // SAFETY: the bytes are readable, and the size is one that a slice can have.
         let bytes = unsafe { std::slice::from_raw_parts(serializedPlan, planByteSize) };
         let created = Descriptor::plan_from_bytes(&session, "serializedPlan", bytes)?.enter()?;
-        // SAFETY: the pointer is writable.
+        // SAFETY: `require!` refused a null `descriptor`, and this function requires that it is writable otherwise.
         unsafe { descriptor.write_unaligned(std::ptr::with_exposed_provenance_mut(created)) };
         Ok(())
     })
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn hipdnnBackendGetSerializedBinaryContents_ext(
         if saved_plan::has_plan("serializedBlob", bytes)? {
             flags |= Content::HIPDNN_SERIALIZED_CONTENT_EXECUTION_PLAN as c_int;
         }
-        // SAFETY: the pointer is writable.
+        // SAFETY: `require!` refused a null `contentFlags`, and this function requires that it is writable otherwise.
         unsafe { contentFlags.write_unaligned(flags) };
         Ok(())
     })

@@ -195,7 +195,7 @@ pub unsafe extern "C" fn hipdnnGetLoadedEnginePluginPaths_ext(
             plugins.iter().map(|plugin| os::paths::bytes(plugin.path.as_os_str())).collect();
         let room = paths.iter().map(|path| path.len() + 1).max().unwrap_or(0);
         if pluginPaths.is_null() {
-            // SAFETY: both pointers are writable.
+            // SAFETY: `require!` refused null pointers, and this function requires that others are writable.
             unsafe {
                 numPluginPaths.write_unaligned(paths.len());
                 maxStringLen.write_unaligned(room);

@@ -67,7 +67,7 @@ pub unsafe extern "C" fn hipdnnGetHeuristicPolicyCount_ext(
         require!(handle);
         require!(numPolicies);
         let count = policies(&*handles::session(handle.addr())?).len();
-        // SAFETY: the pointer is writable.
+        // SAFETY: `require!` refused a null `numPolicies`, and this function requires that it is writable otherwise.
         unsafe { numPolicies.write_unaligned(count) };
         Ok(())
     })
@@ -129,10 +129,11 @@ pub unsafe extern "C" fn hipdnnGetHeuristicPolicyInfo_ext(
             text("pluginVersion", policy.version, pluginVersion, pluginVersionLen),
             text("apiVersion", policy.api_version, apiVersion, apiVersionLen),
         ];
-        // SAFETY: the caller vouches for texts and lengths.
+        // SAFETY: `require!` refused null lengths, and this function requires that the others are readable and writable, and each buffer
+        // null or as large as its length says.
         unsafe { give_texts(&texts) }?;
         if !policyId.is_null() {
-            // SAFETY: the pointer is writable.
+            // SAFETY: `policyId` is not null here, and this function requires that it is writable otherwise.
             unsafe { policyId.write_unaligned(policy.id) };
         }
         Ok(())

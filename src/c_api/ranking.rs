@@ -51,7 +51,7 @@ pub unsafe extern "C" fn hipdnnBackendWriteEngineRankingResults_ext(
         require!(graphDescriptor);
         let session = handles::session(handle.addr())?;
         let graph = Descriptor::with(graphDescriptor.addr(), Descriptor::finalized_graph)?;
-        // SAFETY: the caller vouches for the array.
+        // SAFETY: the array is null or holds as many ids as stated, as this function requires.
         let engines = unsafe { read_ids(engineIdsInRankOrder, engineIdCount) }?;
         let result = match graph {
             _ if engines.is_empty() => Outcome::HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_NO_ENGINES,
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn hipdnnBackendWriteEngineRankingResults_ext(
             },
         };
         if !outcome.is_null() {
-            // SAFETY: the pointer is writable.
+            // SAFETY: `outcome` is not null here, and this function requires that it is writable otherwise.
             unsafe { outcome.write_unaligned(result as _) };
         }
         Ok(())

@@ -69,7 +69,7 @@ pub unsafe extern "C" fn hipdnnGetVersion_ext(version: *mut *const c_char) -> ra
         || format!("version={version:p}"),
         || {
             require!(version);
-            // SAFETY: the pointer is writable.
+            // SAFETY: `require!` refused a null `version`, and this function requires that it is writable otherwise.
             unsafe { version.write_unaligned(reported().as_ptr()) };
             Ok(())
         },

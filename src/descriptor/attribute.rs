@@ -295,7 +295,7 @@ impl Outgoing {
     /// Writes the number of elements, unless the caller's pointer is null.
     pub fn write_count(&self, count: i64) {
         if !self.count.is_null() {
-            // SAFETY: the pointer is writable.
+            // SAFETY: the count is not null here, and `new` requires that it is writable otherwise.
             unsafe { self.count.write_unaligned(count) };
         }
     }

@@ -271,7 +271,8 @@ fn setting(incoming: &Incoming, data: hipdnnBackendFlatbufferData_t) -> Result<K
             data.size
         ))));
     }
-    // SAFETY: the caller vouches for the bytes; the size is not 0 and at most a slice's.
+    // SAFETY: an element of this type has as many bytes at `ptr` as `size` says, as `Incoming::new` requires of the elements; the size is
+    // not 0 and at most a slice's.
     let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
     // Checked again, because replacing invalid UTF-8 lengthens the text.
     let setting = wire::read_knob_setting(bytes).and_then(|setting| {

@@ -43,7 +43,7 @@ impl FrozenPlan {
         let range = trace::ranges::push(|| self.label().title.clone());
         let label = trace::in_place().map(|_| self.label());
         let memory = pack.buffers().iter().map(|buffer| buffer.ptr.cast_const());
-        // SAFETY: the caller that set the handle's stream vouches for it.
+        // SAFETY: `hipdnnSetStream` requires that the stream stays alive while the handle has it.
         let launch = label.and_then(|_| unsafe { trace::device::begin(session.stream(), memory) });
         let begin = trace::now();
         let result = self.run(session, pack);
@@ -132,7 +132,8 @@ impl FrozenPlan {
             return self.execute_with_overrides(session, pack, pack.buffers(), overrides.arrays());
         }
         let buffers = pack.buffers();
-        // SAFETY: handle and context are the plugin's own; the caller vouches for the memory behind the pointers.
+        // SAFETY: handle and context are the plugin's own; the pointers are those of the variant pack, whose memory the program keeps
+        // until the work is done, as `hipdnnBackendExecute` requires.
         let status = unsafe {
             plugin.api.execute(
                 handle,
@@ -160,7 +161,8 @@ impl FrozenPlan {
                 let plugin = session.plugin(self.plugin)?;
                 let handle = session.plugin_handle(self.plugin)?;
                 let count = buffers.len() as u32;
-                // SAFETY: handle and context are the plugin's own; the caller vouches for the memory behind the pointers.
+                // SAFETY: handle and context are the plugin's own; the pointers are those of the variant pack, whose memory the program
+                // keeps until the work is done, as `hipdnnBackendExecute` requires.
                 let status = unsafe {
                     plugin.api.execute(
                         handle,
@@ -200,8 +202,8 @@ impl FrozenPlan {
                 plugin.name, plugin.api_version
             )));
         }
-        // SAFETY: handle and context are the plugin's own, and the arrays live as long as the pack; the caller vouches
-        // for the memory behind the pointers.
+        // SAFETY: handle and context are the plugin's own, and the arrays live as long as the pack; the pointers are those of the variant
+        // pack, whose memory the program keeps until the work is done, as `hipdnnBackendExecute` requires.
         let status = unsafe {
             plugin.api.execute_with_overrides(
                 handle,

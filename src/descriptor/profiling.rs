@@ -71,7 +71,7 @@ fn failed(error: PluginError) -> Error {
 /// The GPU that work on a stream goes to, if there is one.
 fn gpu_of(stream: hipStream_t) -> Option<Gpu> {
     events::look();
-    // SAFETY: the caller that set the handle's stream vouches for it.
+    // SAFETY: `hipdnnSetStream` requires that the stream stays alive while the handle has it.
     unsafe { events::gpu_of_stream(stream) }
 }
 
@@ -89,7 +89,7 @@ impl Clock {
     fn start(&mut self) -> Result<()> {
         match self {
             Self::Processor { start, .. } => *start = Instant::now(),
-            // SAFETY: the caller that set the handle's stream vouches for it.
+            // SAFETY: `hipdnnSetStream` requires that the stream stays alive while the handle has it.
             Self::Device { events, stream } => unsafe { events.start(*stream) }.map_err(failed)?,
         }
         Ok(())

@@ -120,8 +120,8 @@ impl Receiver {
         }
         let inside = IN_CALLBACK.set(ptr::from_ref(self).addr());
         let words = [self.key.user, severity as usize, line.as_ptr().expose_provenance()];
-        // SAFETY: the caller that set the callback vouches for it and its pointer; the text lives during the call. The result is
-        // ignored, and `call` catches exceptions.
+        // SAFETY: a program that sets a callback keeps it and its pointer usable until it removes them, and removed receivers are not
+        // called; the text lives during the call. The result is ignored, and `call` catches exceptions.
         let status = unsafe { call::call(self.key.callback as *const (), words) };
         // Clears an exception, so that the caller does not mistake it for its own.
         call::has_thrown(status);
@@ -333,6 +333,8 @@ mod tests {
     /// Lines that the test's callback received.
     struct Lines(Mutex<Vec<(c_int, String)>>);
 
+    /// # Safety
+    /// `user` is `Lines` that are alive, and `line` ends with a NUL.
     unsafe extern "C" fn keep(user: *mut c_void, severity: c_int, line: *const c_char) {
         // SAFETY: the tests pass a pointer to lines that outlive the receiver, and the log a text.
         let (lines, line) = unsafe { (&*user.cast::<Lines>(), CStr::from_ptr(line)) };

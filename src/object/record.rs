@@ -75,6 +75,9 @@ thread_local! {
 }
 
 /// Releases the ending thread's record for reuse.
+///
+/// # Safety
+/// `record` is a thread's record; the thread ends and does not use it again.
 unsafe extern "C" fn give_back(record: *mut c_void) {
     RECORD.set(None);
     // SAFETY: the pointer is that of a record, which is never freed.

@@ -65,7 +65,7 @@ macro_rules! table {
             #[inline]
             pub unsafe fn $required(&self, $($rarg: $rtype),+) -> PluginStatus {
                 let _off = cancel::disable();
-                // SAFETY: the function has this signature; the caller vouches for the arguments.
+                // SAFETY: the function has this signature, and the arguments are what the interface asks for, as this function requires.
                 unsafe { call(self.$required, [$($rarg.word()),+]) }
             })+
 
@@ -75,7 +75,7 @@ macro_rules! table {
             /// The arguments are what the interface asks for.
             #[inline]
             pub unsafe fn $executes(&self, $($earg: $etype),+) -> PluginStatus {
-                // SAFETY: the function has this signature; the caller vouches for the arguments.
+                // SAFETY: the function has this signature, and the arguments are what the interface asks for, as this function requires.
                 unsafe { call(self.$executes, [$($earg.word()),+]) }
             })?
 
@@ -85,7 +85,7 @@ macro_rules! table {
             /// The arguments are what the interface asks for.
             pub unsafe fn $optional(&self, $($oarg: $otype),+) -> Option<PluginStatus> {
                 let _off = cancel::disable();
-                // SAFETY: the function has this signature; the caller vouches for the arguments.
+                // SAFETY: the function has this signature, and the arguments are what the interface asks for, as this function requires.
                 self.$optional.map(|function| unsafe { call(function, [$($oarg.word()),+]) })
             })+
 
@@ -266,7 +266,7 @@ impl Api {
             shapes.word(),
             strides.word(),
         ];
-        // SAFETY: the function has this signature; the caller vouches for the arguments.
+        // SAFETY: the function has this signature, and the arguments are what the interface asks for, as this function requires.
         self.execute_with_overrides.map(|function| unsafe { call(function, words) })
     }
 

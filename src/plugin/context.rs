@@ -156,7 +156,8 @@ pub fn save<O: Owner>(context: &Context<O>, engine_id: i64) -> Result<Vec<u8>> {
             plugin.name, data.size, data.ptr
         )))
     } else {
-        // SAFETY: the plugin vouches for the bytes until they are released below.
+        // SAFETY: a plugin that succeeds gives as many bytes as it says, and keeps them until they are released below; the size is at
+        // most a slice's.
         Ok(unsafe { slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) }.to_vec())
     };
     // SAFETY: the bytes are the plugin's own and no longer referenced.

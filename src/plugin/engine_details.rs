@@ -122,7 +122,8 @@ fn fetch(
             plugin.name, data.size
         )))
     } else {
-        // SAFETY: the plugin vouches for the bytes until they are released below.
+        // SAFETY: a plugin that succeeds gives as many bytes as it says, and keeps them until they are released below; the size is at
+        // most a slice's.
         let bytes = unsafe { std::slice::from_raw_parts(data.ptr.cast::<u8>(), data.size) };
         EngineDetails::read(bytes).map_err(|fault| {
             // Callers expect this status, although the mistake is the plugin's.

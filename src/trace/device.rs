@@ -104,11 +104,11 @@ pub unsafe fn begin(
     if !may_ask() {
         return None;
     }
-    // SAFETY: the caller that set the handle's stream vouches for it.
+    // SAFETY: `hipdnnSetStream` requires that the stream stays alive while the handle has it.
     let gpu = unsafe { events::gpu_of_memory(stream, memory) }?;
     let _entered = gpu.enter().ok()?;
     // Captured work runs later, possibly repeatedly; and recording would invalidate another stream's capture.
-    // SAFETY: the caller that set the handle's stream vouches for it, so it is alive.
+    // SAFETY: `hipdnnSetStream` requires that the stream stays alive while the handle has it.
     if unsafe { gpu.capture(stream) } != Some(false) {
         return None;
     }
@@ -143,7 +143,7 @@ impl Waiting {
 /// Creates an origin, waiting once for the stream to reach it.
 fn origin(gpu: Gpu, stream: hipStream_t) -> Option<Origin> {
     let events = Events::new(gpu).ok()?;
-    // SAFETY: the caller that set the handle's stream vouches for it.
+    // SAFETY: `hipdnnSetStream` requires that the stream stays alive while the handle has it.
     unsafe {
         events.start(stream).ok()?;
         events.stop(stream).ok()?;
@@ -161,7 +161,7 @@ impl Launch {
             std::mem::forget(events);
             return;
         }
-        // SAFETY: the caller that set the handle's stream vouches for it.
+        // SAFETY: `hipdnnSetStream` requires that the stream stays alive while the handle has it.
         if unsafe { events.stop(stream) }.is_err() {
             return;
         }

@@ -158,7 +158,7 @@ pub fn record(begin: u64, end: u64, event: Event) {
 /// `name` is null or a NUL terminated text.
 pub unsafe extern "C" fn plugin_step(name: *const c_char, begin: u64, end: u64) {
     let Some(recorder) = in_place().filter(|recorder| recorder.traces()) else { return };
-    // SAFETY: the caller vouches for a non-null text.
+    // SAFETY: a text that is not null ends with a NUL, as this function requires.
     let name = if name.is_null() { c"" } else { unsafe { CStr::from_ptr(name) } };
     recorder.record(begin, end, Event::Step(Text::of(name.to_bytes())));
 }

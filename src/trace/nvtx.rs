@@ -100,6 +100,8 @@ impl Module {
     }
 }
 
+/// # Safety
+/// None: it hands out tables that live for ever.
 unsafe extern "C" fn export_table(number: u32) -> *const c_void {
     match number {
         CALLBACKS => (&raw const CALLBACK_TABLE).cast(),
@@ -108,6 +110,8 @@ unsafe extern "C" fn export_table(number: u32) -> *const c_void {
     }
 }
 
+/// # Safety
+/// `table` and `count` are null or writable.
 unsafe extern "C" fn functions(module: c_int, table: *mut *const Place, count: *mut c_uint) -> c_int {
     let place = usize::try_from(module).ok().and_then(|number| number.checked_sub(1));
     let Some(module) = place.and_then(|place| MODULES.get(place)) else { return 0 };
@@ -123,6 +127,8 @@ unsafe extern "C" fn functions(module: c_int, table: *mut *const Place, count: *
     1
 }
 
+/// # Safety
+/// None: it does nothing.
 unsafe extern "C" fn set_profilers_version(_: u32) {}
 
 /// The range functions of the profiler that the process runs under.

@@ -357,6 +357,8 @@ mod tests {
     /// A recorder, and how often its callback has run.
     type Called = (Recorder, Mutex<usize>);
 
+    /// # Safety
+    /// `called` is a `Called` that is alive.
     unsafe extern "C" fn flush_again(called: *mut c_void, _: c_int, _: *const c_char) {
         // SAFETY: the test passes a pointer to what outlives the receiver.
         let (recorder, count) = unsafe { &*called.cast::<Called>() };

@@ -52,7 +52,8 @@ impl Place {
             Self::Cuda(number) => {
                 let device = primary(number)?;
                 let (mut current, mut of_current) = (std::ptr::null_mut(), -1);
-                // SAFETY: the outputs are valid. Without a context the second function fails and writes nothing.
+                // SAFETY: the functions write only to the locals `current` and `of_current`. Without a context the second function fails
+                // and writes nothing.
                 unsafe {
                     (device.cuda.cuCtxGetCurrent)(&raw mut current);
                     if current != device.context && !current.is_null() {

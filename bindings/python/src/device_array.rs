@@ -251,17 +251,24 @@ struct Lent {
     _memory: Arc<DeviceMemory>,
 }
 
+/// # Safety
+/// `tensor` was made by this module, and is ended only once.
 unsafe extern "C" fn end_versioned(tensor: *mut Versioned) {
     // SAFETY: it was made by `Box::into_raw` in this module, and the consumer calls this once.
     unsafe { drop(Box::from_raw(Box::from_raw(tensor).manager.cast::<Lent>())) };
 }
 
+/// # Safety
+/// `tensor` was made by this module, and is ended only once.
 unsafe extern "C" fn end_managed(tensor: *mut Managed) {
     // SAFETY: it was made by `Box::into_raw` in this module, and the consumer calls this once.
     unsafe { drop(Box::from_raw(Box::from_raw(tensor).manager.cast::<Lent>())) };
 }
 
 /// Frees what is still in a capsule; consumers rename the capsules that they take.
+///
+/// # Safety
+/// `capsule` was made by this module; the interpreter calls this when nothing else has it.
 unsafe extern "C" fn end_capsule(capsule: *mut ffi::PyObject) {
     // SAFETY: the capsule was made here, and its names are those of the structures.
     unsafe {

@@ -156,7 +156,8 @@ impl LentMemory {
             byte_offset: 0,
         };
         let (mut lent, mut said) = (ptr::null_mut::<Versioned>(), String::new());
-        // SAFETY: the prototype and the output are valid, and the error goes to a string that outlives the call.
+        // SAFETY: the function reads the local `prototype` and writes only to the local `lent`, and through `keep_words` to `said`, which
+        // outlives the call.
         let status =
             unsafe { allocator(&raw mut prototype, &raw mut lent, (&raw mut said).cast(), keep_words) };
         match ptr::NonNull::new(lent) {
@@ -183,6 +184,9 @@ impl Drop for LentMemory {
 }
 
 /// Stores an allocator's error message.
+///
+/// # Safety
+/// `said` is a `String` that nothing else uses during the call, and `words` null or a text that ends with a NUL.
 unsafe extern "C" fn keep_words(said: *mut c_void, _kind: *const c_char, words: *const c_char) {
     if words.is_null() {
         return;
@@ -204,6 +208,8 @@ pub struct DeviceWorkspace {
 unsafe impl Send for DeviceWorkspace {}
 
 impl DeviceWorkspace {
+    /// # Safety
+    /// The stream is a default stream or alive.
     unsafe fn new(size: usize, place: Place, stream: Stream) -> Result<Self, Failure> {
         // SAFETY: the stream is a default stream or alive, as this function requires.
         let memory = unsafe { DeviceMemory::new(size, place, stream) }?;

@@ -50,6 +50,8 @@ impl Session {
         unsafe { self.with(place, stream, if is_captured { 1 } else { MOST_STREAMS }, f) }
     }
 
+    /// # Safety
+    /// The stream, if there is one, is a default stream or alive.
     unsafe fn with<R>(
         &self,
         place: Place,

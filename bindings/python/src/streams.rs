@@ -74,7 +74,7 @@ impl Consumer {
             Some((known, of, stream)) if (known, of) == (address, place) => Some(stream),
             _ => {
                 let (device, mut raw) = (place.device(), std::ptr::null_mut());
-                // SAFETY: the output is valid.
+                // SAFETY: the function writes only to the local `raw`.
                 let status = unsafe { exchange.stream?(device.kind, device.id, &raw mut raw) };
                 if status != 0 {
                     // The function has raised an error; clear it, so that it does not surface later.

@@ -30,7 +30,7 @@ impl Descriptor {
     pub fn new(backend: &Backend, kind: c_int) -> Result<Self> {
         let create = backend.functions.hipdnnBackendCreateDescriptor()?;
         Self::made_by(backend, &format!("creating descriptor kind {kind}"), |to| {
-            // SAFETY: the output is valid.
+            // SAFETY: `made_by` passes the address of a local, the only place that the function writes to.
             unsafe { create(kind, to) }
         })
     }

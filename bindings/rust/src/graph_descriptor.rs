@@ -36,7 +36,8 @@ impl OperationGraph {
     pub fn from_json(backend: &Backend, text: &[u8]) -> Result<Self> {
         let read = backend.functions.hipdnnBackendCreateAndDeserializeJsonGraph_ext()?;
         let descriptor = Descriptor::made_by(backend, "reading the JSON graph", |to| {
-            // SAFETY: the output is valid, and the text has the given length.
+            // SAFETY: `made_by` passes the address of a local, the only place that the function writes to, and the text has the given
+            // length.
             unsafe { read(to, text.as_ptr().cast::<c_char>(), text.len()) }
         })?;
         Ok(Self { descriptor })
@@ -46,7 +47,8 @@ impl OperationGraph {
     pub fn from_bytes(backend: &Backend, bytes: &[u8]) -> Result<Self> {
         let read = backend.functions.hipdnnBackendCreateAndDeserializeGraph_ext()?;
         let descriptor = Descriptor::made_by(backend, "reading the binary graph", |to| {
-            // SAFETY: the output is valid, and the bytes have the given length.
+            // SAFETY: `made_by` passes the address of a local, the only place that the function writes to, and the bytes have the given
+            // length.
             unsafe { read(to, bytes.as_ptr(), bytes.len()) }
         })?;
         Ok(Self { descriptor })
@@ -137,7 +139,7 @@ impl OperationGraph {
                 }?;
                 let [engine] = engine;
                 let engine = Descriptor::made_by(backend, "reading the engine of a configuration", |to| {
-                    // SAFETY: the output is valid.
+                    // SAFETY: `made_by` passes the address of a local.
                     unsafe { to.write(engine) };
                     0
                 })?;

@@ -102,7 +102,7 @@ impl Handle {
     pub fn new(backend: &Backend) -> Result<Self> {
         let create = backend.functions.hipdnnCreate()?;
         let mut raw = ptr::null_mut();
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `raw`.
         backend.check("creating a handle", unsafe { create(&raw mut raw) })?;
         Ok(Self { backend: backend.clone(), raw })
     }
@@ -153,7 +153,7 @@ impl Handle {
             return Ok(EngineKind::by_name(name));
         };
         let (mut device, mut implementation) = (0, 0);
-        // SAFETY: the handle is alive and the outputs are valid.
+        // SAFETY: the handle is alive and the function writes only to the locals `device` and `implementation`.
         let status = unsafe { kind(self.raw, index, &raw mut device, &raw mut implementation) };
         self.backend.check("asking what an engine computes on", status)?;
         Ok(EngineKind::from_numbers(device, implementation))

@@ -15,6 +15,8 @@ use crate::{Backend, Result};
 /// Collected lines.
 type Lines = Mutex<Vec<String>>;
 
+/// # Safety
+/// `lines` is null or `Lines` that are alive, and `line` null or a text that ends with a NUL.
 unsafe extern "C" fn keep(lines: *mut c_void, _: c_int, line: *const c_char) {
     if lines.is_null() || line.is_null() {
         return;
@@ -41,7 +43,7 @@ pub fn listen<R>(backend: &Backend, f: impl FnOnce() -> R) -> (R, Vec<String>) {
     let lines = Lines::default();
     let user = (&raw const lines).cast::<c_void>().cast_mut();
     let mut level = HIPDNN_SEV_OFF;
-    // SAFETY: the output is valid; `lines` lives until the callback is removed below.
+    // SAFETY: the function writes only to the local `level`; `lines` lives until the callback is removed below.
     let heard = unsafe {
         get_level(&raw mut level);
         let status = set_callback(Some(keep), HIPDNN_SEV_INFO, HIPDNN_LOG_CALLBACK_SYNC, user);
@@ -78,6 +80,8 @@ fn user() -> *mut c_void {
     (&raw const TARGET).cast_mut().cast()
 }
 
+/// # Safety
+/// `line` is null or a text that ends with a NUL.
 unsafe extern "C" fn record(_: *mut c_void, severity: c_int, line: *const c_char) {
     if line.is_null() {
         return;
@@ -123,7 +127,7 @@ pub fn forward_log(backend: &Backend, level: LevelFilter) -> Result<ForwardedLog
         LevelFilter::Info | LevelFilter::Debug | LevelFilter::Trace => HIPDNN_SEV_INFO,
     };
     let mut before = HIPDNN_SEV_OFF;
-    // SAFETY: the output is valid, and the callback is a function of this crate, which uses no user data.
+    // SAFETY: the function writes only to the local `before`, and the callback is a function of this crate, which uses no user data.
     let status = unsafe {
         get_level(&raw mut before);
         set_callback(Some(record), severity, HIPDNN_LOG_CALLBACK_ASYNC, user())

@@ -44,7 +44,7 @@ impl Contents {
     pub fn of(backend: &Backend, bytes: &[u8]) -> Result<Self> {
         let contents = backend.functions.hipdnnBackendGetSerializedBinaryContents_ext()?;
         let mut flags = 0;
-        // SAFETY: the bytes have the length that is given, and the output is valid.
+        // SAFETY: the bytes have the length that is given, and the function writes only to the local `flags`.
         let status = unsafe { contents(bytes.as_ptr(), bytes.len(), &raw mut flags) };
         backend.check("reading what the file contains", status)?;
         Ok(Self {

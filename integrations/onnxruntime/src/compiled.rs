@@ -372,7 +372,8 @@ impl Subgraph {
     ) -> Result<()> {
         self.verify(inputs)?;
         let dims: Vec<&[i64]> = inputs.iter().map(|input| input.dims.as_slice()).collect();
-        // SAFETY: the caller vouches for the inputs.
+        // SAFETY: the inputs' memory has as many elements as their dimensions say, and so does the memory that `output` returns, as this
+        // function requires.
         let integers = self.parameters.iter().map(|at| unsafe { self.integers_of(inputs.get(*at)) });
         let mut integers = integers.collect::<Result<Integers>>()?;
         for (at, input, axis) in &self.floors {
@@ -388,14 +389,17 @@ impl Subgraph {
         });
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
         if let Some(on_gpu) = &self.on_gpu {
-            // SAFETY: the caller vouches for inputs and outputs.
+            // SAFETY: the inputs' memory has as many elements as their dimensions say, and so does the memory that `output` returns, as
+            // this function requires.
             return unsafe { on_gpu.run(self, &prepared, (inputs, &outputs), parallel) };
         }
         let run = |scratch: &Memory, outputs: &[Output]| {
-            // SAFETY: the caller vouches for inputs and outputs; the scratch memory has room for both of its parts.
+            // SAFETY: the inputs' memory has as many elements as their dimensions say, and so does the memory that `output` returns, as
+            // this function requires; the scratch memory has room for both of its parts.
             unsafe { self.run(&prepared, inputs, outputs, scratch.as_ptr(), parallel) }
         };
-        // SAFETY: the caller vouches for the outputs.
+        // SAFETY: the inputs' memory has as many elements as their dimensions say, and so does the memory that `output` returns, as this
+        // function requires.
         unsafe {
             let first = prepared.scratch + prepared.workspace;
             self.beside(&prepared, (inputs, &outputs), first, run, &mut output)
@@ -438,15 +442,16 @@ impl Subgraph {
         };
         let on_host = |host: &Host, (reads, writes): (&[Bound], &[Bound])| {
             let (reads, to) = Slab::all(reads, &address).zip(Slab::all(writes, &address)).ok_or(MISSING)?;
-            // SAFETY: tensors are views inside of memory that the caller vouches for; source and target are different buffers, or parts
-            // that do not overlap, unless the application keeps the past in the memory of the result.
+            // SAFETY: tensors are views inside of inputs, outputs and scratch memory, which have their sizes as `execute` requires;
+            // source and target are different buffers, or parts that do not overlap, unless the application keeps the past in the memory
+            // of the result.
             unsafe { host::run(host, &reads, &to, parallel) }
         };
         let workspace = scratch.wrapping_add(prepared.scratch);
         self.library.with_handle(|handle| {
             let address = |place: &Place| Some(address(place)?.cast());
-            // SAFETY: tensors are views inside of memory that the caller vouches for, and of scratch memory with room for them and, behind
-            // them, for the plans' workspace.
+            // SAFETY: tensors are views inside of inputs and outputs, which have their sizes as `execute` requires, and of scratch memory
+            // with room for them and, behind them, for the plans' workspace.
             unsafe { self.execute_stages(handle, &prepared.stages, workspace.cast(), &address, &on_host) }
         })
     }

@@ -118,7 +118,8 @@ impl Ep {
     /// The pointer is null or from [`Ep::create`], and this is its last use.
     pub unsafe fn release(ep: *mut OrtEp) {
         if !ep.is_null() {
-            // SAFETY: the caller vouches for the pointer, which is that of the whole struct.
+            // SAFETY: the pointer is null or from [`Ep::create`], and this is its last use, as this function requires; it is that of the
+            // whole struct.
             drop(unsafe { Box::from_raw(ep.cast::<Self>()) });
         }
     }
@@ -184,7 +185,7 @@ impl Ep {
         count: usize,
     ) -> Result<(Subgraph, PathBuf)> {
         let ort = self.ort;
-        // SAFETY: the caller vouches for both.
+        // SAFETY: graph and node are alive during the call, as this function requires.
         let (mut model, name, path) = unsafe {
             let name = ort.text("the name of a fused node", |to| ort.api.Node_GetName(node, to))?;
             let path = ort.text("the path of a model", |to| ort.api.Graph_GetModelPath(graph, to))?;
@@ -376,7 +377,7 @@ unsafe extern "C" fn create_profiler(ep: *mut OrtEp, made: *mut *mut OrtEpProfil
         if made.is_null() {
             return Err(Failure::argument("CreateProfiler: the output is null"));
         }
-        // SAFETY: the output was checked above.
+        // SAFETY: `made` is not null, as was checked above, and callers pass one that is writable.
         unsafe { made.write(profile::create(ep.ort)) };
         Ok(())
     })
@@ -392,7 +393,7 @@ unsafe extern "C" fn get_default_memory_device(
         if memory.is_null() {
             return Err(Failure::argument("GetDefaultMemoryDevice: the output is null"));
         }
-        // SAFETY: the output was checked above.
+        // SAFETY: `memory` is not null, as was checked above, and callers pass one that is writable.
         unsafe { memory.write(ep.memory) };
         Ok(())
     })

@@ -74,7 +74,8 @@ impl Factory {
     /// The pointer is from [`Factory::create`], and the factory is alive.
     unsafe fn reference(factory: *const OrtEpFactory) -> Arc<Self> {
         let factory = factory.cast::<Self>();
-        // SAFETY: the caller vouches for the pointer, which is that of a whole struct in an `Arc`; the new count is the result's.
+        // SAFETY: the pointer is from [`Factory::create`], and the factory is alive, as this function requires; it is that of a whole
+        // struct in an `Arc`, and the new count is the result's.
         unsafe {
             Arc::increment_strong_count(factory);
             Arc::from_raw(factory)
@@ -99,7 +100,8 @@ impl Factory {
     /// The pointer is null or from [`Factory::create`], and the registration ends once.
     pub unsafe fn release(factory: *mut OrtEpFactory) {
         if !factory.is_null() {
-            // SAFETY: the caller vouches for the pointer, whose count is that of the registration.
+            // SAFETY: the pointer is null or from [`Factory::create`], and the registration ends once, as this function requires; its
+            // count is that of the registration.
             drop(unsafe { Arc::from_raw(factory.cast::<Self>()) });
         }
     }
@@ -136,7 +138,7 @@ unsafe fn of(factory: *const OrtEpFactory) -> Ort {
 /// # Safety
 /// The device is alive.
 unsafe fn kind(ort: Ort, device: *const OrtHardwareDevice) -> c_int {
-    // SAFETY: the caller vouches for the device.
+    // SAFETY: the device is alive, as this function requires.
     unsafe { ort.api.HardwareDevice_Type(device) }
 }
 
@@ -206,7 +208,7 @@ unsafe extern "C" fn get_supported_devices(
                 ort.check(status, "EpDevice_AddAllocatorInfo")?;
             }
         }
-        // SAFETY: the output was checked above.
+        // SAFETY: `number` is not null, as was checked above, and callers pass one that is writable.
         unsafe { number.write(found) };
         Ok(())
     })
@@ -237,7 +239,7 @@ unsafe extern "C" fn create_ep(
         // SAFETY: ONNX Runtime passes its factory.
         let own = unsafe { Factory::reference(factory) };
         let ep = Ep::create((ort, own), options, logger, memory)?;
-        // SAFETY: the output was checked above.
+        // SAFETY: `made` is not null, as was checked above, and callers pass one that is writable.
         unsafe { made.write(ep) };
         Ok(())
     })
@@ -253,7 +255,7 @@ fn read_options(ort: Ort, session: *const OrtSessionOptions, is_of_gpus: bool) -
         ort.api.GetSessionOptionsConfigEntries(session, to)
     })?;
     let (mut keys, mut values, mut count) = (ptr::null(), ptr::null(), 0);
-    // SAFETY: we own the pairs until they are released, and the outputs are valid.
+    // SAFETY: we own the pairs until they are released, and the function writes only to the locals `keys`, `values` and `count`.
     unsafe { ort.api.GetKeyValuePairs(pairs, &raw mut keys, &raw mut values, &raw mut count) };
     let texts = |of: *const *const c_char| -> Vec<String> {
         // SAFETY: both arrays have `count` strings, which live as long as the pairs.
@@ -286,7 +288,7 @@ unsafe extern "C" fn validate_compiled_model(
         let text = if info.is_null() { String::new() } else { text_of(info) };
         let fit = context::fit(&text);
         let number = FITS.iter().find(|(of, _)| *of == fit).map_or(0, |(_, number)| *number);
-        // SAFETY: the output was checked above.
+        // SAFETY: `answer` is not null, as was checked above, and callers pass one that is writable.
         unsafe { answer.write(number) };
         Ok(())
     })
@@ -356,7 +358,7 @@ unsafe fn hand_out<T>(
         if made.is_null() {
             return Err(Failure::argument("the output is null"));
         }
-        // SAFETY: the output was checked above.
+        // SAFETY: `made` is not null, as was checked above, and callers pass one that is writable.
         unsafe { made.write(make(&factory)) };
         Ok(())
     })

@@ -49,14 +49,15 @@ pub unsafe extern "C" fn CreateEpFactories(
     room: usize,
     number: *mut usize,
 ) -> *mut OrtStatus {
-    // SAFETY: the caller vouches for the pointer.
+    // SAFETY: ONNX Runtime calls it: the base lives as long as this library is registered, and the array has the given size, as this
+    // function requires.
     let ort = match unsafe { Ort::negotiate(base) } {
         Ok(ort) => ort,
         Err(text) => {
             // Without ONNX Runtime's functions no status can be made: return no factory, and print the reason if possible.
             eprintln!("onnxruntime_ep_hipdnn: {text}");
             if !number.is_null() {
-                // SAFETY: the output is valid if it is not null.
+                // SAFETY: `number` is not null here, and ONNX Runtime passes one that is writable.
                 unsafe { number.write(0) };
             }
             return std::ptr::null_mut();
@@ -83,7 +84,8 @@ pub unsafe extern "C" fn CreateEpFactories(
 /// ONNX Runtime calls it once for each factory, after everything that the factory made was released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ReleaseEpFactory(factory: *mut OrtEpFactory) -> *mut OrtStatus {
-    // SAFETY: the caller vouches for the pointer.
+    // SAFETY: ONNX Runtime calls it once for each factory, after everything that the factory made was released, as this function
+    // requires.
     unsafe { Factory::release(factory) };
     std::ptr::null_mut()
 }

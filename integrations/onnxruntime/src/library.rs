@@ -426,7 +426,7 @@ fn own_folder() -> Option<PathBuf> {
         dli_saddr: std::ptr::null_mut(),
     };
     let here: fn() -> Option<PathBuf> = own_folder;
-    // SAFETY: the address is that of a function, and the output is valid.
+    // SAFETY: the address is that of a function, and the function writes only to the local `info`.
     let found = unsafe { libc::dladdr(here as *const c_void, &raw mut info) };
     if found == 0 || info.dli_fname.is_null() {
         return None;

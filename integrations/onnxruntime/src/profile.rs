@@ -126,7 +126,7 @@ pub fn graph<R>((subgraph, title, origins): (&str, &str, &[Arc<str>]), f: impl F
 /// Nanoseconds of the monotonic clock, by which engines time their steps.
 fn monotonic() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the output is valid.
+    // SAFETY: the function writes only to the local `time`.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     let number = |of: i64| u64::try_from(of).unwrap_or(0);
     number(time.tv_sec).saturating_mul(1_000_000_000).saturating_add(number(time.tv_nsec))

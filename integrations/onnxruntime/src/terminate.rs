@@ -32,7 +32,7 @@ pub fn find(ort: Ort) {
 
 fn search(ort: Ort) -> crate::failure::Result<Option<usize>> {
     let api = ort.api;
-    // SAFETY: the output is valid.
+    // SAFETY: `value` passes the address of a local, the only place that the function writes to.
     let options = ort.value("CreateRunOptions", ptr::null_mut(), |to| unsafe { api.CreateRunOptions(to) })?;
     // SAFETY: the options are ours and have at least this many bytes, which this thread alone writes, by ONNX Runtime's functions.
     let read = || unsafe { std::slice::from_raw_parts(options.cast::<AtomicU8>(), SEARCHED) };

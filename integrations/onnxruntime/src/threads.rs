@@ -88,7 +88,8 @@ pub unsafe fn each(
     work: &(dyn Fn(usize) + Sync),
 ) -> Result<(), String> {
     let call = Call { work, panicked: AtomicBool::new(false) };
-    // SAFETY: the caller vouches for the context; the call object lives until all of its calls have returned.
+    // SAFETY: the context is that of a call on this thread, as this function requires; the call object lives until all of its calls have
+    // returned.
     let status = unsafe {
         let data = (&raw const call).cast_mut().cast();
         ort.api.KernelContext_ParallelFor(context, one, count, count, data)

@@ -214,7 +214,8 @@ impl Compiled {
         };
         // cuDNN made a plan, so this is not a refusal of the graph any more.
         let pack = pack().map_err(|error| PluginError::internal(error.message().to_owned()))?;
-        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        // SAFETY: plan and pack are alive; the handle is this thread's, and the tensors and the workspace are valid until the work is
+        // done, as this function requires.
         let status = unsafe { (cudnn.cudnnBackendExecute)(handle, self.plan.get(), pack.get()) };
         cudnn.check("cudnnBackendExecute", status)
     }

@@ -147,7 +147,7 @@ impl Cudnn {
     /// cuDNN's.
     pub fn handle(&'static self) -> Result<Object, PluginError> {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the output is valid, and the new object is owned at once.
+        // SAFETY: the function writes only to the local `handle`, and the new object is owned at once.
         unsafe {
             self.check("cudnnCreate", (self.cudnnCreate)(&mut handle))?;
             Ok(Object::new(handle, self.cudnnDestroy))

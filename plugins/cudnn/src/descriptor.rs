@@ -30,7 +30,7 @@ impl Open {
     /// cuDNN's.
     pub fn new(cudnn: &'static Cudnn, kind: c_int) -> Result<Self, PluginError> {
         let mut object = ptr::null_mut();
-        // SAFETY: the output is valid, and the new object is owned at once.
+        // SAFETY: the function writes only to the local `object`, and the new object is owned at once.
         let object = unsafe {
             let status = (cudnn.cudnnBackendCreateDescriptor)(kind, &mut object);
             cudnn.check_described("cudnnBackendCreateDescriptor", status)?;
@@ -47,7 +47,8 @@ impl Open {
     /// # Safety
     /// `T` is the type of the attribute type's elements.
     pub unsafe fn set<T>(&self, name: c_int, kind: c_int, elements: &[T]) -> Result<(), PluginError> {
-        // SAFETY: the object is alive and not finalized, and the number of elements is right; the caller vouches for their type.
+        // SAFETY: the object is alive and not finalized, and the elements are as many as stated and of the attribute's type, as this
+        // function requires.
         let status = unsafe {
             (self.cudnn.cudnnBackendSetAttribute)(
                 self.object.get(),
@@ -101,7 +102,8 @@ pub unsafe fn get<T>(
 ) -> Result<usize, PluginError> {
     let mut count = 0;
     let elements = if room.is_empty() { ptr::null_mut() } else { room.as_mut_ptr().cast() };
-    // SAFETY: the outputs are valid for the stated number of elements; the caller vouches for their type and the object.
+    // SAFETY: the function writes only to the local `count` and as many elements as `room` has; they are of the attribute's type and the
+    // object is alive, as this function requires.
     let status = unsafe {
         (cudnn.cudnnBackendGetAttribute)(object, name, kind, room.len() as i64, &mut count, elements)
     };
@@ -201,7 +203,7 @@ impl OperationGraph {
         let pointers: Vec<*mut c_void> = operations.iter().map(Object::get).collect();
         parts.extend(operations);
         let open = Open::new(cudnn, BACKEND_OPERATIONGRAPH_DESCRIPTOR)?;
-        // SAFETY: the types are those of the attributes; the caller vouches for the handle.
+        // SAFETY: the types are those of the attributes, and the handle is alive, as this function requires.
         unsafe {
             open.set(ATTR_OPERATIONGRAPH_OPS, TYPE_BACKEND_DESCRIPTOR, &pointers)?;
             if let Some(handle) = handle {

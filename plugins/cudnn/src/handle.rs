@@ -117,7 +117,7 @@ impl Ready {
         if ready.of_cudnn.stream != Some(stream) {
             let (cudnn, handle) = (ready.maker.cudnn, ready.handle);
             ready.of_cudnn.stream = None;
-            // SAFETY: the handle is alive, and the host vouches for the stream.
+            // SAFETY: the handle is alive, and the host keeps a stream alive while it is set, as the plugin interface asks.
             cudnn.check("cudnnSetStream", unsafe { (cudnn.cudnnSetStream)(handle, stream) })?;
             ready.of_cudnn.stream = Some(stream);
         }
@@ -134,7 +134,8 @@ impl Ready {
     pub unsafe fn upload(&self, to: *mut c_void, from: &[u8]) -> Result<(), PluginError> {
         let Target::Handle(_, gpu) = &self.maker.target else { return Ok(()) };
         let stream = self.of_cudnn.stream.unwrap_or(std::ptr::null_mut());
-        // SAFETY: the caller vouches for both, and the stream is that of the host's handle.
+        // SAFETY: `to` has room for the bytes, as this function requires, and the stream is that of the host's handle, alive while it is
+        // set.
         unsafe { gpu.upload_on(stream, to, from) }
     }
 }
@@ -155,7 +156,7 @@ impl OnDevice {
             return Ok(known);
         }
         let least_used = pool.iter_mut().filter(|pooled| pooled.context == context).min_by_key(|of| of.users);
-        // SAFETY: the host vouches for the stream.
+        // SAFETY: the host keeps a stream alive while it is set, as the plugin interface asks.
         let is_taken = |pooled: &&mut Pooled| pooled.users == 0 || unsafe { gpu.is_capturing(stream) };
         let of_cudnn = match least_used.filter(is_taken) {
             Some(pooled) => {

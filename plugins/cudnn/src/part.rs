@@ -137,8 +137,8 @@ impl Part {
             unsafe { ready.upload(scratch.wrapping_byte_add(*offset), bytes) }?;
         }
         let workspace = scratch.wrapping_byte_add(self.own);
-        // SAFETY: this thread has the handle; the caller vouches for the tensors, and for memory that has room for what the plan needs
-        // behind the part's own.
+        // SAFETY: this thread has the handle; the tensors are valid until the work is done, and `scratch` has room for what the plan
+        // needs behind the part's own, as this function requires.
         unsafe { self.compiled.run(ready.maker.cudnn, ready.handle, &self.uids, pointers, workspace) }
     }
 }

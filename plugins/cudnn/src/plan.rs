@@ -244,10 +244,12 @@ pub unsafe fn execute(
                 Some(ready) => ready,
                 none => none.insert(Ready::on_stream(&entered)?),
             };
-            // SAFETY: the caller vouches for the memory, and the workspace has room for what the largest step needs.
+            // SAFETY: `execute` passes the plan's tensors, valid until the work is done, and a workspace with room for what the largest
+            // step needs.
             unsafe { part.run(ready, tensors, scratch) }
         }
-        // SAFETY: the caller vouches for the memory, and the workspace has room for what the largest step needs.
+        // SAFETY: `execute` passes the plan's tensors, valid until the work is done, and a workspace with room for what the largest step
+        // needs.
         Step::Product(product) => unsafe { product.run(tensors, scratch, entered.stream) },
     };
     // SAFETY: the buffers and the workspace are valid until the work is done, as this function requires.

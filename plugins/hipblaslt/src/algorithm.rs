@@ -130,7 +130,7 @@ impl Description {
         let (compute_type, scale_type) =
             if chain.double { (COMPUTE_64F, R_64F) } else { (COMPUTE_32F, R_32F) };
         let desc = made("hipblasLtMatmulDescCreate", library, library.hipblasLtMatmulDescDestroy, |desc| {
-            // SAFETY: the output is valid.
+            // SAFETY: the pointer is that of a local, the only place that the function writes to.
             unsafe { (library.hipblasLtMatmulDescCreate)(desc, compute_type, scale_type) }
         })?;
         let operation = |matrix: &Matrix| if matrix.transposed { OPERATION_T } else { OPERATION_N };
@@ -222,7 +222,7 @@ fn layout(
     let data_type = data_type(matrix.data_type);
     let layout =
         made("hipblasLtMatrixLayoutCreate", library, library.hipblasLtMatrixLayoutDestroy, |layout| {
-            // SAFETY: the output is valid.
+            // SAFETY: the pointer is that of a local, the only place that the function writes to.
             unsafe {
                 (library.hipblasLtMatrixLayoutCreate)(
                     layout,
@@ -257,7 +257,7 @@ fn search(
         library,
         library.hipblasLtMatmulPreferenceDestroy,
         |preference| {
-            // SAFETY: the output is valid.
+            // SAFETY: the pointer is that of a local, the only place that the function writes to.
             unsafe { (library.hipblasLtMatmulPreferenceCreate)(preference) }
         },
     )?;
@@ -334,7 +334,8 @@ impl Run for AlgorithmRun {
         let [alpha, beta] = self.chain.factors();
         for begins in &self.chain.product.calls {
             let [a_at, b_at, d_at, c_at] = self.chain.operands(begins, tensors);
-            // SAFETY: the objects are alive, and the caller vouches for the memory.
+            // SAFETY: the objects are alive; the tensors are valid until the work is done, and the workspace for its size, as this
+            // function requires.
             let status = unsafe {
                 (library.hipblasLtMatmul)(
                     handle,

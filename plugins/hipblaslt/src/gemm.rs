@@ -90,7 +90,8 @@ impl GemmRun {
         let leading = |matrix: &Matrix| matrix.leading as i32;
         let stride = |matrix: &Matrix| matrix.stride as i64;
         // One line per matrix, as in rocBLAS's documentation.
-        // SAFETY: the handle is alive, the numbers are within 32 bits, and the caller vouches for the memory.
+        // SAFETY: the handle is alive, the numbers are within 32 bits, and the tensors are valid until the work is done, or a query reads
+        // none, as this function requires.
         #[rustfmt::skip]
         let status = unsafe {
             (library.rocblas_gemm_strided_batched_ex)(
@@ -129,10 +130,10 @@ impl Run for GemmRun {
         workspace: *mut c_void,
     ) -> Result<(), PluginError> {
         let (library, _) = ready.rocblas()?;
-        // SAFETY: the caller vouches for the workspace.
+        // SAFETY: the workspace is valid for its size until the work is done, as this function requires.
         unsafe { ready.give_rocblas(workspace, self.workspace_size) }?;
         for begins in &self.chain.product.calls {
-            // SAFETY: the caller vouches for the memory.
+            // SAFETY: the tensors are valid until the work is done, as this function requires.
             let status = unsafe { self.call(ready, tensors, begins) }?;
             library.check("rocblas_gemm_strided_batched_ex", status)?;
         }

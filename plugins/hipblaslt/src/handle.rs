@@ -96,7 +96,7 @@ impl Ready<'_> {
         let (library, rocblas) = self.open_rocblas()?;
         let handle = rocblas.handle.get();
         if rocblas.stream != stream {
-            // SAFETY: the handle is alive, and the host vouches for the stream.
+            // SAFETY: the handle is alive, and the host keeps a stream alive while it is set, as the plugin interface asks.
             let status = unsafe { (library.rocblas_set_stream)(handle, stream) };
             library.check("rocblas_set_stream", status)?;
             rocblas.stream = stream;
@@ -124,7 +124,7 @@ impl Ready<'_> {
         let (library, rocblas) = self.open_rocblas()?;
         let workspace = if size == 0 { ptr::null_mut() } else { workspace };
         if rocblas.workspace != (workspace, size) {
-            // SAFETY: the handle is alive, and the caller vouches for the memory.
+            // SAFETY: the handle is alive, and the workspace is valid for its size until the work is done, as this function requires.
             let status = unsafe { (library.rocblas_set_workspace)(rocblas.handle.get(), workspace, size) };
             library.check("rocblas_set_workspace", status)?;
             rocblas.workspace = (workspace, size);
@@ -135,7 +135,7 @@ impl Ready<'_> {
 
 fn open_hipblaslt(library: &'static HipblasLt) -> Result<Object, PluginError> {
     let mut handle = ptr::null_mut();
-    // SAFETY: the output is valid, and the new object is owned at once.
+    // SAFETY: the function writes only to the local `handle`, and the new object is owned at once.
     let handle = unsafe {
         library.check("hipblasLtCreate", (library.hipblasLtCreate)(&mut handle))?;
         Object::new(handle, library.hipblasLtDestroy)
@@ -156,7 +156,7 @@ fn open_hipblaslt(library: &'static HipblasLt) -> Result<Object, PluginError> {
 impl RocblasHandle {
     fn open(library: &'static Rocblas) -> Result<Self, PluginError> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the output is valid, and the new object is owned at once.
+        // SAFETY: the function writes only to the local `handle`, and the new object is owned at once.
         let handle = unsafe {
             library.check("rocblas_create_handle", (library.rocblas_create_handle)(&mut handle))?;
             Object::new(handle, library.rocblas_destroy_handle)

@@ -183,7 +183,7 @@ pub unsafe fn execute(
     let (device, stream) = (ready.entered.device, ready.entered.stream);
     let run = |step: &Step, tensors: &[*mut c_void], scratch| {
         let tensors = step.part.tensors.filled(tensors);
-        // SAFETY: the caller vouches for the memory, and the workspace has room for the largest run.
+        // SAFETY: `execute` passes the plan's tensors, valid until the work is done, and a workspace with room for the largest run.
         unsafe { step.run.run(ready, &tensors, scratch) }
     };
     // SAFETY: buffers and workspace are valid for the sizes of the plan.

@@ -63,7 +63,7 @@ impl<'a> Ready<'a> {
         let entered = handle.enter_hip(runtime.hip, |stream| MiopenHandle::open(runtime.miopen, stream))?;
         let mut miopen = entered.device.own.lock();
         if miopen.stream != entered.stream {
-            // SAFETY: the handle is alive, and the host vouches for the stream.
+            // SAFETY: the handle is alive, and the host keeps a stream alive while it is set, as the plugin interface asks.
             let status = unsafe { (runtime.miopen.miopenSetStream)(miopen.handle.get(), entered.stream) };
             runtime.miopen.check("miopenSetStream", status)?;
             miopen.stream = entered.stream;
@@ -81,7 +81,8 @@ impl<'a> Ready<'a> {
 impl MiopenHandle {
     fn open(miopen: &'static Miopen, stream: hipStream_t) -> Result<Mutex<Self>, PluginError> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the output is valid, the host vouches for the stream, and the new object is owned at once.
+        // SAFETY: the function writes only to the local `handle`, the host keeps a stream alive while it is set, as the plugin interface
+        // asks, and the new object is owned at once.
         let handle = unsafe {
             miopen.check("miopenCreateWithStream", (miopen.miopenCreateWithStream)(&mut handle, stream))?;
             Object::new(handle, miopen.miopenDestroy)

@@ -21,7 +21,7 @@ pub unsafe fn make(
     destroy: unsafe extern "C" fn(*mut c_void) -> miopenStatus_t,
 ) -> Result<Object, MiopenError> {
     let mut object = ptr::null_mut();
-    // SAFETY: the output is valid, and the new object is owned at once.
+    // SAFETY: the function writes only to the local `object`, and the new object is owned at once.
     unsafe {
         miopen.check(function, create(&mut object))?;
         Ok(Object::new(object, destroy))
@@ -39,7 +39,7 @@ pub fn tensor(
     strides: &[c_int],
 ) -> Result<Object, MiopenError> {
     let mut descriptor = ptr::null_mut();
-    // SAFETY: the output is valid, and the new object is owned at once.
+    // SAFETY: the function writes only to the local `descriptor`, and the new object is owned at once.
     let object = unsafe {
         miopen
             .check("miopenCreateTensorDescriptor", (miopen.miopenCreateTensorDescriptor)(&mut descriptor))?;
@@ -63,7 +63,7 @@ pub fn activation(
     [alpha, beta, gamma]: [f64; 3],
 ) -> Result<Object, MiopenError> {
     let mut descriptor = ptr::null_mut();
-    // SAFETY: the output is valid, and the new object is owned at once.
+    // SAFETY: the function writes only to the local `descriptor`, and the new object is owned at once.
     let object = unsafe {
         miopen.check(
             "miopenCreateActivationDescriptor",

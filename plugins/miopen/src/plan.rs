@@ -225,7 +225,8 @@ pub unsafe fn execute(
 ) -> Result<(), PluginError> {
     let (device, stream) = (ready.entered.device, ready.entered.stream);
     let run = |made: &Made, tensors: &[*mut c_void], scratch| {
-        // SAFETY: the caller vouches for the memory, and the workspace has room for what the largest step needs.
+        // SAFETY: `execute` passes the plan's tensors, valid until the work is done, and a workspace with room for what the largest step
+        // needs.
         unsafe { made.step.run(ready, &Tensors(tensors), scratch) }
     };
     // SAFETY: buffers and workspace are valid for the sizes of the plan.

@@ -84,7 +84,7 @@ impl Solution {
             }
         };
         let mut workspace_size = 0;
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `workspace_size`.
         miopen.check("miopenGetSolutionWorkspaceSize", unsafe {
             (miopen.miopenGetSolutionWorkspaceSize)(solution.get(), &mut workspace_size)
         })?;
@@ -123,7 +123,8 @@ impl Solution {
     ) -> Result<(), PluginError> {
         let miopen = ready.runtime.miopen;
         let solution = self.solution.lock();
-        // SAFETY: the solution is alive, and the caller vouches for the memory.
+        // SAFETY: the solution is alive; the arguments are the problem's tensors and the workspace has the solution's size, as this
+        // function requires.
         let status = unsafe {
             (miopen.miopenRunSolution)(
                 ready.handle(),
@@ -192,7 +193,7 @@ fn find<S: Subject>(
 
 fn find_options(miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
     let mut find_options = ptr::null_mut();
-    // SAFETY: the output is valid, and the new object is owned at once.
+    // SAFETY: the function writes only to the local `find_options`, and the new object is owned at once.
     let object = unsafe {
         miopen.check("miopenCreateFindOptions", (miopen.miopenCreateFindOptions)(&mut find_options))?;
         Object::new(find_options, miopen.miopenDestroyFindOptions)
@@ -220,7 +221,7 @@ fn find_options(miopen: &Miopen, options: &Options) -> Result<Object, MiopenErro
 /// The bytes of a solution.
 fn save(miopen: &Miopen, solution: &Object) -> Result<Vec<u8>, PluginError> {
     let mut size = 0;
-    // SAFETY: the output is valid.
+    // SAFETY: the function writes only to the local `size`.
     miopen.check("miopenGetSolutionSize", unsafe {
         (miopen.miopenGetSolutionSize)(solution.get(), &mut size)
     })?;

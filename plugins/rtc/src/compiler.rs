@@ -78,7 +78,7 @@ impl Compiler {
     /// The compiler's.
     pub fn name(&self) -> Result<String, PluginError> {
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: the outputs are valid.
+        // SAFETY: the function writes only to the locals `major` and `minor`.
         self.check("Version", unsafe { (self.version)(&mut major, &mut minor) })?;
         Ok(format!("{} {major}.{minor}", self.library))
     }

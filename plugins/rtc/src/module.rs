@@ -89,7 +89,7 @@ impl Module {
         }
         let mut module = ptr::null_mut();
         let image = code.as_ptr().cast();
-        // SAFETY: the output is valid. The driver finds the end of a code object by the tables checked above.
+        // SAFETY: the functions write only to the local `module`. The driver finds the end of a code object by the tables checked above.
         unsafe {
             match driver {
                 Driver::Hip(runtime) => {
@@ -113,7 +113,8 @@ impl Module {
     pub fn function(&self, name: &str, shared: usize) -> Result<Function, PluginError> {
         let name = CString::new(name).map_err(|_| PluginError::internal("the name of a kernel has a NUL"))?;
         let mut function = ptr::null_mut();
-        // SAFETY: the output is valid and the name NUL terminated; the attribute is of the kernel that was found.
+        // SAFETY: the functions write only to the local `function`, and the name ends with a NUL; the attribute is of the kernel that was
+        // found.
         unsafe {
             match self.driver {
                 Driver::Hip(runtime) => {

@@ -279,13 +279,13 @@ impl Step {
                     check_alignment(uid, *pointer, alignment)?;
                     pointer.expose_provenance() as u64
                 }
-                // SAFETY: the caller vouches for the host memory of the values passed.
+                // SAFETY: values are passed in host memory of their type, which is valid for its extent, as this function requires.
                 Argument::Number { data_type, .. } => unsafe { number(*pointer, data_type) }.to_bits(),
             };
             *parameter = std::ptr::from_mut(word).cast();
         }
-        // SAFETY: the arguments are those that the kernel was written with, each of eight bytes; the caller vouches for the module
-        // and the memory.
+        // SAFETY: the arguments are those that the kernel was written with, each of eight bytes; the module is loaded and the tensors are
+        // valid until the work is done, as this function requires.
         unsafe { driver.launch(self.function, self.grid, [self.block, self.shared], stream, &mut parameters) }
     }
 }
@@ -295,7 +295,7 @@ impl Step {
 /// # Safety
 /// `pointer` is valid for an element of the type.
 unsafe fn number(pointer: *mut c_void, data_type: DataType) -> f64 {
-    // SAFETY: the caller vouches for the memory, which may have any alignment.
+    // SAFETY: `pointer` is valid for an element of the type, as this function requires; it may have any alignment.
     unsafe {
         match data_type {
             DataType::Float => f64::from(pointer.cast::<f32>().read_unaligned()),

@@ -71,14 +71,14 @@ impl Gpu {
         match self {
             Self::Hip(hip) => {
                 let mut pointer = std::ptr::null_mut();
-                // SAFETY: the output is valid.
+                // SAFETY: the function writes only to the local `pointer`.
                 hip.check("hipMalloc", unsafe { (hip.hipMalloc)(&mut pointer, bytes) })?;
                 Ok(pointer)
             }
             Self::Cuda(device) => {
                 let _entered = device.enter()?;
                 let mut pointer = 0;
-                // SAFETY: the output is valid.
+                // SAFETY: the function writes only to the local `pointer`.
                 let answer = unsafe { (device.cuda.cuMemAlloc_v2)(&mut pointer, bytes) };
                 device.cuda.check("cuMemAlloc", answer)?;
                 Ok(std::ptr::with_exposed_provenance_mut(pointer as usize))
@@ -112,13 +112,13 @@ impl Gpu {
         match self {
             Self::Hip(hip) => {
                 let allocate = hip.hipHostMalloc.ok_or_else(|| lacks("hipHostMalloc"))?;
-                // SAFETY: the output is valid, and 0 sets none of the flags.
+                // SAFETY: the function writes only to the local `pointer`, and 0 sets none of the flags.
                 hip.check("hipHostMalloc", unsafe { allocate(&mut pointer, bytes, 0) })?;
             }
             Self::Cuda(device) => {
                 let _entered = device.enter()?;
                 let allocate = device.cuda.cuMemHostAlloc.ok_or_else(|| lacks("cuMemHostAlloc"))?;
-                // SAFETY: the output is valid, and 0 sets none of the flags.
+                // SAFETY: the function writes only to the local `pointer`, and 0 sets none of the flags.
                 device.cuda.check("cuMemHostAlloc", unsafe { allocate(&mut pointer, bytes, 0) })?;
             }
         }

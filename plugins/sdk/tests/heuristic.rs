@@ -87,7 +87,7 @@ hipdnn_plugin_sdk::export_heuristic_plugin!(Probe);
 /// The last error text of this thread.
 fn text() -> String {
     let mut text = null();
-    // SAFETY: the output is valid, and the text is NUL terminated.
+    // SAFETY: the function writes only to the local `text`, and the text is NUL terminated.
     unsafe {
         hipdnnPluginGetLastErrorString(&mut text);
         CStr::from_ptr(text).to_str().unwrap().to_owned()
@@ -122,7 +122,7 @@ struct Handle(hipdnnHeuristicHandle_t);
 impl Handle {
     fn new() -> Self {
         let mut handle = null_mut();
-        // SAFETY: the output is valid, and the bytes live during the call.
+        // SAFETY: the function writes only to the local `handle`, and the bytes live during the call.
         unsafe {
             assert_eq!(hipdnnHeuristicHandleCreate(&mut handle), OK);
             assert_eq!(hipdnnHeuristicHandleSetDeviceProperties(handle, &data(&device("gfx1100"))), OK);
@@ -144,7 +144,7 @@ struct Descriptor(hipdnnHeuristicPolicyDescriptor_t);
 impl Descriptor {
     fn new(handle: &Handle, policy: &str) -> Self {
         let mut desc = null_mut();
-        // SAFETY: the handle lives, and the output is valid.
+        // SAFETY: the handle lives, and the function writes only to the local `desc`.
         let status = unsafe { hipdnnHeuristicPolicyDescriptorCreate(handle.0, engine_id(policy), &mut desc) };
         assert_eq!(status, OK, "{}", text());
         Self(desc)
@@ -160,7 +160,7 @@ impl Descriptor {
 
     fn finalize(&self) -> (hipdnnPluginStatus_t, i32) {
         let mut applied = -1;
-        // SAFETY: the descriptor lives, and the output is valid.
+        // SAFETY: the descriptor lives, and the function writes only to the local `applied`.
         (unsafe { hipdnnHeuristicPolicyFinalize(self.0, &mut applied) }, applied)
     }
 
@@ -187,7 +187,7 @@ impl Drop for Descriptor {
 fn the_plugin_describes_itself() {
     let given = |function: unsafe extern "C" fn(*mut *const c_char) -> hipdnnPluginStatus_t| {
         let mut text = null();
-        // SAFETY: the output is valid, and the text is NUL terminated.
+        // SAFETY: the function writes only to the local `text`, and the text is NUL terminated.
         unsafe {
             assert_eq!(function(&mut text), OK);
             CStr::from_ptr(text).to_str().unwrap().to_owned()
@@ -197,7 +197,7 @@ fn the_plugin_describes_itself() {
     assert_eq!(given(hipdnnPluginGetVersion), "4.5.6");
     assert_eq!(given(hipdnnPluginGetApiVersion), "0.1.0");
     let mut kind = -1;
-    // SAFETY: the outputs are valid where they are not null.
+    // SAFETY: the functions write only to the local `kind`, and must refuse null.
     unsafe {
         assert_eq!(hipdnnPluginGetType(&mut kind), OK);
         assert_eq!(hipdnnPluginSetLoggingCallback(None), OK);
@@ -210,7 +210,7 @@ fn the_plugin_describes_itself() {
 fn policies_are_counted_and_named() {
     let (mut ids, mut count) = ([0_i64; 3], 0_u32);
     let expected = ["Probe::First", "Probe::Second"].map(engine_id);
-    // SAFETY: the outputs are valid where they are not null.
+    // SAFETY: the functions write only to the locals `count` and `name` and to as many ids as `ids` has; they must refuse null.
     unsafe {
         assert_eq!(hipdnnHeuristicPluginGetAllPolicyIds(null_mut(), 0, &mut count), OK);
         assert_eq!(count, 2);
@@ -239,7 +239,7 @@ fn a_policy_decides() {
     // Finalized again, it answers for the new inputs.
     desc.set(&[4, 5], &graph("as they are"));
     let mut count = 0;
-    // SAFETY: the descriptor lives, and the output is valid.
+    // SAFETY: the descriptor lives, and the function writes only to the local `count`.
     let status = unsafe { hipdnnHeuristicPolicyGetSortedEngineIds(desc.0, null_mut(), &mut count) };
     assert_eq!((status, text()), (NOT_INITIALIZED, "desc is not finalized, expected it to be".into()));
     assert_eq!(desc.finalize(), (OK, 1));
@@ -292,7 +292,7 @@ fn an_order_is_forgotten_when_the_policy_fails_later() {
     assert_eq!((desc.finalize(), desc.order()), ((OK, 1), vec![7, 8]));
     assert_eq!((desc.finalize(), text()), ((INTERNAL_ERROR, -1), "asked twice".into()));
     let mut count = 99;
-    // SAFETY: the descriptor lives, and the output is valid.
+    // SAFETY: the descriptor lives, and the function writes only to the local `count`.
     let status = unsafe { hipdnnHeuristicPolicyGetSortedEngineIds(desc.0, null_mut(), &mut count) };
     assert_eq!((status, count), (NOT_INITIALIZED, 99));
 }
@@ -301,7 +301,7 @@ fn an_order_is_forgotten_when_the_policy_fails_later() {
 fn a_state_that_panics_is_a_status() {
     let (mut handle, mut desc) = (null_mut(), null_mut());
     let policy = engine_id("Probe::Second");
-    // SAFETY: the outputs are valid, and the arguments live during the calls.
+    // SAFETY: the functions write only to the locals `handle` and `desc`, and the arguments live during the calls.
     unsafe {
         assert_eq!(hipdnnHeuristicHandleCreate(&mut handle), OK);
         assert_eq!(hipdnnHeuristicHandleSetDeviceProperties(handle, &data(&device("panic"))), INTERNAL_ERROR);
@@ -385,7 +385,7 @@ fn a_handle_needs_a_device() {
     let mut handle = null_mut();
     let mut desc = null_mut();
     let policy = engine_id("Probe::First");
-    // SAFETY: the outputs are valid, and the arguments live during the calls.
+    // SAFETY: the functions write only to the locals `handle` and `desc`, and the arguments live during the calls.
     unsafe {
         assert_eq!(hipdnnHeuristicHandleCreate(&mut handle), OK);
         assert_eq!(hipdnnHeuristicPolicyDescriptorCreate(handle, policy, &mut desc), NOT_INITIALIZED);

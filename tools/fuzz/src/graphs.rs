@@ -39,7 +39,7 @@ pub(crate) fn bytes(data: &[u8]) {
         check(&graph);
     }
     let mut descriptor = null_mut();
-    // SAFETY: the bytes live during the call, and the pointer is writable.
+    // SAFETY: the bytes live during the call, and the function writes only to the local `descriptor`.
     let status = unsafe {
         c_api::hipdnnBackendCreateAndDeserializeGraph_ext(&raw mut descriptor, data.as_ptr(), data.len())
     };
@@ -59,7 +59,7 @@ pub(crate) fn json(data: &[u8]) {
         check(&graph);
     }
     let mut descriptor = null_mut();
-    // SAFETY: the text lives during the call, and the pointer is writable.
+    // SAFETY: the text lives during the call, and the function writes only to the local `descriptor`.
     let status = unsafe {
         c_api::hipdnnBackendCreateAndDeserializeJsonGraph_ext(
             &raw mut descriptor,

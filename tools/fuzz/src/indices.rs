@@ -151,7 +151,7 @@ fn set<T>(descriptor: hipdnnBackendDescriptor_t, name: Name, kind: Type, values:
 
 fn make(kind: Kind) -> hipdnnBackendDescriptor_t {
     let mut descriptor = null_mut();
-    // SAFETY: the pointer is writable.
+    // SAFETY: the function writes only to the local `descriptor`.
     assert_eq!(unsafe { c_api::hipdnnBackendCreateDescriptor(kind as i32, &raw mut descriptor) }, 0);
     descriptor
 }
@@ -179,7 +179,7 @@ fn memory(size: usize) -> (*mut u8, *mut c_void, usize) {
 fn case(made: Made, handle: hipdnnHandle_t) -> Case {
     let bytes = wire::write(&made.graph, Layout::G2).expect("a graph");
     let mut graph = null_mut();
-    // SAFETY: the bytes live during the call, and the pointer is writable.
+    // SAFETY: the bytes live during the call, and the function writes only to the local `graph`.
     let status = unsafe {
         c_api::hipdnnBackendCreateAndDeserializeGraph_ext(&raw mut graph, bytes.as_ptr(), bytes.len())
     };

@@ -113,6 +113,8 @@ const FALLBACK: c_int = hipdnn_abi::hipdnnBackendHeurMode_t::HIPDNN_HEUR_MODE_FA
 /// Receives the lines of the log.
 type LogCallback = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
 
+/// # Safety
+/// `lines` are those of `logged`, which are alive, and `line` ends with a NUL.
 unsafe extern "C" fn keep(lines: *mut c_void, _: c_int, line: *const c_char) {
     // SAFETY: the library passes back the lines of `logged`, and a NUL terminated text.
     let (lines, line) = unsafe { (&*lines.cast::<Mutex<Vec<String>>>(), CStr::from_ptr(line)) };
@@ -164,7 +166,7 @@ impl Backend {
         let functions = Functions::load_from(&[path]).map_err(|error| Failure(error.to_string()))?;
         let mut backend = Self { functions, handle: ptr::null_mut() };
         let mut handle = ptr::null_mut();
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `handle`.
         let status = unsafe { (backend.functions.hipdnnCreate)(&mut handle) };
         backend.check("hipdnnCreate", status)?;
         backend.handle = handle;
@@ -186,7 +188,7 @@ impl Backend {
 
     fn create(&self, kind: c_int) -> Result<Owned<'_>, Failure> {
         let mut descriptor = ptr::null_mut();
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `descriptor`.
         let status = unsafe { (self.functions.hipdnnBackendCreateDescriptor)(kind, &mut descriptor) };
         self.check("hipdnnBackendCreateDescriptor", status)?;
         Ok(Owned { backend: self, descriptor })
@@ -197,7 +199,7 @@ impl Backend {
     /// # Safety
     /// The stream lives until another is set or the handle ends.
     pub unsafe fn set_stream(&self, stream: *mut c_void) -> Result<(), Failure> {
-        // SAFETY: the handle is alive, and the caller vouches for the stream.
+        // SAFETY: the handle is alive, and the stream lives until another is set or the handle ends, as this function requires.
         let status = unsafe { (self.functions.hipdnnSetStream)(self.handle, stream) };
         self.check("hipdnnSetStream", status)
     }
@@ -206,7 +208,7 @@ impl Backend {
     fn graph(&self, graph: &Graph) -> Result<Owned<'_>, Failure> {
         let bytes = wire::write(graph, wire::Layout::G2).map_err(|error| Failure(error.to_string()))?;
         let mut descriptor = ptr::null_mut();
-        // SAFETY: the output is valid and the bytes are for their length.
+        // SAFETY: the function writes only to the local `descriptor` and reads the bytes in their length.
         let status = unsafe {
             (self.functions.hipdnnBackendCreateAndDeserializeGraph_ext)(
                 &mut descriptor,
@@ -284,7 +286,7 @@ impl Backend {
         let graph = self.graph(graph)?;
         let name = CString::new(engine).map_err(|error| Failure(error.to_string()))?;
         let mut id = 0_i64;
-        // SAFETY: the text and the output are valid.
+        // SAFETY: the text ends with a NUL, and the function writes only to the local `id`.
         let status =
             unsafe { (self.functions.hipdnnGetEngineIdByName_ext)(self.handle, name.as_ptr(), &mut id) };
         self.check("hipdnnGetEngineIdByName_ext", status)?;
@@ -316,7 +318,7 @@ impl Backend {
     /// The plan in these bytes.
     pub fn load(&self, bytes: &[u8]) -> Result<Plan<'_>, Failure> {
         let mut descriptor = ptr::null_mut();
-        // SAFETY: the output is valid and the bytes are for their length.
+        // SAFETY: the function writes only to the local `descriptor` and reads the bytes in their length.
         let status = unsafe {
             (self.functions.hipdnnBackendCreateAndDeserializeExecutionPlan_ext)(
                 self.handle,
@@ -430,7 +432,8 @@ impl Plan<'_> {
         pack.set(PACK_POINTERS, TYPE_VOID_PTR, &pointers)?;
         pack.set(PACK_WORKSPACE, TYPE_VOID_PTR, &[workspace])?;
         pack.finalize("variant pack")?;
-        // SAFETY: the handles are alive; the caller vouches for the memory.
+        // SAFETY: the handles are alive, and so is the memory of the tensors and of the workspace until the work is done, as this
+        // function requires.
         let status = unsafe {
             (backend.functions.hipdnnBackendExecute)(backend.handle, self.plan.descriptor, pack.descriptor)
         };

@@ -75,7 +75,8 @@ impl Bound<'_> {
     /// # Safety
     /// This lives until the work is done.
     pub unsafe fn execute(&self, plan: &Plan<'_>) -> Result<(), Failure> {
-        // SAFETY: every tensor has its bytes and the workspace its size; the caller vouches for the time.
+        // SAFETY: every tensor has its bytes and the workspace its size, and this lives until the work is done, as this function
+        // requires.
         unsafe { plan.execute(&self.tensors(), self.workspace()) }
     }
 

@@ -384,7 +384,7 @@ unsafe extern "C" fn find(library: *mut c_void, name: *const c_char, caller: *co
         }
     });
     let Some(real) = real else { return std::ptr::null_mut() };
-    // SAFETY: the library and the name are those of a caller of dlsym, who vouches for them.
+    // SAFETY: the library and the name are what `dlsym` takes, as this function requires.
     let found = unsafe { real(library, name) };
     if found.is_null() {
         return found;

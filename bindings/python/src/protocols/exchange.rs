@@ -23,7 +23,7 @@ pub fn read(
     let Some(describe) = exchange.describe else { return capsule::read(array, consumer, name, view) };
     // SAFETY: all zeros are a tensor without elements.
     let mut tensor: Tensor = unsafe { std::mem::zeroed() };
-    // SAFETY: the object is of the table's type, and the output is valid.
+    // SAFETY: the object is of the table's type, and the function writes only to the local `tensor`.
     if unsafe { describe(array.as_ptr().cast(), &raw mut tensor) } != 0 {
         let cause = PyErr::fetch(array.py());
         return Err(without_memory(array, name)?.unwrap_or_else(|| super::refused(cause, array.py(), name)));

@@ -221,7 +221,8 @@ impl Arguments {
         }
         let (mut dtype, mut rank, mut data) = (-1, 0, std::ptr::null_mut());
         let (mut sizes, mut strides) = (std::ptr::null(), std::ptr::null());
-        // SAFETY: the tensor is on a CPU or GPU with a strided layout, and the outputs are valid.
+        // SAFETY: the tensor is on a CPU or GPU with a strided layout, and the functions write only to the locals `dtype`, `rank`,
+        // `sizes`, `strides` and `data`.
         let is_read = unsafe {
             (f.dtype)(handle, &raw mut dtype) == 0
                 && (f.rank)(handle, &raw mut rank) == 0

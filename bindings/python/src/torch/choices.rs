@@ -121,7 +121,7 @@ impl Store {
         let mut key = name.to_string_lossy().into_owned();
         if device.0 == CPU {
             let mut threads = 0;
-            // SAFETY: the output is valid.
+            // SAFETY: the function writes only to the local `threads`.
             if unsafe { (f.threads?)(&raw mut threads) } != 0 {
                 return None;
             }

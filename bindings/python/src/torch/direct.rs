@@ -362,6 +362,9 @@ macro_rules! direct {
         /// The function of an operation, if this PyTorch exports it.
         fn find(operation: &CStr, library: &Library) -> Option<Direct> {
             $(if operation == $operation {
+                /// # Safety
+                /// `symbol` is the function of this declaration, `stack` has a value of each of its kinds, in this order, and
+                /// `results` is writable.
                 unsafe fn call(
                     f: &Functions, symbol: *const c_void, stack: *const u64, results: *mut [*mut c_void; RESULTS],
                 ) -> bool {
@@ -383,6 +386,9 @@ macro_rules! direct {
                 return Some(Direct { symbol: symbol.as_raw_ptr(), results: $results, same: None, call });
             })*
             $(if operation == $of {
+                /// # Safety
+                /// `symbol` is the function of this declaration, `stack` has a value of each of its kinds, in this order, and
+                /// `results` is writable.
                 unsafe fn call(
                     f: &Functions, symbol: *const c_void, stack: *const u64, _: *mut [*mut c_void; RESULTS],
                 ) -> bool {

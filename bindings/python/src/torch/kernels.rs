@@ -66,7 +66,8 @@ pub fn register(
     for ((name, _), on_gpu) in [(all, false), (gpu, true)] {
         let key = CString::new(name.as_str()).map_err(|_| format!("{name:?} is not a dispatch key"))?;
         let mut library = std::ptr::null_mut();
-        // SAFETY: the strings end with a NUL, the file's lives as long as the process, and the output is valid.
+        // SAFETY: the strings end with a NUL, the file's lives as long as the process, and the function writes only to the local
+        // `library`.
         let status =
             unsafe { (f.library)(c"aten".as_ptr(), key.as_ptr(), c"hipdnn".as_ptr(), 0, &raw mut library) };
         if status != 0 {
@@ -194,7 +195,8 @@ unsafe fn is_pytorchs(op: &Op, f: &Functions, stack: *const u64) -> bool {
         return false;
     }
     let (mut is_defined, mut device, mut elements) = (false, -1, 0);
-    // SAFETY: the first value is a tensor's handle, and the outputs are valid. An undefined tensor is not queried further.
+    // SAFETY: the first value is a tensor's handle, and the functions write only to the locals `is_defined`, `device` and `elements`. An
+    // undefined tensor is not queried further.
     unsafe {
         let tensor = pointer(stack.read());
         let is_known = (f.is_defined)(tensor, &raw mut is_defined) == 0
@@ -263,7 +265,7 @@ fn place(f: &Functions, device: (i32, i32)) -> Option<(Place, Stream)> {
         return Some((Place::Host, Stream::default()));
     }
     let mut stream = std::ptr::null_mut();
-    // SAFETY: the output is valid.
+    // SAFETY: the function writes only to the local `stream`.
     if unsafe { (f.stream?)(device.1, &raw mut stream) } != 0 {
         return None;
     }

@@ -33,7 +33,8 @@ pub fn types(f: &Functions, read: impl Fn(Array) -> (*const i64, usize)) -> Resu
     let of = |absent: &str| format!("this PyTorch lacks {absent}");
     let same_tensor = f.same_tensor.ok_or_else(|| of("another handle of a tensor"))?;
     let (mut other, mut sizes) = (std::ptr::null_mut(), std::ptr::null());
-    // SAFETY: the tensor is alive, and the outputs are valid. A handle points to a C++ tensor, which has at least one pointer.
+    // SAFETY: the tensor is alive, and the functions write only to the locals `other` and `sizes`. A handle points to a C++ tensor, which
+    // has at least one pointer.
     let (first, second) = unsafe {
         if same_tensor(tensor.handle(), &raw mut other) != 0
             || (f.sizes)(tensor.handle(), &raw mut sizes) != 0
@@ -95,8 +96,8 @@ pub fn agrees(f: &Functions, op: &Op, direct: &Direct) -> Option<bool> {
 /// Type, sizes and bytes of a tensor of the stack, which is freed. None if it cannot be read.
 fn taken(f: &Functions, value: u64) -> Option<(i32, Vec<i64>, Vec<u8>)> {
     let handle: RawTensor = super::arguments::pointer(value);
-    // SAFETY: the value is a tensor's handle, and the outputs are valid. The bytes are those of its elements: results of samples
-    // have no gaps. Nothing else has the handle.
+    // SAFETY: the value is a tensor's handle, and the functions write only to the locals `is_defined`, `dtype`, `rank`, `count`, `sizes`
+    // and `data`. The bytes are those of its elements: results of samples have no gaps. Nothing else has the handle.
     unsafe {
         let (mut is_defined, mut dtype, mut rank, mut count) = (false, 0, 0, 0);
         let (mut sizes, mut data) = (std::ptr::null(), std::ptr::null_mut());

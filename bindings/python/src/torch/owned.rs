@@ -28,7 +28,7 @@ impl<'a> Owned<'a> {
     pub fn new(f: &'a Functions, made: &Made, device: (i32, i32)) -> Result<Self, NotComputed> {
         let (rank, dims, strides) = (made.dims.len() as i64, made.dims.as_ptr(), made.strides.as_ptr());
         let (mut handle, mut data) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: there is one size and stride per dimension, and the output is valid.
+        // SAFETY: there is one size and stride per dimension, and the function writes only to the local `handle`.
         let status = unsafe {
             (f.empty_strided)(rank, dims, strides, made.dtype, device.0, device.1, &raw mut handle)
         };
@@ -36,7 +36,7 @@ impl<'a> Owned<'a> {
             return Err(NotComputed(f.error()));
         }
         let mut made = Self { f, handle, data };
-        // SAFETY: the tensor was just made, and the output is valid.
+        // SAFETY: the tensor was just made, and the function writes only to the local `data`.
         if unsafe { (f.data)(handle, &raw mut data) } != 0 {
             return Err(NotComputed(f.error()));
         }
@@ -46,7 +46,7 @@ impl<'a> Owned<'a> {
 
     pub fn undefined(f: &'a Functions) -> Result<Self, NotComputed> {
         let mut handle = ptr::null_mut();
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `handle`.
         if unsafe { (f.undefined)(&raw mut handle) } != 0 {
             return Err(NotComputed(f.error()));
         }

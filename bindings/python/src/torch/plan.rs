@@ -167,7 +167,7 @@ impl CallPlan {
         }
         let mut stream = ptr::null_mut();
         let current = f.stream.ok_or_else(|| NotComputed("PyTorch reported no stream".to_owned()))?;
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `stream`.
         if unsafe { current(self.device.1, &raw mut stream) } != 0 {
             return Err(NotComputed(f.error()));
         }

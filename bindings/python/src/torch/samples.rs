@@ -122,7 +122,7 @@ pub fn value(f: &Functions, sample: &Sample, kind: Kind) -> Option<u64> {
         L(numbers) => list(f, numbers)?,
         S(text) => {
             let mut made = std::ptr::null_mut();
-            // SAFETY: the address and length are those of a string, and the output is valid.
+            // SAFETY: the address and length are those of a string, and the function writes only to the local `made`.
             let status = unsafe { (f.new_text?)(text.as_ptr().cast(), text.len(), &raw mut made) };
             (status == 0).then(|| made.expose_provenance() as u64)?
         }
@@ -154,7 +154,7 @@ fn tensor(f: &Functions, dims: &[i64]) -> Option<u64> {
 
 fn list(f: &Functions, numbers: &[i64]) -> Option<u64> {
     let mut made = std::ptr::null_mut();
-    // SAFETY: the output is valid.
+    // SAFETY: the function writes only to the local `made`.
     if unsafe { (f.new_list?)(numbers.len(), &raw mut made) } != 0 {
         return None;
     }

@@ -68,7 +68,7 @@ pub fn libraries() -> Vec<Found> {
     vec![
         found("HIP runtime", HipVersions::get(), HipVersions::library, "hipRuntimeGetVersion", |hip| {
             let (mut runtime, mut driver) = (0, 0);
-            // SAFETY: the outputs are valid.
+            // SAFETY: the functions write only to the locals `runtime` and `driver`.
             let answers =
                 unsafe { ((hip.hipRuntimeGetVersion)(&mut runtime), (hip.hipDriverGetVersion)(&mut driver)) };
             match answers {
@@ -79,13 +79,13 @@ pub fn libraries() -> Vec<Found> {
         }),
         found("MIOpen", Miopen::get(), Miopen::library, "miopenGetVersion", |miopen| {
             let (mut major, mut minor, mut patch) = (0, 0, 0);
-            // SAFETY: the outputs are valid.
+            // SAFETY: the function writes only to the locals `major`, `minor` and `patch`.
             let answer = unsafe { (miopen.miopenGetVersion)(&mut major, &mut minor, &mut patch) };
             (answer == 0).then(|| format!("{major}.{minor}.{patch}"))
         }),
         found("hipRTC", Hiprtc::get(), Hiprtc::library, "hiprtcVersion", |hiprtc| {
             let (mut major, mut minor) = (0, 0);
-            // SAFETY: the outputs are valid.
+            // SAFETY: the function writes only to the locals `major` and `minor`.
             let answer = unsafe { (hiprtc.hiprtcVersion)(&mut major, &mut minor) };
             (answer == 0).then(|| format!("{major}.{minor}"))
         }),

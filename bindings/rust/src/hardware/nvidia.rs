@@ -80,7 +80,7 @@ pub fn libraries() -> Vec<Found> {
     vec![
         found("CUDA driver", Driver::get(), Driver::library, "cuInit", |driver| {
             let mut version = 0;
-            // SAFETY: the output is valid.
+            // SAFETY: the function writes only to the local `version`.
             let answer = unsafe { (driver.cuDriverGetVersion)(&mut version) };
             (answer == 0).then(|| format!("{}.{}", version / 1000, version % 1000 / 10))
         }),
@@ -98,7 +98,7 @@ pub fn libraries() -> Vec<Found> {
         ),
         found("NVRTC", load!(Nvrtc), Nvrtc::library, "nvrtcVersion", |nvrtc| {
             let (mut major, mut minor) = (0, 0);
-            // SAFETY: the outputs are valid.
+            // SAFETY: the function writes only to the locals `major` and `minor`.
             let answer = unsafe { (nvrtc.nvrtcVersion)(&mut major, &mut minor) };
             (answer == 0).then(|| format!("{major}.{minor}"))
         }),
@@ -113,7 +113,7 @@ pub fn devices() -> Result<Vec<Device>, String> {
         error => Err(format!("{function} failed with error {error}")),
     };
     let mut count = 0;
-    // SAFETY: the output is valid, and the driver may be initialized repeatedly.
+    // SAFETY: the function writes only to the local `count`, and the driver may be initialized repeatedly.
     unsafe {
         check("cuInit", (driver.cuInit)(0))?;
         check("cuDeviceGetCount", (driver.cuDeviceGetCount)(&mut count))?;
@@ -121,7 +121,8 @@ pub fn devices() -> Result<Vec<Device>, String> {
     (0..count)
         .map(|number| {
             let (mut device, mut bytes, mut name) = (0, 0, [0 as c_char; 128]);
-            // SAFETY: the outputs are valid; the name buffer has the given size, and its last character stays NUL.
+            // SAFETY: the functions write only to the locals `device` and `bytes`; the name buffer has the given size, and its last
+            // character stays NUL.
             unsafe {
                 check("cuDeviceGet", (driver.cuDeviceGet)(&mut device, number))?;
                 check("cuDeviceGetName", (driver.cuDeviceGetName)(name.as_mut_ptr(), 127, device))?;
@@ -129,7 +130,7 @@ pub fn devices() -> Result<Vec<Device>, String> {
             }
             let attribute = |attribute| {
                 let mut value = 0;
-                // SAFETY: the output is valid.
+                // SAFETY: the function writes only to the local `value`.
                 let answer = unsafe { (driver.cuDeviceGetAttribute)(&mut value, attribute, device) };
                 check("cuDeviceGetAttribute", answer).map(|()| value)
             };

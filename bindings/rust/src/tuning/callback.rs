@@ -192,6 +192,9 @@ fn with(
 }
 
 /// `hipdnnTuningHost_t::measure`.
+///
+/// # Safety
+/// `engine_config` is null or bytes with their length, and `measurement` null or writable.
 unsafe extern "C" fn measure(
     context: *mut c_void,
     engine_config: *const hipdnnPluginConstData_t,
@@ -228,6 +231,9 @@ unsafe extern "C" fn measure(
 }
 
 /// `hipdnnTuningHost_t::rank`.
+///
+/// # Safety
+/// `configurations` is null or has `num_configurations` numbers.
 unsafe extern "C" fn rank(
     context: *mut c_void,
     configurations: *const u32,
@@ -282,6 +288,9 @@ fn read(bytes: &[u8], candidates: &[Candidate]) -> Option<Configuration> {
 }
 
 /// Forwards a plugin's log to this crate's.
+///
+/// # Safety
+/// `text` is null or ends with a NUL.
 pub unsafe extern "C" fn log(severity: c_int, text: *const c_char) {
     if text.is_null() {
         return;

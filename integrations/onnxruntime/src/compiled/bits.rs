@@ -27,7 +27,7 @@ impl Target {
     /// The elements may be written, and only this thread uses them.
     #[expect(clippy::mut_from_ref, reason = "each row is used by one thread")]
     unsafe fn row(&self, row: usize, count: usize) -> &mut [f32] {
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the elements may be written, and only this thread uses them, as this function requires.
         unsafe { slice::from_raw_parts_mut(self.0.wrapping_add(row * count), count) }
     }
 
@@ -36,7 +36,7 @@ impl Target {
     /// # Safety
     /// The element may be written, and only this thread writes it.
     unsafe fn write(&self, at: usize, value: f32) {
-        // SAFETY: the caller vouches for it; the memory may be unaligned.
+        // SAFETY: the element may be written, and only this thread writes it, as this function requires; the write may be unaligned.
         unsafe { self.0.wrapping_add(at).write_unaligned(value) };
     }
 }
@@ -51,10 +51,11 @@ unsafe fn floats<'a>(slab: &Slab<'a>, count: usize) -> Result<Cow<'a, [f32]>, St
     }
     let start = slab.start.cast::<f32>().cast_const();
     if start.is_aligned() {
-        // SAFETY: the caller vouches for as many numbers as the tensor has, and they are aligned.
+        // SAFETY: the tensor's memory is only read while the result lives, as this function requires; the address was checked to be
+        // aligned.
         return Ok(Cow::Borrowed(unsafe { slice::from_raw_parts(start, count) }));
     }
-    // SAFETY: the caller vouches for as many numbers as the tensor has.
+    // SAFETY: the tensor's memory is only read while the result lives, as this function requires.
     Ok((0..count).map(|at| unsafe { start.wrapping_add(at).read_unaligned() }).collect())
 }
 
@@ -66,7 +67,7 @@ unsafe fn bytes<'a>(slab: &Slab<'a>, count: usize) -> Result<&'a [u8], String> {
     if slab.bound.element != Element::Uint8 || slab.count() != count {
         return Err(format!("{} numbers, expected {count} bytes", slab.count()));
     }
-    // SAFETY: the caller vouches for as many bytes as the tensor has.
+    // SAFETY: the tensor's memory is only read while the result lives, as this function requires.
     Ok(unsafe { slice::from_raw_parts(slab.start.cast_const(), count) })
 }
 
@@ -80,7 +81,7 @@ unsafe fn matrix<'a>(form: Form, reads: &[Slab<'a>]) -> Result<Matrix<'a>, Strin
         [b, scales, zeros] => ([b, scales], Some(zeros)),
         _ => return Err(format!("weights of {} tensors", reads.len())),
     };
-    // SAFETY: the caller vouches for the tensors.
+    // SAFETY: the tensors' memory is only read while the result lives, as this function requires.
     unsafe {
         let zeros = match zeros {
             None => Zeros::Middle,
@@ -113,7 +114,7 @@ pub(super) unsafe fn unpack(
     to: Slab<'_>,
     parallel: Parallel<'_>,
 ) -> Result<(), String> {
-    // SAFETY: the caller vouches for the tensors.
+    // SAFETY: the tensors are readable, and the result is writable and overlaps none of them, as this function requires.
     let matrix = unsafe { matrix(form, reads) }?;
     if to.bound.element != Element::Float || to.count() != form.n * form.k {
         return Err(format!("there is room for {} numbers, expected {} × {}", to.count(), form.n, form.k));
@@ -144,7 +145,7 @@ pub(super) unsafe fn multiply(
 ) -> Result<(), String> {
     let Some((a, weights)) = reads.split_first() else { return Err("a product without operands".to_owned()) };
     let count = a.count() / form.k;
-    // SAFETY: the caller vouches for the tensors.
+    // SAFETY: the tensors are readable, and the result is writable and overlaps none of them, as this function requires.
     let (a, matrix) = unsafe { (floats(a, count * form.k)?, matrix(form, weights)?) };
     if to.bound.element != Element::Float || to.count() != count * form.n {
         return Err(format!("there is room for {} numbers, expected {count} × {}", to.count(), form.n));

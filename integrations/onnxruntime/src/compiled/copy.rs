@@ -74,11 +74,11 @@ impl<T: Copy> Sides<T> {
     /// Both sides have the elements of the axes.
     unsafe fn all(self, axes: &[Axis]) {
         match axes {
-            // SAFETY: the caller vouches for one element.
+            // SAFETY: both sides have the elements of the axes, as this function requires.
             [] => unsafe { self.to.write_unaligned(self.from.read_unaligned()) },
-            // SAFETY: the caller vouches for the elements.
+            // SAFETY: both sides have the elements of the axes, as this function requires.
             [line] => unsafe { self.line(*line) },
-            // SAFETY: the caller vouches for the elements.
+            // SAFETY: both sides have the elements of the axes, as this function requires.
             [rows, line] if line.from.abs() > rows.from.abs() && rows.from != 0 => unsafe {
                 self.turned(*rows, *line);
             },
@@ -96,7 +96,8 @@ impl<T: Copy> Sides<T> {
     unsafe fn line(self, axis: Axis) {
         let count = usize::try_from(axis.size).unwrap_or(0);
         if axis.from == 1 && axis.to == 1 {
-            // SAFETY: the caller vouches for the elements, which are side by side; both sides may be the same.
+            // SAFETY: both sides have the elements of the axis, as this function requires; they are side by side, and both sides may be
+            // the same.
             return unsafe { self.to.cast::<u8>().copy_from(self.from.cast(), count * size_of::<T>()) };
         }
         for index in 0..axis.size {
@@ -131,7 +132,7 @@ unsafe fn typed<T: Copy>(axes: &[Axis], from: *mut u8, to: *mut u8, parallel: Op
     let count: i64 = axes.iter().map(|axis| axis.size).product();
     let parts = (count / ELEMENTS).clamp(1, PARTS);
     let (Some(parallel), Some((first, rest)), true) = (parallel, axes.split_first(), parts > 1) else {
-        // SAFETY: the caller vouches for the layouts.
+        // SAFETY: both layouts are valid for reads and writes of elements of the type, as this function requires.
         return unsafe { sides.all(axes) };
     };
     let parts = parts.min(first.size);
@@ -166,7 +167,8 @@ pub unsafe fn copy(
         return;
     }
     let axes = axes(dims, from.1, to.1);
-    // SAFETY: the caller vouches for the layouts, whose elements have this size.
+    // SAFETY: both layouts are valid for reads and writes, and do not overlap, unless they are the same, as this function requires; their
+    // elements have this size.
     unsafe {
         match size {
             1 => typed::<u8>(&axes, from.0, to.0, parallel),

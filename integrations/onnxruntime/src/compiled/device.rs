@@ -114,7 +114,8 @@ impl OnGpu {
     /// `from` is GPU memory, and `to` host memory, of this many bytes.
     pub unsafe fn download(&self, to: *mut u8, from: *const c_void, bytes: usize) -> Result<()> {
         if bytes > 0 {
-            // SAFETY: the caller vouches for both; the bytes are only written.
+            // SAFETY: `from` is GPU memory, and `to` host memory, of this many bytes, as this function requires; the bytes are only
+            // written.
             unsafe { self.gpu.download(std::slice::from_raw_parts_mut(to, bytes), from) }?;
         }
         Ok(())
@@ -144,7 +145,7 @@ impl OnGpu {
                 if is_usable(input.is_on_gpu, input.data) {
                     of_inputs.insert(at, input.data.cast_mut());
                 } else if subgraph.is_constant(at) {
-                    // SAFETY: the caller vouches for the input.
+                    // SAFETY: inputs and outputs have as many elements as their dimensions say, as this function requires.
                     of_inputs.insert(at, unsafe { self.constant(own, at, input) }?);
                 } else {
                     in_block.push((at, input, next(input.bytes())));
@@ -175,10 +176,11 @@ impl OnGpu {
                 sizes,
             };
             let fill = || {
-                // SAFETY: the caller vouches for the inputs, and the block has room for them.
+                // SAFETY: inputs and outputs have as many elements as their dimensions say, as this function requires; the block has room
+                // for them.
                 in_block.iter().try_for_each(|(_, input, begin)| unsafe { fill(own, at(*begin), input) })
             };
-            // SAFETY: the caller vouches for inputs and outputs.
+            // SAFETY: inputs and outputs have as many elements as their dimensions say, as this function requires.
             let done =
                 fill().and_then(|()| unsafe { run.all(is_alone.then_some(&mut block.replays), parallel) });
             // Also after a failure: the block is no longer used, and ONNX Runtime considers results complete.
@@ -198,7 +200,7 @@ impl OnGpu {
             return Ok(memory.as_ptr());
         }
         let memory = DeviceMemory::new(self.gpu, input.bytes())?;
-        // SAFETY: the caller vouches for the input, and the memory has room for it.
+        // SAFETY: the input has as many elements as its dimensions say, as this function requires; the memory has room for it.
         let filled = unsafe { fill(own, memory.as_ptr(), input) };
         // Other streams use it next.
         own.stream.synchronize()?;
@@ -216,7 +218,7 @@ impl OnGpu {
             return Ok(words.clone());
         }
         let mut words = vec![0_u64; input.bytes().div_ceil(8)];
-        // SAFETY: the caller vouches for the input, and the words have room for it.
+        // SAFETY: the input has as many elements as its dimensions say, as this function requires; the words have room for it.
         unsafe { self.download(words.as_mut_ptr().cast(), input.data, input.bytes()) }?;
         let words = Arc::new(words);
         known.insert(at, words.clone());
@@ -251,7 +253,8 @@ unsafe fn fill(own: &OnStream, to: *mut c_void, input: &Input) -> Result<()> {
     if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: the caller vouches for both.
+    // SAFETY: the input has as many elements as its dimensions say, and the memory has room for them, both until the stream was waited
+    // for, as this function requires.
     let copied = unsafe {
         if input.is_on_gpu {
             own.stream.copy(to, input.data, bytes)
@@ -285,7 +288,8 @@ impl Run<'_> {
         };
         let addresses = || self.of_inputs.values().chain(&self.of_outputs).copied().collect();
         match replays {
-            // SAFETY: the caller vouches for inputs and outputs, and the block lives as long.
+            // SAFETY: inputs and outputs have as many elements as their dimensions say, and are there until the stream was waited for, as
+            // this function requires; the block lives as long.
             Some(replays) => unsafe { replays.run(self.own, self.prepared, addresses(), &execute) }?,
             // GPUs run captured work of several streams less well concurrently.
             None => execute(&self.prepared.stages)?,
@@ -295,7 +299,8 @@ impl Run<'_> {
                 continue;
             }
             let stream = &self.own.stream;
-            // SAFETY: the caller vouches for the output, which has this many bytes, like its place in the block.
+            // SAFETY: inputs and outputs have as many elements as their dimensions say, and are there until the stream was waited for, as
+            // this function requires; it has this many bytes, as has its place in the block.
             unsafe {
                 if output.is_on_gpu {
                     stream.copy(output.data, *from, *bytes)?;

@@ -19,13 +19,15 @@ pub unsafe fn run(
     parallel: Parallel<'_>,
 ) -> Result<(), String> {
     if let Host::Own(own) = host {
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: every tensor is readable, and the result is writable; it overlaps none that is read, except the past of an append, as
+        // this function requires.
         return unsafe { own.run(reads, writes, parallel) };
     }
     let [to] = *writes else { return Err(format!("{host:?} of {} results", writes.len())) };
     match (host, reads) {
         (Host::Copy, [from]) => {
-            // SAFETY: the caller vouches for both, which have equal dimensions.
+            // SAFETY: every tensor is readable, and the result is writable; it overlaps none that is read, except the past of an append,
+            // as this function requires; the tensors have equal dimensions.
             unsafe {
                 copy(from.bound.element.size(), &to.bound.dims, side(from), side(&to), Some(parallel));
             }
@@ -33,17 +35,22 @@ pub unsafe fn run(
         }
         (Host::Integers(integer), _) => {
             let all: Vec<Slab<'_>> = reads.iter().copied().chain([to]).collect();
-            // SAFETY: the caller vouches for the tensors, which have equal dimensions.
+            // SAFETY: every tensor is readable, and the result is writable; it overlaps none that is read, except the past of an append,
+            // as this function requires; the tensors have equal dimensions.
             unsafe { integers(*integer, &all, &to.bound.dims) };
             Ok(())
         }
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: every tensor is readable, and the result is writable; it overlaps none that is read, except the past of an append, as
+        // this function requires.
         (Host::Gather(axis), [from, indices]) => unsafe { gather(*from, *indices, to, *axis) },
-        // SAFETY: the caller vouches for the tensors, whose rows the function checks.
+        // SAFETY: every tensor is readable, and the result is writable; it overlaps none that is read, except the past of an append, as
+        // this function requires; the called function checks the rows.
         (Host::Append, [past, new, rows]) => unsafe { append(*past, *new, *rows, to) },
-        // SAFETY: the caller vouches for the tensors, whose sizes the function checks.
+        // SAFETY: every tensor is readable, and the result is writable; it overlaps none that is read, except the past of an append, as
+        // this function requires; the called function checks the sizes.
         (Host::Unpack(form), _) => unsafe { bits::unpack(*form, reads, to, parallel) },
-        // SAFETY: the caller vouches for the tensors, whose sizes the function checks.
+        // SAFETY: every tensor is readable, and the result is writable; it overlaps none that is read, except the past of an append, as
+        // this function requires; the called function checks the sizes.
         (Host::Multiply(form), _) => unsafe { bits::multiply(*form, reads, to, parallel) },
         _ => Err(format!("{host:?} of {} tensors", reads.len())),
     }
@@ -58,7 +65,7 @@ fn side<'a>(slab: &Slab<'a>) -> (*mut u8, &'a [i64]) {
 /// # Safety
 /// The address is that of an element of this type.
 unsafe fn read(element: Element, from: *const u8) -> i64 {
-    // SAFETY: the caller vouches for an element of the type; it may begin anywhere.
+    // SAFETY: the address is that of an element of this type, as this function requires; it may begin anywhere.
     unsafe {
         match element {
             Element::Int32 => i64::from(from.cast::<i32>().read_unaligned()),
@@ -89,7 +96,7 @@ unsafe fn gather(from: Slab<'_>, indices: Slab<'_>, to: Slab<'_>, axis: usize) -
     let (mut number, mut wrong) = (0, None);
     each(&indices.bound.dims, &[indices], &mut |offsets| {
         let place = indices.at(offsets.first().copied().unwrap_or(0));
-        // SAFETY: the caller vouches for the indices.
+        // SAFETY: the tensors have elements of their types; the result is packed, as this function requires.
         let given = unsafe { read(indices.bound.element, place) };
         let index = if given < 0 { given.saturating_add(count) } else { given };
         match Some(index).filter(|index| (0..count).contains(index)) {
@@ -118,7 +125,7 @@ unsafe fn append(past: Slab<'_>, new: Slab<'_>, rows: Slab<'_>, to: Slab<'_>) ->
     let inner = |slab: &Slab<'_>| [slab.stride(1), slab.stride(2), slab.stride(3)];
     let is_same = past.start == to.start;
     for sequence in 0..to.dim(0) {
-        // SAFETY: the caller vouches for one number per sequence.
+        // SAFETY: the tensors have elements of their types, as this function requires.
         let begun = unsafe { read(rows.bound.element, rows.at(sequence * rows.stride(0))) };
         let (room, added) = (to.dim(2), new.dim(2));
         let most = (room - added).min(if is_same { room } else { past.dim(2) });

@@ -88,13 +88,14 @@ impl Subgraph {
     /// The input's memory has as many elements as its dimensions say.
     pub(super) unsafe fn integers_of(&self, input: Option<&Input>) -> Result<Vec<i64>> {
         let Some((input, on_gpu)) = input.filter(|input| input.is_on_gpu).zip(self.on_gpu.as_ref()) else {
-            // SAFETY: the caller vouches for the input, which is on the host.
+            // SAFETY: the input's memory has as many elements as its dimensions say, as this function requires; it is on the host here.
             return unsafe { self.integers(input) };
         };
         // Words, so that integers are aligned; too many are refused without a copy.
         let mut words = vec![0_u64; input.bytes().min(8 * MOST_INTEGERS).div_ceil(8)];
         if !words.is_empty() && input.bytes() <= 8 * MOST_INTEGERS {
-            // SAFETY: the caller vouches for the elements on the GPU, and the words have room for their bytes.
+            // SAFETY: the input's memory has as many elements as its dimensions say, as this function requires; the words have room for
+            // their bytes.
             unsafe { on_gpu.download(words.as_mut_ptr().cast(), input.data, input.bytes()) }?;
         }
         let copy = Input { data: words.as_ptr().cast(), is_on_gpu: false, ..input.clone() };
@@ -114,7 +115,7 @@ impl Subgraph {
                 self.failure(&format!("a shape has {count} entries, expected at most {MOST_INTEGERS}"))
             );
         }
-        // SAFETY: the caller vouches for `count` elements of the input's type.
+        // SAFETY: the input's memory has as many elements as its dimensions say, as this function requires.
         let read = |at: usize| unsafe {
             match input.element {
                 Some(Element::Int64) => Some(input.data.cast::<i64>().add(at).read_unaligned()),

@@ -8,7 +8,7 @@ trait Number: Copy {
     /// # Safety
     /// The address is that of an element, which may be unaligned.
     unsafe fn read(from: *const u8) -> Self {
-        // SAFETY: the caller vouches for the element.
+        // SAFETY: the address is that of an element, which may be unaligned, as this function requires.
         unsafe { from.cast::<Self>().read_unaligned() }
     }
 }
@@ -47,7 +47,7 @@ unsafe fn unary<A: Number, R>(count: usize, to: Line, a: Line, f: impl Fn(A) -> 
         } else {
             (at(a, index, size_of::<A>()), at(to, index, size_of::<R>()))
         };
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: the lines have `count` elements of the types, as this function requires.
         unsafe { target.cast::<R>().write_unaligned(f(A::read(from))) };
     }
 }
@@ -58,15 +58,15 @@ unsafe fn unary<A: Number, R>(count: usize, to: Line, a: Line, f: impl Fn(A) -> 
 /// The lines have `count` elements of the types.
 unsafe fn binary<A: Number, R>(count: usize, to: Line, a: Line, b: Line, f: impl Fn(A, A) -> R) {
     if b.1 == 0 && count > 0 {
-        // SAFETY: the caller vouches for the element.
+        // SAFETY: the lines have `count` elements of the types, as this function requires.
         let second = unsafe { A::read(b.0) };
-        // SAFETY: the caller vouches for the lines.
+        // SAFETY: the lines have `count` elements of the types, as this function requires.
         return unsafe { unary(count, to, a, |first| f(first, second)) };
     }
     if a.1 == 0 && count > 0 {
-        // SAFETY: the caller vouches for the element.
+        // SAFETY: the lines have `count` elements of the types, as this function requires.
         let first = unsafe { A::read(a.0) };
-        // SAFETY: the caller vouches for the lines.
+        // SAFETY: the lines have `count` elements of the types, as this function requires.
         return unsafe { unary(count, to, b, |second| f(first, second)) };
     }
     let is_plain = to.1 == 1 && a.1 == 1 && b.1 == 1;
@@ -78,7 +78,7 @@ unsafe fn binary<A: Number, R>(count: usize, to: Line, a: Line, b: Line, f: impl
         } else {
             (at(a, index, size), at(b, index, size), at(to, index, size_of::<R>()))
         };
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: the lines have `count` elements of the types, as this function requires.
         unsafe { target.cast::<R>().write_unaligned(f(A::read(first), A::read(second))) };
     }
 }
@@ -92,7 +92,7 @@ macro_rules! operations {
             type T = $type;
             const ZERO: T = 0 as T;
             const ONE: T = 1 as T;
-            // SAFETY: the caller vouches for the lines.
+            // SAFETY: the lines have `count` elements of the types, as this function requires.
             unsafe {
                 match integer {
                     Integer::Neg => unary(count, to, a, |x: T| ZERO.wrapping_sub(x)),
@@ -125,7 +125,7 @@ macro_rules! operations {
                     let rest = if y == ZERO { ZERO } else { x.wrapping_rem(y) };
                     if rest != ZERO && (rest < ZERO) != (y < ZERO) { rest.wrapping_add(y) } else { rest }
                 };
-                // SAFETY: the caller vouches for the lines.
+                // SAFETY: the lines have `count` elements of the type, as this function requires.
                 unsafe {
                     match integer {
                         Integer::Div => binary(count, to, a, b, divide),
@@ -220,7 +220,7 @@ fn whole(x: f64, bits: u32) -> i64 {
 /// # Safety
 /// The lines have `count` elements of the types.
 unsafe fn cast(count: usize, (to, element): (Line, Element), (a, from): (Line, Element)) {
-    // SAFETY: the caller vouches for the lines.
+    // SAFETY: the lines have `count` elements of the types, as this function requires.
     unsafe {
         match from {
             Element::Uint64 => of_wide(count, (to, element), a, false),
@@ -239,7 +239,7 @@ unsafe fn cast(count: usize, (to, element): (Line, Element), (a, from): (Line, E
 /// The lines have `count` elements of the types.
 unsafe fn of_narrow(count: usize, (to, element): (Line, Element), (a, from): (Line, Element)) {
     let truth = |x: Truth| f32::from(u8::from(x.0 != 0));
-    // SAFETY: the caller vouches for the lines.
+    // SAFETY: the lines have `count` elements of the types, as this function requires.
     unsafe {
         match from {
             Element::Uint8 => cast!(count, to, a, element, u8, |x: u8, _| i64::from(x), f32::from),
@@ -261,7 +261,7 @@ unsafe fn of_numbers(count: usize, (to, element): (Line, Element), (a, from): (L
     let half = |x: Half| half_to_f64(x.0);
     let bfloat = |x: Bfloat| f64::from(f32::from_bits(u32::from(x.0) << 16));
     let single = |x: f32, bits| whole(f64::from(x), bits);
-    // SAFETY: the caller vouches for the lines.
+    // SAFETY: the lines have `count` elements of the types, as this function requires.
     unsafe {
         match from {
             Element::Float => cast!(count, to, a, element, f32, single, f64::from),
@@ -277,7 +277,7 @@ unsafe fn of_numbers(count: usize, (to, element): (Line, Element), (a, from): (L
 /// # Safety
 /// The lines have `count` elements of the types.
 unsafe fn of_wide(count: usize, (to, element): (Line, Element), a: Line, is_signed: bool) {
-    // SAFETY: the caller vouches for the lines.
+    // SAFETY: the lines have `count` elements of the types, as this function requires.
     unsafe {
         match (element, is_signed) {
             (Element::Float, true) => unary(count, to, a, |x: i64| x as f32),
@@ -294,7 +294,7 @@ unsafe fn of_wide(count: usize, (to, element): (Line, Element), a: Line, is_sign
 /// The lines have `count` elements of the size.
 unsafe fn choose(size: usize, count: usize, to: Line, [condition, a, b]: [Line; 3]) {
     for index in 0..count {
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: the lines have `count` elements of the size, as this function requires.
         unsafe {
             let from =
                 if at(condition, index, 1).read() != 0 { at(a, index, size) } else { at(b, index, size) };
@@ -345,7 +345,8 @@ pub(super) unsafe fn integers(integer: Integer, tensors: &[Slab<'_>], dims: &[i6
         let Some(first) = lines.first().copied() else { return };
         let of = reads.first().map_or(Element::Int64, |slab| slab.bound.element);
         let pair = [first, lines.get(1).copied().unwrap_or(first)];
-        // SAFETY: the caller vouches for the tensors, whose lines these are.
+        // SAFETY: the tensors, the last of which is the result, have elements of their types for these dimensions, as this function
+        // requires; these are their lines.
         unsafe {
             match (integer, lines.as_slice()) {
                 (Integer::Cast, _) => cast(count, (target, to.bound.element), (first, of)),
@@ -359,7 +360,7 @@ pub(super) unsafe fn integers(integer: Integer, tensors: &[Slab<'_>], dims: &[i6
 /// # Safety
 /// The lines have `count` elements of the type.
 unsafe fn of_type(integer: Integer, of: Element, count: usize, to: Line, pair: [Line; 2]) {
-    // SAFETY: the caller vouches for the lines.
+    // SAFETY: the lines have `count` elements of the type, as this function requires.
     unsafe {
         match of {
             Element::Bool | Element::Uint8 => of_u8(integer, count, to, pair),

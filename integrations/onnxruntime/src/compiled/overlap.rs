@@ -120,7 +120,8 @@ impl Subgraph {
                     to = output(at, &[i64::try_from(rows).unwrap_or(0), 3])?;
                     bytes = rows * ROW;
                 }
-                // SAFETY: the caller vouches for the output; the other memory is scratch with room for it.
+                // SAFETY: outputs have as many elements as their dimensions say, as this function requires; the other memory is scratch
+                // with room for it.
                 unsafe { to.data.cast::<u8>().copy_from_nonoverlapping(from.data.cast(), bytes) };
             }
             Ok(())

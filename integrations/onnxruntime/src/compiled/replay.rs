@@ -72,7 +72,8 @@ impl Replays {
             return execute(&prepared.stages);
         };
         let mut replay = self.0.remove(at);
-        // SAFETY: the caller vouches for the memory; the kernels belong to the shape's plans, which are alive.
+        // SAFETY: all memory stays until the stream was waited for, as this function requires; the kernels belong to the shape's plans,
+        // which are alive.
         let done = unsafe { replay.run(own, prepared, execute) };
         self.0.push(replay);
         done
@@ -103,7 +104,7 @@ impl Replay {
         }
         for (part, stages) in self.parts.iter().zip(parts(&prepared.stages)) {
             match part {
-                // SAFETY: the caller vouches for memory and kernels.
+                // SAFETY: all memory stays until the stream was waited for, as this function requires.
                 Some(work) => unsafe { work.start(&own.stream) }?,
                 None => execute(stages)?,
             }

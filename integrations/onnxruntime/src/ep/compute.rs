@@ -59,9 +59,12 @@ impl Compute {
         }
     }
 
+    /// # Safety
+    /// The context is that of a call on this thread.
     unsafe fn input(&self, context: *mut OrtKernelContext, at: usize) -> Result<Input> {
         let (ort, api) = (self.ort, self.ort.api);
-        // SAFETY: the caller vouches for the context.
+        // SAFETY: the context is that of a call, as this function requires, and the function writes only to the local that `value`
+        // passes.
         let value =
             ort.value("an input", ptr::null(), |to| unsafe { api.KernelContext_GetInput(context, at, to) })?;
         if value.is_null() {
@@ -127,7 +130,7 @@ unsafe extern "C" fn create_state(
         if state.is_null() {
             return Err(Failure::argument("CreateState: the output is null"));
         }
-        // SAFETY: the output was checked above.
+        // SAFETY: `state` is not null, as was checked above, and callers pass one that is writable.
         unsafe { state.write(info.cast()) };
         Ok(())
     })

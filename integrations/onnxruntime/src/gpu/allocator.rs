@@ -84,7 +84,8 @@ impl Allocator {
     /// The pointer is null or from [`Allocator::create`], and this is its last use.
     pub unsafe fn release(allocator: *mut OrtAllocator) {
         if !allocator.is_null() {
-            // SAFETY: the caller vouches for the pointer, which is that of the whole struct.
+            // SAFETY: the pointer is null or from [`Allocator::create`], and this is its last use, as this function requires; it is that
+            // of the whole struct.
             drop(unsafe { Box::from_raw(allocator.cast::<Self>()) });
         }
     }

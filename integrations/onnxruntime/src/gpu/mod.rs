@@ -54,7 +54,7 @@ impl Side {
         let Some(first) = devices.first() else { return Ok(None) };
         let vendor = if first.architecture.starts_with("sm_") { NVIDIA } else { AMD };
         let named = |name: &CStr, kind: c_int| {
-            // SAFETY: the name ends with a NUL and is copied, and the output is valid.
+            // SAFETY: the name ends with a NUL and is copied, and `value` passes the address of a local.
             ort.value("naming the memory of a GPU", ptr::null_mut(), |to| unsafe {
                 ort.api.CreateMemoryInfo_V2(name.as_ptr(), GPU, vendor.0, 0, kind, 0, DEVICE_ALLOCATOR, to)
             })
@@ -75,7 +75,7 @@ impl Side {
     /// # Safety
     /// The memory info is alive.
     pub unsafe fn is_of_host(&self, info: *const OrtMemoryInfo) -> bool {
-        // SAFETY: the caller vouches for the memory info.
+        // SAFETY: the memory info is alive, as this function requires.
         unsafe {
             self.ort.ep.MemoryDevice_GetMemoryType(self.ort.ep.MemoryInfo_GetMemoryDevice(info))
                 == HOST_ACCESSIBLE
@@ -101,7 +101,7 @@ impl Side {
     pub unsafe fn among(&self, devices: &[*const OrtHardwareDevice]) -> Option<*const OrtHardwareDevice> {
         let api = self.ort.api;
         let is_it = |device: &&*const OrtHardwareDevice| {
-            // SAFETY: the caller vouches for the device.
+            // SAFETY: the devices are alive, as this function requires.
             !device.is_null()
                 && unsafe {
                     api.HardwareDevice_Type(**device) == GPU
@@ -114,7 +114,7 @@ impl Side {
     /// A device for the GPU, if ONNX Runtime does not see it; the caller releases it.
     pub fn hardware(&self) -> Result<*mut OrtHardwareDevice> {
         let (number, name) = self.vendor;
-        // SAFETY: the name ends with a NUL and is copied, the metadata may be null, and the output is valid.
+        // SAFETY: the name ends with a NUL and is copied, the metadata may be null, and `value` passes the address of a local.
         self.ort.value("CreateHardwareDevice", ptr::null_mut(), |to| unsafe {
             self.ort.ep.CreateHardwareDevice(GPU, number, 0, name.as_ptr(), ptr::null(), to)
         })
@@ -142,7 +142,7 @@ fn opened() -> Result<Gpu> {
 /// # Safety
 /// The value is a tensor that is alive.
 pub unsafe fn is_on_gpu(ort: Ort, value: *const OrtValue) -> bool {
-    // SAFETY: the caller vouches for the value, and its device lives as long.
+    // SAFETY: the value is a tensor that is alive, as this function requires; its device lives as long.
     unsafe {
         let device = ort.ep.Value_GetMemoryDevice(value);
         !device.is_null()

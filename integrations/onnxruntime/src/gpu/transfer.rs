@@ -50,7 +50,7 @@ impl Transfer {
     /// Both are tensors of as many bytes, on the host or on the GPU.
     unsafe fn copy(&self, from: *const OrtValue, to: *mut OrtValue) -> Result<()> {
         let (ort, api) = (self.ort, self.ort.api);
-        // SAFETY: the caller vouches for both tensors.
+        // SAFETY: both are tensors of as many bytes, on the host or on the GPU, as this function requires.
         let (bytes, source, target, places) = unsafe {
             (
                 ort.value("the size of a tensor", 0, |bytes| api.GetTensorSizeInBytes(from, bytes))?,

@@ -48,10 +48,11 @@ impl<'a> Slab<'a> {
             return Ok(Cow::Borrowed(&[]));
         }
         if start.is_aligned() {
-            // SAFETY: the caller vouches for as many elements as the tensor has, and they are aligned.
+            // SAFETY: the tensor is readable, and nothing writes it while the result lives, as this function requires; the address was
+            // checked to be aligned.
             return Ok(Cow::Borrowed(unsafe { slice::from_raw_parts(start, self.count()) }));
         }
-        // SAFETY: the caller vouches for as many elements as the tensor has.
+        // SAFETY: the tensor is readable, and nothing writes it while the result lives, as this function requires.
         Ok((0..self.count()).map(|at| unsafe { start.wrapping_add(at).read_unaligned() }).collect())
     }
 
@@ -61,7 +62,8 @@ impl<'a> Slab<'a> {
     /// The packed tensor has these elements, and only this thread uses them.
     pub unsafe fn put<T: Copy>(&self, place: usize, items: &[T]) {
         let to = self.start.wrapping_add(place * size_of::<T>());
-        // SAFETY: the caller vouches for the elements, which are no part of the others.
+        // SAFETY: the packed tensor has these elements, and only this thread uses them, as this function requires; they are no part of
+        // the others.
         unsafe { to.copy_from_nonoverlapping(items.as_ptr().cast(), size_of_val(items)) };
     }
 
@@ -71,7 +73,7 @@ impl<'a> Slab<'a> {
     /// The tensor is readable.
     pub unsafe fn integers(&self) -> Result<Vec<i64>, String> {
         let count = self.count();
-        // SAFETY: the caller vouches for as many elements as the tensor has.
+        // SAFETY: the tensor is readable, as this function requires.
         unsafe {
             match self.bound.element {
                 Element::Int32 => {

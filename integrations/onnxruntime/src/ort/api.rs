@@ -27,7 +27,7 @@ impl Ort {
     /// # Safety
     /// `base` is null or what ONNX Runtime passes to `CreateEpFactories`.
     pub unsafe fn negotiate(base: *const OrtApiBase) -> std::result::Result<Self, String> {
-        // SAFETY: the caller vouches for the pointer.
+        // SAFETY: `base` is null or what ONNX Runtime passes to `CreateEpFactories`, as this function requires.
         let Some(base) = (unsafe { base.as_ref() }) else { return Err("the OrtApiBase is null".to_owned()) };
         // SAFETY: the function takes no arguments and returns a string that lives as long as ONNX Runtime.
         let version = text_of(unsafe { (base.get_version_string)() });

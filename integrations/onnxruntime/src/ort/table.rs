@@ -42,7 +42,8 @@ macro_rules! table {
                         let entry = self.0.add($slot).read();
                         std::mem::transmute::<*const c_void, unsafe extern "C" fn($($type),*) $(-> $result)?>(entry)
                     };
-                    // SAFETY: the caller vouches for the arguments.
+                    // SAFETY: the address is that of such a table, of a version with every function that is called, as this function
+                    // requires.
                     unsafe { function($($argument),*) }
                 }
             )+

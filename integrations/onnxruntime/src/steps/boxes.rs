@@ -95,11 +95,13 @@ impl OnHost for Suppression {
         };
         let mut rest = rest.iter();
         let [most, limit, least] = self.given.map(|is_given| if is_given { rest.next() } else { None });
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         let most = most.map(|of| unsafe { of.integers() }).transpose()?;
         let most = most.and_then(|of| of.first().copied()).unwrap_or(0);
         let number = |of: &Slab<'_>| {
-            // SAFETY: the caller vouches for the tensors.
+            // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+            // else.
             unsafe { of.items::<f32>() }.map(|of| of.first().copied())
         };
         let limit = limit.map(number).transpose()?.flatten().unwrap_or(0.0);
@@ -110,7 +112,8 @@ impl OnHost for Suppression {
         let limits = (usize::try_from(most).unwrap_or(0), limit, least);
         let count = |slab: &Slab<'_>, axis: usize| usize::try_from(slab.dim(axis)).unwrap_or(0);
         let (size, classes) = (count(boxes, 1), count(scores, 1));
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         let (boxes, scores) = unsafe { (boxes.items::<f32>()?, scores.items::<f32>()?) };
         let boxes = boxes.as_chunks::<4>().0;
         let tasks = scores.len() / size.max(1);

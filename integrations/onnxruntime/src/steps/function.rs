@@ -67,7 +67,7 @@ unsafe fn each<T: Item>(
     parallel: Parallel<'_>,
     f: fn(T) -> T,
 ) -> Result<(), String> {
-    // SAFETY: the caller vouches for the tensor.
+    // SAFETY: the tensors are readable and writable, and have as many elements, as this function requires.
     let (numbers, to) = (unsafe { from.items::<T>() }?, Shared(writes));
     divided(numbers.len().div_ceil(BLOCK), BLOCK * 64, parallel, &|range| {
         let own = numbers.chunks(BLOCK).enumerate().skip(range.start).take(range.len());
@@ -87,7 +87,8 @@ impl OnHost for Function {
         parallel: Parallel<'_>,
     ) -> Result<(), String> {
         let ([from], [_]) = (reads, writes) else { return Err("a function of no tensor".to_owned()) };
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         unsafe {
             match from.bound.element {
                 Element::Double => each(from, writes, parallel, self.double()),
@@ -109,7 +110,8 @@ impl OnHost for Power {
         parallel: Parallel<'_>,
     ) -> Result<(), String> {
         let [bases, exponents] = reads else { return Err("a power of no tensor".to_owned()) };
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         let (bases, exponents) = unsafe { (bases.items::<f32>()?, exponents.items::<f32>()?) };
         let to = Shared(writes);
         divided(bases.len().div_ceil(BLOCK), BLOCK * 256, parallel, &|range| {

@@ -150,7 +150,8 @@ impl OnHost for Grid {
         }
         let (size, places) = (count(sizes), count(outer));
         let sizes: Vec<usize> = sizes.iter().map(|size| count(&[*size])).collect();
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         let (image, grid) = unsafe { (image.items::<f32>()?, grid.items::<f32>()?) };
         let to = Shared(writes);
         let parts = places.div_ceil(PLACES);

@@ -118,11 +118,12 @@ impl Lines<'_> {
         let (count, size) = (usize::try_from(count).unwrap_or(0), self.to.size().unsigned_abs());
         let start = self.to.at(first);
         if self.is_zero {
-            // SAFETY: the caller vouches for the elements.
+            // SAFETY: the result has these elements, and only this thread writes them, as this function requires.
             return unsafe { start.write_bytes(0, count * size) };
         }
         for at in 0..count {
-            // SAFETY: the caller vouches for the elements; the constant has one.
+            // SAFETY: the result has these elements, and only this thread writes them, as this function requires; the constant has one
+            // element.
             unsafe { start.wrapping_add(at * size).copy_from_nonoverlapping(self.constant, size) };
         }
     }
@@ -153,7 +154,8 @@ impl OnHost for Pad {
         let work = Lines { pad: self, tensors: Shared(reads), to: *to, constant, is_zero };
         divided(lines, inner * size, parallel, &|range| {
             for line in range {
-                // SAFETY: the caller vouches for the tensors, whose sizes were checked; ranges do not overlap.
+                // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap
+                // nothing else, the sizes were checked, and ranges do not overlap.
                 unsafe { work.write(line) };
             }
         })

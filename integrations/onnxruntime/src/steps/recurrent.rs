@@ -183,7 +183,7 @@ fn state_of<const M: usize>(groups: &[Group<'_, M>], at: usize, to: &mut [f32]) 
 /// The memory has room for the numbers at the place.
 unsafe fn put(to: *mut f32, place: usize, numbers: &[f32]) {
     let to = to.wrapping_add(place).cast::<u8>();
-    // SAFETY: the caller vouches for the room; the numbers are elsewhere.
+    // SAFETY: the memory has room for the numbers at the place, as this function requires; the numbers are elsewhere.
     unsafe { to.copy_from_nonoverlapping(numbers.as_ptr().cast(), size_of_val(numbers)) };
 }
 
@@ -201,10 +201,12 @@ impl OnHost for Recurrent {
         };
         let (integers, floats): (Vec<_>, Vec<_>) =
             reads.iter().enumerate().partition(|(at, _)| is_integer(*at));
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         let all = floats.iter().map(|(_, of)| unsafe { of.items::<f32>() });
         let all = all.collect::<Result<Vec<_>, String>>()?;
-        // SAFETY: the caller vouches for the tensor.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         let lengths = integers.first().map(|(_, of)| unsafe { of.integers() }).transpose()?;
         let mut floats = all.iter().map(|of| of.as_ref());
         let inputs: Vec<&[f32]> = floats.by_ref().take(count).collect();

@@ -78,7 +78,7 @@ impl OnHost for Reduce {
             parallel: Parallel<'_>,
         ) -> Result<(), String> {
             let size = from.bound.dims.last().map_or(1, |size| usize::try_from(*size).unwrap_or(0));
-            // SAFETY: the caller vouches for the tensor.
+            // SAFETY: the tensors are readable and writable, as this function requires.
             let (items, to) = (unsafe { from.items::<T>() }?, Shared(writes));
             divided(items.len() / size.max(1), size * 2 * size_of::<T>(), parallel, &|rows| {
                 for row in rows {
@@ -90,7 +90,8 @@ impl OnHost for Reduce {
             })
         }
         let [from] = reads else { return Err("a reduction of no tensor".to_owned()) };
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         unsafe {
             match from.bound.element {
                 Element::Int32 => of::<i32>(*self, from, writes, parallel),

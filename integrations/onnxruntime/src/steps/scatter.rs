@@ -43,7 +43,8 @@ impl OnHost for Scatter {
         let ([data, indices, rest @ ..], [to]) = (reads, writes) else {
             return Err("indices of no tensor".to_owned());
         };
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         let list = unsafe { indices.integers() }?;
         let (size, dims) = (data.size().unsigned_abs(), &data.bound.dims);
         let strides = packed(dims);

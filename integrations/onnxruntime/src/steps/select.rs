@@ -42,14 +42,15 @@ impl OnHost for Extreme {
         parallel: Parallel<'_>,
     ) -> Result<(), String> {
         let [from] = reads else { return Err("an extreme of no tensor".to_owned()) };
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         unsafe fn of<T: Item>(
             own: Extreme,
             from: &Slab<'_>,
             writes: &[Slab<'_>],
             parallel: Parallel<'_>,
         ) -> Result<(), String> {
-            // SAFETY: the caller vouches for the tensor.
+            // SAFETY: the tensors are readable and writable, as this function requires.
             let (items, size, to) = (unsafe { from.items::<T>() }?, last(from), Shared(writes));
             let is_better = |x: &T, best: &T| {
                 let order = if own.largest { x.partial_cmp(best) } else { best.partial_cmp(x) };
@@ -70,7 +71,8 @@ impl OnHost for Extreme {
                 }
             })
         }
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         unsafe { by_type!(from.bound.element, of(*self, from, writes, parallel)) }
     }
 }
@@ -100,7 +102,7 @@ impl OnHost for Top {
             writes: &[Slab<'_>],
             parallel: Parallel<'_>,
         ) -> Result<(), String> {
-            // SAFETY: the caller vouches for the tensor.
+            // SAFETY: the tensors are readable and writable, as this function requires.
             let (items, size, to) = (unsafe { from.items::<T>() }?, last(from), Shared(writes));
             divided(items.len() / size.max(1), size * 16, parallel, &|rows| {
                 let mut order: Vec<usize> = Vec::new();
@@ -132,7 +134,8 @@ impl OnHost for Top {
                 }
             })
         }
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         unsafe { by_type!(from.bound.element, of(*self, from, writes, parallel)) }
     }
 }
@@ -184,7 +187,7 @@ impl OnHost for Running {
             writes: &[Slab<'_>],
             parallel: Parallel<'_>,
         ) -> Result<(), String> {
-            // SAFETY: the caller vouches for the tensor.
+            // SAFETY: the tensors are readable and writable, as this function requires.
             let (items, size, to) = (unsafe { from.items::<T>() }?, last(from), Shared(writes));
             divided(items.len() / size.max(1), size * 2 * size_of::<T>(), parallel, &|rows| {
                 for row in rows {
@@ -205,7 +208,8 @@ impl OnHost for Running {
                 }
             })
         }
-        // SAFETY: the caller vouches for the tensors.
+        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
+        // else.
         unsafe { by_type!(from.bound.element, of(*self, from, writes, parallel)) }
     }
 }

@@ -217,7 +217,7 @@ mod tests {
         // SAFETY: the pool stays valid until it is taken back below.
         assert!(unsafe { hipdnnCpuPluginLendThreads_ext(&raw const pool) }.is_null());
         let result = catch_unwind(AssertUnwindSafe(f));
-        // SAFETY: null is allowed.
+        // SAFETY: null takes the pool back, and reads no memory.
         assert_eq!(unsafe { hipdnnCpuPluginLendThreads_ext(ptr::null()) }, &raw const pool);
         result.unwrap_or_else(|panic| resume_unwind(panic))
     }
@@ -308,7 +308,7 @@ mod tests {
                 count.fetch_add(1, Ordering::Relaxed);
             })
         });
-        // SAFETY: null is allowed.
+        // SAFETY: null takes the pool back, and reads no memory.
         unsafe { hipdnnCpuPluginLendThreads_ext(ptr::null()) };
         assert_eq!(count.into_inner(), 4);
     }

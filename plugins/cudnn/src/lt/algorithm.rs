@@ -81,7 +81,7 @@ fn handle(lt: &'static CublasLt, device: &Device) -> Result<cublasLtHandle_t, Pl
         return Ok(handle.get());
     }
     let made = lt.made("cublasLtCreate", lt.cublasLtDestroy, |handle| {
-        // SAFETY: the output is valid.
+        // SAFETY: the pointer is that of a local, the only place that the function writes to.
         unsafe { (lt.cublasLtCreate)(handle) }
     })?;
     let handle = made.get();
@@ -172,7 +172,7 @@ impl Run {
         let lt = self.lt;
         let preference =
             lt.made("cublasLtMatmulPreferenceCreate", lt.cublasLtMatmulPreferenceDestroy, |preference| {
-                // SAFETY: the output is valid.
+                // SAFETY: the pointer is that of a local, the only place that the function writes to.
                 unsafe { (lt.cublasLtMatmulPreferenceCreate)(preference) }
             })?;
         let limit = options.workspace_size_limit.unwrap_or(0);
@@ -262,6 +262,8 @@ impl Run {
         unsafe { self.run_with(&self.found, tensors, workspace, stream) }
     }
 
+    /// # Safety
+    /// Each tensor is valid for its extent until the work is done, and `workspace` for the bytes that the algorithm found needs.
     unsafe fn run_with(
         &self,
         found: &Found,
@@ -277,7 +279,8 @@ impl Run {
         for begins in &self.chain.product.calls {
             let [a_at, b_at, d_at, c_at] = self.chain.operands(begins, tensors);
             let Description { product: described, a, b, c, d } = &self.description;
-            // SAFETY: the objects are alive, and the caller vouches for the memory.
+            // SAFETY: the objects are alive; the tensors are valid until the work is done, and the workspace for its size, as this
+            // function requires.
             let status = unsafe {
                 (self.lt.cublasLtMatmul)(
                     self.handle,

@@ -43,7 +43,7 @@ impl Description {
             (false, _) => (COMPUTE_32F, R_32F),
         };
         let described = lt.made("cublasLtMatmulDescCreate", lt.cublasLtMatmulDescDestroy, |described| {
-            // SAFETY: the output is valid.
+            // SAFETY: the pointer is that of a local, the only place that the function writes to.
             unsafe { (lt.cublasLtMatmulDescCreate)(described, compute_type, scale_type) }
         })?;
         let operation = |matrix: &Matrix| if matrix.transposed { OPERATION_T } else { OPERATION_N };
@@ -154,7 +154,7 @@ fn layout(
     let data_type = data_type(matrix.data_type);
     let layout = lt.made("cublasLtMatrixLayoutCreate", lt.cublasLtMatrixLayoutDestroy, |layout| {
         let (rows, columns, leading) = (rows as u64, columns as u64, matrix.leading as i64);
-        // SAFETY: the output is valid.
+        // SAFETY: the pointer is that of a local, the only place that the function writes to.
         unsafe { (lt.cublasLtMatrixLayoutCreate)(layout, data_type, rows, columns, leading) }
     })?;
     let (count, stride) = (batch as i32, matrix.stride as i64);

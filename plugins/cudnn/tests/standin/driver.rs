@@ -38,7 +38,7 @@ impl Driver {
     pub fn stream(&self) -> *mut c_void {
         let _entered = entered();
         let mut made = null_mut();
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `made`.
         assert_eq!(unsafe { (self.cuStreamCreate)(&mut made, 1) }, 0);
         made
     }

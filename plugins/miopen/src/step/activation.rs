@@ -160,7 +160,8 @@ impl ActivationStep {
     unsafe fn forward(&self, ready: &Ready<'_>, x: *const c_void, y: *mut c_void) -> Result<(), PluginError> {
         let miopen = ready.runtime.miopen;
         let descriptor = self.descriptor.get();
-        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        // SAFETY: the step's objects are alive, and the tensors are valid for the shape until the work is done, as this function
+        // requires.
         let status = unsafe {
             (miopen.miopenActivationForward)(
                 ready.handle(),
@@ -195,7 +196,7 @@ impl Step for ActivationStep {
         let (dy, x) = self.inputs;
         let (x, out) = (tensors.at(x), tensors.at(self.output));
         let Some(dy) = dy.map(|slot| tensors.at(slot)) else {
-            // SAFETY: the caller vouches for the memory.
+            // SAFETY: the tensors are valid for their extent, as this function requires, and both have the shape.
             return unsafe { self.forward(ready, x, out) };
         };
         // MIOpen requires a y even if it does not read it.
@@ -206,7 +207,8 @@ impl Step for ActivationStep {
         }
         let miopen = ready.runtime.miopen;
         let descriptor = self.descriptor.get();
-        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        // SAFETY: the step's objects are alive, and the tensors are valid for the shape until the work is done, as this function
+        // requires.
         let status = unsafe {
             (miopen.miopenActivationBackward)(
                 ready.handle(),

@@ -304,7 +304,7 @@ impl Inverse {
         variance: *mut c_void,
     ) -> Result<(), PluginError> {
         let miopen = ready.runtime.miopen;
-        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        // SAFETY: the step's objects are alive, and the memory is valid until the work is done, as this function requires.
         let status = unsafe {
             (miopen.miopenActivationForward)(
                 ready.handle(),
@@ -347,12 +347,12 @@ impl Step for InferenceStep {
         let Objects { x: descriptor, parameter, .. } = &self.objects;
         let mut variance = tensors.at(spread);
         if let Some(inverse) = &self.inverse {
-            // SAFETY: the workspace has room for the variances, and the caller vouches for the tensor.
+            // SAFETY: the workspace has room for the variances, and the tensors are valid for their extent, as this function requires.
             unsafe { inverse.run(ready, variance, workspace) }?;
             variance = workspace;
         }
-        // SAFETY: the caller vouches for the scalar, the objects are alive, and the caller vouches for the memory. MIOpen
-        // only reads the factors.
+        // SAFETY: a bound scalar is in host memory of its type, as the operation's tensors are passed; the step's objects are alive, and
+        // the tensors are valid for their extent, as this function requires, until the work is done. MIOpen only reads the factors.
         let status = unsafe {
             let epsilon = epsilon.map_or(0.0, |epsilon| epsilon.read(tensors));
             (miopen.miopenBatchNormalizationForwardInference)(
@@ -399,7 +399,7 @@ impl Running {
                 hip.check("hipMemcpyAsync", answer)?;
             }
         }
-        // SAFETY: the caller vouches for the scalar.
+        // SAFETY: the weight is a host scalar, as this function requires.
         Ok((self.next.map(|slot| tensors.at(slot)), unsafe { self.momentum.read(tensors) }))
     }
 }
@@ -425,12 +425,12 @@ impl Step for TrainingStep {
         let Objects { x: descriptor, parameter, .. } = &self.objects;
         let (mut statistics, mut momentum) = ([std::ptr::null_mut(); 2], MOMENTUM);
         if let Some(running) = running {
-            // SAFETY: the caller vouches for the tensors.
+            // SAFETY: the tensors are valid for their extent, as this function requires, the statistics for a parameter each.
             (statistics, momentum) = unsafe { running.begin(ready, tensors, self.objects.parameter_size()) }?;
         }
         let [running_mean, running_variance] = statistics;
-        // SAFETY: the caller vouches for the scalar, the objects are alive, and the caller vouches for the memory. MIOpen
-        // only reads the factors.
+        // SAFETY: a bound scalar is in host memory of its type, as the operation's tensors are passed; the step's objects are alive, and
+        // the tensors are valid for their extent, as this function requires, until the work is done. MIOpen only reads the factors.
         let status = unsafe {
             (miopen.miopenBatchNormalizationForwardTraining)(
                 ready.handle(),
@@ -476,7 +476,7 @@ impl Step for BackwardStep {
         let Backward { dy, x, scale, dx, dscale, dbias, saved } = self.form;
         let Objects { x: descriptor, parameter, .. } = &self.objects;
         let saved = |place: usize| tensors.at_optional(saved.and_then(|saved| saved.get(place).copied()));
-        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        // SAFETY: the step's objects are alive, and the memory is valid until the work is done, as this function requires.
         #[rustfmt::skip]
         let status = unsafe {
             (miopen.miopenBatchNormalizationBackward)(

@@ -148,7 +148,7 @@ impl ConvolutionDesign {
 
     fn descriptor(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
         let mut descriptor = ptr::null_mut();
-        // SAFETY: the output is valid, and the new object is owned at once.
+        // SAFETY: the function writes only to the local `descriptor`, and the new object is owned at once.
         let object = unsafe {
             miopen.check(
                 "miopenCreateConvolutionDescriptor",
@@ -199,7 +199,7 @@ impl Subject for ConvolutionDesign {
     fn problem(&self, miopen: &Miopen, options: &Options) -> Result<Object, MiopenError> {
         let convolution = self.descriptor(miopen, options)?;
         let mut problem = ptr::null_mut();
-        // SAFETY: the output is valid, and the new object is owned at once.
+        // SAFETY: the function writes only to the local `problem`, and the new object is owned at once.
         let problem = unsafe {
             let status = (miopen.miopenCreateConvProblem)(&mut problem, convolution.get(), self.direction);
             miopen.check("miopenCreateConvProblem", status)?;
@@ -309,13 +309,15 @@ impl Step for ConvolutionStep {
             x_of_solution = workspace;
             rest = workspace.wrapping_byte_add(margin.size());
             if self.direction != DIRECTION_BACKWARD {
-                // SAFETY: the workspace has room for it, and the caller vouches for the tensor.
+                // SAFETY: the workspace has room for the padded image, and the tensors are valid for their extent, as this function
+                // requires.
                 unsafe { margin.pad(ready, x, workspace) }?;
             }
         }
         let arguments =
             [argument(CONVOLUTION_X, x_of_solution), argument(CONVOLUTION_W, w), argument(CONVOLUTION_Y, y)];
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the tensors are those of the problem, valid until the work is done, and the rest of the workspace has the solution's
+        // size, as this function requires.
         unsafe { self.solution.run(ready, &arguments, rest) }?;
         match &self.margin {
             // SAFETY: x and the workspace are valid; the gradient of the zeros is not read.

@@ -362,7 +362,7 @@ impl Step for FusedStep {
         // ε and the weight of the new statistics.
         let mut scalars = (0.0_f64, 0.0_f64);
         if let Some(statistics) = &self.statistics {
-            // SAFETY: the caller vouches for the tensors.
+            // SAFETY: the tensors are those of the chain, as this function requires.
             scalars = unsafe { statistics.begin(ready, tensors) }?;
             let numbers = [
                 argument(BATCHNORM_EPSILON, (&raw mut scalars.0).cast()),
@@ -377,12 +377,12 @@ impl Step for FusedStep {
         if let Some(spread) = &self.spread {
             let mut variance = tensors.at(spread.slot);
             if let Some(inverse) = &self.inverse {
-                // SAFETY: the workspace has room for a parameter, and the caller vouches for the tensor.
+                // SAFETY: the workspace has room for a parameter, and the tensors are valid for their extent, as this function requires.
                 unsafe { inverse.run(ready, variance, workspace) }?;
                 variance = workspace;
             }
             if let Some(given) = &spread.epsilon {
-                // SAFETY: the caller vouches for the scalar.
+                // SAFETY: a bound scalar is in host memory of its type, as the operation's tensors are passed.
                 scalars.0 = unsafe { given.read(tensors) };
             }
             let more = [
@@ -396,7 +396,8 @@ impl Step for FusedStep {
         }
         let arguments: &[miopenTensorArgument_t] = arguments.get(..count).unwrap_or_default();
         let rest = workspace.wrapping_byte_add(self.own_size());
-        // SAFETY: the arguments are those of the problem, the caller vouches for the memory, and ε is read during the call.
+        // SAFETY: the arguments are those of the problem, valid until the work is done, as this function requires, and ε is read during
+        // the call.
         unsafe { self.solution.run(ready, arguments, rest) }
     }
 }

@@ -188,12 +188,13 @@ impl Step for NormalizationStep {
         let inverse_at = inverse.map_or(workspace, |slot| tensors.at(slot));
         let rest = if inverse.is_some() { 0 } else { self.rows_size };
         let mean_at = mean.map_or_else(|| workspace.wrapping_byte_add(rest), |slot| tensors.at(slot));
-        // SAFETY: the caller vouches for the scalar.
+        // SAFETY: a bound scalar is in host memory of its type, as the operation's tensors are passed.
         let epsilon = unsafe { epsilon.read(tensors) } as f32;
         if !centered {
             let forward =
                 miopen.miopenT5LayerNormForward.ok_or_else(|| missing("miopenT5LayerNormForward"))?;
-            // SAFETY: the objects are alive, and the caller vouches for the memory.
+            // SAFETY: the step's objects are alive; the tensors are valid until the work is done, and the workspace for its size, as this
+            // function requires.
             let status = unsafe {
                 forward(
                     ready.handle(),
@@ -212,7 +213,8 @@ impl Step for NormalizationStep {
             return Ok(miopen.check("miopenT5LayerNormForward", status)?);
         }
         let forward = miopen.miopenLayerNormForward.ok_or_else(|| missing("miopenLayerNormForward"))?;
-        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        // SAFETY: the step's objects are alive; the tensors are valid until the work is done, and the workspace for its size, as this
+        // function requires.
         let status = unsafe {
             forward(
                 ready.handle(),

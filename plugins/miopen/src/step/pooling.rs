@@ -212,8 +212,8 @@ impl Step for PoolingStep {
         let index = tensors.at_optional(self.index);
         if self.backward {
             let backward = miopen.miopenPoolingBackward.ok_or_else(|| missing("miopenPoolingBackward"))?;
-            // SAFETY: the objects are alive, and the caller vouches for the memory. MIOpen requires some x and y even if it
-            // does not read them: it has the index, or takes means.
+            // SAFETY: the step's objects are alive; the tensors are valid until the work is done, and the workspace for its size, as this
+            // function requires. MIOpen requires some x and y even if it does not read them: it has the index, or takes means.
             let status = unsafe {
                 backward(
                     ready.handle(),
@@ -234,7 +234,8 @@ impl Step for PoolingStep {
             return Ok(miopen.check("miopenPoolingBackward", status)?);
         }
         let forward = miopen.miopenPoolingForward.ok_or_else(|| missing("miopenPoolingForward"))?;
-        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        // SAFETY: the step's objects are alive; the tensors are valid until the work is done, and the workspace for its size, as this
+        // function requires.
         let status = unsafe {
             forward(
                 ready.handle(),

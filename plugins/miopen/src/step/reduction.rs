@@ -94,7 +94,7 @@ impl Design for ReductionDesign {
             .ok_or_else(|| missing("miopenGetReductionWorkspaceSize"))?;
         let (x, y) = (self.x.descriptor(miopen)?, self.y.descriptor(miopen)?);
         let mut workspace_size = 0;
-        // SAFETY: the functions are a pair, the objects are alive and the output is valid.
+        // SAFETY: the functions are a pair, the objects are alive and the function writes only to the local `workspace_size`.
         let descriptor = unsafe {
             let descriptor = make(miopen, "miopenCreateReduceTensorDescriptor", create, destroy)?;
             miopen.check(
@@ -150,7 +150,8 @@ impl Step for ReductionStep {
         let miopen = ready.runtime.miopen;
         let reduce = miopen.miopenReduceTensor.ok_or_else(|| missing("miopenReduceTensor"))?;
         let [x, y] = self.slots.map(|slot| tensors.at(slot));
-        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        // SAFETY: the step's objects are alive; the tensors are valid until the work is done, and the workspace for its size, as this
+        // function requires.
         let status = unsafe {
             reduce(
                 ready.handle(),

@@ -361,7 +361,7 @@ impl Step for SoftmaxStep {
         if self.backward {
             let backward =
                 miopen.miopenSoftmaxBackward_V2.ok_or_else(|| missing("miopenSoftmaxBackward_V2"))?;
-            // SAFETY: the descriptor is alive, and the caller vouches for y, dy and dx.
+            // SAFETY: the descriptor is alive, and y, dy and dx are valid for it until the work is done, as this function requires.
             let status = unsafe {
                 backward(
                     ready.handle(),
@@ -380,7 +380,7 @@ impl Step for SoftmaxStep {
             return Ok(miopen.check("miopenSoftmaxBackward_V2", status)?);
         }
         let forward = miopen.miopenSoftmaxForward_V2.ok_or_else(|| missing("miopenSoftmaxForward_V2"))?;
-        // SAFETY: the descriptor is alive, and the caller vouches for x and y.
+        // SAFETY: the descriptor is alive, and x and y are valid for it until the work is done, as this function requires.
         let status = unsafe {
             forward(
                 ready.handle(),

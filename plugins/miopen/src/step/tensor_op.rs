@@ -125,7 +125,8 @@ impl Step for TensorOpStep {
         let [a, b, c] = &self.descriptors;
         let [a_at, b_at, c_at] = self.slots.map(|slot| tensors.at(slot));
         let [alpha1, alpha2] = self.factors.map(factor);
-        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        // SAFETY: the step's objects are alive; the tensors are valid until the work is done, and the workspace for its size, as this
+        // function requires.
         let status = unsafe {
             (miopen.miopenOpTensor)(
                 ready.handle(),

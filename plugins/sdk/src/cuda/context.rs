@@ -41,7 +41,7 @@ impl Drop for EnteredContext {
     fn drop(&mut self) {
         if let Some(cuda) = self.pushed {
             let mut left = ptr::null_mut();
-            // SAFETY: the output is valid, and this thread pushed a context. Failures are ignored.
+            // SAFETY: the function writes only to the local `left`, and this thread pushed a context. Failures are ignored.
             unsafe { (cuda.cuCtxPopCurrent_v2)(&mut left) };
         }
     }
@@ -72,10 +72,11 @@ pub unsafe fn context_of(cuda: &'static Cuda, stream: CUstream) -> Result<CUcont
 unsafe fn known_context(cuda: &'static Cuda, stream: CUstream) -> Result<CUcontext, CudaError> {
     let mut context = ptr::null_mut();
     if stream.addr() > DEFAULT_STREAMS {
-        // SAFETY: the output is valid, and the caller vouches for the stream.
+        // SAFETY: the function writes only to the local `context`, and a stream that is no default stream is alive, as this function
+        // requires.
         cuda.check("cuStreamGetCtx", unsafe { (cuda.cuStreamGetCtx)(stream, &mut context) })?;
     } else {
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `context`.
         cuda.check("cuCtxGetCurrent", unsafe { (cuda.cuCtxGetCurrent)(&mut context) })?;
     }
     Ok(context)
@@ -101,7 +102,7 @@ pub unsafe fn device_in_use(cuda: &'static Cuda, stream: CUstream) -> Result<Opt
 
 fn has_first_context(cuda: &Cuda) -> bool {
     let (mut device, mut flags, mut is_active) = (0, 0, 0);
-    // SAFETY: the outputs are valid.
+    // SAFETY: the functions write only to the locals `device`, `flags` and `is_active`.
     unsafe {
         cuda.cuDevicePrimaryCtxGetState.is_some_and(|ask| {
             (cuda.cuDeviceGet)(&mut device, 0) == CUDA_SUCCESS
@@ -131,7 +132,7 @@ fn first_context(cuda: &'static Cuda) -> Result<CUcontext, CudaError> {
 #[inline]
 pub(crate) fn enter(cuda: &'static Cuda, context: CUcontext) -> Result<EnteredContext, CudaError> {
     let mut current = ptr::null_mut();
-    // SAFETY: the output is valid.
+    // SAFETY: the function writes only to the local `current`.
     cuda.check("cuCtxGetCurrent", unsafe { (cuda.cuCtxGetCurrent)(&mut current) })?;
     let is_other = current != context;
     if is_other {
@@ -148,7 +149,7 @@ impl Device {
     /// The driver's, for instance when there is no device of this number.
     pub fn primary(cuda: &'static Cuda, number: c_int) -> Result<Self, CudaError> {
         let (mut context, mut device) = (ptr::null_mut(), 0);
-        // SAFETY: the outputs are valid, and any number is fine.
+        // SAFETY: the functions write only to the locals `device` and `context`, and any number is fine.
         unsafe {
             cuda.check("cuDeviceGet", (cuda.cuDeviceGet)(&mut device, number))?;
             cuda.check("cuDevicePrimaryCtxRetain", (cuda.cuDevicePrimaryCtxRetain)(&mut context, device))?;
@@ -163,11 +164,11 @@ impl Device {
     pub fn of_context(cuda: &'static Cuda, context: CUcontext) -> Result<Self, CudaError> {
         let mut device = Self { cuda, number: 0, capability: 0, context };
         let _entered = device.enter()?;
-        // SAFETY: the output is valid, and this thread has a context.
+        // SAFETY: the function writes only to the local `device.number`, and this thread has a context.
         cuda.check("cuCtxGetDevice", unsafe { (cuda.cuCtxGetDevice)(&mut device.number) })?;
         let attribute = |which| {
             let mut value = 0;
-            // SAFETY: the output is valid, and the device exists.
+            // SAFETY: the function writes only to the local `value`, and the device exists.
             let answer = unsafe { (cuda.cuDeviceGetAttribute)(&mut value, which, device.number) };
             cuda.check("cuDeviceGetAttribute", answer).map(|()| value)
         };

@@ -261,7 +261,7 @@ impl Cuda {
         }
         let words = [self.cuGetErrorName, self.cuGetErrorString].map(|ask| {
             let mut text = std::ptr::null();
-            // SAFETY: the output is valid, and any number is fine.
+            // SAFETY: the function writes only to the local `text`, and any number is fine.
             if unsafe { ask(answer, &mut text) } != CUDA_SUCCESS || text.is_null() {
                 return String::new();
             }
@@ -280,7 +280,7 @@ impl Cuda {
     /// The driver's.
     pub fn device_count(&self) -> Result<usize, CudaError> {
         let mut count = 0;
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `count`.
         self.check("cuDeviceGetCount", unsafe { (self.cuDeviceGetCount)(&mut count) })?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
@@ -291,7 +291,7 @@ impl Cuda {
     /// The driver's.
     pub fn driver_version(&self) -> Result<c_int, CudaError> {
         let mut version = 0;
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `version`.
         self.check("cuDriverGetVersion", unsafe { (self.cuDriverGetVersion)(&mut version) })?;
         Ok(version)
     }

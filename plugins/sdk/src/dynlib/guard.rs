@@ -104,6 +104,9 @@ pub fn entry(function: *const (), arguments: usize, threw: usize) -> Option<*con
 }
 
 /// Destroys an exception that was stopped.
+///
+/// # Safety
+/// `exception` is one that the unwinder handed to the caller's frame, and that nothing else ends.
 unsafe extern "C" fn end(exception: *mut Exception) {
     // SAFETY: the unwinder handed it over, so only this frame ends it.
     unsafe { exception::end(exception) };

@@ -47,7 +47,7 @@ impl CaptureStream {
         let _entered = device.enter()?;
         let create = device.cuda.cuStreamCreate.ok_or_else(|| lacks("cuStreamCreate"))?;
         let mut stream = null_mut();
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `stream`.
         device.cuda.check("cuStreamCreate", unsafe { create(&mut stream, WITHOUT_DEFAULT_STREAM) })?;
         Ok(Self { device, stream })
     }
@@ -73,7 +73,7 @@ impl CaptureStream {
         cuda.check("cuStreamBeginCapture", unsafe { begin(self.stream, THREAD_LOCAL) })?;
         let done = work();
         let mut graph = null_mut();
-        // SAFETY: the stream is this object's, this thread began, and the output is valid.
+        // SAFETY: the stream is this object's, this thread began, and the function writes only to the local `graph`.
         let ended = cuda.check("cuStreamEndCapture", unsafe { end(self.stream, &mut graph) });
         Ok((done, ended.map_err(PluginError::from).and_then(|()| self.prepare(graph))))
     }
@@ -85,7 +85,7 @@ impl CaptureStream {
         let prepare = cuda.cuGraphInstantiateWithFlags.ok_or_else(|| lacks("cuGraphInstantiateWithFlags"));
         let mut started = null_mut();
         let answer = prepare.and_then(|prepare| {
-            // SAFETY: the graph is alive until it is destroyed below, and the output is valid.
+            // SAFETY: the graph is alive until it is destroyed below, and the function writes only to the local `started`.
             Ok(cuda.check("cuGraphInstantiate", unsafe { prepare(&mut started, graph, 0) })?)
         });
         // SAFETY: what was prepared does not need the graph.
@@ -112,7 +112,7 @@ impl CapturedWork {
     pub unsafe fn start(&self, stream: hipStream_t) -> Result<(), PluginError> {
         let _entered = self.device.enter()?;
         let launch = self.device.cuda.cuGraphLaunch.ok_or_else(|| lacks("cuGraphLaunch"))?;
-        // SAFETY: the graph is this object's; the caller vouches for the rest.
+        // SAFETY: the graph is this object's; the stream is of its GPU, and what the work uses stays valid, as this function requires.
         Ok(self.device.cuda.check("cuGraphLaunch", unsafe { launch(self.graph, stream) })?)
     }
 }

@@ -42,7 +42,7 @@ impl Gpu {
 
     fn create(&self, flags: c_uint) -> Result<Event, PluginError> {
         let mut event = null_mut();
-        // SAFETY: the output is valid.
+        // SAFETY: the functions write only to the local `event`.
         unsafe {
             match self {
                 Self::Hip(hip) => match hip.hipEventCreateWithFlags.filter(|_| flags != WITH_TIMES) {
@@ -87,7 +87,7 @@ impl Gpu {
     /// Both are alive and from [`Gpu::create_timed_event`] of a GPU of this library.
     pub unsafe fn milliseconds(&self, from: Event, to: Event) -> Result<f32, PluginError> {
         let mut milliseconds = 0.0;
-        // SAFETY: the output is valid, and the events are alive.
+        // SAFETY: the functions write only to the local `milliseconds`, and the events are alive.
         unsafe {
             match self {
                 Self::Hip(hip) => {
@@ -188,7 +188,7 @@ impl Gpu {
     /// The stream is alive and of this GPU.
     pub unsafe fn capture(&self, stream: hipStream_t) -> Option<bool> {
         let mut status = 0;
-        // SAFETY: the output is valid, and the stream is alive and of this GPU.
+        // SAFETY: the functions write only to the local `status`, and the stream is alive and of this GPU.
         let answered = unsafe {
             match self {
                 Self::Hip(hip) => match hip.hipStreamIsCapturing {
@@ -213,7 +213,7 @@ impl Gpu {
             return None;
         }
         let mut id = 0;
-        // SAFETY: the output is valid, and the stream is alive and of this GPU, as this function requires.
+        // SAFETY: the function writes only to the local `id`, and the stream is alive and of this GPU, as this function requires.
         let answer = unsafe { (device.cuda.cuStreamGetId?)(stream, &mut id) };
         (answer == CUDA_SUCCESS).then_some(id)
     }

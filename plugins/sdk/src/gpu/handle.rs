@@ -99,7 +99,7 @@ impl<T> Handle<T> {
         open: impl FnOnce(&cuda::Device, hipStream_t) -> Result<T, PluginError>,
     ) -> Result<Entered<'_, T>, PluginError> {
         let stream = self.stream.load(Ordering::Acquire);
-        // SAFETY: the host vouches for the stream as long as it is set.
+        // SAFETY: the host keeps a stream alive while it is set, as the plugin interface asks.
         let context = unsafe { cuda::context_of(cuda, stream) }?;
         let entered = cuda::enter(cuda, context)?;
         let is_it = |gpu: &Gpu| matches!(gpu, Gpu::Cuda(device) if device.context == context);

@@ -149,7 +149,7 @@ impl PlanMemory {
         let (last, event) = (buffer.last, buffer.event);
         let taken = Taken { owner: self, buffer: Some(buffer), is_captured };
         if last.is_some() {
-            // SAFETY: the event is the buffer's, and the caller vouches for the stream.
+            // SAFETY: the event is the buffer's, and the host keeps a stream alive while it is set, as the plugin interface asks.
             unsafe { self.gpu.wait_for(stream, event) }?;
         }
         Ok(taken)
@@ -158,7 +158,7 @@ impl PlanMemory {
     /// The stream's own buffer; none if it should use a shared one.
     #[inline]
     fn own(&self, stream: hipStream_t) -> Result<Option<Buffer>, PluginError> {
-        // SAFETY: the caller vouches for the stream.
+        // SAFETY: the host keeps a stream alive while it is set, as the plugin interface asks.
         let Some(id) = (unsafe { self.gpu.stream_id(stream) }) else { return Ok(None) };
         let unused = {
             let mut buffers = self.lock();
@@ -204,7 +204,7 @@ impl PlanMemory {
 
     /// Whether work on the stream becomes part of a graph.
     fn is_capturing(&self, stream: hipStream_t) -> bool {
-        // SAFETY: the caller vouches for the stream.
+        // SAFETY: the host keeps a stream alive while it is set, as the plugin interface asks.
         unsafe { self.gpu.is_capturing(stream) }
     }
 }
@@ -240,7 +240,7 @@ impl Taken<'_> {
     fn give_back(mut self, stream: hipStream_t) -> Result<(), PluginError> {
         if let (Some(buffer), false) = (&mut self.buffer, self.is_captured) {
             if buffer.owner.is_none() {
-                // SAFETY: the event is the buffer's, and the caller vouches for the stream.
+                // SAFETY: the event is the buffer's, and the host keeps a stream alive while it is set, as the plugin interface asks.
                 unsafe { self.owner.gpu.record(buffer.event, stream) }?;
                 buffer.last = Some(stream);
             }

@@ -22,13 +22,13 @@ impl Gpu {
         match self {
             Self::Hip(hip) => {
                 let create = hip.hipStreamCreate.ok_or_else(|| lacks("hipStreamCreate"))?;
-                // SAFETY: the output is valid.
+                // SAFETY: the function writes only to the local `stream`.
                 hip.check("hipStreamCreate", unsafe { create(&mut stream) })?;
             }
             Self::Cuda(device) => {
                 let _entered = device.enter()?;
                 let create = device.cuda.cuStreamCreate.ok_or_else(|| lacks("cuStreamCreate"))?;
-                // SAFETY: the output is valid.
+                // SAFETY: the function writes only to the local `stream`.
                 let answer = unsafe { create(&mut stream, WITH_DEFAULT_STREAM) };
                 device.cuda.check("cuStreamCreate", answer)?;
             }

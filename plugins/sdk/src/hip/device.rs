@@ -41,7 +41,7 @@ impl Hip {
     /// HIP's.
     pub fn current_device(&self) -> Result<c_int, HipError> {
         let mut device = 0;
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `device`.
         self.check("hipGetDevice", unsafe { (self.hipGetDevice)(&mut device) })?;
         Ok(device)
     }

@@ -271,7 +271,7 @@ impl Hip {
     /// When HIP cannot tell, for instance because the driver is not loaded.
     pub fn device_count(&self) -> Result<usize, HipError> {
         let mut count = 0;
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `count`.
         match self.check("hipGetDeviceCount", unsafe { (self.hipGetDeviceCount)(&mut count) }) {
             Err(error) if error.code == HIP_ERROR_NO_DEVICE => Ok(0),
             result => result.map(|()| usize::try_from(count).unwrap_or(0)),
@@ -319,12 +319,12 @@ impl Hip {
             is_managed: 0,
             allocation_flags: 0,
         };
-        // SAFETY: the output is valid, and HIP only looks the address up.
+        // SAFETY: the function writes only to the local `attributes`, and HIP only looks the address up.
         let answer = unsafe { (self.hipPointerGetAttributes)(&mut attributes, pointer) };
         if answer == HIP_ERROR_INVALID_VALUE {
             // HIP 5 reports unknown memory this way. It is not a failure: build no message and reset the
             // error.
-            // SAFETY: nothing is passed.
+            // SAFETY: the function takes no argument and changes only this thread's last error.
             unsafe { (self.hipGetLastError)() };
             return Ok(MemoryKind::Unregistered);
         }

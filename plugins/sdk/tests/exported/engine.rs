@@ -15,7 +15,7 @@ fn applicable(
 ) -> (hipdnnPluginStatus_t, Vec<i64>, u32) {
     let (mut ids, mut count) = (vec![0; room], 99);
     let graph = data(graph);
-    // SAFETY: the arguments are valid, and the stated room exists.
+    // SAFETY: handle and graph live during the call, `ids` has the stated room, and the function else writes only to the local `count`.
     let status = unsafe {
         hipdnnEnginePluginGetApplicableEngineIds(handle, &graph, ids.as_mut_ptr(), room as u32, &mut count)
     };
@@ -25,7 +25,7 @@ fn applicable(
 #[test]
 fn ids_are_counted_and_cut_to_the_room() {
     let (mut ids, mut count) = ([0; 3], 99);
-    // SAFETY: the arguments are valid, and there is more room than stated.
+    // SAFETY: `ids` has at least the stated room, the functions else write only to the local `count`, and they must refuse null.
     unsafe {
         assert_eq!(hipdnnEnginePluginGetAllEngineIds(null_mut(), 0, &mut count), OK);
         assert_eq!(count, 2);
@@ -44,7 +44,7 @@ fn ids_are_counted_and_cut_to_the_room() {
 fn names_are_those_that_hash_to_the_ids() {
     for (id, expected) in [(FIRST, "FIRST_ENGINE"), (SECOND, "SECOND_ENGINE")] {
         let mut name = null();
-        // SAFETY: the output is valid, and the name is NUL terminated.
+        // SAFETY: the function writes only to the local `name`, and the name is NUL terminated.
         unsafe {
             assert_eq!(hipdnnEnginePluginGetEngineName(id, &mut name), OK);
             assert_eq!(CStr::from_ptr(name).to_str().unwrap(), expected);
@@ -53,7 +53,7 @@ fn names_are_those_that_hash_to_the_ids() {
     }
     let mut name = c"untouched".as_ptr();
     let before = name;
-    // SAFETY: the output is valid.
+    // SAFETY: the function writes only to the local `name`.
     assert_eq!(unsafe { hipdnnEnginePluginGetEngineName(5, &mut name) }, NOT_APPLICABLE);
     assert_eq!(name, before);
     assert_eq!(text(), "Probe has no engine with id 5");
@@ -104,7 +104,7 @@ fn details_carry_the_id_and_the_name_and_are_given_back_once() {
     let good = data(&bytes);
     for (id, name, knobs) in [(FIRST, "FIRST_ENGINE", 1), (SECOND, "for people", 0)] {
         let mut details = hipdnnPluginConstData_t { ptr: null(), size: 0 };
-        // SAFETY: the arguments are valid, and the plugin returned these bytes.
+        // SAFETY: handle and graph live during the call, and the bytes are those that the plugin returned and has not released.
         let read = unsafe {
             assert_eq!(hipdnnEnginePluginGetEngineDetails(handle.0, id, &good, &mut details), OK);
             assert!(details.ptr.addr().is_multiple_of(16));
@@ -142,7 +142,7 @@ fn details_refuse_invalid_arguments() {
             assert!(text().contains(reason), "{}", text());
         }
     }
-    // SAFETY: the graphs and the output are valid; the functions must refuse null.
+    // SAFETY: the graphs live during the calls, and the functions write only to the local `details`; they must refuse null.
     unsafe {
         let ask = hipdnnEnginePluginGetEngineDetails;
         let none = graph("none");

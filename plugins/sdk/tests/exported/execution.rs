@@ -11,7 +11,7 @@ impl<'a> Context<'a> {
     pub fn new(handle: &'a Handle, graph_name: &str, config: &[u8]) -> Self {
         let mut context = null_mut();
         let graph = graph(graph_name);
-        // SAFETY: the arguments are valid.
+        // SAFETY: the handle is alive, graph and configuration live during the call, and the function writes only to the local `context`.
         let status = unsafe {
             hipdnnEnginePluginCreateExecutionContext(handle.0, &data(config), &data(&graph), &mut context)
         };
@@ -21,7 +21,7 @@ impl<'a> Context<'a> {
 
     pub fn workspace(&self) -> (hipdnnPluginStatus_t, usize) {
         let mut size = 11;
-        // SAFETY: the arguments are valid.
+        // SAFETY: handle and context are alive, and the function writes only to the local `size`.
         let status =
             unsafe { hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(self.0.0, self.1, &mut size) };
         (status, size)
@@ -50,7 +50,7 @@ fn the_workspace_follows_the_knob() {
     for (setting, expected) in [(None, 256), (Some(0), 0), (Some(4096), 4096)] {
         let config = config("FIRST_ENGINE", setting);
         let mut size = 11;
-        // SAFETY: the arguments are valid.
+        // SAFETY: the handle is alive, graph and configuration live during the call, and the function writes only to the local `size`.
         let status =
             unsafe { hipdnnEnginePluginGetWorkspaceSize(handle.0, &data(&config), &data(&bytes), &mut size) };
         assert_eq!((status, size), (OK, expected));
@@ -73,7 +73,7 @@ fn workspace_and_context_refuse_invalid_arguments() {
         assert_eq!(text(), "execution_context is null");
     }
     let mut both = |handle, config, graph, status, reason: &str| {
-        // SAFETY: the functions must refuse null and damaged bytes; the outputs are valid.
+        // SAFETY: the functions must refuse null and damaged bytes; the functions write only to the locals `size` and `context`.
         unsafe {
             assert_eq!(size_of(handle, config, graph, &mut size), status, "{reason}");
             assert!(text().contains(reason), "{}", text());
@@ -113,7 +113,8 @@ fn invalid_knob_settings_are_refused_when_planning() {
         let engine_id = hipdnn_plugin_sdk::engine_id("FIRST_ENGINE");
         let config = wire::write_engine_config(&EngineConfig { engine_id, knobs });
         let (mut size, mut context) = (11, null_mut());
-        // SAFETY: the arguments are valid.
+        // SAFETY: the handle is alive, graph and configuration live during the calls, and the functions write only to the locals `size`
+        // and `context`.
         unsafe {
             let (config, graph) = (data(&config), data(&graph));
             assert_eq!(
@@ -137,7 +138,7 @@ fn a_knob_that_the_engine_does_not_have_is_ignored() {
     let handle = Handle::new();
     let context = Context::new(&handle, "", &config("SECOND_ENGINE", Some(-1)));
     let mut size = 0;
-    // SAFETY: the arguments are valid.
+    // SAFETY: handle and context are alive, and the function writes only to the local `size`.
     let status =
         unsafe { hipdnnEnginePluginGetWorkspaceSizeFromExecutionContext(handle.0, context.1, &mut size) };
     assert_eq!((status, size), (OK, 256));
@@ -153,7 +154,7 @@ fn an_execution_reaches_the_engine_of_its_context_with_any_handle() {
         assert_eq!(context.execute(&buffers), OK);
         // SAFETY: the buffer is still there.
         assert_eq!(unsafe { (&raw const result).read() }, expected);
-        // SAFETY: the arguments are valid.
+        // SAFETY: handle and context are alive, and the one buffer is the local `result`.
         let status =
             unsafe { hipdnnEnginePluginExecuteOpGraph(other.0, context.1, null_mut(), buffers.as_ptr(), 1) };
         assert_eq!(status, OK);
@@ -238,7 +239,7 @@ fn hostile_bytes_are_a_status() {
     let (graph_bytes, config_bytes) = (graph(""), config("FIRST_ENGINE", Some(64)));
     let plan = |config: &[u8], graph: &[u8]| {
         let (mut size, mut count) = (0, 0);
-        // SAFETY: the arguments are valid, whatever the bytes say.
+        // SAFETY: the handle is alive and the functions write only to locals; the bytes have their stated length, whatever they say.
         let statuses = unsafe {
             [
                 hipdnnEnginePluginGetWorkspaceSize(handle.0, &data(config), &data(graph), &mut size),

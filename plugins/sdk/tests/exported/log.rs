@@ -10,6 +10,8 @@ thread_local! {
 }
 
 // Other tests log on other threads.
+/// # Safety
+/// `message` ends with a NUL.
 unsafe extern "C" fn keep(severity: hipdnnSeverity_t, message: *const c_char) {
     // SAFETY: the message is NUL terminated.
     let line = unsafe { CStr::from_ptr(message) }.to_str().unwrap().to_owned();
@@ -30,7 +32,8 @@ fn lines_obey_the_level_and_refusals_reach_the_host_at_any() {
     let bytes = graph("only the second");
     let ask = || {
         let mut count = 0;
-        // SAFETY: the arguments are valid.
+        // SAFETY: the handle is alive, the graph lives during the call, and the function writes only to the local `count`, having room
+        // for no id.
         let status = unsafe {
             hipdnnEnginePluginGetApplicableEngineIds(handle.0, &data(&bytes), null_mut(), 0, &mut count)
         };

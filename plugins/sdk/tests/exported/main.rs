@@ -29,7 +29,7 @@ const NOT_APPLICABLE: hipdnnPluginStatus_t = HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE
 /// The last error text of this thread.
 fn text() -> String {
     let mut text = null();
-    // SAFETY: the output is valid, and the text is NUL terminated.
+    // SAFETY: the function writes only to the local `text`, and the text is NUL terminated.
     unsafe {
         hipdnnPluginGetLastErrorString(&mut text);
         CStr::from_ptr(text).to_str().unwrap().to_owned()
@@ -39,7 +39,7 @@ fn text() -> String {
 /// The result of one of the functions that return a text.
 fn given(function: unsafe extern "C" fn(*mut *const c_char) -> hipdnnPluginStatus_t) -> String {
     let mut text = null();
-    // SAFETY: the output is valid, and the text is NUL terminated.
+    // SAFETY: the function writes only to the local `text`, and the text is NUL terminated.
     unsafe {
         assert_eq!(function(&mut text), OK);
         CStr::from_ptr(text).to_str().unwrap().to_owned()
@@ -52,7 +52,7 @@ struct Handle(hipdnnEnginePluginHandle_t);
 impl Handle {
     fn new() -> Self {
         let mut handle = null_mut();
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `handle`.
         assert_eq!(unsafe { hipdnnEnginePluginCreate(&mut handle) }, OK);
         assert!(!handle.is_null());
         Self(handle)
@@ -106,7 +106,7 @@ fn the_plugin_describes_itself() {
     assert_eq!(given(hipdnnPluginGetVersion), "4.5.6");
     assert_eq!(given(hipdnnPluginGetApiVersion), "1.0.0");
     let mut kind = -1;
-    // SAFETY: the output is valid.
+    // SAFETY: the function writes only to the local `kind`.
     assert_eq!(unsafe { hipdnnPluginGetType(&mut kind) }, OK);
     assert_eq!(kind, HIPDNN_PLUGIN_TYPE_ENGINE);
 }

@@ -12,7 +12,8 @@ type Saved = (hipdnnPluginStatus_t, Vec<u8>);
 /// Saves a context, copies the bytes and releases them.
 fn save(handle: &Handle, context: &Context<'_>, engine: Option<i64>) -> Saved {
     let mut out = hipdnnPluginConstData_t { ptr: null(), size: 0 };
-    // SAFETY: the arguments are valid, and the outputs are valid until they are released.
+    // SAFETY: handle and context are alive, and the functions write only to the local `out`, whose bytes are copied before they are
+    // released.
     unsafe {
         let status = match engine {
             Some(id) => {
@@ -40,7 +41,7 @@ fn a_context_is_saved_and_loaded() {
     assert_eq!((status, bytes.as_slice()), (OK, &b"0 7 a graph"[..]));
     assert_eq!(save(&handle, &context, Some(FIRST)), (OK, bytes.clone()));
     let mut loaded = null_mut();
-    // SAFETY: the arguments are valid.
+    // SAFETY: the handle is alive, the bytes live during the call, and the function writes only to the local `loaded`.
     let status = unsafe {
         hipdnnEnginePluginCreateExecutionContextFromSerialized(handle.0, &data(&bytes), &mut loaded)
     };
@@ -147,7 +148,7 @@ fn overrides_reach_the_engine() {
 fn describe(handle: &Handle, context: &Context<'_>, room: usize) -> (hipdnnPluginStatus_t, usize, Vec<u8>) {
     let (mut size, mut text) = (4711, vec![b'?'; room]);
     let pointer = if room == 0 { null_mut() } else { text.as_mut_ptr().cast() };
-    // SAFETY: the arguments are valid.
+    // SAFETY: handle and context are alive, and the function writes only to the local `size` and to the `room` bytes of `text`.
     let status = unsafe {
         hipdnnEnginePluginDescribeExecutionContext_ext(handle.0, context.1, room, &mut size, pointer)
     };
@@ -198,7 +199,7 @@ fn whether_a_context_is_shareable_is_one_number() {
     for (graph, expected) in [("a graph", 1), ("its own", 0)] {
         let context = Context::new(&handle, graph, &config("FIRST_ENGINE", None));
         let mut is_shareable = 4711;
-        // SAFETY: the arguments are valid, or null, which the function must refuse.
+        // SAFETY: the handle is alive, and what is not null lives during the call; the function must refuse null.
         unsafe {
             assert_eq!(ask(handle.0, context.1, &mut is_shareable), OK);
             assert_eq!(is_shareable, expected);

@@ -9,6 +9,8 @@ thread_local! {
     static STEPS: RefCell<Vec<(String, u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
 
+/// # Safety
+/// `name` ends with a NUL.
 unsafe extern "C" fn keep(name: *const c_char, begin: u64, end: u64) {
     // SAFETY: the name is NUL terminated.
     let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap().to_owned();
@@ -24,7 +26,7 @@ fn steps_are_reported_while_a_callback_is_set() {
     let end = trace::steps().unwrap().tell(c"one", begin);
     assert!(end >= begin);
     assert_eq!(STEPS.take(), [("one".to_owned(), begin, end)]);
-    // SAFETY: nothing is passed.
+    // SAFETY: no callback is passed, so that the plugin calls none.
     assert_eq!(unsafe { hipdnnEnginePluginSetStepCallback_ext(None) }, OK);
     assert!(trace::steps().is_none());
 }

@@ -43,7 +43,7 @@ impl Stream {
         let functions =
             Streams::load_from(&[hip.library().name()]).map_err(|error| Failure(error.to_string()))?;
         let mut stream = std::ptr::null_mut();
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `stream`.
         hip.check("hipStreamCreate", unsafe { (functions.hipStreamCreate)(&mut stream) })?;
         Ok(Self { functions, stream })
     }

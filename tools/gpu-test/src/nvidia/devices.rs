@@ -40,7 +40,7 @@ fn with_second(
         return Ok(Outcome::LeftOut(format!("{count} GPU, expected at least 2")));
     }
     let (mut number, mut primary) = (0, null_mut());
-    // SAFETY: the outputs are valid. The primary context stays retained: the process ends soon.
+    // SAFETY: the functions write only to the locals `number` and `primary`. The primary context stays retained: the process ends soon.
     unsafe {
         context.check("cuDeviceGet", (cuda.cuDeviceGet)(&mut number, 1))?;
         let answer = (cuda.cuDevicePrimaryCtxRetain)(&mut primary, number);
@@ -134,7 +134,7 @@ impl<'a> PeerAccess<'a> {
     /// Lets kernels of `from` access memory of `to`; none if the devices cannot.
     fn new(from: &'a Context<'a>, to: &'a Context<'a>) -> Result<Option<Self>, Failure> {
         let (numbers, mut can) = ((from.device.number, to.device.number), 0);
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `can`.
         let answer = unsafe { (from.driver.cuDeviceCanAccessPeer)(&mut can, numbers.0, numbers.1) };
         from.check("cuDeviceCanAccessPeer", answer)?;
         if can == 0 {

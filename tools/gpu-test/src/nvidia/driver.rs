@@ -91,7 +91,7 @@ impl<'a> Stream<'a> {
     pub fn new(context: &'a Context<'a>, flags: c_uint) -> Result<Self, Failure> {
         let _entered = context.device.enter()?;
         let mut stream = null_mut();
-        // SAFETY: the output is valid.
+        // SAFETY: the function writes only to the local `stream`.
         context.check("cuStreamCreate", unsafe { (context.driver.cuStreamCreate)(&mut stream, flags) })?;
         Ok(Self { context, stream })
     }
@@ -197,7 +197,7 @@ impl CapturedGraph<'_> {
     /// # Safety
     /// Everything that the captured work uses is alive.
     pub unsafe fn run(&self, stream: &Stream<'_>) -> Result<(), Failure> {
-        // SAFETY: the graph and the stream are alive, and the caller vouches for the rest.
+        // SAFETY: the graph and the stream are alive, and so is all that the captured work uses, as this function requires.
         let answer = unsafe { (self.context.driver.cuGraphLaunch)(self.started, stream.stream) };
         self.context.check("cuGraphLaunch", answer)?;
         stream.wait()

@@ -24,7 +24,7 @@ fn free(context: &Context<'_>) -> Result<usize, Failure> {
     context.gpu().synchronize()?;
     let _entered = context.device.enter()?;
     let (mut free, mut total) = (0, 0);
-    // SAFETY: the outputs are valid.
+    // SAFETY: the function writes only to the locals `free` and `total`.
     let answer = unsafe { (context.driver.cuMemGetInfo_v2)(&mut free, &mut total) };
     context.check("cuMemGetInfo", answer).map(|()| free)
 }

@@ -84,7 +84,7 @@ impl<'a> Memory<'a> {
         let _entered = context.device.enter()?;
         let (mut address, mut pointer, mut bytes) = (0_u64, null_mut(), Vec::new());
         let driver = context.driver;
-        // SAFETY: the outputs are valid, and registered bytes live as long as this.
+        // SAFETY: the functions write only to the locals `address` and `pointer`, and registered bytes live as long as this.
         let answer = unsafe {
             match kind {
                 "managed" => (driver.cuMemAllocManaged)(&mut address, size, ATTACH_GLOBAL),

@@ -23,6 +23,8 @@ macro_rules! operations {
     ($($name:literal: [$($kind:ident),*] -> $answers:literal, $class:ident, $recipe:path;)*) => {
         /// Every operation, with its kernel.
         pub static OPERATIONS: &[(&Op, Kernel)] = &[$({
+            /// # Safety
+            /// `stack` has a value for each argument of the schema, and room for the results.
             unsafe extern "C-unwind" fn kernel(stack: *mut u64, _: u64, _: u64) {
                 // SAFETY: PyTorch calls it with a value for each argument in the schema, and room for the results.
                 unsafe { enter(&OP, stack) };

@@ -233,7 +233,7 @@ fn unbound_tensors_are_named() {
         (vec![], ["tensor 1", "none of the 0"]),
         (vec![buffer(1, &mut x), null], ["tensor 5", "null"]),
     ] {
-        // SAFETY: what is bound is valid.
+        // SAFETY: the buffers are those of the arrays above, which have as many elements as their tensors.
         let error = unsafe { plan.execute(&buffers, std::ptr::null_mut()) }.unwrap_err().to_string();
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         assert_eq!(y, [7.0; 100]);

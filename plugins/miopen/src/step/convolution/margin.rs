@@ -100,7 +100,7 @@ impl MarginStep {
     ) -> Result<(), PluginError> {
         let miopen = ready.runtime.miopen;
         let fill = miopen.miopenSetTensor.ok_or_else(|| missing("miopenSetTensor"))?;
-        // SAFETY: the caller vouches for the memory; a zero of any type consists of such bytes.
+        // SAFETY: `padded` is valid for its size, as this function requires; a zero of any type consists of such bytes.
         let status = unsafe { fill(ready.handle(), self.whole.get(), padded, factor(&ZERO)) };
         miopen.check("miopenSetTensor", status)?;
         // SAFETY: both images are in memory of their descriptors' sizes, as this function requires.

@@ -56,7 +56,7 @@ impl Chain {
                 let create =
                     miopen.miopenCreateBiasProblem.ok_or_else(|| missing("miopenCreateBiasProblem"))?;
                 let problem = made(miopen, "miopenCreateBiasProblem", |problem| {
-                    // SAFETY: the output is valid.
+                    // SAFETY: `made` passes the address of a local, the only place that the function writes to.
                     unsafe { create(problem, DIRECTION_FORWARD) }
                 })?;
                 let bias = parameter(miopen, self.shape.data_type, self.shape.dims.len(), channels)?;
@@ -116,7 +116,7 @@ impl Chain {
         let create =
             miopen.miopenCreateBatchnormProblem.ok_or_else(|| missing("miopenCreateBatchnormProblem"))?;
         let problem = made(miopen, "miopenCreateBatchnormProblem", |problem| {
-            // SAFETY: the output is valid.
+            // SAFETY: `made` passes the address of a local, the only place that the function writes to.
             unsafe { create(problem, BATCHNORM_SPATIAL, running, direction) }
         })?;
         let shape = self.shape.descriptor(miopen)?;
@@ -143,7 +143,8 @@ impl Chain {
             miopen.miopenCreateActivationProblem.ok_or_else(|| missing("miopenCreateActivationProblem"))?;
         let activation = activation(miopen, mode, numbers.map(f64::from_bits))?;
         let problem = made(miopen, "miopenCreateActivationProblem", |problem| {
-            // SAFETY: the output is valid, and the problem copies the activation.
+            // SAFETY: `made` passes the address of a local, the only place that the function writes to, and the problem copies the
+            // activation.
             unsafe { create(problem, activation.get(), direction) }
         })?;
         let shape = self.shape.descriptor(miopen)?;

@@ -63,7 +63,7 @@ impl Statistics {
             Some(running) => unsafe { running.begin(ready, tensors, self.size) }?.1,
             None => 0.0,
         };
-        // SAFETY: the caller vouches for the scalar.
+        // SAFETY: the tensors are those of the chain, as this function requires, so that a bound ε is in host memory of its type.
         Ok((unsafe { self.training.epsilon.read(tensors) }, momentum))
     }
 

@@ -142,7 +142,8 @@ impl Step for GradientStep {
         let Slots { dy, x, scale, inverse, dx, dscale } = self.slots;
         let backward =
             miopen.miopenT5LayerNormBackward.ok_or_else(|| missing("miopenT5LayerNormBackward"))?;
-        // SAFETY: the objects are alive, and the caller vouches for the memory.
+        // SAFETY: the step's objects are alive; the tensors are valid until the work is done, and the workspace for its size, as this
+        // function requires.
         let status = unsafe {
             backward(
                 ready.handle(),

@@ -33,49 +33,67 @@ fn made() -> *mut c_void {
     without_provenance_mut(address)
 }
 
+/// # Safety
+/// `pointer` is writable.
 unsafe extern "C" fn malloc(pointer: *mut *mut c_void, _: usize) -> hipError_t {
     let memory = made();
-    // SAFETY: the output is valid.
+    // SAFETY: only the plan's memory calls this function, with the address of a local.
     unsafe { pointer.write(memory) };
     answer("malloc", memory, null_mut())
 }
 
+/// # Safety
+/// None: the pointer is only noted.
 unsafe extern "C" fn free(pointer: *mut c_void) -> hipError_t {
     answer("free", pointer, null_mut())
 }
 
+/// # Safety
+/// `event` is writable.
 unsafe extern "C" fn create(event: *mut hipEvent_t, flags: c_uint) -> hipError_t {
     assert_eq!(flags, 2);
     let it = made();
-    // SAFETY: the output is valid.
+    // SAFETY: only the plan's memory calls this function, with the address of a local.
     unsafe { event.write(it) };
     answer("create", it, null_mut())
 }
 
+/// # Safety
+/// None: the event is only noted.
 unsafe extern "C" fn destroy(event: hipEvent_t) -> hipError_t {
     answer("destroy", event, null_mut())
 }
 
+/// # Safety
+/// None: event and stream are only noted.
 unsafe extern "C" fn record(event: hipEvent_t, stream: hipStream_t) -> hipError_t {
     answer("record", event, stream)
 }
 
+/// # Safety
+/// None: the event is only noted.
 unsafe extern "C" fn query(event: hipEvent_t) -> hipError_t {
     answer("query", event, null_mut());
     // hipErrorNotReady
     if DONE.get() { HIP_SUCCESS } else { 600 }
 }
 
+/// # Safety
+/// None: stream and event are only noted.
 unsafe extern "C" fn wait(stream: hipStream_t, event: hipEvent_t, _: c_uint) -> hipError_t {
     answer("wait", event, stream)
 }
 
+/// # Safety
+/// `status` is writable.
 unsafe extern "C" fn is_capturing(_: hipStream_t, status: *mut c_int) -> hipError_t {
-    // SAFETY: the output is valid.
+    // SAFETY: only the plan's memory calls this function, with the address of a local.
     unsafe { status.write(c_int::from(CAPTURING.get())) };
     HIP_SUCCESS
 }
 
+/// # Safety
+/// `mode` is readable and writable.
 unsafe extern "C" fn exchange(mode: *mut c_int) -> hipError_t {
     // SAFETY: the mode is valid.
     let asked = unsafe { mode.replace(0) };

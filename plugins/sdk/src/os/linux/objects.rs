@@ -39,6 +39,8 @@ pub fn find<R>(mut f: impl FnMut(Object) -> Option<R>) -> Option<R> {
     found
 }
 
+/// # Safety
+/// `info` is what the loader passes, valid during the call, and `look` the pointer that was passed to `dl_iterate_phdr`.
 unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, look: *mut c_void) -> c_int {
     // SAFETY: the loader's struct and what it points to are valid during the call, and the pointer is the one above.
     unsafe {

@@ -8,7 +8,7 @@ pub fn now() -> u64 {
 /// Nanoseconds of this clock; 0 if the system does not have it.
 pub fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the output is valid, and any number may be passed.
+    // SAFETY: the function writes only to the local `time`, and any number may be passed.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }

@@ -55,7 +55,7 @@ pub fn file_of(address: *const c_void) -> Option<PathBuf> {
         dli_sname: nothing,
         dli_saddr: std::ptr::null_mut(),
     };
-    // SAFETY: the output is valid, and any address may be passed.
+    // SAFETY: the function writes only to the local `found`, and any address may be passed.
     if unsafe { libc::dladdr(address, &mut found) } == 0 || found.dli_fname.is_null() {
         return None;
     }

@@ -37,7 +37,7 @@ pub fn offset() -> Option<i32> {
         daylight_date: api::SystemTime::default(),
         daylight_bias: 0,
     };
-    // SAFETY: the output is valid.
+    // SAFETY: the function writes only to the local `zone`.
     let season = unsafe { api::GetTimeZoneInformation(&mut zone) };
     let of_season = if season == api::IN_DAYLIGHT_TIME { zone.daylight_bias } else { zone.standard_bias };
     Some(-60 * zone.bias.saturating_add(of_season).clamp(-1440, 1440))

@@ -27,6 +27,8 @@ static ENDINGS: [Ending; 4] =
 #[unsafe(link_section = ".CRT$XLY")]
 static ON_THREAD: unsafe extern "system" fn(*mut c_void, u32, *mut c_void) = on_thread;
 
+/// # Safety
+/// The loader calls it, on the thread that begins or ends.
 unsafe extern "system" fn on_thread(_: *mut c_void, reason: u32, _: *mut c_void) {
     if reason != api::THREAD_ENDS {
         return;
@@ -88,6 +90,8 @@ mod tests {
 
     static ENDED: AtomicUsize = AtomicUsize::new(0);
 
+    /// # Safety
+    /// None: the word is only counted.
     unsafe extern "C" fn end(word: *mut c_void) {
         ENDED.fetch_add(word.expose_provenance(), Ordering::Relaxed);
     }

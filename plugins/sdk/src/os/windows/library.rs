@@ -66,7 +66,7 @@ pub fn vendor_name(name: &str) -> Cow<'_, str> {
 fn folder_of(name: &&str) -> Option<PathBuf> {
     let name: Vec<u16> = name.encode_utf16().chain([0]).collect();
     let mut module = ptr::null_mut();
-    // SAFETY: the name ends with a NUL, and the output is valid.
+    // SAFETY: the name ends with a NUL, and the function writes only to the local `module`.
     let found =
         unsafe { api::GetModuleHandleExW(api::MODULE_UNCHANGED_REFCOUNT, name.as_ptr(), &mut module) };
     if found == 0 {
@@ -151,7 +151,7 @@ pub fn address(library: &Library, name: &str) -> Option<*const ()> {
 pub fn file_of(address: *const c_void) -> Option<PathBuf> {
     let mut module = ptr::null_mut();
     let flags = api::MODULE_FROM_ADDRESS | api::MODULE_UNCHANGED_REFCOUNT;
-    // SAFETY: any address may be passed, and the output is valid.
+    // SAFETY: any address may be passed, and the function writes only to the local `module`.
     let found = unsafe { api::GetModuleHandleExW(flags, address.cast(), &mut module) };
     // A null address would mean the program itself.
     if found == 0 || address.is_null() { None } else { file_of_module(module).map(paths::without_prefix) }

@@ -63,7 +63,7 @@ pub fn at_fork(_: unsafe extern "C" fn(), _: unsafe extern "C" fn(), _: unsafe e
 /// Keeps the library with this address loaded until the process ends.
 pub fn keep_loaded(address: *const c_void) {
     let mut module = ptr::null_mut();
-    // SAFETY: the address is one of a library that is loaded, and the output is valid.
+    // SAFETY: the address is one of a library that is loaded, and the function writes only to the local `module`.
     unsafe {
         api::GetModuleHandleExW(api::MODULE_FROM_ADDRESS | api::MODULE_PIN, address.cast(), &mut module)
     };

@@ -11,6 +11,8 @@ pub use super::key::Key;
 /// Starts a named thread, and returns whether that was possible. A panic ends it.
 pub fn start(name: &CStr, work: impl FnOnce() + Send + 'static) -> bool {
     type Work = Box<dyn FnOnce() + Send>;
+    /// # Safety
+    /// `work` is a `Work` that was made of a box, and that nothing else uses.
     unsafe extern "system" fn run(work: *mut c_void) -> u32 {
         // SAFETY: it was made of a box below, for this thread alone.
         let work = unsafe { Box::from_raw(work.cast::<Work>()) };
