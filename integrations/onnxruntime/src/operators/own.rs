@@ -132,15 +132,13 @@ fn extreme(node: &Node, lowering: &mut Lowering<'_>, largest: bool) -> Lowered<(
     let x = lowering.input(node, 0)?;
     sortable(&x)?;
     let at = axis(node.int("axis", 0), x.rank())?;
-    let (moved, back) = to_the_end(&x, at)?;
-    if moved.dims.last() == Some(&0) {
+    if x.dims.get(at) == Some(&0) {
         return refuse("an extreme of no elements");
     }
-    let mut dims = moved.dims.clone();
-    dims.iter_mut().skip(x.rank() - 1).for_each(|dim| *dim = 1);
-    let own = Extreme { largest, last: node.int("select_last_index", 0) != 0 };
-    let y = one(lowering, own, &[&moved], (Element::Int64, dims))?;
-    let mut y = y.permuted(&back).ok_or_else(|| Reason("no such axis".to_owned()))?;
+    let mut dims = x.dims.clone();
+    dims.iter_mut().skip(at).take(1).for_each(|dim| *dim = 1);
+    let own = Extreme { axis: at, largest, last: node.int("select_last_index", 0) != 0 };
+    let mut y = one(lowering, own, &[&x], (Element::Int64, dims))?;
     if node.int("keepdims", 1) == 0 {
         let mut dims = y.dims.clone();
         dims.remove(at);

@@ -25,13 +25,58 @@ fn last(slab: &Slab<'_>) -> usize {
     usize::try_from(slab.bound.dims.last().copied().unwrap_or(1)).unwrap_or(0)
 }
 
-/// The index of the largest or smallest element of each row, as 64-bit integers.
+/// How many rows are compared together if their elements are not contiguous.
+const TOGETHER: usize = 256;
+
+/// The index of the largest or smallest element of each row, as 64-bit integers. Rows are along an axis of packed tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct Extreme {
+    /// The axis.
+    pub axis: usize,
     /// Whether it is the largest.
     pub largest: bool,
     /// Whether the last one of equal elements counts.
     pub last: bool,
+}
+
+impl Extreme {
+    /// Whether an element takes the place of the best one before it. NaN does not, and keeps its place.
+    #[inline(always)]
+    fn is_better<T: PartialOrd>(self, x: T, best: T) -> bool {
+        match (self.largest, self.last) {
+            (true, false) => x > best,
+            (true, true) => x >= best,
+            (false, false) => x < best,
+            (false, true) => x <= best,
+        }
+    }
+
+    /// The indices for rows that begin one element after the other, in `items` of the first row's beginning on; `stride` is the
+    /// distance of a row's elements.
+    fn indices<T: Copy + PartialOrd>(self, items: &[T], stride: usize, indices: &mut [i64]) {
+        let (Some(first), mut found) = (items.first(), [0_u32; TOGETHER]) else { return };
+        let mut best = [*first; TOGETHER];
+        if stride == 1 {
+            for (at, x) in items.iter().enumerate() {
+                if self.is_better(*x, best[0]) {
+                    (best[0], found[0]) = (*x, at as u32);
+                }
+            }
+        } else {
+            best.iter_mut().zip(items).for_each(|(best, x)| *best = *x);
+            for (at, elements) in items.chunks(stride).enumerate() {
+                let rows = best.iter_mut().zip(&mut found).take(indices.len());
+                for ((best, found), x) in rows.zip(elements) {
+                    let is_better = self.is_better(*x, *best);
+                    *best = if is_better { *x } else { *best };
+                    *found = if is_better { at as u32 } else { *found };
+                }
+            }
+        }
+        for (index, found) in indices.iter_mut().zip(found) {
+            *index = i64::from(found);
+        }
+    }
 }
 
 impl OnHost for Extreme {
@@ -44,30 +89,32 @@ impl OnHost for Extreme {
         let [from] = reads else { return Err("an extreme of no tensor".to_owned()) };
         // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
         // else.
-        unsafe fn of<T: Item>(
+        unsafe fn of<T: Item + PartialOrd>(
             own: Extreme,
             from: &Slab<'_>,
             writes: &[Slab<'_>],
             parallel: Parallel<'_>,
         ) -> Result<(), String> {
             // SAFETY: the tensors are readable and writable, as this function requires.
-            let (items, size, to) = (unsafe { from.items::<T>() }?, last(from), Shared(writes));
-            let is_better = |x: &T, best: &T| {
-                let order = if own.largest { x.partial_cmp(best) } else { best.partial_cmp(x) };
-                order == Some(Ordering::Greater) || (own.last && order == Some(Ordering::Equal))
-            };
-            divided(items.len() / size.max(1), size * 4 * size_of::<T>(), parallel, &|rows| {
-                for row in rows {
-                    let own = items.get(row * size..(row + 1) * size).unwrap_or(&[]);
-                    let mut best = (0, own.first());
-                    for (at, x) in own.iter().enumerate() {
-                        if best.1.is_some_and(|best| is_better(x, best)) {
-                            best = (at, Some(x));
-                        }
-                    }
-                    let index = [i64::try_from(best.0).unwrap_or(0)];
+            let (items, to) = (unsafe { from.items::<T>() }?, Shared(writes));
+            let size_of_axis = |dim: &i64| usize::try_from(*dim).unwrap_or(0);
+            let dims = &from.bound.dims;
+            let size = dims.get(own.axis).map_or(1, size_of_axis);
+            let inner: usize = dims.iter().skip(own.axis + 1).map(size_of_axis).product();
+            let groups = inner.div_ceil(TOGETHER).max(1);
+            let outer = items.len() / (size * inner).max(1);
+            let work = size * inner.min(TOGETHER) * size_of::<T>();
+            divided(outer * groups, 4 * work, parallel, &|parts| {
+                for part in parts {
+                    let (row, first) = (part / groups, part % groups * TOGETHER);
+                    let count = inner.saturating_sub(first).min(TOGETHER);
+                    let own_items =
+                        items.get(row * size * inner + first..(row + 1) * size * inner).unwrap_or(&[]);
+                    let mut indices = [0; TOGETHER];
+                    let indices = indices.get_mut(..count).unwrap_or_default();
+                    own.indices(own_items, inner.max(1), indices);
                     // SAFETY: the result has an element for each row, which only this thread writes.
-                    to.get(0).into_iter().for_each(|to| unsafe { to.put(row, &index) });
+                    to.get(0).into_iter().for_each(|to| unsafe { to.put(row * inner + first, indices) });
                 }
             })
         }
