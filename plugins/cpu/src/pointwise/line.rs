@@ -287,8 +287,9 @@ unsafe fn block<T: Functions, V: Vector<Scalar = T>, const K: usize>(
                         }
                     };
                 }
+                // Not `swap`, which passes all of them through memory.
                 if side == Side::Second {
-                    std::mem::swap(&mut vectors, &mut others);
+                    (vectors, others) = (others, vectors);
                 }
                 macro_rules! all {
                     ($($name:ident),*) => {
