@@ -44,6 +44,7 @@ pub mod overrides;
 pub mod payload;
 pub mod process;
 pub mod prototypes;
+pub mod rounding;
 pub mod shared_file;
 pub mod step;
 pub mod trace;

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hipdnn_plugin_sdk::rounding::to_odd;
+
 use crate::block_scale::types::{ScaleType, check_finite, is_whole, largest_of, scale_type};
-use crate::dtype::small_float::to_odd;
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::Operand;
 use crate::problem::block_scale as problem;

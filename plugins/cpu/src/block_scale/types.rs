@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::rounding::{to_bfloat16, to_half};
 
-use crate::dtype::element::to_odd_single;
 use crate::dtype::small_float;
 use crate::kernel::Refusal;
 use crate::layout::Walk;
@@ -72,12 +72,12 @@ pub(crate) fn scale_type(data_type: DataType) -> Result<ScaleType, Refusal> {
         DataType::Fp8E5m2Fnuz => small!(E5M2_FNUZ),
         DataType::Half => ScaleType {
             largest: f16::MAX.to_f64(),
-            code: |v| u64::from(f16::from_f32(to_odd_single(v)).to_bits()),
+            code: |v| u64::from(to_half(v).to_bits()),
             value: |c| f16::from_bits(c as u16).to_f64(),
         },
         DataType::Bfloat16 => ScaleType {
             largest: bf16::MAX.to_f64(),
-            code: |v| u64::from(bf16::from_f32(to_odd_single(v)).to_bits()),
+            code: |v| u64::from(to_bfloat16(v).to_bits()),
             value: |c| bf16::from_bits(c as u16).to_f64(),
         },
         DataType::Float => ScaleType {

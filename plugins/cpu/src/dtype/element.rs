@@ -4,6 +4,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use half::{bf16, f16};
 use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::rounding::to_odd;
 
 use crate::dtype::small_float;
 use crate::kernel::Refusal;
@@ -251,19 +252,7 @@ macro_rules! compute_type {
 
 compute_type!(f32, to_f32, std::convert::identity, libm::erff);
 
-compute_type!(f64, to_f64, to_odd_single, libm::erf);
-
-/// The double in single precision, rounded to an odd last bit unless it is exact: rounding that to a type of at most 22 bits
-/// is as rounding the double itself. The crate half reads only the upper 32 bits of a double.
-#[inline]
-pub(crate) fn to_odd_single(value: f64) -> f32 {
-    let near = value as f32;
-    if f64::from(near) == value || value.is_nan() {
-        return near;
-    }
-    let is_beyond = f64::from(near).abs() > value.abs();
-    f32::from_bits((near.to_bits() - u32::from(is_beyond)) | 1)
-}
+compute_type!(f64, to_f64, to_odd, libm::erf);
 
 /// The Rust type of a compute type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

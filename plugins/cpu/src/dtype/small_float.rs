@@ -3,6 +3,8 @@
 //! The types follow the OCP 8-bit Floating Point Specification (OFP8) 1.0 and the OCP Microscaling Formats
 //! (MX) Specification 1.0, plus the two types with one zero and one NaN (FNUZ).
 
+use hipdnn_plugin_sdk::rounding::to_odd;
+
 /// Which codes are NaN or infinite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
@@ -58,16 +60,6 @@ const fn power(exponent: i32) -> f64 {
 /// The exponent of a positive normal double.
 fn exponent(value: f64) -> i32 {
     (value.to_bits() >> 52 & 0x7FF) as i32 - 1023
-}
-
-/// Single precision rounded to odd: the last bit is set if anything was cut off, so that rounding again to a
-/// small format gives the correctly rounded value.
-#[inline(always)]
-pub(crate) fn to_odd(value: f64) -> f32 {
-    const CUT: u64 = (1 << (f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS)) - 1;
-    let bits = value.to_bits();
-    let last = if bits & CUT == 0 { 0 } else { CUT + 1 };
-    f64::from_bits(bits & !CUT | last) as f32
 }
 
 impl Format {

@@ -1,7 +1,8 @@
 use hipdnn_plugin_sdk::graph::operation::Pointwise;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode, ReductionMode};
+use hipdnn_plugin_sdk::rounding::to_half;
 
-use crate::dtype::element::{Compute, ComputeType, to_odd_single};
+use crate::dtype::element::{Compute, ComputeType};
 use crate::pointwise::chain::{Chain, Input, Value};
 use crate::pointwise::scalar::{ActivationParameters, function};
 use crate::pointwise::{plan_chain, plan_rows};
@@ -230,8 +231,7 @@ fn check_chain(random: &mut Random, isa: Isa, len: usize) {
             }
             function::<f64>(mode).unwrap()(values, &parameters)
         });
-        let round =
-            |number: f64| if half { half::f16::from_f32(to_odd_single(number)).to_f64() } else { number };
+        let round = |number: f64| if half { to_half(number).to_f64() } else { number };
         let results: Vec<f64> = results.map(round).collect();
         expected.push(results);
     }

@@ -1,8 +1,7 @@
 //! Single and double precision as compute types, with their vectors on each instruction set.
 
 use half::{bf16, f16};
-
-use crate::dtype::element::to_odd_single;
+use hipdnn_plugin_sdk::rounding::to_odd;
 
 #[cfg(target_arch = "aarch64")]
 use crate::simd::neon::{F32x4, F64x2};
@@ -101,11 +100,11 @@ macro_rules! implement_float {
 implement_float!(f32, PortableVector<f32, 4>, F32x8, F32x16, to_f32, std::convert::identity, 12_582_912.0, 127_u32);
 
 #[cfg(not(target_arch = "aarch64"))]
-implement_float!(f64, PortableVector<f64, 2>, F64x4, F64x8, to_f64, to_odd_single, 6_755_399_441_055_744.0, 1023_u64);
+implement_float!(f64, PortableVector<f64, 2>, F64x4, F64x8, to_f64, to_odd, 6_755_399_441_055_744.0, 1023_u64);
 
 // Every processor of this target has NEON.
 #[cfg(target_arch = "aarch64")]
 implement_float!(f32, F32x4, F32x8, F32x16, to_f32, std::convert::identity, 12_582_912.0, 127_u32);
 
 #[cfg(target_arch = "aarch64")]
-implement_float!(f64, F64x2, F64x4, F64x8, to_f64, to_odd_single, 6_755_399_441_055_744.0, 1023_u64);
+implement_float!(f64, F64x2, F64x4, F64x8, to_f64, to_odd, 6_755_399_441_055_744.0, 1023_u64);

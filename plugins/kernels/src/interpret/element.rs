@@ -1,6 +1,7 @@
 //! Elements: real numbers as the bits of an `f64`, whole ones as those of an `i64`.
 
 use half::{bf16, f16};
+use hipdnn_plugin_sdk::rounding::{to_bfloat16, to_half};
 
 use crate::form::{Binary, Comparison, Unary};
 use crate::scalar::Scalar;
@@ -9,8 +10,8 @@ use crate::scalar::Scalar;
 pub fn encode(cell: u64, scalar: Scalar) -> [u8; 8] {
     let real = f64::from_bits(cell);
     let bits = match scalar {
-        Scalar::F16 => u64::from(f16::from_f64(real).to_bits()),
-        Scalar::Bf16 => u64::from(bf16::from_f64(real).to_bits()),
+        Scalar::F16 => u64::from(to_half(real).to_bits()),
+        Scalar::Bf16 => u64::from(to_bfloat16(real).to_bits()),
         Scalar::F32 => u64::from((real as f32).to_bits()),
         Scalar::Fp8E4m3 => u64::from(byte_float(real, 3, 7)),
         Scalar::Fp8E5m2 => u64::from(byte_float(real, 2, 15)),
@@ -208,5 +209,20 @@ pub(super) fn compare(op: Comparison, x: u64, y: u64, scalar: Scalar) -> bool {
         Comparison::LessEqual => order.is_some_and(|order| order.is_le()),
         Comparison::Greater => order.is_some_and(|order| order.is_gt()),
         Comparison::GreaterEqual => order.is_some_and(|order| order.is_ge()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_round_once() {
+        // Just above the middle of two values, by less than a bit of single precision.
+        for (scalar, bits) in [(Scalar::F16, 10), (Scalar::Bf16, 7)] {
+            let (next, above) = (2.0_f64.powi(-bits), 2.0_f64.powi(-40));
+            let encoded = encode((1.0 + next / 2.0 + above).to_bits(), scalar);
+            assert_eq!(f64::from_bits(decode(&encoded, scalar)), 1.0 + next, "{scalar:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Types of less than a byte are packed, the first element in the lowest bits.
 
 use half::{bf16, f16};
+use hipdnn_plugin_sdk::rounding::{to_bfloat16, to_half};
 
 use crate::data_type::DataType;
 
@@ -158,8 +159,8 @@ impl Elements {
         match self.data_type {
             DataType::Float => put(bytes, index, (number as f32).to_le_bytes()),
             DataType::Double => put(bytes, index, number.to_le_bytes()),
-            DataType::Half => put(bytes, index, f16::from_f64(number).to_le_bytes()),
-            DataType::Bfloat16 => put(bytes, index, bf16::from_f64(number).to_le_bytes()),
+            DataType::Half => put(bytes, index, to_half(number).to_le_bytes()),
+            DataType::Bfloat16 => put(bytes, index, to_bfloat16(number).to_le_bytes()),
             DataType::Int32 => put(bytes, index, (number as i32).to_le_bytes()),
             DataType::Int64 => put(bytes, index, (number as i64).to_le_bytes()),
             DataType::Int8 => put(bytes, index, (number as i8).to_le_bytes()),
@@ -256,6 +257,18 @@ mod tests {
                     "{data_type} {code}: {number} {again}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn doubles_round_once() {
+        // Just above the middle of two values, by less than a bit of single precision.
+        for (data_type, bits) in [(DataType::Half, 10), (DataType::Bfloat16, 7)] {
+            let (next, above) = (2.0_f64.powi(-bits), 2.0_f64.powi(-40));
+            let mut bytes = [0; 2];
+            let elements = Elements::of(data_type).unwrap();
+            elements.set(&mut bytes, 0, 1.0 + next / 2.0 + above);
+            assert_eq!(elements.get(&bytes, 0), 1.0 + next, "{data_type}");
         }
     }
 

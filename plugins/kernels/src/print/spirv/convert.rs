@@ -1,6 +1,6 @@
 //! Conversions between types.
 
-use half::{bf16, f16};
+use hipdnn_plugin_sdk::rounding::{to_bfloat16, to_half};
 use rspirv::spirv::{GlslStd450Op, Op, Word};
 
 use super::Printer;
@@ -11,8 +11,8 @@ use crate::scalar::Scalar;
 /// The bits of a constant of a small type.
 pub(super) fn bits_of(number: f64, scalar: Scalar) -> u64 {
     match scalar {
-        Scalar::F16 => f16::from_f64(number).to_bits().into(),
-        Scalar::Bf16 => bf16::from_f64(number).to_bits().into(),
+        Scalar::F16 => to_half(number).to_bits().into(),
+        Scalar::Bf16 => to_bfloat16(number).to_bits().into(),
         // Kernels have only zeros of these types.
         Scalar::Fp8E4m3 | Scalar::Fp8E5m2 => 0,
         _ => (number as i64).cast_unsigned() & u64::from(u32::MAX),
