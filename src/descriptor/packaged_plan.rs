@@ -7,7 +7,7 @@ use std::fs::OpenOptions;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use hipdnn_package::stream;
+use hipdnn_package::stream::{self, Part};
 use hipdnn_plugin_sdk::wire;
 use hipdnn_plugin_sdk::{cancel, environment};
 
@@ -59,7 +59,11 @@ fn read(path: &Path) -> std::io::Result<Vec<Entry>> {
     let file = file::open(path, OpenOptions::new().read(true))?;
     let size = file.metadata()?.len();
     let mut entries = Vec::new();
-    stream::read(BufReader::new(file), size, |container| entries.push(entry(path, container)))?;
+    stream::read(BufReader::new(file), size, |part| {
+        if let Part::Container(container) = part {
+            entries.push(entry(path, container));
+        }
+    })?;
     let mut good = Vec::with_capacity(entries.len());
     for (place, entry) in entries.into_iter().enumerate() {
         match entry {

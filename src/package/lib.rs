@@ -5,8 +5,12 @@
 
 pub mod stream;
 
+use std::io::Error;
+
 use hipdnn_plugin_sdk::PluginError;
 use hipdnn_plugin_sdk::payload::Payload;
+
+use stream::Part;
 
 /// The mark, the version and the checksum of the file. Its parts are the text and the containers.
 const PAYLOAD: Payload = Payload { mark: *b"HDPK", version: 1, owner: "plans made ahead of time" };
@@ -14,7 +18,7 @@ const PAYLOAD: Payload = Payload { mark: *b"HDPK", version: 1, owner: "plans mad
 /// An upper limit for the number of containers.
 const MOST: usize = 1 << 20;
 
-/// The contents of a file.
+/// The contents of a file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package<'a> {
     /// Describes the containers, as JSON. The library does not read it.
@@ -23,41 +27,10 @@ pub struct Package<'a> {
     pub containers: Vec<&'a [u8]>,
 }
 
-impl<'a> Package<'a> {
+impl Package<'_> {
     /// Whether bytes start with the mark of such a file.
     pub fn is_one(bytes: &[u8]) -> bool {
         bytes.starts_with(&PAYLOAD.mark)
-    }
-
-    /// Parses a file.
-    ///
-    /// # Errors
-    /// The file has another version, or is damaged or truncated.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, PluginError> {
-        let [about, mut rest] = PAYLOAD.read(bytes)?;
-        let about = std::str::from_utf8(about)
-            .map_err(|_| PluginError::invalid_value("the text of the plans is not UTF-8"))?;
-        let mut containers = Vec::new();
-        while let Some((size, behind)) = rest.split_first_chunk::<8>() {
-            let size = usize::try_from(u64::from_le_bytes(*size)).unwrap_or(usize::MAX);
-            let Some((container, behind)) = behind.split_at_checked(size).filter(|_| containers.len() < MOST)
-            else {
-                return Err(PluginError::invalid_value(format!(
-                    "plan {} is said to have {size} bytes, of {} that are left",
-                    containers.len(),
-                    behind.len()
-                )));
-            };
-            containers.push(container);
-            rest = behind;
-        }
-        if !rest.is_empty() {
-            return Err(PluginError::invalid_value(format!(
-                "{} bytes stand behind the last plan",
-                rest.len()
-            )));
-        }
-        Ok(Self { about, containers })
     }
 
     /// The bytes of the file.
@@ -71,6 +44,32 @@ impl<'a> Package<'a> {
             blob.extend(*container);
         }
         PAYLOAD.write(&[self.about.as_bytes(), &blob])
+    }
+}
+
+/// The contents of a file that was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Describes the containers, as JSON.
+    pub about: String,
+    /// The containers.
+    pub containers: Vec<Vec<u8>>,
+}
+
+impl Contents {
+    /// Parses a file.
+    ///
+    /// # Errors
+    /// The file has another version, or is damaged or truncated.
+    pub fn read(bytes: &[u8]) -> std::io::Result<Self> {
+        let (mut about, mut containers) = (Vec::new(), Vec::new());
+        stream::read(bytes, bytes.len() as u64, |part| match part {
+            Part::Text(text) => about.extend_from_slice(text),
+            Part::Container(container) => containers.push(container.to_vec()),
+        })?;
+        let about =
+            String::from_utf8(about).map_err(|_| Error::other("the text of the plans is not UTF-8"))?;
+        Ok(Self { about, containers })
     }
 }
 
@@ -107,14 +106,18 @@ mod tests {
         let package = Package { about: "[]", containers: vec![b"one", b"", b"three"] };
         let bytes = package.write().unwrap();
         assert!(Package::is_one(&bytes) && !Package::is_one(b"HDGP"));
-        assert_eq!(Package::read(&bytes), Ok(package));
+        let contents = Contents::read(&bytes).unwrap();
+        assert_eq!(
+            (contents.about.as_str(), contents.containers),
+            ("[]", package.containers.iter().map(|one| one.to_vec()).collect())
+        );
         for size in 0..bytes.len() {
-            assert!(Package::read(&bytes[..size]).is_err(), "{size}");
+            assert!(Contents::read(&bytes[..size]).is_err(), "{size}");
         }
         for place in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[place] ^= 1;
-            assert!(Package::read(&damaged).is_err(), "{place}");
+            assert!(Contents::read(&damaged).is_err(), "{place}");
         }
     }
 
@@ -122,9 +125,9 @@ mod tests {
     fn sizes_that_lie_are_refused_though_the_checksum_is_right() {
         for blob in [&[9, 0, 0, 0, 0, 0, 0, 0, 1][..], &[255; 8], &[1, 2, 3]] {
             let bytes = PAYLOAD.write(&[b"", blob]).unwrap();
-            assert!(Package::read(&bytes).is_err(), "{blob:?}");
+            assert!(Contents::read(&bytes).is_err(), "{blob:?}");
         }
         let bytes = PAYLOAD.write(&[&[0xff], &[]]).unwrap();
-        assert!(Package::read(&bytes).unwrap_err().message().contains("UTF-8"));
+        assert!(Contents::read(&bytes).unwrap_err().to_string().contains("UTF-8"));
     }
 }

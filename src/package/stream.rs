@@ -1,4 +1,5 @@
-//! Reads a file part by part: what is wrong is found before the rest is read, and there is never more in memory than one container.
+//! Reads a file part by part: what is wrong is found before the rest is read, and the reader never has more in memory than one
+//! container.
 
 use std::io::{Error, Read, Result};
 
@@ -6,7 +7,7 @@ use hipdnn_plugin_sdk::hash::Fnv1a;
 
 use super::{MOST, PAYLOAD};
 
-/// How much is read at once of the text, which is skipped.
+/// How much is read at once of the text.
 const CHUNK: usize = 1 << 16;
 
 /// The most bytes of a container.
@@ -38,11 +39,19 @@ impl<R: Read> Rest<R> {
     }
 }
 
-/// Passes each container of a file of `size` bytes to `each`. They count only if the result is good: the checksum comes last.
+/// A part of a file.
+pub enum Part<'a> {
+    /// The next bytes of the text that describes the containers.
+    Text(&'a [u8]),
+    /// The next container.
+    Container(&'a [u8]),
+}
+
+/// Passes each part of a file of `size` bytes to `each`. They count only if the result is good: the checksum is known last.
 ///
 /// # Errors
 /// The file cannot be read, has another version, or is damaged or truncated.
-pub fn read(from: impl Read, size: u64, mut each: impl FnMut(&[u8])) -> Result<()> {
+pub fn read(from: impl Read, size: u64, mut each: impl FnMut(Part<'_>)) -> Result<()> {
     let mut file = Rest { from, left: size, hash: Fnv1a::new() };
     if file.array()? != PAYLOAD.mark {
         return Err(Error::other(format!("its first bytes are not those of {}", PAYLOAD.owner)));
@@ -59,6 +68,7 @@ pub fn read(from: impl Read, size: u64, mut each: impl FnMut(&[u8])) -> Result<(
         let now = text.min(CHUNK);
         bytes.truncate(now);
         file.fill(&mut bytes)?;
+        each(Part::Text(&bytes));
         text -= now;
     }
     for place in 0.. {
@@ -76,7 +86,7 @@ pub fn read(from: impl Read, size: u64, mut each: impl FnMut(&[u8])) -> Result<(
         bytes.try_reserve_exact(size as usize).map_err(Error::from)?;
         bytes.resize(size as usize, 0);
         file.fill(&mut bytes)?;
-        each(&bytes);
+        each(Part::Container(&bytes));
     }
     if file.hash.number() != checksum {
         return Err(Error::other("it is damaged: its checksum differs"));
@@ -93,12 +103,16 @@ mod tests {
     fn read_all(bytes: &[u8], size: u64) -> (Result<Vec<Vec<u8>>>, u64) {
         let mut containers = Vec::new();
         let mut from = std::io::Cursor::new(bytes);
-        let result = read(&mut from, size, |container| containers.push(container.to_vec()));
+        let result = read(&mut from, size, |part| {
+            if let Part::Container(container) = part {
+                containers.push(container.to_vec());
+            }
+        });
         (result.map(|()| containers), from.position())
     }
 
     #[test]
-    fn the_stream_reads_what_the_package_reads() {
+    fn long_texts_are_skipped() {
         let about = "x".repeat(CHUNK + 1);
         let package = Package { about: &about, containers: vec![b"one", b"", b"three"] };
         let bytes = package.write().unwrap();

@@ -1,27 +1,13 @@
 //! Files from untrusted sources: only plain files of a reasonable size are read.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Read;
-use std::path::Path;
 
 use hipdnn_plugin_sdk::cancel;
-use hipdnn_plugin_sdk::os::files;
+pub use hipdnn_plugin_sdk::plain_file::open;
 
 /// The maximum size of our files in bytes.
 pub const MOST: u64 = 16 << 20;
-
-/// Opens a plain file. Refuses pipes and devices, which could block.
-///
-/// # Errors
-/// The reason why it cannot be opened.
-pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
-    let _off = cancel::disable();
-    let file = files::open_at_once(path, options)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is not a plain file"));
-    }
-    Ok(file)
-}
 
 /// Reads a whole file from its beginning.
 ///

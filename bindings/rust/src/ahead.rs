@@ -2,8 +2,8 @@
 //!
 //! The library itself uses the plans of a file named by `HIPDNN_PLAN_PACKAGE`. [`load`] is for programs that name the file.
 
-use hipdnn_package::Package;
 pub use hipdnn_package::is_device;
+use hipdnn_package::{Contents, Package};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, one_line};
@@ -129,8 +129,8 @@ pub fn make(
 /// # Errors
 /// What is wrong with the bytes.
 pub fn read(bytes: &[u8]) -> Result<Vec<Entry>> {
-    let package = Package::read(bytes).map_err(|error| Error::argument(error.message()))?;
-    let about: Vec<About> = serde_json::from_str(package.about)
+    let package = Contents::read(bytes).map_err(|error| Error::argument(error.to_string()))?;
+    let about: Vec<About> = serde_json::from_str(&package.about)
         .map_err(|error| Error::argument(format!("what the plans are cannot be read: {error}")))?;
     if about.len() != package.containers.len() {
         return Err(Error::argument(format!(
@@ -139,8 +139,8 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Entry>> {
             about.len()
         )));
     }
-    let entry = |(about, container): (About, &&[u8])| Entry { about, container: container.to_vec() };
-    Ok(about.into_iter().zip(&package.containers).map(entry).collect())
+    let entry = |(about, container)| Entry { about, container };
+    Ok(about.into_iter().zip(package.containers).map(entry).collect())
 }
 
 /// The bytes of a file with plans.

@@ -1,8 +1,11 @@
 //! Compiled models: stores what a subgraph needs to run without planning, in an EPContext node of the model or in a file beside it.
 
 use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Read;
 use std::path::{Component, Path};
 
+use hipdnn_plugin_sdk::plain_file;
 use serde_json::{Value as Json, json};
 
 use crate::base64;
@@ -141,12 +144,11 @@ pub fn load(fused: &Model, folder: &Path) -> Result<Loaded> {
             )));
         }
         let path = folder.join(content);
-        // Opening a pipe would block.
-        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(wrong(&format!("{} is not a plain file", path.display())));
-        }
-        std::fs::read_to_string(&path)
-            .map_err(|error| wrong(&format!("{} cannot be read: {error}", path.display())))?
+        let mut text = String::new();
+        plain_file::open(&path, OpenOptions::new().read(true))
+            .and_then(|mut file| file.read_to_string(&mut text))
+            .map_err(|error| wrong(&format!("{} cannot be read: {error}", path.display())))?;
+        text
     };
     let json: Json = serde_json::from_str(&text)
         .map_err(|error| wrong(&format!("the compiled form is damaged: {error}")))?;

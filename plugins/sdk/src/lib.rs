@@ -42,6 +42,7 @@ pub mod objects;
 pub mod os;
 pub mod overrides;
 pub mod payload;
+pub mod plain_file;
 pub mod process;
 pub mod prototypes;
 pub mod rounding;

@@ -7,9 +7,11 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+
+use hipdnn_plugin_sdk::plain_file;
 
 use super::arguments::CPU;
 use super::functions::Functions;
@@ -57,11 +59,13 @@ static STORE: LazyLock<Lock<Store>> = LazyLock::new(Lock::default);
 
 /// Reads a file, and appends later decisions to it.
 pub fn open(path: PathBuf) {
-    // Opening a pipe would block.
-    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        return;
+    let mut text = Vec::new();
+    match plain_file::open(&path, OpenOptions::new().read(true)) {
+        Ok(mut file) => drop(file.read_to_end(&mut text)),
+        // A pipe would block.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => return,
+        Err(_) => {}
     }
-    let text = fs::read(&path).unwrap_or_default();
     let kept = if text.len() > MOST { newest(&path, &text) } else { &text };
     let known = String::from_utf8_lossy(kept).lines().filter_map(parse).collect();
     let mut store = STORE.lock();

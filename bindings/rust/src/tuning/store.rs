@@ -11,6 +11,7 @@ use hipdnn_plugin_sdk::environment;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::os::files;
+use hipdnn_plugin_sdk::plain_file;
 use serde::{Deserialize, Serialize};
 
 use super::problem::Configuration;
@@ -151,10 +152,7 @@ impl Store {
 
     fn read(&self) -> Vec<Tuning> {
         let text = || -> io::Result<String> {
-            let file = files::open_at_once(&self.path, OpenOptions::new().read(true))?;
-            if !file.metadata()?.is_file() {
-                return Err(io::Error::other("no plain file"));
-            }
+            let file = plain_file::open(&self.path, OpenOptions::new().read(true))?;
             let mut bytes = Vec::new();
             file.take(LARGEST).read_to_end(&mut bytes)?;
             Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -207,10 +205,7 @@ impl Store {
         } else {
             options.append(true);
         }
-        let mut file = files::open_at_once(&self.path, &mut options)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other(format!("{} is not a regular file", self.path.display())));
-        }
+        let mut file = plain_file::open(&self.path, &mut options)?;
         // In one write, so that lines of two processes do not mix.
         file.write_all(line.as_bytes())
     }

@@ -15,11 +15,11 @@ pub struct Prediction<'a> {
     pub engine_id: i64,
     /// 0: the engine with its default knobs; 1: a configuration, which is named.
     pub kind: u8,
-    /// The value in the metric's unit; none: unavailable.
+    /// The value in the metric's unit, if one is available.
     pub value: Option<f64>,
-    /// What made the prediction; empty without one.
+    /// What computed the value; empty without one.
     pub model: &'a str,
-    /// Why there is none, or what it is worth.
+    /// Why no value is available; with a value, how reliable it is.
     pub reason: &'a str,
     /// The metric, such as `time`.
     pub metric: &'a str,
