@@ -93,12 +93,18 @@ impl EnginePlugin for RtcPlugin {
     }
 
     fn workspace_size(
-        _: &Handle,
-        _: usize,
+        handle: &Handle,
+        engine: usize,
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<usize, PluginError> {
-        Ok(generate_with(graph, options(knobs)).map_err(Refusal::new)?.placed.workspace(0)?.asked())
+        let platform = platform(engine)?;
+        let architecture = match platform.target()? {
+            Some(architecture) => architecture,
+            None => enter(handle, platform)?.device.own.architecture.clone(),
+        };
+        let chosen = options(knobs).on(&architecture);
+        Ok(generate_with(graph, chosen).map_err(Refusal::new)?.placed.workspace(0)?.asked())
     }
 
     fn plan_workspace_size(plan: &Plan) -> usize {

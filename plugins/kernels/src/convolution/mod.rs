@@ -5,8 +5,10 @@ mod sides;
 use crate::builder::Builder;
 use crate::form::{Pointer, Value};
 use crate::product::engine::{self, Engine, Source};
-use crate::product::tiling::Tiling;
-use crate::product::{Launch, operand_type};
+use crate::product::parts::Parts;
+use crate::product::plan::{Plan, Work};
+use crate::product::sums::Sums;
+use crate::product::{Call, Launch, Launches, Passed, operand_type};
 use crate::scalar::Scalar;
 use crate::target::Target;
 use sides::{Side, sides};
@@ -34,7 +36,7 @@ pub struct Tensor {
 }
 
 /// A convolution. Element `o` of y and element `r` of the window use element o · stride + r · dilation − padding of x.
-/// The kernel's parameters are x, w and y.
+/// Its tensors are x, w and y.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convolution {
     /// What is computed.
@@ -109,69 +111,130 @@ impl Tensor {
     }
 }
 
-/// Writes the kernel of a convolution.
+impl Convolution {
+    /// The places of the operands and the result among x, w and y.
+    fn places(&self) -> [usize; 3] {
+        match self.direction {
+            Direction::Forward => [0, 1, 2],
+            Direction::Data => [2, 1, 0],
+            Direction::Filter => [2, 0, 1],
+        }
+    }
+
+    /// The tensor at a place among x, w and y.
+    fn tensor(&self, place: usize) -> &Tensor {
+        match place {
+            0 => &self.x,
+            1 => &self.w,
+            _ => &self.y,
+        }
+    }
+}
+
+/// Writes the kernels of a convolution, whose tensors are x, w and y. Only if it `shares`, workgroups share dot products; then their order
+/// of additions depends on all sizes.
 ///
 /// # Errors
 /// What is not supported.
-pub fn write(convolution: &Convolution, target: &Target, name: &str) -> Result<Launch, String> {
-    let [left, right, result] = match convolution.direction {
-        Direction::Forward => [&convolution.x, &convolution.w, &convolution.y],
-        Direction::Data => [&convolution.y, &convolution.w, &convolution.x],
-        Direction::Filter => [&convolution.y, &convolution.x, &convolution.w],
-    };
+pub fn write(
+    convolution: &Convolution,
+    target: &Target,
+    name: &str,
+    shares: bool,
+) -> Result<Launches, String> {
+    let [left, right, _] = convolution.places().map(|place| convolution.tensor(place));
     let operand = operand_type(left.scalar, right.scalar)
         .ok_or_else(|| format!("a convolution of {} and {}", left.scalar.name(), right.scalar.name()))?;
     let [rows, columns] = sides(convolution);
     let (m, n, k) = (rows.count(), columns.count(), rows.depth());
-    let tiling = Tiling::of(target, operand, m, n, convolution.groups, k);
+    let gathered = convolution.direction != Direction::Filter;
+    let work = Work { m, n, k, batch: convolution.groups, operand, gathered, shares };
+    write_as(convolution, target, name, &Plan::of(target, &work))
+}
+
+/// As [`write`], in this way.
+///
+/// # Errors
+/// What is not supported.
+pub fn write_as(
+    convolution: &Convolution,
+    target: &Target,
+    name: &str,
+    plan: &Plan,
+) -> Result<Launches, String> {
+    let [rows, columns] = sides(convolution);
+    let [.., to] = convolution.places();
+    let result = convolution.tensor(to).scalar;
+    let (m, n, k) = (rows.count(), columns.count(), rows.depth());
+    let parts = Parts::of(k, plan.tiling.depth, plan.parts);
+    let sums = (parts.count > 1).then_some(Sums {
+        scalar: plan.tiling.shape.sum,
+        parts: parts.count,
+        batches: convolution.groups,
+        m,
+        n,
+    });
+    let store =
+        |b: &mut Builder, output: Pointer, group: Value, [row, column]: [Value; 2], values: &[Value]| {
+            let down = rows.result(b, convolution, group, row);
+            let across = columns.result(b, convolution, group, column);
+            let at = b.add(down, across);
+            engine::store(b, output, at, values, result);
+        };
+    let width = columns.width;
+    let tiling = &plan.tiling;
     let mut b = Builder::new(name, tiling.threads(target), target);
-    let writes = [Direction::Data, Direction::Filter, Direction::Forward];
-    let tensors = [&convolution.x, &convolution.w, &convolution.y];
-    let pointers: Vec<Pointer> = tensors
-        .iter()
-        .zip(writes)
-        .map(|(tensor, direction)| {
-            if direction == convolution.direction {
-                b.output(tensor.scalar)
-            } else {
-                b.pointer(tensor.scalar)
-            }
-        })
-        .collect();
+    let places = [rows.tensor, columns.tensor];
+    let pointers = places.map(|place| b.pointer(convolution.tensor(place).scalar));
     let (down, across) = (m.div_ceil(tiling.rows()), n.div_ceil(tiling.columns()));
-    let (workgroup, grid) = engine::groups(&mut b, down * across * convolution.groups)?;
+    let of_part = down * across * convolution.groups;
+    let (workgroup, grid) = engine::groups(&mut b, of_part * parts.count)?;
+    // Workgroups that run together have the same part, so that they share operands.
+    let (part, workgroup) =
+        if parts.count == 1 { (b.number(0), workgroup) } else { b.div_rem(workgroup, of_part) };
     let (group, tile) = b.div_rem(workgroup, down * across);
     let (tile_row, tile_column) = engine::place(&mut b, tile, down, across);
     let firsts = [b.mul(tile_row, tiling.rows()), b.mul(tile_column, tiling.columns())];
-    let places = [&rows, &columns]
+    let elements = [&rows, &columns]
         .map(|side| move |b: &mut Builder, own: Value, k: Value| side.element(b, convolution, group, own, k));
-    let [of_rows, of_columns] = &places;
-    let source = |side: &Side, first, place| Source {
-        pointer: pointers.get(side.tensor).copied().unwrap_or(Pointer(0)),
-        scalar: tensors.get(side.tensor).map_or(operand, |tensor| tensor.scalar),
+    let [of_rows, of_columns] = &elements;
+    let source = |side: &Side, pointer, first, place| Source {
+        pointer,
+        scalar: convolution.tensor(side.tensor).scalar,
         along: side.along,
         vector: side.vector,
         first,
         length: side.count(),
         place,
     };
-    let sources =
-        [source(&rows, firsts[0], of_rows as engine::Place<'_>), source(&columns, firsts[1], of_columns)];
-    let main = Engine::new(&mut b, &tiling, sources, k);
+    let sources = [
+        source(&rows, pointers[0], firsts[0], of_rows as engine::Place<'_>),
+        source(&columns, pointers[1], firsts[1], of_columns),
+    ];
+    let main = Engine::new(&mut b, tiling, sources, &parts, part);
     main.run(&mut b);
-    let output = pointers
-        .iter()
-        .zip(writes)
-        .find(|(_, direction)| *direction == convolution.direction)
-        .map_or(Pointer(0), |(pointer, _)| *pointer);
-    let width = columns.width;
-    main.visit(&mut b, firsts, [m, n], width, &mut |b, row, column, values| {
-        let down = rows.result(b, convolution, group, row);
-        let across = columns.result(b, convolution, group, column);
-        let at = b.add(down, across);
-        engine::store(b, output, at, values, result.scalar);
-    });
-    Ok(Launch { kernel: b.finish(), grid })
+    let output = b.output(sums.map_or(result, |sums| sums.scalar));
+    let passed_last = if sums.is_some() { Passed::Sums } else { Passed::Tensor(to) };
+    let passed = vec![Passed::Tensor(places[0]), Passed::Tensor(places[1]), passed_last];
+    match &sums {
+        Some(sums) => main.visit(&mut b, firsts, [m, n], sums.width(), &mut |b, row, column, values| {
+            sums.keep(b, output, [part, group], [row, column], values);
+        }),
+        None => main.visit(&mut b, firsts, [m, n], width, &mut |b, row, column, values| {
+            store(b, output, group, [row, column], values);
+        }),
+    }
+    let mut all = vec![Call { launch: Launch { kernel: b.finish(), grid }, passed }];
+    if let Some(sums) = &sums {
+        let mut b = Builder::new(format!("{name}_sum"), Sums::threads(target) as u32, target);
+        let (from, output) = (b.pointer(sums.scalar), b.output(result));
+        let grid = sums.add(&mut b, from, width, &mut |b, group, row, column, values| {
+            store(b, output, group, [row, column], values);
+        })?;
+        let passed = vec![Passed::Sums, Passed::Tensor(to)];
+        all.push(Call { launch: Launch { kernel: b.finish(), grid }, passed });
+    }
+    Ok(Launches { all, sums: sums.map(|sums| (sums.scalar, sums.count())) })
 }
 
 #[cfg(test)]

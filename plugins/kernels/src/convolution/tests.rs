@@ -1,6 +1,7 @@
-use super::{Convolution, Direction, Tensor, write};
-use crate::interpret::{Argument, run};
-use crate::product::tests::{numbers, random, targets};
+use super::{Convolution, Direction, Tensor, write, write_as};
+use crate::product::Launches;
+use crate::product::plan::{Plan, Work};
+use crate::product::tests::{numbers, random, run_all, targets};
 use crate::scalar::Scalar;
 use crate::target::Target;
 
@@ -60,6 +61,10 @@ fn make(case: &Case, direction: Direction, scalar: Scalar, last: bool, mirrored:
     }
 }
 
+fn groups_of(case: &Case) -> usize {
+    case.sizes[1]
+}
+
 fn indices(dims: &[usize]) -> Vec<Vec<usize>> {
     let count = dims.iter().product();
     let split = |mut index: usize| {
@@ -78,6 +83,10 @@ fn at(tensor: &Tensor, first: usize, second: usize, rest: &[usize]) -> usize {
 }
 
 fn check(c: &Convolution, target: &Target) {
+    check_written(c, target, &write(c, target, "convolution", true).unwrap());
+}
+
+fn check_written(c: &Convolution, target: &Target, launches: &Launches) {
     let count = |first: usize, second: usize, rest: &[usize]| first * second * rest.iter().product::<usize>();
     let sizes = [
         count(c.batch, c.groups * c.in_channels, &c.input),
@@ -93,11 +102,8 @@ fn check(c: &Convolution, target: &Target) {
     let mut inputs: Vec<(Vec<u8>, Vec<f64>)> =
         (0..3).map(|i| random(sizes[i], tensors[i].scalar, i as u64 + 1)).collect();
     inputs[result].0.fill(0xff);
-    let launch = write(c, target, "convolution").unwrap();
     let mut bytes: Vec<Vec<u8>> = inputs.iter().map(|(bytes, _)| bytes.clone()).collect();
-    let mut arguments: Vec<Argument<'_>> = bytes.iter_mut().map(|bytes| Argument::Memory(bytes)).collect();
-    run(&launch.kernel, launch.grid, &mut arguments)
-        .unwrap_or_else(|error| panic!("{} {c:?}: {error}", target.name));
+    run_all(launches, target, &mut bytes).unwrap_or_else(|error| panic!("{} {c:?}: {error}", target.name));
     let got = numbers(&bytes[result], Scalar::F32);
     let mut expected = vec![0.0; sizes[result]];
     for image in 0..c.batch {
@@ -167,7 +173,12 @@ fn convolutions_of_all_directions_and_layouts() {
         for direction in [Direction::Forward, Direction::Data, Direction::Filter] {
             for (scalar, last, mirrored) in kinds {
                 let Some(target) = targets.next() else { return };
-                check(&make(case, direction, scalar, last, mirrored), &target);
+                let c = make(case, direction, scalar, last, mirrored);
+                check(&c, &target);
+                let [m, n, k, batch] = [16, 16, 64, groups_of(case)];
+                let work = Work { m, n, k, batch, operand: scalar, gathered: false, shares: false };
+                let plan = Plan { parts: 3, ..Plan::of(&target, &work) };
+                check_written(&c, &target, &write_as(&c, &target, "convolution", &plan).unwrap());
             }
         }
     }

@@ -1,7 +1,11 @@
 //! Products of matrices: c = a · b for every index of a batch.
 
 pub mod engine;
+pub mod parts;
+pub mod plan;
+pub(crate) mod sums;
 pub mod tiling;
+mod transfer;
 mod visit;
 
 use crate::builder::Builder;
@@ -9,7 +13,9 @@ use crate::form::{Kernel, Memory, Pointer, Value};
 use crate::scalar::Scalar;
 use crate::target::Target;
 use engine::{Along, Engine, Source};
-use tiling::Tiling;
+use parts::Parts;
+use plan::{Plan, Work};
+use sums::Sums;
 
 /// A kernel and its workgroups.
 #[derive(Clone, Debug)]
@@ -18,6 +24,33 @@ pub struct Launch {
     pub kernel: Kernel,
     /// The workgroups along each axis.
     pub grid: [u32; 3],
+}
+
+/// A launch as one of several.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The launch.
+    pub launch: Launch,
+    /// What its parameters are.
+    pub passed: Vec<Passed>,
+}
+
+/// What is passed to a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passed {
+    /// A tensor of the computation, by its place.
+    Tensor(usize),
+    /// The sums of parts of dot products, which one kernel leaves for the next.
+    Sums,
+}
+
+/// Kernels that run one after the other.
+#[derive(Clone, Debug)]
+pub struct Launches {
+    /// The kernels.
+    pub all: Vec<Call>,
+    /// The type and the number of the sums that they leave for each other, if any.
+    pub sums: Option<(Scalar, usize)>,
 }
 
 /// A matrix in memory.
@@ -105,6 +138,11 @@ pub struct Product {
 }
 
 impl Product {
+    /// How many neighbours of the result are stored together.
+    fn width(&self) -> usize {
+        if self.c.column == 1 { self.c.vector(self.c.row, self.n) } else { 1 }
+    }
+
     /// The same product as cᵀ = bᵀ · aᵀ.
     fn turned(&self) -> Self {
         let step = |step: &Step| match step {
@@ -181,50 +219,170 @@ pub(crate) fn operand_type(a: Scalar, b: Scalar) -> Option<Scalar> {
     }
 }
 
-/// Writes the kernel of a product; its parameters are a, b, c and the matrices that the steps add.
+/// Writes the kernels of a product; its tensors are a, b, c and the matrices that the steps add. Only if it `shares`, workgroups share dot
+/// products; then their order of additions depends on m, n and the batch.
 ///
 /// # Errors
 /// What is not supported.
-pub fn write(product: &Product, target: &Target, name: &str) -> Result<Launch, String> {
-    // Neighbours in memory are neighbours along a row of tiles.
-    if product.c.column != 1 && product.c.row == 1 && product.n > 1 {
-        return write_turned(&product.turned(), target, name, true);
-    }
-    write_turned(product, target, name, false)
+pub fn write(product: &Product, target: &Target, name: &str, shares: bool) -> Result<Launches, String> {
+    let work = Work {
+        m: product.m,
+        n: product.n,
+        k: product.k,
+        batch: product.batch.iter().product(),
+        operand: operand_of(product)?,
+        gathered: false,
+        shares,
+    };
+    let turned = is_turned(product);
+    let work = if turned { Work { m: work.n, n: work.m, ..work } } else { work };
+    write_as(product, target, name, &Plan::of(target, &work))
 }
 
-fn write_turned(product: &Product, target: &Target, name: &str, turned: bool) -> Result<Launch, String> {
+/// Neighbours in memory are neighbours along a row of tiles.
+fn is_turned(product: &Product) -> bool {
+    product.c.column != 1 && product.c.row == 1 && product.n > 1
+}
+
+fn operand_of(product: &Product) -> Result<Scalar, String> {
+    operand_type(product.a.scalar, product.b.scalar)
+        .ok_or_else(|| format!("a product of {} and {}", product.a.scalar.name(), product.b.scalar.name()))
+}
+
+/// As [`write`], in this way.
+///
+/// # Errors
+/// What is not supported.
+pub fn write_as(product: &Product, target: &Target, name: &str, plan: &Plan) -> Result<Launches, String> {
+    let turned = is_turned(product);
+    let own = if turned { product.turned() } else { product.clone() };
+    let tensors = if turned { [1, 0] } else { [0, 1] };
+    let parts = Parts::of(own.k, plan.tiling.depth, plan.parts);
+    let sums = (parts.count > 1).then(|| Sums {
+        scalar: plan.tiling.shape.sum,
+        parts: parts.count,
+        batches: own.batch.iter().product(),
+        m: own.m,
+        n: own.n,
+    });
+    let mut all = vec![multiplying(&own, target, name, plan, (&parts, sums.as_ref()), tensors)?];
+    if let Some(sums) = &sums {
+        let mut b = Builder::new(format!("{name}_sum"), Sums::threads(target) as u32, target);
+        let from = b.pointer(sums.scalar);
+        let results = Results::declare(&mut b, &own, sums.scalar);
+        let grid = sums.add(&mut b, from, own.width(), &mut |b, batch, row, column, values| {
+            let indices = batch_indices(b, batch, &own.batch);
+            let first = batch_offset(b, &indices, &own.c);
+            results.store(b, &indices, first, [row, column], values);
+        })?;
+        let passed = [vec![Passed::Sums], results.passed()].concat();
+        all.push(Call { launch: Launch { kernel: b.finish(), grid }, passed });
+    }
+    Ok(Launches { all, sums: sums.map(|sums| (sums.scalar, sums.count())) })
+}
+
+/// The indices of a batch.
+fn batch_indices(b: &mut Builder, batch: Value, dims: &[usize]) -> Vec<Value> {
+    let mut indices = vec![batch; dims.len()];
+    let mut rest = batch;
+    for (place, (index, dim)) in indices.iter_mut().zip(dims).enumerate().rev() {
+        if place == 0 {
+            *index = rest;
+        } else {
+            (rest, *index) = b.div_rem(rest, *dim);
+        }
+    }
+    indices
+}
+
+/// The result and the tensors of its epilogue.
+struct Results<'a> {
+    product: &'a Product,
+    sum: Scalar,
+    c: Pointer,
+    added: Vec<Option<Pointer>>,
+}
+
+impl<'a> Results<'a> {
+    fn declare(b: &mut Builder, product: &'a Product, sum: Scalar) -> Self {
+        let c = b.output(product.c.scalar);
+        let added = product
+            .steps
+            .iter()
+            .map(|step| if let Step::Add(matrix) = step { Some(b.pointer(matrix.scalar)) } else { None })
+            .collect();
+        Self { product, sum, c, added }
+    }
+
+    fn passed(&self) -> Vec<Passed> {
+        (0..=self.added.iter().flatten().count()).map(|place| Passed::Tensor(2 + place)).collect()
+    }
+
+    /// Stores neighbours of a row, from sums.
+    fn store(&self, b: &mut Builder, indices: &[Value], first: Value, at: [Value; 2], values: &[Value]) {
+        let [row, column] = at;
+        let c = &self.product.c;
+        let own_row = b.mul(row, c.row);
+        let own_column = b.mul(column, c.column);
+        let place = b.add(first, own_row);
+        let place = b.add(place, own_column);
+        let mut stored = Vec::with_capacity(values.len());
+        for (lane, value) in values.iter().enumerate() {
+            let computed = if self.sum == Scalar::F64 { self.sum } else { Scalar::F32 };
+            let mut value = *value;
+            if !self.product.steps.is_empty() {
+                value = b.convert(value, computed);
+            }
+            for (step, pointer) in self.product.steps.iter().zip(&self.added) {
+                value = match (step, pointer) {
+                    (Step::Scale(by), _) => b.mul(value, *by),
+                    (Step::Apply(function), _) => apply(b, *function, value),
+                    (Step::Add(matrix), Some(pointer)) => {
+                        let first = batch_offset(b, indices, matrix);
+                        let own = b.mul(row, matrix.row);
+                        let place = b.add(first, own);
+                        let column = b.add(column, lane);
+                        let own = b.mul(column, matrix.column);
+                        let place = b.add(place, own);
+                        let other = b.load(Memory::Global(*pointer), place);
+                        let other = b.convert(other, computed);
+                        b.add(value, other)
+                    }
+                    (Step::Add(_), None) => value,
+                };
+            }
+            stored.push(value);
+        }
+        engine::store(b, self.c, place, &stored, c.scalar);
+    }
+}
+
+/// The kernel that multiplies. It leaves the sums of parts if there are such, else the results.
+fn multiplying(
+    product: &Product,
+    target: &Target,
+    name: &str,
+    plan: &Plan,
+    (parts, sums): (&Parts, Option<&Sums>),
+    [first, second]: [usize; 2],
+) -> Result<Call, String> {
     let Product { m, n, k, .. } = *product;
-    let operand = operand_type(product.a.scalar, product.b.scalar)
-        .ok_or_else(|| format!("a product of {} and {}", product.a.scalar.name(), product.b.scalar.name()))?;
-    let tiling = Tiling::of(target, operand, m, n, product.batch.iter().product(), k);
+    let tiling = &plan.tiling;
     let mut b = Builder::new(name, tiling.threads(target), target);
-    let (a_pointer, b_pointer) = if turned {
-        let second = b.pointer(product.b.scalar);
-        (b.pointer(product.a.scalar), second)
-    } else {
-        (b.pointer(product.a.scalar), b.pointer(product.b.scalar))
-    };
-    let c_pointer = b.output(product.c.scalar);
-    let added: Vec<Option<Pointer>> = product
-        .steps
-        .iter()
-        .map(|step| if let Step::Add(matrix) = step { Some(b.pointer(matrix.scalar)) } else { None })
-        .collect();
+    let [a_pointer, b_pointer] = [b.pointer(product.a.scalar), b.pointer(product.b.scalar)];
+    let mut passed = vec![Passed::Tensor(first), Passed::Tensor(second)];
     let (down, across) = (m.div_ceil(tiling.rows()), n.div_ceil(tiling.columns()));
     let batches: usize = product.batch.iter().product();
-    let (group, grid) = engine::groups(&mut b, down * across * batches)?;
+    let of_part = down * across * batches;
+    let (group, grid) = engine::groups(&mut b, of_part * parts.count)?;
+    // Workgroups that run together have the same part, so that they share operands.
+    let (part, group) = if parts.count == 1 { (b.number(0), group) } else { b.div_rem(group, of_part) };
     let (batch, tile) = b.div_rem(group, down * across);
     let (tile_row, tile_column) = engine::place(&mut b, tile, down, across);
     let first_row = b.mul(tile_row, tiling.rows());
     let first_column = b.mul(tile_column, tiling.columns());
-    let mut indices = vec![batch; product.batch.len()];
-    let mut rest = batch;
-    for (index, dim) in indices.iter_mut().zip(&product.batch).rev() {
-        (rest, *index) = b.div_rem(rest, *dim);
-    }
-    let [a_first, b_first, c_first] =
-        [&product.a, &product.b, &product.c].map(|matrix| batch_offset(&mut b, &indices, matrix));
+    let indices = batch_indices(&mut b, batch, &product.batch);
+    let [a_first, b_first] = [&product.a, &product.b].map(|matrix| batch_offset(&mut b, &indices, matrix));
     let place = |first: Value, major: usize, minor: usize| {
         move |b: &mut Builder, own: Value, k: Value| {
             let own = b.mul(own, major);
@@ -257,45 +415,27 @@ fn write_turned(product: &Product, target: &Target, name: &str, turned: bool) ->
         make(of_a, first_row, m, &a_place as &dyn Fn(&mut Builder, Value, Value) -> _),
         make(of_b, first_column, n, &b_place),
     ];
-    let engine = Engine::new(&mut b, &tiling, sources, k);
+    let engine = Engine::new(&mut b, tiling, sources, parts, part);
     engine.run(&mut b);
-    let width = if product.c.column == 1 { product.c.vector(product.c.row, n) } else { 1 };
-    let sum = tiling.shape.sum;
-    engine.visit(&mut b, [first_row, first_column], [m, n], width, &mut |b, row, column, values| {
-        let own_row = b.mul(row, product.c.row);
-        let own_column = b.mul(column, product.c.column);
-        let at = b.add(c_first, own_row);
-        let at = b.add(at, own_column);
-        let mut stored = Vec::with_capacity(values.len());
-        for (lane, value) in values.iter().enumerate() {
-            let computed = if sum == Scalar::F64 { sum } else { Scalar::F32 };
-            let mut value = *value;
-            if !product.steps.is_empty() {
-                value = b.convert(value, computed);
-            }
-            for (step, pointer) in product.steps.iter().zip(&added) {
-                value = match (step, pointer) {
-                    (Step::Scale(by), _) => b.mul(value, *by),
-                    (Step::Apply(function), _) => apply(b, *function, value),
-                    (Step::Add(matrix), Some(pointer)) => {
-                        let first = batch_offset(b, &indices, matrix);
-                        let own = b.mul(row, matrix.row);
-                        let place = b.add(first, own);
-                        let column = b.add(column, lane);
-                        let own = b.mul(column, matrix.column);
-                        let place = b.add(place, own);
-                        let other = b.load(Memory::Global(*pointer), place);
-                        let other = b.convert(other, computed);
-                        b.add(value, other)
-                    }
-                    (Step::Add(_), None) => value,
-                };
-            }
-            stored.push(value);
+    let firsts = [first_row, first_column];
+    match sums {
+        Some(sums) => {
+            let to = b.output(sums.scalar);
+            passed.push(Passed::Sums);
+            engine.visit(&mut b, firsts, [m, n], sums.width(), &mut |b, row, column, values| {
+                sums.keep(b, to, [part, batch], [row, column], values);
+            });
         }
-        engine::store(b, c_pointer, at, &stored, product.c.scalar);
-    });
-    Ok(Launch { kernel: b.finish(), grid })
+        None => {
+            let results = Results::declare(&mut b, product, tiling.shape.sum);
+            passed.extend(results.passed());
+            let first = batch_offset(&mut b, &indices, &product.c);
+            engine.visit(&mut b, firsts, [m, n], product.width(), &mut |b, row, column, values| {
+                results.store(b, &indices, first, [row, column], values);
+            });
+        }
+    }
+    Ok(Call { launch: Launch { kernel: b.finish(), grid }, passed })
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-use super::{Function, Matrix, Product, Step, write};
+use super::parts::Parts;
+use super::plan::Plan;
+use super::{Function, Launches, Matrix, Passed, Product, Step, Work, operand_of, write, write_as};
 use crate::interpret::{Argument, decode, encode, run};
 use crate::scalar::Scalar;
 use crate::target::{CooperativeShape, Target, VulkanDevice};
@@ -43,12 +45,49 @@ pub(crate) fn numbers(bytes: &[u8], scalar: Scalar) -> Vec<f64> {
     bytes.chunks(scalar.size()).map(real).collect()
 }
 
+/// Runs kernels one after the other with these tensors.
+pub(crate) fn run_all(launches: &Launches, target: &Target, tensors: &mut [Vec<u8>]) -> Result<(), String> {
+    let mut sums = launches.sums.map_or_else(Vec::new, |(scalar, count)| vec![0xff; scalar.size() * count]);
+    for call in &launches.all {
+        let kernel = &call.launch.kernel;
+        assert!(kernel.shared_bytes() <= target.shared, "{}", target.name);
+        assert_eq!(kernel.parameters.len(), call.passed.len());
+        let taken = |passed: &Passed| match *passed {
+            Passed::Tensor(place) => std::mem::take(&mut tensors[place]),
+            Passed::Sums => std::mem::take(&mut sums),
+        };
+        let mut bytes: Vec<Vec<u8>> = call.passed.iter().map(taken).collect();
+        let mut arguments: Vec<Argument<'_>> =
+            bytes.iter_mut().map(|bytes| Argument::Memory(bytes)).collect();
+        run(kernel, call.launch.grid, &mut arguments)?;
+        for (passed, bytes) in call.passed.iter().zip(bytes) {
+            match *passed {
+                Passed::Tensor(place) => tensors[place] = bytes,
+                Passed::Sums => sums = bytes,
+            }
+        }
+    }
+    Ok(())
+}
+
 fn matrix(scalar: Scalar, rows: usize, columns: usize, turned: bool, batch: &[(usize, usize)]) -> Matrix {
     let (row, column) = if turned { (1, rows) } else { (columns, 1) };
     Matrix { scalar, row, column, batch: batch.to_vec(), alignment: 16 }
 }
 
 fn check(product: &Product, target: &Target) {
+    check_written(product, target, &write(product, target, "product", true).unwrap());
+}
+
+/// The plan of a product with this many parts.
+fn shared_by(product: &Product, target: &Target, parts: usize) -> Plan {
+    let Product { m, n, k, .. } = *product;
+    let batch = product.batch.iter().product();
+    let work = Work { m, n, k, batch, operand: operand_of(product).unwrap(), gathered: false, shares: false };
+    Plan { parts, ..Plan::of(target, &work) }
+}
+
+fn check_written(product: &Product, target: &Target, launches: &Launches) {
     let Product { m, n, k, .. } = *product;
     let batches: usize = product.batch.iter().product();
     let size = |own: &Matrix, rows: usize, columns: usize| {
@@ -60,23 +99,20 @@ fn check(product: &Product, target: &Target) {
             .sum();
         1 + (rows - 1) * own.row + (columns - 1) * own.column + batch
     };
-    let (mut a, left) = random(size(&product.a, m, k), product.a.scalar, 3);
-    let (mut b, right) = random(size(&product.b, k, n), product.b.scalar, 5);
-    let mut c = vec![0xff; size(&product.c, m, n) * product.c.scalar.size()];
+    let (a, left) = random(size(&product.a, m, k), product.a.scalar, 3);
+    let (b, right) = random(size(&product.b, k, n), product.b.scalar, 5);
+    let c = vec![0xff; size(&product.c, m, n) * product.c.scalar.size()];
     let mut added: Vec<(Vec<u8>, Vec<f64>)> = Vec::new();
     for step in &product.steps {
         if let Step::Add(own) = step {
             added.push(random(size(own, m, n), own.scalar, 7));
         }
     }
-    let launch = write(product, target, "product").unwrap();
-    assert!(launch.kernel.shared_bytes() <= target.shared, "{} {product:?}", target.name);
-    let mut arguments = vec![Argument::Memory(&mut a), Argument::Memory(&mut b), Argument::Memory(&mut c)];
-    let mut bytes: Vec<Vec<u8>> = added.iter().map(|(bytes, _)| bytes.clone()).collect();
-    arguments.extend(bytes.iter_mut().map(|bytes| Argument::Memory(bytes)));
-    run(&launch.kernel, launch.grid, &mut arguments)
+    let mut tensors = vec![a, b, c];
+    tensors.extend(added.iter().map(|(bytes, _)| bytes.clone()));
+    run_all(launches, target, &mut tensors)
         .unwrap_or_else(|error| panic!("{} {product:?}: {error}", target.name));
-    let got = numbers(&c, product.c.scalar);
+    let got = numbers(&tensors[2], product.c.scalar);
     for batch in 0..batches {
         let offset = |own: &Matrix| {
             let mut rest = batch;
@@ -168,4 +204,59 @@ fn odd_sizes_batches_and_epilogues() {
         product.c.row = 60;
         check(&product, &target);
     }
+}
+
+/// Workgroups share dot products; the last part is shorter, or all are equal.
+#[test]
+fn shared_dot_products() {
+    for target in targets() {
+        for (parts, k) in [(2, 128), (3, 200), (7, 450), (40, 640)] {
+            for turned in [[false; 3], [true; 3]] {
+                let mut product = plain(20, 24, k, Scalar::F16, turned);
+                product.c.scalar = Scalar::Bf16;
+                product.batch = vec![2];
+                product.a.batch = vec![(1, 20 * k)];
+                product.b.batch = vec![(2, 0)];
+                product.c.batch = vec![(1, 480)];
+                let bias =
+                    Matrix { scalar: Scalar::F32, row: 0, column: 1, batch: vec![(1, 0)], alignment: 4 };
+                product.steps = vec![Step::Scale(0.5), Step::Add(bias), Step::Apply(Function::Relu)];
+                let plan = shared_by(&product, &target, parts);
+                let launches = write_as(&product, &target, "product", &plan).unwrap();
+                assert_eq!(launches.all.len(), 2);
+                check_written(&product, &target, &launches);
+            }
+        }
+        // Integers, doubles, and results that are no multiple of a vector.
+        for (scalar, n) in [(Scalar::I8, 24), (Scalar::F64, 9), (Scalar::F32, 7)] {
+            let product = plain(3, n, 300, scalar, [false; 3]);
+            let plan = shared_by(&product, &target, 4);
+            check_written(&product, &target, &write_as(&product, &target, "product", &plan).unwrap());
+        }
+    }
+}
+
+#[test]
+fn parts_cover_dot_products() {
+    for (k, depth, wanted) in
+        [(1, 32, 1), (1, 32, 5), (64, 32, 2), (200, 32, 3), (1000, 16, 7), (1024, 64, 16)]
+    {
+        let parts = Parts::of(k, depth, wanted);
+        assert!(parts.count <= wanted && parts.length.is_multiple_of(depth), "{parts:?}");
+        assert!((parts.count - 1) * parts.length < k && parts.count * parts.length >= k, "{parts:?}");
+    }
+}
+
+/// With few results and long dot products workgroups share these, unless they must not.
+#[test]
+fn long_dot_products_are_shared() {
+    let target = Target::of("sm_90").unwrap();
+    let product = plain(64, 64, 1 << 16, Scalar::F16, [false; 3]);
+    let sums = |shares| write(&product, &target, "product", shares).unwrap().sums;
+    let (scalar, count) = sums(true).unwrap();
+    assert_eq!(scalar, Scalar::F32);
+    assert!(count >= 64 * 64 * 100, "{count}");
+    assert_eq!(sums(false), None);
+    let product = plain(4096, 4096, 4096, Scalar::F16, [false; 3]);
+    assert_eq!(write(&product, &target, "product", true).unwrap().sums, None);
 }

@@ -88,6 +88,20 @@ pub(super) fn target(name: &str) -> Option<Target> {
             .map(|operand| plain::shape(subgroup, operand, plain::ROWS)),
     );
     let shared = if (major, minor) == (9, "50") { 160 << 10 } else { 64 << 10 };
+    // MI25 to MI355, and the largest of each generation of graphics cards; two compute units of these share what a workgroup needs.
+    let units = match (major, minor) {
+        (9, "00" | "06") => 60,
+        (9, "08") => 120,
+        (9, "0a") => 104,
+        (9, "40" | "41" | "42") => 304,
+        (9, "50") => 256,
+        (10, "10" | "11" | "12") => 20,
+        (10, "30" | "31" | "32") => 40,
+        (11, "00" | "01" | "02") => 48,
+        (11, "50" | "51" | "52") => 20,
+        (12, "00" | "01") => 32,
+        _ => 0,
+    };
     Some(Target {
         name: name.to_owned(),
         language: Language::Hip,
@@ -99,7 +113,7 @@ pub(super) fn target(name: &str) -> Option<Target> {
         threads: 1024,
         registers: 256,
         registers_of_unit: if major >= 10 { 256 } else { 128 },
-        units: 0,
+        units,
         copies_beside: false,
         shapes,
     })

@@ -39,7 +39,8 @@ pub struct Target {
     pub registers: u32,
     /// Registers of a compute unit, in thousands of 32 bits.
     pub registers_of_unit: u32,
-    /// Compute units, if known.
+    /// Compute units of the architecture's usual device, or 0. Kernels depend on it, so it is not that of the device at hand: plans made
+    /// ahead of time have the same kernels.
     pub units: u32,
     /// Whether [`crate::form::Instruction::AsyncCopy`] goes on beside other work; elsewhere it is an ordinary copy.
     pub copies_beside: bool,
@@ -174,6 +175,11 @@ impl Target {
             }
             None => amd::target(name),
         }
+    }
+
+    /// Compute units; a usual number if it is not known.
+    pub fn units_or_usual(&self) -> usize {
+        if self.units == 0 { 64 } else { self.units as usize }
     }
 
     /// The best matrix shape for operands of a type. Every target has one for f16, bf16, f32, i8 and u8.

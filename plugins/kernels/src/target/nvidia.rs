@@ -59,6 +59,20 @@ pub(super) fn target(name: &str, number: u32) -> Target {
         75 => 64 << 10,
         _ => 96 << 10,
     };
+    // A100, H100, B200 and the largest of the smaller ones.
+    let units = match number {
+        70..75 => 80,
+        75 => 68,
+        80 => 108,
+        86 => 84,
+        87 | 88 => 16,
+        89 => 128,
+        90 => 132,
+        100..110 => 148,
+        110..120 => 20,
+        120.. => 170,
+        _ => 0,
+    };
     Target {
         name: name.to_owned(),
         language: Language::Cuda,
@@ -68,7 +82,7 @@ pub(super) fn target(name: &str, number: u32) -> Target {
         threads: 1024,
         registers: 255,
         registers_of_unit: 64,
-        units: 0,
+        units,
         copies_beside: number >= 80,
         shapes,
     }

@@ -1,13 +1,13 @@
 //! Convolutions as kernels of the crate `hipdnn-kernels`.
 
+use hipdnn_kernels::Scalar;
 use hipdnn_kernels::convolution::{self, Convolution, Tensor};
-use hipdnn_kernels::{Scalar, Target};
 use hipdnn_plugin_planner::problem::Operand;
 use hipdnn_plugin_planner::problem::convolution::{Convolution as Planned, Direction};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
 
 use super::kernel::Kernel;
-use super::matrix::{alignment, in_memory, made, scalar};
+use super::matrix::{Way, alignment, all_made, in_memory, scalar};
 use crate::Refusal;
 
 /// The least length of a forward convolution's dot products, and the least number of its channels, for matrix tiles.
@@ -26,14 +26,13 @@ pub(super) fn suits(graph: &Graph, node: &Node, problem: &Planned) -> bool {
     !between && window * problem.in_channels >= least_depth && problem.out_channels >= least_channels
 }
 
-/// The kernel of a convolution.
-pub(super) fn kernel(
-    graph: &Graph,
+/// The kernels of a convolution.
+pub(super) fn kernels(
+    graph: &mut Graph,
     node: &Node,
     problem: &Planned,
-    target: &Target,
-    name: &str,
-) -> Result<Kernel, Refusal> {
+    way: Way<'_>,
+) -> Result<Vec<Kernel>, Refusal> {
     let wide = [problem.x, problem.w, problem.y].iter().any(|operand| operand.data_type == DataType::Double);
     let wanted = if wide { DataType::Double } else { DataType::Float };
     if node.compute_type != wanted {
@@ -92,6 +91,8 @@ pub(super) fn kernel(
     {
         return Err("x: sizes, padding, strides or windows are too large for indices of 32 bits".to_owned());
     }
-    let launch = convolution::write(&made_of, target, name)?;
-    Ok(made(&launch, &used, target))
+    // The gradient of filters sums over the batch anyway.
+    let shares = way.shares || problem.direction == Direction::BackwardFilter;
+    let launches = convolution::write(&made_of, way.target, way.name, shares)?;
+    Ok(all_made(graph, &launches, &used, way.target))
 }

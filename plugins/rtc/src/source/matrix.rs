@@ -1,10 +1,11 @@
-//! Nodes that kernels of the crate `hipdnn-kernels` compute: each is one step.
+//! Nodes that kernels of the crate `hipdnn-kernels` compute.
 
-use hipdnn_kernels::product::{self, Launch, Matrix, Product};
+use hipdnn_kernels::product::{self, Launch, Launches, Matrix, Passed, Product};
 use hipdnn_kernels::{Scalar, Target, form, print};
+use hipdnn_plugin_lowering::spelling::unused;
 use hipdnn_plugin_planner::problem::matmul::Matmul;
 use hipdnn_plugin_planner::problem::{Operand, Problem};
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor};
 
 use super::kernel::{Argument, Kernel};
 use crate::Refusal;
@@ -12,19 +13,32 @@ use crate::Refusal;
 /// The most elements that a tensor may span: indices have 32 bits.
 const MAX_EXTENT: usize = i32::MAX as usize;
 
-/// The kernel of a node, if it is of this kind.
-pub fn kernel(
-    graph: &Graph,
+/// For which device kernels are written, and how.
+#[derive(Clone, Copy)]
+pub struct Way<'a> {
+    /// The device.
+    pub target: &'a Target,
+    /// The name of the kernel, with which those of its followers begin.
+    pub name: &'a str,
+    /// Whether workgroups share dot products as the sizes of the batch suggest.
+    pub shares: bool,
+}
+
+/// The kernels of a node, if it is of this kind. What they leave for each other is added to the graph.
+pub fn kernels(
+    graph: &mut Graph,
     node: &Node,
     problem: &Problem,
-    target: &Target,
-    name: &str,
-) -> Option<Result<Kernel, Refusal>> {
+    way: Way<'_>,
+) -> Option<Result<Vec<Kernel>, Refusal>> {
     match problem {
-        Problem::Matmul(matmul) => Some(matmul_kernel(graph, node, matmul, target, name)),
-        Problem::Attention(attention) => Some(super::attention::kernel(graph, node, attention, target, name)),
+        Problem::Matmul(matmul) => Some(matmul_kernels(graph, node, matmul, way)),
+        Problem::Attention(attention) => {
+            let kernel = super::attention::kernel(graph, node, attention, way.target, way.name);
+            Some(kernel.map(|kernel| vec![kernel]))
+        }
         Problem::Convolution(own) if super::convolution::suits(graph, node, own) => {
-            Some(super::convolution::kernel(graph, node, own, target, name))
+            Some(super::convolution::kernels(graph, node, own, way))
         }
         _ => None,
     }
@@ -96,13 +110,32 @@ pub(super) fn made(launch: &Launch, uids: &[i64], target: &Target) -> Kernel {
     }
 }
 
-fn matmul_kernel(
-    graph: &Graph,
+/// The kernels of launches, with these tensors. The sums that they leave for each other become a tensor of the graph.
+pub(super) fn all_made(graph: &mut Graph, launches: &Launches, uids: &[i64], target: &Target) -> Vec<Kernel> {
+    let sums = launches.sums.map(|(scalar, count)| {
+        let data_type = if scalar == Scalar::F64 { DataType::Double } else { DataType::Float };
+        let uid = unused(graph);
+        let tensor = Tensor::new(uid, data_type, &[count as i64], &[1]);
+        graph.tensors.push(Tensor { is_virtual: true, ..tensor });
+        uid
+    });
+    let uid = |passed: &Passed| match *passed {
+        Passed::Tensor(place) => uids.get(place).copied().unwrap_or_default(),
+        Passed::Sums => sums.unwrap_or_default(),
+    };
+    let kernel = |call: &product::Call| {
+        let own: Vec<i64> = call.passed.iter().map(uid).collect();
+        made(&call.launch, &own, target)
+    };
+    launches.all.iter().map(kernel).collect()
+}
+
+fn matmul_kernels(
+    graph: &mut Graph,
     node: &Node,
     matmul: &Matmul,
-    target: &Target,
-    name: &str,
-) -> Result<Kernel, Refusal> {
+    way: Way<'_>,
+) -> Result<Vec<Kernel>, Refusal> {
     let uids = node.operation.tensors();
     let integers = |data_type| matches!(data_type, DataType::Int8 | DataType::Uint8);
     let whole = integers(matmul.a.data_type) && integers(matmul.b.data_type);
@@ -151,6 +184,6 @@ fn matmul_kernel(
     let Ok([a, b, c]) = <[Matrix; 3]>::try_from(matrices) else { return Err("has no operands".to_owned()) };
     let batch = matmul.c.layout.dims().iter().take(matmul.batch).copied().collect();
     let product = Product { m: matmul.m, n: matmul.n, k: matmul.k, batch, a, b, c, steps: Vec::new() };
-    let launch = product::write(&product, target, name)?;
-    Ok(made(&launch, &tensors, target))
+    let launches = product::write(&product, way.target, way.name, way.shares)?;
+    Ok(all_made(graph, &launches, &tensors, way.target))
 }

@@ -90,14 +90,15 @@ pub fn generate(graph: &Graph) -> Result<Program, Refusal> {
 pub struct Options {
     /// Whether workgroups share rows if these are few and long.
     pub shares_rows: bool,
-    /// The device of kernels with matrix tiles; without it there are none, and the number of kernels and their tensors are those
-    /// of any device.
+    /// Whether the bits of an item of a batch depend on it alone: then workgroups share no rows and dot products of items.
+    pub batch_invariant: bool,
+    /// The device of kernels with matrix tiles. Without it the program shows only whether the graph is supported.
     pub target: Option<Target>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { shares_rows: true, target: None }
+        Self { shares_rows: true, batch_invariant: false, target: None }
     }
 }
 
@@ -130,15 +131,16 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
             }
         }
     }
-    // Where the device is not known, any has the same number of kernels and the same tensors.
+    // Where the device is not known, any shows what is supported.
     let any = || Target::of("gfx1030").ok_or_else(|| "there is no device to write kernels for".to_owned());
     let target = options.target.clone().map_or_else(any, Ok)?;
     for (place, node, problem) in nodes {
         let name = format!("tiles_{place}");
-        if let Some(kernel) = matrix::kernel(&graph, &node, &problem, &target, &name) {
-            let mut kernel = kernel.map_err(|refusal| in_node(place, &node, refusal))?;
-            kernel.nodes = vec![place];
-            parts.push(Part::Tiled(Box::new(kernel), pointers(&graph, &node.operation)));
+        let way = matrix::Way { target: &target, name: &name, shares: !options.batch_invariant };
+        if let Some(kernels) = matrix::kernels(&mut graph, &node, &problem, way) {
+            let mut kernels = kernels.map_err(|refusal| in_node(place, &node, refusal))?;
+            kernels.iter_mut().for_each(|kernel| kernel.nodes = vec![place]);
+            parts.push(Part::Tiled(kernels, pointers(&graph, &node.operation)));
             continue;
         }
         add(&mut parts, &graph, place, &node, problem).map_err(|refusal| in_node(place, &node, refusal))?;
@@ -150,8 +152,8 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
     let mut walked = HashMap::new();
     for part in parts {
         let mut group = match part {
-            Part::Tiled(kernel, _) => {
-                kernels.push(*kernel);
+            Part::Tiled(own, _) => {
+                kernels.extend(own);
                 continue;
             }
             Part::Walked(group) => *group,
@@ -161,7 +163,11 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
         if group.stores.is_empty() {
             continue;
         }
-        let parts = if options.shares_rows { split::split(group, &mut graph)? } else { vec![group] };
+        let parts = if options.shares_rows && !options.batch_invariant {
+            split::split(group, &mut graph)?
+        } else {
+            vec![group]
+        };
         for mut part in parts {
             part.turn(&mut walked);
             kernels.push(kernel::write(&part, format!("kernel_{}", kernels.len()))?);
@@ -175,8 +181,8 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
 enum Part {
     /// A walk over elements or rows.
     Walked(Box<Group>),
-    /// A kernel with matrix tiles, and what it reads.
-    Tiled(Box<Kernel>, Vec<i64>),
+    /// Kernels with matrix tiles, and what they read.
+    Tiled(Vec<Kernel>, Vec<i64>),
 }
 
 impl Part {

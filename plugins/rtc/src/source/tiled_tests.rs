@@ -1,4 +1,6 @@
-use hipdnn_plugin_sdk::graph::operation::{ConvolutionBackwardData, Matmul, Pointwise, Sdpa};
+use hipdnn_plugin_sdk::graph::operation::{
+    ConvolutionBackwardData, ConvolutionBackwardFilter, Matmul, Pointwise, Sdpa,
+};
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 
 use super::*;
@@ -44,8 +46,6 @@ fn products_are_one_kernel_with_the_devices_matrix_instruction() {
         assert!(program.kernels[0].is_tiled && !program.kernels[1].is_tiled);
         assert_eq!(program.kernels[0].nodes, [0]);
     }
-    // Without a device there are as many kernels, so that the workspace is known.
-    assert_eq!(generate(&product).unwrap().kernels.len(), 2);
 }
 
 #[test]
@@ -82,5 +82,41 @@ fn gradients_of_convolutions_are_kernels() {
     assert_eq!(program.kernels.len(), 1);
     assert!(program.kernels[0].is_tiled);
     let uids: Vec<i64> = program.kernels[0].arguments.iter().map(kernel::Argument::uid).collect();
-    assert_eq!(uids, [3, 2, 1]);
+    assert_eq!(uids, [2, 1, 3]);
+}
+
+/// Few results of long dot products: a kernel leaves sums of parts in the workspace, and a second one adds them.
+#[test]
+fn workgroups_share_long_dot_products() {
+    let filter = ConvolutionBackwardFilter {
+        x: 1,
+        dy: 2,
+        dw: 3,
+        pre_padding: vec![1; 2],
+        post_padding: vec![1; 2],
+        stride: vec![1; 2],
+        dilation: vec![1; 2],
+        conv_mode: ConvMode::CrossCorrelation,
+    };
+    let gradient = graph(&[&[32, 16, 40, 40], &[32, 24, 40, 40], &[24, 16, 3, 3]], &[], vec![filter.into()]);
+    let product =
+        graph(&[&[16, 8192], &[8192, 512], &[16, 512]], &[], vec![Matmul { a: 1, b: 2, c: 3 }.into()]);
+    for architecture in ["gfx1100", "gfx90a", "gfx1030", "sm_75", "sm_90"] {
+        for whole in [&gradient, &product] {
+            let program = on(whole, architecture);
+            let names: Vec<&str> = program.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+            assert_eq!(names, ["tiles_0", "tiles_0_sum"], "{architecture}");
+            assert!(program.kernels.iter().all(|kernel| kernel.is_tiled && kernel.nodes == [0]));
+            let [first, second] = [0, 1].map(|place: usize| &program.kernels[place].arguments);
+            assert_eq!(first.last().map(kernel::Argument::uid), second.first().map(kernel::Argument::uid));
+            assert_eq!(second.last().map(kernel::Argument::uid), Some(3));
+            let size = program.placed.virtuals().size;
+            let result: i64 = whole.tensors[2].dims.iter().product();
+            assert!(size >= 2 * 4 * result as usize && size <= 32 << 20, "{architecture}: {size}");
+        }
+        // How many rows there are decides how dot products are shared, unless they must not know of each other.
+        let options = || Options { batch_invariant: true, ..Options::default() }.on(architecture);
+        assert_eq!(generate_with(&product, options()).unwrap().kernels.len(), 1);
+        assert_eq!(generate_with(&gradient, options()).unwrap().kernels.len(), 2);
+    }
 }

@@ -38,6 +38,13 @@ pub const SHAPES: [Shape; 8] = [
     Shape { name: "3-D", x: &[1, 4, 5, 6, 7], w: &[4, 4, 3, 3, 3], padding: 1, ..PLAIN },
 ];
 
+/// Few results of long dot products: the gradient of the first's filter, and the second's forward.
+#[rustfmt::skip]
+pub const LONG: [Shape; 2] = [
+    Shape { name: "many pixels", x: &[8, 8, 28, 28], w: &[8, 8, 3, 3], padding: 1, ..PLAIN },
+    Shape { name: "many channels", x: &[1, 512, 3, 3], w: &[32, 512, 3, 3], padding: 1, ..PLAIN },
+];
+
 /// Depthwise convolutions that generated kernels make in strips, with channels last.
 #[rustfmt::skip]
 pub const DEPTHWISE: [Shape; 4] = [

@@ -240,7 +240,12 @@ fn wide(library: Library, data_type: DataType) -> Case {
 /// Products for generated kernels.
 pub fn generated() -> Vec<Case> {
     let types = [DataType::Float, DataType::Double, DataType::Half, DataType::Bfloat16];
-    let all = types.into_iter().flat_map(|data_type| products(Library::Rocblas, data_type));
+    let long: [&[i64]; 3] = [&[4, 4096], &[4096, 24], &[4, 24]];
+    let all = types.into_iter().flat_map(|data_type| {
+        let mut all = products(Library::Rocblas, data_type);
+        all.push(product(Library::Rocblas, data_type, long, [Lie::Rows; 3]));
+        all
+    });
     all.map(|mut case| {
         case.knobs.clear();
         case.name = case.name.replace(" by Rocblas", ", generated");

@@ -101,6 +101,12 @@ pub fn cases() -> Vec<Case> {
             cases.push(shape.case("forward", next(), order));
         }
     }
+    for shape in convolution::SHAPES.iter().chain(&convolution::LONG) {
+        for direction in ["backward data", "backward filter"] {
+            cases.extend(ORDERS.map(|order| shape.case(direction, next(), order)));
+        }
+    }
+    cases.extend(convolution::LONG.iter().map(|shape| shape.case("forward", next(), Order::ChannelsLast)));
     let [first, .., three_dimensional] = &convolution::SHAPES;
     for order in ORDERS {
         cases.push(biased(first, DataType::Half, order));
