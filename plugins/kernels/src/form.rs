@@ -276,7 +276,8 @@ pub enum Instruction {
     /// Writes elements from `index` on.
     Store { memory: Memory, index: Value, x: Value },
     /// Copies `bytes` (4, 8 or 16) from global to shared memory; they are there after [`Instruction::AsyncWait`] and a barrier. Both places are
-    /// aligned to `bytes`. Where `condition` does not hold, zeros are written and nothing is read.
+    /// aligned to `bytes`. Where `condition` does not hold, zeros are written and nothing is read. `near`: the workgroup reads much of it again
+    /// soon, so that a cache beside it may keep it.
     AsyncCopy {
         to: Shared,
         to_index: Value,
@@ -284,6 +285,7 @@ pub enum Instruction {
         from_index: Value,
         bytes: u8,
         condition: Option<Value>,
+        near: bool,
     },
     /// Ends a group of copies.
     AsyncCommit,

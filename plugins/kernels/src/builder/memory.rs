@@ -52,6 +52,18 @@ impl Builder {
         bytes: usize,
         condition: Option<Value>,
     ) {
+        self.async_copy_again(to, from, bytes, condition, false);
+    }
+
+    /// As [`Builder::async_copy`]; `near` if the workgroup soon reads it again.
+    pub fn async_copy_again(
+        &mut self,
+        to: (Shared, Value),
+        from: (Pointer, Value),
+        bytes: usize,
+        condition: Option<Value>,
+        near: bool,
+    ) {
         self.align(Memory::Global(from.0), bytes);
         self.push(Instruction::AsyncCopy {
             to: to.0,
@@ -60,6 +72,7 @@ impl Builder {
             from_index: from.1,
             bytes: bytes as u8,
             condition,
+            near,
         });
     }
 

@@ -203,6 +203,8 @@ pub fn write_as(
         scalar: convolution.tensor(side.tensor).scalar,
         along: side.along,
         vector: side.vector,
+        // Neighbours of an image meet the window several times.
+        near: side.is_seen_again(convolution),
         first,
         length: side.count(),
         place,

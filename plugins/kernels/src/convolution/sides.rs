@@ -170,6 +170,12 @@ impl Side {
         self.dims.iter().product()
     }
 
+    /// Whether a pixel is met by several elements of the window.
+    pub(super) fn is_seen_again(&self, c: &Convolution) -> bool {
+        let is_image = matches!(self.own, Own::Pixels | Own::Window);
+        is_image && c.window.iter().zip(&c.stride).any(|(window, stride)| window > stride)
+    }
+
     /// The length of dot products.
     pub(super) fn depth(&self) -> usize {
         self.depth.iter().product()

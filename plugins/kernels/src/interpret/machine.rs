@@ -254,7 +254,7 @@ impl<'a, 'b> Machine<'a, 'b> {
                 }
                 Ok(())
             }
-            Instruction::AsyncCopy { to, to_index, from, from_index, bytes, condition } => {
+            Instruction::AsyncCopy { to, to_index, from, from_index, bytes, condition, .. } => {
                 let [to, from] = [crate::form::Memory::Shared(*to), crate::form::Memory::Global(*from)];
                 let count = i64::from(*bytes) / self.store.scalar(from)?.size() as i64;
                 for thread in active {

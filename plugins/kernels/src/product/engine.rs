@@ -33,6 +33,8 @@ pub struct Source<'a> {
     pub along: Along,
     /// How many of them.
     pub vector: usize,
+    /// Whether the workgroup fetches elements several times.
+    pub near: bool,
     /// The workgroup's first own index.
     pub first: Value,
     /// The number of own indices; others are 0.

@@ -407,6 +407,7 @@ fn multiplying(
         scalar,
         along,
         vector,
+        near: false,
         first,
         length,
         place,

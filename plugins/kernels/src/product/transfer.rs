@@ -130,7 +130,7 @@ impl Engine<'_> {
                         Some(there) => b.select(there, at, 0),
                         None => at,
                     };
-                    b.async_copy((stage.array, to), (source.pointer, at), bytes, there);
+                    b.async_copy_again((stage.array, to), (source.pointer, at), bytes, there, source.near);
                 };
                 match inside {
                     Some(inside) => b.when(inside, body),

@@ -99,11 +99,12 @@ MMA_FLOAT(mma_e5m2, "m16n8k32.row.col.f32.e5m2.e5m2.f32")
 #endif
 #if __CUDA_ARCH__ >= 800
 #define HAS_COPIES
-template <int BYTES>
+template <int BYTES, bool NEAR>
 DEVICE void copy_beside(void* to, const void* from, bool is_there)
 {
     const int size = is_there ? BYTES : 0;
-    if (BYTES == 16)
+    // The L1 cache keeps what goes by "ca", the only way for fewer bytes.
+    if (BYTES == 16 && !NEAR)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_place(to)), "l"(from), "r"(size)
                      : "memory");
     else

@@ -264,11 +264,11 @@ impl Printer<'_> {
                     line!(self, "store_vec({memory} + {index}, {x});");
                 }
             }
-            Instruction::AsyncCopy { to, to_index, from, from_index, bytes, condition } => {
+            Instruction::AsyncCopy { to, to_index, from, from_index, bytes, condition, near } => {
                 let (to_index, from_index) = (self.v(*to_index), self.v(*from_index));
                 let (to, from) = (format!("s{} + {to_index}", to.0), format!("p{} + {from_index}", from.0));
                 let condition = condition.map_or("true".to_owned(), |condition| self.v(condition));
-                line!(self, "copy_beside<{bytes}>({to}, {from}, {condition});");
+                line!(self, "copy_beside<{bytes}, {near}>({to}, {from}, {condition});");
             }
             Instruction::AsyncCommit => line!(self, "copies_commit();"),
             Instruction::AsyncWait { pending } => line!(self, "copies_wait<{pending}>();"),

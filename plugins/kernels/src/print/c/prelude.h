@@ -308,7 +308,7 @@ DEVICE void multiply_plain(Sum* s, const typename Tag::type* a, const typename T
     }
 }
 #ifndef HAS_COPIES
-template <int BYTES>
+template <int BYTES, bool NEAR>
 DEVICE void copy_beside(void* to, const void* from, bool is_there)
 {
     typedef typename word<BYTES>::type own;

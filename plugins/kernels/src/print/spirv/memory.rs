@@ -24,7 +24,7 @@ impl Printer<'_> {
                 let (type_, index, elements) = (self.type_of(*x), self.index_of(*index), self.value(*x));
                 self.store(*memory, index, type_, &elements)?;
             }
-            I::AsyncCopy { to, to_index, from, from_index, bytes, condition } => {
+            I::AsyncCopy { to, to_index, from, from_index, bytes, condition, .. } => {
                 let places = (self.index_of(*to_index), self.index_of(*from_index));
                 let condition = condition.map(|condition| self.single(condition));
                 self.copy(*to, *from, places, usize::from(*bytes), condition)?;
