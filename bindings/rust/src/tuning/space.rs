@@ -124,6 +124,8 @@ fn samples(
         "convolution" => has_convolution,
         "constant_weights" => has_convolution || has_matmul,
         id if id.ends_with(".tf32") => (has_convolution || has_matmul) && has_floats(),
+        // One kernel shares nothing among workgroups.
+        "batch_invariant" => default.steps > 1,
         id if id.ends_with(".share_rows") => default.steps > 1,
         "threads" => {
             let processors =
@@ -219,10 +221,9 @@ mod tests {
         );
         assert_eq!(samples(&knob("threads", 256), 8, &pointwise, of(true), all), [KnobValue::Int(0)]);
         assert_eq!([count("x.tf32", &pointwise, false), count("x.tf32", &convolution, false)], [1, 4]);
-        assert_eq!(
-            [count("x.share_rows", &pointwise, true), count("x.share_rows", &pointwise, false)],
-            [1, 4]
-        );
+        for id in ["x.share_rows", "batch_invariant"] {
+            assert_eq!([count(id, &pointwise, true), count(id, &pointwise, false)], [1, 4], "{id}");
+        }
         // 0 is the default, and the plan satisfies 2 anyway.
         assert_eq!(count("global.workspace_size_limit", &pointwise, false), 2);
         let first_two = |value: &KnobValue| matches!(value, KnobValue::Int(..2));

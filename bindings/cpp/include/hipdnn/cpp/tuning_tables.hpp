@@ -244,7 +244,7 @@ struct SamplesOf
             }
         }
         matters = matters && !(id == "threads" && facts.has_one_thread);
-        matters = matters && !(ends_with(id, ".share_rows") && facts.steps < 2);
+        matters = matters && !((ends_with(id, ".share_rows") || id == "batch_invariant") && facts.steps < 2);
         kept.resize(matters ? kept.size() : std::min<size_t>(kept.size(), 1));
         return kept;
     }
