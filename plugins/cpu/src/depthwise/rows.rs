@@ -220,43 +220,82 @@ impl<T: Float> Band<T> {
         let (top, left) = (self.shape.first_row(row), column as isize - padding[1]);
         let reach = N * V::LANES + (window[1] - 1) * dilation[1];
         let is_inside = left >= 0 && left as usize + reach <= width;
-        // SAFETY: rows outside the image are left out, and lanes outside are not read; the filter has the taps.
-        unsafe {
-            let mut sums = [V::zero(); N];
-            for i in 0..window[0] {
-                let line = top.wrapping_add_unsigned(i * dilation[0]);
-                if line < 0 || line >= height as isize {
-                    continue;
-                }
-                let line = self.input.wrapping_add(line as usize * self.input_row);
-                for j in 0..window[1] {
-                    let tap = self.taps.add(i * window[1] + j).read_unaligned();
-                    let first = left.wrapping_add_unsigned(j * dilation[1]);
-                    if is_inside {
-                        let (tap, from) = (V::splat(tap), line.wrapping_offset(first));
-                        for v in 0..N {
-                            sums[v] = V::load(from.add(v * V::LANES)).mul_add(tap, sums[v]);
-                        }
-                        continue;
-                    }
-                    for v in 0..N {
-                        let first = first.wrapping_add_unsigned(v * V::LANES);
-                        let lanes = inside::<V>(first, 1, width);
-                        let value = V::load_lanes(line.wrapping_offset(first), lanes);
-                        let tap = if EXACT {
-                            V::load_lanes([tap; MAX_LANES].as_ptr(), lanes)
-                        } else {
-                            V::splat(tap)
-                        };
-                        sums[v] = value.mul_add(tap, sums[v]);
-                    }
+        // SAFETY: this function requires the instructions.
+        let mut sums = unsafe { [V::zero(); N] };
+        for i in 0..window[0] {
+            let line = top.wrapping_add_unsigned(i * dilation[0]);
+            if line < 0 || line >= height as isize {
+                continue;
+            }
+            let line = self.input.wrapping_add(line as usize * self.input_row);
+            let taps = self.taps.wrapping_add(i * window[1]);
+            // SAFETY: the row is inside the image, and the filter has the row of taps.
+            unsafe {
+                if is_inside {
+                    self.add_inside(&mut sums, line.wrapping_offset(left), taps);
+                } else {
+                    self.add_at_edge::<V, EXACT, N>(&mut sums, (line, left), taps);
                 }
             }
+        }
+        // SAFETY: the output has the row, and the columns that the masks name.
+        unsafe {
             self.apply_epilogue(&mut sums, 0);
             let to = self.output.add((row - self.rows.start) * self.output_row + column);
             for v in 0..N {
                 let left = columns.saturating_sub(column + v * V::LANES).min(V::LANES);
                 sums[v].store_lanes(to.wrapping_add(v * V::LANES), V::lanes(0, left));
+            }
+        }
+    }
+
+    /// Adds the products of a row of taps and vectors that are inside the image.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; `from` and the vectors at each tap's distance are inside a row.
+    #[inline(always)]
+    unsafe fn add_inside<V: Vector<Scalar = T>, const N: usize>(
+        &self,
+        sums: &mut [V; N],
+        from: *const T,
+        taps: *const T,
+    ) {
+        for j in 0..self.shape.window[1] {
+            // SAFETY: this function requires the taps and the vectors.
+            unsafe {
+                let (tap, from) =
+                    (V::splat(taps.add(j).read_unaligned()), from.add(j * self.shape.dilation[1]));
+                for v in 0..N {
+                    sums[v] = V::load(from.add(v * V::LANES)).mul_add(tap, sums[v]);
+                }
+            }
+        }
+    }
+
+    /// The same for vectors that are inside the image in part; `line` is the beginning of the row. `EXACT` skips the padding.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, the row and the taps are readable.
+    #[inline(always)]
+    unsafe fn add_at_edge<V: Vector<Scalar = T>, const EXACT: bool, const N: usize>(
+        &self,
+        sums: &mut [V; N],
+        (line, left): (*const T, isize),
+        taps: *const T,
+    ) {
+        for j in 0..self.shape.window[1] {
+            let first = left.wrapping_add_unsigned(j * self.shape.dilation[1]);
+            for v in 0..N {
+                let first = first.wrapping_add_unsigned(v * V::LANES);
+                // SAFETY: this function requires the tap, and lanes outside of the row are not read.
+                unsafe {
+                    let tap = taps.add(j).read_unaligned();
+                    let lanes = inside::<V>(first, 1, self.shape.input[1]);
+                    let value = V::load_lanes(line.wrapping_offset(first), lanes);
+                    let tap =
+                        if EXACT { V::load_lanes([tap; MAX_LANES].as_ptr(), lanes) } else { V::splat(tap) };
+                    sums[v] = value.mul_add(tap, sums[v]);
+                }
             }
         }
     }
