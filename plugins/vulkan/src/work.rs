@@ -16,9 +16,7 @@ pub struct Recorder<'a> {
 
 /// Memory that work wrote is seen by what follows, on the device and by copies.
 const FROM: vk::AccessFlags = vk::AccessFlags::from_raw(
-    vk::AccessFlags::SHADER_WRITE.as_raw()
-        | vk::AccessFlags::TRANSFER_WRITE.as_raw()
-        | vk::AccessFlags::HOST_WRITE.as_raw(),
+    vk::AccessFlags::SHADER_WRITE.as_raw() | vk::AccessFlags::TRANSFER_WRITE.as_raw(),
 );
 const TO: vk::AccessFlags = vk::AccessFlags::from_raw(
     vk::AccessFlags::SHADER_READ.as_raw()
@@ -34,7 +32,8 @@ impl<'a> Recorder<'a> {
     /// Work in a command buffer that is being recorded.
     pub(crate) fn begin(device: &'a Arc<Device>, buffer: vk::CommandBuffer) -> Self {
         let recorder = Self { device, buffer };
-        recorder.barrier(STAGES | vk::PipelineStageFlags::HOST, FROM, STAGES, TO);
+        let from = FROM | vk::AccessFlags::HOST_WRITE;
+        recorder.barrier(STAGES | vk::PipelineStageFlags::HOST, from, STAGES, TO);
         recorder
     }
 
