@@ -3,7 +3,7 @@
 use rspirv::spirv::{Capability, GlslStd450Op, Op, Word};
 
 use super::Printer;
-use super::ids::{F32, F64, Kind, U32};
+use super::ids::{F64, Kind, U32};
 use crate::form::{Binary, Comparison, Unary};
 use crate::scalar::Scalar;
 
@@ -40,12 +40,7 @@ impl Printer<'_> {
             Unary::Reciprocal => self.op(Op::FDiv, kind, &[one, x]),
             Unary::Floor => self.glsl(GlslStd450Op::Floor, kind, &[x]),
             Unary::Ceil => self.glsl(GlslStd450Op::Ceil, kind, &[x]),
-            Unary::Exp2 if kind == F32 => self.glsl(GlslStd450Op::Exp2, kind, &[x]),
-            Unary::Exp2 => {
-                let factor = self.real(kind, std::f64::consts::LN_2);
-                let scaled = self.op(Op::FMul, kind, &[x, factor]);
-                self.exp(kind, scaled)
-            }
+            Unary::Exp2 => self.exp2(kind, x),
             Unary::Exp => self.exp(kind, x),
             Unary::Log => self.log(kind, x),
             Unary::Tanh => self.tanh(kind, x),

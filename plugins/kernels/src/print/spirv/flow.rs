@@ -143,13 +143,15 @@ impl Printer<'_> {
         match index {
             Index::Thread => axis(BuiltIn::LocalInvocationId, 0),
             Index::Group(number) => axis(BuiltIn::WorkgroupId, u32::from(number)),
+            // Not the device's subgroups: it may divide a workgroup otherwise than it says. Kernels whose tiles are of ordinary
+            // instructions only need every thread to have a number of its own.
             Index::Lane => {
-                self.need(Capability::GroupNonUniform);
-                self.builtin(BuiltIn::SubgroupLocalInvocationId, PointedTo::Int(32))
+                let thread = axis(BuiltIn::LocalInvocationId, 0);
+                self.whole(Op::UMod, thread, i64::from(self.kernel.subgroup))
             }
             Index::Subgroup => {
-                self.need(Capability::GroupNonUniform);
-                self.builtin(BuiltIn::SubgroupId, PointedTo::Int(32))
+                let thread = axis(BuiltIn::LocalInvocationId, 0);
+                self.whole(Op::UDiv, thread, i64::from(self.kernel.subgroup))
             }
         }
     }

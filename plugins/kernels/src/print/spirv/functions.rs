@@ -150,19 +150,41 @@ impl Printer<'_> {
             let part = self.real(kind, -part);
             rest = self.madd(kind, whole, part, rest);
         }
+        let result = self.scaled_exp(kind, rest, n);
+        self.or_nan(kind, x, result)
+    }
+
+    /// 2^x.
+    pub(super) fn exp2(&mut self, kind: Kind, x: Word) -> Word {
+        let limits = width(kind).exp.map(|limit| limit * std::f64::consts::LOG2_E);
+        let [low, high] = limits.map(|number| self.real(kind, number));
+        let is_nan = self.is_nan(kind, x);
+        let zero = self.real(kind, 0.0);
+        let own = self.op(Op::Select, kind, &[is_nan, zero, x]);
+        let own = self.glsl(GlslStd450Op::FMax, kind, &[own, low]);
+        let own = self.glsl(GlslStd450Op::FMin, kind, &[own, high]);
+        let (whole, n) = self.nearest(kind, own);
+        // Exact: both are near each other.
+        let rest = self.op(Op::FSub, kind, &[own, whole]);
+        let rest = self.times(kind, rest, std::f64::consts::LN_2);
+        let result = self.scaled_exp(kind, rest, n);
+        self.or_nan(kind, x, result)
+    }
+
+    /// e^x · 2^n for a small x.
+    fn scaled_exp(&mut self, kind: Kind, x: Word, n: Word) -> Word {
         let mut factors = vec![1.0];
-        for power in 1..=w.powers[0] {
+        for power in 1..=width(kind).powers[0] {
             let last = factors.last().copied().unwrap_or(1.0);
             factors.push(last / f64::from(power));
         }
-        let series = self.polynomial(kind, rest, &factors);
+        let series = self.polynomial(kind, x, &factors);
         // In two steps, so that results near both ends of the range are reached.
         let first = self.whole(Op::ShiftRightArithmetic, n, 1);
         let second = self.op(Op::ISub, U32, &[n, first]);
         let [first, second] = [first, second].map(|n| self.power_of_two(kind, n));
         let result = self.op(Op::FMul, kind, &[series, first]);
-        let result = self.op(Op::FMul, kind, &[result, second]);
-        self.or_nan(kind, x, result)
+        self.op(Op::FMul, kind, &[result, second])
     }
 
     /// The natural logarithm.
