@@ -4,9 +4,11 @@
 //! writes a kernel for each. [`statistics`] expands nodes whose statistics must be computed first.
 
 mod adding;
+pub mod attention;
 pub mod batchnorm;
 pub mod gather;
 pub mod group;
+pub mod memory;
 pub mod node;
 pub mod pointwise;
 pub mod rows;
@@ -21,8 +23,9 @@ use hipdnn_kernels::domain::Written;
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
 use hipdnn_plugin_planner::problem::Problem;
-use hipdnn_plugin_sdk::graph::{DataType, Graph};
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
 
+use crate::attention::Whole;
 use crate::group::Group;
 use crate::node::Item;
 use crate::statistics::{spelled_gradient, spelled_out};
@@ -100,20 +103,24 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
             }
         }
     }
-    let mut groups: Vec<Group> = Vec::new();
+    let mut parts: Vec<Part> = Vec::new();
     for (place, node, problem) in nodes {
         let add = || {
+            if let Some(kernels) = whole(&mut graph, place, &node, &problem, target, options) {
+                parts.extend(kernels?.into_iter().map(|whole| Part::Whole(Box::new(whole), place)));
+                return Ok(());
+            }
             let mut next = Some(Item::of(&node, problem, options)?);
             while let Some(item) = next {
-                match groups.last_mut() {
-                    Some(group) if item.fits(group) => item.add(group, &graph)?,
+                match parts.last_mut() {
+                    Some(Part::Walked(group)) if item.fits(group) => item.add(group, &graph)?,
                     _ => {
                         let mut group = Group::new(item.domain());
                         item.add(&mut group, &graph)?;
-                        groups.push(group);
+                        parts.push(Part::Walked(Box::new(group)));
                     }
                 }
-                if let Some(group) = groups.last_mut()
+                if let Some(Part::Walked(group)) = parts.last_mut()
                     && group.nodes.last() != Some(&place)
                 {
                     group.nodes.push(place);
@@ -124,11 +131,20 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
         };
         add().map_err(|refusal| in_node(place, &node, refusal))?;
     }
-    let read: HashSet<i64> = groups.iter().flat_map(Group::reads).collect();
+    let read: HashSet<i64> = parts.iter().flat_map(Part::reads).collect();
     let virtuals: HashSet<i64> =
         graph.tensors.iter().filter(|tensor| tensor.is_virtual).map(|tensor| tensor.uid).collect();
-    let mut kernels = Vec::with_capacity(groups.len());
-    for mut group in groups {
+    let mut kernels = Vec::with_capacity(parts.len());
+    for part in parts {
+        let mut group = match part {
+            Part::Walked(group) => *group,
+            Part::Whole(whole, node) => {
+                let Whole { launch, arguments } = *whole;
+                let written = Written { kernel: launch.kernel, groups: launch.grid };
+                kernels.push(Lowered { written, arguments, nodes: vec![node] });
+                continue;
+            }
+        };
         group.retain(|uid| !virtuals.contains(&uid) || read.contains(&uid));
         // Nothing reads it and no caller asked for it: skip it.
         if group.is_empty() {
@@ -139,6 +155,41 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
         kernels.push(Lowered { written, arguments: group.arguments, nodes: group.nodes });
     }
     Ok(Program { kernels, graph, unmarked })
+}
+
+/// A part of a program.
+enum Part {
+    /// A walk over elements or rows.
+    Walked(Box<Group>),
+    /// A kernel of a whole node.
+    Whole(Box<Whole>, usize),
+}
+
+impl Part {
+    fn reads(&self) -> Vec<i64> {
+        match self {
+            Self::Walked(group) => group.reads().collect(),
+            Self::Whole(whole, _) => whole.reads().collect(),
+        }
+    }
+}
+
+/// The kernels of a node that is computed by itself.
+fn whole(
+    graph: &mut Graph,
+    place: usize,
+    node: &Node,
+    problem: &Problem,
+    target: &Target,
+    options: Options,
+) -> Option<Result<Vec<Whole>, Refusal>> {
+    if !matches!(problem, Problem::Attention(_) | Problem::AttentionGradients(_)) {
+        return None;
+    }
+    if node.compute_type == DataType::Double && !options.has_doubles {
+        return Some(Err(node::NO_DOUBLES.to_owned()));
+    }
+    attention::kernels(graph, node, problem, target, &format!("attention_{place}"))
 }
 
 #[cfg(test)]

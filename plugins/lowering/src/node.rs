@@ -41,12 +41,15 @@ enum Form {
     Matmul(Box<Matmul>),
 }
 
+/// The reason to refuse doubles.
+pub(crate) const NO_DOUBLES: &str = "compute type is double, which the device lacks";
+
 /// The type that a compute type stands for.
 fn real(data_type: DataType, options: Options) -> Result<Scalar, Refusal> {
     match data_type {
         DataType::Float | DataType::Half | DataType::Bfloat16 => Ok(Scalar::F32),
         DataType::Double if options.has_doubles => Ok(Scalar::F64),
-        DataType::Double => Err("compute type is double, which the device lacks".to_owned()),
+        DataType::Double => Err(NO_DOUBLES.to_owned()),
         other => Err(format!("compute type is {}, expected float, double, half or bfloat16", other.name())),
     }
 }
@@ -88,7 +91,7 @@ impl Item {
             | Problem::BlockScale(_) => {
                 return Err(
                     "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, batchnorm, \
-                     convolution, matmul or pooling"
+                     convolution, matmul, pooling or attention"
                         .to_owned(),
                 );
             }

@@ -1,5 +1,5 @@
 use hipdnn_kernels::target::VulkanDevice;
-use hipdnn_plugin_sdk::graph::operation::{BatchnormBackward, Matmul, Pointwise, Reduction};
+use hipdnn_plugin_sdk::graph::operation::{BatchnormBackward, Matmul, Pointwise, Reduction, Sdpa};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor};
 
 use super::*;
@@ -75,6 +75,25 @@ fn gradients_of_batchnorm_are_expanded() {
         program.kernels.iter().flat_map(|kernel| kernel.arguments.iter().map(Argument::uid)).collect();
     assert!([4, 5, 6].iter().all(|uid| written.contains(uid)));
     assert!(program.kernels.iter().all(|kernel| kernel.nodes == [0]));
+}
+
+#[test]
+fn attention_is_a_kernel_of_its_own_between_others() {
+    let dims: &[i64] = &[2, 4, 16, 8];
+    let mut graph = graph(
+        &[(1, dims), (2, dims), (3, dims), (-4, dims), (5, dims)],
+        vec![Sdpa::new(1, 2, 3, -4).into(), Pointwise::new(PointwiseMode::ReluFwd, -4, None, 5).into()],
+    );
+    let program = lowered(&graph).unwrap();
+    let nodes: Vec<&[usize]> = program.kernels.iter().map(|kernel| kernel.nodes.as_slice()).collect();
+    assert_eq!(nodes, [[0], [1]]);
+    graph.nodes[0].compute_type = DataType::Double;
+    let refusal = lowered(&graph).unwrap_err();
+    assert!(refusal.contains("compute type is double, which the device lacks"), "{refusal}");
+    graph.nodes[0].compute_type = DataType::Float;
+    graph.tensors[0].data_type = DataType::Double;
+    let refusal = lowered(&graph).unwrap_err();
+    assert!(refusal.contains("compute type is float, expected double as q is double"), "{refusal}");
 }
 
 #[test]

@@ -8,20 +8,13 @@
 use super::layout::{Passing, Way};
 use super::plan::{HELD, Plan};
 use super::scores::{Context, LOG2_E};
-use super::staging::{Rows, copy};
+use super::staging::{Rows, base, copy};
 use super::{Attention, Scale, Tensor};
 use crate::builder::{At, Builder};
-use crate::form::{Index, Local, Memory, Order, Parameter, Pointer, Role, Tile, Value};
+use crate::form::{Index, Local, Memory, Order, Parameter, Pointer, Role, Shared, Tile, Value};
 use crate::product::{Launch, engine};
 use crate::scalar::Scalar;
 use crate::target::{Language, Target};
-
-/// The offset of a sequence's head.
-pub(super) fn base(b: &mut Builder, tensor: &Tensor, sequence: Value, head: Value) -> Value {
-    let sequence = b.mul(sequence, tensor.strides[0]);
-    let head = b.mul(head, tensor.strides[1]);
-    b.add(sequence, head)
-}
 
 /// Parameters that may be absent.
 pub(super) struct Pointers {
@@ -58,7 +51,13 @@ impl Pointers {
 }
 
 /// A number of the sequence, between 0 and `most`.
-fn length(b: &mut Builder, pointer: Pointer, stride: usize, sequence: Value, most: usize) -> Value {
+pub(super) fn length(
+    b: &mut Builder,
+    pointer: Pointer,
+    stride: usize,
+    sequence: Value,
+    most: usize,
+) -> Value {
     let at = b.mul(sequence, stride);
     let own = b.load(Memory::Global(pointer), at);
     let own = b.max(own, 0);
@@ -72,11 +71,11 @@ fn length(b: &mut Builder, pointer: Pointer, stride: usize, sequence: Value, mos
 /// What is not supported.
 pub fn write(attention: &Attention, target: &Target, name: &str) -> Result<Launch, String> {
     let operand = attention.q.scalar;
-    if !matches!(operand, Scalar::F16 | Scalar::Bf16 | Scalar::F32)
+    if !matches!(operand, Scalar::F16 | Scalar::Bf16 | Scalar::F32 | Scalar::F64)
         || [attention.k.scalar, attention.v.scalar] != [operand; 2]
     {
         return Err(format!(
-            "q, k and v are {}, {} and {}, expected all half, bfloat16 or float",
+            "q, k and v are {}, {} and {}, expected all half, bfloat16, float or double",
             operand.name(),
             attention.k.scalar.name(),
             attention.v.scalar.name()
@@ -89,8 +88,8 @@ pub fn write(attention: &Attention, target: &Target, name: &str) -> Result<Launc
             target.shared
         )
     })?;
-    let threads = plan.sizes.groups as u32 * target.subgroup;
-    let mut b = Builder::new(name, threads, target);
+    let threads = plan.sizes.groups as u32 * plan.subgroup;
+    let mut b = Builder::new(name, threads, &Target { subgroup: plan.subgroup, ..target.clone() });
     let pointers = Pointers::new(&mut b, attention);
     let blocks = attention.queries.div_ceil(plan.queries());
     let (group, grid) = engine::groups(&mut b, attention.batch * attention.heads * blocks)?;
@@ -131,6 +130,8 @@ pub(super) struct Forward<'a> {
     pub(super) q_rows: Rows,
     pub(super) k_rows: Rows,
     pub(super) v_rows: Rows,
+    /// Where lanes exchange numbers of rows, on devices whose subgroups are not known.
+    pub(super) exchange: Option<Shared>,
 }
 
 impl<'a> Forward<'a> {
@@ -142,6 +143,7 @@ impl<'a> Forward<'a> {
         [sequence, head, first_query]: [Value; 3],
     ) -> Self {
         let Plan { shape, sizes, layout, depth, value_depth, .. } = plan;
+        let real = shape.sum;
         let thread = b.index(Index::Thread);
         let [lane, subgroup] = [b.index(Index::Lane), b.index(Index::Subgroup)];
         let [mut queries, mut keys] = [b.number(attention.queries), b.number(attention.keys)];
@@ -151,32 +153,8 @@ impl<'a> Forward<'a> {
         }
         let zero = b.number(0);
         let diagonal = if attention.band.bottom_right { b.sub(keys, queries) } else { zero };
-        let scale = match (attention.scale, pointers.scale) {
-            (Scale::Memory(_), Some(pointer)) => {
-                let own = b.load(Memory::Global(pointer), zero);
-                let own = b.convert(own, Scalar::F32);
-                b.mul(own, LOG2_E)
-            }
-            (Scale::Passed, Some(pointer)) => {
-                let own = b.passed_at(pointer);
-                let own = b.convert(own, Scalar::F32);
-                b.mul(own, LOG2_E)
-            }
-            (Scale::Value(scale), _) => b.float(scale * LOG2_E, Scalar::F32),
-            _ => b.float(LOG2_E, Scalar::F32),
-        };
-        let mask = match (pointers.mask, attention.mask) {
-            (Some(pointer), Some(mask)) => Some((pointer, base(b, &mask.tensor, sequence, head))),
-            _ => None,
-        };
-        let slope = attention.slopes.as_ref().map(|slopes| {
-            let mut slope = b.float(0.0, Scalar::F32);
-            for (number, own) in slopes.iter().enumerate() {
-                let here = b.equal(head, number);
-                slope = b.select(here, own * LOG2_E, slope);
-            }
-            slope
-        });
+        let passed = [pointers.scale, pointers.mask];
+        let context = Context::new(b, attention, real, passed, [sequence, head, keys, diagonal]);
         let (query_size, key_size) = layout.sizes(shape);
         let fragment = shape.fragment(Role::Accumulator).cloned();
         let mut rows: Vec<usize> =
@@ -190,21 +168,21 @@ impl<'a> Forward<'a> {
             lane_key = b.lane_part(lane, key);
         }
         let own_query = b.mul(subgroup, sizes.tiles * query_size);
-        let mut first = [b.float(f64::NEG_INFINITY, Scalar::F32), b.float(0.0, Scalar::F32)];
+        let mut first = [b.float(f64::NEG_INFINITY, real), b.float(0.0, real)];
         if let (Some(pointer), Some((_, stride))) = (pointers.sink, attention.sink) {
             let at = b.mul(head, stride);
             let sink = b.load(Memory::Global(pointer), at);
-            let sink = b.convert(sink, Scalar::F32);
+            let sink = b.convert(sink, real);
             let sink = b.mul(sink, LOG2_E);
             // One of the lanes that share a row counts it.
             let own = b.equal(lane_key, 0);
             let there = b.greater(sink, f64::NEG_INFINITY);
             let own = b.and(own, there);
-            let one = b.float(1.0, Scalar::F32);
+            let one = b.float(1.0, real);
             first = [sink, b.select(own, one, 0.0)];
         }
         let statistics = (0..sizes.tiles)
-            .map(|_| rows.iter().map(|_| first.map(|first| b.local(Scalar::F32, first))).collect())
+            .map(|_| rows.iter().map(|_| first.map(|first| b.local(real, first))).collect())
             .collect();
         let mut tiles = |count: usize| -> Vec<Vec<Tile>> {
             (0..sizes.tiles).map(|_| (0..count).map(|_| b.sums(shape)).collect()).collect()
@@ -222,11 +200,13 @@ impl<'a> Forward<'a> {
             let k_rows = Rows::within(array, k, sizes.keys, *depth, false);
             (k_rows, Rows::within(array, v, sizes.keys, *value_depth, turned))
         };
+        let exchange = plan.exchanges.then(|| b.shared(real, plan.exchanged()));
         Self {
             attention,
             plan,
             pointers,
-            context: Context { attention, scale, mask, slope, keys, diagonal },
+            exchange,
+            context,
             sequence,
             head,
             first_query,
@@ -246,7 +226,7 @@ impl<'a> Forward<'a> {
         }
     }
 
-    fn threads(&self, b: &Builder) -> usize {
+    pub(super) fn threads(&self, b: &Builder) -> usize {
         self.plan.sizes.groups * b.target().subgroup as usize
     }
 

@@ -4,6 +4,7 @@
 //! memory block by block; scores, their row's statistics and the output stay in registers.
 
 mod forward;
+pub mod gradients;
 mod layout;
 mod output;
 mod plan;

@@ -5,8 +5,9 @@
     reason = "tiles and statistics are in tables made with the kernel, of the sizes that loops run over"
 )]
 
-use super::forward::{Forward, base};
+use super::forward::Forward;
 use super::plan::Plan;
+use super::staging::base;
 use crate::builder::Builder;
 use crate::form::{Memory, Role, Unary, Value};
 use crate::product::engine;
@@ -23,14 +24,10 @@ impl Forward<'_> {
         let first = b.add(first, self.lane_query);
         let o = &self.attention.o;
         let of_head = base(b, o, self.sequence, self.head);
-        for (row, own) in self.rows.iter().enumerate() {
-            let [maximum, sum] = self.statistics[number][row];
-            let maximum = b.get(maximum);
-            let mut total = b.get(sum);
-            for bit in 0..part.modulus.ilog2() {
-                let other = b.shuffle_xor(total, part.divisor << bit);
-                total = b.add(total, other);
-            }
+        let mut sums: Vec<Value> = self.statistics[number].iter().map(|[_, sum]| b.get(*sum)).collect();
+        self.across(b, number, &mut sums, |b, x, y| b.add(x, y));
+        for (row, (own, total)) in self.rows.iter().zip(sums).enumerate() {
+            let maximum = b.get(self.statistics[number][row][0]);
             let query = b.add(first, *own);
             let counts = b.less(query, self.queries);
             let nothing = b.equal(total, 0.0);

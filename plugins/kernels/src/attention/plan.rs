@@ -1,9 +1,11 @@
 //! The sizes of a workgroup's work, from a model of the device.
 
+use std::collections::BTreeSet;
+
 use super::Attention;
-use super::layout::{Layout, Passing};
+use super::layout::{Layout, Passing, Way};
 use crate::scalar::Scalar;
-use crate::target::{Language, MatrixShape, Target};
+use crate::target::{Language, MatrixShape, Role, Target};
 
 /// The sizes of a workgroup's work.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +21,11 @@ pub(super) struct Sizes {
 const SHARED: usize = 100 << 10;
 /// Registers that a thread may hold queries in.
 pub(super) const HELD: usize = 64;
+/// Elements of long rows.
+pub(super) const WIDE: usize = 128;
+/// Threads that share a tile where any number may.
+const SMALL: u32 = 8;
+const LARGE: u32 = 32;
 
 pub(super) struct Plan {
     pub(super) shape: MatrixShape,
@@ -29,41 +36,72 @@ pub(super) struct Plan {
     pub(super) value_depth: usize,
     /// Whether keys and values are fetched beside other work, each into an array of its own.
     pub(super) beside: bool,
+    /// How many threads share a tile.
+    pub(super) subgroup: u32,
+    /// Whether they exchange numbers through shared memory.
+    pub(super) exchanges: bool,
+}
+
+/// The shapes that a kernel can use, the best first, each with the threads that share a tile. `wide` is whether rows are long.
+pub(crate) fn shapes(operand: Scalar, target: &Target, wide: bool) -> Vec<(u32, MatrixShape)> {
+    let real = if operand == Scalar::F64 { Scalar::F64 } else { Scalar::F32 };
+    let known =
+        |shape: &&MatrixShape| shape.operand == operand && shape.sum == real && shape.fragments.is_some();
+    let of = |device: &Target| {
+        let shape = device.shapes.iter().find(known).cloned().unwrap_or_else(|| device.plain(operand));
+        if wide && !shape.is_matrix() { device.narrow(operand) } else { shape }
+    };
+    if target.language != Language::SpirV {
+        let first = of(target);
+        let narrow = (!first.is_matrix()).then(|| target.narrow(operand));
+        return [Some(first), narrow].into_iter().flatten().map(|shape| (target.subgroup, shape)).collect();
+    }
+    // Vulkan does not say how workgroups are divided. Tiles of ordinary instructions do not ask: any number of threads may share one.
+    let subgroup = target.subgroup.clamp(SMALL, LARGE);
+    let device = Target { subgroup, shapes: Vec::new(), ..target.clone() };
+    let small = Target { subgroup: SMALL, ..device.clone() };
+    let least = (SMALL, small.narrow(operand));
+    if subgroup == SMALL {
+        // CPUs, whose compilers take long for large kernels.
+        return vec![least];
+    }
+    vec![(subgroup, of(&device)), (subgroup, device.narrow(operand)), least]
 }
 
 impl Plan {
     pub(super) fn of(attention: &Attention, target: &Target) -> Option<Self> {
-        let operand = attention.q.scalar;
-        let known = |shape: &&MatrixShape| {
-            shape.operand == operand && shape.sum == Scalar::F32 && shape.fragments.is_some()
-        };
-        let wide = attention.depth.max(attention.value_depth) > 128;
-        let mut shape = target.shapes.iter().find(known).cloned().unwrap_or_else(|| target.plain(operand));
-        if wide && !shape.is_matrix() {
-            shape = target.narrow(operand);
-        }
+        let longest = attention.depth.max(attention.value_depth);
+        let wide = longest > WIDE;
+        let exchanges = target.language == Language::SpirV;
+        let shapes = shapes(attention.q.scalar, target, wide);
+        let (_, shape) = shapes.first()?;
         let cuda = target.language == Language::Cuda && shape.is_matrix();
         let all: &[(usize, usize, usize)] = match (cuda, shape.is_matrix()) {
-            (true, _) if attention.depth.max(attention.value_depth) <= 64 => {
-                &[(4, 2, 64), (4, 1, 64), (2, 1, 32), (1, 1, 32)]
-            }
+            (true, _) if longest <= 64 => &[(4, 2, 64), (4, 1, 64), (2, 1, 32), (1, 1, 32)],
             (true, _) => &[(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32)],
             (_, true) if wide => &[(4, 1, 16), (2, 1, 16), (1, 1, 16)],
-            (_, true) if target.subgroup == 32 && attention.depth.max(attention.value_depth) > 64 => {
-                &[(4, 1, 32), (2, 1, 32), (1, 1, 16)]
-            }
+            (_, true) if target.subgroup == 32 && longest > 64 => &[(4, 1, 32), (2, 1, 32), (1, 1, 16)],
             (_, true) => &[(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)],
+            _ if exchanges => &[(4, 1, 16), (2, 1, 16), (1, 1, 16)],
             _ => &[(2, 1, 32), (1, 1, 32)],
         };
-        let plans = all.iter().map(|(groups, tiles, keys)| {
-            let least = shape.n.max(shape.m).max(shape.k) as usize;
-            let sizes = Sizes { groups: *groups, tiles: *tiles, keys: (*keys).max(least) };
-            let layout = Layout::of(&shape, target.subgroup, sizes.keys);
-            let (_, size) = layout.sizes(&shape);
-            let depth = attention.depth.next_multiple_of(shape.k as usize);
-            let value_depth = attention.value_depth.next_multiple_of(size);
-            let beside = target.copies_beside;
-            Self { shape: shape.clone(), sizes, layout, depth, value_depth, beside }
+        let plans = shapes.iter().flat_map(|(subgroup, shape)| {
+            all.iter().map(|(groups, tiles, keys)| {
+                let least = shape.n.max(shape.m).max(shape.k) as usize;
+                let sizes = Sizes { groups: *groups, tiles: *tiles, keys: (*keys).max(least) };
+                let layout = Layout::of(shape, *subgroup, sizes.keys);
+                let (_, size) = layout.sizes(shape);
+                Self {
+                    shape: shape.clone(),
+                    sizes,
+                    layout,
+                    subgroup: *subgroup,
+                    depth: attention.depth.next_multiple_of(shape.k as usize),
+                    value_depth: attention.value_depth.next_multiple_of(size),
+                    beside: target.copies_beside,
+                    exchanges,
+                }
+            })
         });
         let few = |plan: &Self| {
             // A small number of queries needs no more subgroups.
@@ -79,16 +117,25 @@ impl Plan {
         self.sizes.groups * self.sizes.tiles * self.layout.sizes(&self.shape).0
     }
 
+    /// How many numbers lanes exchange.
+    pub(super) fn exchanged(&self) -> usize {
+        let slots = self.shape.fragment(Role::Accumulator).map_or(&[] as &[_], |fragment| &fragment.slots);
+        let rows: BTreeSet<usize> = slots.iter().map(|slot| self.layout.axes(*slot).0).collect();
+        self.sizes.tiles * rows.len() * self.sizes.groups * self.subgroup as usize
+    }
+
     /// Bytes of shared memory, or a little more.
     fn shared(&self) -> usize {
         let size = self.shape.operand.size();
         let pad = 2 * (16 / size);
         let turned = (self.sizes.keys + pad) * self.value_depth;
-        let values = turned.max(self.sizes.keys * (self.value_depth + pad));
+        let ordered = self.sizes.keys * (self.value_depth + pad);
+        let values = if self.layout.way == Way::Keys { turned } else { ordered };
         let scores =
             if self.layout.passing == Passing::Shared { self.queries() * (self.sizes.keys + pad) } else { 0 };
         let keys = self.sizes.keys * (self.depth + pad);
         let both = if self.beside { keys + values } else { keys.max(values) };
-        (self.queries() * (self.depth + pad) + both + scores) * size + 64
+        let exchanged = if self.exchanges { self.exchanged() * self.shape.sum.size() } else { 0 };
+        (self.queries() * (self.depth + pad) + both + scores) * size + exchanged + 64
     }
 }

@@ -1,13 +1,17 @@
 //! What happens to scores before their powers.
 
-use super::Attention;
+use super::staging::base;
+use super::{Attention, Scale};
 use crate::builder::Builder;
 use crate::form::{Memory, Pointer, Unary, Value};
 use crate::scalar::Scalar;
+use crate::target::Language;
 
 /// Values of a workgroup that scores depend on.
 pub(super) struct Context<'a> {
     pub(super) attention: &'a Attention,
+    /// The type of scores.
+    pub(super) real: Scalar,
     /// The scale times log2 e.
     pub(super) scale: Value,
     pub(super) mask: Option<(Pointer, Value)>,
@@ -21,7 +25,44 @@ pub(super) struct Context<'a> {
 
 pub(super) const LOG2_E: f64 = std::f64::consts::LOG2_E;
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// The context of a sequence's head, with the scale and the mask if they are in memory.
+    pub(super) fn new(
+        b: &mut Builder,
+        attention: &'a Attention,
+        real: Scalar,
+        [scale, mask]: [Option<Pointer>; 2],
+        [sequence, head, keys, diagonal]: [Value; 4],
+    ) -> Self {
+        let scale = match (attention.scale, scale) {
+            (Scale::Memory(_), Some(pointer)) => {
+                let own = b.load(Memory::Global(pointer), 0);
+                let own = b.convert(own, real);
+                b.mul(own, LOG2_E)
+            }
+            (Scale::Passed, Some(pointer)) => {
+                let own = b.passed_at(pointer);
+                let own = b.convert(own, real);
+                b.mul(own, LOG2_E)
+            }
+            (Scale::Value(scale), _) => b.float(scale * LOG2_E, real),
+            _ => b.float(LOG2_E, real),
+        };
+        let mask = match (mask, attention.mask) {
+            (Some(pointer), Some(mask)) => Some((pointer, base(b, &mask.tensor, sequence, head))),
+            _ => None,
+        };
+        let slope = attention.slopes.as_ref().map(|slopes| {
+            let mut slope = b.float(0.0, real);
+            for (number, own) in slopes.iter().enumerate() {
+                let here = b.equal(head, number);
+                slope = b.select(here, own * LOG2_E, slope);
+            }
+            slope
+        });
+        Self { attention, real, scale, mask, slope, keys, diagonal }
+    }
+
     /// Whether a block of keys needs no look at each score: an upper bound that is cheap to know.
     pub(super) fn is_whole(
         &self,
@@ -29,7 +70,8 @@ impl Context<'_> {
         [first_query, last_query, first_key, end]: [Value; 4],
     ) -> Value {
         let Attention { band, mask, slopes, .. } = self.attention;
-        if mask.is_some() || slopes.is_some() {
+        // Compilers of CPUs take long for branches between barriers.
+        if mask.is_some() || slopes.is_some() || b.target().language == Language::SpirV {
             return b.int(0, Scalar::Bool);
         }
         let mut whole = b.less_equal(end, self.keys);
@@ -67,7 +109,7 @@ impl Context<'_> {
         if let Some(slope) = self.slope {
             let distance = b.sub(on_diagonal, key);
             let distance = b.unary(Unary::Abs, distance);
-            let distance = b.convert(distance, Scalar::F32);
+            let distance = b.convert(distance, self.real);
             let lowered = b.mul(distance, slope);
             score = b.sub(score, lowered);
         }
@@ -78,13 +120,10 @@ impl Context<'_> {
             let column = b.mul(key, mask.tensor.strides[3]);
             let at = b.add(base, row);
             let at = b.add(at, column);
-            let local = b.local(Scalar::F32, 0.0);
-            b.when(inside, |b| {
-                let own = b.load(Memory::Global(pointer), at);
-                let own = b.convert(own, Scalar::F32);
-                b.set(local, own);
-            });
-            let own = b.get(local);
+            // What lies outside is not used, but read somewhere: a branch for each score would take longer.
+            let at = b.select(inside, at, 0);
+            let own = b.load(Memory::Global(pointer), at);
+            let own = b.convert(own, self.real);
             if mask.tensor.scalar == Scalar::Bool {
                 let holds = b.not_equal(own, 0.0);
                 seen = b.and(inside, holds);

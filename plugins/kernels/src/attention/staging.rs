@@ -3,6 +3,14 @@
 use super::Tensor;
 use crate::builder::Builder;
 use crate::form::{Memory, Pointer, Shared, Value};
+use crate::target::Language;
+
+/// The offset of a sequence's head.
+pub(super) fn base(b: &mut Builder, tensor: &Tensor, sequence: Value, head: Value) -> Value {
+    let sequence = b.mul(sequence, tensor.strides[0]);
+    let head = b.mul(head, tensor.strides[1]);
+    b.add(sequence, head)
+}
 
 /// An array of rows in shared memory.
 #[derive(Clone, Copy)]
@@ -67,52 +75,56 @@ pub(super) fn copy(
     let across = to.elements / vector;
     let count = to.rows * across;
     let bytes = vector * tensor.scalar.size();
-    for round in 0..count.div_ceil(threads) {
-        let index = b.add(thread, round * threads);
+    let fetch = |b: &mut Builder, index: Value| {
         let (row, near) = b.div_rem(index, across);
         let element = b.mul(near, vector);
-        let body = |b: &mut Builder| {
-            let own = b.add(first_row, row);
-            let mut there = b.less(own, valid);
-            if to.elements != depth {
-                let inside = b.less(element, depth);
-                there = b.and(there, inside);
-            }
-            let line = b.mul(own, tensor.strides[2]);
-            let along = b.mul(element, tensor.strides[3]);
-            let from = b.add(base, line);
-            let from = b.add(from, along);
-            let line = place(b, row);
-            if !to.turned && bytes >= 4 {
-                let line = b.mul(line, to.stride);
-                let at = b.add(line, element);
-                let from = b.select(there, from, 0);
-                b.async_copy((to.array, at), (pointer, from), bytes, Some(there));
-                return;
-            }
-            let zero =
-                if tensor.scalar.is_float() { b.float(0.0, tensor.scalar) } else { b.int(0, tensor.scalar) };
-            let zeros = b.build(&vec![zero; vector]);
-            let local = b.local(tensor.scalar.by(vector as u8), zeros);
-            b.when(there, |b| {
-                let own = b.load_vector(Memory::Global(pointer), from, vector);
-                b.set(local, own);
-            });
-            let own = b.get(local);
-            for lane in 0..vector {
-                let element = b.add(element, lane);
-                let (major, minor) = if to.turned { (element, line) } else { (line, element) };
-                let major = b.mul(major, to.stride);
-                let at = b.add(major, minor);
-                let part = b.extract(own, lane);
-                b.store(Memory::Shared(to.array), at, part);
-            }
-        };
+        let own = b.add(first_row, row);
+        let mut there = b.less(own, valid);
+        if to.elements != depth {
+            let inside = b.less(element, depth);
+            there = b.and(there, inside);
+        }
+        let line = b.mul(own, tensor.strides[2]);
+        let along = b.mul(element, tensor.strides[3]);
+        let from = b.add(base, line);
+        let from = b.add(from, along);
+        let line = place(b, row);
+        if !to.turned && bytes >= 4 {
+            let line = b.mul(line, to.stride);
+            let at = b.add(line, element);
+            let from = b.select(there, from, 0);
+            b.async_copy((to.array, at), (pointer, from), bytes, Some(there));
+            return;
+        }
+        let zero =
+            if tensor.scalar.is_float() { b.float(0.0, tensor.scalar) } else { b.int(0, tensor.scalar) };
+        let zeros = b.build(&vec![zero; vector]);
+        let local = b.local(tensor.scalar.by(vector as u8), zeros);
+        b.when(there, |b| {
+            let own = b.load_vector(Memory::Global(pointer), from, vector);
+            b.set(local, own);
+        });
+        let own = b.get(local);
+        for lane in 0..vector {
+            let element = b.add(element, lane);
+            let (major, minor) = if to.turned { (element, line) } else { (line, element) };
+            let major = b.mul(major, to.stride);
+            let at = b.add(major, minor);
+            let part = b.extract(own, lane);
+            b.store(Memory::Shared(to.array), at, part);
+        }
+    };
+    if b.target().language == Language::SpirV {
+        // Compilers of CPUs take long for branches between barriers.
+        return b.for_range(thread, count, threads, fetch);
+    }
+    for round in 0..count.div_ceil(threads) {
+        let index = b.add(thread, round * threads);
         if (round + 1) * threads > count {
             let inside = b.less(index, count);
-            b.when(inside, body);
+            b.when(inside, |b| fetch(b, index));
         } else {
-            body(b);
+            fetch(b, index);
         }
     }
 }

@@ -2,14 +2,14 @@ use super::{Attention, Band, Mask, Scale, Tensor, write};
 use crate::interpret::{Argument, run};
 use crate::product::tests::{numbers, random, targets};
 use crate::scalar::Scalar;
-use crate::target::Target;
+use crate::target::{Target, VulkanDevice};
 
-fn tensor(scalar: Scalar, [_, heads, rows, elements]: [usize; 4]) -> Tensor {
+pub(super) fn tensor(scalar: Scalar, [_, heads, rows, elements]: [usize; 4]) -> Tensor {
     // Heads inside rows, as frameworks have them.
     Tensor { scalar, strides: [rows * heads * elements, elements, heads * elements, 1], alignment: 16 }
 }
 
-fn attention(scalar: Scalar, [queries, keys, depth, value_depth]: [usize; 4]) -> Attention {
+pub(super) fn attention(scalar: Scalar, [queries, keys, depth, value_depth]: [usize; 4]) -> Attention {
     let (batch, heads, key_heads) = (2, 2, 1);
     Attention {
         batch,
@@ -146,15 +146,19 @@ fn check(attention: &Attention, target: &Target) {
     }
 }
 
-fn all() -> Vec<Target> {
+pub(super) fn all() -> Vec<Target> {
     let more = ["gfx908", "gfx950"].map(|name| Target::of(name).unwrap());
-    targets().into_iter().chain(more).collect()
+    let vulkan = [4, 64].map(|subgroup| {
+        let name = "vulkan".to_owned();
+        VulkanDevice { name, subgroup, shared: 32 << 10, threads: 128, shapes: Vec::new() }.into()
+    });
+    targets().into_iter().chain(more).chain(vulkan).collect()
 }
 
 #[test]
 fn plain_attention_on_every_target() {
     for target in all() {
-        for scalar in [Scalar::F16, Scalar::Bf16, Scalar::F32] {
+        for scalar in [Scalar::F16, Scalar::Bf16, Scalar::F32, Scalar::F64] {
             check(&attention(scalar, [20, 70, 16, 16]), &target);
         }
         check(&attention(Scalar::F16, [33, 40, 40, 24]), &target);

@@ -10,7 +10,7 @@ use super::layout::Passing;
 use super::plan::Plan;
 use super::staging::Rows;
 use crate::builder::Builder;
-use crate::form::{Memory, Order, Role, Tile, Unary, Value};
+use crate::form::{Binary, Memory, Order, Role, Tile, Unary, Value};
 use crate::scalar::Scalar;
 
 impl Forward<'_> {
@@ -50,25 +50,26 @@ impl Forward<'_> {
             }
         };
         b.if_else(whole, |b| each(b, false), |b| each(b, true));
-        let (_, part) = layout.parts(&fragment);
-        let masks: Vec<u32> = (0..part.modulus.ilog2()).map(|bit| part.divisor << bit).collect();
+        let slots_of = |own: &usize| -> Vec<usize> {
+            let all = 0..fragment.slots.len();
+            all.filter(|slot| layout.axes(fragment.slots[*slot]).0 == *own).collect()
+        };
+        let mut maxima = Vec::with_capacity(self.rows.len());
         for (row, own) in self.rows.iter().enumerate() {
-            let slots: Vec<usize> = (0..fragment.slots.len())
-                .filter(|slot| layout.axes(fragment.slots[*slot]).0 == *own)
-                .collect();
-            let [maximum, sum] = self.statistics[number][row];
-            let before = b.get(maximum);
-            let mut greatest = before;
+            let mut greatest = b.get(self.statistics[number][row][0]);
             for tile in &self.scores[number] {
-                for slot in &slots {
-                    let score = b.tile_get(*tile, *slot);
+                for slot in slots_of(own) {
+                    let score = b.tile_get(*tile, slot);
                     greatest = b.max_number(greatest, score);
                 }
             }
-            for mask in &masks {
-                let other = b.shuffle_xor(greatest, *mask);
-                greatest = b.max_number(greatest, other);
-            }
+            maxima.push(greatest);
+        }
+        self.across(b, number, &mut maxima, Builder::max_number);
+        for (row, (own, greatest)) in self.rows.iter().zip(maxima).enumerate() {
+            let slots = slots_of(own);
+            let [maximum, sum] = self.statistics[number][row];
+            let before = b.get(maximum);
             b.set(maximum, greatest);
             let nothing = b.equal(greatest, f64::NEG_INFINITY);
             let base = b.select(nothing, 0.0, greatest);
@@ -95,6 +96,45 @@ impl Forward<'_> {
             }
         }
         self.pass(b, number, passed, scratch);
+    }
+
+    /// Combines numbers of a tile's rows across the lanes that share them.
+    pub(super) fn across(
+        &self,
+        b: &mut Builder,
+        number: usize,
+        numbers: &mut [Value],
+        join: impl Fn(&mut Builder, Value, Value) -> Value,
+    ) {
+        let Plan { shape, layout, .. } = self.plan;
+        let Some(fragment) = shape.fragment(Role::Accumulator) else { return };
+        let (_, part) = layout.parts(fragment);
+        let Some(exchange) = self.exchange.map(Memory::Shared) else {
+            for own in numbers.iter_mut() {
+                for bit in 0..part.modulus.ilog2() {
+                    let other = b.shuffle_xor(*own, part.divisor << bit);
+                    *own = join(b, *own, other);
+                }
+            }
+            return;
+        };
+        let threads = self.threads(b);
+        let first = number * self.rows.len() * threads;
+        let at = |b: &mut Builder, thread: Value, row: usize| b.add(thread, first + row * threads);
+        for (row, own) in numbers.iter().enumerate() {
+            let place = at(b, self.thread, row);
+            b.store(exchange, place, *own);
+        }
+        b.barrier();
+        for lane in 1..part.modulus {
+            let mask = b.number((lane * part.divisor) as usize);
+            let thread = b.binary(Binary::Xor, self.thread, mask);
+            for (row, own) in numbers.iter_mut().enumerate() {
+                let place = at(b, thread, row);
+                let other = b.load(exchange, place);
+                *own = join(b, *own, other);
+            }
+        }
     }
 
     /// Makes powers an operand.

@@ -2,16 +2,15 @@
 
 use hipdnn_kernels::product::{self, Launch, Launches, Matrix, Passed, Product};
 use hipdnn_kernels::{Scalar, Target, form, print};
+use hipdnn_plugin_lowering::attention::Whole;
+pub(super) use hipdnn_plugin_lowering::memory::{alignment, in_memory};
 use hipdnn_plugin_lowering::spelling::unused;
+use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::problem::matmul::Matmul;
-use hipdnn_plugin_planner::problem::{Operand, Problem};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor};
 
 use super::kernel::{Argument, Kernel};
 use crate::Refusal;
-
-/// The most elements that a tensor may span: indices have 32 bits.
-const MAX_EXTENT: usize = i32::MAX as usize;
 
 /// For which device kernels are written, and how.
 #[derive(Clone, Copy)]
@@ -33,10 +32,6 @@ pub fn kernels(
 ) -> Option<Result<Vec<Kernel>, Refusal>> {
     match problem {
         Problem::Matmul(matmul) => Some(matmul_kernels(graph, node, matmul, way)),
-        Problem::Attention(attention) => {
-            let kernel = super::attention::kernel(graph, node, attention, way.target, way.name);
-            Some(kernel.map(|kernel| vec![kernel]))
-        }
         Problem::Convolution(own) if super::convolution::suits(graph, node, own) => {
             Some(super::convolution::kernels(graph, node, own, way))
         }
@@ -63,30 +58,6 @@ pub(super) fn scalar(name: &str, data_type: DataType) -> Result<Scalar, Refusal>
             ));
         }
     })
-}
-
-/// What a tensor's address is a multiple of.
-pub(super) fn alignment(graph: &Graph, uid: i64, scalar: Scalar) -> usize {
-    let tensor = graph.tensor(uid);
-    let promised = tensor.map_or(1, |tensor| {
-        if tensor.is_virtual { hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT as i64 } else { tensor.alignment }
-    });
-    // Elements are aligned to their own size, as everywhere.
-    usize::try_from(promised).unwrap_or(1).max(scalar.size())
-}
-
-/// A tensor of a node in memory.
-pub(super) fn in_memory(graph: &Graph, name: &str, uid: i64, operand: &Operand) -> Result<(), Refusal> {
-    let by_value =
-        graph.tensor(uid).is_none_or(|tensor| tensor.value.is_some() || tensor.is_runtime_pass_by_value);
-    if by_value {
-        return Err(format!("{name}: is passed by value, expected a tensor in memory"));
-    }
-    let extent = operand.layout.extent();
-    if extent > MAX_EXTENT {
-        return Err(format!("{name}: spans {extent} elements, expected at most {MAX_EXTENT}"));
-    }
-    Ok(())
 }
 
 /// The kernel of a launch, whose parameters are these tensors. Its nodes are added by the caller.
@@ -128,6 +99,22 @@ pub(super) fn all_made(graph: &mut Graph, launches: &Launches, uids: &[i64], tar
         made(&call.launch, &own, target)
     };
     launches.all.iter().map(kernel).collect()
+}
+
+/// A kernel of a node that is computed by itself.
+pub(super) fn of_whole(whole: &Whole, target: &Target) -> Kernel {
+    let uids: Vec<i64> = whole.arguments.iter().map(hipdnn_plugin_lowering::Argument::uid).collect();
+    let mut kernel = made(&whole.launch, &uids, target);
+    for (to, from) in kernel.arguments.iter_mut().zip(&whole.arguments) {
+        if let (
+            Argument::Number { data_type, .. },
+            hipdnn_plugin_lowering::Argument::Number { data_type: own, .. },
+        ) = (to, from)
+        {
+            *data_type = *own;
+        }
+    }
+    kernel
 }
 
 fn matmul_kernels(

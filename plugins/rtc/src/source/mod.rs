@@ -4,7 +4,6 @@
 //! This module does not depend on a device or library. Nodes are collected in a [`group`] as long as one
 //! kernel can compute them, reading each element or row once; [`kernel`] writes the source.
 
-mod attention;
 mod body;
 mod convolution;
 pub mod group;
@@ -22,6 +21,7 @@ use std::collections::{HashMap, HashSet};
 
 use hipdnn_kernels::Target;
 use hipdnn_kernels::target::Language;
+use hipdnn_plugin_lowering::attention;
 use hipdnn_plugin_lowering::statistics::spelled_out;
 use hipdnn_plugin_planner::plan::{Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
@@ -136,6 +136,14 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
     let target = options.target.clone().map_or_else(any, Ok)?;
     for (place, node, problem) in nodes {
         let name = format!("tiles_{place}");
+        if let Some(kernels) = attention::kernels(&mut graph, &node, &problem, &target, &name) {
+            for whole in kernels.map_err(|refusal| in_node(place, &node, refusal))? {
+                let mut kernel = matrix::of_whole(&whole, &target);
+                kernel.nodes = vec![place];
+                parts.push(Part::Tiled(vec![kernel], whole.reads().collect()));
+            }
+            continue;
+        }
         let way = matrix::Way { target: &target, name: &name, shares: !options.batch_invariant };
         if let Some(kernels) = matrix::kernels(&mut graph, &node, &problem, way) {
             let mut kernels = kernels.map_err(|refusal| in_node(place, &node, refusal))?;

@@ -79,7 +79,7 @@ impl Item {
             | Problem::BlockScale(_) => {
                 return Err(
                     "is not computed by this engine, expected pointwise, reduction, layernorm, RMSnorm, \
-                            forward batchnorm, convolution, pooling, matmul or forward attention"
+                            forward batchnorm, convolution, pooling, matmul or attention"
                         .to_owned(),
                 );
             }

@@ -1,5 +1,5 @@
 use hipdnn_plugin_sdk::graph::operation::{
-    ConvolutionBackwardData, ConvolutionBackwardFilter, Matmul, Pointwise, Sdpa,
+    ConvolutionBackwardData, ConvolutionBackwardFilter, Matmul, Pointwise, Sdpa, SdpaBackward,
 };
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Graph, Node, Operation, PointwiseMode, Tensor};
 
@@ -63,6 +63,33 @@ fn attention_is_one_kernel_and_refuses_what_it_does_not_compute() {
     let mut other = attention;
     other.tensors[1].data_type = DataType::Float;
     assert!(generate(&other).unwrap_err().contains("q, k and v are f16, f32 and f16"));
+}
+
+#[test]
+fn gradients_of_attention_are_a_kernel_each_behind_the_row_sums() {
+    let (q, k, rows): (&[i64], &[i64], &[i64]) = (&[2, 4, 64, 32], &[2, 2, 80, 32], &[2, 4, 64, 1]);
+    let dims = [q, k, k, q, q, rows, q, k, k];
+    let new = SdpaBackward::new([1, 2, 3, 4, 5, 6], [7, 8, 9]);
+    let backward = SdpaBackward { causal_mask: true, ..new };
+    let gradients = graph(&dims, &[], vec![backward.into()]);
+    for architecture in ["gfx906", "gfx90a", "gfx942", "gfx1100", "gfx1200", "sm_80", "sm_90"] {
+        let program = on(&gradients, architecture);
+        let names: Vec<&str> = program.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        assert_eq!(names, ["tiles_0_sums", "tiles_0_1", "tiles_0_2", "tiles_0_3"], "{architecture}");
+        // A float for each row of dO · o.
+        assert_eq!(program.placed.virtuals().size, 4 * 2 * 4 * 64, "{architecture}");
+    }
+}
+
+#[test]
+fn a_scale_passed_at_execution_is_read_in_its_own_type() {
+    let dims: [&[i64]; 5] = [&[1, 1, 8, 16], &[1, 1, 8, 16], &[1, 1, 8, 16], &[1, 1, 8, 16], &[1]];
+    let mut attention = graph(&dims, &[], vec![Sdpa { scale: Some(5), ..Sdpa::new(1, 2, 3, 4) }.into()]);
+    attention.tensors[4].is_runtime_pass_by_value = true;
+    attention.tensors[4].data_type = DataType::Float;
+    let program = on(&attention, "gfx1100");
+    let number = kernel::Argument::Number { uid: 5, data_type: DataType::Float };
+    assert_eq!(program.kernels[0].arguments.last(), Some(&number));
 }
 
 #[test]

@@ -1,4 +1,7 @@
-//! Random graphs: chains of pointwise operations and reductions, products, convolutions and pooling of random shapes, strides and types.
+//! Random graphs: chains of pointwise operations and reductions, products, convolutions, pooling and attention of random shapes, strides
+//! and types.
+
+mod attention;
 
 use hipdnn_plugin_sdk::graph::operation::{
     ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise, Reduction,
@@ -9,7 +12,7 @@ use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PaddingMode, PointwiseMode, R
 use crate::case::{Case, Order};
 
 /// Random numbers (Numerical Recipes' generator).
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
     fn next(&mut self, count: u64) -> u64 {
@@ -37,11 +40,14 @@ impl Random {
 /// The random graph of a number.
 pub fn case(number: u32) -> Case {
     let mut random = Random(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let kind = random.next(5);
-    let name = ["chain", "product", "convolution", "pooling", "reduction"]
-        .get(kind as usize)
-        .copied()
-        .unwrap_or("chain");
+    // Kernels of attention take long to compile, so there are fewer.
+    let names =
+        ["chain", "product", "convolution", "pooling", "reduction", "attention", "attention gradients"];
+    let kind = match random.next(12) {
+        kind @ 10.. => kind - 5,
+        kind => kind % 5,
+    };
+    let name = names.get(kind as usize).copied().unwrap_or("chain");
     let mut case = Case::new(format!("random {number}: {name}"));
     case.tolerance = 1e-4;
     match kind {
@@ -49,6 +55,8 @@ pub fn case(number: u32) -> Case {
         2 => convolution(&mut case, &mut random),
         3 => pooling(&mut case, &mut random),
         4 => chain(&mut case, &mut random, true),
+        5 => attention::forward(&mut case, &mut random),
+        6 => attention::backward(&mut case, &mut random),
         _ => chain(&mut case, &mut random, false),
     }
     case

@@ -1,0 +1,86 @@
+//! The gradients of an attention.
+//!
+//! With the saved statistics P = e^(s − stats), dS = P · (dO · vᵀ − Σ dO · o), dq = scale · dS · k, dk = scale · dSᵀ · q and dv = Pᵀ · dO.
+//! A first kernel sums dO · o of each row. Then each gradient has a kernel of its own that computes the scores again: a workgroup takes a
+//! block of rows of the gradient and passes over what they are summed over, so that no two workgroups write to one place and sums are
+//! always in the same order.
+
+mod plan;
+mod slopes;
+mod store;
+mod sweep;
+
+use super::{Attention, Tensor};
+use crate::domain::{Access, Join, Origin, Program, Store, Written};
+use crate::form::Parameter;
+use crate::scalar::Scalar;
+use crate::target::Target;
+
+pub use sweep::write;
+
+/// A gradient, or what is computed of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Of {
+    /// dq.
+    Queries,
+    /// dk.
+    Keys,
+    /// dv.
+    Values,
+    /// dS, summed over the sequences and heads that share an element of the mask.
+    Mask,
+}
+
+/// The gradients of an attention. The parameters of a gradient's kernel are, in this order and as far as they are there: q, k, v, do, stats,
+/// the row sums, the result, scale, mask, the lengths of queries and of keys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gradients {
+    /// The attention; its first statistic was saved. Sinks are in the statistics.
+    pub attention: Attention,
+    /// ln Σ eˢ of each row.
+    pub stats: Tensor,
+    /// The gradient of the output, of the queries' type.
+    pub d_o: Tensor,
+    /// The sums of dO · o of each row, [batch, heads, queries] without gaps.
+    pub sums: Tensor,
+}
+
+impl Gradients {
+    /// The type of the row sums.
+    pub fn real(attention: &Attention) -> Scalar {
+        if attention.q.scalar == Scalar::F64 { Scalar::F64 } else { Scalar::F32 }
+    }
+}
+
+/// Writes the kernel that sums dO · o of each row. Its parameters are o, do and the sums.
+///
+/// # Errors
+/// When there are more elements than can be counted.
+pub fn row_sums(gradients: &Gradients, target: &Target, name: &str) -> Result<Written, String> {
+    let Gradients { attention, d_o, mut sums, .. } = gradients.clone();
+    // One number for all elements of a row.
+    sums.strides[3] = 0;
+    let real = Gradients::real(&attention);
+    let mut program = Program {
+        dims: vec![attention.batch, attention.heads, attention.queries, attention.value_depth],
+        reduced: Some(vec![false, false, false, true]),
+        ..Program::default()
+    };
+    let mut access = |tensor: &Tensor, written: bool| {
+        let Tensor { scalar, strides, alignment } = *tensor;
+        program.parameters.push(Parameter::Memory { scalar, written, alignment: scalar.size() });
+        Access { parameter: program.parameters.len() - 1, scalar, strides: strides.to_vec(), alignment }
+    };
+    let (o, d_o, access) = (access(&attention.o, false), access(&d_o, false), access(&sums, true));
+    let [o, d_o] = [o, d_o].map(|own| program.push(Origin::Load(own), real));
+    let product = program.compute(real, &[o, d_o], move |b, own| match own {
+        [x, y, ..] => b.mul(*x, *y),
+        _ => b.float(0.0, real),
+    });
+    let value = program.push(Origin::Reduce(Join::Sum, product), real);
+    program.stores.push(Store { value, access });
+    program.write(name, target)
+}
+
+#[cfg(test)]
+mod tests;

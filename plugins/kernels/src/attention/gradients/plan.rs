@@ -1,0 +1,91 @@
+//! The sizes of a workgroup's work.
+
+use super::super::plan::{WIDE, shapes};
+use super::{Attention, Of};
+use crate::target::{Language, MatrixShape, Target};
+
+/// The most shared memory: two workgroups should fit a compute unit.
+const SHARED: usize = 100 << 10;
+/// Rows of the workgroup in tiles, and rows that it passes over at once.
+const SIZES: [(usize, usize); 5] = [(4, 64), (4, 32), (2, 32), (1, 32), (1, 16)];
+/// Elements of rows that are in shared memory at once where whole rows do not fit.
+const PARTS: [usize; 2] = [64, 32];
+
+pub(super) struct Plan {
+    pub(super) shape: MatrixShape,
+    /// How many threads share a tile.
+    pub(super) subgroup: u32,
+    /// Subgroups, with a tile of rows each.
+    pub(super) groups: usize,
+    /// Rows that are passed over at once.
+    pub(super) others: usize,
+    /// Elements of queries and of values, with padding to whole tiles.
+    pub(super) depths: [usize; 2],
+    /// Elements of rows that are in shared memory at once; none if whole rows stay there.
+    pub(super) part: Option<usize>,
+}
+
+impl Plan {
+    pub(super) fn of(attention: &Attention, of: Of, target: &Target) -> Option<Self> {
+        let longest = attention.depth.max(attention.value_depth);
+        // Two products are held beside the gradient, so rows count as long earlier than forward.
+        let shapes = shapes(attention.q.scalar, target, 2 * longest > WIDE);
+        let plans = shapes.iter().flat_map(|(subgroup, shape)| {
+            let least = shape.n.max(shape.k) as usize;
+            let depths = [attention.depth, attention.value_depth].map(|depth| depth.next_multiple_of(least));
+            let parts = PARTS.map(|part| Some(part.max(least)));
+            [None].into_iter().chain(parts).flat_map(move |part| {
+                SIZES.map(|(groups, others)| Self {
+                    shape: shape.clone(),
+                    subgroup: *subgroup,
+                    groups,
+                    others: others.max(least),
+                    depths,
+                    part,
+                })
+            })
+        });
+        let is_spirv = target.language == Language::SpirV;
+        let (own, passed) = match of {
+            Of::Queries | Of::Mask => (attention.queries, attention.keys),
+            Of::Keys | Of::Values => (attention.keys, attention.queries),
+        };
+        let fits = |plan: &Self| {
+            // Few rows need no more subgroups.
+            let few = plan.groups == 1 || plan.rows() < 2 * own.max(plan.shape.m as usize);
+            // One tile of others makes kernels small, which compilers of CPUs need.
+            let least = plan.shape.n.max(plan.shape.k) as usize;
+            let short = plan.others == least || (!is_spirv && plan.others < 2 * passed);
+            few && short && plan.shared(of) <= target.shared.min(SHARED)
+        };
+        plans.filter(|plan| plan.groups as u32 * plan.subgroup <= target.threads).find(fits)
+    }
+
+    /// Rows of the workgroup.
+    pub(super) fn rows(&self) -> usize {
+        self.groups * self.shape.m as usize
+    }
+
+    pub(super) fn threads(&self) -> usize {
+        self.groups * self.subgroup as usize
+    }
+
+    /// Bytes of shared memory, or a little more.
+    fn shared(&self, of: Of) -> usize {
+        let size = self.shape.operand.size();
+        let pad = 2 * (16 / size);
+        let [depth, value_depth] = self.depths;
+        let elements = match self.part {
+            Some(part) => (self.rows() + self.others) * (part + pad),
+            None => {
+                let own = if of == Of::Values { 0 } else { self.rows() * (value_depth + pad) };
+                let others = self.others * (depth + value_depth + 2 * pad);
+                self.rows() * (depth + pad) + own + others
+            }
+        };
+        let scores = if of == Of::Mask { 0 } else { self.rows() * (self.others + pad) };
+        let statistics = 2 * self.rows().max(self.others) * self.shape.sum.size();
+        let results = self.rows() * (self.shape.n as usize + 1) * self.shape.sum.size();
+        (elements + scores) * size + statistics + results + 128
+    }
+}

@@ -1,0 +1,91 @@
+//! The results of a gradient's kernel.
+
+use super::super::scores::Context;
+use super::super::staging::base;
+use super::super::{Attention, Tensor};
+use super::Of;
+use super::sweep::Sweep;
+use crate::builder::Builder;
+use crate::form::{Memory, Tile, Value};
+
+impl Sweep<'_> {
+    /// Stores sums. Rows of padding are 0.
+    pub(super) fn store(
+        &self,
+        b: &mut Builder,
+        result: &Tensor,
+        [sequence, head, first, column]: [Value; 4],
+        sums: &[Tile],
+    ) {
+        let factor = self.factor(b);
+        let of_head = base(b, result, sequence, head);
+        let own = b.add(self.own_row, self.lane_row);
+        let [rows, columns] = self.limits();
+        let (count, size) = (self.plan.rows(), self.plan.shape.n as usize);
+        let [_, _, line, element] = result.strides;
+        let passed = Memory::Shared(self.passed);
+        // By way of shared memory: neighbours are stored by neighbouring threads, and with one branch.
+        for (place, tile) in sums.iter().enumerate() {
+            for (slot, (r, c)) in self.fragment.slots.iter().enumerate() {
+                let mut sum = b.tile_get(*tile, slot);
+                if let Some(factor) = factor {
+                    sum = b.mul(sum, factor);
+                }
+                let row = b.add(own, *r);
+                let line = b.mul(row, size + 1);
+                let column = b.add(self.lane_column, *c);
+                let at = b.add(line, column);
+                b.store(passed, at, sum);
+            }
+            b.barrier();
+            b.for_range(self.thread, count * size, self.plan.threads(), |b, index| {
+                let (row, near) = if element <= line {
+                    b.div_rem(index, size)
+                } else {
+                    let (near, row) = b.div_rem(index, count);
+                    (row, near)
+                };
+                let from = b.mul(row, size + 1);
+                let from = b.add(from, near);
+                let row = b.add(first, row);
+                let near = b.add(near, place * size);
+                let near = if self.of == Of::Mask { b.add(column, near) } else { near };
+                let [inside, within] = [b.less(row, rows), b.less(near, columns)];
+                let inside = b.and(inside, within);
+                b.when(inside, |b| {
+                    let sum = b.load(passed, from);
+                    let sum = b.convert(sum, result.scalar);
+                    let line = b.mul(row, line);
+                    let along = b.mul(near, element);
+                    let at = b.add(of_head, line);
+                    let at = b.add(at, along);
+                    b.store(Memory::Global(self.pointers.result), at, sum);
+                });
+            });
+            b.barrier();
+        }
+    }
+
+    /// Rows and columns of the result.
+    fn limits(&self) -> [usize; 2] {
+        let Attention { queries, keys, depth, value_depth, .. } = self.gradients.attention;
+        match self.of {
+            Of::Queries => [queries, depth],
+            Of::Keys => [keys, depth],
+            Of::Values => [keys, value_depth],
+            Of::Mask => [queries, keys],
+        }
+    }
+
+    /// What sums are multiplied by.
+    fn factor(&self, b: &mut Builder) -> Option<Value> {
+        if !matches!(self.of, Of::Queries | Of::Keys) {
+            return None;
+        }
+        let zero = b.number(0);
+        let passed = [self.pointers.scale, None];
+        let real = self.plan.shape.sum;
+        let context = Context::new(b, &self.gradients.attention, real, passed, [zero; 4]);
+        Some(b.mul(context.scale, std::f64::consts::LN_2))
+    }
+}

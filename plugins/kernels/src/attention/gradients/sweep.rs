@@ -1,0 +1,453 @@
+//! The kernel of one gradient.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "sides, tiles and slots are in tables made here, of the sizes that loops run over"
+)]
+
+use super::super::forward::length;
+use super::super::scores::{Context, LOG2_E};
+use super::super::staging::{Rows, base, copy};
+use super::super::{Attention, Scale, Tensor};
+use super::plan::Plan;
+use super::{Gradients, Of};
+use crate::builder::{At, Builder};
+use crate::form::{Index, Memory, Order, Parameter, Pointer, Role, Shared, Tile, Value};
+use crate::product::{Launch, engine};
+use crate::scalar::Scalar;
+use crate::target::{Fragment, Target};
+
+/// A kernel's parameters.
+pub(super) struct Pointers {
+    /// q, k, v and do.
+    operands: [Pointer; 4],
+    stats: Pointer,
+    sums: Pointer,
+    pub(super) result: Pointer,
+    pub(super) scale: Option<Pointer>,
+    mask: Option<Pointer>,
+    lengths: Option<[Pointer; 2]>,
+}
+
+impl Pointers {
+    fn new(b: &mut Builder, gradients: &Gradients, result: &Tensor) -> Self {
+        let Gradients { attention, stats, d_o, sums } = gradients;
+        let operands = [&attention.q, &attention.k, &attention.v, d_o].map(|tensor| b.pointer(tensor.scalar));
+        Self {
+            operands,
+            stats: b.pointer(stats.scalar),
+            sums: b.pointer(sums.scalar),
+            result: b.output(result.scalar),
+            scale: match attention.scale {
+                Scale::Value(_) => None,
+                Scale::Passed => Some(b.parameter(Parameter::Number(Scalar::F64))),
+                Scale::Memory(scalar) => Some(b.pointer(scalar)),
+            },
+            mask: attention.mask.map(|mask| b.pointer(mask.tensor.scalar)),
+            lengths: attention.lengths.map(|lengths| lengths.map(|(scalar, _)| b.pointer(scalar))),
+        }
+    }
+}
+
+/// An operand whose rows go through shared memory.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    pointer: Pointer,
+    tensor: &'a Tensor,
+    /// Elements of a row, and those with padding.
+    elements: usize,
+    padded: usize,
+    array: Shared,
+    /// The first element of the head.
+    base: Value,
+    /// Rows of the sequence.
+    valid: Value,
+}
+
+/// Writes the kernel of a gradient, with the tensor that receives it: for [`Of::Mask`] one without a broadcast of queries or keys.
+///
+/// # Errors
+/// What is not supported.
+pub fn write(
+    gradients: &Gradients,
+    of: Of,
+    result: &Tensor,
+    shared_mask: [usize; 2],
+    target: &Target,
+    name: &str,
+) -> Result<Launch, String> {
+    let attention = &gradients.attention;
+    let operand = attention.q.scalar;
+    let all = [operand, attention.k.scalar, attention.v.scalar, gradients.d_o.scalar];
+    if !matches!(operand, Scalar::F16 | Scalar::Bf16 | Scalar::F32 | Scalar::F64) || all != [operand; 4] {
+        let names = all.map(Scalar::name);
+        return Err(format!(
+            "q, k, v and do are {}, expected all half, bfloat16, float or double",
+            names.join(", ")
+        ));
+    }
+    let plan = Plan::of(attention, of, target).ok_or_else(|| {
+        format!("a tile of scores needs more shared memory than the {} bytes there are", target.shared)
+    })?;
+    let device = Target { subgroup: plan.subgroup, ..target.clone() };
+    let mut b = Builder::new(name, plan.threads() as u32, &device);
+    let pointers = Pointers::new(&mut b, gradients, result);
+    let (rows, passed) = match of {
+        Of::Queries | Of::Mask => (attention.queries, attention.keys),
+        Of::Keys | Of::Values => (attention.keys, attention.queries),
+    };
+    let blocks = rows.div_ceil(plan.rows());
+    let across = if of == Of::Mask { passed.div_ceil(plan.others) } else { 1 };
+    let [batch, heads] = match of {
+        Of::Queries => [attention.batch, attention.heads],
+        Of::Keys => [attention.batch, attention.key_heads],
+        Of::Values => [attention.batch, attention.value_heads],
+        Of::Mask => shared_mask,
+    };
+    let (group, grid) = engine::groups(&mut b, batch * heads * blocks * across)?;
+    let (group, column) = b.div_rem(group, across);
+    let (which, block) = b.div_rem(group, blocks);
+    let (sequence, head) = b.div_rem(which, heads);
+    let first = b.mul(block, plan.rows());
+    let column = b.mul(column, plan.others);
+    let sweep = Sweep::new(&mut b, gradients, of, &plan, &pointers);
+    let sums = sweep.run(&mut b, [sequence, head, first, column], [batch, heads]);
+    sweep.store(&mut b, result, [sequence, head, first, column], &sums);
+    Ok(Launch { kernel: b.finish(), grid })
+}
+
+pub(super) struct Sweep<'a> {
+    pub(super) gradients: &'a Gradients,
+    pub(super) of: Of,
+    pub(super) plan: &'a Plan,
+    pub(super) pointers: &'a Pointers,
+    pub(super) fragment: Fragment,
+    pub(super) thread: Value,
+    /// The first row of the subgroup in the workgroup, and the lane's part of a row and of a column.
+    pub(super) own_row: Value,
+    pub(super) lane_row: Value,
+    pub(super) lane_column: Value,
+    /// The scores, and the products of dO and values.
+    pub(super) scores: Vec<Tile>,
+    pub(super) products: Vec<Tile>,
+    /// Arrays of own rows and of the others.
+    own: [Shared; 2],
+    others: [Shared; 2],
+    pub(super) scratch: Option<Rows>,
+    /// The statistics and row sums of the queries at hand.
+    pub(super) statistics: [Shared; 2],
+    /// Where a tile of results of each subgroup is before it is stored.
+    pub(super) passed: Shared,
+}
+
+/// A block of a sequence's head.
+pub(super) struct Block<'a> {
+    pub(super) context: &'a Context<'a>,
+    own: [Side<'a>; 2],
+    others: [Side<'a>; 2],
+    /// The first own row, and the first of the others.
+    pub(super) first: Value,
+    pub(super) other: Value,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(
+        b: &mut Builder,
+        gradients: &'a Gradients,
+        of: Of,
+        plan: &'a Plan,
+        pointers: &'a Pointers,
+    ) -> Self {
+        let shape = &plan.shape;
+        let thread = b.index(Index::Thread);
+        let [lane, subgroup] = [b.index(Index::Lane), b.index(Index::Subgroup)];
+        let fragment = shape.fragment(Role::Accumulator).cloned().unwrap_or(Fragment {
+            row: crate::target::LanePart { divisor: 1, modulus: 1, factor: 0 },
+            column: crate::target::LanePart { divisor: 1, modulus: 1, factor: 0 },
+            slots: Vec::new(),
+        });
+        let lane_row = b.lane_part(lane, fragment.row);
+        let lane_column = b.lane_part(lane, fragment.column);
+        let own_row = b.mul(subgroup, shape.m);
+        let columns = plan.others / shape.n as usize;
+        let mut tiles = || -> Vec<Tile> { (0..columns).map(|_| b.sums(shape)).collect() };
+        let scores = tiles();
+        let products = if of == Of::Values { Vec::new() } else { tiles() };
+        let tensor = Tensor { scalar: shape.operand, strides: [0; 4], alignment: 1 };
+        let mut array = |rows: usize, elements: usize| {
+            let (_, length) = Rows::sizes(&tensor, rows, elements, false);
+            b.shared(tensor.scalar, length)
+        };
+        let [depth, value_depth] = plan.depths;
+        let (own, others) = match plan.part {
+            Some(part) => ([array(plan.rows(), part); 2], [array(plan.others, part); 2]),
+            None => {
+                let first = array(plan.rows(), depth);
+                let second = if of == Of::Values { first } else { array(plan.rows(), value_depth) };
+                ([first, second], [array(plan.others, depth), array(plan.others, value_depth)])
+            }
+        };
+        let scratch = (of != Of::Mask).then(|| Rows::new(b, &tensor, plan.rows(), plan.others, false));
+        let queries = if Self::has_queries(of) { plan.rows() } else { plan.others };
+        let statistics = [(); 2].map(|()| b.shared(shape.sum, queries));
+        Self {
+            gradients,
+            of,
+            plan,
+            pointers,
+            fragment,
+            thread,
+            own_row,
+            lane_row,
+            lane_column,
+            scores,
+            products,
+            own,
+            others,
+            scratch,
+            statistics,
+            passed: b.shared(shape.sum, plan.rows() * (shape.n as usize + 1)),
+        }
+    }
+
+    /// Whether the own rows are queries.
+    pub(super) fn has_queries(of: Of) -> bool {
+        matches!(of, Of::Queries | Of::Mask)
+    }
+
+    /// Computes the sums of a gradient.
+    fn run(
+        &self,
+        b: &mut Builder,
+        [sequence, head, first, column]: [Value; 4],
+        [batch, heads]: [usize; 2],
+    ) -> Vec<Tile> {
+        let Attention { batch: all, heads: all_heads, .. } = self.gradients.attention;
+        let shape = &self.plan.shape;
+        let width = match self.of {
+            Of::Mask => self.plan.others,
+            Of::Values => self.plan.depths[1],
+            Of::Queries | Of::Keys => self.plan.depths[0],
+        };
+        let sums: Vec<Tile> = (0..width / shape.n as usize).map(|_| b.sums(shape)).collect();
+        // The sequences and heads of queries that are summed.
+        let ranges = [(sequence, all / batch), (head, all_heads / heads)];
+        let [(begin, end), (first_head, last_head)] = ranges.map(|(own, count)| {
+            let begin = b.mul(own, count);
+            (begin, b.add(begin, count))
+        });
+        b.for_range(begin, end, 1, |b, sequence| {
+            b.for_range(first_head, last_head, 1, |b, head| {
+                self.of_head(b, [sequence, head, first, column], &sums);
+            });
+        });
+        sums
+    }
+
+    /// Adds what a head of queries contributes.
+    fn of_head(&self, b: &mut Builder, [sequence, head, first, column]: [Value; 4], sums: &[Tile]) {
+        let attention = &self.gradients.attention;
+        let [mut queries, mut keys] = [b.number(attention.queries), b.number(attention.keys)];
+        if let (Some(of), Some([(_, q), (_, k)])) = (self.pointers.lengths, attention.lengths) {
+            queries = length(b, of[0], q, sequence, attention.queries);
+            keys = length(b, of[1], k, sequence, attention.keys);
+        }
+        let zero = b.number(0);
+        let diagonal = if attention.band.bottom_right { b.sub(keys, queries) } else { zero };
+        let passed = [self.pointers.scale, self.pointers.mask];
+        let real = self.plan.shape.sum;
+        let context = Context::new(b, attention, real, passed, [sequence, head, keys, diagonal]);
+        let key_head = b.div(head, attention.heads / attention.key_heads);
+        let value_head = b.div(head, attention.heads / attention.value_heads);
+        let tensors = [
+            (&attention.q, head, queries, attention.depth),
+            (&attention.k, key_head, keys, attention.depth),
+            (&attention.v, value_head, keys, attention.value_depth),
+            (&self.gradients.d_o, head, queries, attention.value_depth),
+        ];
+        let mut side = |place: usize, array: Shared| {
+            let (tensor, head, valid, elements) = tensors[place];
+            let padded = self.plan.depths[usize::from(place > 1)];
+            let base = base(b, tensor, sequence, head);
+            Side { pointer: self.pointers.operands[place], tensor, elements, padded, array, base, valid }
+        };
+        let (own, others) = if Self::has_queries(self.of) { ([0, 3], [1, 2]) } else { ([1, 2], [0, 3]) };
+        let own = [side(own[0], self.own[0]), side(own[1], self.own[1])];
+        let others = [side(others[0], self.others[0]), side(others[1], self.others[1])];
+        if self.plan.part.is_none() {
+            self.stage(b, &own[0], first, self.plan.rows(), 0);
+            if self.of != Of::Values {
+                self.stage(b, &own[1], first, self.plan.rows(), 0);
+            }
+            b.async_commit();
+            b.async_wait(0);
+        }
+        if Self::has_queries(self.of) {
+            self.stage_statistics(b, [sequence, head, first, queries], self.plan.rows());
+        }
+        b.barrier();
+        let (begin, end) = match self.of {
+            Of::Mask => (column, b.add(column, 1)),
+            _ => self.range(b, first, [queries, keys, diagonal]),
+        };
+        b.for_range(begin, end, self.plan.others, |b, other| {
+            if !Self::has_queries(self.of) {
+                self.stage_statistics(b, [sequence, head, other, queries], self.plan.others);
+            }
+            let block = Block { context: &context, own, others, first, other };
+            self.of_block(b, &block, sums);
+        });
+        // The next head's rows replace what others may still read.
+        b.barrier();
+    }
+
+    /// The other rows that matter to any own row.
+    fn range(&self, b: &mut Builder, first: Value, [queries, keys, diagonal]: [Value; 3]) -> (Value, Value) {
+        let band = &self.gradients.attention.band;
+        let zero = b.number(0);
+        let rows = self.plan.rows();
+        let of_queries = Self::has_queries(self.of);
+        let (mut begin, mut end) = (zero, if of_queries { keys } else { queries });
+        // A query's key is before the diagonal by at most `left`, and a key's query by at most `right`.
+        let (before, after) = if of_queries { (band.left, band.right) } else { (band.right, band.left) };
+        let place = if of_queries { b.add(first, diagonal) } else { b.sub(first, diagonal) };
+        if let Some(after) = after {
+            let last = b.add(place, rows + after);
+            let last = b.max(last, 0);
+            end = b.min(end, last);
+        }
+        if let Some(before) = before {
+            let least = b.sub(place, before);
+            let least = b.max(least, 0);
+            let block = b.div(least, self.plan.others);
+            begin = b.mul(block, self.plan.others);
+        }
+        (begin, end)
+    }
+
+    /// Copies rows from `first` on, their elements from `start` on, to shared memory.
+    fn stage(&self, b: &mut Builder, side: &Side<'_>, first: Value, rows: usize, start: usize) {
+        let to = self.rows_of(side, rows, start);
+        let base = b.add(side.base, start * side.tensor.strides[3]);
+        let elements = side.elements.saturating_sub(start);
+        let places = [self.thread, base, first, side.valid];
+        let of = (side.pointer, side.tensor, elements);
+        copy(b, places, of, &to, self.plan.threads(), &|_, row| row);
+    }
+
+    /// Where rows are in shared memory.
+    fn rows_of(&self, side: &Side<'_>, rows: usize, start: usize) -> Rows {
+        let elements = self.plan.part.map_or(side.padded, |part| part.min(side.padded - start));
+        Rows::within(side.array, side.tensor, rows, elements, false)
+    }
+
+    /// Loads the statistics and sums of queries from `first` on. Those that do not count have a probability of 0.
+    fn stage_statistics(&self, b: &mut Builder, [sequence, head, first, queries]: [Value; 4], count: usize) {
+        let real = self.plan.shape.sum;
+        let all = [
+            (self.pointers.stats, &self.gradients.stats, f64::NEG_INFINITY, LOG2_E),
+            (self.pointers.sums, &self.gradients.sums, 0.0, 1.0),
+        ];
+        b.for_range(self.thread, count, self.plan.threads(), |b, place| {
+            let query = b.add(first, place);
+            let counts = b.less(query, queries);
+            for ((pointer, tensor, otherwise, factor), to) in all.into_iter().zip(self.statistics) {
+                let number = b.local(real, otherwise);
+                b.when(counts, |b| {
+                    let line = b.mul(query, tensor.strides[2]);
+                    let head = base(b, tensor, sequence, head);
+                    let at = b.add(head, line);
+                    let own = b.load(Memory::Global(pointer), at);
+                    let own = b.convert(own, real);
+                    let own = b.mul(own, factor);
+                    b.set(number, own);
+                });
+                let own = b.get(number);
+                b.store(Memory::Shared(to), place, own);
+            }
+        });
+    }
+
+    fn of_block(&self, b: &mut Builder, block: &Block<'_>, sums: &[Tile]) {
+        self.multiply_rows(b, block, 0, &self.scores);
+        if self.of != Of::Values {
+            self.multiply_rows(b, block, 1, &self.products);
+        }
+        self.slopes(b, block, sums);
+        let Some(scratch) = self.scratch else { return b.barrier() };
+        let side = &block.others[usize::from(self.of == Of::Values)];
+        let width = self.plan.part.unwrap_or(side.padded);
+        let has_it = self.plan.part.is_none() && self.of != Of::Values;
+        for start in (0..side.padded).step_by(width) {
+            if !has_it {
+                self.stage(b, side, block.other, self.plan.others, start);
+                b.async_commit();
+                b.async_wait(0);
+            }
+            b.barrier();
+            self.multiply_scores(b, &scratch, &self.rows_of(side, self.plan.others, start), sums, start);
+            b.barrier();
+        }
+    }
+
+    fn aligned(&self) -> usize {
+        (16 / self.plan.shape.operand.size()).min(self.plan.shape.k as usize)
+    }
+
+    /// Sets tiles to the products of own rows and others.
+    fn multiply_rows(&self, b: &mut Builder, block: &Block<'_>, which: usize, tiles: &[Tile]) {
+        let (own, others) = (&block.own[which], &block.others[which]);
+        let shape = &self.plan.shape;
+        tiles.iter().for_each(|tile| b.tile_fill(*tile, 0));
+        let [left, right] = [b.tile(Role::A, shape), b.tile(Role::B, shape)];
+        let width = self.plan.part.unwrap_or(own.padded);
+        for start in (0..own.padded).step_by(width) {
+            if self.plan.part.is_some() {
+                self.stage(b, own, block.first, self.plan.rows(), start);
+            }
+            self.stage(b, others, block.other, self.plan.others, start);
+            b.async_commit();
+            b.async_wait(0);
+            b.barrier();
+            let [from, to] =
+                [self.rows_of(own, self.plan.rows(), start), self.rows_of(others, self.plan.others, start)];
+            let line = b.mul(self.own_row, from.stride);
+            b.for_range(0, from.elements, shape.k, |b, near| {
+                let at = b.add(line, near);
+                self.load(b, left, &from, at, Order::Rows);
+                for (column, tile) in tiles.iter().enumerate() {
+                    let at = b.add(near, column * shape.n as usize * to.stride);
+                    self.load(b, right, &to, at, Order::Columns);
+                    b.tile_multiply(*tile, left, right);
+                }
+            });
+            if self.plan.part.is_some() {
+                b.barrier();
+            }
+        }
+    }
+
+    /// Adds the products of the scores in shared memory and rows.
+    fn multiply_scores(&self, b: &mut Builder, scores: &Rows, rows: &Rows, sums: &[Tile], start: usize) {
+        let shape = &self.plan.shape;
+        let [left, right] = [b.tile(Role::A, shape), b.tile(Role::B, shape)];
+        let line = b.mul(self.own_row, scores.stride);
+        let size = shape.n as usize;
+        b.for_range(0, self.plan.others, shape.k, |b, near| {
+            let at = b.add(line, near);
+            self.load(b, left, scores, at, Order::Rows);
+            let line = b.mul(near, rows.stride);
+            for column in 0..rows.elements / size {
+                let at = b.add(line, column * size);
+                self.load(b, right, rows, at, Order::Rows);
+                b.tile_multiply(sums[start / size + column], left, right);
+            }
+        });
+    }
+
+    fn load(&self, b: &mut Builder, tile: Tile, rows: &Rows, index: Value, order: Order) {
+        let stride = b.number(rows.stride);
+        let memory = Memory::Shared(rows.array);
+        b.tile_load(tile, At { memory, index, stride, order, aligned: self.aligned() });
+    }
+}
