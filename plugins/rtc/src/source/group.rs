@@ -54,6 +54,8 @@ pub struct Group {
     /// Whether the last workgroup processes the first elements, to reuse what an earlier kernel left in the
     /// cache.
     pub backward: bool,
+    /// Whether the order of a row's sums may not depend on the number of rows.
+    pub batch_invariant: bool,
     /// The indices of its nodes in the graph, without duplicates, even if it computes only part of a node.
     pub nodes: Vec<usize>,
     /// The strips in which its only gathered value is computed; none if a thread computes one element.
@@ -72,6 +74,7 @@ impl Group {
             stores: Vec::new(),
             tensors: 0,
             backward: false,
+            batch_invariant: false,
             nodes: Vec::new(),
             strip: None,
             written: HashMap::new(),

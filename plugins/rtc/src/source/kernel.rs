@@ -15,7 +15,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use super::group::Group;
 use super::value::{Access, Level, Origin, Place, Real, Store, element};
-use super::walk::{Axes, Walk};
+use super::walk::{Axes, MANY, Walk};
 use crate::Refusal;
 
 /// Maximum number of 4-byte values that a thread keeps from one pass over its row to the next.
@@ -91,7 +91,10 @@ pub(super) fn walk(group: &Group) -> (Vec<Access>, Walk) {
     let walk = match &group.strip {
         Some(strip) => Walk::in_strips(&domain.dims, &accesses, strip),
         // A gathering function is work enough for a thread.
-        None => Walk::new(&domain.dims, domain.reduced.as_deref(), &accesses, group.gathers()),
+        None => {
+            let rows = group.batch_invariant.then_some(MANY);
+            Walk::for_rows(rows, &domain.dims, domain.reduced.as_deref(), &accesses, group.gathers())
+        }
     };
     (accesses, walk)
 }

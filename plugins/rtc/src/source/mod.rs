@@ -166,6 +166,7 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
             }
             Part::Walked(group) => *group,
         };
+        group.batch_invariant = options.batch_invariant;
         group.stores.retain(|store| !virtuals.contains(&store.uid) || read.contains(&store.uid));
         // Nothing reads it and no caller asked for it: skip it.
         if group.stores.is_empty() {

@@ -479,4 +479,12 @@ fn workgroups_share_rows_that_are_few_and_long() {
         generate_with(&softmax_of(2, 1 << 20), Options { shares_rows: false, ..Options::default() }).unwrap();
     let grids: Vec<u32> = alone.kernels.iter().map(|kernel| kernel.grid).collect();
     assert_eq!((grids, alone.placed.virtuals().size), (vec![2], 0));
+    // Threads share a row alike, however many there are.
+    let block = |rows| {
+        let options = Options { batch_invariant: true, ..Options::default() };
+        let program = generate_with(&softmax_of(rows, 4096), options).unwrap();
+        (program.kernels.len(), program.kernels[0].block)
+    };
+    assert_eq!([block(1), block(7)], [block(4096); 2]);
+    assert_ne!(generate(&softmax_of(1, 4096)).unwrap().kernels[0].block, block(1).1);
 }

@@ -34,7 +34,7 @@ const READS: usize = 8;
 /// other.
 const TILE: (usize, usize) = (32, 8);
 /// Numbers of threads, and of workgroups, that keep a device busy.
-const MANY: usize = 1 << 16;
+pub const MANY: usize = 1 << 16;
 const MANY_BLOCKS: usize = 256;
 
 /// Dimensions that are traversed as one linear index, outermost first.
@@ -139,8 +139,15 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// The walk over a domain. With `one_by_one` no thread takes several elements at once.
-    pub fn new(dims: &[usize], reduced: Option<&[bool]>, accesses: &[Access], one_by_one: bool) -> Self {
+    /// The walk over a domain. With `one_by_one` no thread takes several elements at once. Threads share a row as if there were as many
+    /// as `assumed`, if any.
+    pub fn for_rows(
+        assumed: Option<usize>,
+        dims: &[usize],
+        reduced: Option<&[bool]>,
+        accesses: &[Access],
+        one_by_one: bool,
+    ) -> Self {
         let all: Vec<usize> = (0..dims.len()).collect();
         let (rows, elements): (Vec<usize>, Vec<usize>) = match reduced {
             None => (Vec::new(), all),
@@ -166,12 +173,13 @@ impl Walk {
         let reduces = reduced.is_some();
         let elements = if lanes > 1 && !reduces { elements.tiled(accesses, lanes) } else { elements };
         let items = elements.count() / lanes;
+        let count = assumed.unwrap_or(rows.count());
         let (threads, rows_at_once) = if !reduces {
             (BLOCK, 1)
         } else if along_row {
-            along(rows.count(), items)
+            along(count, items)
         } else {
-            across(rows.count(), items, size)
+            across(count, items, size)
         };
         let rounds = if reduces { items.div_ceil(threads) } else { 1 };
         Self { rows, elements, lanes, threads, rows_at_once, along_row, rounds, reduces, strips: false }
@@ -296,11 +304,11 @@ mod tests {
     #[test]
     fn dense_dimensions_merge_into_one_of_vectors() {
         let whole = access(DataType::Float, &[60, 20, 5, 1], 16);
-        let walk = Walk::new(&[2, 3, 4, 5], None, &[whole.clone(), whole], false);
+        let walk = Walk::for_rows(None, &[2, 3, 4, 5], None, &[whole.clone(), whole], false);
         assert_eq!((walk.elements.dims.as_slice(), walk.lanes), ([120].as_slice(), 4));
         let channel = access(DataType::Float, &[0, 1, 0, 0], 16);
         let whole = access(DataType::Float, &[60, 1, 15, 3], 16);
-        let walk = Walk::new(&[2, 3, 4, 5], None, &[whole, channel], false);
+        let walk = Walk::for_rows(None, &[2, 3, 4, 5], None, &[whole, channel], false);
         assert_eq!((walk.elements.dims.as_slice(), walk.lanes), ([40, 3].as_slice(), 1));
         assert_eq!(walk.elements.strides, [[3, 1], [0, 1]]);
     }
@@ -309,18 +317,19 @@ mod tests {
     fn transposing_kernels_walk_in_tiles() {
         let by_rows = access(DataType::Float, &[4096, 64, 1], 16);
         let by_columns = access(DataType::Float, &[4096, 1, 64], 16);
-        let walk = Walk::new(&[3, 64, 64], None, &[by_rows.clone(), by_columns], false);
+        let walk = Walk::for_rows(None, &[3, 64, 64], None, &[by_rows.clone(), by_columns], false);
         assert_eq!((walk.elements.dims.as_slice(), walk.lanes), ([3, 2, 2, 8, 32, 4].as_slice(), 4));
         assert_eq!(walk.elements.strides, [[4096, 2048, 32, 4, 64, 1], [4096, 32, 2048, 256, 1, 64]]);
         let short = access(DataType::Float, &[1, 48], 16);
-        let walk = Walk::new(&[48, 64], None, &[access(DataType::Float, &[64, 1], 16), short], false);
+        let walk =
+            Walk::for_rows(None, &[48, 64], None, &[access(DataType::Float, &[64, 1], 16), short], false);
         assert_eq!(walk.elements.dims, [48, 64]);
     }
 
     #[test]
     fn vectors_are_as_long_as_size_stride_and_alignment_let_them() {
         let lanes = |data_type, dims: &[usize], strides: &[usize], alignment| {
-            Walk::new(dims, None, &[access(data_type, strides, alignment)], false).lanes
+            Walk::for_rows(None, dims, None, &[access(data_type, strides, alignment)], false).lanes
         };
         assert_eq!(lanes(DataType::Half, &[64], &[1], 16), 8);
         assert_eq!(lanes(DataType::Uint8, &[64], &[1], 16), 8);
@@ -335,22 +344,22 @@ mod tests {
     #[test]
     fn rows_are_shared_by_threads_with_adjacent_reads() {
         let x = access(DataType::Float, &[256, 1], 16);
-        let inner = Walk::new(&[100, 256], Some(&[false, true]), std::slice::from_ref(&x), false);
+        let inner = Walk::for_rows(None, &[100, 256], Some(&[false, true]), std::slice::from_ref(&x), false);
         assert!(inner.along_row);
         assert_eq!((inner.lanes, inner.threads, inner.rows_at_once, inner.grid()), (4, 64, 2, 50));
-        let outer = Walk::new(&[100, 256], Some(&[true, false]), &[x], false);
+        let outer = Walk::for_rows(None, &[100, 256], Some(&[true, false]), &[x], false);
         assert!(!outer.along_row);
         assert_eq!((outer.lanes, outer.threads, outer.rows_at_once, outer.grid()), (1, 16, 16, 16));
         assert_eq!(outer.rounds, 7);
         let long = access(DataType::Float, &[1], 16);
-        let long = Walk::new(&[1 << 20], Some(&[true]), &[long], false);
+        let long = Walk::for_rows(None, &[1 << 20], Some(&[true]), &[long], false);
         assert_eq!((long.block(), long.rounds, long.grid()), (1024, 256, 1));
     }
     #[test]
     fn threads_have_two_or_four_reads_in_flight_if_there_are_enough_rows() {
         let of = |data_type, rows: usize, columns: usize| {
             let x = access(data_type, &[columns, 1], 16);
-            let walk = Walk::new(&[rows, columns], Some(&[false, true]), &[x], false);
+            let walk = Walk::for_rows(None, &[rows, columns], Some(&[false, true]), &[x], false);
             (walk.threads, walk.rows_at_once, walk.rounds)
         };
         assert_eq!(of(DataType::Bfloat16, 16384, 1024), (64, 2, 2));
@@ -367,7 +376,7 @@ mod tests {
     fn few_neighbouring_rows_are_many_workgroups() {
         let of = |data_type, places: usize, channels: usize| {
             let x = access(data_type, &[channels, 1], 16);
-            let walk = Walk::new(&[places, channels], Some(&[true, false]), &[x], false);
+            let walk = Walk::for_rows(None, &[places, channels], Some(&[true, false]), &[x], false);
             (walk.threads, walk.rows_at_once, walk.grid())
         };
         assert_eq!(of(DataType::Float, 3584, 64), (128, 8, 8));
