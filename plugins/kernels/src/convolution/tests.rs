@@ -183,3 +183,21 @@ fn convolutions_of_all_directions_and_layouts() {
         }
     }
 }
+
+/// A window of several elements meets pixels again; one of a single element, or with a stride of its size, does not.
+#[test]
+fn pixels_that_a_window_meets_again_stay_near() {
+    let target = Target::of("sm_90").unwrap();
+    for (window, stride, near) in [(3, 1, true), (3, 2, true), (1, 1, false), (2, 2, false)] {
+        let sizes = [1, 1, 16, 16];
+        let case =
+            Case { sizes, input: vec![8; 2], window: vec![window; 2], stride, dilation: 1, padding: 0 };
+        for direction in [Direction::Forward, Direction::Filter] {
+            let c = make(&case, direction, Scalar::F16, true, false);
+            let launches = write(&c, &target, "convolution", false).unwrap();
+            let text = crate::print::c::kernel(&launches.all[0].launch.kernel, target.language);
+            assert!(text.contains("copy_beside<16, false>"), "{direction:?} {window}");
+            assert_eq!(text.contains("copy_beside<16, true>"), near, "{direction:?} {window}");
+        }
+    }
+}
