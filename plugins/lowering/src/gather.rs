@@ -15,12 +15,7 @@ use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction, MAX_SP
 use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
 
 use crate::adding::{Adding, check_floats, spread};
-
-/// Maximum size of a dimension with its padding, so that positions fit 32 bits.
-const MAX_PADDED: usize = i32::MAX as usize;
-
-/// Maximum number of positions in a pooling window: padding takes no memory, but time.
-const MAX_WINDOW: usize = 1 << 24;
+use crate::window_limits::{check_convolution, check_pooling};
 
 /// A node whose outputs gather windows.
 #[derive(Debug)]
@@ -31,49 +26,21 @@ pub enum Window {
     Pooling(Resample),
 }
 
-fn check_padded(name: &str, axis: usize, padded: usize) -> Result<(), Refusal> {
-    if padded > MAX_PADDED {
-        return Err(format!(
-            "{name}[{axis}]: windows reach over {padded} elements, expected at most {MAX_PADDED}"
-        ));
-    }
-    Ok(())
-}
-
 impl Window {
     /// The window of a convolution.
     ///
     /// # Errors
-    /// When positions do not fit 32 bits.
+    /// Those of [`check_convolution`].
     pub fn convolution(p: Convolution) -> Result<Self, Refusal> {
-        for axis in 0..p.spatial {
-            let reached = (p.output[axis] - 1)
-                .saturating_mul(p.stride[axis])
-                .saturating_add((p.window[axis] - 1).saturating_mul(p.dilation[axis]));
-            check_padded(
-                "pre_padding",
-                axis,
-                reached.max(p.input[axis].saturating_add(p.pre_padding[axis])),
-            )?;
-        }
-        Ok(Self::Convolution(p))
+        check_convolution(&p).map(|()| Self::Convolution(p))
     }
 
     /// The window of a pooling or its gradient.
     ///
     /// # Errors
-    /// When positions do not fit 32 bits, or a window has too many.
+    /// Those of [`check_pooling`].
     pub fn pooling(p: Resample) -> Result<Self, Refusal> {
-        for axis in 0..p.spatial {
-            let reached = (p.output[axis] - 1).saturating_mul(p.stride[axis]).saturating_add(p.window[axis]);
-            check_padded("window", axis, reached.max(p.input[axis].saturating_add(p.pre_padding[axis])))?;
-        }
-        let window = &p.window[..p.spatial];
-        let positions = window.iter().try_fold(1_usize, |product, extent| product.checked_mul(*extent));
-        if positions.is_none_or(|positions| positions > MAX_WINDOW) {
-            return Err(format!("window: is {window:?}, expected at most {MAX_WINDOW} positions"));
-        }
-        Ok(Self::Pooling(p))
+        check_pooling(&p).map(|()| Self::Pooling(p))
     }
 
     /// The output tensor.

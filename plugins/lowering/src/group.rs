@@ -12,7 +12,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
 
 use crate::Argument;
 
-/// Maximum number of tensors of a kernel's nodes.
+/// Maximum number of tensors of a kernel's nodes, so that its arguments stay within the limit.
 pub const MAX_TENSORS: usize = 128;
 
 /// Maximum extent of a tensor in elements.

@@ -15,6 +15,7 @@ pub mod rows;
 pub mod spelling;
 pub mod statistics;
 pub mod training;
+pub mod window_limits;
 
 use std::collections::HashSet;
 

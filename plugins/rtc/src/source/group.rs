@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+pub use hipdnn_plugin_lowering::group::{Domain, MAX_TENSORS};
 use hipdnn_plugin_planner::layout::MAX_RANK;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor, TensorValue};
@@ -15,28 +16,8 @@ use super::strip::Strip;
 use super::value::{Access, Level, Origin, Place, Real, Store, Value, element};
 use crate::Refusal;
 
-/// Maximum number of tensors of a kernel's nodes, so that its arguments stay within the limit.
-pub const MAX_TENSORS: usize = 128;
-
 /// Maximum number of elements that a kernel iterates over, and maximum extent of a tensor in elements.
 const MAX_ELEMENTS: usize = i32::MAX as usize;
-
-/// The dimensions that a kernel iterates over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Domain {
-    /// Number of elements along each dimension.
-    pub dims: Vec<usize>,
-    /// Which dimensions are reduced, if any.
-    pub reduced: Option<Vec<bool>>,
-}
-
-impl Domain {
-    /// The dims of reduced results.
-    pub fn rows(&self) -> Option<Vec<usize>> {
-        let reduced = self.reduced.as_ref()?;
-        Some(self.dims.iter().zip(reduced).map(|(dim, reduced)| if *reduced { 1 } else { *dim }).collect())
-    }
-}
 
 /// A kernel's values while nodes are added.
 #[derive(Clone, Debug)]

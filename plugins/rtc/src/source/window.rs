@@ -8,6 +8,7 @@
     reason = "axes run below the number of spatial dimensions, at most MAX_SPATIAL"
 )]
 
+use hipdnn_plugin_lowering::window_limits::{check_convolution, check_pooling};
 use hipdnn_plugin_planner::problem::Operand;
 use hipdnn_plugin_planner::problem::convolution::{Convolution, Direction, MAX_SPATIAL};
 use hipdnn_plugin_planner::problem::resample::{Pooling, Resample};
@@ -16,12 +17,6 @@ use super::body::{Body, load, offset, spatial};
 use super::strip::Strip;
 use super::value::Real;
 use crate::Refusal;
-
-/// Maximum size of a dimension with its padding, so that positions fit 32 bits.
-const MAX_PADDED: usize = i32::MAX as usize;
-
-/// Maximum number of positions in a pooling window: padding takes no memory, but time.
-const MAX_WINDOW: usize = 1 << 24;
 
 /// A node whose outputs gather windows.
 #[derive(Debug)]
@@ -40,17 +35,7 @@ impl Window {
                 "operation: is the gradient of a convolution, expected a forward convolution".to_owned()
             );
         }
-        for axis in 0..p.spatial {
-            let reached = (p.output[axis] - 1)
-                .saturating_mul(p.stride[axis])
-                .saturating_add((p.window[axis] - 1).saturating_mul(p.dilation[axis]));
-            check_padded(
-                "pre_padding",
-                axis,
-                reached.max(p.input[axis].saturating_add(p.pre_padding[axis])),
-            )?;
-        }
-        Ok(Self::Convolution(p))
+        check_convolution(&p).map(|()| Self::Convolution(p))
     }
 
     /// The window of a pooling or its gradient.
@@ -58,16 +43,7 @@ impl Window {
         if p.has_other_index() {
             return Err("index: is of another type, expected int32".to_owned());
         }
-        for axis in 0..p.spatial {
-            let reached = (p.output[axis] - 1).saturating_mul(p.stride[axis]).saturating_add(p.window[axis]);
-            check_padded("window", axis, reached.max(p.input[axis].saturating_add(p.pre_padding[axis])))?;
-        }
-        let window = &p.window[..p.spatial];
-        let positions = window.iter().try_fold(1_usize, |product, extent| product.checked_mul(*extent));
-        if positions.is_none_or(|positions| positions > MAX_WINDOW) {
-            return Err(format!("window: is {window:?}, expected at most {MAX_WINDOW} positions"));
-        }
-        Ok(Self::Pooling(p))
+        check_pooling(&p).map(|()| Self::Pooling(p))
     }
 
     /// The output tensor.
@@ -129,15 +105,6 @@ impl Window {
         let real = if plane <= 1 << 24 { real } else { Real::Double };
         Ok(Some((index, real, maximum(p, real, "at")?)))
     }
-}
-
-fn check_padded(name: &str, axis: usize, padded: usize) -> Result<(), Refusal> {
-    if padded > MAX_PADDED {
-        return Err(format!(
-            "{name}[{axis}]: windows reach over {padded} elements, expected at most {MAX_PADDED}"
-        ));
-    }
-    Ok(())
 }
 
 /// Accumulates products, channel by channel at each position of the window.
