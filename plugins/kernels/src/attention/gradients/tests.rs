@@ -185,21 +185,21 @@ fn check(attention: &Attention, target: &Target) {
 
 #[test]
 fn gradients_on_every_target() {
-    for target in all() {
-        for scalar in [Scalar::F16, Scalar::Bf16, Scalar::F32, Scalar::F64] {
+    // Each target has two of the types, and each type half of the targets.
+    for (place, target) in all().into_iter().enumerate() {
+        for scalar in [[Scalar::F16, Scalar::F32], [Scalar::Bf16, Scalar::F64]][place % 2] {
             check(&attention(scalar, [20, 40, 16, 24]), &target);
         }
-        check(&attention(Scalar::F32, [9, 33, 40, 70]), &target);
+        check(&attention(Scalar::F32, [9, 33, 24, 40]), &target);
     }
 }
 
 #[test]
 fn gradients_of_masks_bands_and_lengths() {
     let both = |left, right, bottom_right| Band { left, right, bottom_right };
-    for target in all() {
-        for band in [both(None, Some(0), false), both(None, Some(0), true), both(Some(7), Some(3), true)] {
-            check(&Attention { band, ..attention(Scalar::F16, [40, 48, 16, 16]) }, &target);
-        }
+    let bands = [both(None, Some(0), false), both(None, Some(0), true), both(Some(7), Some(3), true)];
+    for (target, band) in all().into_iter().zip(bands.into_iter().cycle()) {
+        check(&Attention { band, ..attention(Scalar::F16, [40, 48, 16, 16]) }, &target);
         let mut own = attention(Scalar::Bf16, [20, 24, 16, 16]);
         own.slopes = Some(vec![0.5, 0.25]);
         own.lengths = Some([(Scalar::I32, 1); 2]);
