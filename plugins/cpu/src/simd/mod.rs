@@ -1,6 +1,6 @@
 //! SIMD vectors: the processor's instruction set, and loads, stores, conversions and arithmetic of registers.
 //!
-//! [`vector`] has the traits that kernels use; the other files implement them. Nothing here knows of tensors,
+//! `vector` has the traits that kernels use; the other files implement them. Nothing here knows of tensors,
 //! threads or graphs.
 
 #![expect(

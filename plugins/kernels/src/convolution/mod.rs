@@ -152,7 +152,7 @@ pub fn write(
     write_as(convolution, target, name, &Plan::of(target, &work))
 }
 
-/// As [`write`], in this way.
+/// As [`write()`], in this way.
 ///
 /// # Errors
 /// What is not supported.

@@ -249,7 +249,7 @@ fn operand_of(product: &Product) -> Result<Scalar, String> {
         .ok_or_else(|| format!("a product of {} and {}", product.a.scalar.name(), product.b.scalar.name()))
 }
 
-/// As [`write`], in this way.
+/// As [`write()`], in this way.
 ///
 /// # Errors
 /// What is not supported.
