@@ -12,7 +12,7 @@ use hipdnn_plugin_planner::problem::attention::AttentionGradients;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor as GraphTensor};
 
-use super::{Uids, Whole, absent, band, check_compute_type, named, slopes};
+use super::{Uids, Whole, absent, check_compute_type, named};
 use crate::Argument;
 use crate::spelling::{strides, unused};
 
@@ -71,9 +71,7 @@ pub(super) fn backward(
     let d_o = uids.sequences("do", &problem.d_o)?;
     let stats = uids.sequences("stats", &problem.stats)?;
     let before = std::mem::take(&mut uids.used);
-    let scale = uids.scale(&options.scale)?;
-    let mask = uids.mask(&options.mask)?;
-    let lengths = uids.lengths(options);
+    let attention = uids.attention(shape, options, [q, k, v, o])?;
     let behind = std::mem::take(&mut uids.used);
     let mut results = Vec::with_capacity(3);
     for (of, name, own) in
@@ -83,27 +81,6 @@ pub(super) fn backward(
         results.push((of, tensor, own.operand.slot));
     }
     let all = uids.all;
-    let attention = Attention {
-        batch: shape.batch,
-        heads: shape.heads,
-        key_heads: shape.key_heads,
-        value_heads: shape.value_heads,
-        queries: shape.queries,
-        keys: shape.keys,
-        depth: shape.depth,
-        value_depth: shape.value_depth,
-        q,
-        k,
-        v,
-        o,
-        scale,
-        mask,
-        band: band(&options.band, shape),
-        slopes: slopes(options, shape),
-        lengths,
-        sink: None,
-        statistics: [None; 3],
-    };
     let real = Gradients::real(&attention);
     let (sums, of_sums) = between(graph, real, [shape.batch, shape.heads, shape.queries, 1]);
     let gradients = Gradients { attention, stats, d_o, sums: of_sums };

@@ -147,6 +147,38 @@ fn slopes(options: &Options, shape: &Shape) -> Option<Vec<f64>> {
     options.alibi.then(|| (0..shape.heads).map(|head| alibi::slope(head, shape.heads)).collect())
 }
 
+impl Uids<'_> {
+    /// An attention of these tensors, without a sink and results of rows; adds the arguments of its options.
+    fn attention(
+        &mut self,
+        shape: &Shape,
+        options: &Options,
+        [q, k, v, o]: [Tensor; 4],
+    ) -> Result<Attention, Refusal> {
+        Ok(Attention {
+            batch: shape.batch,
+            heads: shape.heads,
+            key_heads: shape.key_heads,
+            value_heads: shape.value_heads,
+            queries: shape.queries,
+            keys: shape.keys,
+            depth: shape.depth,
+            value_depth: shape.value_depth,
+            q,
+            k,
+            v,
+            o,
+            scale: self.scale(&options.scale)?,
+            mask: self.mask(&options.mask)?,
+            band: band(&options.band, shape),
+            slopes: slopes(options, shape),
+            lengths: self.lengths(options),
+            sink: None,
+            statistics: [None; 3],
+        })
+    }
+}
+
 /// The kernels of an attention or its gradients, in order; none for other nodes. Tensors between them are added to the graph.
 pub fn kernels(
     graph: &mut Graph,
@@ -188,10 +220,8 @@ fn forward(
     let k = uids.sequences("k", &problem.k)?;
     let v = uids.sequences("v", &problem.v)?;
     let o = uids.sequences("o", &problem.o)?;
-    let scale = uids.scale(&options.scale)?;
-    let mask = uids.mask(&options.mask)?;
-    let lengths = uids.lengths(options);
-    let sink = match problem.sink {
+    let mut attention = uids.attention(shape, options, [q, k, v, o])?;
+    attention.sink = match problem.sink {
         Some(sink) => {
             let uid = uids.add(sink.slot);
             let by_value = graph
@@ -202,34 +232,12 @@ fn forward(
         }
         None => None,
     };
-    let mut statistics = [None; 3];
     let of_rows = [("stats", &problem.stats), ("max", &problem.max), ("sum_exp", &problem.sum_exp)];
-    for (to, (name, from)) in statistics.iter_mut().zip(of_rows) {
+    for (to, (name, from)) in attention.statistics.iter_mut().zip(of_rows) {
         if let Some(from) = from {
             *to = Some(uids.sequences(name, from)?);
         }
     }
-    let attention = Attention {
-        batch: shape.batch,
-        heads: shape.heads,
-        key_heads: shape.key_heads,
-        value_heads: shape.value_heads,
-        queries: shape.queries,
-        keys: shape.keys,
-        depth: shape.depth,
-        value_depth: shape.value_depth,
-        q,
-        k,
-        v,
-        o,
-        scale,
-        mask,
-        band: band(&options.band, shape),
-        slopes: slopes(options, shape),
-        lengths,
-        sink,
-        statistics,
-    };
     let launch = attention::write(&attention, target, name)?;
     Ok(Whole { launch, arguments: uids.used })
 }
