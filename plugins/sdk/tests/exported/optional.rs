@@ -199,7 +199,7 @@ fn whether_a_context_is_shareable_is_one_number() {
     for (graph, expected) in [("a graph", 1), ("its own", 0)] {
         let context = Context::new(&handle, graph, &config("FIRST_ENGINE", None));
         let mut is_shareable = 4711;
-        // SAFETY: the handle is alive, and what is not null lives during the call; the function must refuse null.
+        // SAFETY: the handle, the context and the number live during the call, and the function checks for null.
         unsafe {
             assert_eq!(ask(handle.0, context.1, &mut is_shareable), OK);
             assert_eq!(is_shareable, expected);

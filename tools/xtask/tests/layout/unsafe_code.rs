@@ -9,7 +9,7 @@ const MOST_LINES: usize = 20;
 const ELSEWHERE: &[&str] =
     &["as above", "as for the", "as before", "see ", "the caller promises", "the callers promise"];
 
-/// Words of comments that name nobody who makes it hold, or nothing that does.
+/// Words of comments that do not say what makes the block sound.
 const BARE: &[&str] = &[
     "vouch",
     "the output is valid",
