@@ -1,4 +1,4 @@
-"""Latency of whole networks on CPUs beside CPUExecutionProvider, by number of threads: each provider alone in its process, or both in one.
+"""Latency of whole networks, or of layers, on CPUs beside CPUExecutionProvider, by number of threads: each provider alone in its process, or both in one.
 
 Prints for each case both medians, the worst run of ours over its median, and the ratio: above 1 the provider is faster."""
 
@@ -15,11 +15,12 @@ import tempfile
 import time
 
 
-def networks():
+def networks(of_layers):
+    import layers
     import more_networks
     import networks as first
 
-    return {**first.NETWORKS, **more_networks.NETWORKS}
+    return layers.CASES if of_layers else {**first.NETWORKS, **more_networks.NETWORKS}
 
 
 def session_of(which, model, threads, pool):
@@ -60,7 +61,6 @@ class Process:
         self.of = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **set_}
         )
-        self.read("ready")
 
     def read(self, wanted=None):
         for line in self.of.stdout:
@@ -89,6 +89,9 @@ def case(model, shapes, batch, threads, arguments):
     else:
         processes = [(way, Process(["hipdnn", *words, way[0], arguments.seconds], way[1])) for way in ways]
         processes.append((None, Process(["peer", *words, "auto", arguments.seconds])))
+    # All load ONNX Runtime at the same time.
+    for _, process in processes:
+        process.read("ready")
     runs, peer = {way: [] for way in ways}, []
     for turn in range(arguments.rounds):
         for way, process in processes if turn % 2 == 0 else processes[::-1]:
@@ -121,6 +124,7 @@ def main():
     parser.add_argument("--against", nargs="*", default=[], help="folders with other builds of the library")
     parser.add_argument("--bytes", choices=["QDQ", "QOperator"], help="quantize the networks first")
     parser.add_argument("--together", action="store_true", help="both sessions in one process, in turn")
+    parser.add_argument("--layers", action="store_true", help="single operators and groups of them instead of networks")
     parser.add_argument("--csv", help="a file that gets a line for each case")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("words", nargs="*", help="parts of names of networks")
@@ -129,11 +133,12 @@ def main():
         return child(arguments.child)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, make in networks().items():
+        for name, make in networks(arguments.layers).items():
             if arguments.words and not any(word in name for word in arguments.words):
                 continue
             for batch in arguments.batch:
-                model, shapes = make(batch)
+                # Layers say how many rows or images they have.
+                model, shapes, *items = make(batch)
                 if arguments.bytes:
                     from bench import in_bytes
 
@@ -142,12 +147,12 @@ def main():
                 with open(path, "wb") as file:
                     file.write(model)
                 for threads in arguments.threads:
-                    runs, peer = case(path, shapes, batch, threads, arguments)
+                    runs, peer = case(path, shapes, *(items or [batch]), threads, arguments)
                     for way, own in runs.items():
                         label = ", ".join(word for word in way if word)
                         rows.append(row_of(name, batch, threads, label, own, peer))
                         print(
-                            "{:16} batch {:2} threads {:2} {:24}: {:9.3f} ms, peer {:9.3f} ms, ratio {:6.3f}, worst {:5.1f} x".format(
+                            "{:24} batch {:2} threads {:2} {:24}: {:9.3f} ms, peer {:9.3f} ms, ratio {:6.3f}, worst {:5.1f} x".format(
                                 *rows[-1]
                             ),
                             flush=True,

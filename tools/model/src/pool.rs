@@ -42,12 +42,12 @@ fn with_pool(interruptions: usize, threads: usize, model: impl Fn(&'static Pool)
         model(pool);
         GOES_ON.store(false, Ordering::Relaxed);
         let results = Results::new(threads + 1);
-        pool.run(threads + 1, true, &|worker| results.add(worker));
+        pool.run(threads + 1, usize::MAX, &|worker| results.add(worker));
         results.assert_all(1);
     });
 }
 
-fn run(pool: &Pool, workers: usize, wakes: bool) {
+fn run(pool: &Pool, workers: usize, wakes: usize) {
     let results = Results::new(workers);
     pool.run(workers, wakes, &|worker| results.add(worker));
     results.assert_all(1);
@@ -55,27 +55,27 @@ fn run(pool: &Pool, workers: usize, wakes: bool) {
 
 /// A thread gets part of the work whether it sleeps or is about to, and no wake-up is lost.
 pub fn every_worker_runs_once() {
-    with_pool(3, 1, |pool| run(pool, 2, true));
+    with_pool(3, 1, |pool| run(pool, 2, usize::MAX));
 }
 
 /// The same with several works in sequence, including one that wakes no thread.
 pub fn works_follow_each_other() {
     with_pool(2, 1, |pool| {
-        run(pool, 3, true);
-        run(pool, 2, false);
+        run(pool, 3, usize::MAX);
+        run(pool, 2, 0);
     });
 }
 
 /// Two threads share the work.
 pub fn two_threads_share_the_work() {
-    with_pool(1, 2, |pool| run(pool, 3, true));
+    with_pool(1, 2, |pool| run(pool, 3, usize::MAX));
 }
 
 /// Two callers come at the same time; the one that finds the threads in use works alone.
 pub fn two_callers_at_the_same_time() {
     with_pool(2, 1, |pool| {
-        let other = spawn(move || run(pool, 2, true));
-        run(pool, 2, true);
+        let other = spawn(move || run(pool, 2, usize::MAX));
+        run(pool, 2, usize::MAX);
         other.join().expect("it ends well");
     });
 }
@@ -91,9 +91,9 @@ pub fn a_panic_reaches_the_caller() {
                 std::panic::resume_unwind(Box::new(Meant));
             }
         };
-        assert!(catch_unwind(AssertUnwindSafe(|| pool.run(2, true, &work))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| pool.run(2, usize::MAX, &work))).is_err());
         results.assert_all(1);
-        run(pool, 2, true);
+        run(pool, 2, usize::MAX);
     });
 }
 
@@ -103,7 +103,7 @@ pub fn a_team_ends_its_threads() {
         let team: &'static Team = Box::leak(Box::new(Team::new(MOST_WORKERS)));
         let thread = spawn(move || team.serve(1, || true));
         let results = Results::new(2);
-        team.run(0, 2, true, &|worker| results.add(worker));
+        team.run(0, 2, usize::MAX, &|worker| results.add(worker));
         results.assert_all(1);
         team.close();
         thread.join().expect("it ends well");

@@ -93,27 +93,31 @@ def _time(
     return [statistics.median(of) for of in times]
 
 
-def _layers(session: ort.InferenceSession, feeds: dict[str, Any], category: str, runs: int = 5) -> dict[str, float]:
-    """The time of each event of a profile in milliseconds a run."""
+def _layers(session: ort.InferenceSession, feeds: dict[str, Any], category: str, runs: int = 15) -> dict[str, float]:
+    """The median time of each event of a profile in milliseconds a run."""
     for _ in range(runs):
         session.run(None, feeds)
     path = session.end_profiling()
-    times: dict[str, float] = collections.defaultdict(float)
+    times: dict[str, list[float]] = collections.defaultdict(list)
     with open(path, encoding="utf-8") as file:
         for event in json.load(file):
             if event.get("cat") == category and "dur" in event:
-                times[event["name"].removesuffix("_kernel_time")] += event["dur"] / 1000 / runs
-    return times
+                times[event["name"].removesuffix("_kernel_time")].append(event["dur"] / 1000)
+    return {name: statistics.median(of) * len(of) / runs for name, of in times.items()}
 
 
-def _print_layers(own: dict[str, float], theirs: dict[str, float]) -> None:
-    left = dict(theirs)
+def _print_layers(own: dict[str, float], theirs: dict[str, float], nodes: list[dict[str, Any]]) -> None:
+    # Nodes in blocked layouts are called by their result: `y_nchwc`.
+    made_by = {name: node["name"] for node in nodes for name in node.get("outputs", [])}
+    left: dict[str, float] = collections.defaultdict(float)
+    for name, time_of in theirs.items():
+        left[made_by.get(name.removesuffix("_nchwc"), name)] += time_of
     print(f"{'hipDNN':>10} {'CPU EP':>10}  ms a run in the profile, for each operation or fused group")
     for name, time_of in sorted(own.items(), key=lambda of: -of[1]):
-        nodes, _, how = name.partition(": ")[2].rpartition(" [")
-        found = [left.pop(node) for node in nodes.split(", ") if node in left]
+        group, _, how = name.partition(": ")[2].rpartition(" [")
+        found = [left.pop(node) for node in group.split(", ") if node in left]
         theirs_of = f"{sum(found):10.3f}" if found else " " * 10
-        print(f"{time_of:10.3f} {theirs_of}  {nodes or name} [{how or ']'}")
+        print(f"{time_of:10.3f} {theirs_of}  {group or name} [{how or ']'}")
     for name, time_of in sorted(left.items(), key=lambda of: -of[1]):
         if time_of >= 0.001:
             print(f"{'':>10} {time_of:10.3f}  {name}")
@@ -168,8 +172,13 @@ def main() -> int:
                     os.path.join(folder, "profile"),
                     {"take": arguments.take, "threads": str(arguments.threads)},
                 )
-                pair = [_session(arguments.model, arguments.threads, of, prefix) for of in (given, None)]
-                _print_layers(_layers(pair[0], feeds, "Kernel"), _layers(pair[1], feeds, "Node"))
+                # One at a time: the threads of an idle session wait in a loop, and disturb the other's.
+                del session, plain
+                found = [
+                    _layers(_session(arguments.model, arguments.threads, of, prefix), feeds, category)
+                    for of, category in ((given, "Kernel"), (None, "Node"))
+                ]
+                _print_layers(found[0], found[1], nodes)
         print(f"hipDNN {own:.2f} ms, CPUExecutionProvider {theirs:.2f} ms: {theirs / own:.2f} times as fast")
     return 0
 

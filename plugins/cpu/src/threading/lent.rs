@@ -105,11 +105,11 @@ impl Drop for Within {
 /// Calls `work` once with each index below `workers` on the threads lent to this one, and returns when all calls
 /// have returned; false if none are lent. Work too short to wake threads stays on this one, unless others are
 /// in its plan and awake. Resumes panics of the calls.
-pub(crate) fn run(workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) -> bool {
+pub(crate) fn run(workers: usize, wakes: usize, work: &(dyn Fn(usize) + Sync)) -> bool {
     let Some(key) = POOL.get().copied().flatten() else { return false };
     match Lent::of(key.get()) {
         Lent::Nothing => return false,
-        Lent::Pool(run, program) if wakes => call(key, (run, program), workers, work),
+        Lent::Pool(run, program) if wakes > 0 => call(key, (run, program), workers, work),
         Lent::Pool(..) | Lent::Itself => (0..workers).for_each(work),
         Lent::Plan(region) => {
             let _within = Within::set(key, AT_WORK);
@@ -229,9 +229,9 @@ mod tests {
         let work = |worker: usize| {
             counts[worker].fetch_add(1, Ordering::Relaxed);
         };
-        assert!(!run(3, true, &work));
-        lent(&program, || assert!(run(3, true, &work)));
-        assert!(!run(3, true, &work));
+        assert!(!run(3, usize::MAX, &work));
+        lent(&program, || assert!(run(3, usize::MAX, &work)));
+        assert!(!run(3, usize::MAX, &work));
         assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
         assert_eq!(program.threads.into_inner(), 3);
     }
@@ -243,9 +243,9 @@ mod tests {
             count.fetch_add(1, Ordering::Relaxed);
         };
         lent(&program, || {
-            assert!(run(5, false, &one));
+            assert!(run(5, 0, &one));
             assert_eq!(program.threads.load(Ordering::Relaxed), 0);
-            assert!(run(2, true, &|_| assert!(run(3, true, &one))));
+            assert!(run(2, usize::MAX, &|_| assert!(run(3, usize::MAX, &one))));
         });
         assert_eq!((count.into_inner(), program.threads.into_inner()), (11, 2));
     }
@@ -256,12 +256,12 @@ mod tests {
         let step = |worker: usize| {
             counts[worker].fetch_add(1, Ordering::Relaxed);
             // Nested work stays on its thread.
-            run(3, true, &|_| {});
+            run(3, usize::MAX, &|_| {});
         };
         let result = lent(&program, || {
             enter(3, || {
                 // More workers than threads, as many, fewer, and work that wakes no thread.
-                for (workers, wakes) in [(5, true), (3, true), (2, true), (5, false)] {
+                for (workers, wakes) in [(5, 5), (3, 3), (2, 1), (5, 0)] {
                     (0..100).for_each(|_| assert!(run(workers, wakes, &step)));
                 }
                 7
@@ -279,7 +279,7 @@ mod tests {
         let (program, steps) = (Program::default(), AtomicUsize::new(0));
         let plan = || {
             for _ in 0..5 {
-                run(3, true, &|worker| {
+                run(3, usize::MAX, &|worker| {
                     if worker == 0 && steps.fetch_add(1, Ordering::Relaxed) == 1 {
                         program.ends.store(true, Ordering::Relaxed);
                     }
@@ -304,7 +304,7 @@ mod tests {
         unsafe { hipdnnCpuPluginLendThreads_ext(&raw const pool) };
         let count = AtomicUsize::new(0);
         enter(4, || {
-            run(4, true, &|_| {
+            run(4, usize::MAX, &|_| {
                 count.fetch_add(1, Ordering::Relaxed);
             })
         });
@@ -318,19 +318,19 @@ mod tests {
         for bad in [0, 1, 9] {
             let program = Program { fails: bad == 9, ..Program::default() };
             let plan = || {
-                run(3, true, &|worker| assert_ne!(worker, bad));
+                run(3, usize::MAX, &|worker| assert_ne!(worker, bad));
             };
             assert!(catch_unwind(AssertUnwindSafe(|| lent(&program, || enter(3, plan)))).is_err());
-            assert!(!run(3, true, &|_| {}));
+            assert!(!run(3, usize::MAX, &|_| {}));
         }
     }
 
     #[test]
     fn a_panic_and_a_pool_that_fails_reach_the_caller() {
         for (program, bad) in [(Program::default(), 1), (Program { fails: true, ..Program::default() }, 9)] {
-            let run = || lent(&program, || run(3, true, &|worker| assert_ne!(worker, bad)));
+            let run = || lent(&program, || run(3, usize::MAX, &|worker| assert_ne!(worker, bad)));
             assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
-            assert!(!super::run(3, true, &|_| {}));
+            assert!(!super::run(3, usize::MAX, &|_| {}));
         }
     }
 }

@@ -19,15 +19,18 @@ use crate::threading::sync::MOST_WORKERS;
 /// The environment variable that limits the threads of a computation, the caller's included.
 const THREADS_VARIABLE: &str = "HIPDNN_CPU_THREADS";
 
-/// Nanoseconds that an additional worker costs: a polling thread gets its work in about one microsecond, a
-/// sleeping one takes several to wake.
-const NANOSECONDS_OF_WORKER: f64 = 2_500.0;
+/// Nanoseconds that an additional worker costs: on a Xeon, work comes to 15 polling threads and back in 1.2 µs, to one
+/// in about as much.
+const NANOSECONDS_OF_WORKER: f64 = 150.0;
+
+/// Nanoseconds that a sleeping thread costs: its caller wakes it by a system call.
+const NANOSECONDS_OF_WAKING: f64 = 2_500.0;
 
 /// From this many nanoseconds of work, a polling thread gets a share; sleeping ones are not woken.
 const NANOSECONDS_OF_SHORT: f64 = 3_000.0;
 
-/// With this many nanoseconds of work per worker, the cost of a worker does not matter.
-const NANOSECONDS_PER_WORKER: f64 = 25_000.0;
+/// With this many nanoseconds of work per thread, the cost of waking it does not matter.
+const NANOSECONDS_PER_THREAD: f64 = 25_000.0;
 
 /// The most parts for reductions whose results must not depend on the number of threads.
 const FIXED_PARTS: usize = 16;
@@ -70,10 +73,10 @@ impl Source {
 
     /// See [`Pool::run`]. Whether a runtime's threads sleep is unknown, so too short work stays on this
     /// thread.
-    fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
+    fn run(&self, workers: usize, wakes: usize, work: &(dyn Fn(usize) + Sync)) {
         match self {
             Self::Own(pool) => pool.run(workers, wakes, work),
-            Self::OpenMp(runtime) if wakes => runtime.run(workers, work),
+            Self::OpenMp(runtime) if wakes > 0 => runtime.run(workers, work),
             Self::OpenMp(_) => (0..workers).for_each(work),
         }
     }
@@ -121,16 +124,19 @@ impl Threads {
     /// Workers for work that takes one thread this long and has `parts` parts. May start threads, so call it
     /// while planning, not while executing.
     pub(crate) fn workers(self, nanoseconds: f64, parts: usize) -> Workers {
-        let least = if nanoseconds < NANOSECONDS_OF_SHORT { 1 } else { 2 };
-        let worth = worth(nanoseconds);
-        let workers = self.divided(worth.max(least).min(parts).min(self.count()));
-        Workers { wakes: worth > 1, ..workers }
+        let worth = if nanoseconds < NANOSECONDS_OF_SHORT {
+            1.0
+        } else {
+            (nanoseconds / NANOSECONDS_OF_WORKER).sqrt()
+        };
+        let workers = self.divided((worth as usize).min(parts).min(self.count()));
+        Workers { wakes: worth_waking(nanoseconds) - 1, ..workers }
     }
 
     /// Workers for work whose result depends on their number.
     pub(crate) fn workers_for_reduction(self, nanoseconds: f64, parts: usize) -> Workers {
         if self.deterministic {
-            self.divided(worth(nanoseconds).min(parts).min(FIXED_PARTS))
+            self.divided(worth_waking(nanoseconds).min(parts).min(FIXED_PARTS))
         } else {
             self.workers(nanoseconds, parts)
         }
@@ -143,14 +149,14 @@ impl Threads {
         if threads > 1 {
             THREADS.get_or_init(Source::choose).grow(threads - 1);
         }
-        Workers { count, threads, wakes: true }
+        Workers { count, threads, wakes: threads - 1 }
     }
 }
 
-/// How many workers pay for work of this length: until another would cost as much as it saves, or as long as
-/// each has enough to do.
-fn worth(nanoseconds: f64) -> usize {
-    (nanoseconds / NANOSECONDS_OF_WORKER).sqrt().max(nanoseconds / NANOSECONDS_PER_WORKER) as usize
+/// How many threads, the caller included, this work is worth waking: until another would cost as much as it saves, or
+/// as long as each has enough to do.
+fn worth_waking(nanoseconds: f64) -> usize {
+    ((nanoseconds / NANOSECONDS_OF_WAKING).sqrt().max(nanoseconds / NANOSECONDS_PER_THREAD) as usize).max(1)
 }
 
 /// How the work is shared.
@@ -159,14 +165,14 @@ pub(crate) struct Workers {
     count: usize,
     /// Threads that run the workers, at most as many.
     threads: usize,
-    /// Whether the work is long enough to wake sleeping threads.
-    wakes: bool,
+    /// Sleeping threads are woken until this many are awake, the caller not counted.
+    wakes: usize,
 }
 
 impl Workers {
     /// Only the calling thread.
     #[cfg(test)]
-    pub(crate) const ONE: Self = Self { count: 1, threads: 1, wakes: false };
+    pub(crate) const ONE: Self = Self { count: 1, threads: 1, wakes: 0 };
 
     /// The number of workers, at least 1.
     pub(crate) fn count(self) -> usize {
@@ -309,15 +315,15 @@ mod tests {
 
     #[test]
     fn short_work_does_not_wake_threads() {
-        let two = Workers { count: 2, threads: processors().min(2), wakes: false };
-        assert_eq!(threads(8, false).workers(9_900.0, 1000), two);
-        assert_eq!(threads(8, false).workers(10_000.0, 1000), Workers { wakes: true, ..two });
+        let workers = |nanoseconds| threads(8, false).workers(nanoseconds, 1000);
+        assert_eq!([2_900.0, 3_000.0, 9_900.0].map(|time| workers(time).count()), [1, 4, 8]);
+        assert_eq!([2_900.0, 9_900.0, 10_000.0, 40_000.0].map(|time| workers(time).wakes), [0, 0, 1, 3]);
         assert_eq!(threads(1, false).workers(9_900.0, 1000), Workers::ONE);
     }
 
     #[test]
-    fn larger_work_gets_more_workers() {
-        assert_eq!([10_000.0, 40_000.0, 90_000.0, 1_000_000.0].map(worth), [2, 4, 6, 40]);
+    fn longer_work_is_worth_more_threads() {
+        assert_eq!([1_000.0, 10_000.0, 40_000.0, 90_000.0, 1_000_000.0].map(worth_waking), [1, 2, 4, 6, 40]);
     }
 
     #[test]
@@ -329,7 +335,7 @@ mod tests {
             assert_eq!(threads(most, true).workers_for_reduction(1e9, 1000).count(), FIXED_PARTS);
             assert_eq!(threads(most, true).workers_for_reduction(1e9, 3).count(), 3);
             assert_eq!(
-                threads(most, true).workers_for_reduction(25.0 * NANOSECONDS_OF_WORKER, 1000).count(),
+                threads(most, true).workers_for_reduction(25.0 * NANOSECONDS_OF_WAKING, 1000).count(),
                 5
             );
         }

@@ -61,16 +61,16 @@ impl Pool {
     }
 
     /// Calls `work` once with each index below `workers`, 0 on this thread, and returns when all calls have
-    /// returned. Wakes sleeping threads only if `wakes`. Resumes panics of the calls.
-    pub(crate) fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
+    /// returned. Wakes sleeping threads until `wakes` are awake. Resumes panics of the calls.
+    pub(crate) fn run(&self, workers: usize, wakes: usize, work: &(dyn Fn(usize) + Sync)) {
         let all_sleep = || self.team.asleep() >= self.threads.load(Ordering::Relaxed);
         let borrow = || self.lent.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        if workers < 2 || (!wakes && all_sleep()) || borrow().is_err() {
+        if workers < 2 || (wakes == 0 && all_sleep()) || borrow().is_err() {
             (0..workers).for_each(work);
             return;
         }
         let _borrowed = Borrowed(&self.lent.0);
-        if wakes && self.team.asleep() > 0 {
+        if wakes > 0 && self.team.asleep() > 0 {
             self.processors.leave_to_caller();
         }
         self.team.run(self.threads.load(Ordering::Relaxed), workers, wakes, work);
@@ -101,7 +101,7 @@ mod tests {
             for round in 0..2000 {
                 let workers = 1 + round % 7;
                 let counts = counts(workers);
-                pool.run(workers, round % 3 > 0, &|worker| {
+                pool.run(workers, round % 3, &|worker| {
                     counts[worker].fetch_add(1, Ordering::Relaxed);
                 });
                 assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{workers} workers");
@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(pool.threads.load(Ordering::Relaxed), 3);
         }
         let barrier = std::sync::Barrier::new(4);
-        pool.run(4, true, &|_| {
+        pool.run(4, usize::MAX, &|_| {
             barrier.wait();
         });
     }
@@ -127,7 +127,7 @@ mod tests {
         let pool = Pool::start(2);
         let caller = thread::current().id();
         for _ in 0..100 {
-            pool.run(3, true, &|worker| assert!(worker != 0 || thread::current().id() == caller));
+            pool.run(3, usize::MAX, &|worker| assert!(worker != 0 || thread::current().id() == caller));
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..500 {
                         let counts = counts(3);
-                        pool.run(3, true, &|worker| {
+                        pool.run(3, usize::MAX, &|worker| {
                             counts[worker].fetch_add(1, Ordering::Relaxed);
                         });
                         assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
@@ -153,8 +153,8 @@ mod tests {
     fn nested_work_stays_on_the_calling_thread() {
         let pool = Pool::start(1);
         let count = AtomicUsize::new(0);
-        pool.run(2, true, &|_| {
-            pool.run(3, true, &|_| {
+        pool.run(2, usize::MAX, &|_| {
+            pool.run(3, usize::MAX, &|_| {
                 count.fetch_add(1, Ordering::Relaxed);
             });
         });
@@ -168,9 +168,9 @@ mod tests {
             thread::yield_now();
         }
         let caller = thread::current().id();
-        pool.run(3, false, &|_| assert_eq!(thread::current().id(), caller));
+        pool.run(3, 0, &|_| assert_eq!(thread::current().id(), caller));
         let barrier = std::sync::Barrier::new(3);
-        pool.run(3, true, &|_| {
+        pool.run(3, usize::MAX, &|_| {
             barrier.wait();
         });
     }
@@ -180,11 +180,11 @@ mod tests {
         let pool = Pool::start(2);
         for bad in 0..3 {
             let result =
-                catch_unwind(AssertUnwindSafe(|| pool.run(3, true, &|worker| assert_ne!(worker, bad))));
+                catch_unwind(AssertUnwindSafe(|| pool.run(3, usize::MAX, &|worker| assert_ne!(worker, bad))));
             assert!(result.is_err(), "worker {bad}");
         }
         let count = AtomicUsize::new(0);
-        pool.run(3, true, &|_| {
+        pool.run(3, usize::MAX, &|_| {
             count.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(count.load(Ordering::Relaxed), 3);

@@ -79,12 +79,12 @@ impl<'a> Region<'a> {
 
     /// Calls `work` once with each index below `workers` on the threads that are here, and returns when all calls
     /// have returned. Panics if the program does not let the plan go on. Only the leader may call this, and not from within `work`.
-    pub(crate) fn run(&self, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
+    pub(crate) fn run(&self, workers: usize, wakes: usize, work: &(dyn Fn(usize) + Sync)) {
         if !(self.goes_on)() {
             resume_unwind(Box::new("the program ended the plan"));
         }
         let present = self.joined.load(Ordering::Relaxed);
-        if !wakes && self.team.asleep() >= present {
+        if wakes == 0 && self.team.asleep() >= present {
             (0..workers).for_each(work);
         } else {
             // Threads that are still on their way take workers when they arrive.

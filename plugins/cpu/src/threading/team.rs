@@ -142,11 +142,11 @@ impl Team {
     }
 
     /// Calls `work` once with each index below `workers`, 0 on this thread, and returns when all calls have
-    /// returned. Wakes sleeping threads only if `wakes`. Resumes panics of the calls. `threads` is the number of
+    /// returned. Wakes sleeping threads until `wakes` are awake. Resumes panics of the calls. `threads` is the number of
     /// threads that serve the team; more may come meanwhile.
     ///
     /// One caller at a time may run work on a team.
-    pub(crate) fn run(&self, threads: usize, workers: usize, wakes: bool, work: &(dyn Fn(usize) + Sync)) {
+    pub(crate) fn run(&self, threads: usize, workers: usize, wakes: usize, work: &(dyn Fn(usize) + Sync)) {
         let (shared, sleep) = (workers.min(self.workers.len()), &self.sleep.0);
         // SAFETY: only the lifetime changes, and the pointer is not used after this call returns.
         let job = Job(unsafe {
@@ -160,8 +160,9 @@ impl Team {
         let is_short = threads.saturating_sub(self.asleep()) + 1 < shared;
         self.call.0.offer.store(Offer::new(number, shared, is_short).0, Ordering::SeqCst);
         let asleep = sleep.threads.load(Ordering::SeqCst);
-        if wakes && asleep > 0 {
-            self.wake(asleep.min(shared - 1));
+        let missing = wakes.min(shared - 1).saturating_sub(threads.saturating_sub(asleep));
+        if missing > 0 && asleep > 0 {
+            self.wake(asleep.min(missing));
         }
         let others = || self.workers.iter().enumerate().take(shared).skip(1);
         let mut own = None;
@@ -317,14 +318,14 @@ mod tests {
             counts[worker].fetch_add(1, Ordering::Relaxed);
         };
         thread::scope(|scope| {
-            team.run(3, 6, true, &work);
+            team.run(3, 6, usize::MAX, &work);
             for own in [1, 2, 300] {
                 let team = &team;
                 scope.spawn(move || team.serve(own, || true));
             }
             for _ in 0..500 {
-                team.run(3, 6, true, &work);
-                team.run(3, 3, false, &work);
+                team.run(3, 6, usize::MAX, &work);
+                team.run(3, 3, 0, &work);
             }
             team.close();
         });
