@@ -1,23 +1,24 @@
-//! Fuses nodes that form one operation of hipDNN: attention, GELU and SWISH, as exporters write them; and moves bytes instead of numbers
-//! between dequantizing and quantizing with equal parameters.
+//! Fuses nodes that form one operation of hipDNN: attention, normalizations, GELU and SWISH, as exporters write them; and moves bytes instead
+//! of numbers between dequantizing and quantizing with equal parameters.
 //!
 //! Intermediate values must have one reader and must not be outputs. The fused node takes the place of the last one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
-use crate::model::{Attribute, Constant, Element, Model, Node, ValueId};
+mod find;
+mod norm;
+
+use self::find::{Find, Finder, Found, is_close};
+use crate::model::{Attribute, Element, Model, Node, ValueId};
 
 /// The domain of nodes that only this library has.
 pub const DOMAIN: &str = "hipdnn";
 
-/// The tolerance for constants: exporters round to single precision, and sometimes to four digits.
-const CLOSE: f64 = 1e-4;
-
 /// Fuses what is found, attention only if engines support it for every model. Nodes stay in an order in which every value is written
 /// before it is read.
 pub fn rewrite(model: &mut Model, has_attention: bool) {
-    let finds: [Find; 4] = [moved, swish, gelu, attention];
-    for find in finds.into_iter().take(if has_attention { 4 } else { 3 }) {
+    let finds: [Find; 5] = [moved, swish, gelu, norm::of_sqrt, attention];
+    for find in finds.into_iter().take(if has_attention { 5 } else { 4 }) {
         let (mut removed, mut first) = (HashSet::new(), 0);
         // Readers and writers only change after a replaced node.
         while let Some((at, found)) = next(model, &removed, find, first) {
@@ -40,141 +41,6 @@ fn next(model: &Model, removed: &HashSet<usize>, find: Find, first: usize) -> Op
     let finder = Finder::new(model, removed);
     let mut places = (first..model.nodes.len()).filter(|at| !removed.contains(at));
     places.find_map(|at| Some((at, find(&finder, at)?)))
-}
-
-/// A fused node.
-struct Found {
-    node: Node,
-    /// The node that it replaces.
-    at: usize,
-    /// The other nodes that it replaces.
-    without: Vec<usize>,
-}
-
-struct Finder<'m> {
-    model: &'m Model,
-    writer: HashMap<ValueId, usize>,
-    readers: HashMap<ValueId, Vec<usize>>,
-}
-
-type Find = for<'m> fn(&Finder<'m>, usize) -> Option<Found>;
-
-impl<'m> Finder<'m> {
-    fn new(model: &'m Model, removed: &HashSet<usize>) -> Self {
-        let (mut writer, mut readers) = (HashMap::new(), HashMap::<ValueId, Vec<usize>>::new());
-        for (at, node) in model.nodes.iter().enumerate().filter(|(at, _)| !removed.contains(at)) {
-            writer.extend(node.outputs.iter().flatten().map(|value| (*value, at)));
-            for value in node.reads() {
-                readers.entry(value).or_default().push(at);
-            }
-        }
-        Self { model, writer, readers }
-    }
-
-    fn node(&self, at: usize, operator: &str) -> Option<&'m Node> {
-        let node = self.model.nodes.get(at)?;
-        (node.domain.is_empty() && node.operator == operator).then_some(node)
-    }
-
-    fn output(&self, at: usize) -> Option<ValueId> {
-        match self.model.nodes.get(at)?.outputs.as_slice() {
-            [Some(value)] => Some(*value),
-            _ => None,
-        }
-    }
-
-    /// The only reader of a node's only result.
-    fn only_reader(&self, at: usize) -> Option<usize> {
-        let value = self.output(at)?;
-        match self.readers.get(&value)?.as_slice() {
-            [reader] if !self.model.outputs.contains(&value) => Some(*reader),
-            _ => None,
-        }
-    }
-
-    /// The writer of a value with this only reader.
-    fn writer_for(&self, value: ValueId, reader: usize) -> Option<usize> {
-        let at = *self.writer.get(&value)?;
-        (self.only_reader(at)? == reader).then_some(at)
-    }
-
-    /// The node after this one that replaces NaN by 0, and the nodes that this replaces; else the node itself.
-    fn without_nan(&self, at: usize) -> (usize, Vec<usize>) {
-        let found = || {
-            let value = self.output(at)?;
-            let readers = self.readers.get(&value)?;
-            let find = |operator: &str| readers.iter().copied().find(|at| self.node(*at, operator).is_some());
-            let (is_nan, select) = (find("IsNaN")?, find("Where")?);
-            let [Some(condition), Some(zero), Some(x)] = *self.node(select, "Where")?.inputs.as_slice()
-            else {
-                return None;
-            };
-            let fits = readers.len() == 2
-                && condition == self.output(is_nan)?
-                && self.only_reader(is_nan)? == select
-                && x == value
-                && self.constant(zero)? == 0.0
-                && !self.model.outputs.contains(&value);
-            fits.then_some((select, vec![is_nan, select]))
-        };
-        found().unwrap_or((at, Vec::new()))
-    }
-
-    /// Both operands of a node.
-    fn operands(node: &Node) -> Option<[ValueId; 2]> {
-        match node.inputs.as_slice() {
-            [Some(a), Some(b)] => Some([*a, *b]),
-            _ => None,
-        }
-    }
-
-    fn constant(&self, value: ValueId) -> Option<f64> {
-        self.model.values.get(value)?.constant.as_ref().and_then(Constant::scalar)
-    }
-
-    /// The operand besides a constant number, and the number. `second` requires the number to be the second operand.
-    fn beside_number(&self, node: &Node, second: bool) -> Option<(ValueId, f64)> {
-        let [a, b] = Self::operands(node)?;
-        match (self.constant(a), self.constant(b)) {
-            (_, Some(number)) => Some((a, number)),
-            (Some(number), None) if !second => Some((b, number)),
-            _ => None,
-        }
-    }
-
-    /// The operand besides another one.
-    fn beside(node: &Node, value: ValueId) -> Option<ValueId> {
-        match Self::operands(node)? {
-            [a, b] if a == value && b != value => Some(b),
-            [a, b] if b == value && a != value => Some(a),
-            _ => None,
-        }
-    }
-
-    /// A node of one input with the result of another.
-    fn made(
-        &self,
-        operator: &str,
-        domain: &str,
-        since: i32,
-        inputs: Vec<Option<ValueId>>,
-        last: usize,
-    ) -> Option<Node> {
-        let node = self.model.nodes.get(last)?;
-        Some(Node {
-            name: node.name.clone(),
-            operator: operator.to_owned(),
-            domain: domain.to_owned(),
-            since,
-            inputs,
-            outputs: node.outputs.clone(),
-            ..Node::default()
-        })
-    }
-}
-
-fn is_close(number: f64, wanted: f64) -> bool {
-    (number - wanted).abs() <= CLOSE * wanted.abs()
 }
 
 /// Operators that move elements of their first input, whatever they represent.
@@ -302,18 +168,23 @@ fn attention(of: &Finder<'_>, at: usize) -> Option<Found> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::model::Value;
+    use std::collections::HashMap;
 
-    /// A model from lines "output operator inputs", where a number is a constant.
+    use super::*;
+    use crate::model::{Constant, Dim, Value};
+
+    /// A model from lines "output operator inputs", where a number is a constant, `x[4,8]` has dimensions, and means are of rows.
     fn model(lines: &[&str], output: &str) -> Model {
         let mut model = Model::default();
         let mut ids = HashMap::new();
         let mut id = |model: &mut Model, name: &str| {
+            let (name, dims) = name.split_once('[').map_or((name, None), |(name, dims)| (name, Some(dims)));
+            let size = |word: &str| Dim::Known(word.parse().unwrap());
+            let dims = dims.map(|dims| dims.trim_end_matches(']').split(',').map(size).collect());
             *ids.entry(name.to_owned()).or_insert_with(|| {
                 let bytes = name.parse::<f32>().ok().map(|number| number.to_ne_bytes().to_vec());
                 let constant = bytes.map(|bytes| Constant { element: Element::Float, dims: vec![], bytes });
-                model.values.push(Value { name: name.to_owned(), constant, ..Value::default() });
+                model.values.push(Value { name: name.to_owned(), constant, dims, ..Value::default() });
                 model.values.len() - 1
             })
         };
@@ -321,13 +192,10 @@ mod tests {
             let words: Vec<&str> = line.split(' ').collect();
             let inputs = words[2..].iter().map(|name| Some(id(&mut model, name))).collect();
             let outputs = vec![Some(id(&mut model, words[0]))];
-            model.nodes.push(Node {
-                operator: words[1].to_owned(),
-                since: 13,
-                inputs,
-                outputs,
-                ..Node::default()
-            });
+            let operator = words[1].to_owned();
+            let axes = ("axes".to_owned(), Attribute::Ints(vec![-1]));
+            let attributes = (operator == "ReduceMean").then_some(axes).into_iter().collect();
+            model.nodes.push(Node { operator, since: 13, inputs, outputs, attributes, ..Node::default() });
         }
         model.outputs = vec![id(&mut model, output)];
         model
@@ -352,6 +220,42 @@ mod tests {
         ] {
             assert_eq!(rewritten(&lines, "y"), ["y Gelu x"], "{lines:?}");
         }
+    }
+
+    #[test]
+    fn normalizations_of_rows_are_found() {
+        let rms = |square: &str, quotient: &[&str]| {
+            let square = format!("p[4,8] {square}");
+            let mut lines = vec![square.as_str(), "m ReduceMean p", "a Add m 0.00001", "r Sqrt a"];
+            lines.extend(quotient);
+            rewritten(&lines, "y")
+        };
+        let found = ["y SimplifiedLayerNormalization x w"];
+        assert_eq!(rms("Pow x[4,8] 2", &["n Div x r", "y Mul n w[8]"]), found);
+        assert_eq!(rms("Mul x[4,8] x", &["q Reciprocal r", "n Mul x q", "y Mul w[8] n"]), found);
+        assert_eq!(rms("Pow x[4,8] 2", &["q Div 1 r", "n Mul q x", "y Mul n w[8]"]), found);
+        // Another power, another dividend, a scale for each element.
+        assert_eq!(rms("Pow x[4,8] 3", &["n Div x r", "y Mul n w[8]"]).len(), 6);
+        assert_eq!(rms("Pow x[4,8] 2", &["n Div z r", "y Mul n w[8]"]).len(), 6);
+        assert_eq!(rms("Pow x[4,8] 2", &["n Div x r", "y Mul n w[4,8]"]).len(), 6);
+        let layer = |first: &str| {
+            let lines = [
+                first,
+                "d[4,8] Sub x m",
+                "p[4,8] Pow d 2",
+                "v ReduceMean p",
+                "a Add 0.00001 v",
+                "r Sqrt a",
+                "n Div d r",
+                "s Mul n w[8]",
+                "y Add s b[8]",
+            ];
+            rewritten(&lines, "y")
+        };
+        assert_eq!(layer("m ReduceMean x[4,8]"), ["y LayerNormalization x w b"]);
+        // The difference to another mean is normalized by its squares.
+        let other = layer("m ReduceMean z[4,8]");
+        assert_eq!(other[2..], ["s SimplifiedLayerNormalization d w", "y Add s b"]);
     }
 
     #[test]
