@@ -270,15 +270,16 @@ mod tests {
     fn only_the_fast_engine_has_knobs() {
         let knobs = CpuPlugin::details(&Handle::default(), 0, &sum()).unwrap().knobs;
         let ids: Vec<&str> = knobs.iter().map(|knob| knob.knob_id.as_str()).collect();
-        assert_eq!(ids, ["threads", "deterministic", "constant_weights", "convolution"]);
+        let flags = ["deterministic", "constant_weights", "batch_invariant", "flush_subnormals"];
+        assert_eq!(ids, [&["threads"], &flags[..], &["convolution"]].concat());
         knobs.iter().for_each(|knob| knob.verify().unwrap());
         assert!(CpuPlugin::details(&Handle::default(), 1, &sum()).unwrap().knobs.is_empty());
 
         let set = |id: &str, value: i64| KnobSetting { knob_id: id.to_owned(), value: value.into() };
-        let all =
-            [set("deterministic", 1), set("constant_weights", 1), set("threads", 3), set("convolution", 2)];
+        let mut all = vec![set("threads", 3), set("convolution", 2)];
+        all.extend(flags.map(|flag| set(flag, 1)));
         wire::check_settings(&knobs, &all).unwrap();
-        let threads = Threads { most: 3, deterministic: true };
+        let threads = Threads { most: 3, deterministic: true, batch_invariant: true, flush_subnormals: true };
         let settings = Settings { threads, constant_weights: true, convolution: Algorithm::Unrolled };
         assert_eq!(Planner::new(0, &all), Ok(Planner::Fast(settings)));
         assert_eq!(Planner::new(0, &[]), Ok(Planner::Fast(Settings::default())));
@@ -288,6 +289,8 @@ mod tests {
             set("threads", -1),
             set("deterministic", 2),
             set("constant_weights", 2),
+            set("batch_invariant", 2),
+            set("flush_subnormals", 2),
             set("convolution", 16),
             set("speed", 1),
         ] {

@@ -29,7 +29,7 @@ pub fn candidates(
 
 /// Whether a knob is a promise of the caller (such as constant weights), or trades accuracy for time.
 fn is_promise(id: &str) -> bool {
-    id == "constant_weights" || id.ends_with(".tf32")
+    matches!(id, "constant_weights" | "flush_subnormals") || id.ends_with(".tf32")
 }
 
 fn candidate(
@@ -229,6 +229,7 @@ mod tests {
         let first_two = |value: &KnobValue| matches!(value, KnobValue::Int(..2));
         let places = samples(&knob("x.engine", 255), 12, &pointwise, of(false), first_two);
         assert_eq!(places, [0, 1].map(KnobValue::Int));
-        assert!(is_promise("constant_weights") && is_promise("cudnn.tf32") && !is_promise("threads"));
+        assert!(["constant_weights", "flush_subnormals", "cudnn.tf32"].iter().all(|id| is_promise(id)));
+        assert!(!is_promise("threads"));
     }
 }

@@ -26,7 +26,8 @@ use crate::tensor::view::Pointers;
 use crate::threading::partition::{Threads, Workers, part};
 
 /// Keys per block: the scores of a panel stay in the L1 cache, with 64 scores per key. A multiple of every
-/// instruction set's tile height.
+/// instruction set's tile height. Blocks begin at multiples of it, so that the order of a query's sums depends on the number
+/// of each key only, and not on the queries beside it.
 pub(crate) const KEYS: usize = 128;
 
 /// The most panels that share a packed block of keys: the more panels, the less packing costs.
@@ -262,7 +263,7 @@ impl<T: Weight> Forward<T> {
         let rounds = self.factors.rounding.is_some();
         // Rounding probabilities requires the final sums.
         for pass in if rounds { &[Pass::Statistics, Pass::Rounded][..] } else { &[Pass::All] } {
-            for first in (begin..end).step_by(KEYS) {
+            for first in (begin / KEYS * KEYS..end).step_by(KEYS) {
                 let keys = first..(first + KEYS).min(end);
                 let at = self.at(part, first);
                 let with = (self.isa, *tensors);

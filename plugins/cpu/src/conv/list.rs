@@ -18,6 +18,7 @@ use crate::conv::im2col::choice;
 use crate::conv::im2col::problem::Im2col;
 use crate::conv::implicit_gemm::kernel::ImplicitGemm;
 use crate::conv::interleaved;
+use crate::conv::invariant;
 use crate::conv::problem::{Problem, is_direct, terms};
 use crate::conv::winograd::choice::fastest;
 use crate::conv::winograd::kernel::form;
@@ -147,9 +148,20 @@ fn plan_problem(problem: &Problem<'_>) -> Result<Box<dyn Kernel>, Refusal> {
     }))
 }
 
-/// Chooses and plans an algorithm: the one selected by the knob, if it computes the problem, else the list's
-/// choice. If the knob selects another GEMM, Winograd is excluded, because it is less exact.
+/// Chooses and plans an algorithm. If results must not depend on the batch, another convolution decides.
 pub(crate) fn choose<T: Float>(problem: &Problem<'_>) -> Result<Chosen, Refusal> {
+    let Some((convolution, settings)) = invariant::deciding(problem)? else {
+        return asked_or_best::<T>(problem).map(|(_, chosen)| chosen);
+    };
+    let (algorithm, decided) = in_own_frame(|| asked_or_best::<T>(&problem.with(&convolution, settings)))?;
+    let entry = List::<T>::ENTRIES.iter().find(|entry| entry.algorithm == algorithm);
+    let entry = entry.ok_or_else(|| format!("{} is not in the list", algorithm.name()))?;
+    Ok(Chosen { kernel: (entry.make)(problem)?, choice: decided.choice })
+}
+
+/// The algorithm selected by the knob, if it computes the problem, else the list's choice. If the knob selects another GEMM,
+/// Winograd is excluded, because it is less exact.
+fn asked_or_best<T: Float>(problem: &Problem<'_>) -> Result<(A, Chosen), Refusal> {
     let asked = problem.settings.convolution;
     let mut passed_over = Vec::new();
     let is_asked =
@@ -166,7 +178,8 @@ pub(crate) fn choose<T: Float>(problem: &Problem<'_>) -> Result<Chosen, Refusal>
     });
     match chosen {
         Some((algorithm, estimate, kernel)) => {
-            Ok(Chosen { kernel, choice: Choice { name: algorithm.name(), estimate, passed_over } })
+            let choice = Choice { name: algorithm.name(), estimate, passed_over };
+            Ok((algorithm, Chosen { kernel, choice }))
         }
         None => {
             let reasons: Vec<_> =

@@ -19,6 +19,7 @@ pub(crate) mod geometry;
 pub(crate) mod im2col;
 pub(crate) mod implicit_gemm;
 pub(crate) mod interleaved;
+pub(crate) mod invariant;
 pub(crate) mod list;
 pub(crate) mod nan;
 pub(crate) mod operands;

@@ -49,6 +49,11 @@ impl<'a> Problem<'a> {
         Problem { convolution, settings, is_copy: true, operands: OnceCell::new(), ..*self }
     }
 
+    /// The same problem with another batch.
+    pub(crate) fn with<'b>(&'b self, convolution: &'b Convolution, settings: Settings) -> Problem<'b> {
+        Problem { convolution, settings, operands: OnceCell::new(), ..*self }
+    }
+
     /// Which of x, w and y is the result.
     pub(crate) fn are_results(&self) -> [bool; 3] {
         [Direction::BackwardData, Direction::BackwardFilter, Direction::Forward]

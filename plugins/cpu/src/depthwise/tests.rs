@@ -180,7 +180,7 @@ fn channels_last_bytes_match_other_layouts() {
             scaled: (types[2] != DataType::Int32).then_some(scaled),
             ..Stages::default()
         };
-        let threads = Threads { most: random.of(&[1, 3]), deterministic: false };
+        let threads = Threads { most: random.of(&[1, 3]), ..Threads::default() };
         let settings =
             Settings { threads, constant_weights: random.within(0, 1) == 0, ..Settings::default() };
         let operation = ConvolutionForward {

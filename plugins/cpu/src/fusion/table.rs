@@ -196,7 +196,7 @@ fn entries(
         let problem = Problem::of(&graph, &node.operation).ok()?;
         let Problem::Pointwise(of) = &problem else { return None };
         let compute = compute_of(&CheckedNode { place: 0, node, problem: &problem }).ok()?;
-        let kernel = pointwise::plan(of, compute, isa, Threads { most: 1, deterministic: false }).ok()?;
+        let kernel = pointwise::plan(of, compute, isa, Threads { most: 1, ..Threads::default() }).ok()?;
         let own = pointers(&graph, &node.operation).into_iter().map(place).collect::<Option<Vec<_>>>()?;
         let own: Vec<*mut u8> = own.into_iter().map(|at| first.wrapping_add(at * ENTRIES).cast()).collect();
         let mut scratch = vec![0_u64; kernel.scratch_size().div_ceil(8) + 8];

@@ -35,7 +35,7 @@ fn array(random: &mut Random, uid: i64, data_type: DataType, dims: &[i64]) -> Ar
 }
 
 fn settings(random: &mut Random) -> Settings {
-    let threads = Threads { most: random.of(&[1, 2, 3]), deterministic: false };
+    let threads = Threads { most: random.of(&[1, 2, 3]), ..Threads::default() };
     Settings { threads, constant_weights: random.within(0, 1) == 0, ..Settings::default() }
 }
 

@@ -261,7 +261,12 @@ fn results_are_the_same_bits_for_any_number_of_threads() {
             let results = [1, 2, 3, 5].map(|most| {
                 let mut arrays = case.arrays.clone();
                 run_planned(operation.clone(), DataType::Float, &mut arrays, |graph, node| {
-                    plan_node_at(graph, node, Isa::detect(), Threads { most, deterministic: true })
+                    plan_node_at(
+                        graph,
+                        node,
+                        Isa::detect(),
+                        Threads { most, deterministic: true, ..Threads::default() },
+                    )
                 })
                 .unwrap();
                 arrays.iter().map(Array::values).collect::<Vec<_>>()

@@ -19,6 +19,12 @@ pub(crate) const THREADS: &str = "threads";
 /// Whether a plan of the fast engine gives the same bits with any number of threads.
 pub(crate) const DETERMINISTIC: &str = "deterministic";
 
+/// Whether a plan of the fast engine gives an item of the batch the same bits whatever the others are.
+pub(crate) const BATCH_INVARIANT: &str = "batch_invariant";
+
+/// Whether a plan of the fast engine reads and writes subnormal numbers as zeros.
+pub(crate) const FLUSH_SUBNORMALS: &str = "flush_subnormals";
+
 /// Whether weights stay the same between executions of a plan.
 pub(crate) const CONSTANT_WEIGHTS: &str = "constant_weights";
 
@@ -48,13 +54,18 @@ impl Planner {
         }
         let most = usize::try_from(wire::int_setting(knobs, THREADS).unwrap_or(0))
             .map_err(|_| PluginError::invalid_value("knob \"threads\" is negative, expected 0 or more"))?;
-        let deterministic = wire::int_setting(knobs, DETERMINISTIC).unwrap_or(0) != 0;
-        let constant_weights = wire::int_setting(knobs, CONSTANT_WEIGHTS).unwrap_or(0) != 0;
+        let is_set = |knob| wire::int_setting(knobs, knob).unwrap_or(0) != 0;
+        let constant_weights = is_set(CONSTANT_WEIGHTS);
         let convolution =
             wire::int_setting(knobs, CONVOLUTION).and_then(|number| usize::try_from(number).ok());
         let convolution =
             convolution.and_then(|number| Algorithm::VALUES.get(number).copied()).unwrap_or_default();
-        let threads = Threads { most, deterministic };
+        let threads = Threads {
+            most,
+            deterministic: is_set(DETERMINISTIC),
+            batch_invariant: is_set(BATCH_INVARIANT),
+            flush_subnormals: is_set(FLUSH_SUBNORMALS),
+        };
         Ok(Self::Fast(Settings { threads, constant_weights, convolution }))
     }
 
@@ -71,7 +82,10 @@ impl Planner {
     /// Plans a graph.
     pub fn plan_prepared(self, prepared: &Prepared) -> Result<Plan, Refusal> {
         match self {
-            Self::Fast(settings) => Plan::in_parts(prepared, |prepared| parts(prepared, settings)),
+            Self::Fast(settings) => {
+                let plan = Plan::in_parts(prepared, |prepared| parts(prepared, settings))?;
+                Ok(plan.flushing(settings.threads.flush_subnormals))
+            }
             Self::Reference => Plan::new(prepared, reference::plan_node),
         }
     }
@@ -106,6 +120,19 @@ pub(crate) fn fast_knobs() -> Vec<Knob> {
             CONSTANT_WEIGHTS,
             "1: a promise that weights of convolutions, and operand B of matrix multiplications, never change while \
              the plan lives. The first execution packs them once. 0: they may change.",
+            false,
+        ),
+        Knob::flag(
+            BATCH_INVARIANT,
+            "1: the bits of an item of the batch (a row of a matrix multiplication, an image, a sequence) depend on its \
+             own operands only: not on the other items, their number, or the number of threads. 0: algorithms may \
+             follow from the batch.",
+            false,
+        ),
+        Knob::flag(
+            FLUSH_SUBNORMALS,
+            "1: subnormal numbers count as zeros, as operands and as results, because processors compute with them up \
+             to a hundred times slower. 0: they are computed exactly.",
             false,
         ),
         Knob::int(CONVOLUTION, &algorithms(), 0, 0, Algorithm::VALUES.len() as i64 - 1),

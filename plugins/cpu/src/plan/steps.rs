@@ -22,7 +22,7 @@ use crate::plan::steps::extent::Extent;
 use crate::prepare::{CheckedNode, Prepared};
 use crate::problem::{index_tensors, pointers};
 use crate::reference;
-use crate::threading::partition;
+use crate::threading::{partition, subnormals};
 use crate::workspace::{Place, place_in_steps};
 
 /// Alignment of tensors in the workspace, in bytes.
@@ -47,6 +47,8 @@ pub struct Plan {
     copied: usize,
     /// The most threads of a step, or 1 if fewer than two steps use several.
     threads: usize,
+    /// Whether the thread that runs the steps flushes subnormal numbers, as the steps' workers do.
+    flushes: bool,
     /// The name of each step in a trace, made on first use.
     names: OnceLock<Box<[CString]>>,
 }
@@ -170,6 +172,7 @@ impl Plan {
             copies: OwnMemory::default(),
             copied: 0,
             threads: 1,
+            flushes: false,
             names: OnceLock::new(),
         };
         let operations = || graph.nodes.iter().map(|node| &node.operation);
@@ -230,6 +233,11 @@ impl Plan {
                 format!("{scratch} bytes of scratch and {} of virtual tensors overflow", virtuals.size)
             })?;
         Ok(plan)
+    }
+
+    /// The same plan, whose executions flush subnormal numbers if `flushes`.
+    pub(crate) fn flushing(self, flushes: bool) -> Self {
+        Self { flushes, ..self }
     }
 
     /// The uids that [`Plan::execute`] requires, in the order of their first use in the graph.
@@ -301,7 +309,8 @@ impl Plan {
         };
         let aligned = workspace.wrapping_add(workspace.addr().wrapping_neg() % ALIGNMENT);
         // SAFETY: as this function requires; the workspace is valid for its size once it is aligned.
-        partition::enter(self.threads, || unsafe { self.run(buffers, aligned) })
+        let run = || unsafe { self.run(buffers, aligned) };
+        partition::enter(self.threads, || if self.flushes { subnormals::flushed(run) } else { run() })
     }
 
     /// Runs the steps, on the thread that leads the others.

@@ -116,7 +116,7 @@ pub(crate) fn plan_epilogue(
     isa: Isa,
 ) -> Result<Box<dyn BlockEpilogue>, Refusal> {
     let general: Box<dyn BlockEpilogue> =
-        plan_elements(chain, output, compute, isa, Threads { most: 1, deterministic: false }, true)?;
+        plan_elements(chain, output, compute, isa, Threads { most: 1, ..Threads::default() }, true)?;
     // A normalization's prologue reads another tensor than it writes.
     let is_in_place = chain.inputs.first().is_some_and(|input| input.slot == output.slot);
     let form = SumsAndActivation::of(chain, output.data_type, compute, isa).filter(|_| is_in_place);

@@ -247,7 +247,9 @@ impl<T: Functions> Program<T> {
                 Item::Softmax { run, from, to } => {
                     let (x, y) = (bindings.rows[*from].cast_const(), bindings.rows[*to]);
                     // SAFETY: the operand is readable and the result writable for `len` values.
-                    unsafe { run(self.isa, Softmax { x, y, len, rows: 1, strides: [0; 2] }) };
+                    unsafe {
+                        run(self.isa, Softmax { x, y, len, rows: 1, strides: [0; 2], is_invariant: false });
+                    }
                 }
                 Item::Mode { mode, operands, to, rounded } => {
                     let to = bindings.rows[*to];

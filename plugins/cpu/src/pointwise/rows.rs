@@ -61,6 +61,8 @@ pub(crate) struct Rows<T> {
     /// The softmax of adjacent columns, if the chain is one.
     columns: Option<Columns<T>>,
     workers: Workers,
+    /// Whether results must not depend on the number of rows.
+    is_invariant: bool,
 }
 
 impl<T: Functions> Rows<T> {
@@ -127,7 +129,8 @@ impl<T: Functions> Rows<T> {
             let are_columns = nest.inner_strides[input] == 1 && nest.inner_strides[TENSORS - 1] == 1;
             are_columns.then_some(Columns { input, strides, run: T::SOFTMAX_COLUMNS? })
         });
-        Ok(Self { program, inputs, output, nest, len, softmax, columns, workers })
+        let is_invariant = threads.batch_invariant;
+        Ok(Self { program, inputs, output, nest, len, softmax, columns, workers, is_invariant })
     }
 
     /// Computes the softmax of rows that are columns in memory.
@@ -208,7 +211,8 @@ impl<T: Functions> Rows<T> {
                 if to.direct {
                     y = (to.first(tensors, offset(TENSORS - 1, 0)).cast(), nest.inner_strides[TENSORS - 1]);
                 }
-                run(self.program.isa, Softmax { x: x.0, y: y.0, len, rows: count, strides: [x.1, y.1] });
+                let (strides, is_invariant) = ([x.1, y.1], self.is_invariant);
+                run(self.program.isa, Softmax { x: x.0, y: y.0, len, rows: count, strides, is_invariant });
                 match (to.direct, nest.inner_strides[TENSORS - 1]) {
                     (true, _) => {}
                     (false, inner) if inner == len => {

@@ -59,6 +59,8 @@ pub(crate) struct Softmax<T> {
     pub(crate) rows: usize,
     /// Strides of the rows of x and y.
     pub(crate) strides: [usize; 2],
+    /// Whether a row's sum has the same order whatever the number of rows is.
+    pub(crate) is_invariant: bool,
 }
 
 impl VectorTask<f32> for Softmax<f32> {
@@ -69,9 +71,10 @@ impl VectorTask<f32> for Softmax<f32> {
         // SAFETY: the processor has the vector's instructions, and all rows exist; each function gets rows of
         // a fitting length.
         unsafe {
-            if self.are_packed::<V>() {
+            let are_many = self.rows >= V::LANES / 2 || self.is_invariant;
+            if self.are_packed::<V>() && !self.is_invariant {
                 self.packed::<V>();
-            } else if self.len <= LONGEST.min(2 * V::LANES) && self.rows >= V::LANES / 2 {
+            } else if self.len <= LONGEST.min(2 * V::LANES) && are_many {
                 for row in (0..self.rows).step_by(V::LANES) {
                     self.transposed::<V>(row);
                 }

@@ -113,11 +113,14 @@ fn plan_in<T: Float>(
         LoopNest::new(&own[..dims.len()], [strides, y_strides], 0)
     };
     let (kept, reduced) = (nest_over(false), nest_over(true));
+    // The order of sums may follow from how many results there are, unless these are items of a batch.
+    let follows = !threads.batch_invariant;
     let nearest = (0..dims.len()).filter(|axis| dims[*axis] > 1).min_by_key(|axis| strides[*axis]);
     let by_rows = nearest.is_none_or(|axis| reduction.reduced[axis]);
     let outputs = kept.runs() * kept.len;
     // Short rows are transposed, so that many are reduced at once.
-    let is_short = by_rows && reduction.count <= SHORT && kept.len >= SHORT && reduced.runs() == 1;
+    let are_many = kept.len >= SHORT || !follows;
+    let is_short = by_rows && reduction.count <= SHORT && are_many && reduced.runs() == 1;
     let pack = if is_short { pack_of("in", x.data_type).ok() } else { None };
     let is_short = pack.is_some();
     let by_rows = by_rows && !is_short;
@@ -127,8 +130,9 @@ fn plan_in<T: Float>(
     let direct = run.same && inner == 1;
     let widens = !run.same && inner == 1 && x.data_type == DataType::Float;
     let elements = outputs as f64 * reduction.count as f64;
-    let parts = (outputs.saturating_mul(reduction.count) / PART)
-        .min(MAX_PARTS.div_ceil(tasks))
+    let (of_parts, of_tasks) = if follows { (outputs, tasks) } else { (1, 1) };
+    let parts = (of_parts.saturating_mul(reduction.count) / PART)
+        .min(MAX_PARTS.div_ceil(of_tasks))
         .min(if is_short { 1 } else { reduction.count })
         .max(1);
     let work = elements * if direct || widens { 0.15 } else { 1.0 } + tasks as f64 * 10.0;

@@ -102,7 +102,7 @@ fn few_results_of_many_elements() {
             let results = [1, 2, 3].map(|most| {
                 let mut arrays = arrays.clone();
                 run_planned(operation(mode).into(), DataType::Float, &mut arrays, |graph, node| {
-                    plan_node_at(graph, node, Isa::detect(), Threads { most, deterministic: false })
+                    plan_node_at(graph, node, Isa::detect(), Threads { most, ..Threads::default() })
                 })
                 .unwrap();
                 arrays[1].values()

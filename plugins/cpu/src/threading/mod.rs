@@ -15,5 +15,6 @@ pub mod pool;
 pub mod queue;
 pub(crate) mod region;
 pub(crate) mod run_parallel;
+pub(crate) mod subnormals;
 pub(crate) mod sync;
 pub mod team;

@@ -14,6 +14,7 @@ use crate::threading::lent;
 use crate::threading::openmp::OpenMp;
 use crate::threading::pool::Pool;
 use crate::threading::queue::PartQueue;
+use crate::threading::subnormals;
 use crate::threading::sync::MOST_WORKERS;
 
 /// The environment variable that limits the threads of a computation, the caller's included.
@@ -107,18 +108,27 @@ fn default_threads() -> usize {
     })
 }
 
-/// The threads that a plan may use, and whether their number may affect its results.
+/// The threads that a plan may use, what must not affect its results, and how threads compute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Threads {
     /// The most threads at a time, the calling one included; 0 for the default.
     pub most: usize,
     /// Whether results are the same bits for any number of threads.
     pub deterministic: bool,
+    /// Whether the bits of an item of the batch depend on its own operands only. Implies `deterministic`.
+    pub batch_invariant: bool,
+    /// Whether threads read and write subnormal numbers as zeros.
+    pub flush_subnormals: bool,
 }
 
 impl Threads {
     fn count(self) -> usize {
         if self.most == 0 { default_threads() } else { self.most }
+    }
+
+    /// Whether results must be the same bits for any number of threads.
+    pub(crate) fn is_deterministic(self) -> bool {
+        self.deterministic || self.batch_invariant
     }
 
     /// Workers for work that takes one thread this long and has `parts` parts. May start threads, so call it
@@ -135,7 +145,7 @@ impl Threads {
 
     /// Workers for work whose result depends on their number.
     pub(crate) fn workers_for_reduction(self, nanoseconds: f64, parts: usize) -> Workers {
-        if self.deterministic {
+        if self.is_deterministic() {
             self.divided(worth_waking(nanoseconds).min(parts).min(FIXED_PARTS))
         } else {
             self.workers(nanoseconds, parts)
@@ -149,7 +159,7 @@ impl Threads {
         if threads > 1 {
             THREADS.get_or_init(Source::choose).grow(threads - 1);
         }
-        Workers { count, threads, wakes: threads - 1 }
+        Workers { count, threads, wakes: threads - 1, flushes: self.flush_subnormals }
     }
 }
 
@@ -167,12 +177,14 @@ pub(crate) struct Workers {
     threads: usize,
     /// Sleeping threads are woken until this many are awake, the caller not counted.
     wakes: usize,
+    /// Whether the threads flush subnormal numbers.
+    flushes: bool,
 }
 
 impl Workers {
     /// Only the calling thread.
     #[cfg(test)]
-    pub(crate) const ONE: Self = Self { count: 1, threads: 1, wakes: 0 };
+    pub(crate) const ONE: Self = Self { count: 1, threads: 1, wakes: 0, flushes: false };
 
     /// The number of workers, at least 1.
     pub(crate) fn count(self) -> usize {
@@ -198,6 +210,10 @@ impl Workers {
 
     /// Calls `work` once per thread: on the pool lent to the caller, or else on the process's threads.
     fn run_on_threads(self, work: &(dyn Fn(usize) + Sync)) {
+        if self.flushes {
+            let flushing = |index| subnormals::flushed(|| work(index));
+            return Self { flushes: false, ..self }.run_on_threads(&flushing);
+        }
         if lent::run(self.threads, self.wakes, work) {
             return;
         }
@@ -271,7 +287,7 @@ impl Assignment {
 /// Calls `work` once with each index below `count` on up to `most` threads, 0 for the default, and returns when all
 /// calls have returned.
 pub(crate) fn each(count: usize, most: usize, work: impl Fn(usize) + Sync) {
-    Threads { most, deterministic: false }.divided(count).run(work);
+    Threads { most, ..Threads::default() }.divided(count).run(work);
 }
 
 /// Runs a plan whose steps use up to `threads` threads. Threads of the program enter it once; those of the engine
@@ -303,7 +319,7 @@ mod tests {
     use super::*;
 
     fn threads(most: usize, deterministic: bool) -> Threads {
-        Threads { most, deterministic }
+        Threads { most, deterministic, ..Threads::default() }
     }
 
     #[test]

@@ -367,6 +367,29 @@ fn weights_that_the_graph_computes_are_not_constant() {
     }
 }
 
+/// A product of subnormal numbers on all threads, and of the smallest normal ones.
+#[test]
+fn subnormal_numbers_are_flushed_if_the_knob_asks_for_it() {
+    const SIZES: [i64; 2] = [400, 400];
+    let (mut case, subnormal) = (Case::new(), f64::from(f32::MIN_POSITIVE / 8.0));
+    let [a, b] = [0; 2].map(|_: i32| case.tensor(DataType::Float, &SIZES));
+    let c = case.tensor(DataType::Float, &SIZES);
+    case.node(Matmul { a, b, c });
+    let mut random = Random(11);
+    case.memory(b).fill(|| random.real(1.0, 2.0));
+    for (value, threads, flushes) in [(1.0, 1, 1), (2.0, 1, 0), (1.0, 3, 1), (4.0, 3, 0), (100.0, 3, 1)] {
+        case.memory(a).fill(|| value * subnormal);
+        let knobs = [("threads", threads), ("flush_subnormals", flushes)]
+            .map(|(id, value)| KnobSetting { knob_id: id.to_owned(), value: i64::into(value) });
+        let plan = CpuPlugin::plan(&Default::default(), 0, &case.graph, &knobs).unwrap();
+        case.execute(plan.plan());
+        let is_zero = flushes == 1 && value < 8.0;
+        assert!(case.values(c).iter().all(|c| (*c == 0.0) == is_zero), "{value}, {knobs:?}");
+        // The thread computes as before.
+        assert!(std::hint::black_box(f32::MIN_POSITIVE) * std::hint::black_box(0.5) > 0.0);
+    }
+}
+
 #[test]
 fn threads_may_concurrently_start_a_plan_with_constant_weights() {
     for name in ["convolution", "convolution of 8 bits"].into_iter().flat_map(|name| [name; 5]) {

@@ -7,6 +7,7 @@ mod hostile_attention;
 mod hostile_graphs;
 mod in_place;
 mod integers;
+mod invariance;
 mod knobs;
 mod large_integers;
 mod large_numbers;

@@ -405,7 +405,7 @@ impl Tail {
 
     /// Checks that both plans give the same bits.
     fn check(&self, random: &mut Random, what: &str) -> Vec<f64> {
-        let threads = Threads { most: random.int(1, 2) as usize, deterministic: true };
+        let threads = Threads { most: random.int(1, 2) as usize, deterministic: true, ..Threads::default() };
         let settings = Settings {
             threads,
             convolution: if random.chance(50) {

@@ -209,7 +209,10 @@ struct SamplesOf
     }
 
     /** Whether a knob is a promise of the program (such as constant weights), or trades accuracy for time: such knobs are not tuned. */
-    static bool is_promise(const std::string& id) { return id == "constant_weights" || ends_with(id, ".tf32"); }
+    static bool is_promise(const std::string& id)
+    {
+        return id == "constant_weights" || id == "flush_subnormals" || ends_with(id, ".tf32");
+    }
 
     /**
      * The values to try: only the default if no other can matter, not more threads than processors, no workspace limit that the

@@ -93,7 +93,7 @@ fn gradients_do_not_depend_on_the_number_of_threads() {
             continue;
         }
         let of = |most| {
-            let threads = Threads { most, deterministic: false };
+            let threads = Threads { most, ..Threads::default() };
             let mut arrays = case.arrays.clone();
             run_planned(operation.clone(), case.compute_type, &mut arrays, |graph, node| {
                 plan_node_at(graph, node, Isa::detect(), threads)

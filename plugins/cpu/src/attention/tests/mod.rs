@@ -323,7 +323,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         let random = &mut Random::new(seed + 5000);
         let case = if seed < 5 { Case::random(random, 300) } else { Case::of_eight_bits(random, 300) };
         let of = |most| {
-            let threads = Threads { most, deterministic: false };
+            let threads = Threads { most, ..Threads::default() };
             let mut arrays = case.arrays.clone();
             run_planned(case.operation.clone().into(), case.compute_type, &mut arrays, |graph, node| {
                 plan_node_at(graph, node, Isa::detect(), threads)

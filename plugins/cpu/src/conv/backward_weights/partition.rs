@@ -99,7 +99,7 @@ mod tests {
         for (channel_blocks, inputs, blocks) in [(3, 1, 4), (6, 24, 1), (7, 5, 3), (1, 1, 9)] {
             for most in 1..7 {
                 for may_divide_blocks in [false, true] {
-                    let threads = Threads { most, deterministic: false };
+                    let threads = Threads { most, ..Threads::default() };
                     let whole =
                         Partition { rows: 1, channels: 1, by_blocks: 1, channel_blocks, inputs, blocks };
                     let (division, by_blocks) =
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn images_are_divided_if_weights_do_not_divide_well() {
-        let threads = Threads { most: 2, deterministic: false };
+        let threads = Threads { most: 2, ..Threads::default() };
         let whole = Partition { rows: 1, channels: 1, by_blocks: 1, channel_blocks: 3, inputs: 1, blocks: 4 };
         let best = |may_divide_blocks| {
             let (division, _) = Partition::best(whole, threads, may_divide_blocks, |channel_blocks, _| {

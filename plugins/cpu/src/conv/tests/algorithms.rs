@@ -54,7 +54,7 @@ fn algorithms_match_their_names() {
             tile: 48,
             unrolled: Some(unrolled),
             in_place: false,
-            threads: Threads { most: 1, deterministic: false },
+            threads: Threads { most: 1, ..Threads::default() },
         };
         shape.best(&Cost::of::<f32>(Isa::detect()), BUFFER).unwrap().0.channel()
     };
@@ -68,7 +68,7 @@ fn algorithms_match_their_names() {
 fn vectors_of_channels_are_chosen_if_they_pay() {
     let is_chosen = |case: &Case, isa: Isa| {
         let operands = case.forward();
-        let threads = Threads { most: 1, deterministic: false };
+        let threads = Threads { most: 1, ..Threads::default() };
         let settings = Settings { threads, constant_weights: true, ..Settings::default() };
         let gemm = ImplicitGemm::<f32>::blocks(&operands, false, isa, settings).unwrap();
         let scheme = Scheme::<f32>::unpaired(&operands, isa, 2, None).unwrap();

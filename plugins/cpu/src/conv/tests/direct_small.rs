@@ -36,7 +36,7 @@ fn small_images_of_any_number_of_channels() {
 
 /// The bits of the weights' gradient with this many threads.
 fn filter_gradient(case: &Case, most: usize) -> Vec<u64> {
-    let settings = Settings { threads: Threads { most, deterministic: false }, ..Settings::default() };
+    let settings = Settings { threads: Threads { most, ..Threads::default() }, ..Settings::default() };
     let filter = case.run(Direction::BackwardFilter, Isa::detect(), settings);
     filter.values().into_iter().map(f64::to_bits).collect()
 }

@@ -36,7 +36,7 @@ fn tiles_span_rows_and_images_with_any_number_of_threads() {
         let expected = case.expected(Direction::Forward);
         for most in [1, 2, 5] {
             for constant_weights in [false, true] {
-                let threads = Threads { most, deterministic: false };
+                let threads = Threads { most, ..Threads::default() };
                 let settings = Settings { threads, constant_weights, convolution: Algorithm::Im2col };
                 let isa = Isa::detect();
                 let plan = Im2col::<f32>::plan(&case.forward(), isa, settings, outline.spatial, None);

@@ -123,7 +123,7 @@ fn kernel(case: &Case, direction: Direction, isa: Isa, settings: Settings) -> Bo
 }
 
 fn settings(convolution: Algorithm, constant_weights: bool) -> Settings {
-    Settings { threads: Threads { most: 2, deterministic: false }, constant_weights, convolution }
+    Settings { threads: Threads { most: 2, ..Threads::default() }, constant_weights, convolution }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -351,7 +351,7 @@ fn the_reference_is_last() {
 #[test]
 fn small_images_divide_among_threads() {
     let with = |most, deterministic| {
-        let threads = Threads { most, deterministic };
+        let threads = Threads { most, deterministic, ..Threads::default() };
         Settings { threads, ..settings(Algorithm::Automatic, true) }
     };
     let of = |sizes: [i64; 5], each: &dyn Fn(&conv::problem::Problem<'_>)| {

@@ -131,7 +131,7 @@ fn real(x: [i64; 4], w: [i64; 4]) -> Case {
 
 #[test]
 fn winograd_is_chosen_if_it_pays() {
-    let threads = Threads { most: 1, deterministic: false };
+    let threads = Threads { most: 1, ..Threads::default() };
     let settings = |convolution| Settings { convolution, constant_weights: true, threads };
     let chosen = |case: &Case| {
         let [chosen, two, four, implicit] =
@@ -181,7 +181,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
             case.x.set(&[1, 7, 15, 3], if of_input { number } else { 0.0 });
             case.w.set(&[5, 7, 1, 2], if of_input { 0.5 } else { number });
             let [one, others @ ..] = [1, 2, 3, 7].map(|most| {
-                let threads = Threads { most, deterministic: false };
+                let threads = Threads { most, ..Threads::default() };
                 bits(&case, Settings { threads, convolution, ..Settings::default() })
             });
             assert!(others.iter().all(|other| *other == one), "{convolution:?} {number} {of_input}");

@@ -96,7 +96,7 @@ pub(crate) fn fastest(operands: &Operands, isa: Isa, settings: Settings) -> Opti
     let other = operands.channels as f64 * operands.rows as f64 * (9.0 * (outputs + NUMBER) + pack);
     // Other algorithms divide into as many parts as there are workers.
     let time = other * operands.groups as f64 * Cost::of::<f32>(isa).fused;
-    let workers = if threads.deterministic { 1 } else { threads.workers(time, usize::MAX).count() };
+    let workers = if threads.is_deterministic() { 1 } else { threads.workers(time, usize::MAX).count() };
     let other = other / workers as f64;
     let costs = [2, 4]
         .map(|outputs| cost(operands, outputs, isa, constant_weights, workers).unwrap_or(f64::INFINITY));
