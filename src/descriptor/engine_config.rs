@@ -17,7 +17,7 @@ use crate::object::Access;
 use crate::plugin::asking::Asking;
 use crate::plugin::cache::Known;
 use crate::plugin::made::Made;
-use crate::plugin::{check, context, workspace_size};
+use crate::plugin::{check, context, required_knobs, workspace_size};
 use crate::policies;
 use crate::selection::Metric;
 use crate::status::{Error, Result};
@@ -63,10 +63,15 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// The configuration of an engine with these settings. The plugin checks whether they are valid.
-    fn bytes(&self, engine_id: i64) -> Result<Box<[u8]>> {
-        let settings = self.descriptors.iter().map(Arc::as_ref).chain(&self.serialized);
-        let knobs: Vec<KnobSetting> = settings.cloned().collect();
+    /// The settings of the program.
+    fn settings(&self) -> Vec<KnobSetting> {
+        self.descriptors.iter().map(Arc::as_ref).chain(&self.serialized).cloned().collect()
+    }
+
+    /// The configuration of an engine with these settings and others. The plugin checks whether they are valid.
+    fn bytes(&self, engine_id: i64, others: impl IntoIterator<Item = KnobSetting>) -> Result<Box<[u8]>> {
+        let mut knobs = self.settings();
+        knobs.extend(others);
         if knobs.len() > MAX_KNOB_CHOICES {
             return Err(Error::bad_param(format!(
                 "{} knobs of the engine configuration are set, expected at most {MAX_KNOB_CHOICES}",
@@ -209,10 +214,17 @@ impl Draft for ConfigDraft {
                 "HIPDNN_ATTR_ENGINECFG_ENGINE of the engine configuration is not set (a heuristic without results leaves its configurations empty)",
             )
         };
-        let chosen = self.chosen.as_deref();
+        let mut chosen = self.chosen.as_deref();
+        let none = Chosen::default();
         let (engine, (workspace_size, bytes, with_settings)) =
             take_checked(&mut self.engine, missing, |engine| {
-                let bytes = chosen.map(|chosen| chosen.bytes(engine.id)).transpose()?;
+                let others = required_knobs::added(engine.knobs(), || {
+                    chosen.map(Chosen::settings).unwrap_or_default()
+                });
+                if !others.is_empty() {
+                    chosen = chosen.or(Some(&none));
+                }
+                let bytes = chosen.map(|chosen| chosen.bytes(engine.id, others)).transpose()?;
                 let with_settings = bytes.as_deref().and_then(|bytes| known_with(engine, bytes));
                 let known = if bytes.is_some() { &with_settings } else { &engine.known };
                 let size = expected_workspace_size(engine, bytes.as_deref(), known.as_deref())?;

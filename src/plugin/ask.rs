@@ -1,11 +1,14 @@
 //! Asks the plugins of a session which of their engines can run a graph, and why others cannot.
 
+use std::ffi::c_int;
+
 use hipdnn_plugin_sdk::ffi::{hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData};
 use smallvec::SmallVec;
 
 use super::admission::first_duplicate;
 use super::asking::Asking;
-use super::{EngineRef, Plugin, Session, check, gate};
+use super::{EngineDetails, EngineRef, Plugin, Session, check, gate, required_knobs};
+use crate::ffi::hipdnnSeverity_t as Severity;
 use crate::graph::FrozenGraph;
 use crate::status::{Error, Result, Status};
 use crate::{device, log, trace};
@@ -34,7 +37,8 @@ pub fn applicable(session: &Session, graph: &FrozenGraph, find_first: bool) -> A
     for (place, plugin, handle) in session.opened() {
         let _phase = trace::phase("ask which engines apply", || plugin.name.clone());
         let mut said = String::new();
-        let result = log::capture(&mut said, || ask(place, plugin, handle, graph, &mut answer.engines));
+        let result =
+            log::capture(&mut said, || ask(session, (place, plugin, handle), graph, &mut answer.engines));
         if let Err(error) = result {
             answer.is_whole = false;
             log::warn(|| format!("plugin {}: {error}", plugin.name));
@@ -61,14 +65,13 @@ pub fn is_applicable(session: &Session, engine: EngineRef, graph: &FrozenGraph) 
     let plugin = session.plugin(engine.plugin)?;
     let handle = session.plugin_handle(engine.plugin)?;
     let mut engines = Engines::new();
-    ask(engine.plugin, plugin, handle, graph, &mut engines)?;
+    ask(session, (engine.plugin, plugin, handle), graph, &mut engines)?;
     Ok(engines.contains(&engine))
 }
 
 fn ask(
-    place: u32,
-    plugin: &Plugin,
-    handle: hipdnnEnginePluginHandle_t,
+    session: &Session,
+    (place, plugin, handle): (u32, &Plugin, hipdnnEnginePluginHandle_t),
     graph: &FrozenGraph,
     to: &mut Engines,
 ) -> Result<()> {
@@ -113,8 +116,30 @@ fn ask(
     }
     // The answer includes engines that were dropped at admission; skip them.
     let known = |id: &i64| plugin.engines.iter().position(|engine| engine.id == *id);
-    to.extend(ids.iter().filter_map(known).map(|engine| EngineRef { plugin: place, engine: engine as u32 }));
+    let known = ids.iter().filter_map(known).map(|engine| EngineRef { plugin: place, engine: engine as u32 });
+    if required_knobs::are_required() {
+        for engine in known {
+            if has_required_knobs(session, engine, graph)? {
+                to.push(engine);
+            }
+        }
+    } else {
+        to.extend(known);
+    }
     Ok(())
+}
+
+/// Whether an engine has the knobs that the environment asks for; tells why it is left out, as plugins do.
+#[cold]
+fn has_required_knobs(session: &Session, engine: EngineRef, graph: &FrozenGraph) -> Result<bool> {
+    let described = session.engine(engine)?;
+    let details = EngineDetails::fetch(session, graph, engine, described.id)?;
+    let reason = required_knobs::reason_left_out(details.as_ref().map_or(&[], |details| details.knobs()));
+    if let Some(reason) = &reason {
+        let severity = Severity::HIPDNN_SEV_INFO as c_int;
+        log::component_line(severity, &format!("{}: {reason}", described.display_name()));
+    }
+    Ok(reason.is_none())
 }
 
 /// One line for each engine, with its plugin's reason. `told` has the index and the log lines of each plugin that was asked.

@@ -20,6 +20,7 @@ pub mod made;
 pub mod paths;
 mod raw_context;
 pub mod registry;
+pub mod required_knobs;
 mod session;
 pub mod shortage;
 
