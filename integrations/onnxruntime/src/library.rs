@@ -15,7 +15,7 @@ use hipdnn::{
 };
 
 use crate::failure::{Failure, Result};
-use crate::options::{CPU_ENGINE, Device, OWN_KNOBS, Options};
+use crate::options::{BATCH_INVARIANT, CPU_ENGINE, Device, OWN_KNOBS, Options};
 use crate::threads::Threads;
 
 /// The library with its idle handles.
@@ -170,6 +170,7 @@ impl Library {
             .filter(|engine| name.is_none_or(|name| engine.name == name))
             .map(|engine| EngineInfo::clone(engine))
             .collect();
+        let chosen = if options.batch_invariant { self.having(chosen, BATCH_INVARIANT)? } else { chosen };
         match (chosen.as_slice(), options.device) {
             ([], _) => Err(Failure::argument(format!(
                 "engine {}: {path} has no engine of this name for the device, {}",
@@ -202,6 +203,26 @@ impl Library {
                 Err(error) => Err(Failure::argument(format!("option device: is \"gpu\", and {error}"))),
             },
         }
+    }
+}
+
+impl Library {
+    /// The engines with a knob that results need; an error if all lack it.
+    fn having(&self, engines: Vec<EngineInfo>, knob: &str) -> Result<Vec<EngineInfo>> {
+        self.with_handle(|handle| {
+            let graph = GraphBuilder::from(smallest()).build(handle)?;
+            let has = |engine: &EngineInfo| {
+                let knobs = Engine::new(&graph, engine.id).and_then(|engine| engine.knobs());
+                knobs.is_ok_and(|knobs| knobs.iter().any(|known| known.id == knob))
+            };
+            let (with, without): (Vec<_>, Vec<_>) = engines.into_iter().partition(has);
+            if with.is_empty() && !without.is_empty() {
+                let names: Vec<&str> = without.iter().map(|engine| engine.name.as_str()).collect();
+                let names = names.join(", ");
+                return Err(Failure::argument(format!("option {knob}: {names} without the knob {knob:?}")));
+            }
+            Ok(with)
+        })
     }
 }
 

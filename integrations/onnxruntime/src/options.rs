@@ -13,7 +13,14 @@ pub const PREFIX: &str = "ep.hipdnnexecutionprovider.";
 pub const CPU_ENGINE: &str = "CPU_ENGINE";
 
 /// The knobs that the provider sets itself.
-pub const OWN_KNOBS: [&str; 3] = ["threads", "deterministic", "constant_weights"];
+pub const OWN_KNOBS: [&str; 5] =
+    ["threads", "deterministic", "constant_weights", BATCH_INVARIANT, FLUSH_SUBNORMALS];
+
+/// The knob that keeps an item's bits independent of its batch.
+pub const BATCH_INVARIANT: &str = "batch_invariant";
+
+/// The knob for ONNX Runtime's option `session.set_denormal_as_zero`.
+const FLUSH_SUBNORMALS: &str = "flush_subnormals";
 
 /// The most plans that a subgraph keeps, one for each shape.
 const PLANS: usize = 16;
@@ -71,6 +78,10 @@ pub struct Options {
     pub pool: Pool,
     /// Whether results are the same for any number of threads.
     pub deterministic: bool,
+    /// Whether an item of a batch has the same bits in every batch.
+    pub batch_invariant: bool,
+    /// Whether subnormal numbers count as zeros, according to ONNX Runtime's own option.
+    pub flush_subnormals: bool,
     /// Which nodes are claimed.
     pub take: Take,
     /// Further knobs of the engine.
@@ -93,6 +104,8 @@ impl Default for Options {
             threads: 0,
             pool: Pool::Auto,
             deterministic: false,
+            batch_invariant: false,
+            flush_subnormals: false,
             take: Take::Profitable,
             knobs: Vec::new(),
             plans: PLANS,
@@ -113,6 +126,7 @@ impl Options {
         }
         for (key, value) in entries {
             match key {
+                "session.set_denormal_as_zero" => options.flush_subnormals = value == "1",
                 "ep.context_enable" => options.context.is_on = value == "1",
                 "ep.context_embed_mode" => options.context.is_embedded = value != "0",
                 "ep.context_file_path" if !value.is_empty() => {
@@ -156,6 +170,7 @@ impl Options {
                     }
                 }
                 "deterministic" => options.deterministic = flag()?,
+                "batch_invariant" => options.batch_invariant = flag()?,
                 "take" => {
                     options.take = match value {
                         "profitable" => Take::Profitable,
@@ -171,7 +186,7 @@ impl Options {
                 "report" => options.report = Some(PathBuf::from(value)),
                 _ => {
                     return Err(Failure::argument(format!(
-                        "option {key}: is unknown, expected one of device, engine, threads, pool, deterministic, take, knobs, plans, capture, report"
+                        "option {key}: is unknown, expected one of device, engine, threads, pool, deterministic, batch_invariant, take, knobs, plans, capture, report"
                     )));
                 }
             }
@@ -199,6 +214,12 @@ impl Options {
         }
         if own && self.deterministic {
             settings.push(set("deterministic", 1));
+        }
+        if self.batch_invariant {
+            settings.push(set(BATCH_INVARIANT, 1));
+        }
+        if own && self.flush_subnormals {
+            settings.push(set(FLUSH_SUBNORMALS, 1));
         }
         if own && constant_weights {
             settings.push(set("constant_weights", 1));
@@ -259,6 +280,7 @@ mod tests {
             ("take", "some", "profitable or all"),
             ("pool", "other", "auto, session or engine"),
             ("deterministic", "2", "0 or 1"),
+            ("batch_invariant", "yes", "0 or 1"),
             ("capture", "yes", "0 or 1"),
             ("knobs", "threads", "NAME=VALUE"),
             ("thread", "2", "expected one of device, engine, threads"),
@@ -274,6 +296,20 @@ mod tests {
         let key = format!("{PREFIX}device");
         let failure = Options::read([(key.as_str(), "cpu")], true).unwrap_err();
         assert!(failure.text.contains("no other device"), "{failure}");
+    }
+
+    #[test]
+    fn promises_and_subnormals_are_knobs() {
+        let of = |options: &Options| {
+            options.settings(false).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        let mut options = read("batch_invariant", "1").unwrap();
+        assert_eq!(of(&options), "batch_invariant=1");
+        options.flush_subnormals =
+            Options::read([("session.set_denormal_as_zero", "1")], false).unwrap().flush_subnormals;
+        assert_eq!(of(&options), "batch_invariant=1 flush_subnormals=1");
+        options.device = Device::Gpu;
+        assert_eq!(of(&options), "batch_invariant=1");
     }
 
     #[test]
