@@ -144,8 +144,8 @@ unsafe fn attempt(op: &'static Op, f: &Functions, stack: *mut u64, arguments: &m
     if !unsafe { arguments.read(f, stack, op.kinds) } {
         return Attempt::Former(None);
     }
-    // The words have types and devices; the address of its name identifies the operation.
-    arguments.words.push(op.name.as_ptr().addr() as i64);
+    // The words have types and devices; the address of its name identifies the operation. No address has the highest bit.
+    arguments.words.push(op.name.as_ptr().addr() as i64 | i64::from(planning::is_invariant()) << 63);
     let device = arguments.device.unwrap_or_default();
     arguments.words.push(i64::from(device.0) << 32 | i64::from(device.1));
     let Some(entry) = find(op, f, arguments, device) else { return Attempt::Former(None) };

@@ -104,6 +104,13 @@ fn always(is_set: bool) {
     kernels::always(is_set);
 }
 
+/// Sets whether an item of a batch must have the same bits in every batch.
+#[pyfunction]
+#[pyo3(name = "torch_invariant")]
+fn invariant(is_set: bool) {
+    planning::set_invariant(is_set);
+}
+
 /// Leaves these operations to PyTorch, and no others: tests let one engine compute what the other one saved.
 #[pyfunction]
 #[pyo3(name = "torch_leave")]
@@ -254,6 +261,7 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(wait, module)?)?;
     module.add_function(wrap_pyfunction!(end, module)?)?;
     module.add_function(wrap_pyfunction!(always, module)?)?;
+    module.add_function(wrap_pyfunction!(invariant, module)?)?;
     module.add_function(wrap_pyfunction!(leave, module)?)?;
     module.add_function(wrap_pyfunction!(layouts_of, module)?)?;
     module.add_function(wrap_pyfunction!(agrees, module)?)?;

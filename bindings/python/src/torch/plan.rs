@@ -61,17 +61,27 @@ impl CallPlan {
             let graph = recipe.graph.build(handle)?;
             let engines = handle.engines()?;
             // Generated kernels compute each element in one thread, which is slower than PyTorch for products and convolutions.
-            let is_slow = |engine: &EngineInfo| switches.is_product && engine.is_generated();
+            let is_slow =
+                |engine: &EngineInfo| switches.is_product && engine.is_generated() && !switches.is_invariant;
             let offered = graph.offer()?;
-            let found = offered.engines.iter().find_map(|id| {
+            let fitting = offered.engines.iter().filter_map(|id| {
                 let engine = engines.iter().find(|engine| engine.id == *id)?;
                 let fits = engine.is_of_host() == (place == Place::Host) && !is_slow(engine);
                 (fits && !engine.is_reference()).then_some(engine)
             });
-            let Some(found) = found else { return Ok(Err(offered.reasons)) };
-            engine_name.clone_from(&found.name);
-            let engine = Engine::new(&graph, found.id)?;
-            let settings = switches.settings(&engine)?;
+            let (mut found, mut lacking) = (None, offered.reasons);
+            for info in fitting {
+                let engine = Engine::new(&graph, info.id)?;
+                match switches.settings(&engine)? {
+                    Some(settings) => {
+                        found = Some((engine, settings));
+                        engine_name.clone_from(&info.name);
+                        break;
+                    }
+                    None => lacking = format!("{}: has no knob {BATCH_INVARIANT}", info.name),
+                }
+            }
+            let Some((engine, settings)) = found else { return Ok(Err(lacking)) };
             let plan = ExecutionPlan::new(&EngineConfig::new(&engine, &settings)?)?;
             let workspace = plan.workspace_size()?;
             Ok(Ok((plan, workspace)))
@@ -301,14 +311,24 @@ pub struct Switches {
     /// Whether it is a matrix product or convolution.
     pub is_product: bool,
     pub is_exact: bool,
+    /// Whether an item of a batch must have the same bits in every batch.
+    pub is_invariant: bool,
 }
 
+/// The knob that keeps an item's bits independent of its batch.
+const BATCH_INVARIANT: &str = "batch_invariant";
+
 impl Switches {
-    fn settings(self, engine: &Engine) -> hipdnn::Result<Vec<KnobSetting>> {
-        if !self.is_exact {
-            return Ok(Vec::new());
+    /// The knobs of an engine's plan; `None` if it lacks one that results need.
+    fn settings(self, engine: &Engine) -> hipdnn::Result<Option<Vec<KnobSetting>>> {
+        let wanted = [(self.is_exact, "cudnn.deterministic"), (self.is_invariant, BATCH_INVARIANT)];
+        if wanted.iter().all(|(is_wanted, _)| !is_wanted) {
+            return Ok(Some(Vec::new()));
         }
-        let known = engine.knobs()?.into_iter().filter(|knob| knob.id == "cudnn.deterministic");
-        Ok(known.map(|knob| KnobSetting { id: knob.id, value: KnobValue::Int(1) }).collect())
+        let known = engine.knobs()?;
+        let has = |id: &str| known.iter().any(|knob| knob.id == id);
+        let on = wanted.into_iter().filter(|(is_wanted, id)| *is_wanted && has(id));
+        let on = on.map(|(_, id)| KnobSetting { id: id.to_owned(), value: KnobValue::Int(1) }).collect();
+        Ok((!self.is_invariant || has(BATCH_INVARIANT)).then_some(on))
     }
 }

@@ -66,10 +66,23 @@ impl Op {
 static SESSION: OnceLock<Arc<Session>> = OnceLock::new();
 static IS_ROCM: AtomicBool = AtomicBool::new(false);
 
+/// Whether an item of a batch must have the same bits in every batch.
+static INVARIANT: AtomicBool = AtomicBool::new(false);
+
 /// Sets the library that makes plans; false if one was set already.
 pub fn open(session: Arc<Session>, is_rocm: bool) -> bool {
     IS_ROCM.store(is_rocm, Ordering::Relaxed);
     SESSION.set(session).is_ok()
+}
+
+/// Sets whether an item of a batch must have the same bits in every batch.
+pub fn set_invariant(is_set: bool) {
+    INVARIANT.store(is_set, Ordering::Relaxed);
+}
+
+/// Whether an item of a batch must have the same bits in every batch.
+pub fn is_invariant() -> bool {
+    INVARIANT.load(Ordering::Relaxed)
 }
 
 /// The GPU with this number in PyTorch.
@@ -90,18 +103,31 @@ fn tidy() {
 
 /// Plans a call.
 pub fn plan(op: &'static Op, f: &Functions, values: &[Value], entry: &Entry) {
-    let is_exact = is_exact(f);
-    entry.plan(false, || make(op, values, is_exact));
+    let promises = Promises::now(f);
+    entry.plan(false, || make(op, values, promises));
     tidy();
 }
 
 /// Plans a call in the background.
 pub fn plan_aside(op: &'static Op, f: &Functions, values: Vec<Value>, entry: Arc<Entry>) {
-    let is_exact = is_exact(f);
+    let promises = Promises::now(f);
     worker::queue(move || {
-        entry.plan(true, || beside_captures(&values, || make(op, &values, is_exact)));
+        entry.plan(true, || beside_captures(&values, || make(op, &values, promises)));
         tidy();
     });
+}
+
+/// What was asked of results.
+#[derive(Clone, Copy)]
+struct Promises {
+    is_exact: bool,
+    is_invariant: bool,
+}
+
+impl Promises {
+    fn now(f: &Functions) -> Self {
+        Self { is_exact: is_exact(f), is_invariant: is_invariant() }
+    }
 }
 
 /// Whether PyTorch was asked for deterministic results, in general or of cuDNN.
@@ -128,7 +154,7 @@ fn beside_captures<T>(values: &[Value], work: impl FnOnce() -> T) -> T {
     }
 }
 
-fn make(op: &Op, values: &[Value], is_exact: bool) -> (Result<CallPlan, Reason>, Choice) {
+fn make(op: &Op, values: &[Value], promises: Promises) -> (Result<CallPlan, Reason>, Choice) {
     let has = |kind: i32| values.iter().any(|of| matches!(of, Value::Tensor(of) if of.dtype == kind));
     let is_product = matches!(op.class, Class::Product | Class::FasterProduct);
     let make = || {
@@ -142,7 +168,8 @@ fn make(op: &Op, values: &[Value], is_exact: bool) -> (Result<CallPlan, Reason>,
             return Err("another number of results".to_owned());
         }
         let place = if recipe.device().0 == CPU { Place::Host } else { gpu(recipe.device().1) };
-        CallPlan::new(session, recipe, place, Switches { is_product, is_exact })
+        let Promises { is_exact, is_invariant } = promises;
+        CallPlan::new(session, recipe, place, Switches { is_product, is_exact, is_invariant })
     };
     // Gradient tests compare double results to the last bit; networks hardly use double.
     (make(), if has(dtype::DOUBLE) { Choice::Theirs } else { Choice::Open })

@@ -173,6 +173,11 @@ def _active() -> list[enable]:
 _of_process: list[enable] = []
 
 
+#: The enabled contexts of all threads that ask for batch invariance. While there is one, every thread has it: kernels of autograd's
+#: threads belong to it, too.
+_invariant: list[enable] = []
+
+
 def is_enabled() -> bool:
     """Whether this thread or the process enabled hipDNN's kernels."""
     return bool(_active() or _of_process)
@@ -183,7 +188,8 @@ def _switch() -> None:
     if _registration.missing is not None:
         return
     active = _active() or _of_process
-    _native.torch_always(bool(active) and not active[-1].timed)
+    _native.torch_invariant(bool(_invariant))
+    _native.torch_always(bool(_invariant) or bool(active) and not active[-1].timed)
     _native.torch_switch(bool(active), not _active(), not active or active[-1].is_step)
 
 
@@ -225,16 +231,22 @@ class enable:
     On CPUs, the first calls with new shapes alternate between both, and the faster one computes from then on. With ``timed=False``,
     hipDNN computes everything that its engines support. With ``process=True``, this applies to all Python threads, including future
     ones; before Python 3.12, other threads that already run are left out.
+
+    With ``batch_invariant=True``, a row, image or sequence that hipDNN computes has the same bits whatever else is in its batch; this
+    implies ``timed=False``. ``report()`` tells which operations PyTorch's own kernels computed.
     """
 
     #: Whether calls belong to the steps of a program, which are timed as a whole.
     is_step = True
 
-    def __init__(self, *, timed: bool = True, process: bool = False) -> None:
-        self.timed = timed
+    def __init__(self, *, timed: bool = True, process: bool = False, batch_invariant: bool = False) -> None:
+        self.timed = timed and not batch_invariant
+        self.batch_invariant = batch_invariant
         self._list = _of_process if process else _active()
         _registration.ready()
         self._list.append(self)
+        if batch_invariant:
+            _invariant.append(self)
         if process:
             _native.torch_switch_process(True)
             _threads.begin()
@@ -254,7 +266,8 @@ class enable:
 
         @functools.wraps(function)
         def enabled(*args: Any, **named: Any) -> Any:
-            with enable(timed=self.timed, process=self._list is _of_process):
+            process = self._list is _of_process
+            with enable(timed=self.timed, process=process, batch_invariant=self.batch_invariant):
                 return function(*args, **named)
 
         return enabled
@@ -263,6 +276,8 @@ class enable:
         if self not in self._list:
             return
         self._list.remove(self)
+        if self.batch_invariant:
+            _invariant.remove(self)
         if self._list is _of_process and not _of_process:
             _threads.end()
             # Other threads notice at their next call.
