@@ -66,6 +66,7 @@ int main(int count, char** arguments)
     }
     printf("%s\n", device.name);
     CHECK(device.name[0] != '\0' && device.major_version >= 1 && device.subgroup > 0);
+    CHECK(device.memory_bytes > 0);
     CHECK(own_hipdnnVulkanGetDevice_ext(devices, &device) != 0);
     CHECK(own_hipdnnVulkanGetDevice_ext(-1, &device) != 0);
     CHECK(own_hipdnnVulkanChooseDevice_ext(devices) != 0);

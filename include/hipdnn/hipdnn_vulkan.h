@@ -43,6 +43,8 @@ typedef struct hipdnnVulkanDevice
     int32_t shares_memory;
     /** 1 if VULKAN_ENGINE can compute on it. */
     int32_t is_usable;
+    /** The size of its memory. */
+    uint64_t memory_bytes;
 } hipdnnVulkanDevice;
 
 /** A device that the program opened. All members are Vulkan's handles; they outlive every use of the device here. */

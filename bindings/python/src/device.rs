@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use hipdnn_plugin_sdk::cuda::{self, Cuda, EnteredContext};
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::hip::{EnteredDevice, Hip};
+use hipdnn_plugin_sdk::vulkan;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -21,6 +22,8 @@ pub enum Place {
     Cuda(i32),
     /// A ROCm device, by number.
     Rocm(i32),
+    /// A Vulkan device, by number, whose work runs in order.
+    Vulkan(i32),
 }
 
 impl Place {
@@ -30,6 +33,7 @@ impl Place {
             dlpack::CPU | dlpack::CUDA_HOST | dlpack::ROCM_HOST => Self::Host,
             dlpack::CUDA | dlpack::CUDA_MANAGED => Self::Cuda(device.id),
             dlpack::ROCM => Self::Rocm(device.id),
+            dlpack::VULKAN => Self::Vulkan(device.id),
             _ => return None,
         })
     }
@@ -40,6 +44,7 @@ impl Place {
             Self::Host => (dlpack::CPU, 0),
             Self::Cuda(id) => (dlpack::CUDA, id),
             Self::Rocm(id) => (dlpack::ROCM, id),
+            Self::Vulkan(id) => (dlpack::VULKAN, id),
         };
         dlpack::Device { kind, id }
     }
@@ -47,7 +52,7 @@ impl Place {
     /// Makes this the thread's current device until the result is dropped, unless the stream determines the device.
     pub fn enter(self, stream: Stream) -> Result<Entered, Failure> {
         match self {
-            Self::Host => Ok(Entered::Nothing),
+            Self::Host | Self::Vulkan(_) => Ok(Entered::Nothing),
             Self::Cuda(_) if !stream.is_default() => Ok(Entered::Nothing),
             Self::Cuda(number) => {
                 let device = primary(number)?;
@@ -84,8 +89,39 @@ impl Place {
                 Some(Gpu::Cuda(cuda::Device::of_context(cuda, context)?))
             }
             Self::Rocm(_) => Some(Gpu::Hip(Hip::with_device()?)),
+            Self::Vulkan(number) => Some(Gpu::Vulkan(opened(number)?)),
         })
     }
+
+    /// Opens a Vulkan device through the library of a handle, which then computes there unless it has planned before.
+    pub fn open(self, handle: &hipdnn::Handle) -> hipdnn::Result<()> {
+        let Self::Vulkan(number) = self else { return Ok(()) };
+        if let Gpu::Vulkan(device) = hipdnn::hardware::Gpu::vulkan(handle, number)?.raw() {
+            let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+            opened.retain(|known| known.number != number);
+            opened.push(device);
+        }
+        Ok(())
+    }
+
+    /// Refuses addresses that are not memory of a Vulkan device: kernels are not to read them.
+    pub fn check(self, address: *const c_void) -> Result<(), Failure> {
+        match self {
+            Self::Vulkan(number) => Ok(opened(number)?.check(address)?),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The Vulkan devices used so far.
+static OPENED: Mutex<Vec<vulkan::Device>> = Mutex::new(Vec::new());
+
+fn opened(number: i32) -> Result<vulkan::Device, Failure> {
+    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = opened.iter().find(|device| device.number == number).copied();
+    device.ok_or_else(|| {
+        Failure::Device(format!("vulkan:{number} is not open, expected one that arrays or graphs use"))
+    })
 }
 
 /// The CUDA devices used so far, with their primary contexts.
@@ -107,6 +143,7 @@ impl fmt::Display for Place {
             Self::Host => f.write_str("host memory"),
             Self::Cuda(number) => write!(f, "cuda:{number}"),
             Self::Rocm(number) => write!(f, "rocm:{number}"),
+            Self::Vulkan(number) => write!(f, "vulkan:{number}"),
         }
     }
 }
@@ -118,7 +155,9 @@ impl FromPyObject<'_, '_> for Place {
     fn extract(device: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let (kind, id) = device.extract()?;
         Self::of(dlpack::Device { kind, id }).ok_or_else(|| {
-            PyValueError::new_err(format!("device {kind}:{id} is not known, expected CPU, CUDA or ROCm"))
+            PyValueError::new_err(format!(
+                "device {kind}:{id} is not known, expected CPU, CUDA, ROCm or Vulkan"
+            ))
         })
     }
 }
@@ -169,7 +208,7 @@ impl Stream {
             return false;
         }
         let gpu = match place {
-            Place::Host => return false,
+            Place::Host | Place::Vulkan(_) => return false,
             Place::Cuda(number) => primary(number).map(Gpu::Cuda).ok(),
             Place::Rocm(_) => Hip::with_device().map(Gpu::Hip).ok(),
         };
@@ -182,7 +221,7 @@ impl Stream {
     /// # Safety
     /// Both streams are alive, and the device was entered.
     pub unsafe fn before(self, after: Self, place: Place) -> Result<(), Failure> {
-        if self == after {
+        if self == after || matches!(place, Place::Vulkan(_)) {
             return Ok(());
         }
         // A default stream belongs to the current device.
@@ -193,7 +232,7 @@ impl Stream {
             // An event belongs to the current context, which a stream does not determine.
             let _entered = match gpu {
                 Gpu::Cuda(device) => Some(device.enter()?),
-                Gpu::Hip(_) => None,
+                Gpu::Hip(_) | Gpu::Vulkan(_) => None,
             };
             let event = gpu.create_event()?;
             let done = gpu.record(event, self.raw()).and_then(|()| gpu.wait_for(after.raw(), event));

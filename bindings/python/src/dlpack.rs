@@ -9,6 +9,8 @@ pub const CPU: i32 = 1;
 pub const CUDA: i32 = 2;
 /// Host memory that CUDA can access.
 pub const CUDA_HOST: i32 = 3;
+/// Memory of a Vulkan device.
+pub const VULKAN: i32 = 7;
 /// Memory of a ROCm device.
 pub const ROCM: i32 = 10;
 /// Host memory that ROCm can access.

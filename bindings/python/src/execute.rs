@@ -97,6 +97,13 @@ impl Plan {
                 // The plan for that device checks it.
                 return Ok(());
             }
+            if matches!(place, Place::Vulkan(_)) && !array.is_instance_of::<DeviceArray>() {
+                let refused = |failure: Failure| {
+                    let text = "expected a hipdnn.DeviceArray, or an address of one's memory";
+                    ArrayError::new_err(format!("{}: {text}: {failure}", tensor.label()))
+                };
+                place.check(view.data).map_err(refused)?;
+            }
             if place != Place::Host {
                 let stream = bound.reader.consumer.settle(array.py(), place, view.stream)?;
                 if view.stream.is_none()

@@ -25,6 +25,9 @@ pub struct Library {
 /// Name, id, plugin, version, type, and the numbers of what it computes on and where its kernels come from.
 pub type EngineTuple = (String, i64, String, String, String, (u32, u32));
 
+/// A Vulkan device in Python.
+type VulkanTuple = (i32, String, String, String, u64, bool);
+
 /// Engines for Python.
 pub fn engine_tuples(engines: Vec<hipdnn::EngineInfo>) -> Vec<EngineTuple> {
     engines.into_iter().map(|e| (e.name, e.id, e.plugin, e.version, e.kind, e.of.numbers().into())).collect()
@@ -131,6 +134,20 @@ impl Library {
         let engines =
             py.detach(|| self.session.plan(Place::Host, Handle::engines)).map_err(Failure::into_py)?;
         Ok(engine_tuples(engines))
+    }
+
+    /// The Vulkan devices: number, name, kind, version, bytes of memory, and whether `VULKAN_ENGINE` can compute on it.
+    fn vulkan_devices(&self, py: Python<'_>) -> PyResult<Vec<VulkanTuple>> {
+        let devices = py.detach(|| self.session.plan(Place::Host, hipdnn::hardware::vulkan_devices));
+        let tuple = |of: hipdnn::hardware::VulkanDevice| {
+            (of.number, of.name, of.kind.to_string(), of.version, of.memory_bytes, of.is_usable)
+        };
+        Ok(devices.map_err(Failure::into_py)?.into_iter().map(tuple).collect())
+    }
+
+    /// Opens a device for arrays; only those of Vulkan have to be.
+    fn open_device(&self, py: Python<'_>, device: Place) -> PyResult<()> {
+        py.detach(|| self.session.plan(device, |_| Ok(()))).map_err(Failure::into_py)
     }
 
     /// Loads engine plugins from these files and folders; alone, or besides the library's own. Handles must not be alive.

@@ -76,8 +76,8 @@ impl DeviceMemory {
     fn enter(&self) -> Result<Option<EnteredContext>, Failure> {
         match self.gpu {
             Gpu::Cuda(device) => Ok(Some(device.enter()?)),
-            // The caller has entered the device.
-            Gpu::Hip(_) => Ok(None),
+            // The caller has entered the device, and Vulkan needs it not.
+            Gpu::Hip(_) | Gpu::Vulkan(_) => Ok(None),
         }
     }
 
@@ -198,8 +198,8 @@ unsafe extern "C" fn keep_words(said: *mut c_void, _kind: *const c_char, words: 
 /// A workspace in GPU memory, for one execution after the other.
 pub struct DeviceWorkspace {
     memory: DeviceMemory,
-    /// Happens when the last execution is done.
-    event: Event,
+    /// Happens when the last execution is done; none with Vulkan, whose work runs in order.
+    event: Option<Event>,
     /// The stream of the last execution, if any. It may have been destroyed, and its address reused.
     last: Option<Stream>,
 }
@@ -215,7 +215,8 @@ impl DeviceWorkspace {
         let memory = unsafe { DeviceMemory::new(size, place, stream) }?;
         let event = {
             let _entered = memory.enter()?;
-            memory.gpu.create_event()?
+            let needed = !matches!(place, Place::Vulkan(_));
+            needed.then(|| memory.gpu.create_event()).transpose()?
         };
         Ok(Self { memory, event, last: None })
     }
@@ -223,8 +224,10 @@ impl DeviceWorkspace {
 
 impl Drop for DeviceWorkspace {
     fn drop(&mut self) {
-        // SAFETY: the event belongs to this object.
-        unsafe { self.memory.gpu.destroy_event(self.event) };
+        if let Some(event) = self.event {
+            // SAFETY: the event belongs to this object.
+            unsafe { self.memory.gpu.destroy_event(event) };
+        }
     }
 }
 
@@ -272,9 +275,9 @@ impl Workspace {
     /// The stream is alive.
     pub unsafe fn begin(&self, stream: Stream) -> Result<(), Failure> {
         match self {
-            Self::Device(of) if of.last.is_some() => {
+            Self::Device(DeviceWorkspace { memory, event: Some(event), last: Some(_) }) => {
                 // SAFETY: the stream is alive, as this function requires; the event belongs to the workspace.
-                Ok(unsafe { of.memory.gpu.wait_for(stream.raw(), of.event) }?)
+                Ok(unsafe { memory.gpu.wait_for(stream.raw(), *event) }?)
             }
             _ => Ok(()),
         }
@@ -287,8 +290,10 @@ impl Workspace {
     pub unsafe fn end(&mut self, stream: Stream) -> Result<(), Failure> {
         if let Self::Device(of) = self {
             let _entered = of.memory.enter()?;
-            // SAFETY: the stream is alive, as this function requires.
-            unsafe { of.memory.gpu.record(of.event, stream.raw()) }?;
+            if let Some(event) = of.event {
+                // SAFETY: the stream is alive, as this function requires.
+                unsafe { of.memory.gpu.record(event, stream.raw()) }?;
+            }
             of.last = Some(stream);
         }
         Ok(())

@@ -61,7 +61,11 @@ impl Session {
     ) -> hipdnn::Result<R> {
         let (mut before, handle) = match self.take(place, stream, most) {
             Some(idle) => (idle.stream, idle.handle),
-            None => (None, Handle::new(&self.backend)?),
+            None => {
+                let handle = Handle::new(&self.backend)?;
+                place.open(&handle)?;
+                (None, handle)
+            }
         };
         if stream.is_some() && before.is_none() {
             before = Some(Stream::default());

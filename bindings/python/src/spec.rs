@@ -144,7 +144,7 @@ impl Spec {
             let expected = if self.is_pass_by_value {
                 "host memory, for a number that is passed by value"
             } else {
-                "host memory, CUDA or ROCm"
+                "host memory, CUDA, ROCm or Vulkan"
             };
             let (kind, id) = (view.device.kind, view.device.id);
             ArrayError::new_err(format!(

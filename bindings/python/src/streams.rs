@@ -99,6 +99,9 @@ unsafe fn expect_of(stream: Stream, place: Place) -> PyResult<()> {
     }
     // SAFETY: the stream is a default stream or alive, as this function requires; the stream determines the device.
     match unsafe { place.gpu(stream) }.map_err(Failure::into_py)? {
+        Some(Gpu::Vulkan(_)) => Err(Error::new_err(format!(
+            "handle: the stream {stream} is set, but the arrays are in {place}, whose work runs in order, expected no stream"
+        ))),
         Some(Gpu::Cuda(device)) if Place::Cuda(device.number) != place => Err(Error::new_err(format!(
             "handle: the stream {stream} is of {}, but the arrays are in {place}, expected one device",
             Place::Cuda(device.number)
@@ -110,6 +113,9 @@ unsafe fn expect_of(stream: Stream, place: Place) -> PyResult<()> {
 /// The current stream of an array's library, for PyTorch and CuPy.
 pub fn of_array(array: &Bound<'_, PyAny>, place: Place) -> PyResult<Option<Stream>> {
     let py = array.py();
+    if matches!(place, Place::Vulkan(_)) {
+        return Ok(None);
+    }
     let module: String = match array.get_type().getattr_opt(intern!(py, "__module__"))? {
         Some(module) => module.extract().unwrap_or_default(),
         None => return Ok(None),
@@ -123,6 +129,9 @@ pub fn of_array(array: &Bound<'_, PyAny>, place: Place) -> PyResult<Option<Strea
 
 /// The current stream of an imported library for GPUs.
 pub fn of_imported(py: Python<'_>, place: Place) -> PyResult<Option<Stream>> {
+    if matches!(place, Place::Vulkan(_)) {
+        return Ok(None);
+    }
     match of_torch(py, place)? {
         None => of_cupy(py, place),
         found => Ok(found),

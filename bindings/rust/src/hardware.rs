@@ -1,9 +1,10 @@
-//! A machine's hardware for engines: the AMD and NVIDIA libraries that they look for, and the devices that these find.
+//! A machine's hardware for engines: the AMD and NVIDIA libraries that they look for, the devices that these find, and Vulkan devices.
 
 mod amd;
 mod memory;
 mod nvidia;
 mod stream;
+mod vulkan;
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 pub use memory::{DeviceMemory, Gpu, HostMemory};
 pub use stream::{CaptureStream, CapturedWork, Stream};
+pub use vulkan::{VulkanDevice, VulkanKind, vulkan_devices};
 
 /// A library that engines look for.
 #[derive(Debug, Serialize)]

@@ -1,4 +1,4 @@
-//! The process's GPU, whichever vendor made it: memory, copies, events and waiting.
+//! The process's GPU, whichever library drives it: memory, copies, events and waiting.
 //!
 //! Programs pass device memory to an engine; plans have a [`workspace`] in it, and [`plan_memory`] of their
 //! own. A [`handle`] holds the stream and per-device state of a plugin, and makes a device current.
@@ -14,7 +14,7 @@ use std::ffi::c_void;
 
 use crate::cuda::{self, Cuda, CudaError, EnteredContext};
 use crate::hip::{HIP_MEMCPY_DEVICE_TO_DEVICE, HIP_MEMCPY_DEVICE_TO_HOST, HIP_MEMCPY_HOST_TO_DEVICE, Hip};
-use crate::{PluginError, Refusal};
+use crate::{PluginError, Refusal, vulkan};
 
 pub use captured::{CaptureStream, CapturedWork};
 
@@ -28,6 +28,8 @@ pub enum Gpu {
     Hip(&'static Hip),
     /// A CUDA device with its context.
     Cuda(cuda::Device),
+    /// A Vulkan device, whose work runs in order whatever the stream.
+    Vulkan(vulkan::Device),
 }
 
 impl Gpu {
@@ -50,13 +52,13 @@ impl Gpu {
         }
     }
 
-    /// Makes a CUDA device current until the result is dropped; with HIP the thread's current device stays.
+    /// Makes a CUDA device current until the result is dropped; with HIP the thread's current device stays, and Vulkan has none.
     ///
     /// # Errors
     /// The driver's.
     pub fn enter(&self) -> Result<Option<EnteredContext>, CudaError> {
         match self {
-            Self::Hip(_) => Ok(None),
+            Self::Hip(_) | Self::Vulkan(_) => Ok(None),
             Self::Cuda(device) => device.enter().map(Some),
         }
     }
@@ -83,6 +85,7 @@ impl Gpu {
                 device.cuda.check("cuMemAlloc", answer)?;
                 Ok(std::ptr::with_exposed_provenance_mut(pointer as usize))
             }
+            Self::Vulkan(device) => device.allocate(bytes),
         }
     }
 
@@ -100,6 +103,8 @@ impl Gpu {
                 // SAFETY: the pointer is memory of this GPU that is not freed.
                 unsafe { (device.cuda.cuMemFree_v2)(pointer.expose_provenance() as u64) };
             }
+            // SAFETY: the pointer is memory of this GPU that is not freed.
+            Self::Vulkan(device) => unsafe { device.free(pointer) },
         }
     }
 
@@ -121,6 +126,7 @@ impl Gpu {
                 // SAFETY: the function writes only to the local `pointer`, and 0 sets none of the flags.
                 device.cuda.check("cuMemHostAlloc", unsafe { allocate(&mut pointer, bytes, 0) })?;
             }
+            Self::Vulkan(_) => return Err(lacks("page-locked host memory")),
         }
         Ok(pointer)
     }
@@ -145,6 +151,8 @@ impl Gpu {
                     unsafe { free(pointer) };
                 }
             }
+            // It has allocated none.
+            Self::Vulkan(_) => {}
         }
     }
 
@@ -170,6 +178,7 @@ impl Gpu {
                 let answer = unsafe { (device.cuda.cuMemcpyHtoD_v2)(to, bytes, from.len()) };
                 Ok(device.cuda.check("cuMemcpyHtoD", answer)?)
             }
+            Self::Vulkan(device) => device.upload(to, from),
         }
     }
 
@@ -201,6 +210,7 @@ impl Gpu {
                 let answer = unsafe { (device.cuda.cuMemcpyHtoDAsync_v2)(to, bytes, len, stream) };
                 Ok(device.cuda.check("cuMemcpyHtoDAsync", answer)?)
             }
+            Self::Vulkan(device) => device.upload(to, from),
         }
     }
 
@@ -226,6 +236,7 @@ impl Gpu {
                 let answer = unsafe { (device.cuda.cuMemcpyDtoH_v2)(room, from, bytes) };
                 Ok(device.cuda.check("cuMemcpyDtoH", answer)?)
             }
+            Self::Vulkan(device) => device.download(to, from),
         }
     }
 
@@ -250,6 +261,8 @@ impl Gpu {
                 // SAFETY: both are valid for the length.
                 Ok(device.cuda.check("cuMemcpyDtoD", unsafe { copy(to, from, bytes) })?)
             }
+            // SAFETY: both do not overlap, as this function requires.
+            Self::Vulkan(device) => unsafe { device.copy(to, from, bytes) },
         }
     }
 
@@ -284,6 +297,7 @@ impl Gpu {
                 let answer = unsafe { (device.cuda.cuCtxSynchronize)() };
                 Ok(device.cuda.check("cuCtxSynchronize", answer)?)
             }
+            Self::Vulkan(device) => device.synchronize(),
         }
     }
 }

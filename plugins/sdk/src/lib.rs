@@ -12,8 +12,8 @@
 //! [`graph`] is the representation of operation graphs that the backend and all Rust plugins share. [`wire`]
 //! reads and writes it as FlatBuffers in both generations of the format, `json` (a feature of this crate) as
 //! JSON. [`log`] sends lines to the host, and [`ffi`] declares the types of the plugin C ABI. Engines open
-//! other libraries with [`dynlib`]; [`hip`] is the HIP runtime, [`cuda`] the CUDA driver, and [`gpu`]
-//! whichever of the two exists. [`lock`] has locks and once-cells that work in forked children; [`fork`]
+//! other libraries with [`dynlib`]; [`hip`] is the HIP runtime, [`cuda`] the CUDA driver, [`vulkan`] the
+//! memory of Vulkan devices, and [`gpu`] any of the three. [`lock`] has locks and once-cells that work in forked children; [`fork`]
 //! lists what must be consistent in a child. [`os`] hides the differences between systems.
 
 pub mod cuda;
@@ -49,6 +49,7 @@ pub mod rounding;
 pub mod shared_file;
 pub mod step;
 pub mod trace;
+pub mod vulkan;
 pub mod wire;
 
 pub use engine_plugin::{EnginePlugin, bound, buffer, engine_id};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use ash::vk;
 use ash::vk::Handle as _;
+use hipdnn_plugin_sdk::vulkan::DeviceInfo;
 use hipdnn_plugin_sdk::{PluginError, cancel};
 
 use crate::buffer::Buffer;
@@ -19,24 +20,12 @@ use crate::properties::Properties;
 /// The longest reason.
 const TEXT: usize = 1024;
 
+/// Bytes that a copy stages at once, at most.
+const STAGED: usize = 64 << 20;
+
 thread_local! {
     /// The reason of this thread's last failure. It has no destructor, which would need the system's loader.
     static LAST: Cell<[u8; TEXT]> = const { Cell::new([0; TEXT]) };
-}
-
-/// `hipdnnVulkanDevice`
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the header describes them")]
-pub struct DeviceInfo {
-    pub name: [c_char; 256],
-    pub uuid: [u8; 16],
-    pub kind: i32,
-    pub major_version: u32,
-    pub minor_version: u32,
-    pub subgroup: u32,
-    pub shares_memory: i32,
-    pub is_usable: i32,
 }
 
 /// `hipdnnVulkanAdopted`
@@ -132,6 +121,8 @@ fn info(properties: &Properties) -> DeviceInfo {
     for (to, from) in name.iter_mut().zip(properties.name.bytes().take(255)) {
         *to = from.cast_signed() as c_char;
     }
+    let heaps = properties.memory.memory_heaps_as_slice().iter();
+    let own = heaps.filter(|heap| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL));
     DeviceInfo {
         name,
         uuid: properties.uuid,
@@ -141,6 +132,7 @@ fn info(properties: &Properties) -> DeviceInfo {
         subgroup: properties.subgroup,
         shares_memory: properties.shares_memory().into(),
         is_usable: properties.lacks.is_none().into(),
+        memory_bytes: own.map(|heap| heap.size).sum(),
     }
 }
 
@@ -232,16 +224,29 @@ pub unsafe extern "C" fn hipdnnVulkanCopyToDevice_ext(
         not_null("from", from)?;
         let gpu = gpu(device)?;
         let (buffer, offset) = found(&gpu, "to", to, bytes)?;
-        let block = gpu.staging.take(&gpu.device, bytes as u64)?;
-        // SAFETY: both have the bytes, and no work uses the block.
-        unsafe { block.mapped()?.as_ptr().copy_from_nonoverlapping(from.cast(), bytes) };
-        let own = block.staged().unwrap_or(&block.device);
-        let time = gpu.queue.submit(|recorder| {
-            recorder.copy(own, 0, &buffer, offset, bytes as u64);
-            Ok(())
-        })?;
-        gpu.queue.wait(time)?;
-        gpu.staging.give_back(block);
+        if let Some(mapped) = buffer.mapped().filter(|_| bytes > 0) {
+            gpu.queue.synchronize()?;
+            // SAFETY: both have the bytes, and no work uses them.
+            unsafe {
+                let to = mapped.as_ptr().wrapping_add(offset as usize);
+                to.copy_from_nonoverlapping(from.cast(), bytes);
+            }
+            return Ok(());
+        }
+        for begin in (0..bytes).step_by(STAGED) {
+            let part = (bytes - begin).min(STAGED);
+            let block = gpu.staging.take(&gpu.device, part as u64)?;
+            let from = from.cast::<u8>().wrapping_add(begin);
+            // SAFETY: both have the bytes, and no work uses the block.
+            unsafe { block.mapped()?.as_ptr().copy_from_nonoverlapping(from, part) };
+            let own = block.staged().unwrap_or(&block.device);
+            let time = gpu.queue.submit(|recorder| {
+                recorder.copy(own, 0, &buffer, offset + begin as u64, part as u64);
+                Ok(())
+            })?;
+            gpu.queue.wait(time)?;
+            gpu.staging.give_back(block);
+        }
         Ok(())
     })
 }
@@ -261,16 +266,29 @@ pub unsafe extern "C" fn hipdnnVulkanCopyToHost_ext(
         not_null("to", to)?;
         let gpu = gpu(device)?;
         let (buffer, offset) = found(&gpu, "from", from, bytes)?;
-        let block = gpu.staging.take(&gpu.device, bytes as u64)?;
-        let own = block.staged().unwrap_or(&block.device);
-        let time = gpu.queue.submit(|recorder| {
-            recorder.copy(&buffer, offset, own, 0, bytes as u64);
-            Ok(())
-        })?;
-        gpu.queue.wait(time)?;
-        // SAFETY: both have the bytes, and the work is done.
-        unsafe { to.cast::<u8>().copy_from_nonoverlapping(block.mapped()?.as_ptr(), bytes) };
-        gpu.staging.give_back(block);
+        if let Some(mapped) = buffer.mapped().filter(|_| bytes > 0) {
+            gpu.queue.synchronize()?;
+            // SAFETY: both have the bytes, and no work uses them.
+            unsafe {
+                let from = mapped.as_ptr().wrapping_add(offset as usize);
+                from.copy_to_nonoverlapping(to.cast(), bytes);
+            }
+            return Ok(());
+        }
+        for begin in (0..bytes).step_by(STAGED) {
+            let part = (bytes - begin).min(STAGED);
+            let block = gpu.staging.take(&gpu.device, part as u64)?;
+            let own = block.staged().unwrap_or(&block.device);
+            let time = gpu.queue.submit(|recorder| {
+                recorder.copy(&buffer, offset + begin as u64, own, 0, part as u64);
+                Ok(())
+            })?;
+            gpu.queue.wait(time)?;
+            let to = to.cast::<u8>().wrapping_add(begin);
+            // SAFETY: both have the bytes, and the work is done.
+            unsafe { to.copy_from_nonoverlapping(block.mapped()?.as_ptr(), part) };
+            gpu.staging.give_back(block);
+        }
         Ok(())
     })
 }

@@ -32,6 +32,19 @@ def _hardware() -> list[str]:
     return lines
 
 
+def _vulkan() -> list[str]:
+    """A line for each Vulkan device, or why there is none."""
+    try:
+        devices = library().vulkan_devices()
+    except Error as error:
+        return [f"device      no Vulkan device: {error}"]
+    lines = []
+    for number, name, kind, version, memory, is_usable in devices:
+        use = "" if is_usable else ", not usable"
+        lines.append(f"device      vulkan:{number}, {name}, {kind}, Vulkan {version}, {memory >> 20} MiB{use}")
+    return lines or ["device      no Vulkan device: the loader found no driver"]
+
+
 def main() -> int:
     print(f"hipdnn      {__version__}")
     print(f"Python      {sys.version.split()[0]}, {platform.platform()}")
@@ -45,6 +58,7 @@ def main() -> int:
     failed = False
     try:
         print(f"library     {library().version or 'of no version'}, {library().path}")
+        print("\n".join(_vulkan()))
         for engine in engines():
             print(f"engine      {engine.name} ({engine.plugin} {engine.version})")
     except Error as error:

@@ -15,13 +15,13 @@ from . import _native
 
 #: Kind and number of a device, as in DLPack.
 Device = tuple[int, int]
-#: Names of a device: "cpu", "cuda", "cuda:1", "rocm:0", a PyTorch device, or kind and number as in DLPack.
+#: Names of a device: "cpu", "cuda", "cuda:1", "rocm:0", "vulkan:0", a PyTorch device, or kind and number as in DLPack.
 DeviceLike = Union[str, Device, Any]
 
 HOST: Device = (1, 0)
-CUDA, ROCM = 2, 10
+CUDA, VULKAN, ROCM = 2, 7, 10
 
-_KINDS = {"cpu": 1, "cuda": CUDA, "rocm": ROCM, "hip": ROCM}
+_KINDS = {"cpu": 1, "cuda": CUDA, "rocm": ROCM, "hip": ROCM, "vulkan": VULKAN}
 #: Kinds of memory treated as another kind: pinned host memory, and managed memory.
 _SAME = {3: 1, 11: 1, 13: CUDA}
 
@@ -34,7 +34,7 @@ def to_device(device: DeviceLike) -> Device:
         return kind, 0 if kind == HOST[0] else number
     name, _, digits = str(device).partition(":")
     if name not in _KINDS or not (digits or "0").isdigit():
-        raise ValueError(f"{device!r} is not a device, expected cpu, cuda, cuda:1 or rocm")
+        raise ValueError(f"{device!r} is not a device, expected cpu, cuda, cuda:1, rocm or vulkan")
     known = _KINDS[name]
     torch = sys.modules.get("torch")
     if known == CUDA and torch is not None and isinstance(device, torch.device) and torch.version.hip:
@@ -82,12 +82,40 @@ def device_of(array: Any) -> Device:
 
 def device_name(device: Device) -> str:
     """The name of a device for messages."""
-    name = {1: "cpu", CUDA: "cuda", ROCM: "rocm"}.get(device[0], str(device[0]))
+    name = {1: "cpu", CUDA: "cuda", ROCM: "rocm", VULKAN: "vulkan"}.get(device[0], str(device[0]))
     return name if device[0] == 1 else f"{name}:{device[1]}"
 
 
 class DeviceArray(_native.DeviceArray):
     """An array in GPU memory, for programs with neither PyTorch's nor CuPy's arrays; other libraries import it through DLPack."""
+
+    def __new__(cls, dims: Sequence[int], strides: Sequence[int], data_type: str, device: Device) -> Any:
+        if device[0] == VULKAN:
+            # This module is imported first.
+            from .library import library
+
+            library().open_device(device)
+        return super().__new__(cls, dims, strides, data_type, device)
+
+    @classmethod
+    def from_numpy(cls, array: Any, device: DeviceLike) -> DeviceArray:
+        """A copy of a NumPy array on a device, laid out in the order of its strides."""
+        import numpy
+
+        on = to_device(device)
+        if on[0] == HOST[0]:
+            raise _native.ArrayError(f"device is {device!r}, expected a GPU such as 'vulkan:0'")
+        array = numpy.asarray(array)
+        dim, stride, kind, *_ = _native.describe(array)
+        order = sorted(range(len(dim)), key=lambda at: (-abs(stride[at]), at))
+        laid_out = numpy.ascontiguousarray(array.transpose(order))
+        packed = [0] * len(dim)
+        step = 1
+        for at in reversed(order):
+            packed[at], step = step, step * dim[at]
+        made = cls(list(dim), packed, kind, on)
+        made.write(laid_out.tobytes())
+        return made
 
     def numpy(self) -> Any:
         """A copy in host memory, as a NumPy array."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from . import _native
 from ._native import Library
-from .device import CUDA, HOST, ROCM, Device, first_gpu
+from .device import CUDA, HOST, ROCM, VULKAN, Device, first_gpu
 from .plans import plans
 
 #: The folder of this package with the library and its plugins.
@@ -89,7 +89,7 @@ def host_engines() -> set[int]:
 
 
 #: The engines that take memory of a kind of GPU; those that do not tell are assumed to support both makers'.
-_OF_GPUS = {ROCM: ("rocm", ""), CUDA: ("cuda", "")}
+_OF_GPUS = {ROCM: ("rocm", ""), CUDA: ("cuda", ""), VULKAN: ("vulkan",)}
 
 
 @functools.lru_cache(None)
@@ -100,6 +100,9 @@ def _computes_on(kind: int, pid: int) -> frozenset[int]:
         untold = {engine.id for engine in engines() if not engine.device} if first_gpu() is None else set()
         return frozenset(on_host | untold)
     on_gpu = {engine.id for engine in engines() if engine.device in _OF_GPUS.get(kind, ())}
+    if kind == VULKAN:
+        # CPU engines do not know its memory.
+        return frozenset(on_gpu)
     # CPU engines then copy from and to the GPU; the library's order puts GPU engines first.
     return frozenset(on_gpu | on_host if os.environ.get("HIPDNN_CPU_FALLBACK", "0") not in ("", "0") else on_gpu)
 
@@ -117,7 +120,7 @@ def computes_on(device: Device) -> frozenset[int]:
 
 def engine_device(engine: int) -> Device:
     """The first device that an engine computes on."""
-    return next((device for device in (HOST, (CUDA, 0), (ROCM, 0)) if engine in computes_on(device)), HOST)
+    return next((device for device in (HOST, (CUDA, 0), (ROCM, 0), (VULKAN, 0)) if engine in computes_on(device)), HOST)
 
 
 def is_log_wanted() -> bool:

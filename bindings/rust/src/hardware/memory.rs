@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::gpu;
 
 use crate::error::{Error, Result};
 
-/// The GPU of this process: HIP's, or else CUDA's first. Any thread may use it.
+/// A GPU of this process: HIP's, or else CUDA's first, or a Vulkan device. Any thread may use it.
 #[derive(Clone, Copy, Debug)]
 pub struct Gpu(pub(super) gpu::Gpu);
 
@@ -18,7 +18,7 @@ pub struct HostMemory {
     bytes: usize,
 }
 
-// SAFETY: the memory belongs to this object, and HIP and CUDA may be called on any thread.
+// SAFETY: the memory belongs to this object, and GPU libraries may be called on any thread.
 unsafe impl Send for HostMemory {}
 // SAFETY: a shared reference only gives the address.
 unsafe impl Sync for HostMemory {}
@@ -33,7 +33,7 @@ impl HostMemory {
     /// Allocates uninitialized bytes.
     ///
     /// # Errors
-    /// The driver's, if memory is short.
+    /// The driver's, if memory is short, and that Vulkan devices have none.
     pub fn new(gpu: Gpu, bytes: usize) -> Result<Self> {
         let start = gpu.0.allocate_host(bytes);
         let start = start
@@ -66,7 +66,7 @@ pub struct DeviceMemory {
     bytes: usize,
 }
 
-// SAFETY: the memory belongs to this object, and HIP and CUDA may be called on any thread.
+// SAFETY: the memory belongs to this object, and GPU libraries may be called on any thread.
 unsafe impl Send for DeviceMemory {}
 // SAFETY: through a shared reference, only the driver copies bytes, and it orders copies itself.
 unsafe impl Sync for DeviceMemory {}
@@ -82,7 +82,7 @@ pub(super) fn failed(during: &str, error: &dyn fmt::Display) -> Error {
 }
 
 impl Gpu {
-    /// The GPU.
+    /// The GPU of HIP or CUDA; [`Gpu::vulkan`] finds a Vulkan device.
     ///
     /// # Errors
     /// What was looked for, if a driver or a device is missing.

@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 use crate::hardware::Gpu;
 use crate::hardware::memory::failed;
 
-/// A GPU stream: its work runs in order, concurrently with other streams, but in order with the default stream.
+/// A GPU stream: its work runs in order, concurrently with other streams, but in order with the default stream. Vulkan devices have
+/// the default stream alone, and copies return when they are done.
 pub struct Stream {
     gpu: Gpu,
     raw: *mut c_void,

@@ -1,4 +1,4 @@
-//! Events, and whether a stream is being captured.
+//! Events, and whether a stream is being captured. Vulkan has neither here: work of a device runs in order.
 //!
 //! Where a context matters, the caller has entered the GPU.
 
@@ -19,6 +19,9 @@ const WITH_TIMES: c_uint = 0;
 
 /// `hipStreamCaptureModeRelaxed` and `CU_STREAM_CAPTURE_MODE_RELAXED`
 const RELAXED: c_int = 2;
+
+/// What Vulkan devices lack.
+const EVENTS: &str = "events";
 
 /// `CU_STREAM_PER_THREAD`
 const PER_THREAD: usize = 2;
@@ -53,6 +56,7 @@ impl Gpu {
                     let cuda = device.cuda;
                     cuda.check("cuEventCreate", (cuda.cuEventCreate)(&mut event, flags))?;
                 }
+                Self::Vulkan(_) => return Err(lacks(EVENTS)),
             }
         }
         Ok(event)
@@ -74,6 +78,7 @@ impl Gpu {
                     let wait = device.cuda.cuEventSynchronize.ok_or_else(|| lacks("cuEventSynchronize"))?;
                     Ok(device.cuda.check("cuEventSynchronize", wait(event))?)
                 }
+                Self::Vulkan(_) => Err(lacks(EVENTS)),
             }
         }
     }
@@ -98,6 +103,7 @@ impl Gpu {
                     let ask = device.cuda.cuEventElapsedTime.ok_or_else(|| lacks("cuEventElapsedTime"))?;
                     device.cuda.check("cuEventElapsedTime", ask(&mut milliseconds, from, to))?;
                 }
+                Self::Vulkan(_) => return Err(lacks(EVENTS)),
             }
         }
         Ok(milliseconds)
@@ -111,10 +117,11 @@ impl Gpu {
         // SAFETY: the event is of this GPU and not destroyed.
         unsafe {
             match self {
-                Self::Hip(hip) => (hip.hipEventDestroy)(event),
-                Self::Cuda(device) => (device.cuda.cuEventDestroy_v2)(event),
+                Self::Hip(hip) => drop((hip.hipEventDestroy)(event)),
+                Self::Cuda(device) => drop((device.cuda.cuEventDestroy_v2)(event)),
+                Self::Vulkan(_) => {}
             }
-        };
+        }
     }
 
     /// Records an event behind the work that the stream has so far.
@@ -132,6 +139,7 @@ impl Gpu {
                 Self::Cuda(device) => {
                     Ok(device.cuda.check("cuEventRecord", (device.cuda.cuEventRecord)(event, stream))?)
                 }
+                Self::Vulkan(_) => Err(lacks(EVENTS)),
             }
         }
     }
@@ -154,6 +162,7 @@ impl Gpu {
                     let cuda = device.cuda;
                     Ok(cuda.check("cuStreamWaitEvent", (cuda.cuStreamWaitEvent)(stream, event, 0))?)
                 }
+                Self::Vulkan(_) => Err(lacks(EVENTS)),
             }
         }
     }
@@ -168,6 +177,7 @@ impl Gpu {
             match self {
                 Self::Hip(hip) => hip.check("hipEventQuery", (hip.hipEventQuery)(event)).is_ok(),
                 Self::Cuda(device) => (device.cuda.cuEventQuery)(event) == CUDA_SUCCESS,
+                Self::Vulkan(_) => false,
             }
         }
     }
@@ -196,6 +206,7 @@ impl Gpu {
                     None => true,
                 },
                 Self::Cuda(device) => (device.cuda.cuStreamIsCapturing)(stream, &mut status) == CUDA_SUCCESS,
+                Self::Vulkan(_) => true,
             }
         };
         answered.then_some(status != 0)
@@ -240,6 +251,7 @@ impl Gpu {
                 Self::Cuda(device) => {
                     (device.cuda.cuThreadExchangeStreamCaptureMode)(&mut mode) == CUDA_SUCCESS
                 }
+                Self::Vulkan(_) => false,
             }
         };
         is_done.then_some(mode)

@@ -13,7 +13,7 @@ const WITH_DEFAULT_STREAM: c_uint = 0;
 
 impl Gpu {
     /// Creates a stream, to be passed to [`Gpu::destroy_stream`] once. It synchronizes with the default
-    /// stream in both directions.
+    /// stream in both directions. With Vulkan, whose devices run all work in order, it is the default stream.
     ///
     /// # Errors
     /// The library's, or that it lacks this function.
@@ -32,6 +32,7 @@ impl Gpu {
                 let answer = unsafe { create(&mut stream, WITH_DEFAULT_STREAM) };
                 device.cuda.check("cuStreamCreate", answer)?;
             }
+            Self::Vulkan(_) => {}
         }
         Ok(stream)
     }
@@ -55,6 +56,7 @@ impl Gpu {
                 // SAFETY: the stream is there.
                 Ok(device.cuda.check("cuStreamSynchronize", unsafe { wait(stream) })?)
             }
+            Self::Vulkan(device) => device.synchronize(),
         }
     }
 
@@ -85,6 +87,7 @@ impl Gpu {
                 // SAFETY: both are valid for the length until the work is done.
                 Ok(device.cuda.check("cuMemcpyDtoHAsync", unsafe { copy(room, from, bytes, stream) })?)
             }
+            Self::Vulkan(device) => device.download(to, from),
         }
     }
 
@@ -115,6 +118,8 @@ impl Gpu {
                 // SAFETY: both are valid for the length until the work is done.
                 Ok(device.cuda.check("cuMemcpyDtoDAsync", unsafe { copy(to, from, bytes, stream) })?)
             }
+            // SAFETY: both do not overlap, as this function requires.
+            Self::Vulkan(device) => unsafe { device.copy(to, from, bytes) },
         }
     }
 
@@ -138,6 +143,7 @@ impl Gpu {
                     unsafe { destroy(stream) };
                 }
             }
+            Self::Vulkan(_) => {}
         }
     }
 }

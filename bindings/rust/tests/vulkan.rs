@@ -1,0 +1,121 @@
+//! Memory of a Vulkan device, with a real library whose plugins include that of `VULKAN_ENGINE`, in the folder
+//! `HIPDNN_BACKEND_LIBRARY_PATH`. Without a device the reason is checked.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failure here is a failure of the test")]
+
+use std::path::Path;
+
+use hipdnn::graph::operation::{Matmul, Pointwise};
+use hipdnn::graph::{DataType, PointwiseMode};
+use hipdnn::hardware::{DeviceMemory, Gpu, Stream, vulkan_devices};
+use hipdnn::{Backend, Engine, EngineConfig, Error, ExecutionPlan, GraphBuilder, Handle, VariantPack};
+
+fn handle() -> Handle {
+    let folder =
+        std::env::var_os("HIPDNN_BACKEND_LIBRARY_PATH").expect("HIPDNN_BACKEND_LIBRARY_PATH is not set");
+    Handle::new(&Backend::open(Some(Path::new(&folder))).unwrap()).unwrap()
+}
+
+/// A handle and the first usable device.
+fn device() -> Option<(Handle, Gpu)> {
+    let handle = handle();
+    let devices = match vulkan_devices(&handle) {
+        Ok(devices) => devices,
+        Err(error) => {
+            let text = error.to_string();
+            assert!(
+                ["no library for Vulkan", "no plugin of VULKAN_ENGINE", "vkCreateInstance failed"]
+                    .iter()
+                    .any(|reason| text.contains(reason)),
+                "{text}"
+            );
+            eprintln!("skipped: {text}");
+            return None;
+        }
+    };
+    let Some(first) = devices.iter().find(|device| device.is_usable) else {
+        eprintln!("skipped: no Vulkan device of {devices:?} can be used");
+        return None;
+    };
+    assert!(!first.name.is_empty() && first.memory_bytes > 0 && first.uuid.len() == 32, "{first:?}");
+    let gpu = Gpu::vulkan(&handle, first.number).unwrap();
+    Some((handle, gpu))
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+}
+
+fn numbers(memory: &DeviceMemory, count: usize) -> Vec<f32> {
+    let mut bytes = vec![0; 4 * count];
+    memory.download(0, &mut bytes).unwrap();
+    bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect()
+}
+
+#[test]
+fn bytes_come_back_and_places_outside_are_refused() {
+    let Some((_handle, gpu)) = device() else { return };
+    let sent: Vec<u8> = (0..=255).cycle().take(200_000).collect();
+    let [memory, other] = [200_000, 300_000].map(|bytes| DeviceMemory::new(gpu, bytes).unwrap());
+    assert!(memory.as_ptr().addr().is_multiple_of(256) && memory.as_ptr() != other.as_ptr());
+    memory.upload(0, &sent).unwrap();
+    let stream = Stream::new(gpu).unwrap();
+    // SAFETY: both have as many bytes from there on, and do not overlap.
+    unsafe { stream.copy(other.as_ptr().wrapping_byte_add(4096), memory.as_ptr(), 200_000) }.unwrap();
+    stream.synchronize().unwrap();
+    gpu.synchronize().unwrap();
+    let mut back = vec![0; 200_000];
+    other.download(4096, &mut back).unwrap();
+    assert!(back == sent);
+
+    let error = memory.download(1, &mut back).unwrap_err();
+    assert!(matches!(error, Error::Argument(_)) && error.to_string().contains("200000 bytes"), "{error}");
+    // SAFETY: the plugin refuses addresses that are not its memory.
+    let error = unsafe { gpu.upload(sent.as_ptr().cast_mut().cast(), &[1]) }.unwrap_err();
+    assert!(error.to_string().contains("expected memory of device vulkan:"), "{error}");
+    let error = DeviceMemory::new(gpu, usize::MAX / 2).unwrap_err();
+    assert!(error.to_string().contains("allocating 9223372036854775807 bytes"), "{error}");
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused() {
+    let Some((handle, _)) = device() else { return };
+    for number in [-1, 99] {
+        let error = Gpu::vulkan(&handle, number).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("opening Vulkan device {number}")) && error.contains("expected"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_graph_runs_in_device_memory() {
+    let Some((handle, gpu)) = device() else { return };
+    let mut graph = GraphBuilder::new("matmul_relu", DataType::Float);
+    let (a, b) = (graph.tensor(&[1, 2, 2]), graph.tensor(&[1, 2, 2]));
+    let (c, y) = (graph.virtual_tensor(&[1, 2, 2]), graph.tensor(&[1, 2, 2]));
+    graph.node("product", Matmul { a, b, c });
+    graph.node("relu", Pointwise::new(PointwiseMode::ReluFwd, c, None, y));
+    let graph = graph.build(&handle).unwrap();
+    let all = handle.engines().unwrap();
+    let id = all.iter().find(|engine| engine.name == "VULKAN_ENGINE").unwrap().id;
+    let engine = Engine::new(&graph, id).unwrap();
+    let plan = ExecutionPlan::new(&EngineConfig::new(&engine, &[]).unwrap()).unwrap();
+    let memory: Vec<_> = [[1.0, 0.0, 0.0, -1.0], [1.0, 2.0, 3.0, 4.0], [f32::NAN; 4]]
+        .iter()
+        .map(|values| {
+            let memory = DeviceMemory::new(gpu, 16).unwrap();
+            memory.upload(0, &bytes(values)).unwrap();
+            memory
+        })
+        .collect();
+    let bound: Vec<_> =
+        [a, b, y].into_iter().zip(&memory).map(|(uid, memory)| (uid, memory.as_ptr())).collect();
+    let workspace = DeviceMemory::new(gpu, plan.workspace_size().unwrap()).unwrap();
+    let pack = VariantPack::new(handle.backend(), &bound, workspace.as_ptr()).unwrap();
+    // SAFETY: each memory has the four elements of its tensor.
+    unsafe { plan.execute(&handle, &pack) }.unwrap();
+    let [_, _, result] = memory.as_slice() else { unreachable!() };
+    assert_eq!(numbers(result, 4), [1.0, 2.0, 0.0, 0.0]);
+}
