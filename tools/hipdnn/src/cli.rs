@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::computation::FileOf;
-use crate::tensor::Place;
+use crate::failure::Failure;
+use crate::tensor::{Place, Vulkan};
+use hipdnn::{Backend, Handle};
 
 /// Inspects a hipDNN backend: its engines, their plans for a graph, their speed.
 #[derive(Debug, Parser)]
@@ -62,7 +64,7 @@ Example:
     Doctor,
     /// List the AMD and NVIDIA libraries that GPU engines use, and the devices.
     #[command(after_help = "\
-Without a device the exit status is 1. The backend is not opened.
+Vulkan devices are found through the backend and its plugin for them. Without a device the exit status is 1.
 
 Example:
   hipdnn device")]
@@ -158,11 +160,30 @@ pub struct List {
     pub json: bool,
 }
 
+/// Where a graph is computed.
+#[derive(Debug, Default, Clone, Copy, Args)]
+pub struct On {
+    /// Compute on a Vulkan device, in its memory: vulkan:0 and the like, as `hipdnn device` lists them.
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<Vulkan>,
+}
+
+impl On {
+    /// A handle that plans for the device.
+    pub fn handle(self, backend: &Backend) -> Result<Handle, Failure> {
+        let handle = Handle::new(backend)?;
+        self.device.map_or(Ok(()), |device| device.choose(&handle))?;
+        Ok(handle)
+    }
+}
+
 /// `hipdnn explain`
 #[derive(Debug, Args)]
 pub struct Explain {
     /// The graph.
     pub graph: PathBuf,
+    #[command(flatten)]
+    pub on: On,
     /// Write JSON.
     #[arg(long)]
     pub json: bool,
@@ -218,6 +239,8 @@ pub struct Common {
     /// Where tensors are allocated; by default on the host for CPU engines, else on a device if there is one.
     #[arg(long, value_name = "PLACE")]
     pub memory: Option<Place>,
+    #[command(flatten)]
+    pub on: On,
 }
 
 fn factor(text: &str) -> Result<f64, String> {
@@ -402,6 +425,8 @@ pub struct PlanSave {
     pub plan: PathBuf,
     #[command(flatten)]
     pub choice: Choice,
+    #[command(flatten)]
+    pub on: On,
     /// Save only the plan. Running it then requires the graph.
     #[arg(long)]
     pub without_graph: bool,
@@ -425,6 +450,8 @@ pub struct PlanLoad {
 pub struct PlanInfo {
     /// The saved plan.
     pub plan: PathBuf,
+    #[command(flatten)]
+    pub on: On,
     /// Write JSON.
     #[arg(long)]
     pub json: bool,

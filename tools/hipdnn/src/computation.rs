@@ -7,10 +7,11 @@ use crate::data_type::DataType;
 use crate::failure::{Failure, Result, one_line};
 use crate::fill::fill;
 use crate::graph::{Graph, Tensor};
-use crate::tensor::{Array, Bits, Memory, Place, bytes, count, npy, require_host_memory};
+use crate::tensor::{Array, Bits, Memory, Place, Vulkan, bytes, count, npy, require_host_memory};
 use hipdnn::{
     Engine, EngineConfig, EngineInfo, ExecutionPlan, Handle, KnobSetting, OperationGraph, VariantPack,
 };
+use hipdnn_plugin_sdk::engine_kind::EngineDevice;
 
 /// The reference engine.
 pub const REFERENCE: &str = "CPU_REFERENCE_ENGINE";
@@ -129,13 +130,14 @@ pub fn save_outputs(graph: &Graph, files: &[FileOf], outputs: &Arrays) -> Result
 /// The engines to try: the named one, or else all that the library offers, the graph's preferred one first.
 pub fn choose_engines(
     handle: &Handle,
-    operations: &OperationGraph,
-    graph: &Graph,
+    Loaded { operations, graph }: &Loaded,
     named: Option<&str>,
+    device: Option<Vulkan>,
 ) -> Result<Vec<EngineInfo>> {
     let engines = handle.engines()?;
     if let Some(name) = named {
-        return find_engine(&engines, name).cloned().map(|engine| vec![engine]);
+        let found = vec![find_engine(&engines, name)?.clone()];
+        return on_device(found, handle, operations, (device, true));
     }
     let offer = operations.offer()?;
     if offer.engines.is_empty() {
@@ -150,7 +152,8 @@ pub fn choose_engines(
         let found = engines.iter().find(|engine| engine.id == *id).cloned();
         found.ok_or_else(|| Failure::work(format!("the library offers engine {id}, which it does not list")))
     };
-    ids.iter().map(find).collect()
+    let found = ids.iter().map(find).collect::<Result<_>>()?;
+    on_device(found, handle, operations, (device, false))
 }
 
 /// The result of `work` with the first engine that succeeds, and a line for each that failed before. Bad arguments and files end it.
@@ -243,12 +246,35 @@ fn settings_of(engine: &EngineInfo, made: &Engine, knobs: &[String]) -> Result<V
         .collect()
 }
 
-/// Where an engine's tensors are allocated: for CPU engines on the host, for others on a device if there is one. `asked`
-/// overrides this guess.
+/// Where an engine's tensors are allocated: where `asked` says, or else in memory of its device if there is one.
 pub fn place_of(engine: &EngineInfo, asked: Option<Place>) -> Place {
-    asked.unwrap_or_else(|| {
-        if !engine.is_of_host() && Place::device_is_there() { Place::Device } else { Place::Host }
-    })
+    asked.unwrap_or_else(|| Place::of(engine))
+}
+
+/// Of engines, those that compute on the device of `--device`, if it is given.
+pub fn on_device(
+    engines: Vec<EngineInfo>,
+    handle: &Handle,
+    operations: &OperationGraph,
+    (device, is_named): (Option<Vulkan>, bool),
+) -> Result<Vec<EngineInfo>> {
+    let Some(device) = device else { return Ok(engines) };
+    let is_own = |engine: &EngineInfo| engine.of.device == EngineDevice::Vulkan;
+    let (own, others): (Vec<_>, Vec<_>) = engines.into_iter().partition(is_own);
+    if !own.is_empty() {
+        return Ok(own);
+    }
+    if let Some(named) = others.first().filter(|_| is_named) {
+        let name = &named.name;
+        return Err(Failure::input(format!(
+            "--device {device}: {name} does not compute there, expected VULKAN_ENGINE"
+        )));
+    }
+    let reason = match handle.engines()?.iter().find(|engine| is_own(engine)) {
+        Some(engine) => format!("{}: {}", engine.name, operations.reason(engine, "")),
+        None => "no engine for Vulkan devices is loaded".to_owned(),
+    };
+    Err(Failure::work(reason).during(&format!("--device {device}")))
 }
 
 /// A plan with memory bound to it.

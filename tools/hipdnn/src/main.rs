@@ -106,7 +106,7 @@ fn run(cli: &Cli) -> Result<Outcome> {
         Ok(backend)
     };
     match &cli.command {
-        Command::Device(arguments) => commands::device(arguments),
+        Command::Device(arguments) => commands::device(open(), arguments),
         Command::Doctor => Ok(commands::doctor(open_alone(), &cli.plugins)),
         Command::Engines(arguments) => logged(open_alone()?, |backend| {
             commands::engines(backend, &loading::add_plugins(backend, &cli.plugins)?, arguments)

@@ -65,7 +65,7 @@ def main() -> int:
         print(f"library     {error}")
         failed = True
     # The labels are those of `hipdnn doctor`.
-    prefixes = ("HIPDNN_", "HIP_", "CUDA_", "ROCM_", "LD_LIBRARY_PATH")
+    prefixes = ("HIPDNN_", "HIP_", "CUDA_", "ROCM_", "VK_", "LD_LIBRARY_PATH")
     settings = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
     for name, value in sorted(settings.items()):
         print(f"variable    {name}={value}")

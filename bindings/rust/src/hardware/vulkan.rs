@@ -110,6 +110,11 @@ impl Gpu {
         Ok(Self(gpu::Gpu::Vulkan(device)))
     }
 
+    /// Whether it is a Vulkan device.
+    pub fn is_vulkan(&self) -> bool {
+        matches!(self.0, gpu::Gpu::Vulkan(_))
+    }
+
     /// The device as plugins know it.
     pub fn raw(&self) -> gpu::Gpu {
         self.0

@@ -10,7 +10,7 @@ use super::{Outcome, json, read_graph};
 use crate::cli;
 use crate::comparison::compare_all;
 use crate::computation::{
-    Arrays, Computation, Loaded, REFERENCE, find_engine, inputs, place_of, plan_with, reference,
+    Arrays, Computation, Loaded, REFERENCE, find_engine, inputs, on_device, place_of, plan_with, reference,
 };
 use crate::failure::{Failure, Result, one_line};
 use crate::table::Table;
@@ -58,9 +58,10 @@ struct Answer {
 /// Measures every engine that can run a graph.
 pub fn bench(backend: &Backend, arguments: &cli::Bench) -> Result<Outcome> {
     let operations = read_graph(backend, &arguments.graph)?;
-    let handle = Handle::new(backend)?;
+    let on = arguments.common.on;
+    let handle = on.handle(backend)?;
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
-    let engines = engines(&handle, &loaded, &arguments.engines)?;
+    let engines = engines(&handle, &loaded, &arguments.engines, on)?;
     let inputs = inputs(&loaded.graph, &[], arguments.common.seed)?;
     let reference = reference(&handle, &loaded.operations, &loaded.graph, &inputs);
     let ids: Vec<i64> = engines.iter().map(|engine| engine.id).collect();
@@ -91,7 +92,7 @@ pub fn bench(backend: &Backend, arguments: &cli::Bench) -> Result<Outcome> {
         .collect();
     bar.finish_and_clear();
     let ranking = rank(&rows);
-    let ranking_outcome = if arguments.no_ranking || !arguments.engines.is_empty() {
+    let ranking_outcome = if arguments.no_ranking || !arguments.engines.is_empty() || on.device.is_some() {
         "not handed over".to_owned()
     } else {
         let ids: Vec<i64> = ranking.iter().map(|(_, id)| *id).collect();
@@ -118,17 +119,24 @@ pub fn bench(backend: &Backend, arguments: &cli::Bench) -> Result<Outcome> {
 }
 
 /// The engines to measure: the named ones, or else all, in the library's order.
-pub(super) fn engines(handle: &Handle, loaded: &Loaded, named: &[String]) -> Result<Vec<EngineInfo>> {
+pub(super) fn engines(
+    handle: &Handle,
+    loaded: &Loaded,
+    named: &[String],
+    on: cli::On,
+) -> Result<Vec<EngineInfo>> {
     let all = handle.engines()?;
     if !named.is_empty() {
-        return named.iter().map(|name| find_engine(&all, name).cloned()).collect();
+        let found = named.iter().map(|name| find_engine(&all, name).cloned()).collect::<Result<_>>()?;
+        return on_device(found, handle, &loaded.operations, (on.device, true));
     }
     let offer = loaded.operations.offer()?;
     if offer.engines.is_empty() {
         return Err(Failure::work(one_line(&offer.reasons)).during("nothing to measure"));
     }
     let find = |id: &i64| all.iter().find(|engine| engine.id == *id).cloned();
-    Ok(offer.engines.iter().filter_map(find).collect())
+    let offered = offer.engines.iter().filter_map(find).collect();
+    on_device(offered, handle, &loaded.operations, (on.device, false))
 }
 
 fn progress(configurations: usize, arguments: &cli::Bench) -> ProgressBar {

@@ -1,6 +1,7 @@
 //! `hipdnn device`
 
-use hipdnn::hardware::{Device, Found, devices, libraries};
+use hipdnn::hardware::{Device, Found, VulkanDevice, devices, libraries, vulkan_devices};
+use hipdnn::{Backend, Handle};
 use serde::Serialize;
 
 use super::{Outcome, json};
@@ -12,16 +13,27 @@ use crate::table::Table;
 struct Answer {
     libraries: Vec<Found>,
     devices: Vec<Device>,
+    vulkan: Vec<VulkanDevice>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_vulkan: Option<String>,
 }
 
-/// Lists AMD's and NVIDIA's libraries and the devices.
-pub fn device(arguments: &List) -> Result<Outcome> {
+/// Lists AMD's and NVIDIA's libraries and the devices, Vulkan's among them.
+pub fn device(backend: Result<Backend>, arguments: &List) -> Result<Outcome> {
     let (devices, problem) = match devices() {
         Ok(devices) => (devices, None),
         Err(reason) => (Vec::new(), Some(reason)),
     };
-    let answer = Answer { libraries: libraries(), devices };
+    let listed = backend.and_then(|backend| Ok(vulkan_devices(&Handle::new(&backend)?)?));
+    let (vulkan, no_vulkan) = match listed {
+        Ok(devices) if devices.is_empty() => (devices, Some("the loader found no driver".to_owned())),
+        Ok(devices) => (devices, None),
+        Err(failure) => (Vec::new(), Some(failure.to_string())),
+    };
+    let is_there = vulkan.iter().any(|device| device.is_usable);
+    let answer = Answer { libraries: libraries(), devices, vulkan, no_vulkan };
     let text = if arguments.json { json(&answer)?.text } else { text(&answer) };
+    let problem = problem.filter(|_| !is_there);
     Ok(Outcome { text, failure: problem.map(|reason| Failure::work(reason).during("no device")) })
 }
 
@@ -70,6 +82,24 @@ fn text(answer: &Answer) -> String {
         }
         text.push('\n');
         text.push_str(&table.text());
+    }
+    if !answer.vulkan.is_empty() {
+        let mut table = Table::new(&["DEVICE", "NAME", "KIND", "VULKAN", "MEMORY MIB", "USABLE"]);
+        for device in &answer.vulkan {
+            table.row([
+                format!("vulkan:{}", device.number),
+                device.name.clone(),
+                device.kind.to_string(),
+                device.version.clone(),
+                (device.memory_bytes >> 20).to_string(),
+                if device.is_usable { "yes" } else { "no" }.to_owned(),
+            ]);
+        }
+        text.push('\n');
+        text.push_str(&table.text());
+    }
+    if let Some(reason) = &answer.no_vulkan {
+        text.push_str(&format!("no Vulkan device: {}\n", one_line(reason)));
     }
     text
 }

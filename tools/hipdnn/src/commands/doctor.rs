@@ -6,11 +6,11 @@ use super::Outcome;
 use crate::failure::{Failure, Result, one_line};
 use crate::loading::{self, Loading};
 use hipdnn::Backend;
-use hipdnn::hardware::{self, Found};
+use hipdnn::hardware::{self, Found, VulkanDevice};
 use hipdnn_plugin_sdk::os::{environment, processors};
 
 /// Prefixes of variables that affect what is found.
-const VARIABLES: [&str; 5] = ["HIPDNN_", "HIP_", "CUDA_", "ROCM_", "LD_LIBRARY_PATH"];
+const VARIABLES: [&str; 6] = ["HIPDNN_", "HIP_", "CUDA_", "ROCM_", "VK_", "LD_LIBRARY_PATH"];
 
 /// Lines that each begin with a keyword. `python -m hipdnn` uses the same keywords.
 #[derive(Default)]
@@ -59,6 +59,13 @@ fn library(report: &mut Report, backend: &Backend, plugins: &[PathBuf]) -> Resul
         report.line("plugins", line);
     }
     let handle = handle?;
+    match hardware::vulkan_devices(&handle) {
+        Err(reason) => report.line("device", &format!("no Vulkan device: {reason}")),
+        Ok(devices) if devices.is_empty() => {
+            report.line("device", "no Vulkan device: the loader found no driver");
+        }
+        Ok(devices) => devices.iter().for_each(|device| report.line("device", &vulkan(device))),
+    }
     let engines = handle.engines()?;
     for engine in &engines {
         report.line("engine", &format!("{} ({} {})", engine.name, engine.plugin, engine.version));
@@ -94,6 +101,12 @@ fn gpus(report: &mut Report) {
             }
         }
     }
+}
+
+fn vulkan(device: &VulkanDevice) -> String {
+    let VulkanDevice { number, name, kind, version, memory_bytes, .. } = device;
+    let use_of = if device.is_usable { "" } else { ", not usable" };
+    format!("vulkan:{number}, {name}, {kind}, Vulkan {version}, {} MiB{use_of}", memory_bytes >> 20)
 }
 
 /// The system, and the architecture that this is compiled for.

@@ -8,7 +8,7 @@ use crate::computation::plan_with;
 use crate::failure::{Failure, Result, one_line};
 use crate::graph::Graph;
 use crate::steps::{self, Step};
-use hipdnn::{Backend, Engine, Handle, Knob, listen};
+use hipdnn::{Backend, Engine, Knob, listen};
 
 /// The explanation of an engine.
 #[derive(Serialize)]
@@ -48,7 +48,7 @@ struct KnobAnswer {
 /// Shows for each engine whether it can run a graph, or why not.
 pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
     let graph = read_graph(backend, &arguments.graph)?;
-    let handle = Handle::new(backend)?;
+    let handle = arguments.on.handle(backend)?;
     graph.finalize(&handle).map_err(|error| Failure::from(error).of_file(&arguments.graph))?;
     // The library logs what policies say of engines.
     let (offer, lines) = listen(backend, || graph.offer());

@@ -39,7 +39,7 @@ fn planned(
     let handle = Handle::new(backend)?;
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
     let named = arguments.engine.as_deref();
-    let engines = choose_engines(&handle, &loaded.operations, &loaded.graph, named)?;
+    let engines = choose_engines(&handle, &loaded, named, None)?;
     let ((engine, plan), _) = first_that_works(&engines, |engine| {
         plan(&loaded.operations, engine, &[]).map(|plan| (engine.clone(), plan))
     })?;

@@ -20,7 +20,7 @@ pub fn numerics(backend: &Backend, arguments: &cli::Numerics) -> Result<Outcome>
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
     let graph = &loaded.graph;
     let (engine, knobs) = chosen(&handle, &loaded, &arguments.choice)?;
-    let engines = choose_engines(&handle, &loaded.operations, graph, engine.as_deref())?;
+    let engines = choose_engines(&handle, &loaded, engine.as_deref(), None)?;
     let inputs = inputs(graph, &arguments.inputs, arguments.seed)?;
     let ((engine, results), told) = first_that_works(&engines, |engine| {
         let plan = plan(&loaded.operations, engine, &knobs)?;

@@ -24,10 +24,10 @@ pub fn plan(backend: &Backend, command: &Plan) -> Result<Outcome> {
 
 fn save(backend: &Backend, arguments: &PlanSave) -> Result<Outcome> {
     let operations = read_graph(backend, &arguments.graph)?;
-    let handle = Handle::new(backend)?;
+    let handle = arguments.on.handle(backend)?;
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
     let (engine, knobs) = chosen(&handle, &loaded, &arguments.choice)?;
-    let engines = choose_engines(&handle, &loaded.operations, &loaded.graph, engine.as_deref())?;
+    let engines = choose_engines(&handle, &loaded, engine.as_deref(), arguments.on.device)?;
     let ((engine, bytes), told) = first_that_works(&engines, |engine| {
         let plan = make_plan(&loaded.operations, engine, &knobs)?;
         let bytes = if arguments.without_graph { plan.bytes() } else { plan.bytes_with(&loaded.operations) }?;
@@ -72,7 +72,7 @@ fn engine_of(handle: &Handle, plan: &ExecutionPlan) -> Result<EngineInfo> {
 }
 
 fn load(backend: &Backend, arguments: &PlanLoad) -> Result<Outcome> {
-    let handle = Handle::new(backend)?;
+    let handle = arguments.data.common.on.handle(backend)?;
     let bytes = read(&arguments.plan)?;
     if ahead::is_package(&bytes) {
         return load_ahead(&handle, &bytes, arguments);
@@ -157,7 +157,7 @@ fn info(backend: &Backend, arguments: &PlanInfo) -> Result<Outcome> {
     if ahead::is_package(&bytes) {
         return info_ahead(&bytes, arguments);
     }
-    let handle = Handle::new(backend)?;
+    let handle = arguments.on.handle(backend)?;
     let (plan, inside, file_bytes) = open(&handle, &arguments.plan)?;
     let graph = inside.map(|operations| Loaded::new(&handle, operations, &arguments.plan)).transpose()?;
     let engine = engine_of(&handle, &plan)?;

@@ -23,10 +23,11 @@ const OF_CHANGE: f64 = 8.0;
 /// Runs a graph once.
 pub fn run(backend: &Backend, arguments: &cli::Run) -> Result<Outcome> {
     let operations = read_graph(backend, &arguments.graph)?;
-    let handle = Handle::new(backend)?;
+    let on = arguments.data.common.on;
+    let handle = on.handle(backend)?;
     let loaded = Loaded::new(&handle, operations, &arguments.graph)?;
     let (engine, knobs) = chosen(&handle, &loaded, &arguments.choice)?;
-    let engines = choose_engines(&handle, &loaded.operations, &loaded.graph, engine.as_deref())?;
+    let engines = choose_engines(&handle, &loaded, engine.as_deref(), on.device)?;
     let batch = arguments.invariant.then(|| Batch::of(&loaded.graph)).transpose()?;
     let (outcome, told) = first_that_works(&engines, |engine| {
         if let Some(batch) = &batch {

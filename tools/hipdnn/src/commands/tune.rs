@@ -54,7 +54,7 @@ pub fn tune(backend: &Backend, arguments: &cli::Tune) -> Result<Outcome> {
             known.join(", ")
         ))
     })?;
-    let handle = Handle::new(backend)?;
+    let handle = arguments.common.on.handle(backend)?;
     let device = device();
     let mut rows = Vec::new();
     for path in &arguments.graphs {
@@ -131,7 +131,7 @@ fn tune_one(
 ) -> Result<Row> {
     let operations = read_graph(handle.backend(), path)?;
     let loaded = Loaded::new(handle, operations, path)?;
-    let engines = engines(handle, &loaded, &arguments.engines)?;
+    let engines = engines(handle, &loaded, &arguments.engines, arguments.common.on)?;
     let ids: Vec<i64> = engines.iter().map(|engine| engine.id).collect();
     let plain = loaded.operations.graph()?;
     let store = Store::of_device(device);
@@ -162,7 +162,8 @@ fn tune_one(
         write(&file, trials::draw(&loaded.graph.name, &tuned, &problem.candidates).as_bytes())?;
     }
     let row = row(path, &loaded, &tuned, &problem.candidates)?;
-    let is_kept = !arguments.no_ranking && arguments.engines.is_empty();
+    let is_kept =
+        !arguments.no_ranking && arguments.engines.is_empty() && arguments.common.on.device.is_none();
     if !is_kept {
         return Ok(row);
     }

@@ -2,10 +2,14 @@
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
+use std::fmt;
 use std::ptr::NonNull;
+use std::str::FromStr;
+use std::sync::OnceLock;
 
-use hipdnn_plugin_sdk::PluginError;
-use hipdnn_plugin_sdk::gpu::Gpu;
+use hipdnn::hardware::{DeviceMemory, Gpu};
+use hipdnn::{EngineInfo, Handle};
+use hipdnn_plugin_sdk::engine_kind::EngineDevice;
 use hipdnn_plugin_sdk::os;
 
 use crate::failure::{Failure, Result};
@@ -15,7 +19,7 @@ use crate::failure::{Failure, Result};
 pub enum Place {
     /// The host's memory.
     Host,
-    /// A device's memory, through the HIP runtime or the CUDA driver.
+    /// A device's memory, through the HIP runtime, the CUDA driver, or the plugin for Vulkan devices.
     Device,
 }
 
@@ -65,12 +69,6 @@ impl Drop for HostMemory {
     }
 }
 
-/// Device memory, freed on drop.
-pub struct DeviceMemory {
-    gpu: Gpu,
-    start: *mut c_void,
-}
-
 /// Fails if the machine is about to run out of memory, since allocations only fail later, on use.
 pub fn require_host_memory(bytes: usize) -> Result<()> {
     match os::memory::available() {
@@ -81,25 +79,51 @@ pub fn require_host_memory(bytes: usize) -> Result<()> {
     }
 }
 
-fn of_gpu(error: PluginError) -> Failure {
-    Failure::work(error.message().to_owned())
-}
+/// A Vulkan device, as `--device` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vulkan(i32);
 
-/// The GPU, if there is one.
-fn gpu() -> Result<Gpu> {
-    Gpu::find().map_err(|refusal| Failure::work(format!("device memory is needed, but {refusal}")))
-}
+impl FromStr for Vulkan {
+    type Err = String;
 
-impl DeviceMemory {
-    fn new(gpu: Gpu, size: usize) -> Result<Self> {
-        Ok(Self { gpu, start: gpu.allocate(size).map_err(of_gpu)? })
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let number = match text.split_once(':') {
+            None if text == "vulkan" => Some(0),
+            Some(("vulkan", digits)) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+                digits.parse().ok()
+            }
+            _ => None,
+        };
+        number
+            .map(Self)
+            .ok_or_else(|| "expected a device such as vulkan:0, one that `hipdnn device` lists".to_owned())
     }
 }
 
-impl Drop for DeviceMemory {
-    fn drop(&mut self) {
-        // SAFETY: the memory is ours and this is its last use.
-        unsafe { self.gpu.free(self.start) };
+impl fmt::Display for Vulkan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "vulkan:{}", self.0)
+    }
+}
+
+/// The device of `--device`.
+static CHOSEN: OnceLock<Gpu> = OnceLock::new();
+
+impl Vulkan {
+    /// Makes this the device of the process: plans of handles that have none yet are made for it, and tensors are in its memory.
+    pub fn choose(self, handle: &Handle) -> Result<()> {
+        let gpu = Gpu::vulkan(handle, self.0)
+            .map_err(|error| Failure::from(error).during(&format!("--device {self}")))?;
+        CHOSEN.get_or_init(|| gpu);
+        Ok(())
+    }
+}
+
+/// The device, if there is one.
+fn gpu() -> Result<Gpu> {
+    match CHOSEN.get() {
+        Some(gpu) => Ok(*gpu),
+        None => Gpu::find().map_err(|error| Failure::work(format!("device memory is needed, but {error}"))),
     }
 }
 
@@ -148,7 +172,7 @@ impl Memory {
     /// The address that the engine gets.
     pub fn address(&mut self) -> *mut c_void {
         let start = match &self.device {
-            Some(device) => device.start,
+            Some(device) => device.as_ptr(),
             None => self.host.start.as_ptr().cast(),
         };
         start.wrapping_byte_add(self.offset)
@@ -157,22 +181,26 @@ impl Memory {
     /// Copies the host's bytes to the device.
     pub fn upload(&self) -> Result<()> {
         let Some(device) = &self.device else { return Ok(()) };
-        // SAFETY: the device's memory is as large.
-        unsafe { device.gpu.upload(device.start, self.host.bytes()) }.map_err(of_gpu)
+        Ok(device.upload(0, self.host.bytes())?)
     }
 
     /// Copies the device's bytes to the host.
     pub fn download(&mut self) -> Result<()> {
         let Some(device) = &self.device else { return Ok(()) };
-        // SAFETY: the device's memory is as large.
-        unsafe { device.gpu.download(self.host.bytes_mut(), device.start) }.map_err(of_gpu)
+        Ok(device.download(0, self.host.bytes_mut())?)
     }
 }
 
 impl Place {
-    /// Whether there is a usable device.
-    pub fn device_is_there() -> bool {
-        gpu().is_ok()
+    /// Where the tensors of an engine are by default: in memory of its device if there is one. Vulkan's are there if `--device` has
+    /// chosen one.
+    pub fn of(engine: &EngineInfo) -> Self {
+        let has_device = match engine.of.device {
+            EngineDevice::Host => false,
+            EngineDevice::Vulkan => CHOSEN.get().is_some(),
+            _ => CHOSEN.get().is_none() && gpu().is_ok(),
+        };
+        if has_device { Self::Device } else { Self::Host }
     }
 
     /// Waits until the executed work is done.
@@ -180,13 +208,22 @@ impl Place {
         if self == Self::Host {
             return Ok(());
         }
-        gpu()?.synchronize().map_err(of_gpu)
+        Ok(gpu()?.synchronize()?)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn vulkan_devices_have_names() {
+        assert_eq!("vulkan".parse(), Ok(Vulkan(0)));
+        assert_eq!("vulkan:12".parse::<Vulkan>().unwrap().to_string(), "vulkan:12");
+        for wrong in ["", "vulkan:", "vulkan:-1", "vulkan:x", "cuda:0", "vulkan:99999999999"] {
+            assert!(wrong.parse::<Vulkan>().unwrap_err().contains("vulkan:0"), "{wrong}");
+        }
+    }
 
     #[test]
     fn host_memory_is_aligned_and_filled() {

@@ -13,6 +13,6 @@ pub use array::{Array, bytes, count};
 pub use bits::Bits;
 pub use comparison::{Comparison, compare};
 pub use element::largest;
-pub use memory::{Memory, Place, require_host_memory};
+pub use memory::{Memory, Place, Vulkan, require_host_memory};
 pub use random::Random;
 pub use tolerance::{Tolerance, accumulator, steps, terms};

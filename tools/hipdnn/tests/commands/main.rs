@@ -18,6 +18,7 @@ mod plan;
 mod policies;
 mod run;
 mod tune;
+mod vulkan;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
