@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hipdnn::graph::operation::Pointwise;
 use hipdnn::graph::{DataType, Graph, Node, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::engine_kind::EngineDevice;
+
 use hipdnn::hardware::{CaptureStream, CapturedWork, Gpu, Stream};
 use hipdnn::{
     Backend, Engine, EngineConfig, EngineInfo, ExecutionPlan, GraphBuilder, Handle, KnobSetting,
@@ -25,6 +27,8 @@ pub struct Library {
     /// The same for executions on a GPU.
     on_streams: Mutex<OnStreams>,
     threads: Option<Threads>,
+    /// The Vulkan device with its number, once a session has named one.
+    vulkan: Mutex<Option<(i32, Gpu)>>,
 }
 
 /// The handles with streams.
@@ -106,6 +110,7 @@ impl Library {
             idle: Mutex::new(vec![first]),
             on_streams: Mutex::default(),
             threads: Threads::find(),
+            vulkan: Mutex::default(),
         }))
     }
 
@@ -140,7 +145,8 @@ impl Library {
             let mut all = all();
             all.used += 1;
             all.alone = if all.used == 1 { all.alone.saturating_add(1) } else { 0 };
-            (all.idle.pop(), all.alone >= ALONE)
+            let own = all.idle.iter().rposition(|idle| idle.gpu.is_vulkan() == gpu.is_vulkan());
+            (own.map(|at| all.idle.remove(at)), all.alone >= ALONE)
         };
         let own = taken.map_or_else(|| OnStream::new(&self.backend, gpu), Ok);
         let result = own.as_ref().map_err(Clone::clone).and_then(|own| f(own, is_alone));
@@ -150,10 +156,34 @@ impl Library {
         result
     }
 
+    /// A Vulkan device; the handles of a process compute on one.
+    pub fn vulkan(&self, number: i32) -> Result<Gpu> {
+        let mut opened = self.vulkan.lock().unwrap_or_else(PoisonError::into_inner);
+        match *opened {
+            Some((known, gpu)) if known == number => Ok(gpu),
+            Some((known, _)) => Err(Failure::argument(format!(
+                "option device: is \"vulkan:{number}\", expected \"vulkan:{known}\", on which this process computes"
+            ))),
+            None => {
+                let gpu = self.with_handle(|handle| Ok(Gpu::vulkan(handle, number)?));
+                let gpu = gpu.map_err(|failure| {
+                    let text = failure.text;
+                    Failure::argument(format!("option device: is \"vulkan:{number}\", and {text}"))
+                })?;
+                *opened = Some((number, gpu));
+                Ok(gpu)
+            }
+        }
+    }
+
     /// The engines for these options.
     pub fn engines(&self, options: &Options) -> Result<Engines> {
         let engines = self.with_handle(|handle| Ok(handle.engines()?))?;
-        let of_device = |engine: &&EngineInfo| engine.is_of_host() == (options.device == Device::Cpu);
+        let of_device = |engine: &&EngineInfo| match (engine.of.device, options.device) {
+            (EngineDevice::Host, device) => device == Device::Cpu,
+            (EngineDevice::Vulkan, device) => matches!(device, Device::Vulkan(_)),
+            (_, device) => device == Device::Gpu,
+        };
         let all: Vec<&EngineInfo> = engines.iter().filter(of_device).collect();
         let path = self.backend.path();
         let name = match (&options.engine, options.device) {
@@ -163,7 +193,7 @@ impl Library {
             (None, Device::Cpu) => {
                 all.iter().find(|engine| !engine.is_reference()).map(|engine| engine.name.as_str())
             }
-            (None, Device::Gpu) => None,
+            (None, Device::Gpu | Device::Vulkan(_)) => None,
         };
         let chosen: Vec<EngineInfo> = all
             .iter()
@@ -187,19 +217,11 @@ impl Library {
                 }
             ))),
             ([engine, ..], Device::Cpu) => Ok(Engines::One(engine.id)),
+            (_, Device::Vulkan(number)) => {
+                Ok(Engines::of_gpu(self.vulkan(number)?, chosen, options.report.is_some()))
+            }
             (_, Device::Gpu) => match Gpu::find() {
-                Ok(gpu) => {
-                    let explains = options.report.is_some();
-                    Ok(Engines::OfGpu(
-                        gpu,
-                        Arc::new(OfGpu {
-                            engines: chosen,
-                            explains,
-                            known: Mutex::default(),
-                            captured: Mutex::default(),
-                        }),
-                    ))
-                }
+                Ok(gpu) => Ok(Engines::of_gpu(gpu, chosen, options.report.is_some())),
                 Err(error) => Err(Failure::argument(format!("option device: is \"gpu\", and {error}"))),
             },
         }
@@ -248,6 +270,11 @@ pub struct OfGpu {
 }
 
 impl Engines {
+    fn of_gpu(gpu: Gpu, engines: Vec<EngineInfo>, explains: bool) -> Self {
+        let (known, captured) = Default::default();
+        Self::OfGpu(gpu, Arc::new(OfGpu { engines, explains, known, captured }))
+    }
+
     /// The GPU, if they compute on one.
     pub fn gpu(&self) -> Option<Gpu> {
         match self {

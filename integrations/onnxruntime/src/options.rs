@@ -1,5 +1,6 @@
 //! The application's settings: session options `ep.hipdnnexecutionprovider.NAME`, or options of the provider.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use hipdnn::{KnobSetting, KnobValue};
@@ -41,6 +42,32 @@ pub enum Device {
     Cpu,
     /// The process's AMD or NVIDIA GPU, where the provider keeps constants and tensors between its nodes.
     Gpu,
+    /// A Vulkan device by its number, used like the GPU.
+    Vulkan(i32),
+}
+
+impl Device {
+    /// The device that a text names, other than the processor.
+    fn beside_cpu(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            None if text == "gpu" => Some(Self::Gpu),
+            None if text == "vulkan" => Some(Self::Vulkan(0)),
+            Some(("vulkan", digits)) if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
+                digits.parse().ok().map(Self::Vulkan)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Gpu => f.write_str("gpu"),
+            Self::Vulkan(number) => write!(f, "vulkan:{number}"),
+        }
+    }
 }
 
 /// Whose threads compute.
@@ -151,11 +178,12 @@ impl Options {
                 "device" => {
                     options.device = match value {
                         "cpu" if is_of_gpus => {
-                            return Err(wrong("gpu, since the session was given no other device"));
+                            return Err(wrong("a GPU, since the session was given no other device"));
                         }
                         "cpu" => Device::Cpu,
-                        "gpu" => Device::Gpu,
-                        _ => return Err(wrong("cpu or gpu")),
+                        _ => {
+                            Device::beside_cpu(value).ok_or_else(|| wrong("cpu, gpu, vulkan or vulkan:1"))?
+                        }
                     }
                 }
                 "engine" if !value.is_empty() => options.engine = Some(value.to_owned()),
@@ -199,7 +227,7 @@ impl Options {
         match (&self.engine, self.device) {
             (Some(name), _) => name,
             (None, Device::Cpu) => CPU_ENGINE,
-            (None, Device::Gpu) => "engines of a GPU",
+            (None, Device::Gpu | Device::Vulkan(_)) => "engines of a GPU",
         }
     }
 
@@ -263,6 +291,10 @@ mod tests {
     fn options_are_read() {
         assert_eq!(Options::read([], false).unwrap(), Options::default());
         assert_eq!(read("device", "gpu").unwrap().device, Device::Gpu);
+        for (text, number) in [("vulkan", 0), ("vulkan:1", 1)] {
+            assert_eq!(read("device", text).unwrap().device, Device::Vulkan(number));
+        }
+        assert_eq!(Device::Vulkan(1).to_string(), "vulkan:1");
         assert_eq!(read("threads", "3").unwrap().threads, 3);
         assert_eq!(read("take", "all").unwrap().take, Take::All);
         assert!(!read("capture", "0").unwrap().capture);
@@ -276,7 +308,9 @@ mod tests {
         for (name, value, expected) in [
             ("threads", "many", "an integer from 0 to 256"),
             ("threads", "-1", "an integer from 0 to 256"),
-            ("device", "tpu", "cpu or gpu"),
+            ("device", "tpu", "cpu, gpu, vulkan or vulkan:1"),
+            ("device", "vulkan:-1", "cpu, gpu, vulkan or vulkan:1"),
+            ("device", "vulkan:", "cpu, gpu, vulkan or vulkan:1"),
             ("take", "some", "profitable or all"),
             ("pool", "other", "auto, session or engine"),
             ("deterministic", "2", "0 or 1"),
