@@ -234,8 +234,9 @@ unsafe extern "C" fn create_ep(
         let gpus = if devices.is_null() { 0 } else { (0..count).filter(|at| is_gpu(*at)).count() };
         // SAFETY: ONNX Runtime passes its factory.
         let side = unsafe { whole(factory) }.side().filter(|_| gpus > 0);
-        let options = read_options(ort, session, gpus > 0 && gpus == count)?;
-        let memory = side.filter(|_| options.device == Device::Gpu).map(Side::memory);
+        let only = (gpus > 0 && gpus == count).then(|| side.map_or(Device::Gpu, Side::device));
+        let options = read_options(ort, session, only)?;
+        let memory = side.filter(|side| side.is_of(options.device)).map(Side::memory);
         // SAFETY: ONNX Runtime passes its factory.
         let own = unsafe { Factory::reference(factory) };
         let ep = Ep::create((ort, own), options, logger, memory)?;
@@ -246,9 +247,9 @@ unsafe extern "C" fn create_ep(
 }
 
 /// Reads a session's options, which are alive only during the call, for its devices.
-fn read_options(ort: Ort, session: *const OrtSessionOptions, is_of_gpus: bool) -> Result<Options> {
+fn read_options(ort: Ort, session: *const OrtSessionOptions, only: Option<Device>) -> Result<Options> {
     if session.is_null() {
-        return Options::read([], is_of_gpus);
+        return Options::read([], only);
     }
     // SAFETY: the session's options are alive during the call.
     let pairs = ort.value("GetSessionOptionsConfigEntries", ptr::null_mut(), |to| unsafe {
@@ -264,7 +265,7 @@ fn read_options(ort: Ort, session: *const OrtSessionOptions, is_of_gpus: bool) -
     let (keys, values) = (texts(keys), texts(values));
     // SAFETY: this is the last use of the pairs; the strings were copied.
     unsafe { ort.api.ReleaseKeyValuePairs(pairs) };
-    Options::read(keys.iter().map(String::as_str).zip(values.iter().map(String::as_str)), is_of_gpus)
+    Options::read(keys.iter().map(String::as_str).zip(values.iter().map(String::as_str)), only)
 }
 
 unsafe extern "C" fn release_ep(_: *mut OrtEpFactory, ep: *mut OrtEp) {
@@ -305,9 +306,7 @@ unsafe extern "C" fn create_allocator(
         Some(side) if !memory.is_null() => {
             // SAFETY: ONNX Runtime passes one of the two memory infos.
             let is_of_host = unsafe { side.is_of_host(memory) };
-            let [own, host] = side.infos();
-            let info = if is_of_host { host } else { own };
-            Allocator::create((factory.ort, factory.clone()), info, is_of_host)
+            Allocator::create((factory.ort, factory.clone()), side, is_of_host)
         }
         _ => ptr::null_mut(),
     };
@@ -325,7 +324,7 @@ unsafe extern "C" fn create_data_transfer(
     made: *mut *mut OrtDataTransferImpl,
 ) -> *mut OrtStatus {
     let make = |factory: &Arc<Factory>| match factory.side() {
-        Some(side) => Transfer::create((factory.ort, factory.clone()), side.memories()),
+        Some(side) => Transfer::create((factory.ort, factory.clone()), side),
         None => ptr::null_mut(),
     };
     // SAFETY: ONNX Runtime passes its factory and a valid output or null.

@@ -156,9 +156,10 @@ impl Library {
         result
     }
 
-    /// A Vulkan device; the handles of a process compute on one.
-    pub fn vulkan(&self, number: i32) -> Result<Gpu> {
+    /// The Vulkan device of this number, or else the process's; the handles of a process compute on one.
+    pub fn vulkan(&self, number: Option<i32>) -> Result<Gpu> {
         let mut opened = self.vulkan.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = number.or(opened.map(|(known, _)| known)).unwrap_or(0);
         match *opened {
             Some((known, gpu)) if known == number => Ok(gpu),
             Some((known, _)) => Err(Failure::argument(format!(
@@ -218,7 +219,7 @@ impl Library {
             ))),
             ([engine, ..], Device::Cpu) => Ok(Engines::One(engine.id)),
             (_, Device::Vulkan(number)) => {
-                Ok(Engines::of_gpu(self.vulkan(number)?, chosen, options.report.is_some()))
+                Ok(Engines::of_gpu(self.vulkan(Some(number))?, chosen, options.report.is_some()))
             }
             (_, Device::Gpu) => match Gpu::find() {
                 Ok(gpu) => Ok(Engines::of_gpu(gpu, chosen, options.report.is_some())),

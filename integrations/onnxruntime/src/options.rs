@@ -145,12 +145,13 @@ impl Default for Options {
 
 impl Options {
     /// Reads a session's configuration. Ignores entries of others; an invalid one of ours is an error.
-    /// `is_of_gpus` means that a session has no other device.
-    pub fn read<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>, is_of_gpus: bool) -> Result<Self> {
+    /// `only` is the GPU of a session that has no other device.
+    pub fn read<'a>(
+        entries: impl IntoIterator<Item = (&'a str, &'a str)>,
+        only: Option<Device>,
+    ) -> Result<Self> {
         let mut options = Self::default();
-        if is_of_gpus {
-            options.device = Device::Gpu;
-        }
+        options.device = only.unwrap_or(options.device);
         for (key, value) in entries {
             match key {
                 "session.set_denormal_as_zero" => options.flush_subnormals = value == "1",
@@ -177,7 +178,7 @@ impl Options {
             match name {
                 "device" => {
                     options.device = match value {
-                        "cpu" if is_of_gpus => {
+                        "cpu" if only.is_some() => {
                             return Err(wrong("a GPU, since the session was given no other device"));
                         }
                         "cpu" => Device::Cpu,
@@ -284,12 +285,12 @@ mod tests {
 
     fn read(name: &str, value: &str) -> Result<Options> {
         let key = format!("{PREFIX}{name}");
-        Options::read([("session.disable_cpu_ep_fallback", "1"), (key.as_str(), value)], false)
+        Options::read([("session.disable_cpu_ep_fallback", "1"), (key.as_str(), value)], None)
     }
 
     #[test]
     fn options_are_read() {
-        assert_eq!(Options::read([], false).unwrap(), Options::default());
+        assert_eq!(Options::read([], None).unwrap(), Options::default());
         assert_eq!(read("device", "gpu").unwrap().device, Device::Gpu);
         for (text, number) in [("vulkan", 0), ("vulkan:1", 1)] {
             assert_eq!(read("device", text).unwrap().device, Device::Vulkan(number));
@@ -326,9 +327,9 @@ mod tests {
 
     #[test]
     fn sessions_of_gpus_compute_there() {
-        assert_eq!(Options::read([], true).unwrap().device, Device::Gpu);
+        assert_eq!(Options::read([], Some(Device::Gpu)).unwrap().device, Device::Gpu);
         let key = format!("{PREFIX}device");
-        let failure = Options::read([(key.as_str(), "cpu")], true).unwrap_err();
+        let failure = Options::read([(key.as_str(), "cpu")], Some(Device::Gpu)).unwrap_err();
         assert!(failure.text.contains("no other device"), "{failure}");
     }
 

@@ -170,7 +170,7 @@ fn engine_for(gpu: Gpu, engine: &'static str) -> Option<&'static str> {
         (Gpu::Hip(_), engine) => Some(engine),
         (Gpu::Cuda(_), cases::RTC) => Some("NVRTC_ENGINE"),
         (Gpu::Cuda(_), cases::CUDNN | cases::CUBLASLT) => Some(engine),
-        (Gpu::Cuda(_), _) => None,
+        (Gpu::Cuda(_), _) | (Gpu::Vulkan(_), _) => None,
     }
 }
 

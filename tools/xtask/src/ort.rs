@@ -176,6 +176,7 @@ fn run_steps(
                     .join(","))
             });
             steps.run("memory of the stand-in for a GPU", || Ok(last(&on_standins("memory_tests.py", &[])?)));
+            steps.run(&format!("a Vulkan device with {name}"), || Ok(last(&python("vulkan_tests.py", &[])?)));
         }
         steps
             .run(&format!("the example in C++ with {name}"), || example::run(workspace, &environment, stage));

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn::hardware::{DeviceMemory, HostMemory};
 
-use super::opened;
 use super::pool::{Block, Pool};
+use super::{Side, opened};
 use crate::failure::Result;
 use crate::ort::*;
 
@@ -20,6 +20,7 @@ pub struct Allocator {
     ort: Ort,
     info: *const OrtMemoryInfo,
     is_of_host: bool,
+    is_vulkan: bool,
     pool: Mutex<Pool<Memory>>,
     /// What keeps the memory info.
     _factory: Arc<dyn Any + Send + Sync>,
@@ -31,8 +32,8 @@ enum Memory {
 }
 
 impl Memory {
-    fn new(is_of_host: bool, bytes: usize) -> Result<Self> {
-        let gpu = opened()?;
+    fn new((is_of_host, is_vulkan): (bool, bool), bytes: usize) -> Result<Self> {
+        let gpu = opened(is_vulkan)?;
         Ok(if is_of_host {
             Self::OfHost(HostMemory::new(gpu, bytes)?)
         } else {
@@ -62,7 +63,7 @@ impl Allocator {
     /// An allocator, owned by the caller until [`Allocator::release`].
     pub fn create(
         (ort, factory): (Ort, Arc<dyn Any + Send + Sync>),
-        info: *const OrtMemoryInfo,
+        side: &Side,
         is_of_host: bool,
     ) -> *mut OrtAllocator {
         let base = OrtAllocator {
@@ -74,8 +75,9 @@ impl Allocator {
             optional: [ptr::null(); 2],
             shrink: Some(shrink),
         };
-        let pool = Mutex::default();
-        Box::into_raw(Box::new(Self { base, ort, info, is_of_host, pool, _factory: factory })).cast()
+        let (pool, info, is_vulkan) = (Mutex::default(), side.info(is_of_host), side.is_vulkan());
+        Box::into_raw(Box::new(Self { base, ort, info, is_of_host, is_vulkan, pool, _factory: factory }))
+            .cast()
     }
 
     /// Destroys an allocator, with all of its memory.
@@ -91,7 +93,7 @@ impl Allocator {
     }
 
     fn alloc(&self, bytes: usize) -> *mut c_void {
-        let make = |bytes| Memory::new(self.is_of_host, bytes);
+        let make = |bytes| Memory::new((self.is_of_host, self.is_vulkan), bytes);
         let taken = self.pool.lock().unwrap_or_else(PoisonError::into_inner).take(bytes, make);
         taken.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
     }

@@ -11,6 +11,8 @@ use std::ptr;
 use hipdnn::hardware::{self, Gpu};
 
 use crate::failure::{Failure, Result};
+use crate::library::Library;
+use crate::options::Device;
 use crate::ort::*;
 
 pub use allocator::Allocator;
@@ -31,6 +33,11 @@ pub const SINCE: u32 = 27;
 /// A PCI vendor id, and its name.
 const AMD: (u32, &CStr) = (0x1002, c"AMD");
 const NVIDIA: (u32, &CStr) = (0x10de, c"NVIDIA");
+/// Khronos's id, for a Vulkan device of any maker.
+const VULKAN: (u32, &CStr) = (0x10000, c"Vulkan");
+
+/// The variable by which a user chooses a Vulkan device.
+const CHOICE: &str = "HIPDNN_VULKAN_DEVICE";
 
 /// The GPU of the process in ONNX Runtime. It lives as long as the factory.
 pub struct Side {
@@ -38,7 +45,7 @@ pub struct Side {
     vendor: (u32, &'static CStr),
     /// The memory info of the GPU.
     info: *const OrtMemoryInfo,
-    /// The memory info of host memory that it can access.
+    /// The memory info of host memory that it can access; null for Vulkan, whose plugin allocates none.
     host_info: *const OrtMemoryInfo,
 }
 
@@ -48,11 +55,15 @@ unsafe impl Send for Side {}
 unsafe impl Sync for Side {}
 
 impl Side {
-    /// The GPU; none if a driver or a device is missing.
+    /// The GPU, AMD's or NVIDIA's, or else a Vulkan device if the user has chosen one; none if a driver or a device is missing.
     pub fn find(ort: Ort) -> Result<Option<Self>> {
-        let Ok(devices) = hardware::devices() else { return Ok(None) };
-        let Some(first) = devices.first() else { return Ok(None) };
-        let vendor = if first.architecture.starts_with("sm_") { NVIDIA } else { AMD };
+        let devices = hardware::devices().unwrap_or_default();
+        let vendor = match devices.first() {
+            Some(first) if first.architecture.starts_with("sm_") => NVIDIA,
+            Some(_) => AMD,
+            None if has_vulkan() => VULKAN,
+            None => return Ok(None),
+        };
         let named = |name: &CStr, kind: c_int| {
             // SAFETY: the name ends with a NUL and is copied, and `value` passes the address of a local.
             ort.value("naming the memory of a GPU", ptr::null_mut(), |to| unsafe {
@@ -61,13 +72,39 @@ impl Side {
         };
         let info = named(c"hipDNN GPU", DEFAULT)?;
         let mut side = Self { ort, vendor, info, host_info: ptr::null() };
-        side.host_info = named(c"hipDNN GPU host", HOST_ACCESSIBLE)?;
+        if !side.is_vulkan() {
+            side.host_info = named(c"hipDNN GPU host", HOST_ACCESSIBLE)?;
+        }
         Ok(Some(side))
     }
 
-    /// The memory infos of the GPU and of host memory that it can access.
-    pub fn infos(&self) -> [*const OrtMemoryInfo; 2] {
-        [self.info, self.host_info]
+    /// Whether it is a Vulkan device.
+    pub fn is_vulkan(&self) -> bool {
+        self.vendor == VULKAN
+    }
+
+    /// The device of sessions that have no other.
+    pub fn device(&self) -> Device {
+        if self.is_vulkan() { Device::Vulkan(0) } else { Device::Gpu }
+    }
+
+    /// Whether tensors of sessions with this device are in its memory.
+    pub fn is_of(&self, device: Device) -> bool {
+        match device {
+            Device::Cpu => false,
+            Device::Gpu => !self.is_vulkan(),
+            Device::Vulkan(_) => self.is_vulkan(),
+        }
+    }
+
+    /// The memory infos of the GPU and of host memory that it can access, if it has any.
+    pub fn infos(&self) -> impl Iterator<Item = *const OrtMemoryInfo> {
+        [self.info, self.host_info].into_iter().filter(|info| !info.is_null())
+    }
+
+    /// The one of them for an allocator.
+    pub fn info(&self, is_of_host: bool) -> *const OrtMemoryInfo {
+        if is_of_host { self.host_info } else { self.info }
     }
 
     /// Whether a memory info is the host's.
@@ -84,14 +121,14 @@ impl Side {
 
     /// The memory device of the GPU.
     pub fn memory(&self) -> *const OrtMemoryDevice {
-        let [own, _] = self.memories();
-        own
+        // SAFETY: the memory info lives as long as this object.
+        unsafe { self.ort.ep.MemoryInfo_GetMemoryDevice(self.info) }
     }
 
-    /// The memory devices of the GPU and of host memory that it can access.
-    pub fn memories(&self) -> [*const OrtMemoryDevice; 2] {
+    /// The memory devices of the GPU and of host memory that it can access, if it has any.
+    pub fn memories(&self) -> Vec<*const OrtMemoryDevice> {
         // SAFETY: the memory infos live as long as this object.
-        self.infos().map(|info| unsafe { self.ort.ep.MemoryInfo_GetMemoryDevice(info) })
+        self.infos().map(|info| unsafe { self.ort.ep.MemoryInfo_GetMemoryDevice(info) }).collect()
     }
 
     /// The device among those of ONNX Runtime.
@@ -124,16 +161,24 @@ impl Side {
 impl Drop for Side {
     fn drop(&mut self) {
         for info in self.infos() {
-            if !info.is_null() {
-                // SAFETY: the factory outlives everything that it made, so this is the last use.
-                unsafe { self.ort.api.ReleaseMemoryInfo(info.cast_mut()) };
-            }
+            // SAFETY: the factory outlives everything that it made, so this is the last use.
+            unsafe { self.ort.api.ReleaseMemoryInfo(info.cast_mut()) };
         }
     }
 }
 
+/// Whether the user has chosen a Vulkan device, and one is there. Looking for one opens its driver.
+fn has_vulkan() -> bool {
+    let is_chosen = std::env::var_os(CHOICE).is_some_and(|name| !name.is_empty());
+    let look = || Library::open()?.with_handle(|handle| Ok(hardware::vulkan_devices(handle)?));
+    is_chosen && look().is_ok_and(|devices| devices.iter().any(|device| device.is_usable))
+}
+
 /// The GPU itself, opened on first use of its memory.
-fn opened() -> Result<Gpu> {
+fn opened(is_vulkan: bool) -> Result<Gpu> {
+    if is_vulkan {
+        return Library::open()?.vulkan(None);
+    }
     Gpu::find().map_err(|error| Failure::ep(format!("hipDNN: {error}")))
 }
 

@@ -5,7 +5,7 @@ use std::ptr;
 use std::slice;
 use std::sync::Arc;
 
-use super::{is_on_gpu, opened};
+use super::{Side, is_on_gpu, opened};
 use crate::failure::{Failure, Result};
 use crate::ort::*;
 
@@ -15,7 +15,8 @@ pub struct Transfer {
     base: OrtDataTransferImpl,
     ort: Ort,
     /// The memory devices of the GPU and of host memory that it can access.
-    memories: [*const OrtMemoryDevice; 2],
+    memories: Vec<*const OrtMemoryDevice>,
+    is_vulkan: bool,
     /// What keeps the memory devices.
     _factory: Arc<dyn Any + Send + Sync>,
 }
@@ -27,11 +28,12 @@ impl Transfer {
     /// A transfer owned by ONNX Runtime.
     pub fn create(
         (ort, factory): (Ort, Arc<dyn Any + Send + Sync>),
-        memories: [*const OrtMemoryDevice; 2],
+        side: &Side,
     ) -> *mut OrtDataTransferImpl {
         let base =
             OrtDataTransferImpl { ort_version_supported: ort.version, release, can_copy, copy_tensors };
-        Box::into_raw(Box::new(Self { base, ort, memories, _factory: factory })).cast()
+        let (memories, is_vulkan) = (side.memories(), side.is_vulkan());
+        Box::into_raw(Box::new(Self { base, ort, memories, is_vulkan, _factory: factory })).cast()
     }
 
     fn can_copy(&self, from: *const OrtMemoryDevice, to: *const OrtMemoryDevice) -> bool {
@@ -64,7 +66,7 @@ impl Transfer {
         if bytes == 0 || source == target.cast_const() {
             return Ok(());
         }
-        let gpu = opened()?;
+        let gpu = opened(self.is_vulkan)?;
         // SAFETY: both have this many bytes, where their devices say.
         let copied = unsafe {
             match places {
