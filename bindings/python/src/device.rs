@@ -107,7 +107,7 @@ impl Place {
     /// Refuses addresses that are not memory of a Vulkan device: kernels are not to read them.
     pub fn check(self, address: *const c_void) -> Result<(), Failure> {
         match self {
-            Self::Vulkan(number) => Ok(opened(number)?.check(address)?),
+            Self::Vulkan(number) => Ok(opened(number)?.check_address(address.expose_provenance())?),
             _ => Ok(()),
         }
     }

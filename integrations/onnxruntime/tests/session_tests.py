@@ -125,7 +125,7 @@ def test_options():
     refused(lambda: provider.session(data, {"threads": "many"}), "threads", "many", "an integer from 0 to 256")
     refused(lambda: provider.session(data, {"speed": "1"}), "speed", "is unknown")
     refused(lambda: provider.session(data, {"engine": "NONE"}), "engine NONE", "CPU_ENGINE")
-    refused(lambda: provider.session(data, {"device": "tpu"}), "device", "cpu or gpu")
+    refused(lambda: provider.session(data, {"device": "tpu"}), "device", "cpu, gpu, vulkan or vulkan:1")
     plain = provider.plain(data)
     for settings in (
         {"engine": "CPU_REFERENCE_ENGINE"},

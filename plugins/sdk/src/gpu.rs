@@ -178,7 +178,7 @@ impl Gpu {
                 let answer = unsafe { (device.cuda.cuMemcpyHtoD_v2)(to, bytes, from.len()) };
                 Ok(device.cuda.check("cuMemcpyHtoD", answer)?)
             }
-            Self::Vulkan(device) => device.upload(to, from),
+            Self::Vulkan(device) => device.upload(to.expose_provenance(), from),
         }
     }
 
@@ -210,7 +210,7 @@ impl Gpu {
                 let answer = unsafe { (device.cuda.cuMemcpyHtoDAsync_v2)(to, bytes, len, stream) };
                 Ok(device.cuda.check("cuMemcpyHtoDAsync", answer)?)
             }
-            Self::Vulkan(device) => device.upload(to, from),
+            Self::Vulkan(device) => device.upload(to.expose_provenance(), from),
         }
     }
 
@@ -236,7 +236,7 @@ impl Gpu {
                 let answer = unsafe { (device.cuda.cuMemcpyDtoH_v2)(room, from, bytes) };
                 Ok(device.cuda.check("cuMemcpyDtoH", answer)?)
             }
-            Self::Vulkan(device) => device.download(to, from),
+            Self::Vulkan(device) => device.download(to, from.expose_provenance()),
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
+use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 
 use crate::ffi::{
     HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, HIPDNN_PLUGIN_STATUS_BAD_PARAM, HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED,
@@ -189,31 +190,35 @@ impl Device {
         unsafe { (self.vulkan.hipdnnVulkanFree_ext)(self.number, memory) };
     }
 
-    /// Copies bytes to the device and waits. The plugin refuses addresses that are not its memory.
+    /// Copies bytes to the device and waits. The plugin looks the address up, and refuses those that are not its memory.
     ///
     /// # Errors
     /// The plugin's.
-    pub fn upload(&self, to: *mut c_void, from: &[u8]) -> Result<(), PluginError> {
+    pub fn upload(&self, to: usize, from: &[u8]) -> Result<(), PluginError> {
         let copy = self.vulkan.hipdnnVulkanCopyToDevice_ext;
         // SAFETY: the slice has these bytes, and the plugin looks the other address up.
-        self.vulkan.check(unsafe { copy(self.number, to, from.as_ptr().cast(), from.len()) })
+        self.vulkan.check(unsafe {
+            copy(self.number, with_exposed_provenance_mut(to), from.as_ptr().cast(), from.len())
+        })
     }
 
-    /// Copies bytes from the device after its earlier work. The plugin refuses addresses that are not its memory.
+    /// Copies bytes from the device after its earlier work. The plugin looks the address up, and refuses those that are not its memory.
     ///
     /// # Errors
     /// The plugin's.
-    pub fn download(&self, to: &mut [u8], from: *const c_void) -> Result<(), PluginError> {
+    pub fn download(&self, to: &mut [u8], from: usize) -> Result<(), PluginError> {
         let copy = self.vulkan.hipdnnVulkanCopyToHost_ext;
         // SAFETY: the slice has room for these bytes, and the plugin looks the other address up.
-        self.vulkan.check(unsafe { copy(self.number, to.as_mut_ptr().cast(), from, to.len()) })
+        self.vulkan.check(unsafe {
+            copy(self.number, to.as_mut_ptr().cast(), with_exposed_provenance(from), to.len())
+        })
     }
 
     /// Refuses an address that is not this device's memory.
     ///
     /// # Errors
     /// The address, and what was expected.
-    pub fn check(&self, address: *const c_void) -> Result<(), PluginError> {
+    pub fn check_address(&self, address: usize) -> Result<(), PluginError> {
         self.download(&mut [], address)
     }
 

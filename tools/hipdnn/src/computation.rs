@@ -274,7 +274,7 @@ pub fn on_device(
         Some(engine) => format!("{}: {}", engine.name, operations.reason(engine, "")),
         None => "no engine for Vulkan devices is loaded".to_owned(),
     };
-    Err(Failure::work(reason).during(&format!("--device {device}")))
+    Err(Failure::work(reason).during(format!("--device {device}")))
 }
 
 /// A plan with memory bound to it.

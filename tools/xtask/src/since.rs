@@ -40,7 +40,7 @@ const RULES: &[(&str, &str)] = &[
     ("plugins/lowering/", "format rust exports plugins beside ort lint amd"),
     ("plugins/rtc/", "format rust exports plugins beside ort lint amd"),
     ("plugins/cudnn/", "format rust exports plugins ort lint"),
-    ("plugins/vulkan/", "format rust exports plugins lint"),
+    ("plugins/vulkan/", "format rust exports plugins tool python ort lint"),
     ("tools/gpu-test/", "format rust lint amd"),
     ("tools/hipdnn/", "format rust tool examples beside package docs lint"),
     ("tools/bench-cpu/", "format rust lint"),

@@ -87,7 +87,7 @@ impl Gpu {
                 // SAFETY: both are valid for the length until the work is done.
                 Ok(device.cuda.check("cuMemcpyDtoHAsync", unsafe { copy(room, from, bytes, stream) })?)
             }
-            Self::Vulkan(device) => device.download(to, from),
+            Self::Vulkan(device) => device.download(to, from.expose_provenance()),
         }
     }
 

@@ -113,7 +113,7 @@ impl Vulkan {
     /// Makes this the device of the process: plans of handles that have none yet are made for it, and tensors are in its memory.
     pub fn choose(self, handle: &Handle) -> Result<()> {
         let gpu = Gpu::vulkan(handle, self.0)
-            .map_err(|error| Failure::from(error).during(&format!("--device {self}")))?;
+            .map_err(|error| Failure::from(error).during(format!("--device {self}")))?;
         CHOSEN.get_or_init(|| gpu);
         Ok(())
     }
