@@ -1,4 +1,17 @@
-//! Code shared by the command line tool and the project's other programs: failures, tables of text.
+//! Graphs beside their results: reading, running, comparing and measuring them. The command line tool `hipdnn`, the Python package
+//! and the project's other programs use it.
 
+pub mod batch;
+pub mod comparison;
+pub mod computation;
+pub mod data_type;
+pub mod double;
 pub mod failure;
+pub mod fill;
+pub mod graph;
+pub mod numerics;
+pub mod picture;
+pub mod steps;
 pub mod table;
+pub mod tensor;
+pub mod ties;

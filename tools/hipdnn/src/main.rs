@@ -2,21 +2,9 @@
 //!
 //! It uses only the library's public C functions and opens it at run time, so it works with any hipDNN backend.
 
-mod batch;
 mod cli;
 mod commands;
-mod comparison;
-mod computation;
-mod data_type;
-mod double;
-mod fill;
-mod graph;
 mod loading;
-mod numerics;
-mod picture;
-mod steps;
-mod tensor;
-mod ties;
 mod trials;
 
 use std::io::Write;
@@ -30,7 +18,7 @@ use commands::Outcome;
 use hipdnn::{Backend, forward_log};
 use hipdnn_plugin_sdk::os::environment::NOWHERE;
 use hipdnn_tool::failure::{self, Failure, Result};
-use hipdnn_tool::table;
+use hipdnn_tool::{batch, comparison, computation, double, graph, numerics, picture, steps, table, tensor};
 use loading::Loading;
 
 fn main() -> ExitCode {

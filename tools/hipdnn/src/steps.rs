@@ -12,17 +12,23 @@ use crate::graph::Graph;
 pub struct Step {
     /// The nodes that it computes, by their index in the graph.
     pub nodes: Vec<usize>,
+    /// The operations.
     pub operation: String,
+    /// How it computes them.
     pub algorithm: String,
     /// The micro-kernel, the library's function or the generated kernel.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kernel: String,
+    /// The instruction set.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub isa: String,
+    /// The threads that it uses at a time, if known.
     #[serde(skip_serializing_if = "is_zero")]
     pub threads: u64,
+    /// The bytes that it reads and writes, if known.
     #[serde(skip_serializing_if = "is_zero")]
     pub bytes: u64,
+    /// The floating point operations, if known.
     #[serde(skip_serializing_if = "is_zero")]
     pub flops: u64,
     /// Algorithms that were not chosen, each with the reason.

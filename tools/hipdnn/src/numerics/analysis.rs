@@ -43,8 +43,9 @@ pub struct Row {
     pub share: f64,
     /// The decimal digits of the most precise result's type that it loses.
     pub lost: f64,
-    /// The number of infinities and of NaNs that it writes.
+    /// The number of infinities that it writes.
     pub infinities: usize,
+    /// The number of NaNs that it writes.
     pub nans: usize,
     /// Why.
     pub reasons: Vec<String>,
@@ -63,10 +64,13 @@ impl Serialize for Number {
 /// A result of the graph.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
+    /// Its tensor's uid.
     pub uid: i64,
+    /// Its tensor's name, often empty.
     pub name: String,
-    /// The plan's error.
+    /// The plan's largest error, in units in the last place.
     pub ulps: Number,
+    /// The plan's error, relative to the norm.
     pub relative: Number,
     /// The error if each node is computed by itself and stores its type.
     pub node_by_node: Number,
@@ -75,7 +79,9 @@ pub struct Outcome {
 /// What is known of a graph's errors.
 #[derive(Clone, Debug, Serialize)]
 pub struct Analysis {
+    /// The graph's results.
     pub results: Vec<Outcome>,
+    /// The graph's nodes.
     pub rows: Vec<Row>,
     /// The digits of the most precise result's type.
     pub digits: f64,

@@ -15,7 +15,8 @@ use hipdnn_plugin_sdk::os;
 use crate::failure::{Failure, Result};
 
 /// Where the memory of an engine's tensors is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "program", derive(clap::ValueEnum))]
 pub enum Place {
     /// The host's memory.
     Host,
