@@ -1,7 +1,11 @@
 //! The arguments.
 
+mod bundles;
+
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use bundles::{Against, Check, Claims};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -85,6 +89,28 @@ Examples:
   hipdnn run graph.json --invariant --engine CPU_ENGINE
   hipdnn run graph.json --engine CPU_ENGINE --in 1=x.npy --in 2=w.npy --out 3=y.npy")]
     Run(Run),
+    /// Run bundles, graphs with the values of their tensors, and compare the results.
+    #[command(after_help = "\
+A bundle is a graph, {Name}.json, with what lies beside it: {Name}.tensor{uid}.bin, the memory of each tensor; {Name}.meta.json; \
+{Name}.support.json. Or graph.template.json and sweep.json, a graph for each case. A folder is searched. Without values, inputs are \
+random and results are compared with CPU_REFERENCE_ENGINE.
+
+With a wrong result, a bundle that cannot be read, or an engine that does not accept what it is claimed to, the exit status is 1; also \
+if nothing was checked.
+
+Examples:
+  hipdnn check bundles/quick --engine CPU_ENGINE
+  hipdnn check Small.json --against golden --json")]
+    Check(Check),
+    /// Check, or write, which graphs of bundles engines are claimed to accept.
+    #[command(after_help = "\
+Claims are in {Name}.support.json or a sweep's support.json: engines, architectures (cpu, gfx942, sm_90, vulkan) and platforms. With a \
+claim that is broken, or a wrong file, the exit status is 1. --write adds what the engines here accept, and removes nothing.
+
+Examples:
+  hipdnn claims bundles/quick
+  hipdnn claims bundles/quick --engine CPU_ENGINE --write")]
+    Claims(Claims),
     /// Show which node of a graph loses digits, and why.
     #[command(after_help = "\
 Each node is computed as the engine's plan computes it and in double precision, by CPU_REFERENCE_ENGINE. ULP and ADDED are the \

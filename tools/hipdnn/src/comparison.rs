@@ -1,6 +1,6 @@
-//! Results beside those of the reference engine.
+//! Results beside those of the reference engine, or others that are known to be right.
 
-use crate::computation::{Arrays, Loaded};
+use crate::computation::{Arrays, Loaded, reference, sensitivity};
 use crate::data_type::DataType;
 use crate::failure::Result;
 use crate::graph::Tensor;
@@ -30,4 +30,49 @@ pub fn compare_all<'g>(
         compared.push((tensor, comparison));
     }
     Ok(compared)
+}
+
+/// A result may differ by this multiple of its change when inputs change by one unit in the last place.
+pub const OF_CHANGE: f64 = 8.0;
+
+/// A result that was compared.
+pub struct Judged<'g> {
+    /// Its tensor.
+    pub tensor: &'g Tensor,
+    /// How it compares.
+    pub comparison: Comparison,
+    /// How much the reference changes if inputs move by a unit in the last place; asked for only beyond the tolerance.
+    pub change: Option<f64>,
+    /// Whether it differs by more than the tolerance and that change allow.
+    pub is_wrong: bool,
+}
+
+/// Compares each result with what is expected, and with the change that inputs cause. `own` are the reference engine's results,
+/// if they are known.
+pub fn judge<'g>(
+    handle: &Handle,
+    loaded: &'g Loaded,
+    (inputs, outputs): (&Arrays, &Arrays),
+    (expected, own): (&Arrays, Option<&Arrays>),
+    factor: f64,
+) -> Result<Vec<Judged<'g>>> {
+    let Loaded { operations, graph } = loaded;
+    let compared = compare_all(handle, loaded, (inputs, outputs), expected, factor)?;
+    let is_beyond = compared.iter().any(|(_, comparison)| comparison.beyond > 0);
+    let changes = match (is_beyond, own) {
+        (false, _) => Vec::new(),
+        (true, Some(own)) => sensitivity(handle, operations, graph, inputs, own)?,
+        // Where the reference does not compute the graph, the tolerance is all that is allowed.
+        (true, None) => reference(handle, operations, graph, inputs)
+            .and_then(|own| sensitivity(handle, operations, graph, inputs, &own))
+            .unwrap_or_default(),
+    };
+    let judged = compared.into_iter().map(|(tensor, comparison)| {
+        let change = changes.iter().find(|(uid, _)| *uid == tensor.uid).map_or(0.0, |(_, change)| *change);
+        let allowed = OF_CHANGE * factor * change;
+        let is_beyond = comparison.beyond > 0;
+        let is_wrong = is_beyond && !(comparison.used.is_finite() && comparison.largest <= allowed);
+        Judged { tensor, comparison, change: is_beyond.then_some(change), is_wrong }
+    });
+    Ok(judged.collect())
 }

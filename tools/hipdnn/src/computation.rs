@@ -68,15 +68,20 @@ impl FileOf {
     }
 }
 
-/// The graph's inputs: from files if given, else random.
-pub fn inputs(graph: &Graph, files: &[FileOf], seed: u64) -> Result<Arrays> {
+/// Fails if the machine lacks memory for a graph with two engines.
+pub fn require_memory(graph: &Graph) -> Result<()> {
     let mut total = 0_usize;
     for tensor in graph.bound() {
         // The memory of two engines, and for each the values being read and written.
         let numbers = count(tensor)?.saturating_mul(2 * size_of::<f64>());
         total = total.saturating_add(bytes(tensor)?.saturating_mul(2)).saturating_add(numbers);
     }
-    require_host_memory(total)?;
+    require_host_memory(total)
+}
+
+/// The graph's inputs: from files if given, else random.
+pub fn inputs(graph: &Graph, files: &[FileOf], seed: u64) -> Result<Arrays> {
+    require_memory(graph)?;
     let mut arrays = Arrays::new();
     for file in files {
         let tensor = file.tensor(graph)?;

@@ -2,6 +2,7 @@
 //!
 //! It uses only the library's public C functions and opens it at run time, so it works with any hipDNN backend.
 
+mod bundle;
 mod cli;
 mod commands;
 mod loading;
@@ -102,6 +103,8 @@ fn run(cli: &Cli) -> Result<Outcome> {
         Command::Policies(arguments) => logged(open()?, |backend| commands::policies(backend, arguments)),
         Command::Explain(arguments) => logged(open()?, |backend| commands::explain(backend, arguments)),
         Command::Run(arguments) => logged(open()?, |backend| commands::run(backend, arguments)),
+        Command::Check(arguments) => logged(open()?, |backend| commands::check(backend, arguments)),
+        Command::Claims(arguments) => logged(open()?, |backend| commands::claims(backend, arguments)),
         Command::Numerics(arguments) => logged(open()?, |backend| commands::numerics(backend, arguments)),
         Command::Bench(arguments) => logged(open()?, |backend| commands::bench(backend, arguments)),
         Command::Compile(arguments) => commands::compile(open, cli, arguments),

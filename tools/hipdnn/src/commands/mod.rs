@@ -1,6 +1,8 @@
 //! The subcommands, one file each.
 
 mod bench;
+mod check;
+mod claims;
 mod compile;
 mod device;
 mod doctor;
@@ -20,6 +22,8 @@ use std::io::Write;
 use std::path::Path;
 
 pub use bench::bench;
+pub use check::check;
+pub use claims::claims;
 pub use compile::compile;
 pub use device::device;
 pub use doctor::doctor;

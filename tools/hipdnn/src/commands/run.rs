@@ -6,19 +6,16 @@ use super::invariant::run_invariant;
 use super::{Outcome, chosen, read_graph};
 use crate::batch::Batch;
 use crate::cli;
-use crate::comparison::compare_all;
+use crate::comparison::{Judged, OF_CHANGE, judge};
 use crate::computation::{
     Computation, Loaded, REFERENCE, check_outputs, choose_engines, first_that_works, inputs, place_of, plan,
-    reference, save_outputs, sensitivity,
+    reference, save_outputs,
 };
 use crate::failure::{Failure, Result};
 use crate::graph::shape;
 use crate::table::Table;
 use crate::tensor::{Array, Comparison};
 use hipdnn::{Backend, EngineInfo, ExecutionPlan, Handle};
-
-/// A result may differ by this multiple of its change when inputs change by one unit in the last place.
-const OF_CHANGE: f64 = 8.0;
 
 /// Runs a graph once.
 pub fn run(backend: &Backend, arguments: &cli::Run) -> Result<Outcome> {
@@ -83,28 +80,21 @@ pub fn run_plan(
         return Ok(Outcome::from(text));
     }
     let reference = reference(handle, &loaded.operations, graph, &inputs)?;
-    let compared = compare_all(handle, loaded, (&inputs, &outputs), &reference, data.common.tolerance)?;
+    let judged =
+        judge(handle, loaded, (&inputs, &outputs), (&reference, Some(&reference)), data.common.tolerance)?;
     text.push_str(&format!("\ncompared with {REFERENCE}:\n"));
-    let is_beyond = compared.iter().any(|(_, comparison)| comparison.beyond > 0);
-    let changes = match is_beyond {
-        true => sensitivity(handle, &loaded.operations, graph, &inputs, &reference)?,
-        false => Vec::new(),
-    };
     let mut failed = Vec::new();
-    for (tensor, comparison) in &compared {
+    for Judged { tensor, comparison, change, is_wrong } in &judged {
         text.push_str(&format!("  {}: {}\n", tensor.label(), verdict(comparison)));
-        if comparison.beyond == 0 {
-            continue;
+        if let Some(change) = change {
+            text.push_str(&format!(
+                "    inputs moved by a unit in their last place change the reference by up to {}, of which {OF_CHANGE} times \
+                 is allowed: {}\n",
+                short(*change),
+                if *is_wrong { "WRONG" } else { "ok, ill-conditioned" }
+            ));
         }
-        let change = changes.iter().find(|(uid, _)| *uid == tensor.uid).map_or(0.0, |(_, change)| *change);
-        let allowed = OF_CHANGE * data.common.tolerance * change;
-        text.push_str(&format!(
-            "    inputs moved by a unit in their last place change the reference by up to {}, of which {OF_CHANGE} times \
-             is allowed: {}\n",
-            short(change),
-            if comparison.used.is_finite() && comparison.largest <= allowed { "ok, ill-conditioned" } else { "WRONG" }
-        ));
-        if !comparison.used.is_finite() || comparison.largest > allowed {
+        if *is_wrong {
             failed.push(tensor.label());
         }
     }
@@ -114,7 +104,7 @@ pub fn run_plan(
 }
 
 /// The result of a comparison in words.
-fn verdict(comparison: &Comparison) -> String {
+pub fn verdict(comparison: &Comparison) -> String {
     let elements = format!("{} elements", comparison.count);
     if comparison.used == 0.0 {
         return format!("{elements}, all equal");
