@@ -4,14 +4,15 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
+use super::bound::{bound, bounded};
 use super::chain::{Chain, Values};
 use super::measure::{change, norm, of_norm, relative, ulps};
-use super::reasons::{Evidence, bounded, reasons};
+use super::reasons::{Evidence, reasons};
 use crate::computation::{Arrays, mixed};
 use crate::double;
 use crate::failure::Result;
 use crate::graph::{Graph, Node};
-use crate::tensor::{Array, accumulator, steps, terms};
+use crate::tensor::{Array, steps};
 
 /// How far inputs without an error are moved to learn how a node's errors grow.
 const MOVED: f64 = 1e-9;
@@ -257,11 +258,10 @@ fn measure(
             (None, _) if incoming > 0.0 && incoming.is_finite() => Some(relative(rest, exact) / incoming),
             (None, _) => None,
         };
-        let terms_over_sum = sizes.as_ref().and_then(|sizes| sizes.get(&port.uid));
-        let terms_over_sum = terms_over_sum.map(|sizes| of_norm(norm(sizes.values.iter().copied()), rest));
-        let bound = terms_over_sum
-            .filter(|_| !tensor.data_type.is_integer())
-            .map(|ratio| terms(graph, node) * steps(accumulator(node)).0 * ratio + steps(tensor.data_type).0);
+        let sizes = sizes.as_ref().and_then(|sizes| sizes.get(&port.uid));
+        let terms_over_sum = sizes.map(|sizes| of_norm(norm(sizes.values.iter().copied()), rest));
+        let sizes = sizes.filter(|_| !tensor.data_type.is_integer());
+        let bound = sizes.map(|sizes| bound(graph, node, tensor, (sizes, rest)));
         let evidence = Evidence {
             graph,
             node,

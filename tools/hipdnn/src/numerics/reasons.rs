@@ -1,7 +1,6 @@
 //! What the loss of a node comes from, in plain words.
 
 use super::measure::{largest, norm, of_norm};
-use crate::data_type::DataType;
 use crate::double::mode;
 use crate::graph::{Graph, Node, Tensor};
 use crate::tensor::{self, Array, accumulator, steps, terms};
@@ -161,20 +160,4 @@ fn growth(of: &Evidence<'_>) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// Whether a node sums or multiplies, so that its error has a bound before it is computed, and whether its terms may cancel.
-pub fn bounded(node: &Node) -> Option<bool> {
-    let reduces = || node.parameter("mode").and_then(|mode| mode.as_str()).unwrap_or_default().to_lowercase();
-    match node.operation.as_str() {
-        "ConvolutionFwd" | "ConvolutionBwd" | "ConvolutionWrw" | "Matmul" | "MoeGroupedMatmul" => Some(true),
-        "Pointwise" => match mode(node) {
-            "add" | "sub" => Some(true),
-            "mul" => Some(false),
-            _ => None,
-        },
-        "Reduction" => matches!(reduces().as_str(), "add" | "avg").then_some(true),
-        _ => None,
-    }
-    .filter(|_| node.compute_type != DataType::Int32 && node.compute_type != DataType::Boolean)
 }

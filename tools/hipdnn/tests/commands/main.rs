@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failure here is a failure of the test")]
 
 mod bench;
+mod bounds;
 mod bundles;
 mod compile;
 mod device;

@@ -1,0 +1,118 @@
+//! A bound of the error of sums and products that is known before they are computed.
+//!
+//! With u the half step of the accumulator, a sum of n terms in any order is off by at most γₙ Σ|t|, γₙ = n u / (1 - n u)
+//! (Higham, Accuracy and Stability of Numerical Algorithms, 3.1). The store to the result's type adds its own half step.
+
+use super::measure::norm;
+use crate::data_type::DataType;
+use crate::double::mode;
+use crate::graph::{Graph, Node, Tensor};
+use crate::tensor::{Array, accumulator, largest, steps, terms};
+
+/// Whether a node sums or multiplies, so that its error has a bound, and whether its terms may cancel.
+pub fn bounded(node: &Node) -> Option<bool> {
+    match node.operation.as_str() {
+        "ConvolutionFwd" | "ConvolutionBwd" | "ConvolutionWrw" | "Matmul" | "MoeGroupedMatmul" => Some(true),
+        "Pointwise" => match mode(node) {
+            "add" | "sub" => Some(true),
+            "mul" => Some(false),
+            _ => None,
+        },
+        "Reduction" => matches!(reduction(node).as_str(), "add" | "avg").then_some(true),
+        _ => None,
+    }
+    .filter(|_| node.compute_type != DataType::Int32 && node.compute_type != DataType::Boolean)
+}
+
+/// The mode of a reduction.
+fn reduction(node: &Node) -> String {
+    node.parameter("mode").and_then(|mode| mode.as_str()).unwrap_or_default().to_lowercase()
+}
+
+/// A bound of the relative error, in the norm, of a tensor that a node writes. `sizes` are the sums of its terms' magnitudes.
+pub fn bound(graph: &Graph, node: &Node, tensor: &Tensor, (sizes, exact): (&Array, &Array)) -> f64 {
+    let own = steps(accumulator(node)).0;
+    let roundings = terms(graph, node) + converted(graph, node) + averaged(node);
+    let gamma = match roundings * own {
+        all if all < 1.0 => all / (1.0 - all),
+        _ => f64::INFINITY,
+    };
+    // Where a sum may be beyond its type, there is no bound.
+    let ends = largest(accumulator(node)).min(largest(tensor.data_type));
+    let mut reaches = exact.values.iter().zip(&sizes.values).map(|(sum, size)| sum.abs() + gamma * size);
+    if reaches.any(|reach| reach > ends) || sizes.values.iter().any(|size| *size > largest(accumulator(node)))
+    {
+        return f64::INFINITY;
+    }
+    let (store, smallest) = steps(tensor.data_type);
+    // The last rounding of the sum is that of the store, unless its type is narrower.
+    let store = if store > own { store } else { 0.0 };
+    let values = |array: &Array| norm(array.values.iter().copied());
+    let (sum, inside) = (values(exact), gamma * values(sizes));
+    let underflow = smallest / 2.0 * (exact.values.len() as f64).sqrt();
+    let all = inside + store * (sum + inside) + underflow;
+    if sum > 0.0 { all / sum } else { f64::INFINITY }
+}
+
+/// The roundings of each term's two operands to the accumulator's type.
+fn converted(graph: &Graph, node: &Node) -> f64 {
+    let own = steps(accumulator(node)).0;
+    let is_wider = |tensor: &Tensor| match tensor.data_type.is_integer() {
+        true => tensor.data_type.bits() > 24,
+        false => steps(tensor.data_type).0 < own,
+    };
+    let operands = node.inputs.iter().filter_map(|port| graph.tensor(port.uid));
+    if operands.into_iter().any(is_wider) { 2.0 } else { 0.0 }
+}
+
+/// The roundings of a mean's factor and of the product with it.
+fn averaged(node: &Node) -> f64 {
+    if node.operation == "Reduction" && reduction(node) == "avg" { 2.0 } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::graph::testing::{graph, pointwise, tensor};
+
+    fn array(values: &[f64]) -> Array {
+        Array { dims: vec![values.len()], values: values.to_vec() }
+    }
+
+    #[test]
+    fn cancellation_and_a_narrow_store_widen_it() {
+        let of = |kind: &str| {
+            let mut tensors: Vec<_> = (1..=3).map(|uid| tensor(uid, "", &[2], false)).collect();
+            tensors[2]["data_type"] = json!(kind);
+            let graph = graph("g", tensors, vec![pointwise("", "sub", 1, Some(2), 3)]);
+            let sums = (&array(&[30.0, 40.0]), &array(&[3.0, 4.0]));
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), sums)
+        };
+        let (u, half) = ((-24_f64).exp2(), (-11_f64).exp2());
+        let single = 10.0 * u / (1.0 - u);
+        assert!((of("float") / single - 1.0).abs() < 1e-9);
+        assert!((of("half") / (half + single) - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_sum_that_may_overflow_has_none() {
+        let mut tensors: Vec<_> = (1..=3).map(|uid| tensor(uid, "", &[1], false)).collect();
+        tensors[2]["data_type"] = json!("half");
+        let graph = graph("g", tensors, vec![pointwise("", "add", 1, Some(2), 3)]);
+        let of = |sum: f64| {
+            bound(&graph, &graph.nodes[0], graph.tensor(3).unwrap(), (&array(&[65504.0]), &array(&[sum])))
+        };
+        assert!(of(65000.0) < 1e-3 && of(65504.0).is_infinite());
+    }
+
+    #[test]
+    fn what_neither_sums_nor_multiplies_has_none() {
+        let of = |mode: &str| {
+            let tensors = (1..=3).map(|uid| tensor(uid, "", &[2], false)).collect();
+            bounded(&graph("g", tensors, vec![pointwise("", mode, 1, Some(2), 3)]).nodes[0])
+        };
+        assert_eq!([of("add"), of("mul"), of("div")], [Some(true), Some(false), None]);
+    }
+}

@@ -1,0 +1,164 @@
+//! The analysis of a graph with an engine, for people and programs.
+
+use super::analysis::{Analysis, Row, analyse};
+use super::chain::Chain;
+use super::reasons::short;
+use crate::computation::{Arrays, Computation, Loaded, place_of, plan};
+use crate::failure::{Failure, Result};
+use crate::graph::Graph;
+use crate::picture::{self, Shares};
+use crate::table::Table;
+use crate::tensor::Place;
+use hipdnn::{EngineInfo, Handle};
+
+/// A plan whose error is that much less than its nodes' does not store what they store.
+const MUCH_LESS: f64 = 4.0;
+
+/// What an engine's plan loses of a graph.
+pub struct Report {
+    /// The engine.
+    pub engine: String,
+    /// The errors.
+    pub analysis: Analysis,
+}
+
+/// The results of an engine's plan.
+pub fn results(
+    handle: &Handle,
+    loaded: &Loaded,
+    (engine, knobs): (&EngineInfo, &[String]),
+    inputs: &Arrays,
+    memory: Option<Place>,
+) -> Result<Arrays> {
+    let plan = plan(&loaded.operations, engine, knobs)?;
+    let place = place_of(engine, memory);
+    let mut computation = Computation::new(handle, &loaded.graph, plan, inputs, place)?;
+    computation.execute(handle).map_err(|failure| failure.during(&engine.name))?;
+    computation.outputs(&loaded.graph)
+}
+
+impl Report {
+    /// Measures each node, for inputs and the results of an engine's plan.
+    pub fn new(
+        handle: &Handle,
+        loaded: &Loaded,
+        (engine, knobs): (&EngineInfo, &[String]),
+        (inputs, results): (&Arrays, &Arrays),
+        memory: Option<Place>,
+    ) -> Result<Self> {
+        let chain = Chain::new(handle, loaded, (engine, knobs), memory)?;
+        Ok(Self { engine: engine.name.clone(), analysis: analyse(&chain, inputs, results)? })
+    }
+
+    /// The errors as indented JSON, with a line end.
+    pub fn json(&self) -> Result<String> {
+        let text = serde_json::to_string_pretty(&self.analysis)
+            .map_err(|error| Failure::work(format!("the answer cannot be written as JSON: {error}")))?;
+        Ok(text + "\n")
+    }
+
+    /// The graph as SVG, its nodes coloured by their share of the error.
+    pub fn svg(&self, graph: &Graph) -> Result<String> {
+        let of_row = |row: &Row| (row.share, picture_line(row));
+        let of_nodes = self.analysis.rows.iter().map(of_row).collect();
+        picture::svg_of_shares(graph, &Shares { engine: self.engine.clone(), of_nodes })
+    }
+
+    /// A table of the nodes, with the reasons, the results, and the node that loses most.
+    pub fn text(&self, graph: &Graph) -> String {
+        text(graph, &self.engine, &self.analysis)
+    }
+}
+
+/// The line of a node in the picture.
+fn picture_line(row: &Row) -> String {
+    format!("{} of the error, {} ulp", percent(row.share), short(row.ulps.0))
+}
+
+fn percent(share: f64) -> String {
+    match share {
+        0.0 => "0 %".to_owned(),
+        share if share < 0.001 => "<0.1 %".to_owned(),
+        share if share < 0.1 => format!("{:.1} %", share * 100.0),
+        share => format!("{:.0} %", share * 100.0),
+    }
+}
+
+/// A node's index, with its name if it has one.
+fn label(row: &Row) -> String {
+    if row.name.is_empty() { row.node.to_string() } else { format!("{} {:?}", row.node, row.name) }
+}
+
+/// The rows of all nodes, the results, and the node that loses most.
+fn text(graph: &Graph, engine: &str, found: &Analysis) -> String {
+    let mut table = Table::new(&[
+        "NODE",
+        "OPERATION",
+        "TYPE",
+        "ULP",
+        "ADDED",
+        "SO FAR",
+        "BOUND",
+        "CONDITION",
+        "SHARE",
+        "LOST",
+    ]);
+    let optional = |number: Option<f64>| number.map_or_else(|| "-".to_owned(), short);
+    for row in &found.rows {
+        table.row([
+            label(row),
+            row.operation.clone(),
+            row.data_type.to_owned(),
+            short(row.ulps.0),
+            short(row.added.0),
+            short(row.so_far.0),
+            optional(row.bound.map(|number| number.0)),
+            optional(row.condition.map(|number| number.0)),
+            percent(row.share),
+            format!("{:.1}", row.lost),
+        ]);
+    }
+    let mut text = format!("{engine}; results hold {:.1} digits\n\n{}", found.digits, table.text());
+    for row in &found.rows {
+        for reason in &row.reasons {
+            text.push_str(&format!("  node {}: {reason}\n", label(row)));
+        }
+    }
+    let first = |is_there: fn(&Row) -> bool| found.rows.iter().find(|row| is_there(row));
+    for (what, row) in [("infinity", first(|row| row.infinities > 0)), ("NaN", first(|row| row.nans > 0))] {
+        if let Some(row) = row {
+            let count = if what == "NaN" { row.nans } else { row.infinities };
+            text.push_str(&format!("the first {what}: node {}, {count} elements\n", label(row)));
+        }
+    }
+    text.push('\n');
+    for result in &found.results {
+        let name = graph.tensor(result.uid).map(|tensor| tensor.label()).unwrap_or_default();
+        let (plan, nodes) = (result.relative.0, result.node_by_node.0);
+        let beside = match () {
+            () if plan < nodes / MUCH_LESS => ", so the plan's steps keep more digits than its nodes",
+            () if nodes < plan / MUCH_LESS => ", so the plan's steps keep fewer digits than its nodes",
+            () => "",
+        };
+        text.push_str(&format!(
+            "{name}: largest error {} ulp, relative {}; node by node {}{beside}\n",
+            short(result.ulps.0),
+            short(plan),
+            short(nodes)
+        ));
+    }
+    match found.culprit.and_then(|place| found.rows.get(place)) {
+        Some(row) => {
+            let why = row.reasons.first().map(|reason| format!(": {reason}")).unwrap_or_default();
+            text.push_str(&format!(
+                "node {} ({}) loses {:.1} of {:.1} digits{why}\n",
+                label(row),
+                row.operation,
+                row.lost,
+                found.digits
+            ));
+        }
+        None => text.push_str("no node loses digits\n"),
+    }
+    text
+}
