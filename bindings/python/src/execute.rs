@@ -159,21 +159,21 @@ impl Plan {
         let is_in_place = of(true).any(|output| of(false).any(|input| input == output));
         if is_in_place { Error::new_err(error.value(py).to_string()) } else { error }
     }
+}
 
-    /// The uid for a key of `execute`.
-    fn uid(key: &Bound<'_, PyAny>) -> PyResult<i64> {
-        if let Ok(tensor) = key.cast::<TensorBase>() {
-            return Ok(tensor.get().uid());
-        }
-        key.extract().map_err(|cause| {
-            because(key.py(), cause, |_| {
-                let key = shown(key);
-                ArrayError::new_err(format!(
-                    "execute: the key is {key}, expected a tensor of the graph or its uid"
-                ))
-            })
-        })
+/// The uid for a key of a mapping of arrays: a tensor, or its uid.
+pub fn uid_of(key: &Bound<'_, PyAny>) -> PyResult<i64> {
+    if let Ok(tensor) = key.cast::<TensorBase>() {
+        return Ok(tensor.get().uid());
     }
+    key.extract().map_err(|cause| {
+        because(key.py(), cause, |_| {
+            let key = shown(key);
+            ArrayError::new_err(format!(
+                "execute: the key is {key}, expected a tensor of the graph or its uid"
+            ))
+        })
+    })
 }
 
 #[pymethods]
@@ -211,7 +211,7 @@ impl Plan {
         // Copied first: reading arrays may run Python code that changes the dictionary.
         let given: Vec<_> = arrays.iter().collect();
         for (key, array) in given {
-            let uid = Self::uid(&key)?;
+            let uid = uid_of(&key)?;
             let Some(at) = plan.tensors.iter().position(|tensor| tensor.uid == uid) else {
                 let key = shown(&key);
                 return Err(ArrayError::new_err(format!(

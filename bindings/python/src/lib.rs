@@ -4,7 +4,7 @@
 //! memory: finding a library, choosing engines, and executing plans with arrays of any kind, without copies.
 //!
 //! Each module uses only those before it: `error`, `dlpack`, `forks`, `background`, `device`, `view`, `storage`, `streams`,
-//! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `tuning`, `library`, `engine_handle`, `torch`.
+//! `memory`, `later`, `protocols`, `spec`, `session`, `plan`, `device_array`, `execute`, `tuning`, `library`, `engine_handle`, `numerics`, `torch`.
 
 mod background;
 mod device;
@@ -17,6 +17,7 @@ mod forks;
 mod later;
 mod library;
 mod memory;
+mod numerics;
 mod plan;
 mod protocols;
 mod session;
@@ -109,6 +110,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(give_back, module)?)?;
     module.add_function(wrap_pyfunction!(join_packages, module)?)?;
     module.add_function(wrap_pyfunction!(is_package, module)?)?;
+    module.add_function(wrap_pyfunction!(numerics::numerics, module)?)?;
     module.add_function(wrap_pyfunction!(streams::on_stream, module)?)?;
     module.add_function(wrap_pyfunction!(later::synchronize, module)?)?;
     module.add_function(wrap_pyfunction!(protocols::describe, module)?)

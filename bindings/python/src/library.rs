@@ -287,6 +287,15 @@ impl OperationGraph {
         })
         .map_err(Failure::into_py)
     }
+
+    /// The same graph, not finalized, and a handle of its own for the same device.
+    pub fn copied(&self, py: Python<'_>) -> PyResult<(hipdnn::OperationGraph, Handle)> {
+        let backend = &self.session.backend;
+        self.with(py, |graph, _| {
+            let copy = hipdnn::OperationGraph::from_bytes(backend, &graph.bytes()?)?;
+            Ok((copy, Handle::new(backend)?))
+        })
+    }
 }
 
 /// The engines for a graph, including any that cannot be configured.
@@ -396,13 +405,7 @@ impl OperationGraph {
         functions: [Bound<'py, PyAny>; 3],
     ) -> PyResult<Answer> {
         // Python functions may use this graph meanwhile, so the search has its own.
-        let bytes = self.with(py, |graph, _| graph.bytes())?;
-        let graph = hipdnn::OperationGraph::from_bytes(&self.session.backend, &bytes)
-            .map_err(|error| Failure::from(error).into_py())?;
-        let handle = self
-            .session
-            .plan(self.place, |_| Handle::new(&self.session.backend))
-            .map_err(Failure::into_py)?;
+        let (graph, handle) = self.copied(py)?;
         graph.finalize(&handle).map_err(|error| Failure::from(error).into_py())?;
         let wish = Wish { strategy, budget, values, engines };
         tune(py, &handle, &graph, &wish, functions)

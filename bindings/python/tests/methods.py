@@ -20,7 +20,7 @@ TYPES = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 #: Public names of a graph that compute nothing themselves, the steps from a graph to its plan, and what is tested in `test_cudnn.py`.
 NOT_OPERATIONS = (
     frozenset(
-        "autotune build compile engine engines execute explain get_workspace_size knobs plan save tensor tensor_like to_json validate".split()
+        "autotune build compile engine engines execute explain get_workspace_size knobs numerics plan save tensor tensor_like to_json validate".split()
     )
     .union(
         name

@@ -124,6 +124,7 @@ GRAPH = {
     "execute": f"{RUN}, handle=None, {OVERRIDES}",
     "execute_plan_at_index": f"{RUN}, index=0, handle=None, {OVERRIDES}",
     "autotune": "tensors, *, seconds=0.2, progress=True, budget=None, strategy='halving', knobs=False",
+    "numerics": "tensors=None, *, engine=None, knobs=None, seed=0",
     "compile": "devices, path=None",
     "knobs": "engine",
     "save": "path=None",

@@ -115,7 +115,7 @@ Examples:
     #[command(after_help = "\
 Each node is computed as the engine's plan computes it and in double precision, by CPU_REFERENCE_ENGINE. ULP and ADDED are the \
 error that the node adds, the largest in units in the last place and the norm's; SO FAR includes what came before. BOUND is known \
-before: n terms of a sum, rounded by the accumulator and the store. CONDITION is the growth of incoming errors, SHARE the part of \
+before: n roundings of the accumulator on the terms' magnitudes, and the store's. CONDITION is the growth of incoming errors, SHARE the part of \
 the results' error, LOST decimal digits.
 
 Examples:

@@ -40,6 +40,8 @@ from .errors import (
 from .graph import Graph, Verdict
 from .handle import Handle, create_handle, destroy_handle, get_stream, set_stream
 from .library import Engine, engines, library, reset
+from .losses import numerics
+from .node_errors import NodeErrors, Numerics, ResultErrors
 from .properties import DeviceProperties, create_device_properties
 from .quantization import Quantized, Recipe, quantize
 from .saved import load
@@ -79,8 +81,11 @@ __all__ = [
     "GraphError",
     "Handle",
     "NoEngineError",
+    "NodeErrors",
+    "Numerics",
     "Quantized",
     "Recipe",
+    "ResultErrors",
     "Tensor",
     "UnsupportedError",
     "Verdict",
@@ -112,6 +117,7 @@ __all__ = [
     "moe_grouped_matmul_mode",
     "norm_forward_phase",
     "numerical_note",
+    "numerics",
     "ops",
     "padding_mode",
     "pygraph",

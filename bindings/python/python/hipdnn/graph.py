@@ -13,8 +13,9 @@ from .errors import ArrayError, GraphError
 from .handle import to_handle
 from .library import computes_on
 from .memory import uid_of
+from .node_errors import Numerics
 from .picture import svg
-from .planning import Verdict
+from .planning import Verdict, knobs_of
 from .properties import DeviceProperties
 from .restored import Restored
 from .tune import Tuned, search
@@ -161,6 +162,37 @@ class Graph(Restored):
         else:
             self.build(engine=best.engine, knobs=best.knobs or None, device=device)
         return {of.engine: of.ms for of in self.tuned.trials if not of.knobs and of.ms is not None}
+
+    def numerics(
+        self,
+        tensors: Mapping[Any, Any] | None = None,
+        *,
+        engine: str | int | None = None,
+        knobs: Mapping[str, Any] | None = None,
+        seed: int = 0,
+    ) -> Numerics:
+        """Which node loses digits, and why: each node as an engine's plan computes it, beside double precision.
+
+        ``tensors`` are arrays of inputs in host memory, by tensor or uid; other inputs are random. ``engine`` and ``knobs`` are by default
+        those of the graph's plan. Printed, the result is a table, in a notebook a picture; ``to_json()`` and ``svg()`` are for files.
+
+        >>> import hipdnn
+        >>> graph = hipdnn.Graph()
+        >>> y = graph.exp(graph.tensor([4, 4], data_type="half")).set_data_type("half")
+        >>> graph.numerics(engine="CPU_ENGINE").nodes[0].operation
+        'Pointwise exp'
+        """
+        text = self.to_json()
+        if not self._has_work():
+            raise GraphError("numerics", "outputs", "have no elements, expected some")
+        if engine is None:
+            id, settings = self.plan.engine_id, self._choice[1]
+        else:
+            id, settings = self._engine_id(engine), ()
+        settings = settings if knobs is None else knobs_of(knobs)
+        choice = id, [f"{name}={value}" for name, value in settings]
+        specs, arrays = self._specs(aligned=False), list(dict(tensors or {}).items())
+        return Numerics(self._engine_name(id), *_native.numerics(self._native_graph(text), choice, specs, arrays, seed))
 
     def _repr_svg_(self) -> str:
         """The picture shown by a notebook."""

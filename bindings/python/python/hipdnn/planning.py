@@ -17,13 +17,13 @@ from .library import computes_on, engine_device, is_log_wanted, library
 from .plans import Verdict, steps_of
 from .plans import plans as _plans
 
-__all__ = ["Choice", "Planning", "Verdict"]
+__all__ = ["Choice", "Planning", "Verdict", "knobs_of"]
 
 #: An engine id, or None if the library chooses, and its knobs.
 Choice = tuple[Union[int, None], tuple[tuple[str, Any], ...]]
 
 
-def _knobs(knobs: Mapping[str, Any] | None) -> tuple[tuple[str, int | float | str], ...]:
+def knobs_of(knobs: Mapping[str, Any] | None) -> tuple[tuple[str, int | float | str], ...]:
     """Knobs as the library takes them: sorted by name, with integers, floats or strings."""
     found: dict[str, int | float | str] = {}
     for id, value in dict(knobs or {}).items():
@@ -120,7 +120,7 @@ class Planning(Definition):
         of each engine if none can run it. If the library's first choice fails, the next engine is used, with an
         EngineWarning. ``heur_modes`` exists for porting.
         """
-        choice: Choice = (None if engine is None else self._engine_id(engine), _knobs(knobs))
+        choice: Choice = (None if engine is None else self._engine_id(engine), knobs_of(knobs))
         on = self._device if device is None else to_device(device)
         if device is None and choice[0] is not None and choice[0] not in computes_on(on):
             on = engine_device(choice[0])
