@@ -341,7 +341,7 @@ mod tests {
         let mut options = read("batch_invariant", "1").unwrap();
         assert_eq!(of(&options), "batch_invariant=1");
         options.flush_subnormals =
-            Options::read([("session.set_denormal_as_zero", "1")], false).unwrap().flush_subnormals;
+            Options::read([("session.set_denormal_as_zero", "1")], None).unwrap().flush_subnormals;
         assert_eq!(of(&options), "batch_invariant=1 flush_subnormals=1");
         options.device = Device::Gpu;
         assert_eq!(of(&options), "batch_invariant=1");

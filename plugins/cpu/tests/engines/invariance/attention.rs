@@ -157,7 +157,7 @@ fn fill(case: &mut Case, uid: i64, first: i64) {
     case.memory(uid).fill(|| {
         if left == 0 {
             let (head, position) = places.next().unwrap();
-            random = Random(((head << 20 | first + position) << 4 | uid) as u64);
+            random = Random((((head << 20) | (first + position)) << 4 | uid) as u64);
             left = depth;
         }
         left -= 1;
