@@ -1,5 +1,6 @@
-"""What an application may do around a run: end it, bind an input as output, unregister the library; and what it is told when it asks for the impossible."""
+"""What an application may do around a run: end it, bind an input as output, unregister the library, record its graphs; and what it is told when it asks for the impossible."""
 
+import json
 import os
 import subprocess
 import sys
@@ -192,6 +193,37 @@ def test_damaged_models_are_refused():
         except Exception:
             continue
     agree(provider.session(data, {"take": "all"}), provider.plain(data), images(1, 8, 6, 6))
+
+
+def early_cast():
+    """A product that is stored as float16 before a sum."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "m"], ["p"], name="product"),
+        helper.make_node("Cast", ["p"], ["h"], to=TensorProto.FLOAT16, name="narrow"),
+        helper.make_node("Cast", ["h"], ["f"], to=TensorProto.FLOAT, name="wide"),
+        helper.make_node("Add", ["f", "b"], ["y"], name="sum"),
+    ]
+    weights = [
+        (name, RANDOM.standard_normal(dims).astype(np.float32)) for name, dims in (("m", (16, 24)), ("b", (24,)))
+    ]
+    return model(nodes, [("x", TensorProto.FLOAT, [8, 16])], [("y", TensorProto.FLOAT)], weights)
+
+
+def test_the_tool_finds_the_node_of_a_model_that_loses_digits():
+    """By the graph that the provider makes of the model, which the library records."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    tree = os.path.join(os.environ["HIPDNN_BACKEND_LIBRARY_PATH"], "..")
+    with tempfile.TemporaryDirectory() as folder:
+        code = "import life_tests as t; t.provider.session(t.early_cast(), {'take': 'all'}).run(None, t.images(8, 16))"
+        own = {**os.environ, "HIPDNN_RECORD_GRAPHS": folder, "HIPDNN_PLAN_CACHE_DIR": ""}
+        subprocess.run([sys.executable, "-c", code], cwd=here, env=own, capture_output=True, timeout=120, check=True)
+        (graph,) = os.listdir(folder)
+        words = [os.path.join(tree, "bin", "hipdnn"), "numerics", os.path.join(folder, graph), "--json"]
+        found = json.loads(subprocess.run(words, capture_output=True, timeout=120, check=True).stdout)
+    row = found["rows"][found["culprit"]]
+    # The provider's nodes are named by what they compute.
+    assert (row["operation"], row["data_type"]) == ("Pointwise identity", "half"), found
+    assert row["reasons"][0].startswith("cast too early"), found
 
 
 def main():

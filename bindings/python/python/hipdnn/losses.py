@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from .graph import Graph
@@ -14,7 +14,7 @@ __all__ = ["numerics"]
 
 def numerics(
     model: Any,
-    arrays: Mapping[Any, Any] | Sequence[Any] | Any = None,
+    arrays: Any = None,
     *,
     engine: str | int | None = None,
     knobs: Mapping[str, Any] | None = None,

@@ -9,9 +9,6 @@ use super::sweep::Sweep;
 use super::{Bundle, Values, beside, read_json};
 use crate::failure::{Failure, Result};
 
-/// Deeper folders are taken for links in a circle.
-const DEEPEST: usize = 32;
-
 const TEMPLATE: &str = "graph.template.json";
 const SWEEP: &str = "sweep.json";
 
@@ -41,7 +38,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
     let mut graphs = BTreeSet::new();
     for path in paths {
         if path.is_dir() {
-            walk(path, DEEPEST, &mut |folder| graphs.extend(graphs_in(folder)))?;
+            walk(path, &mut |folder| graphs.extend(graphs_in(folder)))?;
         } else if !path.is_file() {
             return Err(Failure::input("there is no such file or folder").of_file(path));
         } else {
@@ -63,7 +60,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
 pub fn stray_claims(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut stray = BTreeSet::new();
     for path in paths.iter().filter(|path| path.is_dir()) {
-        walk(path, DEEPEST, &mut |folder| {
+        walk(path, &mut |folder| {
             let files = folder.files.iter().filter(|file| last_word(file) == "support");
             stray.extend(files.filter(|file| !folder.has_graph_of(file)).cloned());
         })?;
@@ -115,16 +112,15 @@ fn graphs_in(folder: &Folder<'_>) -> Vec<PathBuf> {
     folder.files.iter().filter(is_graph).cloned().collect()
 }
 
-/// Calls `each` for a folder and those below it, but not for those below a sweep.
-fn walk(path: &Path, depth: usize, each: &mut impl FnMut(&Folder<'_>)) -> Result<()> {
+/// Calls `each` for a folder and those below it, but not for those below a sweep. Links to folders are not followed: they may be circles.
+fn walk(path: &Path, each: &mut impl FnMut(&Folder<'_>)) -> Result<()> {
     let failed = |error: std::io::Error| Failure::input(error.to_string()).of_file(path);
-    if depth == 0 {
-        return Err(Failure::input(format!("more than {DEEPEST} folders in one another")).of_file(path));
-    }
     let (mut files, mut folders) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(path).map_err(failed)? {
-        let entry = entry.map_err(failed)?.path();
-        if entry.is_dir() {
+        let entry = entry.map_err(failed)?;
+        let is_folder = entry.file_type().map_err(failed)?.is_dir();
+        let entry = entry.path();
+        if is_folder {
             folders.push(entry);
         } else if entry.extension().is_some_and(|extension| extension == "json") {
             files.push(entry);
@@ -137,7 +133,7 @@ fn walk(path: &Path, depth: usize, each: &mut impl FnMut(&Folder<'_>)) -> Result
     if folder.is_sweep() {
         return Ok(());
     }
-    folders.iter().try_for_each(|folder| walk(folder, depth - 1, each))
+    folders.iter().try_for_each(|folder| walk(folder, each))
 }
 
 /// The graph of a file.

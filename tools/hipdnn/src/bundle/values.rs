@@ -25,6 +25,11 @@ impl Values {
         self.folder.join(format!("{}tensor{}.bin", self.prefix, tensor.uid))
     }
 
+    /// The file of DVC that stands for the values, if it is there: they may not have been fetched.
+    pub fn pointer(&self) -> Option<PathBuf> {
+        Some(self.folder.join(format!("{}tensors.dvc", self.prefix))).filter(|path| path.exists())
+    }
+
     /// The inputs of a graph; `None` if no file has one.
     pub fn inputs(&self, graph: &Graph) -> Result<Option<Arrays>> {
         self.all(graph.bound().filter(|tensor| graph.producer(tensor.uid).is_none()))

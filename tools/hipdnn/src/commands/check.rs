@@ -313,7 +313,10 @@ impl Checks<'_> {
             return Err(Failure::input("there are golden results, but no file with the inputs"));
         }
         if golden.is_none() && self.arguments.against == Against::Golden {
-            return Err(Failure::input("there are no golden results"));
+            let there = bundle.values.pointer();
+            let how =
+                there.map_or_else(String::new, |path| format!("; fetch them: dvc pull {}", path.display()));
+            return Err(Failure::input(format!("there are no golden results{how}")));
         }
         let inputs = match given {
             Some(inputs) => inputs,

@@ -99,8 +99,8 @@ fn failure(answer: &Answer) -> Option<Failure> {
     let broken = answer.rows.iter().filter(is_broken).count();
     match (broken, answer.wrong.len()) {
         (0, 0) => None,
-        (0, wrong) => Some(Failure::work(format!("{wrong} files are wrong"))),
-        (broken, _) => Some(Failure::work(format!("{broken} claims are broken"))),
+        (0, wrong) => Some(Failure::work(format!("wrong files: {wrong}"))),
+        (broken, _) => Some(Failure::work(format!("broken claims: {broken}"))),
     }
 }
 
@@ -129,7 +129,7 @@ fn text(answer: &Answer) -> String {
     answer.wrong.iter().for_each(|wrong| text.push_str(&format!("{wrong}\n")));
     answer.written.iter().for_each(|path| text.push_str(&format!("wrote {path}\n")));
     if !answer.without.is_empty() {
-        text.push_str(&format!("{} graphs have no file with claims\n", answer.without.len()));
+        text.push_str(&format!("graphs without a file for claims: {}\n", answer.without.len()));
     }
     if text.is_empty() { "no engine here is claimed, and none accepts a graph\n".to_owned() } else { text }
 }

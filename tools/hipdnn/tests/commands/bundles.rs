@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -255,6 +256,10 @@ fn golden_results_are_compared() {
     succeed(&["check", &scratch.file("quick"), "--engine", "CPU_ENGINE"]);
     let answer = hipdnn(&["check", &scratch.file("quick"), "--engine", "CPU_ENGINE", "--against", "golden"]);
     assert!(answer.status == 1 && answer.out.contains(": there are no golden results\n"), "{}", answer.out);
+    write(&format!("{stem}.tensors.dvc"), "outs:\n");
+    let answer = hipdnn(&["check", &scratch.file("quick"), "--engine", "CPU_ENGINE", "--against", "golden"]);
+    let expected = format!(": there are no golden results; fetch them: dvc pull {stem}.tensors.dvc\n");
+    assert!(answer.status == 1 && answer.out.contains(&expected), "{}", answer.out);
 }
 
 #[test]
@@ -352,7 +357,7 @@ fn claims_are_added_beside_those_of_others() {
     let stem = golden_batchnorm(&scratch);
     let (folder, path) = (scratch.file("quick"), format!("{stem}.support.json"));
     let out = succeed(&["claims", &folder]);
-    assert!(out.ends_with("\n1 graphs have no file with claims\n") && out.contains("unclaimed"), "{out}");
+    assert!(out.ends_with("\ngraphs without a file for claims: 1\n") && out.contains("unclaimed"), "{out}");
     write(&path, UPSTREAM);
     let out = succeed(&["claims", &folder, "--write"]);
     assert!(out.contains("CPU_ENGINE  cpu           linux     written\n"), "{out}");
@@ -365,7 +370,7 @@ fn claims_are_added_beside_those_of_others() {
     write(&path, with_ours().replace("  ", " "));
     let answer = hipdnn(&["claims", &folder]);
     assert!(answer.out.contains(": not in the form that is written: "), "{}", answer.out);
-    assert_eq!(one_line(answer, 1), "hipdnn: 1 files are wrong");
+    assert_eq!(one_line(answer, 1), "hipdnn: wrong files: 1");
     succeed(&["claims", &folder, "--write"]);
     assert_eq!(fs::read_to_string(&path).unwrap(), with_ours());
 }
@@ -385,7 +390,7 @@ fn a_claim_that_does_not_hold_is_broken() {
         "{}",
         answer.out
     );
-    assert_eq!(one_line(answer, 1), "hipdnn: 1 claims are broken");
+    assert_eq!(one_line(answer, 1), "hipdnn: broken claims: 1");
     for engine in [&["--engine", "CPU_ENGINE"][..], &[]] {
         let answer = hipdnn(&[&["check", &scratch.file("quick")], engine].concat());
         assert!(answer.status == 1 && answer.out.ends_with("\n1 BROKEN CLAIM\n"), "{}", answer.out);
@@ -420,6 +425,21 @@ fn claims_of_a_sweep_are_by_cases() {
         "{}",
         answer.out
     );
+}
+
+#[test]
+fn links_between_folders_end() {
+    let scratch = Scratch::new("links");
+    golden_batchnorm(&scratch);
+    for name in ["one", "two"] {
+        let made = Command::new("ln")
+            .arg("-s")
+            .args([scratch.file("quick"), scratch.file(&format!("quick/{name}"))])
+            .status();
+        assert!(made.unwrap().success());
+    }
+    let out = succeed(&["check", &scratch.file("quick"), "--engine", "CPU_ENGINE", "--json"]);
+    assert_eq!(rows(&out).len(), 1, "{out}");
 }
 
 #[test]
