@@ -102,7 +102,9 @@ def test_errors_say_what_is_expected() -> None:
     array = hipdnn.DeviceArray.from_numpy(x, "vulkan:0")
     with hipdnn.Graph() as graph:
         graph.add(graph.tensor_like(x, "x"), graph.tensor_like(x, "y"))
-    with pytest.raises(hipdnn.ArrayError, match='tensor "y": the array is in host memory, but that of .* in vulkan:0, expected all'):
+    with pytest.raises(
+        hipdnn.ArrayError, match='tensor "y": the array is in host memory, but that of .* in vulkan:0, expected all'
+    ):
         graph(array, x)
     with pytest.raises(hipdnn.Error, match="opening Vulkan device 99: .*expected less than"):
         hipdnn.DeviceArray.from_numpy(x, "vulkan:99")
@@ -135,7 +137,9 @@ def test_memory_that_is_not_the_device_s_is_refused() -> None:
     array = hipdnn.DeviceArray.from_numpy(x, "vulkan:0")
     with hipdnn.Graph() as graph:
         graph.add(graph.tensor_like(x, "x"), graph.tensor_like(x, "y"))
-    with pytest.raises(hipdnn.ArrayError, match='tensor "y": expected a hipdnn.DeviceArray.*expected memory of device vulkan:0'):
+    with pytest.raises(
+        hipdnn.ArrayError, match='tensor "y": expected a hipdnn.DeviceArray.*expected memory of device vulkan:0'
+    ):
         graph(array, _Foreign(x))
     # An address of an array's memory is right.
     from hipdnn.address import Address
@@ -161,7 +165,10 @@ print(graph(np.full(8, -1, np.float32)).sum(), graph.engine)
     )
     assert made.returncode == 0, made.stderr
     assert "said: opening Vulkan device 0:" in made.stdout, made.stdout
-    assert any(words in made.stdout for words in ("vkCreateInstance failed", "expected less than the 0", "no library for Vulkan"))
+    assert any(
+        words in made.stdout
+        for words in ("vkCreateInstance failed", "expected less than the 0", "no library for Vulkan")
+    )
     assert "0.0 CPU_ENGINE" in made.stdout, made.stdout
 
 
@@ -184,4 +191,6 @@ print(array.numpy().sum())
 """
     )
     assert made.returncode == 0, made.stderr
-    assert "said: " in made.stdout and "a child has no Vulkan device" in made.stdout and "3.0" in made.stdout, made.stdout
+    assert "said: " in made.stdout and "a child has no Vulkan device" in made.stdout and "3.0" in made.stdout, (
+        made.stdout
+    )

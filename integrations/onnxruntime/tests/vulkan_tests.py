@@ -126,7 +126,10 @@ def test_what_cannot_be_is_named():
     assert "CPU_ENGINE" in refusal(device="vulkan", engine="CPU_ENGINE")
     # The processor computes as before.
     given = {"x": np.ones((1, 3, 16, 16), np.float32)}
-    close(provider.session(network(), {"device": "cpu"}).run(None, given)[0], provider.plain(network()).run(None, given)[0])
+    close(
+        provider.session(network(), {"device": "cpu"}).run(None, given)[0],
+        provider.plain(network()).run(None, given)[0],
+    )
 
 
 WITHOUT = """
@@ -144,7 +147,9 @@ def test_without_a_driver_the_reason_is_an_error():
     made = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
     assert made.returncode == 0, made.stderr
     words = ("vkCreateInstance failed", "expected less than the 0", "no library for Vulkan")
-    assert 'option device: is "vulkan:0", and ' in made.stdout and "opening Vulkan device 0: " in made.stdout, made.stdout
+    assert 'option device: is "vulkan:0", and ' in made.stdout and "opening Vulkan device 0: " in made.stdout, (
+        made.stdout
+    )
     assert any(word in made.stdout for word in words), made.stdout
 
 

@@ -48,14 +48,18 @@ fn a_lost_device_is_a_status_with_a_reason() {
     assert!(lost.message().contains("the device is lost"), "{lost}");
 
     let (own, mut other) = (host.as_mut_ptr().cast::<c_void>(), null_mut());
-    // SAFETY: the host's memory has the bytes.
-    let calls: [(&str, &dyn Fn() -> c_int); 4] = [
-        ("upload", &|| unsafe { hipdnnVulkanCopyToDevice_ext(0, memory, own, 64) }),
-        // SAFETY: as before.
-        ("download", &|| unsafe { hipdnnVulkanCopyToHost_ext(0, own, memory, 64) }),
-        ("copy", &|| hipdnnVulkanCopy_ext(0, memory, memory.wrapping_byte_add(32), 16)),
-        ("synchronize", &|| hipdnnVulkanSynchronize_ext(0)),
-    ];
+    let upload = || {
+        // SAFETY: the host's memory has the bytes.
+        unsafe { hipdnnVulkanCopyToDevice_ext(0, memory, own, 64) }
+    };
+    let download = || {
+        // SAFETY: the host's memory has the bytes.
+        unsafe { hipdnnVulkanCopyToHost_ext(0, own, memory, 64) }
+    };
+    let copy = || hipdnnVulkanCopy_ext(0, memory, memory.wrapping_byte_add(32), 16);
+    let synchronize = || hipdnnVulkanSynchronize_ext(0);
+    let calls: [(&str, &dyn Fn() -> c_int); 4] =
+        [("upload", &upload), ("download", &download), ("copy", &copy), ("synchronize", &synchronize)];
     for (name, call) in calls {
         assert_ne!(call(), 0, "{name}");
         assert!(reason().contains("the device is lost"), "{name}: {}", reason());

@@ -25,7 +25,7 @@ from .compat import (
     jit,
     pygraph,
 )  # isort: skip
-from .device import DeviceArray
+from .device_array import DeviceArray
 from .errors import (
     ArgumentError,
     ArrayError,

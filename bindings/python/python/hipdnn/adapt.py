@@ -9,7 +9,8 @@ from typing import Any, Callable
 
 from . import _native
 from .address import Address
-from .device import Device, empty_like, to_device
+from .device import Device, to_device
+from .device_array import empty_like
 from .errors import Error
 from .memory import memory_of, uid_of
 from .tensor import Tensor

@@ -8,7 +8,8 @@ from typing import Any, Callable
 
 from . import _native
 from .adapt import adapted
-from .device import Device, device_of, empty_like, empty_result
+from .device import Device, device_of
+from .device_array import empty_like, empty_result
 from .errors import ArrayError, GraphError
 from .handle import Handle, to_handle
 from .infer import integers, strides_in_order

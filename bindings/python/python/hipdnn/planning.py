@@ -11,7 +11,7 @@ from typing import Any, Union
 
 from . import _native
 from .definition import Definition
-from .device import HOST, Device, DeviceLike, device_name, to_device
+from .device import HOST, VULKAN, Device, DeviceLike, device_name, to_device
 from .errors import EngineWarning, GraphError, NoEngineError
 from .library import computes_on, engine_device, is_log_wanted, library
 from .plans import Verdict, steps_of
@@ -86,8 +86,10 @@ class Planning(Definition):
 
     def engines(self) -> list[str]:
         """The names of the engines that can run the graph, best first; for a GPU, those that compute there."""
-        on = computes_on(self._device)
-        return [of.engine for of in self._verdicts() if of.rank is not None and (self._device == HOST or of.id in on)]
+        on, on_vulkan = computes_on(self._device), computes_on((VULKAN, 0))
+        is_here = self._device == HOST
+        able = [of for of in self._verdicts() if of.rank is not None]
+        return [of.engine for of in able if of.id in on or (is_here and of.id not in on_vulkan)]
 
     def knobs(self, engine: str | int) -> dict[str, dict[str, str]]:
         """The tunable knobs of an engine: description, default and choices of each."""
@@ -115,8 +117,8 @@ class Planning(Definition):
     ) -> Any:
         """Plans the graph with the library's first choice of engine, or with the engine and knobs given.
 
-        The plan is for arrays on ``device`` ("cpu", "cuda:0", "rocm:0"), by default the device of the array that the first tensor
-        was made from, else the host. Executing with arrays on another device replans the graph. Raises NoEngineError with the reason
+        The plan is for arrays on ``device`` ("cpu", "cuda:0", "rocm:0", "vulkan:0"), by default the device of the array that the first
+        tensor was made from, else the host. Executing with arrays on another device replans the graph. Raises NoEngineError with the reason
         of each engine if none can run it. If the library's first choice fails, the next engine is used, with an
         EngineWarning. ``heur_modes`` exists for porting.
         """

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from hipdnn.device import HOST, DeviceArray
+from hipdnn.device import HOST
+from hipdnn.device_array import DeviceArray
 
 from .lower import here
 
