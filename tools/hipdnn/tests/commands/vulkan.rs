@@ -133,3 +133,22 @@ fn a_library_without_the_plugin_says_so() {
         "{line}"
     );
 }
+
+#[test]
+fn without_a_loader_the_reason_names_what_was_looked_for() {
+    if !cpu_plugin().with_file_name(PLUGIN).is_file() {
+        return;
+    }
+    let scratch = Scratch::new("vulkan-loader");
+    for name in ["libvulkan.so.1", "libvulkan.so"] {
+        std::fs::write(scratch.file(name), "not a library").unwrap();
+    }
+    let run = |arguments: &[&str]| -> Answer {
+        with_vulkan().env("LD_LIBRARY_PATH", scratch.file("")).args(arguments).output().unwrap().into()
+    };
+    let graph = example("matmul");
+    let failed = one_line(run(&["run", &graph, "--device", "vulkan:0"]), 1);
+    assert!(failed.contains("no library for Vulkan was found; looked for libvulkan.so.1"), "{failed}");
+    let other = run(&["run", &graph, "--check"]);
+    assert!(other.status == 0 && other.out.starts_with("CPU_ENGINE"), "{}{}", other.out, other.err);
+}
