@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ash::vk;
 use hipdnn_plugin_sdk::PluginError;
 
+use crate::bfloat;
 use crate::failure::{Checked, failed};
 use crate::properties::Properties;
 
@@ -58,6 +59,10 @@ impl Device {
             .storage_buffer8_bit_access(features.storage8)
             .vulkan_memory_model(features.memory_model);
         let mut matrices = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default().cooperative_matrix(true);
+        let mut sizes = vk::PhysicalDeviceSubgroupSizeControlFeatures::default()
+            .subgroup_size_control(true)
+            .compute_full_subgroups(true);
+        let mut bfloats = bfloat::Features::new(true, true);
         let mut names = Vec::new();
         if properties.host_alignment.is_some() {
             names.push(ash::ext::external_memory_host::NAME.as_ptr());
@@ -69,7 +74,12 @@ impl Device {
             .push_next(&mut of_12);
         if features.cooperative_matrix {
             names.push(ash::khr::cooperative_matrix::NAME.as_ptr());
-            info = info.push_next(&mut matrices);
+            names.push(ash::ext::subgroup_size_control::NAME.as_ptr());
+            info = info.push_next(&mut matrices).push_next(&mut sizes);
+        }
+        if features.cooperative_matrix && features.bfloat_matrix {
+            names.push(bfloat::NAME.as_ptr());
+            info = info.push_next(&mut bfloats);
         }
         info = info.enabled_extension_names(&names);
         // SAFETY: the structs are alive during the call, and ask only for what the device has.

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use ash::vk;
+use hipdnn_kernels::target::CooperativeShape;
 use hipdnn_plugin_sdk::PluginError;
+use hipdnn_plugin_sdk::lock::OnceLock;
 
 use crate::device::Device;
 use crate::memory::Memory;
 use crate::properties::Properties;
 use crate::queue::Queue;
 use crate::staging::Staging;
+use crate::trust;
 
 /// An open device, ready for work.
 pub struct Gpu {
@@ -19,6 +22,8 @@ pub struct Gpu {
     pub memory: Memory,
     /// The memory through which host arrays pass.
     pub staging: Staging,
+    /// The matrix shapes that passed their tests.
+    shapes: OnceLock<Vec<CooperativeShape>>,
     /// The device; last, so that it is dropped last.
     pub device: Arc<Device>,
 }
@@ -50,6 +55,17 @@ impl Gpu {
     pub unsafe fn new(device: Arc<Device>, queue: vk::Queue) -> Result<Self, PluginError> {
         // SAFETY: the queue is of the family, outlives this value, and nothing else uses it.
         let queue = unsafe { Queue::new(&device, queue) }?;
-        Ok(Self { queue, memory: Memory::default(), staging: Staging::default(), device })
+        Ok(Self {
+            queue,
+            memory: Memory::default(),
+            staging: Staging::default(),
+            shapes: OnceLock::new(),
+            device,
+        })
+    }
+
+    /// The matrix shapes that kernels may use. The first call may test them.
+    pub fn shapes(&self) -> &[CooperativeShape] {
+        self.shapes.get_or_init(|| trust::shapes(self))
     }
 }

@@ -4,8 +4,9 @@
 //! does not apply and the reason says what was looked for. Kernels are generated as SPIR-V and get addresses, as in HIP and CUDA.
 //!
 //! An [`instance`] lists devices by their [`properties`]. A [`gpu`] is an open device with its [`queue`] and its [`memory`]. A [`plan`] has
-//! pipelines and finds tensors ([`bind`]) on the device, or on the host, from where they are imported or copied ([`staging`]).
+//! pipelines, which multiply by cooperative matrices where [`trust`] allows it, and finds tensors ([`bind`]) on the device, or on the host, from where they are imported or copied ([`staging`]).
 
+pub mod bfloat;
 pub mod bind;
 pub mod buffer;
 pub mod device;
@@ -23,4 +24,6 @@ pub mod public;
 pub mod queue;
 pub mod staging;
 pub mod target;
+pub mod trial;
+pub mod trust;
 pub mod work;

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 
 use ash::vk;
+use hipdnn_kernels::print::spirv::Spirv;
 use hipdnn_plugin_sdk::PluginError;
 
 use crate::device::Device;
@@ -20,14 +21,14 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Compiles a module of SPIR-V that takes this many bytes of push constants.
+    /// Compiles a module.
     ///
     /// # Errors
     /// The driver's.
     ///
     /// # Safety
     /// The module is valid, and needs only what the device offers.
-    pub unsafe fn new(device: &Arc<Device>, module: &[u32], push_bytes: u32) -> Result<Self, PluginError> {
+    pub unsafe fn new(device: &Arc<Device>, module: &Spirv) -> Result<Self, PluginError> {
         let functions = &device.functions;
         let mut made = Self {
             device: Arc::clone(device),
@@ -38,21 +39,27 @@ impl Pipeline {
         let ranges = [vk::PushConstantRange {
             stage_flags: vk::ShaderStageFlags::COMPUTE,
             offset: 0,
-            size: push_bytes,
+            size: module.push_bytes,
         }];
-        let ranges = if push_bytes == 0 { &[] } else { ranges.as_slice() };
+        let ranges = if module.push_bytes == 0 { &[] } else { ranges.as_slice() };
         let layout = vk::PipelineLayoutCreateInfo::default().push_constant_ranges(ranges);
-        let info = vk::ShaderModuleCreateInfo::default().code(module);
+        let info = vk::ShaderModuleCreateInfo::default().code(&module.words);
         // SAFETY: the caller says that the module is valid.
         made.module =
             device.check("vkCreateShaderModule", unsafe { functions.create_shader_module(&info, None) })?;
         // SAFETY: the struct is alive during the call.
         made.layout = device
             .check("vkCreatePipelineLayout", unsafe { functions.create_pipeline_layout(&layout, None) })?;
-        let stage = vk::PipelineShaderStageCreateInfo::default()
+        let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default()
+            .required_subgroup_size(module.subgroup.unwrap_or(0));
+        let mut stage = vk::PipelineShaderStageCreateInfo::default()
             .stage(vk::ShaderStageFlags::COMPUTE)
             .module(made.module)
             .name(ENTRY);
+        if module.subgroup.is_some() {
+            let flags = vk::PipelineShaderStageCreateFlags::REQUIRE_FULL_SUBGROUPS;
+            stage = stage.flags(flags).push_next(&mut size);
+        }
         let info = [vk::ComputePipelineCreateInfo::default().stage(stage).layout(made.layout)];
         // SAFETY: module and layout are the device's and fit.
         let pipelines = unsafe { functions.create_compute_pipelines(vk::PipelineCache::null(), &info, None) };

@@ -15,6 +15,7 @@ use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
 use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
+use hipdnn_plugin_sdk::wire::int_setting;
 use hipdnn_plugin_sdk::{PluginError, Refusal, Step, trace};
 
 use crate::bind::{Binding, Bound};
@@ -27,6 +28,9 @@ use crate::work::Recorder;
 
 /// The format of saved plans.
 pub const PAYLOAD: Payload = Payload { mark: *b"HVKP", version: 1, owner: "VULKAN_ENGINE" };
+
+/// The knob that switches cooperative matrices off.
+pub const MATRICES: &str = "vulkan.matrices";
 
 /// What offsets between kernels are multiples of.
 const ALIGNMENT: usize = 256;
@@ -78,8 +82,9 @@ impl Plan {
     /// What the engine does not support, and the driver's errors.
     pub fn new(gpu: &Arc<Gpu>, request: Request) -> Result<Self, PluginError> {
         let properties = &gpu.device.properties;
+        let matrices = int_setting(&request.config.knobs, MATRICES) != Some(0);
         let program =
-            lower(&request.graph, &target(properties), options(properties)).map_err(Refusal::new)?;
+            lower(&request.graph, &target(gpu, matrices), options(properties)).map_err(Refusal::new)?;
         let steps: Vec<Vec<i64>> = program
             .kernels
             .iter()
@@ -110,7 +115,7 @@ impl Plan {
     /// What is not supported.
     pub fn check(gpu: &Gpu, graph: &Graph) -> Result<(), Refusal> {
         let properties = &gpu.device.properties;
-        let program = lower(graph, &target(properties), options(properties))?;
+        let program = lower(graph, &target(gpu, true), options(properties))?;
         for lowered in &program.kernels {
             spirv::print(&lowered.written.kernel, &features(properties))?;
         }
@@ -304,7 +309,7 @@ impl Kernel {
             return Err(PluginError::not_applicable(format!("a kernel has {} parameters", slots.len())));
         }
         // SAFETY: the printer writes valid modules, with the features that the device has.
-        let pipeline = unsafe { Pipeline::new(&gpu.device, &module.words, module.push_bytes) }?;
+        let pipeline = unsafe { Pipeline::new(&gpu.device, &module) }?;
         let parameters = match module.is_indirect {
             true => Some(Buffer::new(&gpu.device, 8 * slots.len() as u64, Purpose::Device)?),
             false => None,

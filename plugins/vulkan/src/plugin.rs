@@ -7,12 +7,12 @@ use hipdnn_plugin_sdk::engine_plugin::{EXTERNAL_LIBRARY, RUNTIME_COMPILATION, SU
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::fork;
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
+use hipdnn_plugin_sdk::wire::{EngineDetails, Knob, KnobSetting};
 use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::Handle;
 use crate::instance;
-use crate::plan::{PAYLOAD, Plan};
+use crate::plan::{MATRICES, PAYLOAD, Plan};
 
 /// The engine of this library.
 ///
@@ -25,6 +25,10 @@ pub const VULKAN_ENGINE: &str = "VULKAN_ENGINE";
 
 /// The engine's behavior notes.
 const NOTES: [i32; 3] = [RUNTIME_COMPILATION, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
+
+fn knobs() -> Vec<Knob> {
+    vec![Knob::flag(MATRICES, "multiplies with the device's matrix units, if they pass their test", true)]
+}
 
 impl EnginePlugin for VulkanPlugin {
     const NAME: &'static str = "Vulkan";
@@ -51,7 +55,7 @@ impl EnginePlugin for VulkanPlugin {
     }
 
     fn details(_: &Handle, _: usize, _: &Graph) -> Result<EngineDetails, PluginError> {
-        Ok(EngineDetails { behavior_notes: NOTES.to_vec(), ..EngineDetails::default() })
+        Ok(EngineDetails { behavior_notes: NOTES.to_vec(), knobs: knobs(), ..EngineDetails::default() })
     }
 
     fn plan(
@@ -91,7 +95,7 @@ impl EnginePlugin for VulkanPlugin {
     }
 
     fn deserialize(handle: &Handle, bytes: &[u8]) -> Result<Plan, PluginError> {
-        let (_, request, _) = Self::saved_request(&PAYLOAD, bytes, &[])?;
+        let (_, request, _) = Self::saved_request(&PAYLOAD, bytes, &knobs())?;
         Plan::new(handle.gpu()?, request)
     }
 }

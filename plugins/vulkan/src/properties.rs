@@ -4,8 +4,11 @@ use std::ffi::{CStr, c_char};
 use std::fmt;
 
 use ash::{Instance, vk};
+use hipdnn_kernels::Scalar;
+use hipdnn_kernels::target::CooperativeShape;
 use hipdnn_plugin_sdk::{PluginError, Refusal};
 
+use crate::bfloat;
 use crate::failure::Checked;
 
 /// The number of a vendor's id that Mesa uses for lavapipe.
@@ -23,16 +26,9 @@ pub struct Features {
     pub storage8: bool,
     pub preserves_nan: bool,
     pub memory_model: bool,
+    /// Cooperative matrices, in subgroups of a size that pipelines ask for.
     pub cooperative_matrix: bool,
-}
-
-/// A product of matrices that the device computes, with scope subgroup.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct MatrixShape {
-    /// Rows, columns and depth.
-    pub size: [u32; 3],
-    /// The types of a, b, and the sum.
-    pub types: [vk::ComponentTypeKHR; 3],
+    pub bfloat_matrix: bool,
 }
 
 /// A device as its driver describes it.
@@ -54,8 +50,12 @@ pub struct Properties {
     pub ids: [u32; 2],
     /// The driver's name and version.
     pub driver: String,
+    /// The driver's version as a number, in the vendor's encoding.
+    pub driver_version: u32,
     /// Threads of a subgroup.
     pub subgroup: u32,
+    /// Whether compute pipelines may ask for subgroups of this size.
+    pub sizes_subgroups: bool,
     /// The subgroup operations in compute shaders.
     pub subgroup_operations: vk::SubgroupFeatureFlags,
     /// Bytes of memory that a workgroup shares.
@@ -72,8 +72,8 @@ pub struct Properties {
     pub largest: u64,
     /// What shaders may use.
     pub features: Features,
-    /// The matrix products that it computes.
-    pub shapes: Vec<MatrixShape>,
+    /// The matrix products that it says it computes, the largest first.
+    pub shapes: Vec<CooperativeShape>,
     /// The queue family that computes, if any.
     pub family: Option<u32>,
     /// Why the device cannot be used.
@@ -122,7 +122,9 @@ impl Properties {
             version: (vk::api_version_major(plain.api_version), vk::api_version_minor(plain.api_version)),
             ids: [plain.vendor_id, plain.device_id],
             driver: String::new(),
+            driver_version: plain.driver_version,
             subgroup: 1,
+            sizes_subgroups: false,
             subgroup_operations: vk::SubgroupFeatureFlags::empty(),
             shared_bytes: limits.max_compute_shared_memory_size,
             workgroup: limits.max_compute_work_group_invocations.min(limits.max_compute_work_group_size[0]),
@@ -185,6 +187,11 @@ impl Properties {
             .push_next(&mut driver)
             .push_next(&mut subgroup)
             .push_next(&mut largest);
+        let mut sizes = vk::PhysicalDeviceSubgroupSizeControlProperties::default();
+        let has_sizes = has(extensions, ash::ext::subgroup_size_control::NAME);
+        if has_sizes {
+            all = all.push_next(&mut sizes);
+        }
         let imports = has(extensions, ash::ext::external_memory_host::NAME);
         if imports {
             all = all.push_next(&mut host);
@@ -196,6 +203,9 @@ impl Properties {
         self.driver =
             format!("{} {}", text(&driver.driver_name), text(&driver.driver_info)).trim_end().to_owned();
         self.subgroup = subgroup.subgroup_size.max(1);
+        self.sizes_subgroups = has_sizes
+            && sizes.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE)
+            && (sizes.min_subgroup_size..=sizes.max_subgroup_size).contains(&self.subgroup);
         if subgroup.supported_stages.contains(vk::ShaderStageFlags::COMPUTE) {
             self.subgroup_operations = subgroup.supported_operations;
         }
@@ -213,10 +223,16 @@ impl Properties {
         let mut of_11 = vk::PhysicalDeviceVulkan11Features::default();
         let mut of_12 = vk::PhysicalDeviceVulkan12Features::default();
         let mut matrices = vk::PhysicalDeviceCooperativeMatrixFeaturesKHR::default();
-        let has_matrices = has(extensions, ash::khr::cooperative_matrix::NAME);
+        let mut sizes = vk::PhysicalDeviceSubgroupSizeControlFeatures::default();
+        let mut bfloats = bfloat::Features::new(false, false);
+        let has_matrices = has(extensions, ash::khr::cooperative_matrix::NAME)
+            && has(extensions, ash::ext::subgroup_size_control::NAME);
         let mut all = vk::PhysicalDeviceFeatures2::default().push_next(&mut of_11).push_next(&mut of_12);
         if has_matrices {
-            all = all.push_next(&mut matrices);
+            all = all.push_next(&mut matrices).push_next(&mut sizes);
+        }
+        if has_matrices && has(extensions, bfloat::NAME) {
+            all = all.push_next(&mut bfloats);
         }
         // SAFETY: the device is one of the instance, and supports the structs of the chain.
         unsafe { instance.get_physical_device_features2(self.physical, &mut all) };
@@ -233,14 +249,20 @@ impl Properties {
             memory_model: is(of_12.vulkan_memory_model),
             cooperative_matrix: has_matrices
                 && is(matrices.cooperative_matrix)
-                && is(of_12.vulkan_memory_model),
+                && is(of_12.vulkan_memory_model)
+                && is(sizes.subgroup_size_control)
+                && is(sizes.compute_full_subgroups)
+                && self.sizes_subgroups,
+            bfloat_matrix: is(bfloats.values) && is(bfloats.matrices),
         };
         if self.features.cooperative_matrix {
             let functions = ash::khr::cooperative_matrix::Instance::new(entry, instance);
             // SAFETY: the device is one of the instance, and has the extension.
             let shapes =
                 unsafe { functions.get_physical_device_cooperative_matrix_properties(self.physical) };
-            self.shapes = shapes.unwrap_or_default().iter().filter_map(shape).collect();
+            self.shapes =
+                shapes.unwrap_or_default().iter().filter_map(|known| shape(known, &self.features)).collect();
+            self.shapes.sort_by_key(|shape| std::cmp::Reverse(shape.m * shape.n * shape.k));
         }
         let needed = [
             ("bufferDeviceAddress", of_12.buffer_device_address),
@@ -308,12 +330,28 @@ fn has(extensions: &[String], name: &CStr) -> bool {
     extensions.iter().any(|extension| extension.as_bytes() == name.to_bytes())
 }
 
-fn shape(properties: &vk::CooperativeMatrixPropertiesKHR<'_>) -> Option<MatrixShape> {
+/// A shape that kernels can use.
+fn shape(
+    properties: &vk::CooperativeMatrixPropertiesKHR<'_>,
+    features: &Features,
+) -> Option<CooperativeShape> {
+    use vk::ComponentTypeKHR as T;
     let p = properties;
-    (p.scope == vk::ScopeKHR::SUBGROUP && p.c_type == p.result_type).then_some(MatrixShape {
-        size: [p.m_size, p.n_size, p.k_size],
-        types: [p.a_type, p.b_type, p.c_type],
-    })
+    let (operand, sum) = match (p.a_type, p.result_type) {
+        (T::FLOAT16, T::FLOAT32) if features.float16 => (Scalar::F16, Scalar::F32),
+        (bfloat::COMPONENT, T::FLOAT32) if features.bfloat_matrix => (Scalar::Bf16, Scalar::F32),
+        (T::SINT8, T::SINT32) if features.int8 => (Scalar::I8, Scalar::I32),
+        (T::UINT8, T::UINT32) if features.int8 => (Scalar::U8, Scalar::I32),
+        _ => return None,
+    };
+    let is_plain = p.scope == vk::ScopeKHR::SUBGROUP
+        && p.a_type == p.b_type
+        && p.c_type == p.result_type
+        && p.saturating_accumulation == vk::FALSE;
+    let sizes = [p.m_size, p.n_size, p.k_size];
+    let fits = sizes.iter().all(|size| size.is_power_of_two() && (4..=64).contains(size));
+    let [m, n, k] = sizes;
+    (is_plain && fits).then_some(CooperativeShape { m, n, k, operand, sum })
 }
 
 /// The queue family for kernels: one that computes and draws nothing, if there is one.

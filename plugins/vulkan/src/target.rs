@@ -2,19 +2,26 @@
 
 use hipdnn_kernels::Target;
 use hipdnn_kernels::print::spirv::Features;
-use hipdnn_kernels::target::VulkanDevice;
+use hipdnn_kernels::target::{CooperativeShape, VulkanDevice};
 use hipdnn_plugin_lowering::Options;
 
+use crate::gpu::Gpu;
 use crate::properties::Properties;
 
-/// The target of kernels for a device.
-pub fn target(properties: &Properties) -> Target {
+/// The target of kernels for a device, with matrices if they are wanted and trusted.
+pub fn target(gpu: &Gpu, matrices: bool) -> Target {
+    let shapes = if matrices { gpu.shapes().to_vec() } else { Vec::new() };
+    described(&gpu.device.properties, shapes)
+}
+
+/// A device with these matrix shapes.
+pub fn described(properties: &Properties, shapes: Vec<CooperativeShape>) -> Target {
     VulkanDevice {
         name: properties.name.clone(),
         subgroup: properties.subgroup,
         shared: properties.shared_bytes as usize,
         threads: properties.workgroup,
-        shapes: Vec::new(),
+        shapes,
     }
     .into()
 }
@@ -30,6 +37,8 @@ pub fn features(properties: &Properties) -> Features {
         storage_16_bit: own.storage16,
         storage_8_bit: own.storage8,
         signed_zero_inf_nan_preserve_float32: own.preserves_nan,
+        cooperative_matrix: own.cooperative_matrix,
+        shader_bfloat16_cooperative_matrix: own.bfloat_matrix,
         max_push_constants_size: properties.push_bytes,
     }
 }

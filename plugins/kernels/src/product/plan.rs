@@ -130,7 +130,11 @@ fn tilings(target: &Target, work: &Work) -> Vec<Tiling> {
 /// The workgroups that a unit holds at once.
 fn residents(target: &Target, tiling: &Tiling) -> usize {
     let threads = tiling.threads(target) as usize;
-    let slots = |role| tiling.shape.fragment(role).map_or(8, |fragment| fragment.slots.len());
+    let slots = |role| {
+        let (rows, columns) = tiling.shape.dims(role);
+        let shared_out = (rows * columns / target.subgroup) as usize;
+        tiling.shape.fragment(role).map_or(shared_out, |fragment| fragment.slots.len())
+    };
     let [down, across] = tiling.tiles;
     let operands = (down * slots(Role::A) + across * slots(Role::B)) * tiling.shape.operand.size() / 4;
     // Places and counters take the rest.

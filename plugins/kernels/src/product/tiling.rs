@@ -33,7 +33,7 @@ impl Tiling {
         (self.groups[0] * self.groups[1]) as u32 * target.subgroup
     }
 
-    /// Bytes of shared memory of all stages.
+    /// Bytes of shared memory: all stages, and a tile of sums of each subgroup where only memory tells which is which.
     pub fn shared(&self) -> usize {
         let size = self.shape.operand.size();
         let pad = 16 / size;
@@ -41,6 +41,14 @@ impl Tiling {
         let of = |own: usize| {
             ((own * (self.depth + pad)).max(self.depth * (own + pad)) * size).next_multiple_of(16)
         };
-        self.stages * (of(self.rows()) + of(self.columns()))
+        let sums = match self.shape.fragments {
+            Some(_) => 0,
+            None => {
+                (self.shape.m * self.shape.n) as usize
+                    * self.shape.sum.size()
+                    * self.groups.iter().product::<usize>()
+            }
+        };
+        self.stages * (of(self.rows()) + of(self.columns())) + sums
     }
 }

@@ -73,22 +73,21 @@ impl Engine<'_> {
         let shape = &self.tiling.shape;
         let (m, n) = (shape.m as usize, shape.n as usize);
         let subgroups = self.tiling.groups.iter().product::<usize>();
-        let pad = 16 / shape.sum.size();
-        let stride = n.next_multiple_of(pad) + pad;
-        let scratch = b.shared(shape.sum, subgroups * m * stride);
+        let most = 16 / shape.sum.size();
+        let scratch = b.shared(shape.sum, subgroups * m * n);
         let subgroup = b.index(Index::Subgroup);
-        let first = b.mul(subgroup, m * stride);
+        let first = b.mul(subgroup, m * n);
         let across = self.tiling.tiles[1];
         let lanes = b.target().subgroup as usize;
-        let width = width.min(pad).min(n);
+        let width = width.min(most).min(n);
         for (number, sum) in self.sums.iter().enumerate() {
             b.barrier();
             let at = At {
                 memory: Memory::Shared(scratch),
                 index: first,
-                stride: b.number(stride),
+                stride: b.number(n),
                 order: Order::Rows,
-                aligned: pad,
+                aligned: most.min(n),
             };
             b.tile_store(*sum, at);
             b.barrier();
@@ -97,7 +96,7 @@ impl Engine<'_> {
                 let (row, near) = b.div_rem(index, n / width);
                 let column = b.mul(near, width);
                 let mut visit = |b: &mut Builder| {
-                    let line = b.mul(row, stride);
+                    let line = b.mul(row, n);
                     let place = b.add(first, line);
                     let place = b.add(place, column);
                     let whole = b.load_vector(Memory::Shared(scratch), place, width);

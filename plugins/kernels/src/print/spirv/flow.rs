@@ -5,8 +5,8 @@ use rspirv::spirv::{
     BuiltIn, Capability, GroupOperation, LoopControl, MemorySemantics, Op, Scope, SelectionControl, Word,
 };
 
-use super::Printer;
 use super::ids::{Kind, PointedTo, U32};
+use super::{Printer, packed};
 use crate::form::{Constant, Index, Instruction, Reduction, Value};
 use crate::scalar::Scalar;
 
@@ -31,7 +31,8 @@ impl Printer<'_> {
             }
             I::Select { out, condition, x, y } => {
                 let conditions = self.value(*condition);
-                let pairs: Vec<(Word, Word)> = self.value(*x).into_iter().zip(self.value(*y)).collect();
+                let [x, y] = [*x, *y].map(|side| self.value(side));
+                let pairs: Vec<(Word, Word)> = x.into_iter().zip(y).collect();
                 let kind = self.kind(self.type_of(*out).scalar);
                 let mut elements = Vec::with_capacity(pairs.len());
                 for (place, (x, y)) in pairs.into_iter().enumerate() {
@@ -52,7 +53,7 @@ impl Printer<'_> {
                 self.assign(*out, elements);
             }
             I::Extract { out, x, lane } => {
-                let element = self.value(*x).get(usize::from(*lane)).copied().unwrap_or_default();
+                let element = self.element(*x, usize::from(*lane));
                 self.assign(*out, vec![element]);
             }
             I::Index { out, index } => {
@@ -63,11 +64,18 @@ impl Printer<'_> {
             I::Get { out, local } => {
                 let variables = self.locals.get(local.0 as usize).cloned().unwrap_or_default();
                 let elements = variables.into_iter().map(|variable| self.get(variable)).collect();
-                self.assign(*out, elements);
+                match packed::words(self.type_of(*out)) {
+                    Some(_) => self.assign_words(*out, elements),
+                    None => self.assign(*out, elements),
+                }
             }
             I::Set { local, x } => {
                 let variables = self.locals.get(local.0 as usize).cloned().unwrap_or_default();
-                for (variable, element) in variables.into_iter().zip(self.value(*x)) {
+                let elements = match packed::words(self.type_of(*x)) {
+                    Some(_) => self.words_of(*x),
+                    None => self.value(*x),
+                };
+                for (variable, element) in variables.into_iter().zip(elements) {
                     self.set(variable, element);
                 }
             }
@@ -131,6 +139,13 @@ impl Printer<'_> {
 
     /// A number of the thread.
     pub(super) fn number_of(&mut self, index: Index) -> Word {
+        match index {
+            Index::Lane if self.is_cooperative => {
+                return self.of_subgroup(BuiltIn::SubgroupLocalInvocationId);
+            }
+            Index::Subgroup if self.is_cooperative => return self.of_subgroup(BuiltIn::SubgroupId),
+            _ => {}
+        }
         let mut axis = |builtin, axis: u32| {
             let triple = self.builtin(builtin, PointedTo::Triple);
             let type_ = self.type_id(U32);
@@ -154,6 +169,12 @@ impl Printer<'_> {
                 self.whole(Op::UDiv, thread, i64::from(self.kernel.subgroup))
             }
         }
+    }
+
+    /// A number of the device's subgroups, which have the kernel's size where it has cooperative matrices.
+    fn of_subgroup(&mut self, builtin: BuiltIn) -> Word {
+        self.need(Capability::GroupNonUniform);
+        self.builtin(builtin, PointedTo::Int(32))
     }
 
     fn number(&mut self, out: Value, parameter: u32) {
@@ -253,9 +274,12 @@ impl Printer<'_> {
     }
 
     fn barrier(&mut self) {
-        let semantics = MemorySemantics::ACQUIRE_RELEASE
+        let mut semantics = MemorySemantics::ACQUIRE_RELEASE
             | MemorySemantics::WORKGROUP_MEMORY
             | MemorySemantics::UNIFORM_MEMORY;
+        if self.is_cooperative {
+            semantics |= MemorySemantics::MAKE_AVAILABLE | MemorySemantics::MAKE_VISIBLE;
+        }
         let semantics = self.int(i64::from(semantics.bits()));
         let scope = self.scope(Scope::Workgroup);
         self.act(Op::ControlBarrier, vec![scope.clone(), scope, Operand::IdMemorySemantics(semantics)]);

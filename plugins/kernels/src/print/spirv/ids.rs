@@ -1,9 +1,10 @@
 //! Ids of types, constants and instructions.
 
 use rspirv::dr::{Instruction, Operand};
-use rspirv::spirv::{Capability, GlslStd450Op, Op, StorageClass, Word};
+use rspirv::spirv::{Capability, FPEncoding, GlslStd450Op, Op, StorageClass, Word};
 
 use super::Printer;
+use crate::target::Role;
 
 /// A type of values in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,12 +13,53 @@ pub(super) enum Kind {
     Bool,
     /// Whole numbers of 8, 16, 32 or 64 bits. Signs are the instructions'.
     Int(u32),
-    /// Real numbers of 32 or 64 bits.
+    /// Elements of matrices with a sign, of 8 or 32 bits.
+    Signed(u32),
+    /// Real numbers of 32 or 64 bits; elements of matrices also of 16.
     Float(u32),
+    /// Elements of matrices that are the upper half of a float.
+    Bfloat,
     /// Two or four `Int(32)`.
     Words(u32),
+    /// A cooperative matrix.
+    Matrix(MatrixKind),
     /// An address of a kind in a storage class.
     Pointer(StorageClass, PointedTo),
+}
+
+/// The type of a cooperative matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct MatrixKind {
+    pub(super) element: Element,
+    pub(super) rows: u32,
+    pub(super) columns: u32,
+    pub(super) role: Role,
+}
+
+/// The type of a matrix's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Element {
+    F16,
+    Bf16,
+    F32,
+    I8,
+    U8,
+    I32,
+    U32,
+}
+
+impl From<Element> for Kind {
+    fn from(element: Element) -> Self {
+        match element {
+            Element::F16 => Self::Float(16),
+            Element::Bf16 => Self::Bfloat,
+            Element::F32 => F32,
+            Element::I8 => Self::Signed(8),
+            Element::U8 => Self::Int(8),
+            Element::I32 => Self::Signed(32),
+            Element::U32 => U32,
+        }
+    }
 }
 
 /// What a pointer points to.
@@ -74,7 +116,13 @@ impl Printer<'_> {
             Kind::Void => (Op::TypeVoid, Vec::new()),
             Kind::Bool => (Op::TypeBool, Vec::new()),
             Kind::Int(bits) => (Op::TypeInt, vec![Operand::LiteralBit32(bits), Operand::LiteralBit32(0)]),
+            Kind::Signed(bits) => (Op::TypeInt, vec![Operand::LiteralBit32(bits), Operand::LiteralBit32(1)]),
             Kind::Float(bits) => (Op::TypeFloat, vec![Operand::LiteralBit32(bits)]),
+            Kind::Bfloat => {
+                let encoding = Operand::FPEncoding(FPEncoding::BFloat16KHR);
+                (Op::TypeFloat, vec![Operand::LiteralBit32(16), encoding])
+            }
+            Kind::Matrix(matrix) => (Op::TypeCooperativeMatrixKHR, self.matrix_operands(matrix)),
             Kind::Words(count) => {
                 let of = self.type_id(U32);
                 (Op::TypeVector, vec![Operand::IdRef(of), Operand::LiteralBit32(count)])

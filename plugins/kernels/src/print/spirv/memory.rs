@@ -3,8 +3,9 @@
 use rspirv::dr::Operand;
 use rspirv::spirv::{Capability, Decoration, MemoryAccess, Op, StorageClass, Word};
 
-use super::Printer;
 use super::ids::{Kind, PointedTo, U32, U64};
+use super::shared::Loaded;
+use super::{Printer, packed};
 use crate::form::{Instruction, Memory, Pointer, Shared, Value};
 use crate::scalar::{Scalar, Type};
 
@@ -17,12 +18,22 @@ impl Printer<'_> {
         match instruction {
             I::Load { out, memory, index } => {
                 let (type_, index) = (self.type_of(*out), self.index_of(*index));
-                let elements = self.load(*memory, index, type_)?;
-                self.assign(*out, elements);
+                match self.load(*memory, index, type_)? {
+                    Loaded::Words(words) if packed::words(type_).is_some() => self.assign_words(*out, words),
+                    Loaded::Words(words) => {
+                        let elements = self.unpack(&words, type_.scalar, usize::from(type_.lanes));
+                        self.assign(*out, elements);
+                    }
+                    Loaded::Elements(elements) => self.assign(*out, elements),
+                }
             }
             I::Store { memory, index, x } => {
-                let (type_, index, elements) = (self.type_of(*x), self.index_of(*index), self.value(*x));
-                self.store(*memory, index, type_, &elements)?;
+                let (type_, index) = (self.type_of(*x), self.index_of(*index));
+                let stored = match packed::words(type_) {
+                    Some(_) => Loaded::Words(self.words_of(*x)),
+                    None => Loaded::Elements(self.value(*x)),
+                };
+                self.store(*memory, index, type_, stored)?;
             }
             I::AsyncCopy { to, to_index, from, from_index, bytes, condition, .. } => {
                 let places = (self.index_of(*to_index), self.index_of(*from_index));
@@ -37,7 +48,7 @@ impl Printer<'_> {
     }
 
     /// An index with its kind.
-    fn index_of(&self, index: Value) -> (Word, Kind) {
+    fn index_of(&mut self, index: Value) -> (Word, Kind) {
         (self.single(index), self.kind(self.type_of(index).scalar))
     }
 
@@ -63,6 +74,7 @@ impl Printer<'_> {
         self.op(Op::ConvertUToPtr, Kind::Pointer(StorageClass::PhysicalStorageBuffer, to), &[address])
     }
 
+    /// How global memory is accessed. Its only writer is the thread or an earlier kernel.
     fn aligned(bytes: usize) -> [Operand; 2] {
         [Operand::MemoryAccess(MemoryAccess::ALIGNED), Operand::LiteralBit32(bytes as u32)]
     }
@@ -99,7 +111,7 @@ impl Printer<'_> {
     }
 
     /// Checks that the device computes with numbers of this many bits, and declares their use.
-    fn need_bits(&mut self, bits: u32) -> Result<(), String> {
+    pub(super) fn need_bits(&mut self, bits: u32) -> Result<(), String> {
         let (has, name, capability) = match bits {
             8 => (self.features.shader_int8, "shaderInt8", Capability::Int8),
             16 => (self.features.shader_int16, "shaderInt16", Capability::Int16),
@@ -118,18 +130,10 @@ impl Printer<'_> {
         memory: Memory,
         index: (Word, Kind),
         type_: Type,
-    ) -> Result<Vec<Word>, String> {
+    ) -> Result<Loaded, String> {
         let (scalar, lanes) = (type_.scalar, usize::from(type_.lanes));
         let pointer = match memory {
-            Memory::Shared(shared) => {
-                let load = |place| {
-                    let index = self.further(index, place);
-                    let (at, kind) = self.shared_at(shared, index)?;
-                    let word = self.op(Op::Load, kind, &[at]);
-                    Ok(self.in_register(word, scalar))
-                };
-                return (0..lanes).map(load).collect();
-            }
+            Memory::Shared(shared) => return self.load_shared(shared, index, type_),
             Memory::Global(pointer) => pointer,
         };
         self.need_double(scalar)?;
@@ -142,12 +146,11 @@ impl Printer<'_> {
                 let word = self.load_word(at, PointedTo::Int(64), 8);
                 self.in_register(word, scalar)
             };
-            return Ok((0..lanes).map(load).collect());
+            return Ok(Loaded::Elements((0..lanes).map(load).collect()));
         }
         let bytes = size * lanes;
         if bytes.is_multiple_of(4) && bytes <= VECTOR {
-            let words = self.load_words(address, bytes / 4);
-            return Ok(self.unpack(&words, scalar, lanes));
+            return Ok(Loaded::Words(self.load_words(address, bytes / 4)));
         }
         let bits = 8 * size as u32;
         self.need_storage(bits)?;
@@ -157,7 +160,21 @@ impl Printer<'_> {
             let word = self.load_word(at, PointedTo::Int(bits), size);
             self.in_register(word, scalar)
         };
-        Ok((0..lanes).map(load).collect())
+        Ok(Loaded::Elements((0..lanes).map(load).collect()))
+    }
+
+    /// Loads one element.
+    pub(super) fn load_one(
+        &mut self,
+        memory: Memory,
+        index: (Word, Kind),
+        scalar: Scalar,
+    ) -> Result<Word, String> {
+        let elements = match self.load(memory, index, scalar.into())? {
+            Loaded::Words(words) => self.unpack(&words, scalar, 1),
+            Loaded::Elements(elements) => elements,
+        };
+        Ok(elements.first().copied().unwrap_or_default())
     }
 
     fn load_words(&mut self, address: Word, count: usize) -> Vec<Word> {
@@ -165,6 +182,14 @@ impl Printer<'_> {
             return vec![self.load_word(address, PointedTo::Int(32), 4)];
         }
         let vector = self.load_word(address, PointedTo::Words(count as u32), 4 * count);
+        self.words_in(vector, count)
+    }
+
+    /// The words of a vector, or of a word.
+    pub(super) fn words_in(&mut self, vector: Word, count: usize) -> Vec<Word> {
+        if count == 1 {
+            return vec![vector];
+        }
         let type_ = self.type_id(U32);
         let part = |place| {
             self.op_typed(
@@ -177,30 +202,32 @@ impl Printer<'_> {
     }
 
     /// The elements in words of 32 bits.
-    fn unpack(&mut self, words: &[Word], scalar: Scalar, lanes: usize) -> Vec<Word> {
+    pub(super) fn unpack(&mut self, words: &[Word], scalar: Scalar, lanes: usize) -> Vec<Word> {
+        (0..lanes).map(|lane| self.unpack_one(words, scalar, lane)).collect()
+    }
+
+    /// An element in words of 32 bits.
+    pub(super) fn unpack_one(&mut self, words: &[Word], scalar: Scalar, lane: usize) -> Word {
         let bits = 8 * scalar.size();
         let per = 32 / bits;
-        let element = |lane: usize| {
-            let mut word = words.get(lane / per).copied().unwrap_or_default();
-            if per > 1 {
-                let [offset, count] = [lane % per * bits, bits].map(|number| self.int(number as i64));
-                let op = if scalar == Scalar::I8 { Op::BitFieldSExtract } else { Op::BitFieldUExtract };
-                word = self.op(op, U32, &[word, offset, count]);
+        let mut word = words.get(lane / per).copied().unwrap_or_default();
+        if per > 1 {
+            let [offset, count] = [lane % per * bits, bits].map(|number| self.int(number as i64));
+            let op = if scalar == Scalar::I8 { Op::BitFieldSExtract } else { Op::BitFieldUExtract };
+            word = self.op(op, U32, &[word, offset, count]);
+        }
+        match scalar {
+            Scalar::F32 => self.op(Op::Bitcast, Kind::Float(32), &[word]),
+            Scalar::Bool => {
+                let zero = self.int(0);
+                self.op(Op::INotEqual, Kind::Bool, &[word, zero])
             }
-            match scalar {
-                Scalar::F32 => self.op(Op::Bitcast, Kind::Float(32), &[word]),
-                Scalar::Bool => {
-                    let zero = self.int(0);
-                    self.op(Op::INotEqual, Kind::Bool, &[word, zero])
-                }
-                _ => word,
-            }
-        };
-        (0..lanes).map(element).collect()
+            _ => word,
+        }
     }
 
     /// The words of 32 bits that hold elements.
-    fn pack(&mut self, elements: &[Word], scalar: Scalar) -> Vec<Word> {
+    pub(super) fn pack(&mut self, elements: &[Word], scalar: Scalar) -> Vec<Word> {
         let bits = 8 * scalar.size();
         let own: Vec<Word> = elements.iter().map(|element| self.as_bits(*element, scalar)).collect();
         if bits == 32 {
@@ -218,7 +245,7 @@ impl Printer<'_> {
     }
 
     /// A loaded word as a value.
-    fn in_register(&mut self, word: Word, scalar: Scalar) -> Word {
+    pub(super) fn in_register(&mut self, word: Word, scalar: Scalar) -> Word {
         match scalar {
             Scalar::F32 | Scalar::F64 => {
                 let kind = self.kind(scalar);
@@ -265,28 +292,22 @@ impl Printer<'_> {
         memory: Memory,
         index: (Word, Kind),
         type_: Type,
-        elements: &[Word],
+        stored: Loaded,
     ) -> Result<(), String> {
-        let scalar = type_.scalar;
+        let (scalar, lanes) = (type_.scalar, usize::from(type_.lanes));
         let size = scalar.size();
         let pointer = match memory {
-            Memory::Shared(shared) => {
-                for (place, element) in elements.iter().enumerate() {
-                    let index = self.further(index, place);
-                    let (at, kind) = self.shared_at(shared, index)?;
-                    let bits = self.as_bits(*element, scalar);
-                    let word = if size < 4 { self.op(Op::UConvert, kind, &[bits]) } else { bits };
-                    self.act(Op::Store, vec![Operand::IdRef(at), Operand::IdRef(word)]);
-                }
-                return Ok(());
-            }
+            Memory::Shared(shared) => return self.store_shared(shared, index, stored),
             Memory::Global(pointer) => pointer,
         };
         self.need_double(scalar)?;
         let address = self.address(pointer, index, size);
-        let bytes = size * elements.len();
+        let bytes = size * lanes;
         if size < 8 && bytes.is_multiple_of(4) && bytes <= VECTOR {
-            let words = self.pack(elements, scalar);
+            let words = match stored {
+                Loaded::Words(words) => words,
+                Loaded::Elements(elements) => self.pack(&elements, scalar),
+            };
             match *words.as_slice() {
                 [word] => self.store_word(address, PointedTo::Int(32), 4, word),
                 _ => {
@@ -297,6 +318,10 @@ impl Printer<'_> {
             }
             return Ok(());
         }
+        let elements = match stored {
+            Loaded::Words(words) => self.unpack(&words, scalar, lanes),
+            Loaded::Elements(elements) => elements,
+        };
         let bits = 8 * size as u32;
         self.need_storage(bits)?;
         for (place, element) in elements.iter().enumerate() {
@@ -307,32 +332,6 @@ impl Printer<'_> {
             self.store_word(at, PointedTo::Int(bits), size, word);
         }
         Ok(())
-    }
-
-    /// A pointer to an element of a shared array, and the kind of what is there.
-    fn shared_at(&mut self, shared: Shared, (index, _): (Word, Kind)) -> Result<(Word, Kind), String> {
-        let Some(array) = self.kernel.shared.get(shared.0 as usize).copied() else {
-            return Err("the kernel names a shared array that it does not have".to_owned());
-        };
-        let bits = 8 * array.scalar.size() as u32;
-        self.need_bits(bits)?;
-        let class = StorageClass::Workgroup;
-        let variable = match self.shared.get(&shared.0) {
-            Some(variable) => *variable,
-            None => {
-                let element = self.type_id(Kind::Int(bits));
-                let length = self.int(array.length as i64);
-                let type_ =
-                    self.declare(Op::TypeArray, None, vec![Operand::IdRef(element), Operand::IdRef(length)]);
-                let pointer = self.type_id(Kind::Pointer(class, PointedTo::Other(type_)));
-                let variable = self.declare(Op::Variable, Some(pointer), vec![Operand::StorageClass(class)]);
-                self.interface.push(variable);
-                self.shared.insert(shared.0, variable);
-                variable
-            }
-        };
-        let at = self.op(Op::AccessChain, Kind::Pointer(class, PointedTo::Int(bits)), &[variable, index]);
-        Ok((at, Kind::Int(bits)))
     }
 
     /// Copies from global to shared memory; zeros where a condition does not hold.
@@ -347,18 +346,18 @@ impl Printer<'_> {
         let (scalar, _) = self.parameter_scalar(from.0);
         let type_ = scalar.by((bytes / scalar.size()).max(1) as u8);
         let Some(condition) = condition else {
-            let elements = self.load(Memory::Global(from), from_index, type_)?;
-            return self.store(Memory::Shared(to), to_index, type_, &elements);
+            let loaded = self.load(Memory::Global(from), from_index, type_)?;
+            return self.store(Memory::Shared(to), to_index, type_, loaded);
         };
         let kind = self.kind(scalar);
-        let zeros = vec![self.constant(kind, 0); usize::from(type_.lanes)];
+        let zeros = Loaded::Elements(vec![self.constant(kind, 0); usize::from(type_.lanes)]);
         self.either(
             condition,
             |p| {
-                let elements = p.load(Memory::Global(from), from_index, type_)?;
-                p.store(Memory::Shared(to), to_index, type_, &elements)
+                let loaded = p.load(Memory::Global(from), from_index, type_)?;
+                p.store(Memory::Shared(to), to_index, type_, loaded)
             },
-            |p| p.store(Memory::Shared(to), to_index, type_, &zeros),
+            |p| p.store(Memory::Shared(to), to_index, type_, zeros),
         )
     }
 

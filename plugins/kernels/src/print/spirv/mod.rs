@@ -6,10 +6,13 @@
 
 mod arithmetic;
 mod convert;
+mod cooperative;
 mod flow;
 mod functions;
 mod ids;
 mod memory;
+mod packed;
+mod shared;
 mod tiles;
 
 use std::collections::HashMap;
@@ -24,6 +27,7 @@ use rspirv::spirv::{
 use self::ids::{Kind, PointedTo, U64};
 use crate::form::{Kernel, Parameter};
 use crate::scalar::{Scalar, Type};
+use crate::target::MatrixInstruction;
 
 /// What a device lets modules do beside the minimum: 64-bit whole numbers and addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +40,9 @@ pub struct Features {
     pub storage_16_bit: bool,
     pub storage_8_bit: bool,
     pub signed_zero_inf_nan_preserve_float32: bool,
+    /// With `vulkanMemoryModel`.
+    pub cooperative_matrix: bool,
+    pub shader_bfloat16_cooperative_matrix: bool,
     pub max_push_constants_size: u32,
 }
 
@@ -50,6 +57,8 @@ pub struct Spirv {
     pub is_indirect: bool,
     /// Whether real numbers among the parameters are floats in the lower 4 bytes rather than doubles.
     pub has_float_numbers: bool,
+    /// Of how many threads each subgroup has to be, for kernels with cooperative matrices.
+    pub subgroup: Option<u32>,
 }
 
 /// The version of SPIR-V: 1.5, that of Vulkan 1.2.
@@ -61,9 +70,10 @@ const VERSION: u32 = 0x0001_0500;
 /// What the kernel needs and the device lacks.
 pub fn print(kernel: &Kernel, features: &Features) -> Result<Spirv, String> {
     let mut printer = Printer::new(kernel, features);
+    printer.declare_matrices()?;
     let push = printer.parameters();
     let body = kernel.body.as_slice();
-    printer.locals();
+    printer.locals()?;
     printer.block(body)?;
     let words = printer.assemble();
     Ok(Spirv {
@@ -71,7 +81,13 @@ pub fn print(kernel: &Kernel, features: &Features) -> Result<Spirv, String> {
         push_bytes: push.bytes,
         is_indirect: push.is_indirect,
         has_float_numbers: !features.shader_float64,
+        subgroup: is_cooperative(kernel).then_some(kernel.subgroup),
     })
+}
+
+/// Whether a kernel has cooperative matrices.
+fn is_cooperative(kernel: &Kernel) -> bool {
+    kernel.shapes.iter().any(|shape| shape.instruction == MatrixInstruction::Cooperative)
 }
 
 /// How parameters are passed.
@@ -84,6 +100,8 @@ struct Push {
 pub(super) struct Printer<'a> {
     kernel: &'a Kernel,
     features: &'a Features,
+    /// Whether it has cooperative matrices, and so Vulkan's memory model.
+    is_cooperative: bool,
     last: Word,
     glsl: Word,
     /// The type of two floats.
@@ -102,8 +120,12 @@ pub(super) struct Printer<'a> {
     body: Vec<Instruction>,
     parameters: Vec<Word>,
     shared: HashMap<u32, Word>,
+    /// The bytes of the units in which shared arrays are accessed.
+    units: Vec<usize>,
     /// The elements of each value.
     values: Vec<Vec<Word>>,
+    /// The words of 32 bits of vectors of smaller elements that were loaded.
+    packed: HashMap<u32, Vec<Word>>,
     locals: Vec<Vec<(Word, Kind)>>,
     tiles: Vec<Vec<(Word, Kind)>>,
 }
@@ -113,6 +135,7 @@ impl<'a> Printer<'a> {
         let mut printer = Self {
             kernel,
             features,
+            is_cooperative: is_cooperative(kernel),
             last: 0,
             glsl: 0,
             pair: None,
@@ -133,6 +156,8 @@ impl<'a> Printer<'a> {
             body: Vec::new(),
             parameters: Vec::new(),
             shared: HashMap::new(),
+            units: shared::units(kernel),
+            packed: HashMap::new(),
             values: vec![Vec::new(); kernel.values.len()],
             locals: Vec::new(),
             tiles: Vec::new(),
@@ -208,13 +233,16 @@ impl<'a> Printer<'a> {
     }
 
     /// Makes the variables of locals and tiles.
-    fn locals(&mut self) {
+    fn locals(&mut self) -> Result<(), String> {
         for type_ in self.kernel.locals.clone() {
-            let kind = self.kind(type_.scalar);
-            let variables = (0..type_.lanes).map(|_| self.variable(kind)).collect();
+            let (kind, count) = match packed::words(type_) {
+                Some(words) => (Kind::Int(32), words),
+                None => (self.kind(type_.scalar), usize::from(type_.lanes)),
+            };
+            let variables = (0..count).map(|_| self.variable(kind)).collect();
             self.locals.push(variables);
         }
-        self.make_tiles();
+        self.make_tiles()
     }
 
     /// A number of the thread that the device provides.
@@ -233,16 +261,6 @@ impl<'a> Printer<'a> {
         };
         let kind: Option<Kind> = to.into();
         self.op(Op::Load, kind.unwrap_or(Kind::Int(32)), &[variable])
-    }
-
-    /// The elements of a value.
-    fn value(&self, value: crate::form::Value) -> Vec<Word> {
-        self.values.get(value.0 as usize).cloned().unwrap_or_default()
-    }
-
-    /// The only element of a value, or the first.
-    fn single(&self, value: crate::form::Value) -> Word {
-        self.values.get(value.0 as usize).and_then(|elements| elements.first()).copied().unwrap_or_default()
     }
 
     fn assign(&mut self, out: crate::form::Value, elements: Vec<Word>) {
@@ -327,7 +345,11 @@ impl<'a> Printer<'a> {
         }
         let model = [
             Operand::AddressingModel(AddressingModel::PhysicalStorageBuffer64),
-            Operand::MemoryModel(MemoryModel::GLSL450),
+            Operand::MemoryModel(if self.is_cooperative {
+                MemoryModel::Vulkan
+            } else {
+                MemoryModel::GLSL450
+            }),
         ];
         module.memory_model = Some(Instruction::new(Op::MemoryModel, None, None, model.to_vec()));
     }

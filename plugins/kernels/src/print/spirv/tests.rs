@@ -4,7 +4,9 @@ use std::process::{Command, Stdio};
 use super::*;
 use crate::Builder;
 use crate::form::{Binary, Comparison, Constant, Index, Instruction, Memory, Reduction, Unary};
-use crate::target::{Target, VulkanDevice};
+use crate::product::plan::{Plan, Work};
+use crate::product::{Matrix, Product, write_as};
+use crate::target::{CooperativeShape, Target, VulkanDevice};
 
 const ALL: Features = Features {
     shader_float64: true,
@@ -14,12 +16,22 @@ const ALL: Features = Features {
     storage_16_bit: true,
     storage_8_bit: true,
     signed_zero_inf_nan_preserve_float32: true,
+    cooperative_matrix: true,
+    shader_bfloat16_cooperative_matrix: true,
     max_push_constants_size: 128,
 };
 
 fn target() -> Target {
     let name = "a device".to_owned();
     VulkanDevice { name, subgroup: 32, shared: 32 << 10, threads: 1024, shapes: Vec::new() }.into()
+}
+
+/// Whether `spirv-val` knows cooperative matrices: from 2023.4 on, matrices of bfloat16 from 2025.2 on.
+fn knows(what: &str) -> bool {
+    let said = Command::new("spirv-val").arg("--version").output();
+    let text = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default();
+    let version = text.split_once("SPIRV-Tools v").map_or("", |(_, version)| version);
+    version.split_whitespace().next().unwrap_or_default() >= what
 }
 
 /// What `spirv-val` says of a module; nothing where it is not installed.
@@ -216,4 +228,52 @@ fn constants_have_the_bits_of_their_type() {
     assert!(matches!(kernel.body.first(), Some(Instruction::Const { constant: Constant::Float(_), .. })));
     let words = check(&kernel).words;
     assert!(words.contains(&0x3e00), "the bits of 1.5 as a half");
+}
+
+/// A product of operands of a type, row by row or column by column.
+fn product(scalar: Scalar, size: usize, by_columns: [bool; 2]) -> Product {
+    let matrix = |scalar, by_columns| {
+        let (row, column) = if by_columns { (1, size) } else { (size, 1) };
+        Matrix { scalar, row, column, batch: Vec::new(), alignment: 16 }
+    };
+    let [a, b] = by_columns.map(|by_columns| matrix(scalar, by_columns));
+    let c = matrix(if scalar.is_float() { scalar } else { Scalar::I32 }, false);
+    Product { m: size, n: size, k: size, batch: Vec::new(), a, b, c, steps: Vec::new() }
+}
+
+#[test]
+fn products_of_cooperative_matrices_are_valid() {
+    use Scalar::{Bf16, F16, F32, I8, I32, U8};
+    let shapes = [
+        (32, [16, 16, 16], F16, F32),
+        (8, [8, 8, 8], F16, F32),
+        (32, [16, 16, 16], Bf16, F32),
+        (64, [16, 16, 32], I8, I32),
+        (32, [16, 8, 32], U8, I32),
+    ];
+    for (subgroup, [m, n, k], operand, sum) in shapes {
+        let shapes = vec![CooperativeShape { m, n, k, operand, sum }];
+        let name = "matrices".to_owned();
+        let device = VulkanDevice { name, subgroup, shared: 48 << 10, threads: 1024, shapes };
+        let target: Target = device.into();
+        // Sizes with and without vectors of 16 bytes, and with shared dot products.
+        for (size, parts) in [(512, 1), (33, 1), (1024, 4)] {
+            for by_columns in [[false, false], [true, false], [false, true]] {
+                let product = product(operand, size, by_columns);
+                let work =
+                    Work { m: size, n: size, k: size, batch: 1, operand, gathered: false, shares: false };
+                let plan = Plan { parts, ..Plan::of(&target, &work) };
+                let kernel =
+                    write_as(&product, &target, "product", &plan).unwrap().all.remove(0).launch.kernel;
+                let refused = print(&kernel, &Features { cooperative_matrix: false, ..ALL }).unwrap_err();
+                assert!(refused.contains("cooperativeMatrix"), "{refused}");
+                let printed = print(&kernel, &ALL).unwrap();
+                assert_eq!(printed.subgroup, Some(subgroup));
+                let needed = if operand == Bf16 { "2025.2" } else { "2023.4" };
+                if let Err(message) = if knows(needed) { validate(&printed.words) } else { Ok(()) } {
+                    panic!("{operand:?} {size} {by_columns:?}: {message}");
+                }
+            }
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Matrix tiles of ordinary instructions: each thread holds some elements in variables.
+//! Matrix tiles of ordinary instructions: each thread holds some elements in variables. Cooperative matrices are in [`super::cooperative`].
 
 use std::collections::HashMap;
 
@@ -6,15 +6,23 @@ use rspirv::spirv::{GlslStd450Op, Op, Word};
 
 use super::Printer;
 use super::ids::{Kind, U32};
+use super::shared::Loaded;
 use crate::form::{Index, Instruction, Memory, Order, Role, Tile, Value};
 use crate::scalar::Scalar;
 use crate::target::{Fragment, LanePart, MatrixInstruction, MatrixShape};
 
 impl Printer<'_> {
     /// Makes the variables of all tiles.
-    pub(super) fn make_tiles(&mut self) {
+    pub(super) fn make_tiles(&mut self) -> Result<(), String> {
         for tile in self.kernel.tiles.clone() {
             let shape = self.kernel.shapes.get(tile.shape as usize).cloned();
+            if let Some(shape) =
+                shape.as_ref().filter(|shape| shape.instruction == MatrixInstruction::Cooperative)
+            {
+                let variable = self.matrix_variable(shape, tile.role)?;
+                self.tiles.push(vec![variable]);
+                continue;
+            }
             let count = shape
                 .as_ref()
                 .and_then(|shape| shape.fragment(tile.role))
@@ -23,6 +31,7 @@ impl Printer<'_> {
             let variables = (0..count).map(|_| self.variable(kind)).collect();
             self.tiles.push(variables);
         }
+        Ok(())
     }
 
     /// The role, shape and places of a tile.
@@ -31,7 +40,7 @@ impl Printer<'_> {
             self.kernel.tiles.get(tile.0 as usize).ok_or("the kernel names a tile that it does not have")?;
         let shape = self.kernel.shapes.get(type_.shape as usize).ok_or("a tile has no shape")?;
         if shape.instruction != MatrixInstruction::Plain {
-            return Err(format!("{:?} has no form in SPIR-V yet", shape.instruction));
+            return Err(format!("{:?} has no form in SPIR-V", shape.instruction));
         }
         let fragment =
             shape.fragment(type_.role).ok_or("a plain tile does not say where its elements are")?;
@@ -44,6 +53,19 @@ impl Printer<'_> {
 
     pub(super) fn tile_instruction(&mut self, instruction: &Instruction) -> Result<(), String> {
         use Instruction as I;
+        let tile = match instruction {
+            I::TileFill { tile, .. }
+            | I::TileLoad { tile, .. }
+            | I::TileStore { tile, .. }
+            | I::TileMultiply { sum: tile, .. }
+            | I::TileGet { tile, .. }
+            | I::TileSet { tile, .. }
+            | I::TileMap { tile, .. } => *tile,
+            other => return Err(format!("{other:?} has no form in SPIR-V")),
+        };
+        if self.is_matrix(tile) {
+            return self.matrix_instruction(instruction);
+        }
         match instruction {
             I::TileFill { tile, x } => {
                 let x = self.single(*x);
@@ -135,11 +157,11 @@ impl Printer<'_> {
             };
             let at = self.further((line, U32), near as usize);
             if loads {
-                let elements = self.load(memory, at, scalar.into())?;
-                self.set(variable, elements.first().copied().unwrap_or_default());
+                let element = self.load_one(memory, at, scalar)?;
+                self.set(variable, element);
             } else {
                 let element = self.get(variable);
-                self.store(memory, at, scalar.into(), &[element])?;
+                self.store(memory, at, scalar.into(), Loaded::Elements(vec![element]))?;
             }
         }
         Ok(())

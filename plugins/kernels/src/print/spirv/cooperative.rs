@@ -1,0 +1,188 @@
+//! Matrix tiles as cooperative matrices, which the threads of a subgroup hold together.
+
+use rspirv::dr::Operand;
+use rspirv::spirv::{
+    Capability, CooperativeMatrixLayout, CooperativeMatrixOperands, CooperativeMatrixUse, Op, Scope, Word,
+};
+
+use super::Printer;
+use super::ids::{Element, Kind, MatrixKind};
+use crate::form::{Instruction, Memory, Order, Role, Tile, Value};
+use crate::scalar::Scalar;
+use crate::target::{MatrixInstruction, MatrixShape};
+
+/// The type of a matrix, or what is not supported.
+fn matrix(shape: &MatrixShape, role: Role) -> Result<MatrixKind, String> {
+    let element = match (shape.scalar(role), role, shape.operand) {
+        (Scalar::F16, ..) => Element::F16,
+        (Scalar::Bf16, ..) => Element::Bf16,
+        (Scalar::F32, ..) => Element::F32,
+        (Scalar::I8, ..) => Element::I8,
+        (Scalar::U8, ..) => Element::U8,
+        // Sums have a sign where operands do.
+        (Scalar::I32, _, Scalar::U8) => Element::U32,
+        (Scalar::I32, ..) => Element::I32,
+        (other, ..) => return Err(format!("a cooperative matrix of {}", other.name())),
+    };
+    let (rows, columns) = shape.dims(role);
+    Ok(MatrixKind { element, rows, columns, role })
+}
+
+impl Printer<'_> {
+    /// Checks that the device has what matrices need, and declares it.
+    pub(super) fn declare_matrices(&mut self) -> Result<(), String> {
+        if !self.is_cooperative {
+            return Ok(());
+        }
+        if !self.features.cooperative_matrix {
+            return Err("the device lacks cooperativeMatrix or vulkanMemoryModel".to_owned());
+        }
+        self.need(Capability::CooperativeMatrixKHR);
+        self.need(Capability::VulkanMemoryModel);
+        self.extensions.push("SPV_KHR_cooperative_matrix");
+        for shape in &self.kernel.shapes {
+            if shape.instruction != MatrixInstruction::Cooperative {
+                continue;
+            }
+            match shape.operand {
+                Scalar::Bf16 if !self.features.shader_bfloat16_cooperative_matrix => {
+                    return Err("the device lacks shaderBFloat16CooperativeMatrix".to_owned());
+                }
+                Scalar::F16 if !self.features.shader_float16 => {
+                    return Err("the device lacks shaderFloat16".to_owned());
+                }
+                Scalar::Bf16 if !self.extensions.contains(&"SPV_KHR_bfloat16") => {
+                    self.extensions.push("SPV_KHR_bfloat16");
+                    self.need(Capability::BFloat16TypeKHR);
+                    self.need(Capability::BFloat16CooperativeMatrixKHR);
+                }
+                Scalar::F16 => self.need(Capability::Float16),
+                Scalar::I8 | Scalar::U8 => self.need_bits(8)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The operands of a matrix's type.
+    pub(super) fn matrix_operands(&mut self, matrix: MatrixKind) -> Vec<Operand> {
+        let use_ = match matrix.role {
+            Role::A => CooperativeMatrixUse::MatrixAKHR,
+            Role::B => CooperativeMatrixUse::MatrixBKHR,
+            Role::Accumulator => CooperativeMatrixUse::MatrixAccumulatorKHR,
+        };
+        let element = self.type_id(matrix.element.into());
+        let numbers = [Scope::Subgroup as u32, matrix.rows, matrix.columns, use_ as u32];
+        let [scope, rows, columns, use_] = numbers.map(|number| self.int(i64::from(number)));
+        let ids = [rows, columns, use_].map(Operand::IdRef);
+        [vec![Operand::IdRef(element), Operand::IdScope(scope)], ids.to_vec()].concat()
+    }
+
+    /// Whether a tile is a cooperative matrix.
+    pub(super) fn is_matrix(&self, tile: Tile) -> bool {
+        self.held(tile).is_ok()
+    }
+
+    /// The variable of a matrix.
+    pub(super) fn matrix_variable(
+        &mut self,
+        shape: &MatrixShape,
+        role: Role,
+    ) -> Result<(Word, Kind), String> {
+        let kind = Kind::Matrix(matrix(shape, role)?);
+        Ok(self.variable(kind))
+    }
+
+    fn held(&self, tile: Tile) -> Result<((Word, Kind), MatrixKind), String> {
+        let variable = self.tiles.get(tile.0 as usize).and_then(|variables| variables.first());
+        match variable {
+            Some((id, Kind::Matrix(matrix))) => Ok(((*id, Kind::Matrix(*matrix)), *matrix)),
+            _ => Err("a tile is no cooperative matrix".to_owned()),
+        }
+    }
+
+    /// Prints an instruction on cooperative matrices.
+    pub(super) fn matrix_instruction(&mut self, instruction: &Instruction) -> Result<(), String> {
+        use Instruction as I;
+        match instruction {
+            I::TileFill { tile, x } => {
+                let (variable, matrix) = self.held(*tile)?;
+                let scalar = self.type_of(*x).scalar;
+                let x = self.single(*x);
+                let x = self.matrix_element(x, scalar, matrix.element);
+                let filled = self.op(Op::CompositeConstruct, variable.1, &[x]);
+                self.set(variable, filled);
+            }
+            I::TileLoad { tile, memory, index, stride, order, .. } => {
+                let (variable, _) = self.held(*tile)?;
+                let [at, layout, stride] = self.matrix_place(*memory, [*index, *stride], *order)?;
+                let type_ = self.type_id(variable.1);
+                let operands = [vec![at, layout, stride], self.seen_by_others()].concat();
+                let loaded = self.op_typed(Op::CooperativeMatrixLoadKHR, type_, operands);
+                self.set(variable, loaded);
+            }
+            I::TileStore { tile, memory, index, stride, order, .. } => {
+                let (variable, _) = self.held(*tile)?;
+                let [at, layout, stride] = self.matrix_place(*memory, [*index, *stride], *order)?;
+                let stored = self.get(variable);
+                let operands =
+                    [vec![at, Operand::IdRef(stored), layout, stride], self.seen_by_others()].concat();
+                self.act(Op::CooperativeMatrixStoreKHR, operands);
+            }
+            I::TileMultiply { sum, a, b } => {
+                let (to, matrix) = self.held(*sum)?;
+                let [(a, _), (b, _)] = [self.held(*a)?, self.held(*b)?];
+                let [a, b, so_far] = [a, b, to].map(|variable| self.get(variable));
+                let mut operands = [a, b, so_far].map(Operand::IdRef).to_vec();
+                if matrix.element == Element::I32 {
+                    use CooperativeMatrixOperands as O;
+                    let signs = O::MATRIX_A_SIGNED_COMPONENTS_KHR
+                        | O::MATRIX_B_SIGNED_COMPONENTS_KHR
+                        | O::MATRIX_C_SIGNED_COMPONENTS_KHR
+                        | O::MATRIX_RESULT_SIGNED_COMPONENTS_KHR;
+                    operands.push(Operand::CooperativeMatrixOperands(signs));
+                }
+                let type_ = self.type_id(to.1);
+                let total = self.op_typed(Op::CooperativeMatrixMulAddKHR, type_, operands);
+                self.set(to, total);
+            }
+            other => return Err(format!("{other:?} on a cooperative matrix, which hides its elements")),
+        }
+        Ok(())
+    }
+
+    /// An element as matrices hold it.
+    fn matrix_element(&mut self, x: Word, scalar: Scalar, element: Element) -> Word {
+        match element {
+            Element::F32 | Element::U32 => x,
+            Element::I32 => self.op(Op::Bitcast, element.into(), &[x]),
+            Element::F16 | Element::Bf16 | Element::I8 | Element::U8 => {
+                let bits = Kind::Int(8 * scalar.size() as u32);
+                let narrow = self.op(Op::UConvert, bits, &[x]);
+                if element == Element::U8 { narrow } else { self.op(Op::Bitcast, element.into(), &[narrow]) }
+            }
+        }
+    }
+
+    /// The place of a matrix in shared memory: a pointer, the layout, and the stride in the array's units.
+    fn matrix_place(
+        &mut self,
+        memory: Memory,
+        [index, stride]: [Value; 2],
+        order: Order,
+    ) -> Result<[Operand; 3], String> {
+        let Memory::Shared(shared) = memory else {
+            return Err("a cooperative matrix in global memory has no form in SPIR-V".to_owned());
+        };
+        let [index, stride] = [self.single(index), self.single(stride)];
+        let (at, _) = self.shared_at(shared, index)?;
+        let (scalar, unit) = self.shared_unit(shared)?;
+        let stride = self.in_units(stride, scalar, unit);
+        let layout = match order {
+            Order::Rows => CooperativeMatrixLayout::RowMajorKHR,
+            Order::Columns => CooperativeMatrixLayout::ColumnMajorKHR,
+        };
+        let layout = self.int(i64::from(layout as u32));
+        Ok([at, layout, stride].map(Operand::IdRef))
+    }
+}

@@ -1,0 +1,225 @@
+//! Which matrix shapes of a device are used: those that multiply rightly.
+//!
+//! Drivers report shapes that compute wrongly, or end the process. Each shape is tested when a device is first seen; the results are
+//! stored in a file for its driver's version. A file that only says that a test began is of a process that ended meanwhile.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hipdnn_kernels::target::CooperativeShape;
+use hipdnn_plugin_sdk::environment::{self, CACHE, HOME};
+use hipdnn_plugin_sdk::hash::Fnv1a;
+use hipdnn_plugin_sdk::payload::Payload;
+use hipdnn_plugin_sdk::{log, shared_file};
+
+use crate::gpu::Gpu;
+use crate::properties::Properties;
+use crate::trial;
+
+/// The variable that switches matrices off.
+pub const MATRICES: &str = "HIPDNN_VULKAN_MATRICES";
+
+/// The file: of which device and driver, and a line for each shape.
+const PAYLOAD: Payload = Payload { mark: *b"HVKM", version: 1, owner: "the tests of matrix shapes" };
+
+/// Bytes of the largest file.
+const MOST: u64 = 1 << 16;
+
+/// What a file says while tests run, and how long they may take.
+const BEGUN: &str = "begun";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The shapes of a device that passed their tests, the best for each type of operands.
+pub fn shapes(gpu: &Gpu) -> Vec<CooperativeShape> {
+    let properties = &gpu.device.properties;
+    if properties.shapes.is_empty() || !properties.features.cooperative_matrix {
+        return Vec::new();
+    }
+    let is_off = std::env::var(MATRICES).is_ok_and(|value| is_no(&value));
+    if is_off {
+        return Vec::new();
+    }
+    let file = root(environment::path).map(|root| File::of(&root, properties));
+    let known = file.as_ref().and_then(File::read);
+    match known.as_deref() {
+        Some([only]) if only == BEGUN => {
+            if !file.as_ref().is_some_and(File::is_recent) {
+                let path = file.map(|file| file.path.display().to_string()).unwrap_or_default();
+                log::warn(format_args!(
+                    "device {}: no cooperative matrices are used, because a process ended while it tested them; delete {path} to test again",
+                    properties.label()
+                ));
+                return Vec::new();
+            }
+        }
+        Some(lines) => return passed(&properties.shapes, lines),
+        None => {}
+    }
+    if let Some(file) = &file {
+        file.write(&[BEGUN.to_owned()]);
+    }
+    let lines = test(gpu);
+    if let Some(file) = &file {
+        file.write(&lines);
+    }
+    passed(&properties.shapes, &lines)
+}
+
+fn is_no(value: &str) -> bool {
+    ["0", "off", "no", "false"].iter().any(|word| value.trim().eq_ignore_ascii_case(word))
+}
+
+/// A shape's name.
+fn name(shape: &CooperativeShape) -> String {
+    format!("{} {}x{}x{}", shape.operand.name(), shape.m, shape.n, shape.k)
+}
+
+/// Tests shapes until one passes for each type, and tells which do.
+fn test(gpu: &Gpu) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut found = Vec::new();
+    for shape in &gpu.device.properties.shapes {
+        if found.contains(&shape.operand) {
+            continue;
+        }
+        match trial::run(gpu, shape) {
+            Ok(()) => {
+                found.push(shape.operand);
+                lines.push(format!("{} passed", name(shape)));
+            }
+            Err(reason) => {
+                let label = gpu.device.properties.label();
+                log::warn(format_args!(
+                    "device {label}: cooperative matrices {} are not used: {reason}",
+                    name(shape)
+                ));
+                lines.push(format!("{} failed", name(shape)));
+            }
+        }
+    }
+    lines
+}
+
+fn passed(shapes: &[CooperativeShape], lines: &[String]) -> Vec<CooperativeShape> {
+    let is_right = |shape: &&CooperativeShape| {
+        let wanted = format!("{} passed", name(shape));
+        lines.iter().any(|line| *line == wanted)
+    };
+    shapes.iter().filter(is_right).copied().collect()
+}
+
+/// The folder of all caches, unless they are off.
+fn root(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let off = variable("HIPDNN_DISABLE_CACHE").is_some_and(|value| {
+        let value = value.to_string_lossy();
+        ["1", "true", "on", "yes", "enable", "enabled"]
+            .iter()
+            .any(|word| value.trim().eq_ignore_ascii_case(word))
+    });
+    if off {
+        return None;
+    }
+    let root = variable("HIPDNN_CACHE_DIR").map_or_else(|| PathBuf::from(CACHE), PathBuf::from);
+    match root.strip_prefix("~") {
+        Ok(rest) => Some(Path::new(&variable(HOME)?).join(rest)),
+        Err(_) => Some(root),
+    }
+}
+
+/// The file of a device with its driver.
+struct File {
+    path: PathBuf,
+    key: String,
+}
+
+impl File {
+    fn of(root: &Path, properties: &Properties) -> Self {
+        let [vendor, device] = properties.ids;
+        let key = format!(
+            "{} {vendor:x}:{device:x} {} {:x} {}",
+            properties.name,
+            properties.driver,
+            properties.driver_version,
+            env!("CARGO_PKG_VERSION")
+        );
+        let file = format!("{:016x}.tests", Fnv1a::new().add(key.as_bytes()).number());
+        Self { path: root.join("vulkan-matrices").join(file), key }
+    }
+
+    fn read(&self) -> Option<Vec<String>> {
+        // Opening a pipe or a device could block.
+        if !fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MOST) {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        fs::File::open(&self.path).ok()?.take(MOST).read_to_end(&mut bytes).ok()?;
+        let [key, text] = PAYLOAD.read(&bytes).ok()?;
+        let text = std::str::from_utf8(text).ok()?;
+        (key == self.key.as_bytes()).then(|| text.lines().map(str::to_owned).collect())
+    }
+
+    /// Whether another process may still be testing.
+    fn is_recent(&self) -> bool {
+        let written = fs::metadata(&self.path).and_then(|metadata| metadata.modified());
+        written.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < PATIENCE))
+    }
+
+    fn write(&self, lines: &[String]) {
+        let written = PAYLOAD
+            .write(&[self.key.as_bytes(), lines.join("\n").as_bytes()])
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| {
+                shared_file::replace(&self.path, &bytes, 0o666).map_err(|error| error.to_string())
+            });
+        if let Err(error) = written {
+            log::warn(format_args!("{}: {error}", self.path.display()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hipdnn_kernels::Scalar;
+
+    use super::*;
+
+    fn shape(m: u32, operand: Scalar) -> CooperativeShape {
+        CooperativeShape { m, n: 16, k: 16, operand, sum: Scalar::F32 }
+    }
+
+    #[test]
+    fn only_shapes_that_passed_are_used() {
+        let shapes = [shape(16, Scalar::F16), shape(8, Scalar::F16), shape(16, Scalar::Bf16)];
+        let lines = ["f16 16x16x16 failed", "f16 8x16x16 passed"].map(str::to_owned);
+        assert_eq!(passed(&shapes, &lines), [shape(8, Scalar::F16)]);
+        assert_eq!(passed(&shapes, &[]), []);
+    }
+
+    #[test]
+    fn files_are_of_one_device_and_driver() {
+        let folder = std::env::temp_dir().join(format!("hipdnn_vulkan_trust_{}", std::process::id()));
+        let file = |key: &str| File { path: folder.join("x.tests"), key: key.to_owned() };
+        assert_eq!(file("a").read(), None);
+        file("a").write(&["f16 16x16x16 passed".to_owned()]);
+        assert_eq!(file("a").read(), Some(vec!["f16 16x16x16 passed".to_owned()]));
+        assert!(file("a").is_recent());
+        assert_eq!(file("b").read(), None);
+        fs::write(&file("a").path, b"damaged").unwrap();
+        assert_eq!(file("a").read(), None);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn the_folder_is_that_of_caches_or_none() {
+        let read = |variables: &[(&str, &str)]| {
+            root(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
+        };
+        assert_eq!(read(&[("HIPDNN_CACHE_DIR", "/a")]), Some(PathBuf::from("/a")));
+        assert_eq!(read(&[(HOME, "/h")]), Some(PathBuf::from("/h/.cache/hipdnn")));
+        assert_eq!(read(&[("HIPDNN_CACHE_DIR", "/a"), ("HIPDNN_DISABLE_CACHE", "Yes")]), None);
+        assert!(is_no("Off") && is_no("0") && !is_no("1") && !is_no(""));
+    }
+}
