@@ -10,6 +10,7 @@
 //! `--nvidia-prototypes` writes a program that compares our declarations of CUDA functions with NVIDIA's header.
 //!
 //! `gpu-test --vulkan LIBRARY [--random=N] [WORD...]` runs the cases with `VULKAN_ENGINE` on any GPU, in host memory, and random graphs.
+//! `gpu-test --vulkan-bench LIBRARY [WORD...]` measures it beside NVIDIA's libraries.
 //!
 //! `gpu-test --architectures` compiles the kernels generated for the cases, for devices that may be absent; `--nvidia-architectures`
 //! does so for NVIDIA GPUs. `--part=K/N` after either selects a part of the cases, another argument one architecture.
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
             device().and_then(|hip| amd::child(Path::new(library), hip, arguments)).map(|()| 0)
         }
         ("--vulkan", [library, words @ ..]) => vulkan::check(Path::new(library), words),
+        ("--vulkan-bench", [library, words @ ..]) => vulkan::bench(Path::new(library), words),
         ("--vulkan-compile", [library, words @ ..]) => vulkan::compile(Path::new(library), words),
         ("--nvidia", [library, words @ ..]) => nvidia::check(Path::new(library), words),
         ("--nvidia-calls", [library, words @ ..]) => {

@@ -1,6 +1,7 @@
 //! `gpu-test --vulkan LIBRARY [--random=N] [WORD...]`: every case with `VULKAN_ENGINE` in host memory, and N random graphs. The device
 //! is the one that `HIPDNN_VULKAN_DEVICE` names. Cases that the engine refuses are counted by reason. `gpu-test --vulkan-compile LIBRARY [WORD...]` only plans them.
 
+mod bench;
 mod random;
 
 use std::collections::{BTreeMap, HashSet};
@@ -11,6 +12,8 @@ use crate::backend::Backend;
 use crate::case::Case;
 use crate::failing::DOES_NOT_APPLY;
 use crate::{Failure, cases, is_wanted};
+
+pub use bench::run as bench;
 
 const ENGINE: &str = "VULKAN_ENGINE";
 const RANDOM: &str = "--random=";

@@ -1,0 +1,395 @@
+//! `gpu-test --vulkan-bench LIBRARY [WORD...]`: times of `VULKAN_ENGINE` in its device's memory, beside those of NVIDIA's libraries on
+//! the same GPU where they are there. Each line is a row of `benches/results/vulkan_h200.csv` after its date, machine and command. Where
+//! both compute a graph, their results are compared.
+
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use hipdnn_plugin_sdk::function_table;
+use hipdnn_plugin_sdk::gpu::Gpu;
+use hipdnn_plugin_sdk::graph::operation::{
+    ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise, Sdpa,
+    SdpaBackward,
+};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, Tensor};
+
+use super::ENGINE;
+use crate::backend::{Backend, Plan};
+use crate::case::{Case, Order};
+use crate::memory::{pack, unpack};
+use crate::{Failure, is_wanted};
+
+const FIRST: Order = Order::ChannelsFirst;
+
+/// How long each plan is measured, after one execution.
+const TIME: Duration = Duration::from_millis(80);
+
+/// Different values of a tensor, which repeat.
+const PATTERN: usize = 8191;
+
+function_table! {
+    /// Functions of the plugin for any GPU.
+    #[expect(non_snake_case, reason = "the names of the C interface")]
+    pub struct Functions: "the engine on Vulkan", ["libhipdnn_vulkan_plugin.so"] {
+        required {
+            fn hipdnnVulkanAllocate_ext(device: c_int, bytes: usize, memory: *mut *mut c_void) -> c_int;
+            fn hipdnnVulkanFree_ext(device: c_int, memory: *mut c_void) -> c_int;
+            fn hipdnnVulkanCopyToDevice_ext(
+                device: c_int,
+                to: *mut c_void,
+                from: *const c_void,
+                bytes: usize
+            ) -> c_int;
+            fn hipdnnVulkanCopyToHost_ext(
+                device: c_int,
+                to: *mut c_void,
+                from: *const c_void,
+                bytes: usize
+            ) -> c_int;
+            fn hipdnnVulkanSynchronize_ext(device: c_int) -> c_int;
+        }
+        optional {}
+    }
+}
+
+/// Where a graph is computed.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    /// On the first Vulkan device.
+    Vulkan(&'a Functions),
+    /// Through CUDA.
+    Cuda(Gpu),
+}
+
+fn check(status: c_int) -> Result<(), Failure> {
+    if status == 0 { Ok(()) } else { Err(Failure(format!("a Vulkan function's status is {status}"))) }
+}
+
+impl Place<'_> {
+    fn allocate(self, bytes: usize) -> Result<*mut c_void, Failure> {
+        match self {
+            Self::Cuda(gpu) => Ok(gpu.allocate(bytes)?),
+            Self::Vulkan(functions) => {
+                let mut memory = ptr::null_mut();
+                // SAFETY: the function writes only to the local `memory`.
+                check(unsafe { (functions.hipdnnVulkanAllocate_ext)(0, bytes.max(16), &mut memory) })?;
+                Ok(memory)
+            }
+        }
+    }
+
+    /// # Safety
+    /// The memory is this place's and has as many bytes.
+    unsafe fn upload(self, to: *mut c_void, bytes: &[u8]) -> Result<(), Failure> {
+        match self {
+            // SAFETY: the memory has as many bytes, as this function requires.
+            Self::Cuda(gpu) => Ok(unsafe { gpu.upload(to, bytes) }?),
+            // SAFETY: the memory has as many bytes, as this function requires.
+            Self::Vulkan(functions) => check(unsafe {
+                (functions.hipdnnVulkanCopyToDevice_ext)(0, to, bytes.as_ptr().cast(), bytes.len())
+            }),
+        }
+    }
+
+    /// # Safety
+    /// The memory is this place's and has as many bytes.
+    unsafe fn download(self, bytes: &mut [u8], from: *const c_void) -> Result<(), Failure> {
+        match self {
+            // SAFETY: the memory has as many bytes, as this function requires.
+            Self::Cuda(gpu) => Ok(unsafe { gpu.download(bytes, from) }?),
+            // SAFETY: the memory has as many bytes, as this function requires.
+            Self::Vulkan(functions) => check(unsafe {
+                (functions.hipdnnVulkanCopyToHost_ext)(0, bytes.as_mut_ptr().cast(), from, bytes.len())
+            }),
+        }
+    }
+
+    fn synchronize(self) -> Result<(), Failure> {
+        match self {
+            Self::Cuda(gpu) => Ok(gpu.synchronize()?),
+            // SAFETY: the function takes a number.
+            Self::Vulkan(functions) => check(unsafe { (functions.hipdnnVulkanSynchronize_ext)(0) }),
+        }
+    }
+
+    /// # Safety
+    /// The memory is from this place and not freed.
+    unsafe fn free(self, memory: *mut c_void) {
+        match self {
+            // SAFETY: the memory is this place's and not freed, as this function requires.
+            Self::Cuda(gpu) => unsafe { gpu.free(memory) },
+            // SAFETY: the memory is this place's and not freed, as this function requires.
+            Self::Vulkan(functions) => {
+                let _ = unsafe { (functions.hipdnnVulkanFree_ext)(0, memory) };
+            }
+        }
+    }
+}
+
+/// Memory of a place.
+struct Memory<'a> {
+    place: Place<'a>,
+    pointer: *mut c_void,
+    bytes: usize,
+}
+
+impl<'a> Memory<'a> {
+    fn new(place: Place<'a>, bytes: usize) -> Result<Self, Failure> {
+        Ok(Self { place, pointer: place.allocate(bytes)?, bytes })
+    }
+
+    fn with(place: Place<'a>, bytes: &[u8]) -> Result<Self, Failure> {
+        let memory = Self::new(place, bytes.len())?;
+        // SAFETY: the memory is the place's and has as many bytes.
+        unsafe { place.upload(memory.pointer, bytes) }?;
+        Ok(memory)
+    }
+
+    fn content(&self) -> Result<Vec<u8>, Failure> {
+        let mut bytes = vec![0; self.bytes];
+        // SAFETY: the memory is the place's and has as many bytes.
+        unsafe { self.place.download(&mut bytes, self.pointer) }?;
+        Ok(bytes)
+    }
+}
+
+impl Drop for Memory<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the memory is the place's, this value owns it, and who drops it waited.
+        unsafe { self.place.free(self.pointer) };
+    }
+}
+
+/// A graph that is measured.
+struct Subject {
+    case: Case,
+    /// The library that is compared.
+    peer: &'static str,
+    /// Operations, or bytes, of an execution.
+    work: f64,
+    unit: &'static str,
+    result: i64,
+}
+
+/// Small values that repeat; sums stay small.
+fn content(tensor: &Tensor) -> Result<Vec<u8>, Failure> {
+    let count = tensor.dims.iter().product::<i64>() as usize;
+    let mut state = tensor.uid as u32;
+    let values: Vec<f32> = (0..PATTERN.min(count))
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let number = (state >> 24) as f32 - 127.5;
+            if tensor.data_type == DataType::Int8 { (number / 40.0).round() } else { number / 128.0 }
+        })
+        .collect();
+    let pattern = pack(tensor.data_type, &values)?;
+    let bytes = pattern.len() / values.len().max(1) * count;
+    Ok(pattern.iter().copied().cycle().take(bytes).collect())
+}
+
+/// Milliseconds of an execution, and the result.
+fn measure(place: Place<'_>, plan: &Plan<'_>, subject: &Subject) -> Result<(f64, Vec<f32>), Failure> {
+    let mut memory = Vec::new();
+    for tensor in subject.case.bound() {
+        memory.push((tensor, Memory::with(place, &content(tensor)?)?));
+    }
+    let workspace = Memory::new(place, plan.workspace_size.max(16))?;
+    let tensors: Vec<(i64, *mut c_void)> =
+        memory.iter().map(|(tensor, memory)| (tensor.uid, memory.pointer)).collect();
+    let run = |times: u32| {
+        let start = Instant::now();
+        for _ in 0..times {
+            // SAFETY: every tensor has its bytes and the workspace its size; all live until the device is done.
+            unsafe { plan.execute(&tensors, workspace.pointer) }?;
+        }
+        place.synchronize()?;
+        Ok::<Duration, Failure>(start.elapsed())
+    };
+    run(2)?;
+    let one = run(3)? / 3;
+    let times = (TIME.as_nanos() / one.as_nanos().max(1)).clamp(3, 2000) as u32;
+    let milliseconds = run(times)?.as_secs_f64() * 1e3 / f64::from(times);
+    let result = memory.iter().find(|(tensor, _)| tensor.uid == subject.result);
+    let (tensor, memory) = result.ok_or_else(|| Failure("a graph without its result".to_owned()))?;
+    Ok((milliseconds, unpack(tensor.data_type, &memory.content()?)?))
+}
+
+/// The largest difference, relative to the largest value.
+fn difference(one: &[f32], other: &[f32]) -> f32 {
+    let largest = other.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+    let apart = one.iter().zip(other).map(|(x, y)| (x - y).abs());
+    apart.fold(0.0_f32, |most, by| if by > most || by.is_nan() { by } else { most }) / largest.max(1e-30)
+}
+
+/// Measures all graphs. Returns how many results differ.
+///
+/// # Errors
+/// When the library or Vulkan cannot be opened.
+pub fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
+    let backend = Backend::open(library)?;
+    let plugin = library.with_file_name("hipdnn_plugins/engines/libhipdnn_vulkan_plugin.so");
+    let plugin = plugin.to_str().ok_or_else(|| Failure("a path that is not UTF-8".to_owned()))?;
+    let functions = Functions::load_from(&[plugin]).map_err(|error| Failure(error.to_string()))?;
+    let gpu = Gpu::find().ok().filter(|gpu| matches!(gpu, Gpu::Cuda(_)));
+    let mut wrong = 0;
+    println!("what,VULKAN_ENGINE ms,rate,unit,peer,peer ms,ratio,difference");
+    for subject in subjects().into_iter().filter(|subject| is_wanted(&subject.case.name, words)) {
+        let name = &subject.case.name;
+        let own = backend
+            .plan(ENGINE, &subject.case.graph, &[])
+            .and_then(|plan| measure(Place::Vulkan(&functions), &plan, &subject));
+        let (time, result) = match own {
+            Ok(own) => own,
+            Err(failure) => {
+                println!("{name},{}", failure.0.replace(',', ";"));
+                wrong += 1;
+                continue;
+            }
+        };
+        let rate = subject.work / time / 1e9;
+        let peer = gpu.map(|gpu| {
+            let plan = backend.plan(subject.peer, &subject.case.graph, &[])?;
+            measure(Place::Cuda(gpu), &plan, &subject)
+        });
+        let compared = match peer {
+            Some(Ok((other, expected))) => {
+                let apart = difference(&result, &expected);
+                let tolerance = subject.case.tolerance.max(1e-3);
+                wrong += usize::from(apart.is_nan() || apart > tolerance);
+                format!("{other:.4},{:.2},{apart:.1e}", other / time)
+            }
+            Some(Err(failure)) => format!("{},,", failure.0.replace(',', ";")),
+            None => ",,".to_owned(),
+        };
+        println!("{name},{time:.4},{rate:.2},{},{},{compared}", subject.unit, subject.peer);
+    }
+    Ok(wrong)
+}
+
+fn subjects() -> Vec<Subject> {
+    let mut all = Vec::new();
+    for data_type in [DataType::Half, DataType::Bfloat16] {
+        all.extend([1024, 2048, 4096, 8192].map(|size| product(data_type, size)));
+    }
+    all.extend([2048, 4096].map(|size| product(DataType::Int8, size)));
+    all.extend([2048, 4096].map(|size| product(DataType::Float, size)));
+    for (c, k, size, filter) in [
+        (64, 64, 56, 3),
+        (128, 128, 28, 3),
+        (256, 256, 14, 3),
+        (512, 512, 7, 3),
+        (256, 64, 56, 1),
+        (512, 2048, 7, 1),
+    ] {
+        all.extend(["forward", "data", "filter"].map(|what| convolution(what, [c, k, size, filter])));
+    }
+    for (length, depth) in [(1024, 64), (4096, 64), (4096, 128)] {
+        all.extend([false, true].map(|backward| attention(length, depth, backward)));
+    }
+    all.push(pointwise("gelu", PointwiseMode::GeluFwd));
+    all.push(pointwise("copy", PointwiseMode::Identity));
+    all
+}
+
+fn product(data_type: DataType, size: i64) -> Subject {
+    let mut case = Case::new(format!("matmul {} {size}", data_type.name()));
+    let of_c = if data_type == DataType::Int8 { DataType::Int32 } else { data_type };
+    let [a, b] = [(); 2].map(|()| case.output(data_type, &[size, size], FIRST));
+    let c = case.output(of_c, &[size, size], FIRST);
+    if data_type == DataType::Int8 {
+        case.graph.compute_type = DataType::Int32;
+    }
+    case.node(Matmul { a, b, c });
+    Subject {
+        case,
+        peer: "CUBLASLT_ENGINE",
+        work: 2.0 * (size * size * size) as f64,
+        unit: "TFLOP/s",
+        result: c,
+    }
+}
+
+/// A convolution of 32 images, with channels last.
+fn convolution(what: &str, [c, k, size, filter]: [i64; 4]) -> Subject {
+    let mut case =
+        Case::new(format!("convolution {what} half 32x{c}x{size}x{size} {k}x{c}x{filter}x{filter}"));
+    let order = Order::ChannelsLast;
+    let dims = [[32, c, size, size], [k, c, filter, filter], [32, k, size, size]];
+    let [x, w, y] = dims.map(|dims| case.output(DataType::Half, &dims, order));
+    let (pre_padding, post_padding) = (vec![filter / 2; 2], vec![filter / 2; 2]);
+    let (stride, dilation, conv_mode) = (vec![1; 2], vec![1; 2], ConvMode::CrossCorrelation);
+    let result = match what {
+        "forward" => {
+            case.node(ConvolutionForward { x, w, y, pre_padding, post_padding, stride, dilation, conv_mode });
+            y
+        }
+        "data" => {
+            let (dy, dx) = (y, x);
+            case.node(ConvolutionBackwardData {
+                dy,
+                w,
+                dx,
+                pre_padding,
+                post_padding,
+                stride,
+                dilation,
+                conv_mode,
+            });
+            dx
+        }
+        _ => {
+            let (dy, dw) = (y, w);
+            case.node(ConvolutionBackwardFilter {
+                x,
+                dy,
+                dw,
+                pre_padding,
+                post_padding,
+                stride,
+                dilation,
+                conv_mode,
+            });
+            dw
+        }
+    };
+    let work = 2.0 * (32 * size * size * k * c * filter * filter) as f64;
+    Subject { case, peer: "CUDNN_ENGINE", work, unit: "TFLOP/s", result }
+}
+
+/// Causal attention of 16 heads and 16384 tokens.
+fn attention(length: i64, depth: i64, backward: bool) -> Subject {
+    let direction = if backward { "backward" } else { "forward" };
+    let mut case = Case::new(format!("attention {direction} half {length} x {depth}; causal"));
+    let batch = 16384 / length;
+    let dims = [batch, 16, length, depth];
+    let [q, k, v, o] = [(); 4].map(|()| case.output(DataType::Half, &dims, FIRST));
+    let attn_scale_value = Some(1.0 / (depth as f32).sqrt());
+    let result = if backward {
+        let do_ = case.output(DataType::Half, &dims, FIRST);
+        let stats = case.output(DataType::Float, &[batch, 16, length, 1], FIRST);
+        let [dq, dk, dv] = [(); 3].map(|()| case.output(DataType::Half, &dims, FIRST));
+        let node = SdpaBackward {
+            causal_mask: true,
+            attn_scale_value,
+            ..SdpaBackward::new([q, k, v, o, do_, stats], [dq, dk, dv])
+        };
+        case.node(node);
+        dq
+    } else {
+        case.node(Sdpa { causal_mask: true, attn_scale_value, ..Sdpa::new(q, k, v, o) });
+        o
+    };
+    let products = if backward { 5.0 } else { 2.0 };
+    let work = products * (batch * 16 * length * length * depth) as f64;
+    Subject { case, peer: "CUDNN_ENGINE", work, unit: "TFLOP/s", result }
+}
+
+fn pointwise(name: &str, mode: PointwiseMode) -> Subject {
+    let mut case = Case::new(format!("{name} half 128M"));
+    let dims = [128, 1 << 20];
+    let [x, y] = [(); 2].map(|()| case.output(DataType::Half, &dims, FIRST));
+    case.node(Pointwise::new(mode, x, None, y));
+    Subject { case, peer: "NVRTC_ENGINE", work: 4.0 * f64::from(128 << 20), unit: "TB/s", result: y }
+}
