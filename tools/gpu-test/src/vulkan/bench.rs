@@ -243,7 +243,8 @@ pub fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
         let (time, result) = match own {
             Ok(own) => own,
             Err(failure) => {
-                println!("{name},{}", failure.0.replace(',', ";"));
+                let reason = backend.refusal(ENGINE, &subject.case.graph)?.unwrap_or(failure.0);
+                println!("{name},{}", reason.replace(',', ";"));
                 wrong += 1;
                 continue;
             }
