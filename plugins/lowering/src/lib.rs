@@ -1,16 +1,18 @@
 //! Graphs as kernels in the typed form of `hipdnn-kernels`: what plugins that generate code for GPUs share.
 //!
-//! [`lower`] checks a graph, collects nodes in a [`group`] as long as one kernel can compute them, reading each element or row once, and
-//! writes a kernel for each. [`statistics`] expands nodes whose statistics must be computed first.
+//! [`lower`] checks a graph, writes kernels with matrix tiles for products, convolutions and attention, collects other nodes in a
+//! [`group`] as long as one kernel can compute them, reading each element or row once, and writes a kernel for each. [`statistics`] expands nodes whose statistics must be computed first.
 
 mod adding;
 pub mod attention;
 pub mod batchnorm;
+pub mod convolution;
 pub mod gather;
 pub mod group;
 pub mod memory;
 pub mod node;
 pub mod pointwise;
+pub mod product;
 pub mod rows;
 pub mod spelling;
 pub mod statistics;
@@ -184,11 +186,20 @@ fn whole(
     target: &Target,
     options: Options,
 ) -> Option<Result<Vec<Whole>, Refusal>> {
-    if !matches!(problem, Problem::Attention(_) | Problem::AttentionGradients(_)) {
-        return None;
-    }
+    let has_tiles = match problem {
+        Problem::Attention(_) | Problem::AttentionGradients(_) => false,
+        Problem::Matmul(_) => true,
+        Problem::Convolution(own) => convolution::suits(own),
+        _ => return None,
+    };
     if node.compute_type == DataType::Double && !options.has_doubles {
         return Some(Err(node::NO_DOUBLES.to_owned()));
+    }
+    if has_tiles {
+        let name = format!("product_{place}");
+        // What tiles do not compute, a walk may.
+        let way = product::Way { target, name: &name, shares: true };
+        return product::kernels(graph, node, problem, way).filter(Result::is_ok);
     }
     attention::kernels(graph, node, problem, target, &format!("attention_{place}"))
 }

@@ -5,7 +5,6 @@
 //! kernel can compute them, reading each element or row once; [`kernel`] writes the source.
 
 mod body;
-mod convolution;
 pub mod group;
 pub mod kernel;
 pub mod matrix;
@@ -22,6 +21,7 @@ use std::collections::{HashMap, HashSet};
 use hipdnn_kernels::Target;
 use hipdnn_kernels::target::Language;
 use hipdnn_plugin_lowering::attention;
+use hipdnn_plugin_lowering::product::Way;
 use hipdnn_plugin_lowering::statistics::spelled_out;
 use hipdnn_plugin_planner::plan::{Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{Prepared, in_node, prepare};
@@ -144,7 +144,7 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
             }
             continue;
         }
-        let way = matrix::Way { target: &target, name: &name, shares: !options.batch_invariant };
+        let way = Way { target: &target, name: &name, shares: !options.batch_invariant };
         if let Some(kernels) = matrix::kernels(&mut graph, &node, &problem, way) {
             let mut kernels = kernels.map_err(|refusal| in_node(place, &node, refusal))?;
             kernels.iter_mut().for_each(|kernel| kernel.nodes = vec![place]);

@@ -2,37 +2,33 @@
 
 use hipdnn_kernels::Scalar;
 use hipdnn_kernels::convolution::{self, Convolution, Tensor};
+use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::Operand;
 use hipdnn_plugin_planner::problem::convolution::{Convolution as Planned, Direction};
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
 
-use super::kernel::Kernel;
-use super::matrix::{Way, alignment, all_made, in_memory, scalar};
-use crate::Refusal;
+use crate::attention::Whole;
+use crate::memory::{alignment, in_memory};
+use crate::product::{Way, launched, scalar};
 
 /// The least length of a forward convolution's dot products, and the least number of its channels, for matrix tiles.
 const LEAST: [usize; 2] = [32, 16];
 
-/// Whether a kernel with matrix tiles computes a convolution: the gradients, and forward ones that no other node of their kernel
-/// would read and that are large enough.
-pub(super) fn suits(graph: &Graph, node: &Node, problem: &Planned) -> bool {
-    if problem.direction != Direction::Forward {
-        return true;
-    }
+/// Whether a convolution is large enough for matrix tiles: the gradients always are.
+pub fn suits(problem: &Planned) -> bool {
     let window: usize = problem.window.iter().take(problem.spatial).product();
     let [least_depth, least_channels] = LEAST;
-    let between =
-        node.operation.outputs().iter().any(|uid| graph.tensor(*uid).is_some_and(|own| own.is_virtual));
-    !between && window * problem.in_channels >= least_depth && problem.out_channels >= least_channels
+    problem.direction != Direction::Forward
+        || (window * problem.in_channels >= least_depth && problem.out_channels >= least_channels)
 }
 
 /// The kernels of a convolution.
-pub(super) fn kernels(
+pub(crate) fn kernels(
     graph: &mut Graph,
     node: &Node,
     problem: &Planned,
     way: Way<'_>,
-) -> Result<Vec<Kernel>, Refusal> {
+) -> Result<Vec<Whole>, Refusal> {
     let wide = [problem.x, problem.w, problem.y].iter().any(|operand| operand.data_type == DataType::Double);
     let wanted = if wide { DataType::Double } else { DataType::Float };
     if node.compute_type != wanted {
@@ -94,5 +90,5 @@ pub(super) fn kernels(
     // The gradient of filters sums over the batch anyway.
     let shares = way.shares || problem.direction == Direction::BackwardFilter;
     let launches = convolution::write(&made_of, way.target, way.name, shares)?;
-    Ok(all_made(graph, &launches, &used, way.target))
+    Ok(launched(graph, launches, &used))
 }
