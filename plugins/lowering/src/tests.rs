@@ -19,7 +19,8 @@ fn graph(tensors: &[(i64, &[i64])], operations: Vec<Operation>) -> Graph {
 
 fn lowered(graph: &Graph) -> Result<Program, Refusal> {
     let name = "a device".to_owned();
-    let device = VulkanDevice { name, subgroup: 32, shared: 32 << 10, threads: 1024, shapes: Vec::new() };
+    let device =
+        VulkanDevice { name, subgroup: 32, shared: 32 << 10, threads: 1024, units: 0, shapes: Vec::new() };
     lower(graph, &device.into(), Options { has_doubles: false })
 }
 

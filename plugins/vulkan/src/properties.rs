@@ -58,6 +58,8 @@ pub struct Properties {
     pub sizes_subgroups: bool,
     /// The subgroup operations in compute shaders.
     pub subgroup_operations: vk::SubgroupFeatureFlags,
+    /// Compute units, or 0.
+    pub units: u32,
     /// Bytes of memory that a workgroup shares.
     pub shared_bytes: u32,
     /// Threads of a workgroup.
@@ -125,6 +127,7 @@ impl Properties {
             driver_version: plain.driver_version,
             subgroup: 1,
             sizes_subgroups: false,
+            units: 0,
             subgroup_operations: vk::SubgroupFeatureFlags::empty(),
             shared_bytes: limits.max_compute_shared_memory_size,
             workgroup: limits.max_compute_work_group_invocations.min(limits.max_compute_work_group_size[0]),
@@ -192,6 +195,14 @@ impl Properties {
         if has_sizes {
             all = all.push_next(&mut sizes);
         }
+        let mut nvidia = vk::PhysicalDeviceShaderSMBuiltinsPropertiesNV::default();
+        if has(extensions, ash::nv::shader_sm_builtins::NAME) {
+            all = all.push_next(&mut nvidia);
+        }
+        let mut amd = vk::PhysicalDeviceShaderCorePropertiesAMD::default();
+        if has(extensions, ash::amd::shader_core_properties::NAME) {
+            all = all.push_next(&mut amd);
+        }
         let imports = has(extensions, ash::ext::external_memory_host::NAME);
         if imports {
             all = all.push_next(&mut host);
@@ -203,6 +214,9 @@ impl Properties {
         self.driver =
             format!("{} {}", text(&driver.driver_name), text(&driver.driver_info)).trim_end().to_owned();
         self.subgroup = subgroup.subgroup_size.max(1);
+        let of_amd =
+            [amd.shader_engine_count, amd.shader_arrays_per_engine_count, amd.compute_units_per_shader_array];
+        self.units = nvidia.shader_sm_count.max(of_amd.into_iter().fold(1, u32::saturating_mul));
         self.sizes_subgroups = has_sizes
             && sizes.required_subgroup_size_stages.contains(vk::ShaderStageFlags::COMPUTE)
             && (sizes.min_subgroup_size..=sizes.max_subgroup_size).contains(&self.subgroup);

@@ -21,6 +21,7 @@ pub fn described(properties: &Properties, shapes: Vec<CooperativeShape>) -> Targ
         subgroup: properties.subgroup,
         shared: properties.shared_bytes as usize,
         threads: properties.workgroup,
+        units: properties.units,
         shapes,
     }
     .into()

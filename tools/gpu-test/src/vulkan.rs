@@ -1,4 +1,4 @@
-//! `gpu-test --vulkan LIBRARY [--random=N] [WORD...]`: every case with `VULKAN_ENGINE` in host memory, and N random graphs. The device
+//! `gpu-test --vulkan LIBRARY [--part=K/N] [--random=N] [WORD...]`: every case with `VULKAN_ENGINE` in host memory, and N random graphs. The device
 //! is the one that `HIPDNN_VULKAN_DEVICE` names. Cases that the engine refuses are counted by reason. `gpu-test --vulkan-compile LIBRARY [WORD...]` only plans them.
 
 mod bench;
@@ -11,7 +11,7 @@ use std::ptr;
 use crate::backend::Backend;
 use crate::case::Case;
 use crate::failing::DOES_NOT_APPLY;
-use crate::{Failure, cases, is_wanted};
+use crate::{Failure, cases, is_wanted, of_part};
 
 pub use bench::run as bench;
 
@@ -64,6 +64,7 @@ pub fn compile(library: &Path, words: &[String]) -> Result<usize, Failure> {
 /// # Errors
 /// When the library cannot be opened.
 pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
+    let ((part, parts), words) = of_part(words)?;
     let (count, words) = match words {
         [option, words @ ..] if option.starts_with(RANDOM) => {
             let count = option.strip_prefix(RANDOM).and_then(|count| count.parse().ok());
@@ -74,8 +75,8 @@ pub fn check(library: &Path, words: &[String]) -> Result<usize, Failure> {
     let (backend, loader) = (Backend::open(library)?, Backend::open(library)?);
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let (mut passed, mut failed) = (0, 0);
-    for case in every().chain((0..count).map(random::case)) {
-        if !is_wanted(&case.name, words) {
+    for (place, case) in every().chain((0..count).map(random::case)).enumerate() {
+        if place % parts != part || !is_wanted(&case.name, words) {
             continue;
         }
         match run_case(&backend, &loader, &case) {

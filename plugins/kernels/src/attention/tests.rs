@@ -150,7 +150,7 @@ pub(super) fn all() -> Vec<Target> {
     let more = ["gfx908", "gfx950"].map(|name| Target::of(name).unwrap());
     let vulkan = [4, 64].map(|subgroup| {
         let name = "vulkan".to_owned();
-        VulkanDevice { name, subgroup, shared: 32 << 10, threads: 128, shapes: Vec::new() }.into()
+        VulkanDevice { name, subgroup, shared: 32 << 10, threads: 128, units: 0, shapes: Vec::new() }.into()
     });
     targets().into_iter().chain(more).chain(vulkan).collect()
 }

@@ -57,6 +57,9 @@ pub(super) fn sides(c: &Convolution) -> [Side; 2] {
             let window = if x_last { (Along::Own, c.x.vector(1, c.in_channels)) } else { (Along::K, 1) };
             let width = if x_last {
                 c.w.vector(1, c.in_channels)
+            } else if c.mirrored {
+                // Neighbours are stored the other way around.
+                1
             } else {
                 c.w.vector_of_rest(1, &joined(c.in_channels, &c.window))
             };

@@ -166,7 +166,12 @@ fn convolutions_of_all_directions_and_layouts() {
         case([1, 1, 2, 3], &[4, 5, 3], &[2, 2, 2], [2, 1, 1]),
         case([2, 4, 1, 1], &[6, 6], &[3, 3], [1, 1, 1]),
     ];
-    let kinds = [(Scalar::F16, true, false), (Scalar::Bf16, false, false), (Scalar::F32, true, true)];
+    let kinds = [
+        (Scalar::F16, true, false),
+        (Scalar::Bf16, false, false),
+        (Scalar::F32, true, true),
+        (Scalar::F16, false, true),
+    ];
     // Every case with every direction and kind, on one target after the other.
     let mut targets = targets().into_iter().cycle();
     for case in &cases {

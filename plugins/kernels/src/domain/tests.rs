@@ -8,6 +8,7 @@ fn target() -> Target {
         subgroup: 8,
         shared: 32 << 10,
         threads: 64,
+        units: 0,
         shapes: Vec::new(),
     }
     .into()

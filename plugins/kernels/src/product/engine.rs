@@ -277,6 +277,9 @@ impl<'a> Engine<'a> {
             let fetched = self.fetch(b, next);
             let slot = b.rem(turn, stages);
             self.multiply(b, slot);
+            if stages == 1 {
+                b.barrier();
+            }
             let after = b.add(turn, 1);
             let slot = b.rem(after, stages);
             self.keep(b, &fetched, slot);

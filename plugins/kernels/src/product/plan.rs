@@ -56,6 +56,8 @@ const STAGE: f64 = 60.0;
 const LAUNCH: f64 = 5000.0;
 /// Bytes of sums that all units write and read in a cycle.
 const SUMS: f64 = 2000.0;
+/// Multiplications that reading an element from shared memory takes the time of, with cooperative matrices on an H200.
+const SHARED_READS: f64 = 34.0;
 /// How much longer a workgroup takes that nothing else hides waits of.
 const ALONE: f64 = 1.5;
 
@@ -83,10 +85,13 @@ fn tilings(target: &Target, work: &Work) -> Vec<Tiling> {
         _ => target.plain(operand),
     };
     let plain = shape.instruction == MatrixInstruction::Plain;
+    let cooperative = shape.instruction == MatrixInstruction::Cooperative;
     let depth = if plain { 16 } else { (64 / operand.size()).max(shape.k as usize) };
     let whole: ([usize; 2], [usize; 2]) = match (target.language, shape.instruction) {
         (_, MatrixInstruction::Plain) => ([2, 1], [2, if target.subgroup > 32 { 2 } else { 4 }]),
-        (Language::Cuda, _) | (_, MatrixInstruction::Mfma(_)) => ([4, 4], [2, 2]),
+        (Language::Cuda, _) | (_, MatrixInstruction::Mfma(_) | MatrixInstruction::Cooperative) => {
+            ([4, 4], [2, 2])
+        }
         _ => ([4, 2], [2, 4]),
     };
     let [down, across] = whole.0;
@@ -106,6 +111,10 @@ fn tilings(target: &Target, work: &Work) -> Vec<Tiling> {
         kinds.insert(0, (2 * depth, 3));
         // Three elements of a window beside each other, and few channels.
         sizes.push(([4, 3], [1, 4]));
+    }
+    if cooperative {
+        // Measured on an H200: a deep stage with two barriers beats two stages of half its depth.
+        kinds.insert(0, (2 * depth, 1));
     }
     let mut all = Vec::new();
     for (tiles, groups) in sizes {
@@ -184,9 +193,17 @@ fn cost(target: &Target, work: &Work, tiling: &Tiling, tiles: usize, holds: usiz
     let (rows, columns) = (tiling.rows() as f64, tiling.columns() as f64);
     let (multiplied, brought) = (rows * columns, (rows + columns) * rates.element);
     let step = if rates.beside { multiplied.max(brought) } else { multiplied + brought };
-    // A workgroup of few threads hides less.
-    let step = step * (1.0 + 32.0 / f64::from(tiling.threads(target)));
-    let step = step + STAGE * rates.multiplies / tiling.depth as f64;
+    let step = if tiling.shape.instruction == MatrixInstruction::Cooperative {
+        // Tiles come from shared memory at each step of k.
+        let [down, across] = tiling.tiles;
+        let (m, n) = (tiling.shape.m as f64 * down as f64, tiling.shape.n as f64 * across as f64);
+        step * (1.0 + SHARED_READS * (m + n) / (m * n))
+    } else {
+        // A workgroup of few threads hides less.
+        step * (1.0 + 32.0 / f64::from(tiling.threads(target)))
+    };
+    let barriers = if tiling.stages == 1 { 2.0 } else { 1.0 };
+    let step = step + barriers * STAGE * rates.multiplies / tiling.depth as f64;
     let workgroups = (tiles * parts.count).div_ceil(target.units_or_usual());
     let rest = workgroups % holds;
     let busy = (workgroups - rest) as f64 * if holds == 1 { ALONE } else { 1.0 };

@@ -15,6 +15,7 @@ pub(crate) fn targets() -> Vec<Target> {
         subgroup: 32,
         shared: 32 << 10,
         threads: 256,
+        units: 0,
         shapes: vec![shape(16, 16, 16, Scalar::F16)],
     }));
     all

@@ -39,8 +39,8 @@ pub struct Target {
     pub registers: u32,
     /// Registers of a compute unit, in thousands of 32 bits.
     pub registers_of_unit: u32,
-    /// Compute units of the architecture's usual device, or 0. Kernels depend on it, so it is not that of the device at hand: plans made
-    /// ahead of time have the same kernels.
+    /// Compute units of the architecture's usual device, or 0. Kernels depend on it, so for HIP and CUDA it is not that of the device at
+    /// hand: plans made ahead of time have the same kernels.
     pub units: u32,
     /// Whether [`crate::form::Instruction::AsyncCopy`] goes on beside other work; elsewhere it is an ordinary copy.
     pub copies_beside: bool,

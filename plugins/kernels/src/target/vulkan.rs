@@ -29,6 +29,8 @@ pub struct VulkanDevice {
     pub shared: usize,
     /// `maxComputeWorkGroupInvocations`.
     pub threads: u32,
+    /// Compute units, or 0 if the driver does not tell.
+    pub units: u32,
     /// The trusted matrix shapes, the best first.
     pub shapes: Vec<CooperativeShape>,
 }
@@ -53,11 +55,12 @@ impl From<VulkanDevice> for Target {
             language: Language::SpirV,
             subgroup: device.subgroup,
             shared: device.shared,
-            shared_of_unit: device.shared,
+            // Drivers do not tell; units hold two of the largest workgroups at least.
+            shared_of_unit: 2 * device.shared,
             threads: device.threads,
             registers: 128,
             registers_of_unit: 64,
-            units: 0,
+            units: device.units,
             copies_beside: false,
             shapes,
         }

@@ -23,7 +23,7 @@ const ALL: Features = Features {
 
 fn target() -> Target {
     let name = "a device".to_owned();
-    VulkanDevice { name, subgroup: 32, shared: 32 << 10, threads: 1024, shapes: Vec::new() }.into()
+    VulkanDevice { name, subgroup: 32, shared: 32 << 10, threads: 1024, units: 0, shapes: Vec::new() }.into()
 }
 
 /// Whether `spirv-val` knows cooperative matrices: from 2023.4 on, matrices of bfloat16 from 2025.2 on.
@@ -254,7 +254,7 @@ fn products_of_cooperative_matrices_are_valid() {
     for (subgroup, [m, n, k], operand, sum) in shapes {
         let shapes = vec![CooperativeShape { m, n, k, operand, sum }];
         let name = "matrices".to_owned();
-        let device = VulkanDevice { name, subgroup, shared: 48 << 10, threads: 1024, shapes };
+        let device = VulkanDevice { name, subgroup, shared: 48 << 10, threads: 1024, units: 0, shapes };
         let target: Target = device.into();
         // Sizes with and without vectors of 16 bytes, and with shared dot products.
         for (size, parts) in [(512, 1), (33, 1), (1024, 4)] {
