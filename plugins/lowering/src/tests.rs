@@ -1,6 +1,11 @@
-use hipdnn_kernels::target::VulkanDevice;
-use hipdnn_plugin_sdk::graph::operation::{BatchnormBackward, Matmul, Pointwise, Reduction, Sdpa};
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor};
+use hipdnn_kernels::Scalar;
+use hipdnn_kernels::target::{CooperativeShape, VulkanDevice};
+use hipdnn_plugin_sdk::graph::operation::{
+    BatchnormBackward, ConvolutionForward, Matmul, Pointwise, Reduction, Sdpa,
+};
+use hipdnn_plugin_sdk::graph::{
+    ConvMode, DataType, Graph, Node, Operation, PointwiseMode, ReductionMode, Tensor,
+};
 
 use super::*;
 
@@ -47,6 +52,39 @@ fn a_product_is_followed_by_a_kernel_of_its_own() {
         vec![Matmul { a: 1, b: 2, c: -3 }.into(), Pointwise::new(PointwiseMode::ReluFwd, -3, None, 4).into()],
     );
     assert_eq!(lowered(&graph).unwrap().kernels.len(), 2);
+}
+
+#[test]
+fn products_and_convolutions_use_the_device_matrices() {
+    let convolution = ConvolutionForward {
+        x: 1,
+        w: 2,
+        y: 3,
+        pre_padding: vec![1; 2],
+        post_padding: vec![1; 2],
+        stride: vec![1; 2],
+        dilation: vec![1; 2],
+        conv_mode: ConvMode::CrossCorrelation,
+    };
+    let mut product =
+        graph(&[(1, &[64, 64]), (2, &[64, 64]), (3, &[64, 64])], vec![Matmul { a: 1, b: 2, c: 3 }.into()]);
+    let mut image =
+        graph(&[(1, &[1, 16, 8, 8]), (2, &[16, 16, 3, 3]), (3, &[1, 16, 8, 8])], vec![convolution.into()]);
+    for graph in [&mut product, &mut image] {
+        graph.tensors.iter_mut().for_each(|tensor| tensor.data_type = DataType::Half);
+        for has_matrices in [false, true] {
+            let shape = CooperativeShape { m: 16, n: 16, k: 16, operand: Scalar::F16, sum: Scalar::F32 };
+            let shapes = if has_matrices { vec![shape] } else { Vec::new() };
+            let name = "a device".to_owned();
+            let device =
+                VulkanDevice { name, subgroup: 32, shared: 48 << 10, threads: 1024, units: 0, shapes };
+            let program = lower(graph, &device.into(), Options { has_doubles: false }).unwrap();
+            let shapes: Vec<_> =
+                program.kernels.iter().flat_map(|kernel| &kernel.written.kernel.shapes).collect();
+            assert!(!shapes.is_empty());
+            assert!(shapes.iter().all(|shape| shape.is_matrix() == has_matrices), "{shapes:?}");
+        }
+    }
 }
 
 #[test]

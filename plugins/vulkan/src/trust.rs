@@ -43,20 +43,18 @@ pub fn shapes(gpu: &Gpu) -> Vec<CooperativeShape> {
         return Vec::new();
     }
     let file = root(environment::path).map(|root| File::of(&root, properties));
-    let known = file.as_ref().and_then(File::read);
-    match known.as_deref() {
-        Some([only]) if only == BEGUN => {
-            if !file.as_ref().is_some_and(File::is_recent) {
-                let path = file.map(|file| file.path.display().to_string()).unwrap_or_default();
-                log::warn(format_args!(
-                    "device {}: no cooperative matrices are used, because a process ended while it tested them; delete {path} to test again",
-                    properties.label()
-                ));
-                return Vec::new();
-            }
+    let is_recent = file.as_ref().is_some_and(File::is_recent);
+    match Known::of(file.as_ref().and_then(File::read), is_recent) {
+        Known::Results(lines) => return passed(&properties.shapes, &lines),
+        Known::Ended => {
+            let path = file.map(|file| file.path.display().to_string()).unwrap_or_default();
+            log::warn(format_args!(
+                "device {}: no cooperative matrices are used, because a process ended while it tested them; delete {path} to test again",
+                properties.label()
+            ));
+            return Vec::new();
         }
-        Some(lines) => return passed(&properties.shapes, lines),
-        None => {}
+        Known::Nothing => {}
     }
     if let Some(file) = &file {
         file.write(&[BEGUN.to_owned()]);
@@ -66,6 +64,28 @@ pub fn shapes(gpu: &Gpu) -> Vec<CooperativeShape> {
         file.write(&lines);
     }
     passed(&properties.shapes, &lines)
+}
+
+/// What a file says.
+#[derive(Debug, PartialEq, Eq)]
+enum Known {
+    /// Which shapes passed.
+    Results(Vec<String>),
+    /// A process ended while it tested.
+    Ended,
+    /// Nothing, or that a test began just now.
+    Nothing,
+}
+
+impl Known {
+    fn of(lines: Option<Vec<String>>, is_recent: bool) -> Self {
+        match lines {
+            None => Self::Nothing,
+            Some(lines) if lines != [BEGUN] => Self::Results(lines),
+            Some(_) if is_recent => Self::Nothing,
+            Some(_) => Self::Ended,
+        }
+    }
 }
 
 fn is_no(value: &str) -> bool {
@@ -106,7 +126,7 @@ fn test(gpu: &Gpu) -> Vec<String> {
 fn passed(shapes: &[CooperativeShape], lines: &[String]) -> Vec<CooperativeShape> {
     let is_right = |shape: &&CooperativeShape| {
         let wanted = format!("{} passed", name(shape));
-        lines.iter().any(|line| *line == wanted)
+        lines.contains(&wanted)
     };
     shapes.iter().filter(is_right).copied().collect()
 }
@@ -196,6 +216,16 @@ mod tests {
         let lines = ["f16 16x16x16 failed", "f16 8x16x16 passed"].map(str::to_owned);
         assert_eq!(passed(&shapes, &lines), [shape(8, Scalar::F16)]);
         assert_eq!(passed(&shapes, &[]), []);
+    }
+
+    #[test]
+    fn a_test_that_ended_its_process_is_not_repeated() {
+        let begun = || Some(vec![BEGUN.to_owned()]);
+        assert_eq!(Known::of(begun(), false), Known::Ended);
+        assert_eq!(Known::of(begun(), true), Known::Nothing);
+        assert_eq!(Known::of(None, false), Known::Nothing);
+        let results = vec!["f16 16x16x16 failed".to_owned()];
+        assert_eq!(Known::of(Some(results.clone()), false), Known::Results(results));
     }
 
     #[test]

@@ -120,8 +120,8 @@ impl Place<'_> {
         match self {
             // SAFETY: the memory is this place's and not freed, as this function requires.
             Self::Cuda(gpu) => unsafe { gpu.free(memory) },
-            // SAFETY: the memory is this place's and not freed, as this function requires.
             Self::Vulkan(functions) => {
+                // SAFETY: the memory is this place's and not freed, as this function requires.
                 let _ = unsafe { (functions.hipdnnVulkanFree_ext)(0, memory) };
             }
         }
