@@ -114,7 +114,7 @@ void Wave::sop1(u32 w) {
     return;
   }
   switch (op) {  // 64-bit sources
-    case 1: set64(d, c == 255 ? (u64)(i64)(i32)lit : s64(c)); return;
+    case 1: set64(d, s64(c)); return;
     case 3: if (scc) set64(d, s64(c)); return;
     case 5: { u64 a = s64(c), r = 0; for (int i = 0; i < 64; i++) r |= (a >> i & 1) << (63 - i); set64(d, r); return; }
     case 9: { u64 a = s64(c); set32(d, a ? __builtin_ctzll(a) : -1); return; }
