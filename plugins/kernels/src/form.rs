@@ -170,7 +170,7 @@ pub enum Unary {
 /// A function of two values of one type. The result has their type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binary {
-    /// x + y; whole numbers wrap.
+    /// x + y; whole numbers of 64 bits wrap, those of 32 bits must not overflow. So do differences and products.
     Add,
     /// x − y.
     Sub,

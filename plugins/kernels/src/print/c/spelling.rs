@@ -73,7 +73,12 @@ pub(super) fn binary(op: Binary, type_: Type, x: &str, y: &str) -> String {
     let unsigned = if type_.scalar == Scalar::I64 { "unsigned long long" } else { "unsigned" };
     let signed = if type_.scalar == Scalar::I64 { "long long" } else { "int" };
     let whole = |sign: &str| format!("({signed})(({unsigned}){x} {sign} ({unsigned}){y})");
+    // Compilers may assume that numbers with a sign do not overflow.
+    let wraps = type_.scalar == Scalar::I64;
     match op {
+        Binary::Add if wraps => whole("+"),
+        Binary::Sub if wraps => whole("-"),
+        Binary::Mul if wraps => whole("*"),
         Binary::Add => format!("{x} + {y}"),
         Binary::Sub => format!("{x} - {y}"),
         Binary::Mul => format!("{x} * {y}"),

@@ -104,3 +104,22 @@ fn every_instruction_is_printed() {
     }
     assert_ne!(preamble(Language::Hip), preamble(Language::Cuda));
 }
+
+/// Compilers may assume that numbers with a sign do not overflow.
+#[test]
+fn wide_whole_numbers_wrap() {
+    for target in ["gfx1100", "sm_90"].map(|name| Target::of(name).unwrap()) {
+        let mut b = crate::Builder::new("wide", 1, &target);
+        let to = b.output(Scalar::I64);
+        let (x, y) = (b.passed(Scalar::I64), b.passed(Scalar::I64));
+        let [sum, difference, product] = [b.add(x, y), b.sub(x, y), b.mul(x, y)];
+        for (place, value) in [sum, difference, product].into_iter().enumerate() {
+            b.store(crate::form::Memory::Global(to), place, value);
+        }
+        let text = super::kernel(&b.finish(), target.language);
+        for sign in ["+", "-", "*"] {
+            let wraps = |line: &str| line.contains(&format!(" {sign} (unsigned long long)"));
+            assert!(text.lines().any(wraps), "{sign}: {text}");
+        }
+    }
+}
