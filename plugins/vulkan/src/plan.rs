@@ -382,8 +382,8 @@ impl Placing<'_> {
 fn new_binding(tensor: &Tensor, is_optional: bool) -> Result<Binding, String> {
     let layout = Layout::of(tensor)?;
     let bytes = storage_size(tensor.data_type, layout.extent())? as u64;
-    // What lies between elements must keep its content.
-    let has_gaps = layout.extent() != layout.elements();
+    // What lies between elements must keep its content, and what between sequences.
+    let has_gaps = layout.extent() != layout.elements() || tensor.ragged_offset_uid.is_some();
     Ok(Binding { uid: tensor.uid, bytes, reads: false, writes: false, has_gaps, is_optional })
 }
 
