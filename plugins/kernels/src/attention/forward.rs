@@ -5,64 +5,68 @@
     reason = "tiles and statistics are in tables made here, of the sizes that loops run over"
 )]
 
+use super::Attention;
+use super::factor::number;
 use super::layout::{Passing, Way};
 use super::plan::{HELD, Plan};
-use super::scores::{Context, LOG2_E};
-use super::staging::{Rows, base, copy};
-use super::{Attention, Scale, Tensor};
+use super::scores::{Context, LOG2_E, Options};
+use super::sequence::{Bound, Sequence, Source};
+use super::staging::{Rows, copy};
 use crate::builder::{At, Builder};
-use crate::form::{Index, Local, Memory, Order, Parameter, Pointer, Role, Shared, Tile, Value};
+use crate::form::{Index, Local, Memory, Order, Pointer, Role, Shared, Tile, Value};
 use crate::product::{Launch, engine};
 use crate::scalar::Scalar;
 use crate::target::{Language, Target};
 
-/// Parameters that may be absent.
+/// Parameters.
 pub(super) struct Pointers {
-    pub(super) q: Pointer,
-    pub(super) k: Pointer,
-    pub(super) v: Pointer,
-    pub(super) o: Pointer,
-    pub(super) scale: Option<Pointer>,
-    pub(super) mask: Option<Pointer>,
-    pub(super) lengths: Option<[Pointer; 2]>,
-    pub(super) sink: Option<Pointer>,
-    pub(super) statistics: [Option<Pointer>; 3],
+    q: Bound,
+    k: Bound,
+    v: Bound,
+    pub(super) o: Bound,
+    options: Options,
+    sink: Option<Pointer>,
+    pub(super) statistics: [Option<Bound>; 3],
+    pub(super) factor: Option<Pointer>,
+    pub(super) scales: [Option<Pointer>; 3],
+    pub(super) largest: [Option<Pointer>; 2],
 }
 
 impl Pointers {
     fn new(b: &mut Builder, attention: &Attention) -> Self {
-        let [q, k, v] = [&attention.q, &attention.k, &attention.v].map(|tensor| b.pointer(tensor.scalar));
+        let Attention { heads, key_heads, value_heads, depth, value_depth, .. } = *attention;
         Self {
-            q,
-            k,
-            v,
-            o: b.output(attention.o.scalar),
-            scale: match attention.scale {
-                Scale::Value(_) => None,
-                Scale::Passed => Some(b.parameter(Parameter::Number(Scalar::F64))),
-                Scale::Memory(scalar) => Some(b.pointer(scalar)),
-            },
-            mask: attention.mask.map(|mask| b.pointer(mask.tensor.scalar)),
-            lengths: attention.lengths.map(|lengths| lengths.map(|(scalar, _)| b.pointer(scalar))),
+            q: Bound::new(b, &attention.q, [heads, depth], false),
+            k: Bound::new(b, &attention.k, [key_heads, depth], false),
+            v: Bound::new(b, &attention.v, [value_heads, value_depth], false),
+            o: Bound::new(b, &attention.o, [heads, value_depth], true),
+            options: Options::new(b, attention),
             sink: attention.sink.map(|(scalar, _)| b.pointer(scalar)),
-            statistics: attention.statistics.map(|tensor| tensor.map(|tensor| b.output(tensor.scalar))),
+            statistics: attention
+                .statistics
+                .map(|tensor| tensor.map(|tensor| Bound::new(b, &tensor, [heads, 1], true))),
+            factor: attention.factors[2].map(|factor| b.pointer(factor.scalar)),
+            scales: attention.scales.map(|scale| scale.and_then(|scale| number(b, scale))),
+            largest: attention.largest.map(|wanted| wanted.then(|| b.output(Scalar::F32))),
         }
     }
 }
 
-/// A number of the sequence, between 0 and `most`.
-pub(super) fn length(
-    b: &mut Builder,
-    pointer: Pointer,
-    stride: usize,
-    sequence: Value,
-    most: usize,
-) -> Value {
-    let at = b.mul(sequence, stride);
-    let own = b.load(Memory::Global(pointer), at);
-    let own = b.max(own, 0);
-    let own = b.min(own, most);
-    b.convert(own, Scalar::I32)
+/// Whether matrices of these types can be multiplied.
+fn check(attention: &Attention) -> Result<(), String> {
+    let all = [&attention.q, &attention.k, &attention.v].map(|tensor| tensor.scalar);
+    let is_byte = |scalar| matches!(scalar, Scalar::Fp8E4m3 | Scalar::Fp8E5m2);
+    let fits = match all[0] {
+        Scalar::F16 | Scalar::Bf16 | Scalar::F32 | Scalar::F64 => all == [all[0]; 3],
+        _ => all.into_iter().all(is_byte),
+    };
+    if fits {
+        return Ok(());
+    }
+    let [q, k, v] = all.map(Scalar::name);
+    Err(format!(
+        "q, k and v are {q}, {k} and {v}, expected all half, bfloat16, float or double, or 8-bit floats"
+    ))
 }
 
 /// Writes the kernel of an attention.
@@ -70,17 +74,7 @@ pub(super) fn length(
 /// # Errors
 /// What is not supported.
 pub fn write(attention: &Attention, target: &Target, name: &str) -> Result<Launch, String> {
-    let operand = attention.q.scalar;
-    if !matches!(operand, Scalar::F16 | Scalar::Bf16 | Scalar::F32 | Scalar::F64)
-        || [attention.k.scalar, attention.v.scalar] != [operand; 2]
-    {
-        return Err(format!(
-            "q, k and v are {}, {} and {}, expected all half, bfloat16, float or double",
-            operand.name(),
-            attention.k.scalar.name(),
-            attention.v.scalar.name()
-        ));
-    }
+    check(attention)?;
     let plan = Plan::of(attention, target).ok_or_else(|| {
         let depth = attention.depth.max(attention.value_depth);
         format!(
@@ -109,11 +103,11 @@ pub(super) struct Forward<'a> {
     pub(super) plan: &'a Plan,
     pub(super) pointers: &'a Pointers,
     pub(super) context: Context<'a>,
-    pub(super) sequence: Value,
+    pub(super) sequence: Sequence,
     pub(super) head: Value,
     pub(super) first_query: Value,
-    /// Queries of this sequence.
-    pub(super) queries: Value,
+    /// The rows of this sequence's head.
+    sources: [Source; 3],
     pub(super) thread: Value,
     /// The lane's part of a query and of a key.
     pub(super) lane_query: Value,
@@ -146,15 +140,16 @@ impl<'a> Forward<'a> {
         let real = shape.sum;
         let thread = b.index(Index::Thread);
         let [lane, subgroup] = [b.index(Index::Lane), b.index(Index::Subgroup)];
-        let [mut queries, mut keys] = [b.number(attention.queries), b.number(attention.keys)];
-        if let (Some(of), Some([(_, q), (_, k)])) = (pointers.lengths, attention.lengths) {
-            queries = length(b, of[0], q, sequence, attention.queries);
-            keys = length(b, of[1], k, sequence, attention.keys);
-        }
         let zero = b.number(0);
-        let diagonal = if attention.band.bottom_right { b.sub(keys, queries) } else { zero };
-        let passed = [pointers.scale, pointers.mask];
-        let context = Context::new(b, attention, real, passed, [sequence, head, keys, diagonal]);
+        let sequence = Sequence::new(b, attention, pointers.options.lengths, sequence);
+        let context = Context::new(b, attention, real, &pointers.options, &sequence, head);
+        let [key_head, value_head] =
+            [attention.key_heads, attention.value_heads].map(|heads| b.div(head, attention.heads / heads));
+        let sources = [
+            pointers.q.of_head(b, &sequence, head, sequence.queries),
+            pointers.k.of_head(b, &sequence, key_head, sequence.keys),
+            pointers.v.of_head(b, &sequence, value_head, sequence.keys),
+        ];
         let (query_size, key_size) = layout.sizes(shape);
         let fragment = shape.fragment(Role::Accumulator).cloned();
         let mut rows: Vec<usize> =
@@ -189,16 +184,16 @@ impl<'a> Forward<'a> {
         };
         let (scores, outputs) = (tiles(sizes.keys / key_size), tiles(value_depth / key_size));
         let turned = layout.way == Way::Keys;
-        let (k, v) = (&attention.k, &attention.v);
+        let operand = shape.operand;
         let (k_rows, v_rows) = if plan.beside {
-            let k_rows = Rows::new(b, k, sizes.keys, *depth, false);
-            (k_rows, Rows::new(b, v, sizes.keys, *value_depth, turned))
+            let k_rows = Rows::new(b, operand, sizes.keys, *depth, false);
+            (k_rows, Rows::new(b, operand, sizes.keys, *value_depth, turned))
         } else {
-            let (_, of_keys) = Rows::sizes(k, sizes.keys, *depth, false);
-            let (_, of_values) = Rows::sizes(v, sizes.keys, *value_depth, turned);
-            let array = b.shared(k.scalar, of_keys.max(of_values));
-            let k_rows = Rows::within(array, k, sizes.keys, *depth, false);
-            (k_rows, Rows::within(array, v, sizes.keys, *value_depth, turned))
+            let (_, of_keys) = Rows::sizes(operand, sizes.keys, *depth, false);
+            let (_, of_values) = Rows::sizes(operand, sizes.keys, *value_depth, turned);
+            let array = b.shared(operand, of_keys.max(of_values));
+            let k_rows = Rows::within(array, operand, sizes.keys, *depth, false);
+            (k_rows, Rows::within(array, operand, sizes.keys, *value_depth, turned))
         };
         let exchange = plan.exchanges.then(|| b.shared(real, plan.exchanged()));
         Self {
@@ -210,7 +205,7 @@ impl<'a> Forward<'a> {
             sequence,
             head,
             first_query,
-            queries,
+            sources,
             thread,
             lane_query,
             lane_key,
@@ -220,7 +215,7 @@ impl<'a> Forward<'a> {
             statistics,
             scores,
             outputs,
-            q_rows: Rows::new(b, &attention.q, plan.queries(), *depth, false),
+            q_rows: Rows::new(b, operand, plan.queries(), *depth, false),
             k_rows,
             v_rows,
         }
@@ -231,19 +226,13 @@ impl<'a> Forward<'a> {
     }
 
     fn copy_keys(&self, b: &mut Builder, first: Value) {
-        let (tensor, threads) = (&self.attention.k, self.threads(b));
-        let head = b.div(self.head, self.attention.heads / self.attention.key_heads);
-        let base = base(b, tensor, self.sequence, head);
-        let of = (self.pointers.k, tensor, self.attention.depth);
-        copy(b, [self.thread, base, first, self.context.keys], of, &self.k_rows, threads, &|_, row| row);
+        let threads = self.threads(b);
+        copy(b, [self.thread, first], &self.sources[1], 0, &self.k_rows, threads, &|_, row| row);
         b.async_commit();
     }
 
     fn copy_values(&self, b: &mut Builder, first: Value) {
-        let (tensor, threads) = (&self.attention.v, self.threads(b));
-        let head = b.div(self.head, self.attention.heads / self.attention.value_heads);
-        let base = base(b, tensor, self.sequence, head);
-        let of = (self.pointers.v, tensor, self.attention.value_depth);
+        let threads = self.threads(b);
         let layout = &self.plan.layout;
         let place = |b: &mut Builder, row: Value| {
             if layout.is_ordered() {
@@ -258,7 +247,7 @@ impl<'a> Forward<'a> {
             }
             place
         };
-        copy(b, [self.thread, base, first, self.context.keys], of, &self.v_rows, threads, &place);
+        copy(b, [self.thread, first], &self.sources[2], 0, &self.v_rows, threads, &place);
         b.async_commit();
     }
 
@@ -314,10 +303,8 @@ impl<'a> Forward<'a> {
         let Plan { shape, sizes, layout, depth, .. } = self.plan;
         let [of_queries, of_keys] = layout.roles();
         let threads = self.threads(b);
-        let q = &self.attention.q;
-        let of_head = base(b, q, self.sequence, self.head);
-        let all = [self.thread, of_head, self.first_query, self.queries];
-        copy(b, all, (self.pointers.q, q, self.attention.depth), &self.q_rows, threads, &|_, row| row);
+        let first = [self.thread, self.first_query];
+        copy(b, first, &self.sources[0], 0, &self.q_rows, threads, &|_, row| row);
         b.async_commit();
         let (begin, end) = self.range(b);
         if self.plan.beside {
@@ -351,8 +338,7 @@ impl<'a> Forward<'a> {
             (0..sizes.tiles).map(|_| (0..powers).map(|_| b.tile(of_queries, shape)).collect()).collect();
         let scratch = (layout.passing == Passing::Shared).then(|| {
             let (size, _) = layout.sizes(shape);
-            let tensor = Tensor { scalar: shape.operand, strides: [0; 4], alignment: 1 };
-            Rows::new(b, &tensor, sizes.groups * sizes.tiles * size, sizes.keys, false)
+            Rows::new(b, shape.operand, sizes.groups * sizes.tiles * size, sizes.keys, false)
         });
         b.for_range(begin, end, sizes.keys, |b, first_key| {
             if self.plan.beside {
@@ -438,6 +424,10 @@ impl<'a> Forward<'a> {
             let first = b.max(first, 0);
             let block = b.div(first, keys);
             begin = b.mul(block, keys);
+        }
+        if self.attention.lengths.is_some() {
+            let any = b.less(self.first_query, self.sequence.queries);
+            end = b.select(any, end, 0);
         }
         (begin, end)
     }

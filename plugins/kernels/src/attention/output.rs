@@ -5,12 +5,14 @@
     reason = "tiles and statistics are in tables made with the kernel, of the sizes that loops run over"
 )]
 
+use super::factor::{of_head, scaled};
 use super::forward::Forward;
 use super::plan::Plan;
-use super::staging::base;
+use super::{Attention, Start};
 use crate::builder::Builder;
-use crate::form::{Memory, Role, Unary, Value};
+use crate::form::{Memory, Pointer, Role, Unary, Value};
 use crate::product::engine;
+use crate::scalar::Scalar;
 
 impl Forward<'_> {
     /// Divides by the sums, and stores the output and the statistics.
@@ -22,26 +24,77 @@ impl Forward<'_> {
         let first = b.add(self.first_query, self.own_query);
         let first = b.add(first, number * query_size);
         let first = b.add(first, self.lane_query);
-        let o = &self.attention.o;
-        let of_head = base(b, o, self.sequence, self.head);
+        let Attention { batch, queries, .. } = *self.attention;
+        let (o, bound) = (&self.attention.o, &self.pointers.o);
+        let sequence = &self.sequence;
+        let of_head = bound.of_head(b, sequence, self.head, sequence.queries).base;
+        let limit = bound.limit(b, sequence, sequence.queries, [batch, queries]);
+        let factor = self.factor(b);
+        let last = self.attention.scales[2]
+            .map(|scale| scaled(b, (scale, self.pointers.scales[2]), 1.0, self.plan.shape.sum));
         let mut sums: Vec<Value> = self.statistics[number].iter().map(|[_, sum]| b.get(*sum)).collect();
         self.across(b, number, &mut sums, |b, x, y| b.add(x, y));
+        let slots_of = |own: usize| -> Vec<usize> {
+            (0..fragment.slots.len()).filter(|slot| layout.axes(fragment.slots[*slot]).0 == own).collect()
+        };
+        let mut inverses = Vec::with_capacity(sums.len());
+        for total in &sums {
+            let nothing = b.equal(*total, 0.0);
+            let inverse = b.unary(Unary::Reciprocal, *total);
+            inverses.push((nothing, b.select(nothing, 0.0, inverse)));
+        }
+        let multiplied = |b: &mut Builder, inverse: Value| match factor {
+            Some(factor) => b.mul(inverse, factor),
+            None => inverse,
+        };
+        let mut largest = Vec::new();
+        if self.pointers.largest[1].is_some() {
+            for (own, (_, inverse)) in self.rows.iter().zip(&inverses) {
+                let inverse = multiplied(b, *inverse);
+                let mut most = b.float(0.0, shape.sum);
+                for tile in &self.outputs[number] {
+                    for slot in slots_of(*own) {
+                        let value = b.tile_get(*tile, slot);
+                        let value = b.mul(value, inverse);
+                        let value = b.unary(Unary::Abs, value);
+                        most = b.max(most, value);
+                    }
+                }
+                largest.push(most);
+            }
+            if self.exchange.is_some() {
+                // Others may still read sums there.
+                b.barrier();
+            }
+            self.across(b, number, &mut largest, |b, x, y| b.max(x, y));
+        }
         for (row, (own, total)) in self.rows.iter().zip(sums).enumerate() {
             let maximum = b.get(self.statistics[number][row][0]);
             let query = b.add(first, *own);
-            let counts = b.less(query, self.queries);
-            let nothing = b.equal(total, 0.0);
-            let inverse = b.unary(Unary::Reciprocal, total);
-            let inverse = b.select(nothing, 0.0, inverse);
-            let stored = b.less(query, self.attention.queries);
+            let counts = b.less(query, sequence.queries);
+            let (nothing, inverse) = inverses[row];
+            let stored = b.less(query, queries);
             let leader = b.equal(self.lane_key, 0);
             let leads = b.and(stored, leader);
-            b.when(leads, |b| self.store_statistics(b, query, counts, maximum, total));
+            b.when(leads, |b| {
+                self.store_statistics(b, query, counts, maximum, total);
+                // The largest score has the power 1.
+                let all = [Some(inverse), largest.get(row).copied()];
+                for (pointer, value) in self.pointers.largest.into_iter().zip(all) {
+                    if let (Some(pointer), Some(value)) = (pointer, value) {
+                        self.store_largest(b, pointer, query, counts, value);
+                    }
+                }
+            });
+            let inverse = multiplied(b, inverse);
+            let inverse = match last {
+                Some(last) => b.mul(inverse, last),
+                None => inverse,
+            };
             let line = b.mul(query, o.strides[2]);
             let line = b.add(of_head, line);
-            let slots: Vec<usize> = (0..fragment.slots.len())
-                .filter(|slot| layout.axes(fragment.slots[*slot]).0 == *own)
-                .collect();
+            let slots = slots_of(*own);
+            let stored = b.less(query, limit);
             b.when(stored, |b| {
                 for (column, tile) in self.outputs[number].iter().enumerate() {
                     for (run, width) in self.runs(&fragment.slots, &slots, part.factor as usize) {
@@ -58,11 +111,27 @@ impl Forward<'_> {
                         let along = b.mul(element, o.strides[3]);
                         let at = b.add(line, along);
                         let inside = b.less(element, self.attention.value_depth);
-                        b.when(inside, |b| engine::store(b, self.pointers.o, at, &values, o.scalar));
+                        b.when(inside, |b| engine::store(b, bound.data, at, &values, o.scalar));
                     }
                 }
             });
         }
+    }
+
+    /// What outputs are multiplied by before the largest is noted.
+    fn factor(&self, b: &mut Builder) -> Option<Value> {
+        let real = self.plan.shape.sum;
+        let mut all: Vec<Value> = self.context.dropping.iter().map(|dropping| dropping.factor).collect();
+        if let (Some(factor), Some(pointer)) = (self.attention.factors[2], self.pointers.factor) {
+            let place = [self.sequence.index, self.head];
+            all.push(of_head(b, (factor, pointer), place, self.attention.heads, real));
+        }
+        for (scale, pointer) in self.attention.scales.into_iter().zip(self.pointers.scales).take(2) {
+            if let Some(scale) = scale {
+                all.push(scaled(b, (scale, pointer), 1.0, real));
+            }
+        }
+        all.into_iter().reduce(|product, own| b.mul(product, own))
     }
 
     /// Slots whose elements are neighbours in the output and may be stored together.
@@ -72,7 +141,7 @@ impl Forward<'_> {
             o.strides[3] == 1
                 && o.alignment.is_multiple_of(width * o.scalar.size())
                 && width * o.scalar.size() <= 16
-                && o.strides[..3].iter().all(|stride| stride.is_multiple_of(width))
+                && o.steps().iter().all(|step| step.is_multiple_of(width))
                 && self.attention.value_depth.is_multiple_of(width)
                 && factor.is_multiple_of(width)
         };
@@ -103,17 +172,30 @@ impl Forward<'_> {
         let both = b.select(nothing, f64::NEG_INFINITY, both);
         let all = [(both, f64::NEG_INFINITY), (natural, f64::NEG_INFINITY), (total, 0.0)];
         for (which, (value, otherwise)) in all.into_iter().enumerate() {
-            let (Some(tensor), Some(pointer)) =
-                (self.attention.statistics[which], self.pointers.statistics[which])
-            else {
-                continue;
-            };
+            let Some(bound) = self.pointers.statistics[which] else { continue };
             let value = b.select(counts, value, otherwise);
-            let value = b.convert(value, tensor.scalar);
-            let of_head = base(b, &tensor, self.sequence, self.head);
-            let line = b.mul(query, tensor.strides[2]);
-            let at = b.add(of_head, line);
-            b.store(Memory::Global(pointer), at, value);
+            let value = b.convert(value, bound.tensor.scalar);
+            let sequence = &self.sequence;
+            let Attention { batch, queries, .. } = *self.attention;
+            let rows = bound.of_head(b, sequence, self.head, sequence.queries);
+            let line = rows.line(b, query);
+            let at = b.add(rows.base, line);
+            let limit = bound.limit(b, sequence, sequence.queries, [batch, queries]);
+            let stored = b.less(query, limit);
+            let write = |b: &mut Builder| b.store(Memory::Global(bound.data), at, value);
+            // The caller compared with all queries.
+            if bound.tensor.start == Start::Even { write(b) } else { b.when(stored, write) }
         }
+    }
+
+    fn store_largest(&self, b: &mut Builder, pointer: Pointer, query: Value, counts: Value, value: Value) {
+        let Attention { heads, queries, .. } = *self.attention;
+        let row = b.mul(self.sequence.index, heads);
+        let row = b.add(row, self.head);
+        let row = b.mul(row, queries);
+        let at = b.add(row, query);
+        let value = b.select(counts, value, 0.0);
+        let value = b.convert(value, Scalar::F32);
+        b.store(Memory::Global(pointer), at, value);
     }
 }

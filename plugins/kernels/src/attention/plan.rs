@@ -73,14 +73,19 @@ impl Plan {
         let longest = attention.depth.max(attention.value_depth);
         let wide = longest > WIDE;
         let exchanges = target.language == Language::SpirV;
-        let shapes = shapes(attention.q.scalar, target, wide);
+        let shapes = shapes(attention.operand(), target, wide);
         let (_, shape) = shapes.first()?;
         let cuda = target.language == Language::Cuda && shape.is_matrix();
         let all: &[(usize, usize, usize)] = match (cuda, shape.is_matrix()) {
-            (true, _) if longest <= 64 => &[(4, 2, 64), (4, 1, 64), (2, 1, 32), (1, 1, 32)],
+            // Random numbers take registers.
+            (true, _) if longest <= 64 && attention.dropout.is_none() => {
+                &[(4, 2, 64), (4, 1, 64), (2, 1, 32), (1, 1, 32)]
+            }
             (true, _) => &[(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32)],
             (_, true) if wide => &[(4, 1, 16), (2, 1, 16), (1, 1, 16)],
-            (_, true) if target.subgroup == 32 && longest > 64 => &[(4, 1, 32), (2, 1, 32), (1, 1, 16)],
+            (_, true) if target.subgroup == 32 && (longest > 64 || attention.dropout.is_some()) => {
+                &[(4, 1, 32), (2, 1, 32), (1, 1, 16)]
+            }
             (_, true) => &[(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)],
             _ if exchanges => &[(4, 1, 16), (2, 1, 16), (1, 1, 16)],
             _ => &[(2, 1, 32), (1, 1, 32)],

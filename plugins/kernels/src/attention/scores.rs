@@ -1,11 +1,48 @@
 //! What happens to scores before their powers.
 
-use super::staging::base;
-use super::{Attention, Scale};
+use super::dropout::Dropping;
+use super::factor::{number, of_head, scaled};
+use super::sequence::{Sequence, base};
+use super::{Attention, Dropout};
 use crate::builder::Builder;
-use crate::form::{Memory, Pointer, Unary, Value};
+use crate::form::{Binary, Memory, Pointer, Unary, Value};
 use crate::scalar::Scalar;
 use crate::target::Language;
+
+/// Parameters of what scores depend on.
+pub(super) struct Options {
+    scale: Option<Pointer>,
+    mask: Option<Pointer>,
+    pub(super) lengths: Option<[Pointer; 2]>,
+    dropout: Option<[Option<Pointer>; 2]>,
+    blocks: Option<Pointer>,
+    factors: [Option<Pointer>; 2],
+}
+
+/// Queries and keys of a block of a mask.
+const BLOCK: usize = 128;
+
+impl Options {
+    pub(super) fn new(b: &mut Builder, attention: &Attention) -> Self {
+        let [of_q, of_k, _] = attention.factors;
+        Self {
+            scale: number(b, attention.scale),
+            mask: attention.mask.map(|mask| b.pointer(mask.tensor.scalar)),
+            lengths: attention.lengths.map(|lengths| lengths.map(|(scalar, _)| b.pointer(scalar))),
+            dropout: attention.dropout.map(|dropout| match dropout {
+                Dropout::Random { scalars, .. } => scalars.map(|scalar| Some(b.pointer(scalar))),
+                Dropout::Mask { mask, scale } => [Some(b.pointer(mask.scalar)), number(b, scale)],
+            }),
+            blocks: attention.block_mask.map(|_| b.pointer(Scalar::U8)),
+            factors: [of_q, of_k].map(|factor| factor.map(|factor| b.pointer(factor.scalar))),
+        }
+    }
+
+    /// The scale of scores times a constant.
+    pub(super) fn scale(&self, b: &mut Builder, attention: &Attention, factor: f64, real: Scalar) -> Value {
+        scaled(b, (attention.scale, self.scale), factor, real)
+    }
+}
 
 /// Values of a workgroup that scores depend on.
 pub(super) struct Context<'a> {
@@ -15,43 +52,44 @@ pub(super) struct Context<'a> {
     /// The scale times log2 e.
     pub(super) scale: Value,
     pub(super) mask: Option<(Pointer, Value)>,
+    blocks: Option<(Pointer, Value)>,
     /// The slope of this head times log2 e.
     pub(super) slope: Option<Value>,
     /// The keys of this sequence.
     pub(super) keys: Value,
     /// What is added to a query to be on the diagonal.
     pub(super) diagonal: Value,
+    pub(super) dropping: Option<Dropping<'a>>,
 }
 
 pub(super) const LOG2_E: f64 = std::f64::consts::LOG2_E;
 
 impl<'a> Context<'a> {
-    /// The context of a sequence's head, with the scale and the mask if they are in memory.
+    /// The context of a sequence's head.
     pub(super) fn new(
         b: &mut Builder,
         attention: &'a Attention,
         real: Scalar,
-        [scale, mask]: [Option<Pointer>; 2],
-        [sequence, head, keys, diagonal]: [Value; 4],
+        options: &Options,
+        sequence: &Sequence,
+        head: Value,
     ) -> Self {
-        let scale = match (attention.scale, scale) {
-            (Scale::Memory(_), Some(pointer)) => {
-                let own = b.load(Memory::Global(pointer), 0);
-                let own = b.convert(own, real);
-                b.mul(own, LOG2_E)
+        let mut scale = options.scale(b, attention, LOG2_E, real);
+        for (factor, pointer) in attention.factors.into_iter().zip(options.factors) {
+            if let (Some(factor), Some(pointer)) = (factor, pointer) {
+                let own = of_head(b, (factor, pointer), [sequence.index, head], attention.heads, real);
+                scale = b.mul(scale, own);
             }
-            (Scale::Passed, Some(pointer)) => {
-                let own = b.passed_at(pointer);
-                let own = b.convert(own, real);
-                b.mul(own, LOG2_E)
-            }
-            (Scale::Value(scale), _) => b.float(scale * LOG2_E, real),
-            _ => b.float(LOG2_E, real),
-        };
-        let mask = match (mask, attention.mask) {
-            (Some(pointer), Some(mask)) => Some((pointer, base(b, &mask.tensor, sequence, head))),
+        }
+        let mask = match (options.mask, attention.mask) {
+            (Some(pointer), Some(mask)) => Some((pointer, base(b, &mask.tensor, sequence.index, head))),
             _ => None,
         };
+        let blocks = options.blocks.zip(attention.block_mask).map(|(pointer, [batch, of_head, ..])| {
+            let first = b.mul(sequence.index, batch);
+            let own = b.mul(head, of_head);
+            (pointer, b.add(first, own))
+        });
         let slope = attention.slopes.as_ref().map(|slopes| {
             let mut slope = b.float(0.0, real);
             for (number, own) in slopes.iter().enumerate() {
@@ -60,7 +98,13 @@ impl<'a> Context<'a> {
             }
             slope
         });
-        Self { attention, real, scale, mask, slope, keys, diagonal }
+        let diagonal = match attention.band.bottom_right {
+            true => b.sub(sequence.keys, sequence.queries),
+            false => b.number(0),
+        };
+        let dropping =
+            options.dropout.and_then(|pointers| Dropping::new(b, attention, pointers, sequence, head));
+        Self { attention, real, scale, mask, blocks, slope, keys: sequence.keys, diagonal, dropping }
     }
 
     /// Whether a block of keys needs no look at each score: an upper bound that is cheap to know.
@@ -69,9 +113,13 @@ impl<'a> Context<'a> {
         b: &mut Builder,
         [first_query, last_query, first_key, end]: [Value; 4],
     ) -> Value {
-        let Attention { band, mask, slopes, .. } = self.attention;
+        let Attention { band, mask, slopes, block_mask, .. } = self.attention;
         // Compilers of CPUs take long for branches between barriers.
-        if mask.is_some() || slopes.is_some() || b.target().language == Language::SpirV {
+        if mask.is_some()
+            || slopes.is_some()
+            || block_mask.is_some()
+            || b.target().language == Language::SpirV
+        {
             return b.int(0, Scalar::Bool);
         }
         let mut whole = b.less_equal(end, self.keys);
@@ -130,6 +178,26 @@ impl<'a> Context<'a> {
             } else {
                 score = b.fma(own, LOG2_E, score);
             }
+        }
+        if let (Some((pointer, base)), Some([_, _, of_row, of_byte])) =
+            (self.blocks, self.attention.block_mask)
+        {
+            let bounded = b.less(query, *queries);
+            let inside = b.and(seen, bounded);
+            let row = b.div(query, BLOCK);
+            let row = b.mul(row, of_row);
+            let column = b.div(key, BLOCK);
+            let (byte, bit) = b.div_rem(column, 8);
+            let byte = b.mul(byte, of_byte);
+            let at = b.add(base, row);
+            let at = b.add(at, byte);
+            let at = b.select(inside, at, 0);
+            let own = b.load(Memory::Global(pointer), at);
+            let own = b.convert(own, Scalar::I32);
+            let own = b.binary(Binary::Shr, own, bit);
+            let own = b.and(own, 1);
+            let holds = b.not_equal(own, 0);
+            seen = b.and(inside, holds);
         }
         b.select(seen, score, f64::NEG_INFINITY)
     }

@@ -1,4 +1,4 @@
-use super::{Attention, Band, Mask, Scale, Tensor, write};
+use super::{Attention, Band, Dropout, HeadFactor, Mask, Scale, Start, Tensor, write};
 use crate::interpret::{Argument, run};
 use crate::product::tests::{numbers, random, targets};
 use crate::scalar::Scalar;
@@ -6,7 +6,8 @@ use crate::target::{Target, VulkanDevice};
 
 pub(super) fn tensor(scalar: Scalar, [_, heads, rows, elements]: [usize; 4]) -> Tensor {
     // Heads inside rows, as frameworks have them.
-    Tensor { scalar, strides: [rows * heads * elements, elements, heads * elements, 1], alignment: 16 }
+    let strides = [rows * heads * elements, elements, heads * elements, 1];
+    Tensor { scalar, strides, alignment: 16, start: Start::Even }
 }
 
 pub(super) fn attention(scalar: Scalar, [queries, keys, depth, value_depth]: [usize; 4]) -> Attention {
@@ -31,6 +32,11 @@ pub(super) fn attention(scalar: Scalar, [queries, keys, depth, value_depth]: [us
         lengths: None,
         sink: None,
         statistics: [Some(tensor(Scalar::F32, [batch, heads, queries, 1])); 3],
+        dropout: None,
+        block_mask: None,
+        factors: [None; 3],
+        scales: [None; 3],
+        largest: [false; 2],
     }
 }
 
@@ -57,6 +63,14 @@ fn check(attention: &Attention, target: &Target) {
     let mut lengths = [[queries as i32, queries as i32 / 2], [keys as i32 / 2, keys as i32]]
         .map(|lengths| lengths.map(i32::to_le_bytes).concat());
     let (mut sink, sink_numbers) = random(heads, Scalar::F32, 5);
+    let mut dropped = Dropped::new(attention);
+    // A bit for each block of a sequence.
+    let mut blocks = vec![0b01, 0b10, 0b11, 0b01];
+    let block = |sequence: usize, query: usize, key: usize| {
+        [[1, 2], [3, 1]][sequence][query / 128] >> (key / 128) & 1 != 0
+    };
+    let (factors, factor_numbers) = random(batch * heads, Scalar::F32, 9);
+    let mut largest = [vec![0xff; 4 * rows], vec![0xff; 4 * rows]];
     let launch = write(attention, target, "attention").unwrap();
     assert!(launch.kernel.shared_bytes() <= target.shared, "{} {attention:?}", target.name);
     let mut arguments = vec![
@@ -71,10 +85,25 @@ fn check(attention: &Attention, target: &Target) {
     if attention.lengths.is_some() {
         arguments.extend(lengths.iter_mut().map(|bytes| Argument::Memory(bytes)));
     }
+    arguments.extend(dropped.bytes.iter_mut().map(|bytes| Argument::Memory(bytes)));
+    if attention.block_mask.is_some() {
+        arguments.push(Argument::Memory(&mut blocks));
+    }
+    let mut factors = [(); 3].map(|()| factors.clone());
+    let [of_q, of_k, of_v] = &mut factors;
+    if attention.factors[0].is_some() {
+        arguments.extend([Argument::Memory(of_q), Argument::Memory(of_k)]);
+    }
     if attention.sink.is_some() {
         arguments.push(Argument::Memory(&mut sink));
     }
     arguments.extend(statistics.iter_mut().map(|bytes| Argument::Memory(bytes)));
+    if attention.factors[2].is_some() {
+        arguments.push(Argument::Memory(of_v));
+    }
+    if attention.largest[0] {
+        arguments.extend(largest.iter_mut().map(|bytes| Argument::Memory(bytes)));
+    }
     run(&launch.kernel, launch.grid, &mut arguments)
         .unwrap_or_else(|error| panic!("{} {attention:?}: {error}", target.name));
     let got = numbers(&o, attention.o.scalar);
@@ -82,6 +111,17 @@ fn check(attention: &Attention, target: &Target) {
     let at = |own: &Tensor, index: [usize; 4]| -> usize {
         index.iter().zip(own.strides).map(|(index, stride)| index * stride).sum()
     };
+    let largest = largest.map(|bytes| numbers(&bytes, Scalar::F32));
+    let largest = |place: usize| largest.each_ref().map(|all| all[place]);
+    // Factors of scores and of results are the same numbers.
+    let factor = |sequence: usize, head: usize| match attention.factors[0] {
+        Some(_) => factor_numbers[sequence * heads + head],
+        None => 1.0,
+    };
+    let scales = attention.scales.map(|scale| match scale {
+        Some(Scale::Value(scale)) => scale,
+        _ => 1.0,
+    });
     for place in 0..rows {
         let (sequence, head, query) = (place / (heads * queries), place / queries % heads, place % queries);
         let own = |of: usize| head / (heads / of);
@@ -100,10 +140,11 @@ fn check(attention: &Attention, target: &Target) {
                             * k_numbers[at(&attention.k, [sequence, own(attention.key_heads), key, i])]
                     })
                     .sum();
-                let mut score = dot * scale;
+                let mut score = dot * scale * factor(sequence, head).powi(2);
                 let mut seen = (key as i64) < own_keys && (query as i64) < own_queries;
                 seen &= attention.band.left.is_none_or(|left| key as i64 >= diagonal - left as i64);
                 seen &= attention.band.right.is_none_or(|right| key as i64 <= diagonal + right as i64);
+                seen &= attention.block_mask.is_none() || block(sequence, query, key);
                 if let Some(slopes) = &attention.slopes {
                     score -= slopes[head] * (diagonal - key as i64).abs() as f64;
                 }
@@ -129,20 +170,146 @@ fn check(attention: &Attention, target: &Target) {
             let fits = was == expected || (was - expected).abs() < 1e-3 * expected.abs().max(1.0);
             assert!(fits, "{} {attention:?} {place}: {was}, expected {expected}", target.name);
         }
+        let mut greatest_result = 0.0_f64;
         for element in 0..value_depth {
             let total: f64 = scores
                 .iter()
                 .enumerate()
                 .map(|(key, score)| {
                     let index = [sequence, own(attention.value_heads), key, element];
-                    (score - base).exp() * v_numbers[at(&attention.v, index)]
+                    let kept = dropped.kept([sequence, head, query, key]);
+                    (score - base).exp() * kept * v_numbers[at(&attention.v, index)]
                 })
                 .sum();
             let expected = if sum > 0.0 { total / sum } else { 0.0 };
+            let expected = expected * factor(sequence, head) * scales[0] * scales[1];
+            greatest_result = greatest_result.max(expected.abs());
+            let expected = expected * scales[2];
             let was = got[at(&attention.o, [sequence, head, query, element])];
             let fits = (was - expected).abs() < 0.02;
             assert!(fits, "{} {attention:?} {place} {element}: {was}, expected {expected}", target.name);
         }
+        if attention.largest[0] {
+            let probability = if sum > 0.0 { 1.0 / sum } else { 0.0 };
+            for (was, expected) in largest(place).into_iter().zip([probability, greatest_result]) {
+                assert!((was - expected).abs() < 0.02, "{} {place}: {was}, expected {expected}", target.name);
+            }
+        }
+    }
+}
+
+/// What dropout reads, and which probabilities it drops.
+pub(super) struct Dropped {
+    /// Arguments.
+    pub(super) bytes: Vec<Vec<u8>>,
+    attention: Attention,
+    mask: Vec<f64>,
+}
+
+const SEED: i64 = 0x299f_31d0_a409_3822;
+const OFFSET: i32 = -7;
+
+/// Philox 4x32-10 of a number, in 64 bits.
+fn word(index: u64) -> u32 {
+    let low = |wide: u64| wide & 0xffff_ffff;
+    let offset = i64::from(OFFSET) as u64;
+    let high = |wide: u64| wide >> 32;
+    let mut counter = [low(index / 4), high(index / 4), low(offset), high(offset)];
+    let mut key = [low(SEED as u64), high(SEED as u64)];
+    for _ in 0..10 {
+        let [a, b] = [counter[0] * 0xD251_1F53, counter[2] * 0xCD9E_8D57];
+        counter = [high(b) ^ counter[1] ^ key[0], low(b), high(a) ^ counter[3] ^ key[1], low(a)];
+        key = [low(key[0] + 0x9E37_79B9), low(key[1] + 0xBB67_AE85)];
+    }
+    counter[index as usize % 4] as u32
+}
+
+impl Dropped {
+    pub(super) fn new(attention: &Attention) -> Self {
+        let Attention { batch, heads, queries, keys, .. } = *attention;
+        let (mut bytes, mut mask) = (Vec::new(), Vec::new());
+        match attention.dropout {
+            None => {}
+            Some(Dropout::Random { .. }) => {
+                bytes = vec![SEED.to_le_bytes().to_vec(), OFFSET.to_le_bytes().to_vec()];
+            }
+            Some(Dropout::Mask { .. }) => {
+                mask = (0..batch * heads * queries * keys).map(|place| (place % 7 % 3) as f64).collect();
+                bytes = vec![mask.iter().flat_map(|own| (*own as f32).to_le_bytes()).collect()];
+            }
+        }
+        Self { bytes, attention: attention.clone(), mask }
+    }
+
+    /// What a probability is multiplied by.
+    pub(super) fn kept(&self, [sequence, head, query, key]: [usize; 4]) -> f64 {
+        let Attention { heads, queries, keys, .. } = self.attention;
+        let index = ((sequence * heads + head) * queries + query) * keys + key;
+        match self.attention.dropout {
+            None => 1.0,
+            Some(Dropout::Random { probability, .. }) => {
+                let own = f64::from(word(index as u64)) / 4_294_967_296.0;
+                if own >= probability { 1.0 / (1.0 - probability) } else { 0.0 }
+            }
+            Some(Dropout::Mask { scale, .. }) => {
+                let Scale::Value(scale) = scale else { panic!() };
+                self.mask[index] * scale
+            }
+        }
+    }
+}
+
+/// Dropout by a seed and by a mask, for so many queries and keys.
+pub(super) fn dropouts(queries: usize, keys: usize) -> [Dropout; 2] {
+    let strides = [2 * queries * keys, queries * keys, keys, 1];
+    let mask = Tensor { scalar: Scalar::F32, strides, alignment: 4, start: Start::Even };
+    let random = Dropout::Random { probability: 0.3, scalars: [Scalar::I64, Scalar::I32] };
+    [random, Dropout::Mask { mask, scale: Scale::Value(1.25) }]
+}
+
+/// The targets whose fragments differ most.
+pub(super) fn some() -> Vec<Target> {
+    let names = ["gfx1100", "sm_90", "gfx1200", "gfx90a", "gfx1030", "vulkan"];
+    all().into_iter().filter(|target| names.contains(&target.name.as_str())).collect()
+}
+
+#[test]
+fn dropout_on_every_target() {
+    for (place, target) in some().into_iter().enumerate() {
+        // Neighbours share a counter if rows have a multiple of 4 keys.
+        for keys in [44, 45] {
+            let [random, mask] = dropouts(20, keys);
+            let own = Attention { dropout: Some(random), ..attention(Scalar::F16, [20, keys, 16, 16]) };
+            check(&own, &target);
+            if keys % 2 == place % 2 {
+                check(&Attention { dropout: Some(mask), ..own }, &target);
+                let own = attention(Scalar::F32, [20, keys, 16, 16]);
+                check(&Attention { dropout: Some(random), ..own }, &target);
+            }
+        }
+    }
+}
+
+#[test]
+fn masks_of_blocks() {
+    for target in some().into_iter().step_by(2) {
+        let mut own = attention(Scalar::F16, [130, 150, 16, 16]);
+        own.block_mask = Some([2, 0, 1, 1]);
+        check(&own, &target);
+    }
+}
+
+#[test]
+fn bytes_with_factors_and_the_largest() {
+    for (place, target) in some().into_iter().enumerate() {
+        let scalar = if place % 2 == 0 { Scalar::Fp8E4m3 } else { Scalar::Fp8E5m2 };
+        let mut own = attention(scalar, [20, 44, 16, 16]);
+        let factor = HeadFactor { scalar: Scalar::F32, heads: 2, strides: [2, 1] };
+        own.factors = [Some(factor); 3];
+        own.scales = [Some(Scale::Value(0.5)), Some(Scale::Value(1.5)), Some(Scale::Value(0.25))];
+        own.largest = [true; 2];
+        own.lengths = Some([(Scalar::I32, 1); 2]);
+        check(&own, &target);
     }
 }
 
@@ -181,7 +348,12 @@ fn masks_bands_lengths_and_sinks() {
         own.slopes = None;
         for scalar in [Scalar::F32, Scalar::Bool] {
             own.mask = Some(Mask {
-                tensor: Tensor { scalar, strides: [2 * 20 * 24, 20 * 24, 24, 1], alignment: 4 },
+                tensor: Tensor {
+                    scalar,
+                    strides: [2 * 20 * 24, 20 * 24, 24, 1],
+                    alignment: 4,
+                    start: Start::Even,
+                },
             });
             check(&own, &target);
         }
@@ -206,6 +378,16 @@ fn kernels_of_real_sizes_are_written() {
                 std::fs::write(path, crate::print::c::preamble(target.language) + &text).unwrap();
             }
             assert!(text.contains("__global__"));
+        }
+        let mut own = attention(Scalar::F16, [128, 160, 64, 64]);
+        own.band.right = Some(0);
+        own.dropout = Some(dropouts(128, 160)[0]);
+        own.statistics = [None; 3];
+        let launch = write(&own, &target, "dropped").unwrap();
+        let text = crate::print::c::kernel(&launch.kernel, target.language);
+        if let Some(folder) = std::env::var_os("PRINTED_KERNELS") {
+            let path = std::path::Path::new(&folder).join(format!("dropout-{name}.cpp"));
+            std::fs::write(path, crate::print::c::preamble(target.language) + &text).unwrap();
         }
     }
 }

@@ -5,6 +5,7 @@
     reason = "tiles and statistics are in tables made with the kernel, of the sizes that loops run over"
 )]
 
+use super::dropout::aligned;
 use super::forward::Forward;
 use super::layout::Passing;
 use super::plan::Plan;
@@ -77,12 +78,23 @@ impl Forward<'_> {
             let factor = b.unary(Unary::Exp2, less);
             let old = b.get(sum);
             let mut total = b.mul(old, factor);
-            for tile in &self.scores[number] {
-                for slot in &slots {
+            for (column, tile) in self.scores[number].iter().enumerate() {
+                let kept = self.context.dropping.as_ref().map(|dropping| {
+                    let query = b.add(first_own, *own);
+                    let key = b.add(key_own, column * key_size);
+                    let offsets: Vec<usize> =
+                        slots.iter().map(|slot| layout.axes(fragment.slots[*slot]).1).collect();
+                    let (_, part) = layout.parts(&fragment);
+                    dropping.kept(b, [query, key], &offsets, aligned(part))
+                });
+                for (place, slot) in slots.iter().enumerate() {
                     let score = b.tile_get(*tile, *slot);
                     let less = b.sub(score, base);
-                    let power = b.unary(Unary::Exp2, less);
+                    let mut power = b.unary(Unary::Exp2, less);
                     total = b.add(total, power);
+                    if let Some(kept) = &kept {
+                        power = kept[place].of(b, power);
+                    }
                     b.tile_set(*tile, *slot, power);
                 }
             }

@@ -1,20 +1,24 @@
 //! Attention nodes as kernels of the crate `hipdnn-kernels`.
 
+mod forward;
 mod gradients;
 
-use hipdnn_kernels::attention::{self, Attention, Band, Mask, Scale, Tensor};
+use hipdnn_kernels::attention::{self, Attention, Band, Dropout, HeadFactor, Mask, Scale, Tensor};
+use hipdnn_kernels::domain::Written;
 use hipdnn_kernels::product::Launch;
 use hipdnn_kernels::{Scalar, Target, form};
 use hipdnn_plugin_planner::Refusal;
+use hipdnn_plugin_planner::problem::attention::alibi;
 use hipdnn_plugin_planner::problem::attention::options::{self, Options};
 use hipdnn_plugin_planner::problem::attention::shape::{Integers, Sequences, Shape, Start};
-use hipdnn_plugin_planner::problem::attention::{self as planned, alibi};
 use hipdnn_plugin_planner::problem::{Operand, Problem, pointers};
-use hipdnn_plugin_sdk::graph::{DataType, Graph, Node};
+use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
+use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor as GraphTensor};
 
 use crate::Argument;
 use crate::group::scalar;
 use crate::memory::{alignment, in_memory};
+use crate::spelling::{strides, unused};
 
 /// A kernel of a node that is computed by itself.
 #[derive(Clone, Debug)]
@@ -59,23 +63,53 @@ impl<'a> Uids<'a> {
         let uid = self.add(operand.slot);
         in_memory(self.graph, name, uid, operand)?;
         let scalar = named(name, operand.data_type)?;
-        Ok(Tensor { scalar, strides, alignment: alignment(self.graph, uid, scalar) })
+        let alignment = alignment(self.graph, uid, scalar);
+        Ok(Tensor { scalar, strides, alignment, start: attention::Start::Even })
     }
 
     fn sequences(&mut self, name: &str, sequences: &Sequences) -> Result<Tensor, Refusal> {
-        if sequences.start != Start::Even {
-            return Err(format!("{name}: is ragged, paged or packed, expected sequences at even distances"));
+        let mut tensor = self.tensor(name, &sequences.operand, sequences.strides())?;
+        tensor.start = match &sequences.start {
+            Start::Even => attention::Start::Even,
+            Start::Packed => attention::Start::Packed,
+            Start::Ragged { offsets, multiplier } => {
+                if i32::try_from(*multiplier).is_err() {
+                    return Err(format!(
+                        "{name}: ragged_offset_multiplier is {multiplier}, expected at most {}",
+                        i32::MAX
+                    ));
+                }
+                let offsets = self.integers(&format!("ragged offsets of {name}"), offsets)?;
+                let extent = sequences.operand.layout.extent();
+                attention::Start::Ragged { offsets, multiplier: *multiplier, extent }
+            }
+            Start::Paged(table) => {
+                self.integers(&format!("page_table_{name}"), table)?;
+                let [pages, _, rows, _] = sequences.dims();
+                attention::Start::Paged { rows, pages: [pages, table.dims[1]], strides: table.strides }
+            }
+        };
+        Ok(tensor)
+    }
+
+    /// Adds a tensor in memory of which only the slot is known.
+    fn elements(&mut self, name: &str, slot: usize) -> Result<(), Refusal> {
+        let uid = self.add(slot);
+        let tensor = self.graph.tensor(uid);
+        if tensor.is_none_or(|tensor| tensor.value.is_some() || tensor.is_runtime_pass_by_value) {
+            return Err(format!("{name}: is passed by value, expected a tensor in memory"));
         }
-        self.tensor(name, &sequences.operand, sequences.strides())
+        Ok(())
     }
 
-    fn integers(&mut self, integers: &Integers) -> (Scalar, usize) {
-        self.add(integers.slot);
+    /// Adds integers, and gives their type and distance.
+    fn integers(&mut self, name: &str, integers: &Integers) -> Result<(Scalar, usize), Refusal> {
+        self.elements(name, integers.slot)?;
         let scalar = if integers.data_type == DataType::Int64 { Scalar::I64 } else { Scalar::I32 };
-        (scalar, integers.strides[0])
+        Ok((scalar, integers.strides[0]))
     }
 
-    fn scale(&mut self, scale: &options::Scale) -> Result<Scale, Refusal> {
+    fn scale(&mut self, name: &str, scale: &options::Scale) -> Result<Scale, Refusal> {
         let own = match scale {
             options::Scale::Value(value) => return Ok(Scale::Value(f64::from(*value))),
             options::Scale::Tensor(own) => own,
@@ -84,21 +118,49 @@ impl<'a> Uids<'a> {
         match self.graph.tensor(uid) {
             Some(tensor) if tensor.value.is_some() => {
                 let number = tensor.value.as_ref().and_then(|value| value.as_f64());
-                let number =
-                    number.ok_or("attn_scale: has an 8-bit float as its value, expected a wider type")?;
+                let number = number.ok_or_else(|| {
+                    format!("{name}: has an 8-bit float as its value, expected a wider type")
+                })?;
                 Ok(Scale::Value(number))
             }
             Some(tensor) if tensor.is_runtime_pass_by_value => {
-                let of_byte = named("attn_scale", own.data_type)?.size() == 1;
-                absent("attn_scale by value of 8 bits", of_byte)?;
+                let of_byte = named(name, own.data_type)?.size() == 1;
+                absent(&format!("{name} by value of 8 bits"), of_byte)?;
                 self.used.push(Argument::Number { uid, data_type: tensor.data_type });
                 Ok(Scale::Passed)
             }
             _ => {
                 self.add(own.slot);
-                Ok(Scale::Memory(named("attn_scale", own.data_type)?))
+                Ok(Scale::Memory(named(name, own.data_type)?))
             }
         }
+    }
+
+    fn dropout(&mut self, dropout: &Option<options::Dropout>) -> Result<Option<Dropout>, Refusal> {
+        Ok(match dropout {
+            None => None,
+            Some(options::Dropout::Random { probability, seed, offset }) => {
+                let ((seed, _), (offset, _)) =
+                    (self.integers("seed", seed)?, self.integers("offset", offset)?);
+                Some(Dropout::Random { probability: f64::from(*probability), scalars: [seed, offset] })
+            }
+            Some(options::Dropout::Mask { mask, scale }) => {
+                let mask = self.tensor("dropout_mask", &mask.operand, mask.strides)?;
+                let scale = self.scale("dropout_scale", &options::Scale::Tensor(*scale))?;
+                Some(Dropout::Mask { mask, scale })
+            }
+        })
+    }
+
+    fn factor(
+        &mut self,
+        name: &str,
+        factor: &Option<options::HeadFactor>,
+    ) -> Result<Option<HeadFactor>, Refusal> {
+        let Some(factor) = factor else { return Ok(None) };
+        let strides = [factor.strides[0], factor.strides[1], 0, 0];
+        let Tensor { scalar, .. } = self.tensor(name, &factor.operand, strides)?;
+        Ok(Some(HeadFactor { scalar, heads: factor.heads, strides: factor.strides }))
     }
 
     fn mask(&mut self, mask: &Option<options::Spread>) -> Result<Option<Mask>, Refusal> {
@@ -106,8 +168,9 @@ impl<'a> Uids<'a> {
         Ok(Some(Mask { tensor: self.tensor("attn_mask", &spread.operand, spread.strides)? }))
     }
 
-    fn lengths(&mut self, options: &Options) -> Option<[(Scalar, usize); 2]> {
-        options.lengths.as_ref().map(|lengths| [self.integers(&lengths[0]), self.integers(&lengths[1])])
+    fn lengths(&mut self, options: &Options) -> Result<Option<[(Scalar, usize); 2]>, Refusal> {
+        let Some([queries, keys]) = &options.lengths else { return Ok(None) };
+        Ok(Some([self.integers("seq_len_q", queries)?, self.integers("seq_len_kv", keys)?]))
     }
 }
 
@@ -168,15 +231,39 @@ impl Uids<'_> {
             k,
             v,
             o,
-            scale: self.scale(&options.scale)?,
+            scale: self.scale("scale", &options.scale)?,
             mask: self.mask(&options.mask)?,
             band: band(&options.band, shape),
             slopes: slopes(options, shape),
-            lengths: self.lengths(options),
+            lengths: self.lengths(options)?,
+            dropout: self.dropout(&options.dropout)?,
             sink: None,
             statistics: [None; 3],
+            block_mask: None,
+            factors: [None; 3],
+            scales: [None; 3],
+            largest: [false; 2],
         })
     }
+}
+
+/// A tensor between kernels, without gaps.
+fn between(graph: &mut Graph, real: Scalar, dims: [usize; 4]) -> (i64, Tensor) {
+    let data_type = if real == Scalar::F64 { DataType::Double } else { DataType::Float };
+    let dims = dims.map(|dim| dim as i64);
+    let dense = strides(&dims);
+    let uid = unused(graph);
+    let tensor = GraphTensor { is_virtual: true, ..GraphTensor::new(uid, data_type, &dims, &dense) };
+    graph.tensors.push(tensor);
+    let mut own = [0; 4];
+    for (to, from) in own.iter_mut().zip(dense) {
+        *to = usize::try_from(from).unwrap_or(0);
+    }
+    (uid, Tensor { scalar: real, strides: own, alignment: ALIGNMENT, start: attention::Start::Even })
+}
+
+fn launch(written: Written) -> Launch {
+    Launch { kernel: written.kernel, grid: written.groups }
 }
 
 /// The kernels of an attention or its gradients, in order; none for other nodes. Tensors between them are added to the graph.
@@ -188,56 +275,8 @@ pub fn kernels(
     name: &str,
 ) -> Option<Result<Vec<Whole>, Refusal>> {
     match problem {
-        Problem::Attention(own) => Some(forward(graph, node, own, target, name).map(|kernel| vec![kernel])),
+        Problem::Attention(own) => Some(forward::forward(graph, node, own, target, name)),
         Problem::AttentionGradients(own) => Some(gradients::backward(graph, node, own, target, name)),
         _ => None,
     }
-}
-
-/// The kernel of an attention.
-fn forward(
-    graph: &Graph,
-    node: &Node,
-    problem: &planned::Attention,
-    target: &Target,
-    name: &str,
-) -> Result<Whole, Refusal> {
-    check_compute_type(node, &problem.q)?;
-    let (shape, options, factors) = (&problem.shape, &problem.options, &problem.factors);
-    absent("block_mask", problem.block_mask.is_some())?;
-    absent("dropout", options.dropout.is_some())?;
-    absent("rng_dump", problem.rng_dump.is_some())?;
-    absent("amax_s", problem.amax_s.is_some())?;
-    absent("amax_o", problem.amax_o.is_some())?;
-    absent("descale_q", factors.descale_q.is_some() || factors.descale_k.is_some())?;
-    absent("descale_v", factors.descale_v.is_some() || factors.descale_s.is_some())?;
-    absent("scale_s", factors.scale_s.is_some() || factors.scale_o.is_some())?;
-    if shape.packed {
-        return Err("q: is packed, expected a sequence for each index of dimension 0".to_owned());
-    }
-    let mut uids = Uids::new(graph, node);
-    let q = uids.sequences("q", &problem.q)?;
-    let k = uids.sequences("k", &problem.k)?;
-    let v = uids.sequences("v", &problem.v)?;
-    let o = uids.sequences("o", &problem.o)?;
-    let mut attention = uids.attention(shape, options, [q, k, v, o])?;
-    attention.sink = match problem.sink {
-        Some(sink) => {
-            let uid = uids.add(sink.slot);
-            let by_value = graph
-                .tensor(uid)
-                .is_none_or(|tensor| tensor.value.is_some() || tensor.is_runtime_pass_by_value);
-            absent("sink_token by value", by_value)?;
-            Some((named("sink_token", sink.data_type)?, sink.stride))
-        }
-        None => None,
-    };
-    let of_rows = [("stats", &problem.stats), ("max", &problem.max), ("sum_exp", &problem.sum_exp)];
-    for (to, (name, from)) in attention.statistics.iter_mut().zip(of_rows) {
-        if let Some(from) = from {
-            *to = Some(uids.sequences(name, from)?);
-        }
-    }
-    let launch = attention::write(&attention, target, name)?;
-    Ok(Whole { launch, arguments: uids.used })
 }

@@ -7,7 +7,7 @@ mod matrices;
 mod pointwise;
 mod rows;
 mod scaled;
-mod sequences;
+pub mod sequences;
 mod small;
 
 use super::{CUBLASLT, CUDNN, RTC, TYPES};

@@ -16,6 +16,7 @@ pub fn cases() -> Vec<(&'static str, Case)> {
         windows::cases(),
         matmul::generated(),
         nvidia::attention::generated(),
+        nvidia::sequences::generated(),
     ];
     cases.into_iter().flatten().map(|case| (RTC, case)).collect()
 }

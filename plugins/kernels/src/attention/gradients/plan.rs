@@ -29,17 +29,19 @@ impl Plan {
     pub(super) fn of(attention: &Attention, of: Of, target: &Target) -> Option<Self> {
         let longest = attention.depth.max(attention.value_depth);
         // Two products are held beside the gradient, so rows count as long earlier than forward.
-        let shapes = shapes(attention.q.scalar, target, 2 * longest > WIDE);
+        let shapes = shapes(attention.operand(), target, 2 * longest > WIDE);
+        // Random numbers take registers.
+        let sizes = if attention.dropout.is_some() { SIZES.get(1..).unwrap_or(&SIZES) } else { &SIZES };
         let plans = shapes.iter().flat_map(|(subgroup, shape)| {
             let least = shape.n.max(shape.k) as usize;
             let depths = [attention.depth, attention.value_depth].map(|depth| depth.next_multiple_of(least));
             let parts = PARTS.map(|part| Some(part.max(least)));
             [None].into_iter().chain(parts).flat_map(move |part| {
-                SIZES.map(|(groups, others)| Self {
+                sizes.iter().map(move |(groups, others)| Self {
                     shape: shape.clone(),
                     subgroup: *subgroup,
-                    groups,
-                    others: others.max(least),
+                    groups: *groups,
+                    others: (*others).max(least),
                     depths,
                     part,
                 })

@@ -1,8 +1,7 @@
 //! The results of a gradient's kernel.
 
-use super::super::scores::Context;
-use super::super::staging::base;
-use super::super::{Attention, Tensor};
+use super::super::sequence::{Sequence, base};
+use super::super::{Attention, Start, Tensor};
 use super::Of;
 use super::sweep::Sweep;
 use crate::builder::Builder;
@@ -18,7 +17,16 @@ impl Sweep<'_> {
         sums: &[Tile],
     ) {
         let factor = self.factor(b);
-        let of_head = base(b, result, sequence, head);
+        let bound = &self.pointers.result;
+        let (of_head, limit) = match result.start {
+            Start::Even => (base(b, result, sequence, head), None),
+            _ => {
+                let attention = &self.gradients.attention;
+                let sequence = Sequence::new(b, attention, self.pointers.options.lengths, sequence);
+                let rows = if Self::has_queries(self.of) { sequence.queries } else { sequence.keys };
+                (bound.of_head(b, &sequence, head, rows).base, Some(rows))
+            }
+        };
         let own = b.add(self.own_row, self.lane_row);
         let [rows, columns] = self.limits();
         let (count, size) = (self.plan.rows(), self.plan.shape.n as usize);
@@ -50,7 +58,11 @@ impl Sweep<'_> {
                 let row = b.add(first, row);
                 let near = b.add(near, place * size);
                 let near = if self.of == Of::Mask { b.add(column, near) } else { near };
-                let [inside, within] = [b.less(row, rows), b.less(near, columns)];
+                let inside = match limit {
+                    Some(limit) => b.less(row, limit),
+                    None => b.less(row, rows),
+                };
+                let within = b.less(near, columns);
                 let inside = b.and(inside, within);
                 b.when(inside, |b| {
                     let sum = b.load(passed, from);
@@ -59,7 +71,7 @@ impl Sweep<'_> {
                     let along = b.mul(near, element);
                     let at = b.add(of_head, line);
                     let at = b.add(at, along);
-                    b.store(Memory::Global(self.pointers.result), at, sum);
+                    b.store(Memory::Global(bound.data), at, sum);
                 });
             });
             b.barrier();
@@ -82,10 +94,7 @@ impl Sweep<'_> {
         if !matches!(self.of, Of::Queries | Of::Keys) {
             return None;
         }
-        let zero = b.number(0);
-        let passed = [self.pointers.scale, None];
         let real = self.plan.shape.sum;
-        let context = Context::new(b, &self.gradients.attention, real, passed, [zero; 4]);
-        Some(b.mul(context.scale, std::f64::consts::LN_2))
+        Some(self.pointers.options.scale(b, &self.gradients.attention, 1.0, real))
     }
 }

@@ -5,14 +5,14 @@
     reason = "sides, tiles and slots are in tables made here, of the sizes that loops run over"
 )]
 
-use super::super::forward::length;
-use super::super::scores::{Context, LOG2_E};
-use super::super::staging::{Rows, base, copy};
-use super::super::{Attention, Scale, Tensor};
+use super::super::scores::{Context, LOG2_E, Options};
+use super::super::sequence::{Bound, Sequence, Source};
+use super::super::staging::{Rows, copy};
+use super::super::{Attention, Tensor};
 use super::plan::Plan;
 use super::{Gradients, Of};
 use crate::builder::{At, Builder};
-use crate::form::{Index, Memory, Order, Parameter, Pointer, Role, Shared, Tile, Value};
+use crate::form::{Index, Memory, Order, Role, Shared, Tile, Value};
 use crate::product::{Launch, engine};
 use crate::scalar::Scalar;
 use crate::target::{Fragment, Target};
@@ -20,48 +20,45 @@ use crate::target::{Fragment, Target};
 /// A kernel's parameters.
 pub(super) struct Pointers {
     /// q, k, v and do.
-    operands: [Pointer; 4],
-    stats: Pointer,
-    sums: Pointer,
-    pub(super) result: Pointer,
-    pub(super) scale: Option<Pointer>,
-    mask: Option<Pointer>,
-    lengths: Option<[Pointer; 2]>,
+    operands: [Bound; 4],
+    /// The statistics and the row sums.
+    rows: [Bound; 2],
+    pub(super) result: Bound,
+    pub(super) options: Options,
 }
 
 impl Pointers {
-    fn new(b: &mut Builder, gradients: &Gradients, result: &Tensor) -> Self {
+    fn new(b: &mut Builder, gradients: &Gradients, of: Of, result: &Tensor) -> Self {
         let Gradients { attention, stats, d_o, sums } = gradients;
-        let operands = [&attention.q, &attention.k, &attention.v, d_o].map(|tensor| b.pointer(tensor.scalar));
+        let Attention { heads, key_heads, value_heads, depth, value_depth, .. } = *attention;
+        let sizes = match of {
+            Of::Queries => [heads, depth],
+            Of::Keys => [key_heads, depth],
+            Of::Values => [value_heads, value_depth],
+            Of::Mask => [1, 1],
+        };
+        let all = [
+            (&attention.q, heads, depth),
+            (&attention.k, key_heads, depth),
+            (&attention.v, value_heads, value_depth),
+            (d_o, heads, value_depth),
+        ];
         Self {
-            operands,
-            stats: b.pointer(stats.scalar),
-            sums: b.pointer(sums.scalar),
-            result: b.output(result.scalar),
-            scale: match attention.scale {
-                Scale::Value(_) => None,
-                Scale::Passed => Some(b.parameter(Parameter::Number(Scalar::F64))),
-                Scale::Memory(scalar) => Some(b.pointer(scalar)),
-            },
-            mask: attention.mask.map(|mask| b.pointer(mask.tensor.scalar)),
-            lengths: attention.lengths.map(|lengths| lengths.map(|(scalar, _)| b.pointer(scalar))),
+            operands: all.map(|(tensor, heads, depth)| Bound::new(b, tensor, [heads, depth], false)),
+            rows: [stats, sums].map(|tensor| Bound::new(b, tensor, [heads, 1], false)),
+            result: Bound::new(b, result, sizes, true),
+            options: Options::new(b, attention),
         }
     }
 }
 
 /// An operand whose rows go through shared memory.
 #[derive(Clone, Copy)]
-pub(super) struct Side<'a> {
-    pointer: Pointer,
-    tensor: &'a Tensor,
-    /// Elements of a row, and those with padding.
-    elements: usize,
+pub(super) struct Side {
+    source: Source,
+    /// Elements of a row with padding.
     padded: usize,
     array: Shared,
-    /// The first element of the head.
-    base: Value,
-    /// Rows of the sequence.
-    valid: Value,
 }
 
 /// Writes the kernel of a gradient, with the tensor that receives it: for [`Of::Mask`] one without a broadcast of queries or keys.
@@ -91,7 +88,7 @@ pub fn write(
     })?;
     let device = Target { subgroup: plan.subgroup, ..target.clone() };
     let mut b = Builder::new(name, plan.threads() as u32, &device);
-    let pointers = Pointers::new(&mut b, gradients, result);
+    let pointers = Pointers::new(&mut b, gradients, of, result);
     let (rows, passed) = match of {
         Of::Queries | Of::Mask => (attention.queries, attention.keys),
         Of::Keys | Of::Values => (attention.keys, attention.queries),
@@ -143,8 +140,8 @@ pub(super) struct Sweep<'a> {
 /// A block of a sequence's head.
 pub(super) struct Block<'a> {
     pub(super) context: &'a Context<'a>,
-    own: [Side<'a>; 2],
-    others: [Side<'a>; 2],
+    own: [Side; 2],
+    others: [Side; 2],
     /// The first own row, and the first of the others.
     pub(super) first: Value,
     pub(super) other: Value,
@@ -173,10 +170,10 @@ impl<'a> Sweep<'a> {
         let mut tiles = || -> Vec<Tile> { (0..columns).map(|_| b.sums(shape)).collect() };
         let scores = tiles();
         let products = if of == Of::Values { Vec::new() } else { tiles() };
-        let tensor = Tensor { scalar: shape.operand, strides: [0; 4], alignment: 1 };
+        let operand = shape.operand;
         let mut array = |rows: usize, elements: usize| {
-            let (_, length) = Rows::sizes(&tensor, rows, elements, false);
-            b.shared(tensor.scalar, length)
+            let (_, length) = Rows::sizes(operand, rows, elements, false);
+            b.shared(operand, length)
         };
         let [depth, value_depth] = plan.depths;
         let (own, others) = match plan.part {
@@ -187,7 +184,7 @@ impl<'a> Sweep<'a> {
                 ([first, second], [array(plan.others, depth), array(plan.others, value_depth)])
             }
         };
-        let scratch = (of != Of::Mask).then(|| Rows::new(b, &tensor, plan.rows(), plan.others, false));
+        let scratch = (of != Of::Mask).then(|| Rows::new(b, operand, plan.rows(), plan.others, false));
         let queries = if Self::has_queries(of) { plan.rows() } else { plan.others };
         let statistics = [(); 2].map(|()| b.shared(shape.sum, queries));
         Self {
@@ -247,29 +244,18 @@ impl<'a> Sweep<'a> {
     /// Adds what a head of queries contributes.
     fn of_head(&self, b: &mut Builder, [sequence, head, first, column]: [Value; 4], sums: &[Tile]) {
         let attention = &self.gradients.attention;
-        let [mut queries, mut keys] = [b.number(attention.queries), b.number(attention.keys)];
-        if let (Some(of), Some([(_, q), (_, k)])) = (self.pointers.lengths, attention.lengths) {
-            queries = length(b, of[0], q, sequence, attention.queries);
-            keys = length(b, of[1], k, sequence, attention.keys);
-        }
-        let zero = b.number(0);
-        let diagonal = if attention.band.bottom_right { b.sub(keys, queries) } else { zero };
-        let passed = [self.pointers.scale, self.pointers.mask];
-        let real = self.plan.shape.sum;
-        let context = Context::new(b, attention, real, passed, [sequence, head, keys, diagonal]);
+        let options = &self.pointers.options;
+        let sequence = Sequence::new(b, attention, options.lengths, sequence);
+        let Sequence { queries, keys, .. } = sequence;
+        let context = Context::new(b, attention, self.plan.shape.sum, options, &sequence, head);
+        let diagonal = context.diagonal;
         let key_head = b.div(head, attention.heads / attention.key_heads);
         let value_head = b.div(head, attention.heads / attention.value_heads);
-        let tensors = [
-            (&attention.q, head, queries, attention.depth),
-            (&attention.k, key_head, keys, attention.depth),
-            (&attention.v, value_head, keys, attention.value_depth),
-            (&self.gradients.d_o, head, queries, attention.value_depth),
-        ];
+        let tensors = [(head, queries), (key_head, keys), (value_head, keys), (head, queries)];
         let mut side = |place: usize, array: Shared| {
-            let (tensor, head, valid, elements) = tensors[place];
+            let (head, valid) = tensors[place];
             let padded = self.plan.depths[usize::from(place > 1)];
-            let base = base(b, tensor, sequence, head);
-            Side { pointer: self.pointers.operands[place], tensor, elements, padded, array, base, valid }
+            Side { source: self.pointers.operands[place].of_head(b, &sequence, head, valid), padded, array }
         };
         let (own, others) = if Self::has_queries(self.of) { ([0, 3], [1, 2]) } else { ([1, 2], [0, 3]) };
         let own = [side(own[0], self.own[0]), side(own[1], self.own[1])];
@@ -283,7 +269,7 @@ impl<'a> Sweep<'a> {
             b.async_wait(0);
         }
         if Self::has_queries(self.of) {
-            self.stage_statistics(b, [sequence, head, first, queries], self.plan.rows());
+            self.stage_statistics(b, &sequence, [head, first], self.plan.rows());
         }
         b.barrier();
         let (begin, end) = match self.of {
@@ -292,7 +278,7 @@ impl<'a> Sweep<'a> {
         };
         b.for_range(begin, end, self.plan.others, |b, other| {
             if !Self::has_queries(self.of) {
-                self.stage_statistics(b, [sequence, head, other, queries], self.plan.others);
+                self.stage_statistics(b, &sequence, [head, other], self.plan.others);
             }
             let block = Block { context: &context, own, others, first, other };
             self.of_block(b, &block, sums);
@@ -326,38 +312,37 @@ impl<'a> Sweep<'a> {
     }
 
     /// Copies rows from `first` on, their elements from `start` on, to shared memory.
-    fn stage(&self, b: &mut Builder, side: &Side<'_>, first: Value, rows: usize, start: usize) {
+    fn stage(&self, b: &mut Builder, side: &Side, first: Value, rows: usize, start: usize) {
         let to = self.rows_of(side, rows, start);
-        let base = b.add(side.base, start * side.tensor.strides[3]);
-        let elements = side.elements.saturating_sub(start);
-        let places = [self.thread, base, first, side.valid];
-        let of = (side.pointer, side.tensor, elements);
-        copy(b, places, of, &to, self.plan.threads(), &|_, row| row);
+        copy(b, [self.thread, first], &side.source, start, &to, self.plan.threads(), &|_, row| row);
     }
 
     /// Where rows are in shared memory.
-    fn rows_of(&self, side: &Side<'_>, rows: usize, start: usize) -> Rows {
+    fn rows_of(&self, side: &Side, rows: usize, start: usize) -> Rows {
         let elements = self.plan.part.map_or(side.padded, |part| part.min(side.padded - start));
-        Rows::within(side.array, side.tensor, rows, elements, false)
+        Rows::within(side.array, self.plan.shape.operand, rows, elements, false)
     }
 
     /// Loads the statistics and sums of queries from `first` on. Those that do not count have a probability of 0.
-    fn stage_statistics(&self, b: &mut Builder, [sequence, head, first, queries]: [Value; 4], count: usize) {
+    fn stage_statistics(
+        &self,
+        b: &mut Builder,
+        sequence: &Sequence,
+        [head, first]: [Value; 2],
+        count: usize,
+    ) {
         let real = self.plan.shape.sum;
-        let all = [
-            (self.pointers.stats, &self.gradients.stats, f64::NEG_INFINITY, LOG2_E),
-            (self.pointers.sums, &self.gradients.sums, 0.0, 1.0),
-        ];
+        let otherwise = [(f64::NEG_INFINITY, LOG2_E), (0.0, 1.0)];
+        let all = self.pointers.rows.map(|bound| bound.of_head(b, sequence, head, sequence.queries));
         b.for_range(self.thread, count, self.plan.threads(), |b, place| {
             let query = b.add(first, place);
-            let counts = b.less(query, queries);
-            for ((pointer, tensor, otherwise, factor), to) in all.into_iter().zip(self.statistics) {
+            let counts = b.less(query, sequence.queries);
+            for ((rows, (otherwise, factor)), to) in all.iter().zip(otherwise).zip(self.statistics) {
                 let number = b.local(real, otherwise);
                 b.when(counts, |b| {
-                    let line = b.mul(query, tensor.strides[2]);
-                    let head = base(b, tensor, sequence, head);
-                    let at = b.add(head, line);
-                    let own = b.load(Memory::Global(pointer), at);
+                    let line = rows.line(b, query);
+                    let at = b.add(rows.base, line);
+                    let own = b.load(Memory::Global(rows.bound.data), at);
                     let own = b.convert(own, real);
                     let own = b.mul(own, factor);
                     b.set(number, own);

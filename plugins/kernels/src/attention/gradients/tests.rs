@@ -1,5 +1,5 @@
-use super::super::tests::{all, attention, tensor};
-use super::super::{Attention, Band, Mask, Scale, Tensor};
+use super::super::tests::{Dropped, all, attention, dropouts, some, tensor};
+use super::super::{Attention, Band, Mask, Scale, Start, Tensor};
 use super::{Gradients, Of, row_sums, write};
 use crate::interpret::{Argument, run};
 use crate::product::tests::{numbers, random};
@@ -21,10 +21,11 @@ struct Expected<'a> {
     sums: &'a [f64],
     mask: &'a [f64],
     lengths: [[usize; 2]; 2],
+    dropped: &'a Dropped,
 }
 
 impl Expected<'_> {
-    /// A probability, and the gradient of its score.
+    /// A probability with its dropout, and the gradient of its score.
     fn slope(&self, [sequence, head, query, key]: [usize; 4]) -> [f64; 2] {
         let Attention { heads, key_heads, value_heads, depth, value_depth, band, .. } = self.own.attention;
         let a = &self.own.attention;
@@ -57,7 +58,8 @@ impl Expected<'_> {
         }
         let product = dot(self.d_o, self.v, &self.own.d_o, &a.v, of_query, of_value, value_depth);
         let power = (score - stats).exp();
-        [power, power * (product - self.sums[at(&self.own.sums, of_query)])]
+        let kept = self.dropped.kept([sequence, head, query, key]);
+        [power * kept, power * (product * kept - self.sums[at(&self.own.sums, of_query)])]
     }
 
     fn gradient(&self, of: Of, [sequence, head, row, element]: [usize; 4]) -> f64 {
@@ -102,7 +104,12 @@ fn check(attention: &Attention, target: &Target) {
     let own = Gradients {
         stats: tensor(Scalar::F32, [batch, heads, queries, 1]),
         d_o: tensor(scalar, [batch, heads, queries, value_depth]),
-        sums: Tensor { scalar: real, strides: [heads * queries, queries, 1, 1], alignment: 8 },
+        sums: Tensor {
+            scalar: real,
+            strides: [heads * queries, queries, 1, 1],
+            alignment: 8,
+            start: Start::Even,
+        },
         attention,
     };
     let a = &own.attention;
@@ -133,6 +140,8 @@ fn check(attention: &Attention, target: &Target) {
         let expected: f64 = (0..value_depth).map(|i| o_numbers[element(i)] * d_o_numbers[element(i)]).sum();
         assert!((own - expected).abs() < 1e-3, "{} {place}: {own} {expected}", target.name);
     }
+    let dropped = Dropped::new(a);
+    let mut of_dropout = dropped.bytes.clone();
     let expected = Expected {
         own: &own,
         q: &q_numbers,
@@ -143,6 +152,7 @@ fn check(attention: &Attention, target: &Target) {
         sums: &sums_numbers,
         mask: &mask_numbers,
         lengths,
+        dropped: &dropped,
     };
     for (of, dims) in [
         (Of::Queries, [batch, heads, queries, depth]),
@@ -168,6 +178,7 @@ fn check(attention: &Attention, target: &Target) {
         if a.lengths.is_some() {
             arguments.extend(passed.iter_mut().map(|bytes| Argument::Memory(bytes)));
         }
+        arguments.extend(of_dropout.iter_mut().map(|bytes| Argument::Memory(bytes)));
         run(&launch.kernel, launch.grid, &mut arguments)
             .unwrap_or_else(|error| panic!("{} {of:?} {a:?}: {error}", target.name));
         let got = numbers(&bytes, Scalar::F32);
@@ -203,6 +214,20 @@ fn gradients_on_every_target() {
 }
 
 #[test]
+fn gradients_with_dropout() {
+    for (place, target) in some().into_iter().enumerate() {
+        let keys = if place % 2 == 0 { 44 } else { 45 };
+        for dropout in dropouts(20, keys) {
+            let mut own = Attention { dropout: Some(dropout), ..attention(Scalar::F16, [20, keys, 16, 16]) };
+            let strides = [0, 20 * keys, keys, 1];
+            let tensor = Tensor { scalar: Scalar::F32, strides, alignment: 4, start: Start::Even };
+            own.mask = Some(Mask { tensor });
+            check(&own, &target);
+        }
+    }
+}
+
+#[test]
 fn gradients_of_masks_bands_and_lengths() {
     let both = |left, right, bottom_right| Band { left, right, bottom_right };
     let bands = [both(None, Some(0), false), both(None, Some(0), true), both(Some(7), Some(3), true)];
@@ -218,7 +243,8 @@ fn gradients_of_masks_bands_and_lengths() {
         own.value_heads = 2;
         own.v = tensor(Scalar::Bf16, [2, 2, 24, 16]);
         let strides = [0, 20 * 24, 24, 1];
-        own.mask = Some(Mask { tensor: Tensor { scalar: Scalar::F32, strides, alignment: 4 } });
+        own.mask =
+            Some(Mask { tensor: Tensor { scalar: Scalar::F32, strides, alignment: 4, start: Start::Even } });
         check(&own, &target);
     }
 }
@@ -230,5 +256,35 @@ fn long_rows_go_through_shared_memory_in_parts() {
         let mut target = Target::of(name).unwrap();
         target.shared = 20 << 10;
         check(&attention(Scalar::F32, [5, 20, 144, 80]), &target);
+    }
+}
+
+/// Where a folder is named, sources of kernels of real sizes are left there, for compilers.
+#[test]
+fn gradients_of_real_sizes_are_written() {
+    for (name, depth) in [("sm_90", 64), ("sm_90", 128), ("gfx1100", 128), ("gfx942", 128)] {
+        let target = Target::of(name).unwrap();
+        let mut attention = attention(Scalar::F16, [1024, 1024, depth, depth]);
+        attention.band.right = Some(0);
+        let result = tensor(Scalar::F16, [2, 2, 1024, depth]);
+        let rows = tensor(Scalar::F32, [2, 2, 1024, 1]);
+        let own = Gradients { stats: rows, d_o: result, sums: rows, attention };
+        for of in [Of::Queries, Of::Keys, Of::Values] {
+            let launch = write(&own, of, &result, [2, 2], &target, "gradient").unwrap();
+            let text = crate::print::c::kernel(&launch.kernel, target.language);
+            if let Some(folder) = std::env::var_os("PRINTED_KERNELS") {
+                let path = std::path::Path::new(&folder).join(format!("gradient-{of:?}-{depth}-{name}.cpp"));
+                std::fs::write(path, crate::print::c::preamble(target.language) + &text).unwrap();
+            }
+            assert!(text.contains("__global__"));
+            let dropout = Some(dropouts(1024, 1024)[0]);
+            let own = Gradients { attention: Attention { dropout, ..own.attention.clone() }, ..own.clone() };
+            let launch = write(&own, of, &result, [2, 2], &target, "gradient").unwrap();
+            let text = crate::print::c::kernel(&launch.kernel, target.language);
+            if let Some(folder) = std::env::var_os("PRINTED_KERNELS") {
+                let path = std::path::Path::new(&folder).join(format!("dropped-{of:?}-{depth}-{name}.cpp"));
+                std::fs::write(path, crate::print::c::preamble(target.language) + &text).unwrap();
+            }
+        }
     }
 }

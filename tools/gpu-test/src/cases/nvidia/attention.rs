@@ -160,16 +160,25 @@ fn backward(option: Option, shape: Shape, data_type: DataType) -> Case {
     p.case
 }
 
-/// Forward attention for generated kernels.
+fn has_gradients(option: Option) -> bool {
+    !matches!(option, Option::Stats | Option::CausalStats | Option::Sink)
+}
+
+/// Attention and its gradients for generated kernels.
 pub fn generated() -> Vec<Case> {
-    let all = TYPES.into_iter().flat_map(|data_type| {
-        SHAPES.into_iter().flat_map(move |shape| OPTIONS.map(|option| forward(option, shape, data_type)))
-    });
-    all.map(|mut case| {
+    let mut cases = Vec::new();
+    for data_type in TYPES {
+        for option in OPTIONS {
+            cases.extend(SHAPES.map(|shape| forward(option, shape, data_type)));
+            if has_gradients(option) {
+                cases.extend(SHAPES.map(|shape| backward(option, shape, data_type)));
+            }
+        }
+    }
+    for case in &mut cases {
         case.name.push_str(", generated");
-        case
-    })
-    .collect()
+    }
+    cases
 }
 
 pub fn cases() -> Vec<Case> {
@@ -178,7 +187,7 @@ pub fn cases() -> Vec<Case> {
         for shape in SHAPES {
             for option in OPTIONS {
                 cases.push(forward(option, shape, data_type));
-                if !matches!(option, Option::Stats | Option::CausalStats | Option::Sink) {
+                if has_gradients(option) {
                     cases.push(backward(option, shape, data_type));
                 }
             }

@@ -213,6 +213,168 @@ fn dropout(form: Form, data_type: DataType) -> Case {
     p.case
 }
 
+/// Dropout by a seed, forward and its gradients.
+fn random(form: Form, data_type: DataType) -> [Case; 2] {
+    let [sequences, heads, queries, keys, depth] = SHAPE;
+    let [mut forward, mut backward] =
+        ["dropout", "backward dropout"].map(|name| Parts::new(name, form, data_type));
+    let seeded = |p: &mut Parts| {
+        let [seed, offset] =
+            [12_345.0, 7.0].map(|value| p.case.input_of(DataType::Int64, &[1, 1, 1, 1], vec![value]));
+        (Some(seed), Some(offset))
+    };
+    let of_queries =
+        |p: &mut Parts| p.case.input(data_type, &[sequences, heads, queries, depth], FIRST, RANGE);
+    let of_keys = |p: &mut Parts| {
+        let heads = p.key_heads();
+        p.case.input(data_type, &[sequences, heads, keys, depth], FIRST, RANGE)
+    };
+    let scale = Some(1.0 / (depth as f32).sqrt());
+    let p = &mut forward;
+    let (q, k, v) = (of_queries(p), of_keys(p), of_keys(p));
+    let o = p.case.output(data_type, &[sequences, heads, queries, depth], FIRST);
+    let (seed, offset) = seeded(p);
+    p.case.node(Sdpa {
+        dropout_probability: Some(0.2),
+        seed,
+        offset,
+        attn_scale_value: scale,
+        causal_mask: form == Form::Causal,
+        causal_mask_bottom_right: form == Form::BottomRight,
+        ..Sdpa::new(q, k, v, o)
+    });
+    let p = &mut backward;
+    let (q, k, v, o, do_) = (of_queries(p), of_keys(p), of_keys(p), of_queries(p), of_queries(p));
+    let about = (keys as f32).ln();
+    let stats = p.case.input(DataType::Float, &[sequences, heads, queries, 1], FIRST, [about, about + 0.5]);
+    let dq = p.case.output(data_type, &[sequences, heads, queries, depth], FIRST);
+    let key_heads = p.key_heads();
+    let [dk, dv] = [(); 2].map(|()| p.case.output(data_type, &[sequences, key_heads, keys, depth], FIRST));
+    let (seed, offset) = seeded(p);
+    p.case.node(SdpaBackward {
+        dropout_probability: Some(0.2),
+        seed,
+        offset,
+        attn_scale_value: scale,
+        causal_mask: form == Form::Causal,
+        causal_mask_bottom_right: form == Form::BottomRight,
+        ..SdpaBackward::new([q, k, v, o, do_, stats], [dq, dk, dv])
+    });
+    [forward.case, backward.case]
+}
+
+/// The gradients of a dropout mask.
+fn dropout_gradients(data_type: DataType) -> Case {
+    let mut p = Parts::new("backward dropout_mask", Form::Plain, data_type);
+    let [sequences, heads, queries, keys, depth] = SHAPE;
+    let [q, o, do_] =
+        [(); 3].map(|()| p.case.input(data_type, &[sequences, heads, queries, depth], FIRST, RANGE));
+    let [k, v] = [(); 2].map(|()| p.case.input(data_type, &[sequences, heads, keys, depth], FIRST, RANGE));
+    let about = (keys as f32).ln();
+    let stats = p.case.input(DataType::Float, &[sequences, heads, queries, 1], FIRST, [about, about + 0.5]);
+    let dq = p.case.output(data_type, &[sequences, heads, queries, depth], FIRST);
+    let [dk, dv] = [(); 2].map(|()| p.case.output(data_type, &[sequences, heads, keys, depth], FIRST));
+    let (mask, scale) = dropped(&mut p);
+    let node = SdpaBackward {
+        dropout_mask: Some(mask),
+        dropout_scale: Some(p.case.value(scale)),
+        attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
+        ..SdpaBackward::new([q, k, v, o, do_, stats], [dq, dk, dv])
+    };
+    p.case.node(node);
+    p.case
+}
+
+/// Queries of all sequences behind each other, and some that belong to none, with paged keys.
+fn packed(size: i64, form: Form, data_type: DataType) -> Case {
+    let mut p = Parts::new(&format!("packed, pages of {size}"), form, data_type);
+    let [_, heads, _, most, depth] = SHAPE;
+    let queries = QUERIES.iter().sum::<f32>() as i64 + 3;
+    let q = p.case.input(data_type, &[1, heads, queries, depth], FIRST, RANGE);
+    let o = p.case.output(data_type, &[1, heads, queries, depth], FIRST);
+    let stats = p.case.output(DataType::Float, &[1, heads, queries, 1], FIRST);
+    let (k, table_k) = p.paged(size, 5);
+    let (v, table_v) = p.paged(size, 7);
+    let node = Sdpa {
+        page_table_k: Some(table_k),
+        page_table_v: Some(table_v),
+        max_seq_len_kv: Some(most as i32),
+        padding_mask: true,
+        seq_len_q: Some(p.lengths(QUERIES)),
+        seq_len_kv: Some(p.lengths(KEYS)),
+        stats: Some(stats),
+        generate_stats: Some(true),
+        attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
+        causal_mask: form == Form::Causal,
+        causal_mask_bottom_right: form == Form::BottomRight,
+        ..Sdpa::new(q, k, v, o)
+    };
+    p.case.node(node);
+    p.case
+}
+
+/// 8-bit floats with factors and the largest magnitudes.
+fn bytes(form: Form, data_type: DataType) -> Case {
+    let mut p = Parts::new("fp8", form, data_type);
+    // The reference rounds probabilities to 8 bits, kernels to 16. Results of 8 bits may be the next number.
+    let result = if form == Form::Plain { DataType::Float } else { data_type };
+    p.case.tolerance = match (result, data_type) {
+        (DataType::Float, DataType::Fp8E4m3) => 3e-2,
+        (DataType::Float, _) => 6e-2,
+        (_, DataType::Fp8E4m3) => 0.1,
+        _ => 0.2,
+    };
+    let [sequences, heads, queries, keys, depth] = SHAPE;
+    let key_heads = p.key_heads();
+    let q = p.case.input(data_type, &[sequences, heads, queries, depth], FIRST, RANGE);
+    let [k, v] =
+        [(); 2].map(|()| p.case.input(data_type, &[sequences, key_heads, keys, depth], FIRST, RANGE));
+    let o = p.case.output(result, &[sequences, heads, queries, depth], FIRST);
+    let mut one = |value| p.case.input_of(DataType::Float, &[1, 1, 1, 1], vec![value]);
+    let (descale_q, descale_k, descale_v) = (one(1.5), one(0.5), one(2.0));
+    let (scale_s, descale_s, scale_o) = (one(256.0), one(1.0 / 256.0), one(4.0));
+    let amax_s = p.case.output(DataType::Float, &[1, 1, 1, 1], FIRST);
+    let amax_o = p.case.output(DataType::Float, &[1, 1, 1, 1], FIRST);
+    let node = Sdpa {
+        descale_q: Some(descale_q),
+        descale_k: Some(descale_k),
+        descale_v: Some(descale_v),
+        descale_s: Some(descale_s),
+        scale_s: Some(scale_s),
+        scale_o: Some(scale_o),
+        amax_s: Some(amax_s),
+        amax_o: Some(amax_o),
+        attn_scale_value: Some(1.0 / (depth as f32).sqrt()),
+        causal_mask: form == Form::Causal,
+        causal_mask_bottom_right: form == Form::BottomRight,
+        ..Sdpa::new(q, k, v, o)
+    };
+    p.case.node(node);
+    p.case
+}
+
+/// Cases for generated kernels.
+pub fn generated() -> Vec<Case> {
+    let mut cases = cases();
+    for (place, data_type) in TYPES.into_iter().enumerate() {
+        // Each of them with one of the types.
+        let sizes = [1, 4, 48, 128, 256].into_iter().enumerate().filter(|(at, _)| at % 2 == place);
+        cases.extend(sizes.map(|(_, size)| paged(size, Form::BottomRight, data_type)));
+        cases.push(packed([16, 64][place], [Form::BottomRight, Form::Shared][place], data_type));
+        cases.push(dropout_gradients(data_type));
+    }
+    cases.extend(random(Form::Causal, DataType::Half));
+    cases.extend(random(Form::Shared, DataType::Bfloat16));
+    cases.extend(random(Form::BottomRight, DataType::Float));
+    for data_type in [DataType::Fp8E4m3, DataType::Fp8E5m2] {
+        cases.extend([Form::Plain, Form::BottomRight].map(|form| bytes(form, data_type)));
+    }
+    for case in &mut cases {
+        case.name.push_str(", generated");
+    }
+    cases
+}
+
 pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for data_type in TYPES {
