@@ -180,6 +180,15 @@ fallback() {
   fi
 }
 
+first_use() {
+  echo "== plans of attention that NVRTC_ENGINE has not seen"
+  if python3 -c 'import torch; assert torch.cuda.is_available()' 2> /dev/null; then
+    timeout 200 python3 nvidia_first_use.py "$backend" "$OUT/first_use.csv" || status=1
+  else
+    echo "left out: PyTorch, which finds a GPU"
+  fi
+}
+
 # Groups of cases of nvidia_bench.py, into files of a name.
 against_pytorch() {
   name=$1
@@ -211,7 +220,7 @@ python() {
 
 bin/hipdnn --backend "$backend" device
 bin/hipdnn --backend "$backend" engines
-for section in ${SECTIONS:-cores cases calls checks mixed memcheck train examples peer fallback pytorch rows python}; do
+for section in ${SECTIONS:-cores cases calls checks mixed memcheck train examples peer fallback first_use pytorch rows python}; do
   began=$(date +%s)
   "$section" "$@"
   echo "== $section took $(($(date +%s) - began)) s"

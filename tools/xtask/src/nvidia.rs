@@ -44,9 +44,15 @@ const BENCH_CPU: &str = "bench-cpu";
 /// The benchmark of parallel calls.
 const SCALING: &str = "scaling";
 
-/// The scripts that compare the engines' times with PyTorch, and use CPU_ENGINE with GPU tensors.
-const SCRIPTS: &[&str] =
-    &["nvidia_bench.py", "nvidia_cases.py", "nvidia_report.py", "nvidia_fallback.py", "hipdnn_plans.py"];
+/// The scripts that compare the engines' times with PyTorch, time plans, and use CPU_ENGINE with GPU tensors.
+const SCRIPTS: &[&str] = &[
+    "nvidia_bench.py",
+    "nvidia_cases.py",
+    "nvidia_first_use.py",
+    "nvidia_report.py",
+    "nvidia_fallback.py",
+    "hipdnn_plans.py",
+];
 
 /// The maximum compressed size of the package.
 const LARGEST: u64 = 64 << 20;
