@@ -1,13 +1,17 @@
 //! The sizes of a workgroup's work.
 
+use super::super::layout::{Layout, Passing, Way};
 use super::super::plan::{WIDE, shapes};
 use super::{Attention, Of};
 use crate::target::{Language, MatrixShape, Target};
 
 /// The most shared memory: two workgroups should fit a compute unit.
 const SHARED: usize = 100 << 10;
-/// Rows of the workgroup in tiles, and rows that it passes over at once.
-const SIZES: [(usize, usize); 5] = [(4, 64), (4, 32), (2, 32), (1, 32), (1, 16)];
+/// Subgroups, the tiles of rows of each, and rows that are passed over at once.
+const SIZES: [(usize, usize, usize); 5] = [(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)];
+/// Where a thread has registers for two tiles of rows, each of the others' tiles is loaded once for both: for short rows, and for longer.
+const TWICE: [(usize, usize, usize); 1] = [(4, 2, 64)];
+const TWICE_LONG: [(usize, usize, usize); 1] = [(4, 2, 32)];
 /// Elements of rows that are in shared memory at once where whole rows do not fit.
 const PARTS: [usize; 2] = [64, 32];
 
@@ -15,14 +19,17 @@ pub(super) struct Plan {
     pub(super) shape: MatrixShape,
     /// How many threads share a tile.
     pub(super) subgroup: u32,
-    /// Subgroups, with a tile of rows each.
+    /// Subgroups, and tiles of rows of each.
     pub(super) groups: usize,
+    pub(super) tiles: usize,
     /// Rows that are passed over at once.
     pub(super) others: usize,
     /// Elements of queries and of values, with padding to whole tiles.
     pub(super) depths: [usize; 2],
     /// Elements of rows that are in shared memory at once; none if whole rows stay there.
     pub(super) part: Option<usize>,
+    /// Whether scores become an operand in registers, else through shared memory.
+    pub(super) in_registers: bool,
 }
 
 impl Plan {
@@ -30,20 +37,36 @@ impl Plan {
         let longest = attention.depth.max(attention.value_depth);
         // Two products are held beside the gradient, so rows count as long earlier than forward.
         let shapes = shapes(attention.operand(), target, 2 * longest > WIDE);
+        let is_cuda = target.language == Language::Cuda;
+        let drops = attention.dropout.is_some();
         // Random numbers take registers.
-        let sizes = if attention.dropout.is_some() { SIZES.get(1..).unwrap_or(&SIZES) } else { &SIZES };
+        let sizes = if drops { SIZES.get(1..).unwrap_or(&SIZES) } else { &SIZES };
         let plans = shapes.iter().flat_map(|(subgroup, shape)| {
+            let twice: &[_] = match longest {
+                _ if !is_cuda || !shape.is_matrix() || of == Of::Mask || drops => &[],
+                0..=64 => &TWICE,
+                65..=128 => &TWICE_LONG,
+                _ => &[],
+            };
             let least = shape.n.max(shape.k) as usize;
             let depths = [attention.depth, attention.value_depth].map(|depth| depth.next_multiple_of(least));
             let parts = PARTS.map(|part| Some(part.max(least)));
             [None].into_iter().chain(parts).flat_map(move |part| {
-                sizes.iter().map(move |(groups, others)| Self {
-                    shape: shape.clone(),
-                    subgroup: *subgroup,
-                    groups: *groups,
-                    others: (*others).max(least),
-                    depths,
-                    part,
+                let twice = twice.iter().filter(move |_| part.is_none());
+                twice.chain(sizes).map(move |(groups, tiles, others)| {
+                    let others = (*others).max(least);
+                    let layout = Layout::of(shape, *subgroup, others);
+                    let fits = layout.way == Way::Queries && layout.passing == Passing::Slots;
+                    Self {
+                        shape: shape.clone(),
+                        subgroup: *subgroup,
+                        groups: *groups,
+                        tiles: *tiles,
+                        others,
+                        depths,
+                        part,
+                        in_registers: fits && layout.is_ordered() && of != Of::Mask,
+                    }
                 })
             })
         });
@@ -65,7 +88,7 @@ impl Plan {
 
     /// Rows of the workgroup.
     pub(super) fn rows(&self) -> usize {
-        self.groups * self.shape.m as usize
+        self.groups * self.tiles * self.shape.m as usize
     }
 
     pub(super) fn threads(&self) -> usize {
@@ -85,7 +108,7 @@ impl Plan {
                 self.rows() * (depth + pad) + own + others
             }
         };
-        let scores = if of == Of::Mask { 0 } else { self.rows() * (self.others + pad) };
+        let scores = if of == Of::Mask || self.in_registers { 0 } else { self.rows() * (self.others + pad) };
         let statistics = 2 * self.rows().max(self.others) * self.shape.sum.size();
         let results = self.rows() * (self.shape.n as usize + 1) * self.shape.sum.size();
         (elements + scores) * size + statistics + results + 128

@@ -1,5 +1,7 @@
 //! The results of a gradient's kernel.
 
+#![expect(clippy::indexing_slicing, reason = "each tile of rows has as many tiles of sums")]
+
 use super::super::sequence::{Sequence, base};
 use super::super::{Attention, Start, Tensor};
 use super::Of;
@@ -14,7 +16,7 @@ impl Sweep<'_> {
         b: &mut Builder,
         result: &Tensor,
         [sequence, head, first, column]: [Value; 4],
-        sums: &[Tile],
+        sums: &[Vec<Tile>],
     ) {
         let factor = self.factor(b);
         let bound = &self.pointers.result;
@@ -33,17 +35,19 @@ impl Sweep<'_> {
         let [_, _, line, element] = result.strides;
         let passed = Memory::Shared(self.passed);
         // By way of shared memory: neighbours are stored by neighbouring threads, and with one branch.
-        for (place, tile) in sums.iter().enumerate() {
-            for (slot, (r, c)) in self.fragment.slots.iter().enumerate() {
-                let mut sum = b.tile_get(*tile, slot);
-                if let Some(factor) = factor {
-                    sum = b.mul(sum, factor);
+        for place in 0..sums.first().map_or(0, Vec::len) {
+            for (number, tiles) in sums.iter().enumerate() {
+                for (slot, (r, c)) in self.fragment.slots.iter().enumerate() {
+                    let mut sum = b.tile_get(tiles[place], slot);
+                    if let Some(factor) = factor {
+                        sum = b.mul(sum, factor);
+                    }
+                    let row = b.add(own, number * self.plan.shape.m as usize + *r as usize);
+                    let line = b.mul(row, size + 1);
+                    let column = b.add(self.lane_column, *c);
+                    let at = b.add(line, column);
+                    b.store(passed, at, sum);
                 }
-                let row = b.add(own, *r);
-                let line = b.mul(row, size + 1);
-                let column = b.add(self.lane_column, *c);
-                let at = b.add(line, column);
-                b.store(passed, at, sum);
             }
             b.barrier();
             b.for_range(self.thread, count * size, self.plan.threads(), |b, index| {

@@ -124,9 +124,11 @@ pub(super) struct Sweep<'a> {
     pub(super) own_row: Value,
     pub(super) lane_row: Value,
     pub(super) lane_column: Value,
-    /// The scores, and the products of dO and values.
-    pub(super) scores: Vec<Tile>,
-    pub(super) products: Vec<Tile>,
+    /// The scores, and the products of dO and values, for each tile of rows.
+    pub(super) scores: Vec<Vec<Tile>>,
+    pub(super) products: Vec<Vec<Tile>>,
+    /// Scores as operands, if they stay in registers.
+    pub(super) operands: Vec<Vec<Tile>>,
     /// Arrays of own rows and of the others.
     own: [Shared; 2],
     others: [Shared; 2],
@@ -165,11 +167,16 @@ impl<'a> Sweep<'a> {
         });
         let lane_row = b.lane_part(lane, fragment.row);
         let lane_column = b.lane_part(lane, fragment.column);
-        let own_row = b.mul(subgroup, shape.m);
+        let own_row = b.mul(subgroup, shape.m as usize * plan.tiles);
         let columns = plan.others / shape.n as usize;
-        let mut tiles = || -> Vec<Tile> { (0..columns).map(|_| b.sums(shape)).collect() };
+        let mut tiles = || -> Vec<Vec<Tile>> {
+            (0..plan.tiles).map(|_| (0..columns).map(|_| b.sums(shape)).collect()).collect()
+        };
         let scores = tiles();
         let products = if of == Of::Values { Vec::new() } else { tiles() };
+        let steps = if plan.in_registers { plan.others / shape.k as usize } else { 0 };
+        let operands =
+            (0..plan.tiles).map(|_| (0..steps).map(|_| b.tile(Role::A, shape)).collect()).collect();
         let operand = shape.operand;
         let mut array = |rows: usize, elements: usize| {
             let (_, length) = Rows::sizes(operand, rows, elements, false);
@@ -184,7 +191,8 @@ impl<'a> Sweep<'a> {
                 ([first, second], [array(plan.others, depth), array(plan.others, value_depth)])
             }
         };
-        let scratch = (of != Of::Mask).then(|| Rows::new(b, operand, plan.rows(), plan.others, false));
+        let has_scratch = of != Of::Mask && !plan.in_registers;
+        let scratch = has_scratch.then(|| Rows::new(b, operand, plan.rows(), plan.others, false));
         let queries = if Self::has_queries(of) { plan.rows() } else { plan.others };
         let statistics = [(); 2].map(|()| b.shared(shape.sum, queries));
         Self {
@@ -199,6 +207,7 @@ impl<'a> Sweep<'a> {
             lane_column,
             scores,
             products,
+            operands,
             own,
             others,
             scratch,
@@ -218,7 +227,7 @@ impl<'a> Sweep<'a> {
         b: &mut Builder,
         [sequence, head, first, column]: [Value; 4],
         [batch, heads]: [usize; 2],
-    ) -> Vec<Tile> {
+    ) -> Vec<Vec<Tile>> {
         let Attention { batch: all, heads: all_heads, .. } = self.gradients.attention;
         let shape = &self.plan.shape;
         let width = match self.of {
@@ -226,7 +235,9 @@ impl<'a> Sweep<'a> {
             Of::Values => self.plan.depths[1],
             Of::Queries | Of::Keys => self.plan.depths[0],
         };
-        let sums: Vec<Tile> = (0..width / shape.n as usize).map(|_| b.sums(shape)).collect();
+        let columns = width / shape.n as usize;
+        let sums: Vec<Vec<Tile>> =
+            (0..self.plan.tiles).map(|_| (0..columns).map(|_| b.sums(shape)).collect()).collect();
         // The sequences and heads of queries that are summed.
         let ranges = [(sequence, all / batch), (head, all_heads / heads)];
         let [(begin, end), (first_head, last_head)] = ranges.map(|(own, count)| {
@@ -242,7 +253,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// Adds what a head of queries contributes.
-    fn of_head(&self, b: &mut Builder, [sequence, head, first, column]: [Value; 4], sums: &[Tile]) {
+    fn of_head(&self, b: &mut Builder, [sequence, head, first, column]: [Value; 4], sums: &[Vec<Tile>]) {
         let attention = &self.gradients.attention;
         let options = &self.pointers.options;
         let sequence = Sequence::new(b, attention, options.lengths, sequence);
@@ -353,13 +364,15 @@ impl<'a> Sweep<'a> {
         });
     }
 
-    fn of_block(&self, b: &mut Builder, block: &Block<'_>, sums: &[Tile]) {
+    fn of_block(&self, b: &mut Builder, block: &Block<'_>, sums: &[Vec<Tile>]) {
         self.multiply_rows(b, block, 0, &self.scores);
         if self.of != Of::Values {
             self.multiply_rows(b, block, 1, &self.products);
         }
         self.slopes(b, block, sums);
-        let Some(scratch) = self.scratch else { return b.barrier() };
+        if self.of == Of::Mask {
+            return b.barrier();
+        }
         let side = &block.others[usize::from(self.of == Of::Values)];
         let width = self.plan.part.unwrap_or(side.padded);
         let has_it = self.plan.part.is_none() && self.of != Of::Values;
@@ -369,8 +382,11 @@ impl<'a> Sweep<'a> {
                 b.async_commit();
                 b.async_wait(0);
             }
-            b.barrier();
-            self.multiply_scores(b, &scratch, &self.rows_of(side, self.plan.others, start), sums, start);
+            // Only scores in shared memory and rows that were just copied are those of other threads.
+            if !has_it || self.scratch.is_some() {
+                b.barrier();
+            }
+            self.multiply_scores(b, &self.rows_of(side, self.plan.others, start), sums, start);
             b.barrier();
         }
     }
@@ -380,11 +396,12 @@ impl<'a> Sweep<'a> {
     }
 
     /// Sets tiles to the products of own rows and others.
-    fn multiply_rows(&self, b: &mut Builder, block: &Block<'_>, which: usize, tiles: &[Tile]) {
+    fn multiply_rows(&self, b: &mut Builder, block: &Block<'_>, which: usize, tiles: &[Vec<Tile>]) {
         let (own, others) = (&block.own[which], &block.others[which]);
         let shape = &self.plan.shape;
-        tiles.iter().for_each(|tile| b.tile_fill(*tile, 0));
-        let [left, right] = [b.tile(Role::A, shape), b.tile(Role::B, shape)];
+        tiles.iter().flatten().for_each(|tile| b.tile_fill(*tile, 0));
+        let left: Vec<Tile> = tiles.iter().map(|_| b.tile(Role::A, shape)).collect();
+        let right = b.tile(Role::B, shape);
         let width = self.plan.part.unwrap_or(own.padded);
         for start in (0..own.padded).step_by(width) {
             if self.plan.part.is_some() {
@@ -399,11 +416,16 @@ impl<'a> Sweep<'a> {
             let line = b.mul(self.own_row, from.stride);
             b.for_range(0, from.elements, shape.k, |b, near| {
                 let at = b.add(line, near);
-                self.load(b, left, &from, at, Order::Rows);
-                for (column, tile) in tiles.iter().enumerate() {
+                for (number, left) in left.iter().enumerate() {
+                    let at = b.add(at, number * shape.m as usize * from.stride);
+                    self.load(b, *left, &from, at, Order::Rows);
+                }
+                for column in 0..self.plan.others / shape.n as usize {
                     let at = b.add(near, column * shape.n as usize * to.stride);
                     self.load(b, right, &to, at, Order::Columns);
-                    b.tile_multiply(*tile, left, right);
+                    for (left, tiles) in left.iter().zip(tiles) {
+                        b.tile_multiply(tiles[column], *left, right);
+                    }
                 }
             });
             if self.plan.part.is_some() {
@@ -412,21 +434,38 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Adds the products of the scores in shared memory and rows.
-    fn multiply_scores(&self, b: &mut Builder, scores: &Rows, rows: &Rows, sums: &[Tile], start: usize) {
+    /// Adds the products of scores and rows.
+    fn multiply_scores(&self, b: &mut Builder, rows: &Rows, sums: &[Vec<Tile>], start: usize) {
         let shape = &self.plan.shape;
-        let [left, right] = [b.tile(Role::A, shape), b.tile(Role::B, shape)];
-        let line = b.mul(self.own_row, scores.stride);
+        let right = b.tile(Role::B, shape);
         let size = shape.n as usize;
-        b.for_range(0, self.plan.others, shape.k, |b, near| {
-            let at = b.add(line, near);
-            self.load(b, left, scores, at, Order::Rows);
+        let multiply = |b: &mut Builder, left: &[Tile], near: Value| {
             let line = b.mul(near, rows.stride);
             for column in 0..rows.elements / size {
                 let at = b.add(line, column * size);
                 self.load(b, right, rows, at, Order::Rows);
-                b.tile_multiply(sums[start / size + column], left, right);
+                for (left, sums) in left.iter().zip(sums) {
+                    b.tile_multiply(sums[start / size + column], *left, right);
+                }
             }
+        };
+        let Some(scratch) = &self.scratch else {
+            for step in 0..self.plan.others / shape.k as usize {
+                let left: Vec<Tile> = self.operands.iter().map(|tiles| tiles[step]).collect();
+                let near = b.number(step * shape.k as usize);
+                multiply(b, &left, near);
+            }
+            return;
+        };
+        let left: Vec<Tile> = sums.iter().map(|_| b.tile(Role::A, shape)).collect();
+        let line = b.mul(self.own_row, scratch.stride);
+        b.for_range(0, self.plan.others, shape.k, |b, near| {
+            let at = b.add(line, near);
+            for (number, left) in left.iter().enumerate() {
+                let at = b.add(at, number * shape.m as usize * scratch.stride);
+                self.load(b, *left, scratch, at, Order::Rows);
+            }
+            multiply(b, &left, near);
         });
     }
 

@@ -259,6 +259,17 @@ fn long_rows_go_through_shared_memory_in_parts() {
     }
 }
 
+/// Where there are registers for two tiles of rows of each subgroup.
+#[test]
+fn long_blocks_of_rows() {
+    let target = Target::of("sm_90").unwrap();
+    let mut own = attention(Scalar::F16, [70, 80, 16, 24]);
+    own.band.right = Some(0);
+    check(&own, &target);
+    check(&Attention { dropout: Some(dropouts(70, 80)[0]), ..own }, &target);
+    check(&attention(Scalar::Bf16, [66, 70, 72, 80]), &target);
+}
+
 /// Where a folder is named, sources of kernels of real sizes are left there, for compilers.
 #[test]
 fn gradients_of_real_sizes_are_written() {
