@@ -226,6 +226,42 @@ def test_the_tool_finds_the_node_of_a_model_that_loses_digits():
     assert row["reasons"][0].startswith("cast too early"), found
 
 
+def test_items_do_not_depend_on_their_batch():
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], name="conv"),
+        helper.make_node("ReduceMean", ["c", "axes"], ["r"], keepdims=0, name="mean"),
+        helper.make_node("Softmax", ["r"], ["y"], name="softmax"),
+    ]
+    weights = [
+        ("w", RANDOM.standard_normal((32, 32, 3, 3)).astype(np.float32)),
+        ("axes", np.array([2, 3], np.int64)),
+    ]
+    data = model(nodes, [("x", TensorProto.FLOAT, ["N", 32, 14, 14])], [("c", 1), ("y", 1)], weights)
+    refused(
+        lambda: provider.session(data, {"batch_invariant": "1", "engine": "CPU_REFERENCE_ENGINE"}),
+        "batch_invariant",
+        "CPU_REFERENCE_ENGINE",
+    )
+    own = provider.session(data, {"take": "all", "batch_invariant": "1"})
+    x = images(7, 32, 14, 14)["x"]
+    together = own.run(None, {"x": x})
+    for at in range(len(x)):
+        for one, of in zip(own.run(None, {"x": x[at : at + 1]}), together):
+            assert one.tobytes() == of[at : at + 1].tobytes(), f"item {at} differs"
+
+
+def test_subnormal_numbers_are_zeros_if_the_session_says_so():
+    nodes = [helper.make_node("MatMul", ["x", "m"], ["y"], name="product")]
+    weights = [("m", np.full((16, 16), 1e-20, np.float32))]
+    data = model(nodes, [("x", TensorProto.FLOAT, ["N", 16])], [("y", TensorProto.FLOAT)], weights)
+    for is_zero in (False, True):
+        of = provider.options()
+        of.add_session_config_entry("session.set_denormal_as_zero", "1" if is_zero else "0")
+        of.add_provider_for_devices(provider.DEVICES, {"take": "all"})
+        y = ort.InferenceSession(data, of, enable_fallback=0).run(None, {"x": np.full((3, 16), 1e-20, np.float32)})[0]
+        assert (y == 0).all() == is_zero, y
+
+
 def main():
     return provider.run_tests(globals())
 

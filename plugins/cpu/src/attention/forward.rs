@@ -26,8 +26,7 @@ use crate::tensor::view::Pointers;
 use crate::threading::partition::{Threads, Workers, part};
 
 /// Keys per block: the scores of a panel stay in the L1 cache, with 64 scores per key. A multiple of every
-/// instruction set's tile height. Blocks begin at multiples of it, so that the order of a query's sums depends on the number
-/// of each key only, and not on the queries beside it.
+/// instruction set's tile height. Blocks begin at multiples of it, whatever the queries, so that sums keep their order.
 pub(crate) const KEYS: usize = 128;
 
 /// The most panels that share a packed block of keys: the more panels, the less packing costs.
