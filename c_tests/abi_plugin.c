@@ -107,6 +107,10 @@ hipdnnPluginStatus_t
 hipdnnEnginePluginDescribeExecutionContext_ext(hipdnnEnginePluginHandle_t handle,
                                                hipdnnEnginePluginExecutionContext_t execution_context,
                                                size_t requested_size, size_t* size, char* json);
+hipdnnPluginStatus_t hipdnnEnginePluginDescribeNumerics_ext(hipdnnEnginePluginHandle_t handle,
+                                                            const hipdnnPluginConstData_t* engine_config,
+                                                            const hipdnnPluginConstData_t* op_graph,
+                                                            size_t requested_size, size_t* size, char* json);
 hipdnnPluginStatus_t hipdnnEnginePluginIsExecutionContextShareable_ext(
     hipdnnEnginePluginHandle_t handle, hipdnnEnginePluginExecutionContext_t execution_context, uint32_t* is_shareable);
 hipdnnPluginStatus_t hipdnnEnginePluginSetStepCallback_ext(void (*callback)(const char* name, uint64_t begin,

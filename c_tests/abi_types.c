@@ -35,6 +35,7 @@ IS_INT(hipdnnDiagonalAlignment_t);
 IS_INT(hipdnnAttentionImplementation_t);
 IS_INT(hipdnnMoeGroupedMatmulMode_t);
 IS_INT(hipdnnBackendBehaviorNote_t);
+IS_INT(hipdnnBackendNumericalNote_t);
 IS_INT(hipdnnPluginLoadingMode_ext_t);
 IS_INT(hipdnnPluginUnloadingMode_ext_t);
 IS_INT(hipdnnSeverity_t);

@@ -162,6 +162,35 @@ hipdnnEnginePluginDescribeExecutionContext_ext(hipdnnEnginePluginHandle_t handle
 }
 #endif
 
+/* NUMERICS: what the engines may do to numbers; NUMERICS_WITH: the same with a knob set, by the configuration's size.
+ * NUMERICS_STATUS: that fails. NUMERICS_SIZE: the size that it reports. */
+#ifdef NUMERICS
+#ifndef NUMERICS_WITH
+#define NUMERICS_WITH NUMERICS
+#endif
+#ifndef NUMERICS_STATUS
+#define NUMERICS_STATUS OK
+#endif
+hipdnnPluginStatus_t hipdnnEnginePluginDescribeNumerics_ext(hipdnnEnginePluginHandle_t handle,
+                                                            const hipdnnPluginConstData_t* engine_config,
+                                                            const hipdnnPluginConstData_t* op_graph,
+                                                            size_t requested_size, size_t* size, char* json)
+{
+    const char* const text = engine_config->size > 64 ? NUMERICS_WITH : NUMERICS;
+    record("DescribeNumerics handle=%u graph=%d requested=%zu", serial_of_handle(handle), op_graph->size > 0,
+           requested_size);
+#ifdef NUMERICS_SIZE
+    *size = (size_t)(NUMERICS_SIZE);
+#else
+    *size = strlen(text) + 1;
+#endif
+    if (requested_size > 0) {
+        memcpy(json, text, requested_size < strlen(text) + 1 ? requested_size : strlen(text) + 1);
+    }
+    return answer(NUMERICS_STATUS, __func__);
+}
+#endif
+
 /* SHARES: whether contexts may be shared. SHARES_STATUS: the question fails. */
 #ifdef SHARES
 #ifndef SHARES_STATUS

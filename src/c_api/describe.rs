@@ -65,6 +65,7 @@ fn enumerator(kind: Type) -> Option<fn(c_int) -> String> {
         Type::HIPDNN_TYPE_DATA_TYPE => named::<ffi::hipdnnDataType_t>,
         Type::HIPDNN_TYPE_HEUR_MODE => named::<ffi::hipdnnBackendHeurMode_t>,
         Type::HIPDNN_TYPE_BEHAVIOR_NOTE => named::<ffi::hipdnnBackendBehaviorNote_t>,
+        Type::HIPDNN_TYPE_NUMERICAL_NOTE => named::<ffi::hipdnnBackendNumericalNote_t>,
         Type::HIPDNN_TYPE_NORM_FWD_PHASE => named::<ffi::hipdnnNormFwdPhase_t>,
         Type::HIPDNN_TYPE_CONVOLUTION_MODE => named::<ffi::hipdnnConvolutionMode_t>,
         Type::HIPDNN_TYPE_POINTWISE_MODE => named::<ffi::hipdnnPointwiseMode_t>,

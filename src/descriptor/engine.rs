@@ -16,6 +16,7 @@ use crate::handle;
 use crate::lock::{Mutex, OnceLock};
 use crate::log;
 use crate::plugin::cache::{Entry, Known};
+use crate::plugin::numerics::{self, EngineNumerics};
 use crate::plugin::{EngineDetails, EngineRef, Session, ask};
 use crate::policies;
 use crate::selection::Metric;
@@ -27,6 +28,7 @@ const OPERATION_GRAPH: c_int = Name::HIPDNN_ATTR_ENGINE_OPERATION_GRAPH as c_int
 const GLOBAL_INDEX: c_int = Name::HIPDNN_ATTR_ENGINE_GLOBAL_INDEX as c_int;
 const KNOB_INFO: c_int = Name::HIPDNN_ATTR_ENGINE_KNOB_INFO as c_int;
 const BEHAVIOR_NOTE: c_int = Name::HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE as c_int;
+const NUMERICAL_NOTE: c_int = Name::HIPDNN_ATTR_ENGINE_NUMERICAL_NOTE as c_int;
 const NAME: c_int = Name::HIPDNN_ATTR_ENGINE_NAME_EXT as c_int;
 const PREDICTION: c_int = Name::HIPDNN_ATTR_ENGINE_PREDICTION_EXT as c_int;
 const PREDICTION_METRIC: c_int = Name::HIPDNN_ATTR_ENGINE_PREDICTION_METRIC_EXT as c_int;
@@ -92,6 +94,21 @@ impl FrozenEngine {
     pub fn knobs(&self) -> &[Knob] {
         self.details.as_ref().map_or(&[], |details| details.knobs())
     }
+
+    /// Asks the plugin what the engine may do to numbers with a serialized configuration.
+    pub fn numerics(&self, config: &[u8]) -> Result<Option<EngineNumerics>> {
+        numerics::ask(&self.session, self.engine, &self.graph, config)
+    }
+
+    /// Answers the notes of that.
+    pub(super) fn numerical_notes(&self, config: &[u8], outgoing: &Outgoing) -> Result<()> {
+        let numerics = self.numerics(config)?;
+        let numerics = numerics.ok_or_else(|| match self.session.engine(self.engine) {
+            Ok(engine) => outgoing.about(numerics::unsaid(&engine.display_name())),
+            Err(error) => error,
+        })?;
+        outgoing.all(Type::HIPDNN_TYPE_NUMERICAL_NOTE, &numerics.notes)
+    }
 }
 
 impl Draft for EngineDraft {
@@ -154,6 +171,9 @@ impl Draft for EngineDraft {
             BEHAVIOR_NOTE => {
                 let notes = frozen.details.as_ref().map_or(&[][..], |details| details.behavior_notes());
                 outgoing.all(Type::HIPDNN_TYPE_BEHAVIOR_NOTE, notes)
+            }
+            NUMERICAL_NOTE => {
+                frozen.numerical_notes(&frozen.session.engine(frozen.engine)?.plain_config, outgoing)
             }
             PREDICTION => {
                 let metric = self.metric.unwrap_or_default();

@@ -9,14 +9,17 @@ use hipdnn_plugin_sdk::wire::{self, EngineConfig, KnobSetting, MAX_KNOB_CHOICES}
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::engine::{FrozenEngine, metric, no_prediction, no_prediction_of, prediction};
 use super::{Descriptor, Draft, Lifecycle, take_checked};
+use crate::ffi::raw::CEnum;
 use crate::ffi::{
-    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type, hipdnnBackendFlatbufferData_t,
+    hipdnnBackendAttributeName_t as Name, hipdnnBackendAttributeType_t as Type,
+    hipdnnBackendFlatbufferData_t, hipdnnBackendNumericalNote_t,
 };
 use crate::lock::OnceLock;
 use crate::object::Access;
 use crate::plugin::asking::Asking;
 use crate::plugin::cache::Known;
 use crate::plugin::made::Made;
+use crate::plugin::numerics::WantedNotes;
 use crate::plugin::{check, context, required_knobs, workspace_size};
 use crate::policies;
 use crate::selection::Metric;
@@ -29,6 +32,10 @@ const KNOB_CHOICES: c_int = Name::HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES as c_int;
 const WORKSPACE_SIZE: c_int = Name::HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE as c_int;
 const PREDICTION: c_int = Name::HIPDNN_ATTR_ENGINECFG_PREDICTION_EXT as c_int;
 const RANKING_METRIC: c_int = Name::HIPDNN_ATTR_ENGINECFG_RANKING_METRIC_EXT as c_int;
+const SELECTED_NOTES: c_int = Name::HIPDNN_ATTR_ENGINECFG_SELECT_NUMERICAL_NOTES_EXT as c_int;
+const DESELECTED_NOTES: c_int = Name::HIPDNN_ATTR_ENGINECFG_DESELECT_NUMERICAL_NOTES_EXT as c_int;
+const NUMERICAL_NOTES: c_int = Name::HIPDNN_ATTR_ENGINECFG_NUMERICAL_NOTES_EXT as c_int;
+const CHOSEN_KNOBS: c_int = Name::HIPDNN_ATTR_ENGINECFG_CHOSEN_KNOBS_EXT as c_int;
 const SERIALIZED_CHOICES: c_int = Name::HIPDNN_ATTR_KNOB_CHOICE_SERIALIZED_VALUE as c_int;
 
 /// An open configuration.
@@ -60,6 +67,8 @@ struct Chosen {
     serialized: Vec<KnobSetting>,
     /// What engines were ranked by, for the engine's own choices.
     metric: Option<Metric>,
+    /// The notes that the engine must and must not have.
+    notes: WantedNotes,
 }
 
 impl Chosen {
@@ -68,10 +77,25 @@ impl Chosen {
         self.descriptors.iter().map(Arc::as_ref).chain(&self.serialized).cloned().collect()
     }
 
-    /// The configuration of an engine with these settings and others. The plugin checks whether they are valid.
-    fn bytes(&self, engine_id: i64, others: impl IntoIterator<Item = KnobSetting>) -> Result<Box<[u8]>> {
+    /// The configuration of an engine with these settings, others, and those that the notes need. The plugin checks whether
+    /// settings are valid. None if there is nothing but notes that need no setting.
+    fn bytes(
+        &self,
+        engine: &FrozenEngine,
+        others: impl IntoIterator<Item = KnobSetting>,
+    ) -> Result<Option<Box<[u8]>>> {
         let mut knobs = self.settings();
         knobs.extend(others);
+        if !self.notes.is_empty() {
+            let name = engine.session.engine(engine.engine)?.display_name();
+            self.notes.settle(&name, &mut knobs, |knobs| {
+                let config = EngineConfig { engine_id: engine.id, knobs: knobs.to_vec() };
+                engine.numerics(&wire::write_engine_config(&config))
+            })?;
+            if knobs.is_empty() && self.metric.is_none() {
+                return Ok(None);
+            }
+        }
         if knobs.len() > MAX_KNOB_CHOICES {
             return Err(Error::bad_param(format!(
                 "{} knobs of the engine configuration are set, expected at most {MAX_KNOB_CHOICES}",
@@ -79,7 +103,8 @@ impl Chosen {
             )));
         }
         let metric = self.metric.map_or("", Metric::name);
-        Ok(wire::write_ranked_engine_config(&EngineConfig { engine_id, knobs }, metric).into())
+        let config = EngineConfig { engine_id: engine.id, knobs };
+        Ok(Some(wire::write_ranked_engine_config(&config, metric).into()))
     }
 }
 
@@ -201,6 +226,8 @@ impl Draft for ConfigDraft {
                 self.chosen.get_or_insert_default().serialized = choices;
             }
             RANKING_METRIC => self.chosen.get_or_insert_default().metric = Some(metric(incoming)?),
+            SELECTED_NOTES => self.chosen.get_or_insert_default().notes.selected = notes(incoming)?,
+            DESELECTED_NOTES => self.chosen.get_or_insert_default().notes.deselected = notes(incoming)?,
             other => return Err(unknown(KIND, other, "set")),
         }
         Ok(())
@@ -224,7 +251,7 @@ impl Draft for ConfigDraft {
                 if !others.is_empty() {
                     chosen = chosen.or(Some(&none));
                 }
-                let bytes = chosen.map(|chosen| chosen.bytes(engine.id, others)).transpose()?;
+                let bytes = chosen.map(|chosen| chosen.bytes(engine, others)).transpose()?.flatten();
                 let with_settings = bytes.as_deref().and_then(|bytes| known_with(engine, bytes));
                 let known = if bytes.is_some() { &with_settings } else { &engine.known };
                 let size = expected_workspace_size(engine, bytes.as_deref(), known.as_deref())?;
@@ -259,8 +286,24 @@ impl Draft for ConfigDraft {
                 prediction(&self.prediction, make, outgoing)
             }
             RANKING_METRIC => outgoing.text(self.metric().name()),
+            NUMERICAL_NOTES => frozen.engine.numerical_notes(frozen.bytes()?, outgoing),
+            CHOSEN_KNOBS => {
+                let config =
+                    wire::read_engine_config(frozen.bytes()?).map_err(|error| Error::internal(error.0))?;
+                let knob = |i: usize| config.knobs.get(i).cloned().map(Descriptor::of_knob_choice);
+                outgoing.all_descriptors(config.knobs.len(), knob)
+            }
             other => Err(unknown(KIND, other, "read")),
         }
+    }
+}
+
+/// The notes in an attribute.
+fn notes(incoming: &Incoming) -> Result<Vec<c_int>> {
+    let notes = incoming.some(Type::HIPDNN_TYPE_NUMERICAL_NOTE)?;
+    match notes.iter().find(|note| hipdnnBackendNumericalNote_t::from_raw(**note).is_none()) {
+        None => Ok(notes),
+        Some(note) => Err(incoming.bad_value(note, "a number of hipdnnBackendNumericalNote_t")),
     }
 }
 

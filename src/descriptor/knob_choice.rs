@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use hipdnn_plugin_sdk::wire::{KnobSetting, KnobValue};
 
-use super::Draft;
 use super::attribute::{Incoming, Outgoing, unknown};
 use super::knob_info::{get_value, knob_id, value};
+use super::{Descriptor, Draft, Lifecycle};
 use crate::ffi::hipdnnBackendAttributeName_t as Name;
 use crate::status::{Error, Result};
 
@@ -59,5 +59,12 @@ impl Draft for ChoiceDraft {
             VALUE => get_value(&frozen.value, outgoing),
             other => Err(unknown(KIND, other, "read")),
         }
+    }
+}
+
+impl Descriptor {
+    /// A finalized descriptor of a setting.
+    pub(super) fn of_knob_choice(setting: KnobSetting) -> Self {
+        Self::KnobChoice(Lifecycle::finalized(ChoiceDraft::default(), Arc::new(setting)))
     }
 }

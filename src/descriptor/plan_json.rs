@@ -1,5 +1,7 @@
 //! An execution plan as JSON, for people: its origin, and its plugin's description of the steps.
 
+use std::collections::BTreeSet;
+
 use hipdnn_plugin_sdk::wire::{self, KnobValue};
 use serde_json::{Map, Value, json};
 
@@ -11,7 +13,7 @@ use crate::status::{Error, Result};
 
 impl FrozenPlan {
     /// An object with `engine`, `engine_id`, `graph` (its name), `knobs` (those that were set), `plugin`, `plugin_version`,
-    /// `steps` and `workspace_size`. Unknown values have no key: the graph and the knobs of a loaded plan, and the steps
+    /// `numerical_notes` (of all steps), `steps` and `workspace_size`. Unknown values have no key: the graph and the knobs of a loaded plan, and the steps
     /// if the plugin does not describe them.
     pub(super) fn json(&self) -> Result<String> {
         let source = self.context().owner();
@@ -32,7 +34,10 @@ impl FrozenPlan {
         }
         if let Some(text) = self.with_own_names(|context| Ok(context.description()))? {
             match steps(&text) {
-                Ok(steps) => drop(put("steps", steps)),
+                Ok(steps) => {
+                    put("numerical_notes", numerical_notes(&steps));
+                    put("steps", steps);
+                }
                 Err(reason) => log::warn(|| {
                     format!("plugin {}: the description of an execution context {reason}", plugin.name)
                 }),
@@ -54,6 +59,14 @@ fn knobs(config: &[u8]) -> Result<Value> {
     Ok(config.knobs.into_iter().map(|knob| (knob.knob_id, value(knob.value))).collect::<Map<_, _>>().into())
 }
 
+/// The notes of all steps, each once, in alphabetical order.
+fn numerical_notes(steps: &Value) -> Value {
+    let of_step = |step: &Value| step.pointer("/numerics/notes").and_then(Value::as_array).cloned();
+    let notes = steps.as_array().into_iter().flatten().filter_map(of_step).flatten();
+    let names = notes.filter_map(|note| note.as_str().map(str::to_owned));
+    names.collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>().into()
+}
+
 /// The list of steps in a plugin's description, each an object whose content is not checked.
 fn steps(description: &str) -> std::result::Result<Value, String> {
     let mut value: Value =
@@ -67,6 +80,13 @@ fn steps(description: &str) -> std::result::Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_of_steps_are_put_together() {
+        let steps = json!([{"numerics": {"notes": ["B", "A"]}}, {}, {"numerics": {"notes": ["B", 1]}}, {"numerics": 2}]);
+        assert_eq!(numerical_notes(&steps), json!(["A", "B"]));
+        assert_eq!(numerical_notes(&json!([])), json!([]));
+    }
 
     #[test]
     fn only_a_list_of_objects_counts_as_steps() {

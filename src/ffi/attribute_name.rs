@@ -47,6 +47,14 @@ attributes! {
         HIPDNN_ATTR_ENGINECFG_PREDICTION_EVALUATE_EXT = 204: "Whether reading a prediction may evaluate the engine (INT64, 1).",
         HIPDNN_ATTR_ENGINECFG_PREDICTION_EXT = 205: "Predicted performance (FLATBUFFER_DATA_STRUCT_EXT, 0 or 1, read only).",
         HIPDNN_ATTR_ENGINECFG_RANKING_METRIC_EXT = 206: "Metric of the prediction (CHAR, n).",
+        HIPDNN_ATTR_ENGINECFG_SELECT_NUMERICAL_NOTES_EXT = 290:
+            "Notes that the engine must have; knobs are set for them (NUMERICAL_NOTE, n).",
+        HIPDNN_ATTR_ENGINECFG_DESELECT_NUMERICAL_NOTES_EXT = 291:
+            "Notes that the engine must not have; knobs are set against them (NUMERICAL_NOTE, n).",
+        HIPDNN_ATTR_ENGINECFG_NUMERICAL_NOTES_EXT = 292:
+            "What the engine may do to numbers with these knobs (NUMERICAL_NOTE, n, read only).",
+        HIPDNN_ATTR_ENGINECFG_CHOSEN_KNOBS_EXT = 293:
+            "The knob choices, with those that the notes ask for (BACKEND_DESCRIPTOR, n, read only).",
         // Execution plan.
         HIPDNN_ATTR_EXECUTION_PLAN_HANDLE = 300: "A handle; accepted but ignored, execute has its own (HANDLE, 1).",
         HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 301: "The finalized engine configuration (BACKEND_DESCRIPTOR, 1, required).",
@@ -112,7 +120,7 @@ attributes! {
         HIPDNN_ATTR_ENGINE_OPERATION_GRAPH = 1000: "The finalized graph the engine is to run (BACKEND_DESCRIPTOR, 1, required).",
         HIPDNN_ATTR_ENGINE_GLOBAL_INDEX = 1001: "Id of the engine (INT64, 1, required).",
         HIPDNN_ATTR_ENGINE_KNOB_INFO = 1002: "The engine's knobs (BACKEND_DESCRIPTOR, n, read only).",
-        HIPDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1003: "Numerical notes (NUMERICAL_NOTE, n, reserved).",
+        HIPDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1003: "What the engine may do to numbers with default knobs (NUMERICAL_NOTE, n, read only).",
         HIPDNN_ATTR_ENGINE_LAYOUT_INFO = 1004: "Layouts (BACKEND_DESCRIPTOR, n, reserved).",
         HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE = 1005: "The engine's notes on its behaviour (BEHAVIOR_NOTE, n, read only).",
         HIPDNN_ATTR_ENGINE_CU_COUNT_TARGET_EXT = 1006: "Number of compute units to use (INT32, 1, reserved).",

@@ -26,7 +26,7 @@ pub enum hipdnnBackendAttributeType_t {
     HIPDNN_TYPE_KNOB_TYPE = 8,
     /// Reserved.
     HIPDNN_TYPE_NAN_PROPOGATION = 9,
-    /// Reserved.
+    /// `hipdnnBackendNumericalNote_t`.
     HIPDNN_TYPE_NUMERICAL_NOTE = 10,
     /// Reserved.
     HIPDNN_TYPE_LAYOUT_TYPE = 11,

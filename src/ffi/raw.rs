@@ -46,6 +46,7 @@ c_enums! {
     hipdnnBackendBehaviorNote_t,
     hipdnnBackendDescriptorType_t,
     hipdnnBackendHeurMode_t,
+    hipdnnBackendNumericalNote_t,
     hipdnnConvolutionMode_t,
     hipdnnDataType_t,
     hipdnnDiagonalAlignment_t,

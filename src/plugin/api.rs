@@ -168,6 +168,9 @@ table! {
             (handle: PluginHandle, serialized: *const ConstData, context: *mut Context);
         describe_context: "hipdnnEnginePluginDescribeExecutionContext_ext",
             (handle: PluginHandle, context: Context, requested_size: usize, size: *mut usize, json: *mut c_char);
+        describe_numerics: "hipdnnEnginePluginDescribeNumerics_ext",
+            (handle: PluginHandle, config: *const ConstData, graph: *const ConstData, requested_size: usize,
+             size: *mut usize, json: *mut c_char);
         is_context_shareable: "hipdnnEnginePluginIsExecutionContextShareable_ext",
             (handle: PluginHandle, context: Context, is_shareable: *mut u32);
         set_step_callback: "hipdnnEnginePluginSetStepCallback_ext",

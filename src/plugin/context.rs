@@ -1,12 +1,13 @@
 //! Execution contexts: graphs compiled by plugins.
 
+use std::ffi::c_char;
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 
 use hipdnn_plugin_sdk::ffi::{
     HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, HIPDNN_PLUGIN_STATUS_SUCCESS, HipdnnEnginePluginExecutionContext,
-    hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData,
+    hipdnnEnginePluginHandle_t, hipdnnPluginConstData_t as ConstData, hipdnnPluginStatus_t,
 };
 
 use super::asking::Asking;
@@ -186,34 +187,37 @@ impl<O: Owner> Context<O> {
 }
 
 fn describe(plugin: &Plugin, handle: hipdnnEnginePluginHandle_t, context: Raw) -> Result<Option<String>> {
-    const ACTION: &str = "describe execution context";
+    text_in_two_calls(plugin, "describe execution context", |room, size, json| {
+        // SAFETY: handle and context are the plugin's own; the call writes one number and at most `room` bytes.
+        unsafe { plugin.api.describe_context(handle, context.as_ptr(), room, size, json) }
+            .filter(|status| *status != HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE)
+    })
+}
+
+/// A text of a plugin, from a call with room for nothing, which answers the size, and one with that room. None if a call answers
+/// none.
+pub fn text_in_two_calls(
+    plugin: &Plugin,
+    action: &str,
+    call: impl Fn(usize, *mut usize, *mut c_char) -> Option<hipdnnPluginStatus_t>,
+) -> Result<Option<String>> {
     let mut size = 0;
-    // SAFETY: handle and context are the plugin's own; the call writes one number.
-    let status =
-        unsafe { plugin.api.describe_context(handle, context.as_ptr(), 0, &raw mut size, ptr::null_mut()) };
-    match status {
-        None | Some(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE) => return Ok(None),
-        Some(status) => check(&plugin.api, ACTION, status)?,
+    match call(0, &raw mut size, ptr::null_mut()) {
+        None => return Ok(None),
+        Some(status) => check(&plugin.api, action, status)?,
     }
+    let fault = |fault: String| Error::plugin(format!("the plugin's answer to {action} {fault}"));
     if !(1..=MAX_DESCRIPTION).contains(&size) {
-        return Err(Error::plugin(format!(
-            "the description of an execution context has {size} bytes, expected 1 to {MAX_DESCRIPTION}"
-        )));
+        return Err(fault(format!("has {size} bytes, expected 1 to {MAX_DESCRIPTION}")));
     }
     let mut text = vec![0_u8; size];
     let mut written = size;
-    // SAFETY: handle and context are the plugin's own; the text has room for `size` bytes.
-    let status = unsafe {
-        let text = text.as_mut_ptr().cast();
-        plugin.api.describe_context(handle, context.as_ptr(), size, &raw mut written, text)
-    };
-    check(&plugin.api, ACTION, status.unwrap_or_default())?;
+    let status = call(size, &raw mut written, text.as_mut_ptr().cast());
+    check(&plugin.api, action, status.unwrap_or_default())?;
     // Ignores the size of the second call: the text ends at a NUL.
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(size);
     text.truncate(end);
-    String::from_utf8(text).map(Some).map_err(|error| {
-        Error::plugin(format!("the description of an execution context is not UTF-8: {}", error.utf8_error()))
-    })
+    String::from_utf8(text).map(Some).map_err(|error| fault(format!("is not UTF-8: {}", error.utf8_error())))
 }
 
 fn require_saving(plugin: &Plugin) -> Result<()> {

@@ -17,6 +17,7 @@ mod heuristic_handles;
 mod heuristic_host;
 mod library;
 pub mod made;
+pub mod numerics;
 pub mod paths;
 mod raw_context;
 pub mod registry;

@@ -52,6 +52,14 @@ typedef enum
     HIPDNN_ATTR_ENGINECFG_PREDICTION_EXT = 205,
     /// Metric of the prediction (CHAR, n).
     HIPDNN_ATTR_ENGINECFG_RANKING_METRIC_EXT = 206,
+    /// Notes that the engine must have; knobs are set for them (NUMERICAL_NOTE, n).
+    HIPDNN_ATTR_ENGINECFG_SELECT_NUMERICAL_NOTES_EXT = 290,
+    /// Notes that the engine must not have; knobs are set against them (NUMERICAL_NOTE, n).
+    HIPDNN_ATTR_ENGINECFG_DESELECT_NUMERICAL_NOTES_EXT = 291,
+    /// What the engine may do to numbers with these knobs (NUMERICAL_NOTE, n, read only).
+    HIPDNN_ATTR_ENGINECFG_NUMERICAL_NOTES_EXT = 292,
+    /// The knob choices, with those that the notes ask for (BACKEND_DESCRIPTOR, n, read only).
+    HIPDNN_ATTR_ENGINECFG_CHOSEN_KNOBS_EXT = 293,
     /// A handle; accepted but ignored, execute has its own (HANDLE, 1).
     HIPDNN_ATTR_EXECUTION_PLAN_HANDLE = 300,
     /// The finalized engine configuration (BACKEND_DESCRIPTOR, 1, required).
@@ -189,7 +197,7 @@ typedef enum
     HIPDNN_ATTR_ENGINE_GLOBAL_INDEX = 1001,
     /// The engine's knobs (BACKEND_DESCRIPTOR, n, read only).
     HIPDNN_ATTR_ENGINE_KNOB_INFO = 1002,
-    /// Numerical notes (NUMERICAL_NOTE, n, reserved).
+    /// What the engine may do to numbers with default knobs (NUMERICAL_NOTE, n, read only).
     HIPDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1003,
     /// Layouts (BACKEND_DESCRIPTOR, n, reserved).
     HIPDNN_ATTR_ENGINE_LAYOUT_INFO = 1004,

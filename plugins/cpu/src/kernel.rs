@@ -2,7 +2,7 @@
 
 pub use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::in_own_frame;
-use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::graph::{DataType, Graph};
 
 use crate::prepare::CheckedNode;
 use crate::problem::pointers;
@@ -57,6 +57,12 @@ pub struct Facts {
     pub tile: String,
     /// The most threads that share the work.
     pub threads: usize,
+    /// The type of its micro-kernel's accumulators.
+    pub accumulator: Option<DataType>,
+    /// Whether instructions add products of two neighbours at once, which flush subnormal numbers.
+    pub pairs: bool,
+    /// Whether matrix instructions multiply.
+    pub matrix: bool,
 }
 
 /// The algorithm of the reference.
@@ -65,12 +71,13 @@ pub const REFERENCE: &str = "reference";
 impl Facts {
     /// The facts of the reference.
     pub(crate) const fn reference() -> Self {
-        Self { algorithm: REFERENCE, tile: String::new(), threads: 1 }
+        let (accumulator, pairs, matrix) = (None, false, false);
+        Self { algorithm: REFERENCE, tile: String::new(), threads: 1, accumulator, pairs, matrix }
     }
 
     /// The facts of a kernel without a micro-kernel.
     pub(crate) fn new(algorithm: &'static str, threads: usize) -> Self {
-        Self { algorithm, tile: String::new(), threads }
+        Self { algorithm, threads, ..Self::reference() }
     }
 
     /// The facts of a kernel whose micro-kernel has this many rows and columns of accumulators of type `T`,
@@ -81,15 +88,16 @@ impl Facts {
         [rows, columns]: [usize; 2],
         terms: usize,
     ) -> Self {
-        let dtype = match std::any::type_name::<T>() {
-            "f32" => "float",
-            "f64" => "double",
-            "i32" => "int32",
-            other => other,
+        let accumulator = match std::any::type_name::<T>() {
+            "f32" => Some(DataType::Float),
+            "f64" => Some(DataType::Double),
+            "i32" => Some(DataType::Int32),
+            _ => None,
         };
-        let pairs = if terms > 1 { ", sums of pairs" } else { "" };
-        let tile = format!("{rows} x {columns} {dtype}{pairs}");
-        Self { algorithm, tile, threads }
+        let pairs = terms > 1;
+        let dtype = accumulator.map_or(std::any::type_name::<T>(), DataType::name);
+        let tile = format!("{rows} x {columns} {dtype}{}", if pairs { ", sums of pairs" } else { "" });
+        Self { tile, accumulator, pairs, ..Self::new(algorithm, threads) }
     }
 }
 

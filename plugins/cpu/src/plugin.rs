@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::fork::List;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{self, EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, Step};
+use hipdnn_plugin_sdk::{EngineNumerics, EnginePlugin, Overrides, PluginError, Refusal, Step};
 
 use crate::memory;
 use crate::plan::compiled::Compiled;
@@ -116,6 +116,15 @@ impl EnginePlugin for CpuPlugin {
         plan.steps()
     }
 
+    fn numerics(
+        handle: &Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Option<EngineNumerics>, PluginError> {
+        Ok(Self::plan(handle, engine, graph, knobs)?.numerics())
+    }
+
     fn serialize(_: &Handle, plan: &Compiled) -> Result<Vec<u8>, PluginError> {
         plan.save()
     }
@@ -133,10 +142,14 @@ hipdnn_plugin_sdk::export_engine_plugin!(
     overrides,
     serialization,
     description,
+    numerics,
     sharing,
     steps,
     kept_back
 );
+
+#[cfg(test)]
+mod numerics_tests;
 
 #[cfg(test)]
 mod tests {
@@ -271,7 +284,7 @@ mod tests {
         let knobs = CpuPlugin::details(&Handle::default(), 0, &sum()).unwrap().knobs;
         let ids: Vec<&str> = knobs.iter().map(|knob| knob.knob_id.as_str()).collect();
         let flags = ["deterministic", "constant_weights", "batch_invariant", "flush_subnormals"];
-        assert_eq!(ids, [&["threads"], &flags[..], &["convolution"]].concat());
+        assert_eq!(ids, [&["threads"], &flags[..], &["convolution", "winograd"]].concat());
         knobs.iter().for_each(|knob| knob.verify().unwrap());
         assert!(CpuPlugin::details(&Handle::default(), 1, &sum()).unwrap().knobs.is_empty());
 
@@ -280,10 +293,14 @@ mod tests {
         all.extend(flags.map(|flag| set(flag, 1)));
         wire::check_settings(&knobs, &all).unwrap();
         let threads = Threads { most: 3, deterministic: true, batch_invariant: true, flush_subnormals: true };
-        let settings = Settings { threads, constant_weights: true, convolution: Algorithm::Unrolled };
+        let convolution = Algorithm::Unrolled;
+        let settings = Settings { threads, constant_weights: true, convolution, ..Settings::default() };
         assert_eq!(Planner::new(0, &all), Ok(Planner::Fast(settings)));
         assert_eq!(Planner::new(0, &[]), Ok(Planner::Fast(Settings::default())));
         assert_eq!(Planner::new(1, &[]), Ok(Planner::Reference));
+        let without = Settings { avoids_winograd: true, ..Settings::default() };
+        assert_eq!(Planner::new(0, &[set("winograd", 0)]), Ok(Planner::Fast(without)));
+        assert_eq!(Planner::new(0, &[set("winograd", 1)]), Ok(Planner::Fast(Settings::default())));
         for wrong in [
             set("threads", 257),
             set("threads", -1),

@@ -15,6 +15,8 @@ pub struct Settings {
     pub constant_weights: bool,
     /// The algorithm of convolutions.
     pub convolution: Algorithm,
+    /// Whether no convolution is transformed by Winograd, even if [`Settings::convolution`] asks for it.
+    pub avoids_winograd: bool,
 }
 
 /// Declares the algorithms, each with its name and a description for the knob.

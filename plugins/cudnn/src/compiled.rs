@@ -16,18 +16,16 @@ use crate::descriptor::{Open, OperationGraph, get};
 use crate::knob::{Options, TIMED_PLANS};
 use crate::lowering::Described;
 use crate::names::{
-    ATTR_DEVICEPROP_JSON_REPRESENTATION, ATTR_ENGINE_BEHAVIOR_NOTE, ATTR_ENGINE_NUMERICAL_NOTE,
-    ATTR_ENGINECFG_ENGINE, ATTR_ENGINEHEUR_DEVICEPROP, ATTR_ENGINEHEUR_MODE, ATTR_ENGINEHEUR_OPERATION_GRAPH,
-    ATTR_ENGINEHEUR_RESULTS, ATTR_EXECUTION_PLAN_DEVICEPROP, ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
-    ATTR_EXECUTION_PLAN_HANDLE, ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-    ATTR_VARIANT_PACK_DATA_POINTERS, ATTR_VARIANT_PACK_UNIQUE_IDS, ATTR_VARIANT_PACK_WORKSPACE,
-    BACKEND_DEVICEPROP_DESCRIPTOR, BACKEND_ENGINE_DESCRIPTOR, BACKEND_ENGINECFG_DESCRIPTOR,
+    ATTR_DEVICEPROP_JSON_REPRESENTATION, ATTR_ENGINEHEUR_DEVICEPROP, ATTR_ENGINEHEUR_MODE,
+    ATTR_ENGINEHEUR_OPERATION_GRAPH, ATTR_ENGINEHEUR_RESULTS, ATTR_EXECUTION_PLAN_DEVICEPROP,
+    ATTR_EXECUTION_PLAN_ENGINE_CONFIG, ATTR_EXECUTION_PLAN_HANDLE, ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+    ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, ATTR_VARIANT_PACK_DATA_POINTERS, ATTR_VARIANT_PACK_UNIQUE_IDS,
+    ATTR_VARIANT_PACK_WORKSPACE, BACKEND_DEVICEPROP_DESCRIPTOR, BACKEND_ENGINECFG_DESCRIPTOR,
     BACKEND_ENGINEHEUR_DESCRIPTOR, BACKEND_EXECUTION_PLAN_DESCRIPTOR, BACKEND_VARIANT_PACK_DESCRIPTOR,
-    BEHAVIOR_NOTE_REQUIRES_BIAS_REORDER, BEHAVIOR_NOTE_REQUIRES_FILTER_REORDER,
-    BEHAVIOR_NOTE_RUNTIME_COMPILATION, HEUR_MODE_A, HEUR_MODE_FALLBACK, NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
-    NUMERICAL_NOTE_NONDETERMINISTIC, NUMERICAL_NOTE_TENSOR_CORE, TYPE_BACKEND_DESCRIPTOR, TYPE_BEHAVIOR_NOTE,
-    TYPE_CHAR, TYPE_HANDLE, TYPE_HEUR_MODE, TYPE_INT64, TYPE_NUMERICAL_NOTE, TYPE_VOID_PTR,
+    BEHAVIOR_NOTE_RUNTIME_COMPILATION, HEUR_MODE_A, HEUR_MODE_FALLBACK, TYPE_BACKEND_DESCRIPTOR, TYPE_CHAR,
+    TYPE_HANDLE, TYPE_HEUR_MODE, TYPE_INT64, TYPE_VOID_PTR,
 };
+use crate::notes::{forbidden, notes, numerical_notes};
 use crate::trial;
 
 /// Number of unused plans that are cached.
@@ -44,6 +42,8 @@ pub struct Compiled {
     pub workspace_size: usize,
     /// Whether its kernels were compiled at run time, as far as cuDNN tells.
     pub is_runtime_compiled: bool,
+    /// cuDNN's notes on its numbers, and ours; none of a plan that was loaded.
+    pub numerical: Vec<c_int>,
 }
 
 /// Everything that determines a plan.
@@ -265,7 +265,7 @@ impl Compiled {
         unsafe { get(cudnn, plan.get(), ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, TYPE_INT64, &mut size)? };
         let [size] = size;
         let workspace_size = usize::try_from(size).unwrap_or(0);
-        Ok(Self { plan, workspace_size, is_runtime_compiled: false })
+        Ok(Self { plan, workspace_size, is_runtime_compiled: false, numerical: Vec::new() })
     }
 }
 
@@ -293,52 +293,6 @@ fn configurations(maker: Maker, graph: &OperationGraph, mode: c_int) -> Result<V
         let mut pointers: Vec<*mut c_void> = made.iter().map(Object::get).collect();
         let count = get(cudnn, heuristic.get(), name, kind, &mut pointers)?;
         Ok(made.into_iter().take(count).collect())
-    }
-}
-
-/// The notes of a configuration's engine.
-#[derive(Debug, Default)]
-struct Notes {
-    /// About numerical behavior.
-    numerical: Vec<c_int>,
-    /// About other behavior and requirements.
-    behavior: Vec<c_int>,
-}
-
-fn notes(cudnn: &'static Cudnn, config: &Object) -> Result<Notes, PluginError> {
-    let engine = Open::new(cudnn, BACKEND_ENGINE_DESCRIPTOR)?.into_object();
-    let read = |attribute, kind| {
-        // More than the number of existing notes.
-        let mut notes = vec![-1; 32];
-        // SAFETY: the engine is alive, and the type is that of the attribute.
-        let count = unsafe { get(cudnn, engine.get(), attribute, kind, &mut notes) }?;
-        notes.truncate(count);
-        Ok::<_, PluginError>(notes)
-    };
-    let mut place = [engine.get()];
-    // SAFETY: the objects are alive, and the type is that of the attribute.
-    unsafe { get(cudnn, config.get(), ATTR_ENGINECFG_ENGINE, TYPE_BACKEND_DESCRIPTOR, &mut place) }?;
-    Ok(Notes {
-        numerical: read(ATTR_ENGINE_NUMERICAL_NOTE, TYPE_NUMERICAL_NOTE)?,
-        behavior: read(ATTR_ENGINE_BEHAVIOR_NOTE, TYPE_BEHAVIOR_NOTE)?,
-    })
-}
-
-/// Why a configuration must not be used.
-fn forbidden(notes: &Notes, described: &Described, options: &Options) -> Option<&'static str> {
-    let has = |note| notes.numerical.contains(&note);
-    let rounds = has(NUMERICAL_NOTE_TENSOR_CORE) || has(NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
-    let reorders = |note: &c_int| {
-        [BEHAVIOR_NOTE_REQUIRES_FILTER_REORDER, BEHAVIOR_NOTE_REQUIRES_BIAS_REORDER].contains(note)
-    };
-    if (described.rounds_to_tf32 || described.may_use_tf32 && rounds) && !options.tf32 {
-        Some("rounds floats to TF32, which cudnn.tf32 does not allow")
-    } else if options.deterministic && has(NUMERICAL_NOTE_NONDETERMINISTIC) {
-        Some("is not deterministic, which cudnn.deterministic asks for")
-    } else if notes.behavior.iter().any(reorders) {
-        Some("expects reordered filters or biases")
-    } else {
-        None
     }
 }
 
@@ -413,7 +367,8 @@ fn candidates(
                 }
                 Ok(made) => {
                     let is_runtime_compiled = notes.behavior.contains(&BEHAVIOR_NOTE_RUNTIME_COMPILATION);
-                    found.push(Compiled { is_runtime_compiled, ..made });
+                    let numerical = numerical_notes(&notes, described, options);
+                    found.push(Compiled { is_runtime_compiled, numerical, ..made });
                 }
                 Err(error) => note(&mut reasons, error.message()),
             }
@@ -448,33 +403,6 @@ fn refused(error: PluginError) -> PluginError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn notes_decide_what_is_taken() {
-        let floats = Described { may_use_tf32: true, ..Described::default() };
-        let halves = Described::default();
-        let matrices = Described { rounds_to_tf32: true, ..Described::default() };
-        let options = Options::default();
-        let allowed = Options { tf32: true, ..Options::default() };
-        let exact = Options { deterministic: true, ..Options::default() };
-        let numerical = |notes: &[c_int]| Notes { numerical: notes.to_vec(), ..Notes::default() };
-        let behavior = |notes: &[c_int]| Notes { behavior: notes.to_vec(), ..Notes::default() };
-        let (cores, changing) =
-            (numerical(&[NUMERICAL_NOTE_TENSOR_CORE]), numerical(&[NUMERICAL_NOTE_NONDETERMINISTIC]));
-        assert!(forbidden(&cores, &floats, &options).is_some());
-        assert!(forbidden(&cores, &floats, &allowed).is_none());
-        assert!(forbidden(&Notes::default(), &floats, &options).is_none());
-        assert!(forbidden(&Notes::default(), &matrices, &options).is_some());
-        assert!(forbidden(&Notes::default(), &matrices, &allowed).is_none());
-        assert!(forbidden(&cores, &halves, &options).is_none());
-        assert!(forbidden(&changing, &halves, &exact).is_some());
-        assert!(forbidden(&changing, &halves, &options).is_none());
-        assert!(forbidden(&behavior(&[BEHAVIOR_NOTE_RUNTIME_COMPILATION]), &halves, &options).is_none());
-        for reordered in [BEHAVIOR_NOTE_REQUIRES_FILTER_REORDER, BEHAVIOR_NOTE_REQUIRES_BIAS_REORDER] {
-            let reason = forbidden(&behavior(&[reordered]), &halves, &options);
-            assert!(reason.is_some_and(|reason| reason.contains("order")));
-        }
-    }
 
     #[test]
     fn each_reason_is_listed_once() {

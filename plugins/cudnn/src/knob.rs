@@ -1,5 +1,6 @@
 //! The knobs of the engines.
 
+use hipdnn_plugin_sdk::numerics::{NoteKnob, note};
 use hipdnn_plugin_sdk::wire::{Knob, KnobSetting, WORKSPACE_SIZE_LIMIT, positive_setting};
 
 /// The engine that passes graphs to cuDNN, whole if possible.
@@ -78,6 +79,19 @@ pub fn lt_knobs() -> Vec<Knob> {
         ),
         Knob::flag(LT_TF32, "lets cuBLASLt round floats to TF32", false),
     ]
+}
+
+/// The settings of an engine's knobs that add numerical notes or take them away.
+pub fn note_knobs(engine: usize) -> Vec<NoteKnob> {
+    let tf32 = if engine == LT { LT_TF32 } else { CUDNN_TF32 };
+    let mut knobs = vec![NoteKnob::removes(note::NONDETERMINISTIC, BENCHMARKING, 0)];
+    if engine != LT {
+        knobs.insert(0, NoteKnob::removes(note::NONDETERMINISTIC, CUDNN_DETERMINISTIC, 1));
+    }
+    for note in [note::DOWN_CONVERT_INPUTS, note::TENSOR_CORE] {
+        knobs.extend([NoteKnob::adds(note, tf32, 1), NoteKnob::removes(note, tf32, 0)]);
+    }
+    knobs
 }
 
 impl Options {

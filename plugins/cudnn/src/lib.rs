@@ -24,6 +24,7 @@ pub mod library;
 pub mod lowering;
 pub mod lt;
 pub mod names;
+mod notes;
 pub mod part;
 pub mod plan;
 pub mod plugin;

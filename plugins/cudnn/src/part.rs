@@ -12,7 +12,8 @@ use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::problem::batchnorm::Batchnorm;
 use hipdnn_plugin_sdk::gpu::check_alignment;
 use hipdnn_plugin_sdk::graph::Graph;
-use hipdnn_plugin_sdk::{PluginError, Refusal};
+use hipdnn_plugin_sdk::numerics::{CEnum, NumericalNote};
+use hipdnn_plugin_sdk::{Numerics, PluginError, Refusal};
 use parking_lot::Mutex;
 
 use crate::compiled::{Compiled, Maker};
@@ -87,6 +88,12 @@ impl Part {
     pub fn scratch(&self) -> Result<usize, Refusal> {
         let size = self.own.checked_add(self.compiled.workspace_size);
         size.ok_or_else(|| Refusal::new("the workspace would be larger than the address space"))
+    }
+
+    /// What cuDNN says that it does to numbers; nothing of a saved plan.
+    pub fn numerics(&self) -> Numerics {
+        let notes = self.compiled.numerical.iter().filter_map(|note| NumericalNote::from_raw(*note));
+        notes.fold(Numerics::default(), Numerics::note)
     }
 
     /// Whether cuDNN compiled kernels for it, as far as it tells.

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::ffi::c_void;
 
 use hipdnn_plugin_planner::ahead::{self as planner_ahead, Ahead};
+use hipdnn_plugin_planner::numerics::{Engine, LIBRARY, of_step};
 use hipdnn_plugin_planner::plan::{self, Call, Found, Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{Prepared, prepare};
 use hipdnn_plugin_planner::shapes::Asked;
 use hipdnn_plugin_planner::step::described;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
-use hipdnn_plugin_sdk::{PluginError, Refusal};
+use hipdnn_plugin_sdk::{Numerics, PluginError, Refusal};
 
 use crate::ahead;
 use crate::handle::{Handle, Ready, enter};
@@ -59,6 +60,15 @@ impl Plan {
             Self::Here(plan) => plan.describe(),
             Self::Ahead(plan, _) => Some(plan.steps.clone()),
         }
+    }
+}
+
+impl Plan {
+    /// What it does to numbers.
+    pub fn numerics(&self) -> Option<Numerics> {
+        let mut all = Numerics::default();
+        self.describe()?.iter().for_each(|step| all.add(&step.numerics));
+        Some(all)
     }
 }
 
@@ -123,6 +133,17 @@ impl Call for Step {
             Self::Product(_) => "cublasLtMatmul".into(),
         }
     }
+
+    fn engine(&self) -> Engine {
+        LIBRARY
+    }
+
+    fn numerics(&self) -> Numerics {
+        match self {
+            Self::Part(part) => part.numerics(),
+            Self::Product(product) => product.numerics.clone(),
+        }
+    }
 }
 
 /// Plans a graph for an engine. `saved` contains earlier results for it.
@@ -181,7 +202,12 @@ fn plan_ahead(
     let bytes = save_steps(&request, steps.iter())?;
     let call =
         |step: &Step| (step.nodes().to_vec(), step.library(), format!("{} for {architecture}", step.call()));
-    let steps = described(&request.graph, steps.iter().map(call)).unwrap_or_default();
+    let mut told = described(&request.graph, steps.iter().map(call)).unwrap_or_default();
+    for (told, step) in told.iter_mut().zip(&steps) {
+        told.numerics = of_step(&prepared, step.nodes(), LIBRARY);
+        told.numerics.add(&step.numerics());
+    }
+    let steps = told;
     Ok(Plan::Ahead(Ahead { architecture, request, workspace_size, steps }, bytes))
 }
 

@@ -12,10 +12,10 @@ use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE, hipStream_t, h
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{EngineDetails, Knob, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
+use hipdnn_plugin_sdk::{EngineNumerics, EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::{Handle, check_cudnn, check_lt, enter};
-use crate::knob::{CUBLASLT_ENGINE, CUDNN, CUDNN_ENGINE, LT, cudnn_knobs, lt_knobs};
+use crate::knob::{CUBLASLT_ENGINE, CUDNN, CUDNN_ENGINE, LT, cudnn_knobs, lt_knobs, note_knobs};
 use crate::plan::{self, CUDNN_PLANS, LT_PLANS, Plan, plan};
 
 /// The engines of this library.
@@ -106,6 +106,17 @@ impl EnginePlugin for CudnnPlugin {
         plan.describe()
     }
 
+    fn numerics(
+        handle: &Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Option<EngineNumerics>, PluginError> {
+        let plan = plan(handle, engine, Self::request(engine, graph, knobs), &Found::default())?;
+        let knobs = note_knobs(engine);
+        Ok(plan.numerics().map(|numerics| EngineNumerics { numerics, knobs }))
+    }
+
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
         plan::save(plan)
     }
@@ -141,7 +152,14 @@ fn runnable(handle: &Handle, engine: usize, request: Request, saved: &Found) -> 
     plan(handle, engine, request, saved)?.with_memory()
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(AnyShape<CudnnPlugin>, overrides, serialization, description, steps);
+hipdnn_plugin_sdk::export_engine_plugin!(
+    AnyShape<CudnnPlugin>,
+    overrides,
+    serialization,
+    description,
+    numerics,
+    steps
+);
 
 #[cfg(test)]
 mod tests {

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::ffi::c_void;
 
+use hipdnn_plugin_planner::numerics::{Engine, LIBRARY, of_chain};
 use hipdnn_plugin_planner::plan::{self, Call, Found, Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::prepare;
 use hipdnn_plugin_sdk::ffi::{HIPDNN_PLUGIN_STATUS_INTERNAL_ERROR, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::payload::{Payload, Request};
-use hipdnn_plugin_sdk::{PluginError, Refusal};
+use hipdnn_plugin_sdk::{Numerics, PluginError, Refusal};
 
 use crate::algorithm::{AlgorithmName, AlgorithmRun};
 use crate::gemm::GemmRun;
@@ -79,6 +80,14 @@ impl Call for Step {
             Library::HipblasLt => "hipBLASLt",
             Library::Rocblas => "rocBLAS",
         }
+    }
+
+    fn engine(&self) -> Engine {
+        LIBRARY
+    }
+
+    fn numerics(&self) -> Numerics {
+        of_chain(&self.part.chain, false)
     }
 
     fn call(&self) -> Cow<'static, str> {

@@ -10,7 +10,7 @@ use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
+use hipdnn_plugin_sdk::{EngineNumerics, EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::{Handle, Ready, runtime};
 use crate::knob::{Options, knobs};
@@ -96,6 +96,16 @@ impl EnginePlugin for HipblasLtPlugin {
         plan.describe()
     }
 
+    fn numerics(
+        handle: &Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Option<EngineNumerics>, PluginError> {
+        let numerics = plan(handle, Self::request(engine, graph, knobs), &Found::default())?.numerics();
+        Ok(numerics.map(|numerics| EngineNumerics { numerics, knobs: Vec::new() }))
+    }
+
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
         plan::save(plan)
     }
@@ -116,6 +126,7 @@ hipdnn_plugin_sdk::export_engine_plugin!(
     overrides,
     serialization,
     description,
+    numerics,
     steps
 );
 

@@ -4,12 +4,15 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 
+use hipdnn_plugin_planner::numerics::{Engine, LIBRARY, sums};
 use hipdnn_plugin_planner::plan::{self, Call, Found, MAX_TENSORS, Placed, StepTensors};
 use hipdnn_plugin_planner::prepare::{CheckedNode, Prepared, Readers, prepare};
+use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
-use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::graph::{DataType, Graph};
+use hipdnn_plugin_sdk::numerics::note;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
-use hipdnn_plugin_sdk::{PluginError, Refusal};
+use hipdnn_plugin_sdk::{Numerics, PluginError, Refusal};
 
 use crate::handle::Ready;
 use crate::intermediate::narrow;
@@ -31,6 +34,7 @@ pub struct Made {
     /// The nodes that it computes, in order.
     nodes: Vec<usize>,
     tensors: StepTensors,
+    numerics: Numerics,
 }
 
 impl Call for Made {
@@ -44,6 +48,14 @@ impl Call for Made {
 
     fn call(&self) -> Cow<'static, str> {
         self.step.call().into()
+    }
+
+    fn engine(&self) -> Engine {
+        LIBRARY
+    }
+
+    fn numerics(&self) -> Numerics {
+        self.numerics.clone()
     }
 }
 
@@ -104,6 +116,26 @@ fn design_of(prepared: &Prepared, node: &CheckedNode<'_>) -> Result<Box<dyn Desi
     design.map_err(|refusal| Refusal::new(node.refusal(refusal)))
 }
 
+/// What MIOpen may do to the numbers of some nodes, as it does not tell which of its solutions does what.
+fn numerics_of(prepared: &Prepared, nodes: &[usize], options: &Options) -> Numerics {
+    let mut numerics = Numerics::default();
+    for node in nodes.iter().filter_map(|place| prepared.node(*place)) {
+        let scatters = matches!(node.problem, Problem::Resample(own) if own.backward);
+        let repeats = options.deterministic && !options.benchmarking;
+        numerics = numerics.note_if((scatters || sums(&node).is_some()) && !repeats, note::NONDETERMINISTIC);
+        if let Problem::Convolution(own) = node.problem {
+            let has_window = own.window.iter().take(own.spatial).any(|side| *side > 1);
+            numerics = numerics
+                .note(note::TENSOR_CORE)
+                .note_if(has_window, note::WINOGRAD)
+                .note_if(has_window && own.x.data_type == DataType::Float, note::FFT)
+                // Matrix instructions of gfx90a do so.
+                .note_if(own.x.data_type == DataType::Half, note::FLUSH_SUBNORMALS);
+        }
+    }
+    numerics
+}
+
 /// The steps of a graph, in order. A chain of nodes becomes one step if MIOpen has a fused kernel for it.
 fn steps(
     ready: &Ready<'_>,
@@ -129,7 +161,8 @@ fn steps(
             .make(ready, options, &[])
             .map_err(|error| error.with_context(|text| prepared.refusal(last, text)))?;
         take(&nodes, &mut taken);
-        fused.insert(last, Made { step, nodes, tensors: uids.into() });
+        let numerics = numerics_of(prepared, &nodes, options);
+        fused.insert(last, Made { step, nodes, tensors: uids.into(), numerics });
     }
     for node in prepared.nodes() {
         if taken.get(node.place) == Some(&true) {
@@ -149,7 +182,9 @@ fn steps(
                 .map_err(|error| error.with_context(|text| node.refusal(text)))?;
             if let Some(step) = step {
                 take(&fusion.nodes, &mut taken);
-                fused.insert(last, Made { step, nodes: fusion.nodes, tensors: StepTensors { all, inside } });
+                let numerics = numerics_of(prepared, &fusion.nodes, options);
+                let tensors = StepTensors { all, inside };
+                fused.insert(last, Made { step, nodes: fusion.nodes, tensors, numerics });
                 break;
             }
         }
@@ -167,7 +202,8 @@ fn steps(
         let step = design_of(prepared, &node)?
             .make(ready, options, saved.of(&nodes).unwrap_or_default())
             .map_err(|error| error.with_context(|text| node.refusal(text)))?;
-        steps.push(Made { step, nodes, tensors: node.node.operation.tensors().into() });
+        let numerics = numerics_of(prepared, &nodes, options);
+        steps.push(Made { step, nodes, tensors: node.node.operation.tensors().into(), numerics });
     }
     Ok(steps)
 }

@@ -7,13 +7,14 @@ use hipdnn_plugin_planner::shapes::AnyShape;
 use hipdnn_plugin_sdk::engine_plugin::{EXTERNAL_LIBRARY, RUNTIME_COMPILATION, SUPPORTS_SERIALIZATION};
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::numerics::{NoteKnob, note};
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
+use hipdnn_plugin_sdk::{EngineNumerics, EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::{Handle, Ready, Runtime};
 use crate::inside::Inside;
-use crate::knob::{Options, knobs};
+use crate::knob::{BENCHMARKING, DETERMINISTIC, Options, knobs};
 use crate::plan::{self, PAYLOAD, Plan, check_with};
 
 /// The engines of this library.
@@ -106,6 +107,21 @@ impl EnginePlugin for MiopenPlugin {
         plan.describe()
     }
 
+    fn numerics(
+        handle: &Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Option<EngineNumerics>, PluginError> {
+        let _inside = Inside::enter()?;
+        let plan = make(handle, engine, Self::request(engine, graph, knobs), &Found::default())?;
+        let knobs = vec![
+            NoteKnob::removes(note::NONDETERMINISTIC, DETERMINISTIC, 1),
+            NoteKnob::removes(note::NONDETERMINISTIC, BENCHMARKING, 0),
+        ];
+        Ok(plan.numerics().map(|numerics| EngineNumerics { numerics, knobs }))
+    }
+
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
         plan::save(plan)
     }
@@ -128,6 +144,7 @@ hipdnn_plugin_sdk::export_engine_plugin!(
     overrides,
     serialization,
     description,
+    numerics,
     steps
 );
 

@@ -9,6 +9,7 @@ pub mod ahead;
 pub mod chain;
 pub mod divide;
 pub mod layout;
+pub mod numerics;
 pub mod plan;
 pub mod prepare;
 pub mod problem;

@@ -18,9 +18,11 @@ use hipdnn_plugin_sdk::gpu::workspace::{ALIGNMENT, Workspace, same_device};
 use hipdnn_plugin_sdk::graph::{Graph, Tensor};
 use hipdnn_plugin_sdk::lock::OnceLock;
 use hipdnn_plugin_sdk::payload::Request;
-use hipdnn_plugin_sdk::{PluginError, Step, bound, buffer, trace};
+use hipdnn_plugin_sdk::{Numerics, PluginError, Step, bound, buffer, trace};
 
 use crate::Refusal;
+use crate::numerics::{Engine, of_step};
+use crate::prepare::prepare;
 use crate::shapes::Asked;
 use crate::step::described;
 use crate::workspace::{Places, place_in_steps};
@@ -152,6 +154,14 @@ pub trait Call {
 
     /// The function that is called.
     fn call(&self) -> Cow<'static, str>;
+
+    /// What steps of its kind do to numbers.
+    fn engine(&self) -> Engine;
+
+    /// What else it does to them.
+    fn numerics(&self) -> Numerics {
+        Numerics::default()
+    }
 }
 
 /// A complete plan of a plugin's steps. It may run with any handle of the device that it was made on.
@@ -208,7 +218,20 @@ impl<S: Call> Plan<S> {
     /// What an execution does.
     pub fn describe(&self) -> Option<Vec<Step>> {
         let call = |step: &S| (step.nodes().to_vec(), step.library(), step.call().into_owned());
-        described(&self.request.graph, self.steps().map(call))
+        let mut told = described(&self.request.graph, self.steps().map(call))?;
+        let prepared = prepare(&self.request.graph).ok()?;
+        for (told, step) in told.iter_mut().zip(self.steps()) {
+            told.numerics = of_step(&prepared, step.nodes(), step.engine());
+            told.numerics.add(&step.numerics());
+        }
+        Some(told)
+    }
+
+    /// What all of its steps do to numbers.
+    pub fn numerics(&self) -> Option<Numerics> {
+        let mut all = Numerics::default();
+        self.describe()?.iter().for_each(|step| all.add(&step.numerics));
+        Some(all)
     }
 
     /// The steps' names in a trace: the function called, and the nodes.

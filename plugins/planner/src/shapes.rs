@@ -13,7 +13,9 @@ use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::lock::Mutex;
 use hipdnn_plugin_sdk::payload::Request;
 use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, Override, Overrides, PluginError, Refusal, Step, fork};
+use hipdnn_plugin_sdk::{
+    EngineNumerics, EnginePlugin, Override, Overrides, PluginError, Refusal, Step, fork,
+};
 
 /// Number of cached plans for other shapes, least recently used dropped first; more while threads are
 /// executing them.
@@ -252,6 +254,15 @@ where
 
     fn describe(plan: &Self::Plan) -> Option<Vec<Step>> {
         E::describe(&plan.plan)
+    }
+
+    fn numerics(
+        handle: &E::Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Option<EngineNumerics>, PluginError> {
+        E::numerics(handle, engine, graph, knobs)
     }
 
     fn is_shareable(handle: &E::Handle, plan: &Self::Plan) -> bool {

@@ -5,22 +5,25 @@ use std::ffi::c_void;
 
 use half::{bf16, f16};
 use hipdnn_plugin_planner::ahead::Ahead;
+use hipdnn_plugin_planner::numerics::{Engine, GENERATED, of_step};
 use hipdnn_plugin_planner::plan::{self, Call};
+use hipdnn_plugin_planner::prepare::{Prepared, prepare};
 use hipdnn_plugin_planner::shapes::Asked;
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::gpu::check_alignment;
 use hipdnn_plugin_sdk::gpu::handle::Entered;
 use hipdnn_plugin_sdk::graph::DataType;
+use hipdnn_plugin_sdk::numerics::{EngineNumerics, NoteKnob, Numerics, note};
 use hipdnn_plugin_sdk::payload::{Payload, Request};
 use hipdnn_plugin_sdk::{PluginError, Refusal, log};
 
 use crate::cache::Cache;
 use crate::handle::{Handle, Platform, Target, enter};
-use crate::knob::options;
+use crate::knob::{BATCH_INVARIANT, options};
 use crate::module::{Driver, Function, Module};
 use crate::source::generate_with;
 use crate::source::group::MAX_TENSORS;
-use crate::source::kernel::Argument;
+use crate::source::kernel::{Argument, Kernel};
 
 /// The format of saved plans.
 pub const PAYLOAD: Payload = Payload { mark: *b"HRTP", version: 1, owner: "an engine of generated kernels" };
@@ -67,6 +70,8 @@ struct Step {
     grid: [u32; 2],
     block: u32,
     shared: u32,
+    has_matrices: bool,
+    batch_invariant: bool,
 }
 
 impl Call for Step {
@@ -82,6 +87,14 @@ impl Call for Step {
         let [across, down] = self.grid;
         let groups = u64::from(across) * u64::from(down);
         format!("{}, {groups} x {} threads", self.name, self.block).into()
+    }
+
+    fn engine(&self) -> Engine {
+        engine(self.batch_invariant)
+    }
+
+    fn numerics(&self) -> Numerics {
+        Numerics::default().note_if(self.has_matrices, note::TENSOR_CORE)
     }
 }
 
@@ -120,6 +133,32 @@ fn code_for<T>(
     Ok((made, code))
 }
 
+/// What kernels do to numbers.
+fn engine(batch_invariant: bool) -> Engine {
+    Engine { batch_dependent: !batch_invariant, ..GENERATED }
+}
+
+/// What a kernel does to numbers.
+fn numerics(prepared: &Prepared, kernel: &Kernel, own: Engine) -> Numerics {
+    of_step(prepared, &kernel.nodes, own).note_if(kernel.has_matrices, note::TENSOR_CORE)
+}
+
+/// What the kernels of a graph do to numbers on an architecture, and the knobs that change it.
+///
+/// # Errors
+/// What the engine does not support.
+pub fn engine_numerics(request: &Request, architecture: &str) -> Result<EngineNumerics, Refusal> {
+    let chosen = options(&request.config.knobs).on(architecture);
+    let own = engine(chosen.batch_invariant);
+    let prepared = prepare(&request.graph).map_err(Refusal::new)?;
+    let mut all = Numerics::default();
+    for kernel in generate_with(&request.graph, chosen).map_err(Refusal::new)?.kernels {
+        all.add(&numerics(&prepared, &kernel, own));
+    }
+    let knobs = vec![NoteKnob::removes(note::BATCH_DEPENDENT, BATCH_INVARIANT, 1)];
+    Ok(EngineNumerics { numerics: all, knobs })
+}
+
 impl Plan {
     /// Plans a graph, with a saved plan's code if it matches.
     ///
@@ -133,6 +172,7 @@ impl Plan {
     ) -> Result<Self, PluginError> {
         let target = &entered.device.own;
         let chosen = options(&request.config.knobs).on(&target.architecture);
+        let batch_invariant = chosen.batch_invariant;
         let program = generate_with(&request.graph, chosen).map_err(Refusal::new)?;
         let (module, code) = if program.kernels.is_empty() {
             (None, Vec::new())
@@ -154,6 +194,8 @@ impl Plan {
                 grid: [kernel.grid, kernel.down],
                 block: kernel.block,
                 shared: kernel.shared as u32,
+                has_matrices: kernel.has_matrices,
+                batch_invariant,
             });
         }
         let plan = plan::Plan::new(entered.device, request, steps, program.placed, 0)?.with_memory()?;
@@ -172,6 +214,8 @@ impl Plan {
         saved: &[u8],
     ) -> Result<Self, PluginError> {
         let chosen = options(&request.config.knobs).on(&architecture);
+        let prepared = prepare(&request.graph).map_err(Refusal::new)?;
+        let own = engine(chosen.batch_invariant);
         let program = generate_with(&request.graph, chosen).map_err(Refusal::new)?;
         let code = if program.kernels.is_empty() {
             Vec::new()
@@ -180,10 +224,11 @@ impl Plan {
             let ((), code) = code_for(platform, &architecture, &source, saved, |_| Ok(()))?;
             CODE.write(&[source.as_bytes(), architecture.as_bytes(), &code])?
         };
-        let step = |kernel: &crate::source::kernel::Kernel| hipdnn_plugin_sdk::Step {
+        let step = |kernel: &Kernel| hipdnn_plugin_sdk::Step {
             nodes: kernel.nodes.clone(),
             algorithm: format!("{} for {architecture}", compiler_name(platform)),
             kernel: kernel.name.clone(),
+            numerics: numerics(&prepared, kernel, own),
             ..hipdnn_plugin_sdk::Step::default()
         };
         let steps = program.kernels.iter().map(step).collect();
@@ -309,6 +354,47 @@ unsafe fn number(pointer: *mut c_void, data_type: DataType) -> f64 {
             DataType::Boolean => f64::from(u8::from(pointer.cast::<u8>().read() != 0)),
             // No kernel takes other types.
             _ => f64::NAN,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hipdnn_plugin_sdk::graph::operation::Matmul;
+    use hipdnn_plugin_sdk::graph::{Graph, Node, Tensor};
+    use hipdnn_plugin_sdk::wire::{EngineConfig, KnobSetting};
+
+    use hipdnn_plugin_sdk::numerics::name_of;
+
+    use super::*;
+
+    fn notes(architecture: &str, data_type: DataType, knob: Option<NoteKnob>) -> Vec<&'static str> {
+        let tensors = (1..=3).map(|uid| Tensor::new(uid, data_type, &[64, 64], &[64, 1])).collect();
+        let node = Node {
+            name: "m".to_owned(),
+            compute_type: DataType::Float,
+            operation: Matmul { a: 1, b: 2, c: 3 }.into(),
+        };
+        let setting =
+            |knob: NoteKnob| KnobSetting { knob_id: knob.knob.to_owned(), value: knob.value.into() };
+        let config = EngineConfig { engine_id: 0, knobs: knob.map(setting).into_iter().collect() };
+        let request = Request { graph: Graph { tensors, nodes: vec![node], ..Graph::default() }, config };
+        let told = engine_numerics(&request, architecture).unwrap();
+        assert_eq!(told.numerics.accumulators, ["float"].into());
+        told.numerics.notes.into_iter().map(name_of).collect()
+    }
+
+    #[test]
+    fn matrix_instructions_and_batches_are_noted() {
+        let invariant = NoteKnob::removes(note::BATCH_DEPENDENT, BATCH_INVARIANT, 1);
+        for (architecture, data_type, knob, expected) in [
+            ("sm_90", DataType::Half, None, &["TENSOR_CORE", "SPLIT_SUMS", "BATCH_DEPENDENT"][..]),
+            ("sm_90", DataType::Half, Some(invariant), &["TENSOR_CORE", "SPLIT_SUMS"]),
+            ("gfx942", DataType::Bfloat16, None, &["TENSOR_CORE", "SPLIT_SUMS", "BATCH_DEPENDENT"]),
+            ("gfx1030", DataType::Half, None, &["SPLIT_SUMS", "BATCH_DEPENDENT"]),
+            ("sm_90", DataType::Float, None, &["SPLIT_SUMS", "BATCH_DEPENDENT"]),
+        ] {
+            assert_eq!(notes(architecture, data_type, knob), expected, "{architecture} {data_type:?}");
         }
     }
 }

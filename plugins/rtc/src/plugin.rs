@@ -9,11 +9,11 @@ use hipdnn_plugin_sdk::engine_plugin::{
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{EngineDetails, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
+use hipdnn_plugin_sdk::{EngineNumerics, EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::{Handle, Platform, enter};
 use crate::knob::{knobs, options};
-use crate::plan::{PAYLOAD, Plan};
+use crate::plan::{PAYLOAD, Plan, engine_numerics};
 use crate::source::{generate, generate_with};
 
 /// The engines of this library.
@@ -36,6 +36,14 @@ fn platform(engine: usize) -> Result<Platform, PluginError> {
         .get(engine)
         .copied()
         .ok_or_else(|| PluginError::internal(format!("there is no engine {engine}")))
+}
+
+/// The architecture that kernels are written for.
+fn architecture(handle: &Handle, platform: Platform) -> Result<String, PluginError> {
+    match platform.target()? {
+        Some(architecture) => Ok(architecture),
+        None => Ok(enter(handle, platform)?.device.own.architecture.clone()),
+    }
 }
 
 /// The engines' behavior notes. Executions can be captured: they only launch kernels, which were loaded with
@@ -98,11 +106,7 @@ impl EnginePlugin for RtcPlugin {
         graph: &Graph,
         knobs: &[KnobSetting],
     ) -> Result<usize, PluginError> {
-        let platform = platform(engine)?;
-        let architecture = match platform.target()? {
-            Some(architecture) => architecture,
-            None => enter(handle, platform)?.device.own.architecture.clone(),
-        };
+        let architecture = architecture(handle, platform(engine)?)?;
         let chosen = options(knobs).on(&architecture);
         Ok(generate_with(graph, chosen).map_err(Refusal::new)?.placed.workspace(0)?.asked())
     }
@@ -125,6 +129,16 @@ impl EnginePlugin for RtcPlugin {
         plan.describe()
     }
 
+    fn numerics(
+        handle: &Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Option<EngineNumerics>, PluginError> {
+        let architecture = architecture(handle, platform(engine)?)?;
+        Ok(Some(engine_numerics(&Self::request(engine, graph, knobs), &architecture)?))
+    }
+
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
         plan.save()
     }
@@ -139,7 +153,14 @@ impl EnginePlugin for RtcPlugin {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(AnyShape<RtcPlugin>, overrides, serialization, description, steps);
+hipdnn_plugin_sdk::export_engine_plugin!(
+    AnyShape<RtcPlugin>,
+    overrides,
+    serialization,
+    description,
+    numerics,
+    steps
+);
 
 #[cfg(test)]
 mod tests {

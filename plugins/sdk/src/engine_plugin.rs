@@ -9,6 +9,7 @@ use crate::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use crate::fork;
 use crate::graph::Graph;
 use crate::hash::Fnv1a;
+use crate::numerics::EngineNumerics;
 use crate::overrides::Overrides;
 use crate::payload::{Payload, Request};
 use crate::step::Step;
@@ -198,6 +199,23 @@ pub trait EnginePlugin: Sized + 'static {
     fn describe(plan: &Self::Plan) -> Option<Vec<Step>> {
         let _ = plan;
         None
+    }
+
+    /// What an engine may do to the numbers of this graph with these knob settings, which are as for [`EnginePlugin::plan`], and
+    /// which settings change that. Hosts call it only for plugins that name `numerics` in
+    /// [`export_engine_plugin!`](crate::export_engine_plugin). None if the engine does not know: then users who deselect a note
+    /// do not get it. Say what a plan might do, not only what it does for certain.
+    ///
+    /// # Errors
+    /// Those of [`EnginePlugin::plan`].
+    fn numerics(
+        handle: &Self::Handle,
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Option<EngineNumerics>, PluginError> {
+        let _ = (handle, engine, graph, knobs);
+        Ok(None)
     }
 
     /// Whether the plan is tied neither to its creator nor to its handle: with `handle` it may be executed

@@ -1,6 +1,7 @@
 //! Describes a plan for users: the steps of an execution, each with what computes it.
 
 use crate::json_text::{ObjectWriter, list, plain, text};
+use crate::numerics::Numerics;
 
 /// A step of an execution. Default values are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Step {
     pub passed_over: Vec<String>,
     /// Why no fast kernel applied, if a reference loop computes it.
     pub reference: Option<String>,
+    /// What it does to numbers.
+    pub numerics: Numerics,
 }
 
 impl Step {
@@ -44,6 +47,9 @@ impl Step {
         if !self.passed_over.is_empty() {
             object.put("passed_over", |to| list(to, &self.passed_over, |to, reason| text(to, reason)));
         }
+        if !self.numerics.is_empty() {
+            object.put("numerics", |to| self.numerics.write(to));
+        }
         object.write(to);
     }
 }
@@ -60,6 +66,7 @@ pub(crate) fn write(steps: &[Step]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::numerics::note;
 
     #[test]
     fn default_values_have_no_key() {
@@ -70,9 +77,10 @@ mod tests {
             flops: 128,
             passed_over: vec!["one: slow".into()],
             reference: Some("a \"stride\" is 3".into()),
+            numerics: Numerics::default().note(note::TENSOR_CORE),
             ..Step::default()
         };
-        let expected = r#"{"steps":[{"algorithm":"reference","flops":128,"nodes":[0,2],"operation":"Matmul","passed_over":["one: slow"],"reference":"a \"stride\" is 3"},{"nodes":[]}]}"#;
+        let expected = r#"{"steps":[{"algorithm":"reference","flops":128,"nodes":[0,2],"numerics":{"notes":["TENSOR_CORE"]},"operation":"Matmul","passed_over":["one: slow"],"reference":"a \"stride\" is 3"},{"nodes":[]}]}"#;
         assert_eq!(write(&[told, Step::default()]), expected);
         assert_eq!(write(&[]), r#"{"steps":[]}"#);
     }

@@ -6,17 +6,21 @@ use std::sync::Arc;
 
 use hipdnn_kernels::form::Parameter;
 use hipdnn_kernels::print::spirv;
+use hipdnn_kernels::target::MatrixShape;
 use hipdnn_plugin_lowering::{Argument, Lowered, Program, lower};
 use hipdnn_plugin_planner::layout::{Layout, storage_size};
+use hipdnn_plugin_planner::numerics::{GENERATED, of_step};
+use hipdnn_plugin_planner::prepare::{Prepared, prepare};
 use hipdnn_plugin_planner::shapes::Asked;
 use hipdnn_plugin_planner::step::described;
 use hipdnn_plugin_planner::workspace::place_in_steps;
 use hipdnn_plugin_sdk::ffi::hipdnnPluginDeviceBuffer_t;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Tensor};
 use hipdnn_plugin_sdk::lock::OnceLock;
+use hipdnn_plugin_sdk::numerics::{EngineNumerics, NoteKnob, note};
 use hipdnn_plugin_sdk::payload::{Payload, Request};
-use hipdnn_plugin_sdk::wire::int_setting;
-use hipdnn_plugin_sdk::{PluginError, Refusal, Step, trace};
+use hipdnn_plugin_sdk::wire::{KnobSetting, int_setting};
+use hipdnn_plugin_sdk::{Numerics, PluginError, Refusal, Step, trace};
 
 use crate::bind::{Binding, Bound};
 use crate::buffer::Buffer;
@@ -60,6 +64,7 @@ struct Kernel {
     threads: u32,
     slots: Box<[Slot]>,
     has_float_numbers: bool,
+    has_matrices: bool,
     /// Where its parameters are written if they are too many to be pushed.
     parameters: Option<Buffer>,
 }
@@ -73,6 +78,21 @@ pub struct Plan {
     /// The tensors between kernels.
     between: Option<Buffer>,
     names: OnceLock<Box<[CString]>>,
+}
+
+/// What a kernel does to numbers. Whether subnormal ones are flushed is the device's choice.
+fn numerics(prepared: &Prepared, nodes: &[usize], has_matrices: bool) -> Numerics {
+    let mut numerics = of_step(prepared, nodes, GENERATED).note_if(has_matrices, note::TENSOR_CORE);
+    let floats = nodes.iter().filter_map(|place| prepared.graph.nodes.get(*place));
+    if floats.into_iter().any(|node| node.compute_type != DataType::Int32) {
+        numerics = numerics.note(note::FLUSH_SUBNORMALS);
+    }
+    numerics
+}
+
+/// Whether matrix instructions multiply.
+fn has_matrices(lowered: &Lowered) -> bool {
+    lowered.written.kernel.shapes.iter().any(MatrixShape::is_matrix)
 }
 
 impl Plan {
@@ -132,7 +152,27 @@ impl Plan {
                 format!("{}, {} x {} threads", kernel.name, x * y * z, kernel.threads),
             )
         };
-        described(&self.request.graph, self.kernels.iter().map(call))
+        let mut steps = described(&self.request.graph, self.kernels.iter().map(call))?;
+        let prepared = prepare(&self.request.graph).ok()?;
+        for (step, kernel) in steps.iter_mut().zip(&self.kernels) {
+            step.numerics = numerics(&prepared, &kernel.nodes, kernel.has_matrices);
+        }
+        Some(steps)
+    }
+
+    /// What the kernels of a graph do to numbers on a device, and the knob that changes it.
+    ///
+    /// # Errors
+    /// What is not supported.
+    pub fn numerics(gpu: &Gpu, graph: &Graph, knobs: &[KnobSetting]) -> Result<EngineNumerics, Refusal> {
+        let properties = &gpu.device.properties;
+        let matrices = int_setting(knobs, MATRICES) != Some(0);
+        let prepared = prepare(graph)?;
+        let mut all = Numerics::default();
+        for lowered in &lower(graph, &target(gpu, matrices), options(properties))?.kernels {
+            all.add(&numerics(&prepared, &lowered.nodes, has_matrices(lowered)));
+        }
+        Ok(EngineNumerics { numerics: all, knobs: vec![NoteKnob::removes(note::TENSOR_CORE, MATRICES, 0)] })
     }
 
     /// The plan as bytes.
@@ -322,6 +362,7 @@ impl Kernel {
             threads: form.threads,
             slots,
             has_float_numbers: module.has_float_numbers,
+            has_matrices: has_matrices(lowered),
             parameters,
         })
     }

@@ -8,7 +8,7 @@ use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::fork;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{EngineDetails, Knob, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, PluginError, Refusal, Step};
+use hipdnn_plugin_sdk::{EngineNumerics, EnginePlugin, PluginError, Refusal, Step};
 
 use crate::handle::Handle;
 use crate::instance;
@@ -90,6 +90,15 @@ impl EnginePlugin for VulkanPlugin {
         plan.describe()
     }
 
+    fn numerics(
+        handle: &Handle,
+        _: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Option<EngineNumerics>, PluginError> {
+        Ok(Some(Plan::numerics(handle.gpu()?, graph, knobs)?))
+    }
+
     fn serialize(_: &Handle, plan: &Plan) -> Result<Vec<u8>, PluginError> {
         plan.save()
     }
@@ -105,6 +114,7 @@ hipdnn_plugin_sdk::export_engine_plugin!(
     overrides,
     serialization,
     description,
+    numerics,
     steps
 );
 

@@ -396,6 +396,9 @@ fn supports_winograd<T: Float, const OUTPUTS: usize>(p: &Problem<'_>) -> Result<
     if p.is_whole {
         return Err("sums of integers must be exact".to_owned());
     }
+    if p.settings.avoids_winograd {
+        return Err("the knob winograd is 0".to_owned());
+    }
     if !p.asks_for(if OUTPUTS == 4 { A::Winograd4 } else { A::Winograd }) {
         if p.compute != Compute::Single {
             return Err("double precision uses it only if the knob selects it".to_owned());

@@ -40,6 +40,14 @@ pub(crate) enum Form {
 }
 
 impl Form {
+    /// Whether instructions multiply tiles of matrices.
+    pub(crate) fn has_tiles(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self == Self::Amx;
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
     /// The forms that this processor supports with an instruction set, the fastest last.
     pub(crate) fn available(isa: Isa) -> Vec<Self> {
         #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "the target has no other form"))]

@@ -1,5 +1,7 @@
 //! Runs a product: packs weights, reads parameters, copies x if needed, and distributes blocks among workers.
 
+use hipdnn_plugin_sdk::graph::DataType;
+
 use crate::gemm::byte_tile::GROUP;
 use crate::gemm::quads::{ByteKernel, MAX_ROWS, Session};
 use crate::int8::epilogue::Columns;
@@ -128,9 +130,10 @@ impl Kernel for Product {
     fn facts(&self) -> Facts {
         let ByteKernel { rows, groups, form, .. } = self.kernel;
         Facts {
-            algorithm: self.algorithm,
             tile: format!("{rows} x {} int32, {}", groups * GROUP, form.name()),
-            threads: self.workers.threads(),
+            accumulator: Some(DataType::Int32),
+            matrix: form.has_tiles(),
+            ..Facts::new(self.algorithm, self.workers.threads())
         }
     }
 

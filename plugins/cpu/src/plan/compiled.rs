@@ -12,11 +12,12 @@ use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::payload::{Payload, Request};
 use hipdnn_plugin_sdk::wire::Layout;
-use hipdnn_plugin_sdk::{Overrides, PluginError, Refusal, Step, wire};
+use hipdnn_plugin_sdk::{EngineNumerics, Numerics, Overrides, PluginError, Refusal, Step, wire};
 
 use crate::memory;
 use crate::plan::description;
 use crate::plan::empty::{places, prepare};
+use crate::plan::numerics::KNOBS;
 use crate::plan::planner::Planner;
 use crate::plan::staging::{self, Copies};
 use crate::plan::steps::Plan;
@@ -69,13 +70,21 @@ impl Compiled {
     /// it.
     pub fn steps(&self) -> Option<Vec<Step>> {
         let graph = &self.request.graph;
-        let mut steps = description::steps(&prepare(graph).ok()?, &self.plan);
+        let mut steps = description::steps(&prepare(graph).ok()?, &self.plan, self.planner.settings());
         if let Some(places) = places(graph) {
             for node in steps.iter_mut().flat_map(|step| &mut step.nodes) {
                 *node = places.get(*node).copied().unwrap_or(*node);
             }
         }
         Some(steps)
+    }
+
+    /// What such plans may do to numbers.
+    pub fn numerics(&self) -> Option<EngineNumerics> {
+        let mut numerics = Numerics::default();
+        self.steps()?.iter().for_each(|step| numerics.add(&step.numerics));
+        let knobs = if self.planner.settings().is_some() { KNOBS.to_vec() } else { Vec::new() };
+        Some(EngineNumerics { numerics, knobs })
     }
 
     /// Bytes of workspace to ask callers for: 0 if the plan allocates its own.

@@ -11,9 +11,11 @@ use hipdnn_plugin_sdk::lock::Mutex;
 use hipdnn_plugin_sdk::log;
 
 use crate::kernel::{Kernel, REFERENCE, algorithms};
+use crate::plan::numerics;
 use crate::plan::steps::Plan;
 use crate::prepare::Prepared;
 use crate::problem::named_tensors;
+use crate::settings::Settings;
 use crate::simd::isa::Isa;
 
 /// Why the reference computes a kernel's node, if it does.
@@ -25,8 +27,8 @@ fn reason(kernel: &dyn Kernel) -> Option<String> {
     }
 }
 
-/// The steps of a plan of this graph.
-pub(crate) fn steps(prepared: &Prepared, plan: &Plan) -> Vec<Step> {
+/// The steps of a plan of this graph by a planner with these settings of `CPU_ENGINE`; none for the reference.
+pub(crate) fn steps(prepared: &Prepared, plan: &Plan, settings: Option<Settings>) -> Vec<Step> {
     let described = Steps::new(prepared);
     let step = |(members, kernel): (&[usize], &dyn Kernel)| {
         let (facts, choices, reference) = (kernel.facts(), kernel.choices(), reason(kernel));
@@ -36,6 +38,7 @@ pub(crate) fn steps(prepared: &Prepared, plan: &Plan) -> Vec<Step> {
         // A convolution nested in another has the same list of algorithms.
         let mut seen = HashSet::new();
         passed_over.retain(|reason| seen.insert(reason.clone()));
+        let is_reference = reference.is_some();
         Step {
             algorithm: algorithms(kernel).join(" + "),
             kernel: facts.tile,
@@ -44,6 +47,7 @@ pub(crate) fn steps(prepared: &Prepared, plan: &Plan) -> Vec<Step> {
             threads: facts.threads,
             passed_over: if reference.is_some() { Vec::new() } else { passed_over },
             reference,
+            numerics: numerics::of_step(prepared, members, kernel, settings.filter(|_| !is_reference)),
             ..described.of(members)
         }
     };

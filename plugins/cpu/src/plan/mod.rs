@@ -5,6 +5,7 @@ pub mod description;
 pub mod empty;
 pub mod handle;
 mod late;
+mod numerics;
 pub mod own_memory;
 pub mod planner;
 mod staging;

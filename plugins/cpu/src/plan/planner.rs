@@ -31,6 +31,9 @@ pub(crate) const CONSTANT_WEIGHTS: &str = "constant_weights";
 /// The algorithm of convolutions: an index into [`Algorithm::VALUES`].
 pub(crate) const CONVOLUTION: &str = "convolution";
 
+/// Whether convolutions may be transformed by Winograd.
+pub(crate) const WINOGRAD: &str = "winograd";
+
 /// The largest number of threads that the knob accepts.
 pub(crate) const MAX_THREADS: i64 = 256;
 
@@ -66,7 +69,16 @@ impl Planner {
             batch_invariant: is_set(BATCH_INVARIANT),
             flush_subnormals: is_set(FLUSH_SUBNORMALS),
         };
-        Ok(Self::Fast(Settings { threads, constant_weights, convolution }))
+        let avoids_winograd = wire::int_setting(knobs, WINOGRAD) == Some(0);
+        Ok(Self::Fast(Settings { threads, constant_weights, convolution, avoids_winograd }))
+    }
+
+    /// The settings of `CPU_ENGINE`.
+    pub(crate) fn settings(self) -> Option<Settings> {
+        match self {
+            Self::Fast(settings) => Some(settings),
+            Self::Reference => None,
+        }
     }
 
     /// Whether plans keep the weights of the first execution.
@@ -136,6 +148,12 @@ pub(crate) fn fast_knobs() -> Vec<Knob> {
             false,
         ),
         Knob::int(CONVOLUTION, &algorithms(), 0, 0, Algorithm::VALUES.len() as i64 - 1),
+        Knob::flag(
+            WINOGRAD,
+            "1: convolutions of 3 x 3 may be transformed by Winograd, where that is faster or the knob convolution asks \
+             for it. 0: never, which is more exact.",
+            true,
+        ),
     ]
 }
 

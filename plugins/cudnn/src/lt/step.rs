@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use hipdnn_plugin_planner::chain::{Chain, Part, Summed, partition};
+use hipdnn_plugin_planner::numerics::of_chain;
 use hipdnn_plugin_planner::plan::Found;
 use hipdnn_plugin_planner::prepare::Prepared;
 use hipdnn_plugin_planner::product::Matrix;
@@ -11,7 +12,8 @@ use hipdnn_plugin_sdk::ffi::hipStream_t;
 use hipdnn_plugin_sdk::gpu::check_alignment;
 use hipdnn_plugin_sdk::gpu::workspace::ALIGNMENT;
 use hipdnn_plugin_sdk::graph::{DataType, Graph};
-use hipdnn_plugin_sdk::{PluginError, Refusal};
+use hipdnn_plugin_sdk::numerics::note;
+use hipdnn_plugin_sdk::{Numerics, PluginError, Refusal};
 
 use crate::knob::Options;
 use crate::lt::algorithm::Run;
@@ -25,6 +27,8 @@ pub struct Product {
     pub part: Part,
     /// Its call.
     pub run: Run,
+    /// What it does to numbers.
+    pub numerics: Numerics,
 }
 
 impl AsRef<Part> for Product {
@@ -74,7 +78,9 @@ pub fn products(
         let alignment = part.tensors.unscaled().map(|uid| promised(&prepared.graph, uid)).min().unwrap_or(1);
         let algorithm = saved.of(&part.nodes).map(algorithm).transpose()?;
         let run = Run::new(device, &part.chain, alignment, options, algorithm)?;
-        Ok(Product { part, run })
+        let numerics =
+            of_chain(&part.chain, options.tf32).note_if(options.benchmarking, note::NONDETERMINISTIC);
+        Ok(Product { part, run, numerics })
     })
 }
 

@@ -74,6 +74,8 @@ pub struct Kernel {
     pub shared: usize,
     /// Whether it needs the definitions of `hipdnn-kernels` instead of this crate's.
     pub is_tiled: bool,
+    /// Whether matrix instructions multiply.
+    pub has_matrices: bool,
 }
 
 impl Kernel {
@@ -137,6 +139,7 @@ pub fn write(group: &Group, name: String) -> Result<Kernel, Refusal> {
         down: 1,
         shared: 0,
         is_tiled: false,
+        has_matrices: false,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Nodes that kernels of the crate `hipdnn-kernels` compute.
 
+use hipdnn_kernels::target::MatrixShape;
 use hipdnn_kernels::{Target, form, print};
 use hipdnn_plugin_lowering::attention::Whole;
 use hipdnn_plugin_lowering::product::Way;
@@ -52,6 +53,7 @@ fn made(launch: &hipdnn_kernels::product::Launch, uids: &[i64], target: &Target)
         down,
         shared: print::c::shared_at_launch(kernel, target.language),
         is_tiled: true,
+        has_matrices: kernel.shapes.iter().any(MatrixShape::is_matrix),
     }
 }
 

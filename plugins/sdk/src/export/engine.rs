@@ -427,7 +427,7 @@ unsafe fn graph(op_graph: *const hipdnnPluginConstData_t) -> Result<Graph> {
 ///
 /// # Safety
 /// As [`bytes`], for both.
-unsafe fn chosen<P: EnginePlugin>(
+pub(super) unsafe fn chosen<P: EnginePlugin>(
     handle: &P::Handle,
     engine_config: *const hipdnnPluginConstData_t,
     op_graph: *const hipdnnPluginConstData_t,
@@ -449,13 +449,13 @@ unsafe fn chosen<P: EnginePlugin>(
 }
 
 /// The settings of an engine's knobs.
-struct Settings {
+pub(super) struct Settings {
     /// Settings of knobs that the engine has.
-    known: Vec<KnobSetting>,
+    pub(super) known: Vec<KnobSetting>,
     /// A warning for each other setting.
     ignored: Vec<String>,
     /// Why the engine refuses these settings.
-    refusal: Option<PluginError>,
+    pub(super) refusal: Option<PluginError>,
 }
 
 impl Settings {

@@ -87,7 +87,7 @@ unsafe fn write<T>(output: *mut T, value: T) {
 /// [`execute_with_overrides`](crate::EnginePlugin::execute_with_overrides), `serialization`
 /// [`serialize`](crate::EnginePlugin::serialize) and [`deserialize`](crate::EnginePlugin::deserialize),
 /// `description` [`describe`](crate::EnginePlugin::describe), `sharing`
-/// [`is_shareable`](crate::EnginePlugin::is_shareable). `steps` lets a host receive [`trace`](crate::trace)
+/// [`is_shareable`](crate::EnginePlugin::is_shareable), `numerics` [`numerics`](crate::EnginePlugin::numerics). `steps` lets a host receive [`trace`](crate::trace)
 /// steps, and `kept_back` the engines of [`KEPT_BACK`](crate::EnginePlugin::KEPT_BACK).
 #[macro_export]
 macro_rules! export_engine_plugin {
@@ -173,6 +173,18 @@ macro_rules! export_engine_plugin {
             hipdnnEnginePluginDescribeExecutionContext_ext = describe_execution_context(
                 handle: $crate::ffi::hipdnnEnginePluginHandle_t,
                 execution_context: $crate::ffi::hipdnnEnginePluginExecutionContext_t,
+                requested_size: usize,
+                size: *mut usize,
+                json: *mut ::std::ffi::c_char
+            );
+        }
+    };
+    (@more numerics $plugin:ty) => {
+        $crate::exported_functions! { $plugin;
+            hipdnnEnginePluginDescribeNumerics_ext = describe_numerics(
+                handle: $crate::ffi::hipdnnEnginePluginHandle_t,
+                engine_config: *const $crate::ffi::hipdnnPluginConstData_t,
+                op_graph: *const $crate::ffi::hipdnnPluginConstData_t,
                 requested_size: usize,
                 size: *mut usize,
                 json: *mut ::std::ffi::c_char

@@ -2,9 +2,9 @@
 
 use std::ffi::{c_char, c_void};
 
-use super::engine::{Handle, Plan, buffers, bytes, engine};
+use super::engine::{Handle, Plan, buffers, bytes, chosen, engine};
 use super::owned::Bytes;
-use super::{guard, null, write};
+use super::{Result, guard, null, write};
 use crate::engine_plugin::EnginePlugin;
 use crate::error::PluginError;
 use crate::ffi::{
@@ -179,32 +179,77 @@ pub unsafe fn describe_execution_context<P: EnginePlugin>(
             Handle::<P>::borrow("handle", handle)?;
             Plan::<P>::borrow("execution_context", execution_context)?
         };
-        if size.is_null() {
-            return Err(null("size"));
-        }
-        if json.is_null() && requested_size > 0 {
-            return Err(null("json"));
-        }
+        check_room(requested_size, size, json)?;
         let steps = P::describe(plan)
             .ok_or_else(|| PluginError::not_applicable(format!("{} cannot describe this plan", P::NAME)))?;
-        // JSON escapes NULs, so the only NUL is the terminator.
-        let mut text = step::write(&steps).into_bytes();
-        text.push(0);
-        if requested_size > 0 && requested_size < text.len() {
-            let expected = text.len();
-            return Err(PluginError::bad_param(format!(
-                "requested_size is {requested_size}, expected 0 or at least {expected}"
-            )));
-        }
-        // SAFETY: `json` has room for `requested_size` bytes, and neither pointer is null where it is written.
-        unsafe {
-            if requested_size > 0 {
-                json.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
-            }
-            write(size, text.len());
-        }
-        Ok(())
+        // SAFETY: `check_room` accepted the pointers, and `json` has room for `requested_size` bytes.
+        unsafe { write_text(step::write(&steps), requested_size, size, json) }
     })
+}
+
+/// `hipdnnEnginePluginDescribeNumerics_ext`. Refuses knob settings as `create_execution_context` does.
+///
+/// # Safety
+/// As [`describe_execution_context`]; `engine_config` and `op_graph` are null or point to readable bytes.
+pub unsafe fn describe_numerics<P: EnginePlugin>(
+    handle: hipdnnEnginePluginHandle_t,
+    engine_config: *const hipdnnPluginConstData_t,
+    op_graph: *const hipdnnPluginConstData_t,
+    requested_size: usize,
+    size: *mut usize,
+    json: *mut c_char,
+) -> hipdnnPluginStatus_t {
+    guard(|| {
+        // SAFETY: `handle` is null or a live object of this plugin.
+        let handle = unsafe { Handle::<P>::borrow("handle", handle) }?;
+        check_room(requested_size, size, json)?;
+        // SAFETY: `engine_config` and `op_graph` are null or point to readable bytes.
+        let (engine, graph, settings) = unsafe { chosen::<P>(handle, engine_config, op_graph) }?;
+        if let Some(refusal) = settings.refusal {
+            return Err(refusal);
+        }
+        let numerics = P::numerics(handle, engine, &graph, &settings.known)?;
+        let numerics = numerics.ok_or_else(|| {
+            PluginError::not_applicable(format!("{} does not say what it does to numbers", P::NAME))
+        })?;
+        // SAFETY: `check_room` accepted the pointers, and `json` has room for `requested_size` bytes.
+        unsafe { write_text(numerics.write(), requested_size, size, json) }
+    })
+}
+
+/// Refuses null pointers of a text that is asked for in two calls.
+fn check_room(requested_size: usize, size: *mut usize, json: *mut c_char) -> Result<()> {
+    if size.is_null() {
+        return Err(null("size"));
+    }
+    if json.is_null() && requested_size > 0 {
+        return Err(null("json"));
+    }
+    Ok(())
+}
+
+/// Writes a JSON text with its NUL if room is given, and its size.
+///
+/// # Safety
+/// `size` is valid for a write, and `json` for `requested_size` bytes.
+unsafe fn write_text(text: String, requested_size: usize, size: *mut usize, json: *mut c_char) -> Result<()> {
+    // JSON escapes NULs, so the only NUL is the terminator.
+    let mut text = text.into_bytes();
+    text.push(0);
+    if requested_size > 0 && requested_size < text.len() {
+        let expected = text.len();
+        return Err(PluginError::bad_param(format!(
+            "requested_size is {requested_size}, expected 0 or at least {expected}"
+        )));
+    }
+    // SAFETY: `json` has room for `requested_size` bytes, which are enough, and both are valid for writes.
+    unsafe {
+        if requested_size > 0 {
+            json.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
+        }
+        write(size, text.len());
+    }
+    Ok(())
 }
 
 /// `hipdnnEnginePluginIsExecutionContextShareable_ext`: whether plans of this and other handles may share the plan.

@@ -160,12 +160,31 @@ unsafe extern "C" {
     /// Optional, an extension of this library. Describes an execution as NUL-terminated JSON: an object whose key
     /// `steps` has a list of objects with the keys `nodes` (indices in the graph), `operation`, `algorithm`,
     /// `kernel`, `isa`, `threads`, `bytes`, `flops`, `passed_over` (a list of algorithms with reasons) and, for
-    /// reference loops, `reference` (why nothing faster applied). Unknown values are omitted. Writes the size
+    /// reference loops, `reference` (why nothing faster applied) and `numerics`, as for
+    /// hipdnnEnginePluginDescribeNumerics_ext. Unknown values are omitted. Writes the size
     /// including the NUL and, if `requested_size` is not 0, the text, which must fit. Hosts first call it with 0,
     /// where `json` may be null. HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE if the plugin has no description.
     pub fn hipdnnEnginePluginDescribeExecutionContext_ext(
         handle: hipdnnEnginePluginHandle_t,
         execution_context: hipdnnEnginePluginExecutionContext_t,
+        requested_size: usize,
+        size: *mut usize,
+        json: *mut c_char,
+    ) -> hipdnnPluginStatus_t;
+
+    /// Optional, an extension of this library. Describes what an engine may do to the numbers of a graph with the knob
+    /// settings of a configuration, as NUL-terminated JSON, asked for in two calls like
+    /// hipdnnEnginePluginDescribeExecutionContext_ext. The object has two keys. `numerics` is an object with `notes` (names
+    /// of hipdnnBackendNumericalNote_t without HIPDNN_NUMERICAL_NOTE_ and _EXT), `accumulators` (types of sums), `order`
+    /// (`shapes`, `threads`, `device`, `library`: what the order of sums depends on), `functions` (approximated functions
+    /// with their largest error in units in the last place, or null) and `unrounded` (uids of virtual tensors that fusion
+    /// does not round); what is empty is omitted. `knobs` is a list of objects with `note`, `knob`, `value` (an integer)
+    /// and `adds`: whether this setting adds the note or takes it away. HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE if the engine
+    /// does not know.
+    pub fn hipdnnEnginePluginDescribeNumerics_ext(
+        handle: hipdnnEnginePluginHandle_t,
+        engine_config: *const hipdnnPluginConstData_t,
+        op_graph: *const hipdnnPluginConstData_t,
         requested_size: usize,
         size: *mut usize,
         json: *mut c_char,

@@ -105,6 +105,14 @@ pub const HEADERS: &[Header] = &[
     },
     Header { file: "HipdnnBackendLimits.h", source: "limits.rs", includes: &["stddef.h"], ..PLAIN },
     Header {
+        file: "HipdnnBackendNumericalNote.h",
+        source: "numerical_note.rs",
+        items: &["hipdnnBackendNumericalNote_t"],
+        includes: &["stdint.h"],
+        open: true,
+        ..PLAIN
+    },
+    Header {
         file: "HipdnnBackendPluginLoadingMode.h",
         source: "plugin_loading_mode.rs",
         items: &["hipdnnPluginLoadingMode_ext_t"],
@@ -208,6 +216,7 @@ pub const INCLUDED_BY_BACKEND: &[&str] = &[
     "HipdnnBackendDescriptorType.h",
     "HipdnnBackendHeuristicType.h",
     "HipdnnBackendLimits.h",
+    "HipdnnBackendNumericalNote.h",
     "HipdnnBackendPluginLoadingMode.h",
     "HipdnnBackendPluginUnloadingMode.h",
     "HipdnnConvolutionMode.h",

@@ -37,7 +37,8 @@ fn tiles_span_rows_and_images_with_any_number_of_threads() {
         for most in [1, 2, 5] {
             for constant_weights in [false, true] {
                 let threads = Threads { most, ..Threads::default() };
-                let settings = Settings { threads, constant_weights, convolution: Algorithm::Im2col };
+                let convolution = Algorithm::Im2col;
+                let settings = Settings { threads, constant_weights, convolution, ..Settings::default() };
                 let isa = Isa::detect();
                 let plan = Im2col::<f32>::plan(&case.forward(), isa, settings, outline.spatial, None);
                 assert!(plan.is_ok(), "{:?}", case.x.tensor);

@@ -123,7 +123,8 @@ fn kernel(case: &Case, direction: Direction, isa: Isa, settings: Settings) -> Bo
 }
 
 fn settings(convolution: Algorithm, constant_weights: bool) -> Settings {
-    Settings { threads: Threads { most: 2, ..Threads::default() }, constant_weights, convolution }
+    let threads = Threads { most: 2, ..Threads::default() };
+    Settings { threads, constant_weights, convolution, ..Settings::default() }
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -132,7 +132,8 @@ fn real(x: [i64; 4], w: [i64; 4]) -> Case {
 #[test]
 fn winograd_is_chosen_if_it_pays() {
     let threads = Threads { most: 1, ..Threads::default() };
-    let settings = |convolution| Settings { convolution, constant_weights: true, threads };
+    let settings =
+        |convolution| Settings { convolution, constant_weights: true, threads, ..Settings::default() };
     let chosen = |case: &Case| {
         let [chosen, two, four, implicit] =
             [Algorithm::Automatic, Algorithm::Winograd, Algorithm::Winograd4, Algorithm::ImplicitGemm]

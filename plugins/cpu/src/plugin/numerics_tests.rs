@@ -1,0 +1,222 @@
+//! Notes against numbers: what a note says can be seen in the results, and is gone with the knob that takes it away.
+
+use hipdnn_plugin_sdk::graph::operation::{
+    ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise, Reduction,
+};
+use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Node, Operation, PointwiseMode, ReductionMode, Tensor};
+use hipdnn_plugin_sdk::numerics::{NumericalNote, OrderBy, note};
+
+use super::*;
+use crate::gemm::pairs::Pairs;
+use crate::plan::planner::fast_knobs;
+use crate::simd::isa::Isa;
+
+const FAST: usize = 0;
+const REFERENCE: usize = 1;
+
+fn set(id: &str, value: i64) -> KnobSetting {
+    KnobSetting { knob_id: id.to_owned(), value: value.into() }
+}
+
+fn graph(operation: impl Into<Operation>, data_type: DataType, tensors: &[&[i64]]) -> Graph {
+    let tensor = |(place, dims): (usize, &&[i64])| {
+        let mut strides = vec![1; dims.len()];
+        for axis in (1..dims.len()).rev() {
+            strides[axis - 1] = strides[axis] * dims[axis];
+        }
+        Tensor::new(place as i64 + 1, data_type, dims, &strides)
+    };
+    let node = Node { name: "n".to_owned(), compute_type: DataType::Float, operation: operation.into() };
+    Graph { tensors: tensors.iter().enumerate().map(tensor).collect(), nodes: vec![node], ..Graph::default() }
+}
+
+fn convolution() -> Graph {
+    let (pre_padding, post_padding) = (vec![1, 1], vec![1, 1]);
+    let (stride, dilation) = (vec![1, 1], vec![1, 1]);
+    let conv_mode = ConvMode::CrossCorrelation;
+    let operation =
+        ConvolutionForward { x: 1, w: 2, y: 3, pre_padding, post_padding, stride, dilation, conv_mode };
+    graph(operation, DataType::Float, &[&[2, 16, 12, 12], &[16, 16, 3, 3], &[2, 16, 12, 12]])
+}
+
+/// The result, the last tensor, of operands whose elements are made from the tensor's and the element's place.
+fn result<T: Copy + Default>(
+    engine: usize,
+    graph: &Graph,
+    knobs: &[KnobSetting],
+    value: impl Fn(usize, usize) -> T,
+) -> Vec<T> {
+    let handle = Handle::default();
+    let plan = CpuPlugin::plan(&handle, engine, graph, knobs).unwrap();
+    let mut arrays: Vec<Vec<T>> = graph
+        .tensors
+        .iter()
+        .enumerate()
+        .map(|(at, tensor)| {
+            let elements = tensor.dims.iter().product::<i64>() as usize;
+            (0..elements).map(|place| value(at, place)).collect()
+        })
+        .collect();
+    let buffers: Vec<_> = graph
+        .tensors
+        .iter()
+        .zip(&mut arrays)
+        .map(|(tensor, array)| hipdnnPluginDeviceBuffer_t { uid: tensor.uid, ptr: array.as_mut_ptr().cast() })
+        .collect();
+    let mut workspace = vec![0_u8; CpuPlugin::plan_workspace_size(&plan)];
+    // SAFETY: every tensor has its elements, and the workspace is as large as the plan asks.
+    unsafe { CpuPlugin::execute(&handle, &plan, workspace.as_mut_ptr().cast(), &buffers) }.unwrap();
+    arrays.pop().unwrap()
+}
+
+/// Values that use all bits of a float.
+fn rough(tensor: usize, place: usize) -> f32 {
+    let mixed = ((place + 7777 * tensor) as u32).wrapping_mul(2_654_435_761) >> 8;
+    mixed as f32 / (1 << 23) as f32 - 1.0
+}
+
+fn notes(engine: usize, graph: &Graph, knobs: &[KnobSetting]) -> Vec<NumericalNote> {
+    let said = CpuPlugin::numerics(&Handle::default(), engine, graph, knobs).unwrap().unwrap();
+    said.numerics.notes.into_iter().collect()
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+#[test]
+fn winograd_shows_in_the_results_and_its_knob_takes_it_away() {
+    let graph = convolution();
+    let with =
+        |knobs: &[KnobSetting]| (notes(FAST, &graph, knobs), bits(&result(FAST, &graph, knobs, rough)));
+    let has = |notes: &[NumericalNote]| {
+        [note::WINOGRAD, note::WINOGRAD_TILE_4X4, note::WINOGRAD_TILE_6X6].map(|note| notes.contains(&note))
+    };
+    let (implicit, direct) = with(&[set("convolution", 1)]);
+    let (two, of_two) = with(&[set("convolution", 4)]);
+    let (four, of_four) = with(&[set("convolution", 5)]);
+    assert_eq!(
+        [has(&implicit), has(&two), has(&four)],
+        [[false; 3], [true, true, false], [true, false, true]]
+    );
+    assert!(direct != of_two && direct != of_four && of_two != of_four);
+    for asked in [0, 4, 5] {
+        let (without, bits) = with(&[set("convolution", asked), set("winograd", 0)]);
+        assert_eq!(has(&without), [false; 3], "{asked}");
+        assert_ne!(bits, of_two);
+    }
+}
+
+#[test]
+fn products_of_pairs_flush_subnormals_where_the_note_says_so() {
+    use half::bf16;
+    let graph = graph(Matmul { a: 1, b: 2, c: 3 }, DataType::Bfloat16, &[&[32, 64], &[64, 32], &[32, 32]]);
+    // 64 products of 2^-130, which is subnormal, and 2^10.
+    let value = |tensor, _| if tensor == 0 { bf16::from_bits(0x0008) } else { bf16::from_f32(1024.0) };
+    let of = |engine| result(engine, &graph, &[], value).into_iter().map(bf16::to_f32).collect::<Vec<_>>();
+    let flushed = notes(FAST, &graph, &[]).contains(&note::FLUSH_SUBNORMALS);
+    assert_eq!(flushed, Pairs::of(Isa::detect()).bfloat16);
+    assert!(!notes(REFERENCE, &graph, &[]).contains(&note::FLUSH_SUBNORMALS));
+    let sum = 2.0_f32.powi(-114);
+    assert!(of(REFERENCE).iter().all(|value| *value == sum));
+    assert!(of(FAST).iter().all(|value| *value == if flushed { 0.0 } else { sum }));
+}
+
+#[test]
+fn sums_by_threads_differ_unless_the_knob_forbids() {
+    let (pre_padding, post_padding) = (vec![1, 1], vec![1, 1]);
+    let (stride, dilation) = (vec![1, 1], vec![1, 1]);
+    let conv_mode = ConvMode::CrossCorrelation;
+    let operation = ConvolutionBackwardFilter {
+        x: 1,
+        dy: 2,
+        dw: 3,
+        pre_padding,
+        post_padding,
+        stride,
+        dilation,
+        conv_mode,
+    };
+    let graph = graph(operation, DataType::Float, &[&[16, 4, 24, 24], &[16, 8, 24, 24], &[8, 4, 3, 3]]);
+    let results = |deterministic: i64| {
+        [1, 3].map(|threads| {
+            let knobs = [set("threads", threads), set("deterministic", deterministic)];
+            let notes = notes(FAST, &graph, &knobs);
+            assert_eq!(notes.contains(&note::NONDETERMINISTIC), deterministic == 0);
+            assert!(notes.contains(&note::SPLIT_SUMS));
+            bits(&result(FAST, &graph, &knobs, rough))
+        })
+    };
+    let [one, three] = results(0);
+    assert_ne!(one, three);
+    let [one, three] = results(1);
+    assert_eq!(one, three);
+}
+
+#[test]
+fn approximated_functions_are_off_by_no_more_than_they_say() {
+    let graph = graph(Pointwise::new(PointwiseMode::Exp, 1, None, 2), DataType::Float, &[&[4096], &[4096]]);
+    let said = CpuPlugin::numerics(&Handle::default(), FAST, &graph, &[]).unwrap().unwrap().numerics;
+    let most = said.functions["exp"].unwrap();
+    assert!(said.notes.contains(&note::APPROXIMATE_FUNCTIONS));
+    assert!(notes(REFERENCE, &graph, &[]).is_empty());
+    let x = |_, place| rough(0, place) * 80.0;
+    let y = result(FAST, &graph, &[], x);
+    let units = y.iter().enumerate().map(|(place, y)| {
+        let exact = f64::from(x(0, place)).exp();
+        let unit = f64::from((exact as f32).to_bits()) - f64::from(y.to_bits());
+        unit.abs()
+    });
+    let worst = units.fold(0.0, f64::max);
+    assert!((1.0..=f64::from(most)).contains(&worst), "{worst} units, {most} are said");
+}
+
+#[test]
+fn the_reference_adds_in_order_and_the_fast_engine_does_not() {
+    let operation = Reduction { in_: 1, out: 2, mode: ReductionMode::Add, is_deterministic: false };
+    let sum = graph(operation, DataType::Float, &[&[1, 5000], &[1, 1]]);
+    for (graph, accumulator) in [(&convolution(), "float"), (&sum, "double")] {
+        let said = CpuPlugin::numerics(&Handle::default(), REFERENCE, graph, &[]).unwrap().unwrap();
+        assert_eq!(said.numerics.accumulators, [accumulator].into());
+        assert!(said.numerics.notes.is_empty() && said.numerics.order.is_empty() && said.knobs.is_empty());
+        let fast = CpuPlugin::numerics(&Handle::default(), FAST, graph, &[]).unwrap().unwrap();
+        assert!(fast.numerics.order.contains(&OrderBy::Shapes));
+        let by_threads = fast.numerics.notes.contains(&note::NONDETERMINISTIC);
+        assert_eq!(by_threads, graph.nodes[0].operation.spec().name != "Reduction");
+    }
+    // Rows and columns of the window, and for each the channels, one after the other.
+    let graph = convolution();
+    let expected = result(REFERENCE, &graph, &[], rough);
+    let mut at_3_4 = 0.0_f32;
+    for r in 0..3 {
+        for s in 0..3 {
+            for c in 0..16 {
+                at_3_4 += rough(0, (c * 12 + 2 + r) * 12 + 3 + s) * rough(1, (c * 3 + r) * 3 + s);
+            }
+        }
+    }
+    assert_eq!(expected[3 * 12 + 4].to_bits(), at_3_4.to_bits());
+}
+
+#[test]
+fn integers_are_exact_and_maxima_keep_nan() {
+    let bytes = graph(Matmul { a: 1, b: 2, c: 3 }, DataType::Int8, &[&[8, 8], &[8, 8], &[8, 8]]);
+    let said = CpuPlugin::numerics(&Handle::default(), FAST, &bytes, &[]).unwrap().unwrap().numerics;
+    assert!(said.order.is_empty() && !said.notes.contains(&note::NONDETERMINISTIC));
+    let maximum =
+        graph(Pointwise::new(PointwiseMode::Max, 1, Some(2), 3), DataType::Float, &[&[4], &[4], &[4]]);
+    for engine in [FAST, REFERENCE] {
+        assert_eq!(notes(engine, &maximum, &[]), [note::STRICT_NAN_PROP]);
+        let of = |_, place: usize| if place == 2 { f32::NAN } else { place as f32 };
+        assert!(result(engine, &maximum, &[], of)[2].is_nan());
+    }
+}
+
+#[test]
+fn the_knobs_that_change_notes_exist() {
+    let said = CpuPlugin::numerics(&Handle::default(), FAST, &convolution(), &[]).unwrap().unwrap();
+    assert!(said.knobs.len() > 3);
+    for knob in said.knobs {
+        wire::check_settings(&fast_knobs(), &[set(knob.knob, knob.value)]).unwrap();
+    }
+}
