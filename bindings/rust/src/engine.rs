@@ -1,12 +1,18 @@
 //! An engine for a graph, and its configuration.
 
+use hipdnn_abi::raw::CEnum;
+pub use hipdnn_plugin_sdk::numerics::NumericalNote;
+
 use crate::constants::{
     BEHAVIOR_NOTES, HIPDNN_ATTR_ENGINE_BEHAVIOR_NOTE, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX,
-    HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_ATTR_ENGINE_NAME_EXT, HIPDNN_ATTR_ENGINE_OPERATION_GRAPH,
-    HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE,
+    HIPDNN_ATTR_ENGINE_KNOB_INFO, HIPDNN_ATTR_ENGINE_NAME_EXT, HIPDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+    HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, HIPDNN_ATTR_ENGINECFG_DESELECT_NUMERICAL_NOTES_EXT,
+    HIPDNN_ATTR_ENGINECFG_ENGINE, HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+    HIPDNN_ATTR_ENGINECFG_SELECT_NUMERICAL_NOTES_EXT, HIPDNN_ATTR_ENGINECFG_WORKSPACE_SIZE,
     HIPDNN_BACKEND_ENGINE_DESCRIPTOR, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR, HIPDNN_TYPE_BEHAVIOR_NOTE,
+    HIPDNN_TYPE_NUMERICAL_NOTE,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Status};
 use crate::{Descriptor, Knob, KnobSetting, OperationGraph};
 
 /// The operation named in errors about missing or unsupported engines.
@@ -66,6 +72,26 @@ impl Engine {
             .map(|note| name(note).map_or_else(|| format!("note {note}"), |name| (*name).to_owned()))
             .collect())
     }
+
+    /// What it may do to numbers with default knobs, if it says so.
+    pub fn numerical_notes(&self) -> Result<Option<Vec<NumericalNote>>> {
+        let attribute = HIPDNN_ATTR_ENGINE_NUMERICAL_NOTE;
+        // SAFETY: NUMERICAL_NOTE elements are 32-bit enums.
+        match unsafe { self.descriptor.get_all::<i32>(attribute, HIPDNN_TYPE_NUMERICAL_NOTE) } {
+            Ok(notes) => Ok(Some(notes.into_iter().filter_map(NumericalNote::from_raw).collect())),
+            Err(Error::Status { status: Status::NotSupported, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The numerical notes that an engine must and must not have. Knobs are set for that where the engine has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WantedNotes {
+    /// Notes that it must have.
+    pub selected: Vec<NumericalNote>,
+    /// Notes that it must not have.
+    pub deselected: Vec<NumericalNote>,
 }
 
 /// Describes the engines that can run a graph.
@@ -92,6 +118,14 @@ unsafe impl Sync for EngineConfig {}
 impl EngineConfig {
     /// Sets knobs of an engine; the others keep their defaults.
     pub fn new(engine: &Engine, settings: &[KnobSetting]) -> Result<Self> {
+        Self::with_notes(engine, settings, &WantedNotes::default())
+    }
+
+    /// The same, and other knobs so that the engine has the notes.
+    ///
+    /// # Errors
+    /// When the engine cannot have them, with the note.
+    pub fn with_notes(engine: &Engine, settings: &[KnobSetting], notes: &WantedNotes) -> Result<Self> {
         let backend = engine.descriptor.backend();
         let descriptor = Descriptor::new(backend, HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR)?;
         descriptor.set_descriptors(HIPDNN_ATTR_ENGINECFG_ENGINE, &[&engine.descriptor])?;
@@ -100,6 +134,16 @@ impl EngineConfig {
                 settings.iter().map(|setting| setting.choice(backend)).collect::<Result<Vec<_>>>()?;
             let choices: Vec<&Descriptor> = choices.iter().collect();
             descriptor.set_descriptors(HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES, &choices)?;
+        }
+        for (attribute, notes) in [
+            (HIPDNN_ATTR_ENGINECFG_SELECT_NUMERICAL_NOTES_EXT, &notes.selected),
+            (HIPDNN_ATTR_ENGINECFG_DESELECT_NUMERICAL_NOTES_EXT, &notes.deselected),
+        ] {
+            if !notes.is_empty() {
+                let numbers: Vec<i32> = notes.iter().map(|note| note.raw()).collect();
+                // SAFETY: NUMERICAL_NOTE elements are 32-bit enums.
+                unsafe { descriptor.set_array(attribute, HIPDNN_TYPE_NUMERICAL_NOTE, &numbers) }?;
+            }
         }
         descriptor.finalize("configuring the engine")?;
         Ok(Self { descriptor })

@@ -103,7 +103,7 @@ pub use self::log::{ForwardedLog, forward_log, listen};
 pub use backend::Backend;
 pub use builder::GraphBuilder;
 pub use descriptor::Descriptor;
-pub use engine::{Engine, EngineConfig};
+pub use engine::{Engine, EngineConfig, NumericalNote, WantedNotes};
 pub use error::{Error, Result, Status, one_line};
 pub use explain::Verdict;
 pub use graph_descriptor::{Offer, OperationGraph};

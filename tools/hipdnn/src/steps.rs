@@ -1,5 +1,7 @@
 //! The steps of a plan, as its engine's plugin describes them. Their content is not checked.
 
+use std::collections::BTreeMap;
+
 use hipdnn::{ExecutionPlan, Status};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +39,56 @@ pub struct Step {
     /// Why the reference loops compute it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
+    /// What it does to numbers.
+    #[serde(skip_serializing_if = "Numerics::is_empty")]
+    pub numerics: Numerics,
+}
+
+/// What a step does to numbers.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Numerics {
+    /// Names of numerical notes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// The types that sums are added up in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub accumulators: Vec<String>,
+    /// What the order of sums depends on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<String>,
+    /// Approximated functions with their largest error in units in the last place, if known.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<String, Option<u32>>,
+    /// Virtual tensors that are not rounded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unrounded: Vec<i64>,
+}
+
+impl Numerics {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// A line; empty if there is nothing to say.
+    pub fn line(&self) -> String {
+        let error = |(name, ulp): (&String, &Option<u32>)| match ulp {
+            Some(ulp) => format!("{name} within {ulp} ulp"),
+            None => format!("{name} approximated"),
+        };
+        let functions: Vec<String> = self.functions.iter().map(error).collect();
+        let uids: Vec<String> = self.unrounded.iter().map(i64::to_string).collect();
+        let parts = [
+            ("sums in ", &self.accumulators),
+            ("their order depends on ", &self.order),
+            ("", &functions),
+            ("not rounded: tensors ", &uids),
+            ("notes ", &self.notes),
+        ];
+        let parts = parts.iter().filter(|(_, words)| !words.is_empty());
+        let parts: Vec<String> = parts.map(|(what, words)| format!("{what}{}", words.join(", "))).collect();
+        one_line(&parts.join("; "))
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -147,6 +199,16 @@ impl Step {
 mod tests {
     use super::*;
     use crate::graph::testing::{graph, pointwise, tensor};
+
+    #[test]
+    fn numerics_are_a_line() {
+        let text = r#"{"accumulators":["float"],"functions":{"exp":2,"gelu":null},"notes":["WINOGRAD","SPLIT_SUMS"],"order":["shapes"],"unrounded":[4]}"#;
+        let numerics: Numerics = serde_json::from_str(text).unwrap();
+        let expected = "sums in float; their order depends on shapes; exp within 2 ulp, gelu approximated; \
+                        not rounded: tensors 4; notes WINOGRAD, SPLIT_SUMS";
+        assert_eq!(numerics.line(), expected);
+        assert_eq!(Numerics::default().line(), "");
+    }
 
     #[test]
     fn amounts_have_about_three_digits() {

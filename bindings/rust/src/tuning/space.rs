@@ -122,6 +122,8 @@ fn samples(
     let mut samples = knob.samples(most);
     let matters = match knob.id.as_str() {
         "convolution" => has_convolution,
+        // It forbids some values of `convolution`, which are tried one by one.
+        "winograd" => false,
         "constant_weights" => has_convolution || has_matmul,
         id if id.ends_with(".tf32") => (has_convolution || has_matmul) && has_floats(),
         // One kernel shares nothing among workgroups.
@@ -221,6 +223,7 @@ mod tests {
         );
         assert_eq!(samples(&knob("threads", 256), 8, &pointwise, of(true), all), [KnobValue::Int(0)]);
         assert_eq!([count("x.tf32", &pointwise, false), count("x.tf32", &convolution, false)], [1, 4]);
+        assert_eq!(count("winograd", &convolution, false), 1);
         for id in ["x.share_rows", "batch_invariant"] {
             assert_eq!([count(id, &pointwise, true), count(id, &pointwise, false)], [1, 4], "{id}");
         }

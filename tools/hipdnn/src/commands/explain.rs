@@ -8,7 +8,9 @@ use crate::computation::plan_with;
 use crate::failure::{Failure, Result, one_line};
 use crate::graph::Graph;
 use crate::steps::{self, Step};
-use hipdnn::{Backend, Engine, Knob, listen};
+use hipdnn_plugin_sdk::numerics::name_of;
+
+use hipdnn::{Backend, Engine, Handle, Knob, listen};
 
 /// The explanation of an engine.
 #[derive(Serialize)]
@@ -33,6 +35,9 @@ struct Answer {
     knobs: Vec<KnobAnswer>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     behavior_notes: Vec<String>,
+    /// What the engine may do to numbers with default knobs, if it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    numerical_notes: Option<Vec<&'static str>>,
 }
 
 /// A knob of an engine that applies.
@@ -68,6 +73,7 @@ pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
             no_plan: None,
             knobs: Vec::new(),
             behavior_notes: Vec::new(),
+            numerical_notes: None,
         })
         .collect();
     for answer in answers.iter_mut().filter(|answer| answer.applies) {
@@ -76,6 +82,8 @@ pub fn explain(backend: &Backend, arguments: &Explain) -> Result<Outcome> {
         let Ok(engine) = Engine::new(&graph, answer.id) else { continue };
         answer.knobs = engine.knobs().unwrap_or_default().iter().map(KnobAnswer::new).collect();
         answer.behavior_notes = engine.behavior_notes().unwrap_or_default();
+        let numerical = engine.numerical_notes().unwrap_or_default();
+        answer.numerical_notes = numerical.map(|notes| notes.into_iter().map(name_of).collect());
         match plan_with(&engine, &[]).and_then(|plan| steps::of(&plan)) {
             Ok(steps) => answer.steps = steps,
             Err(failure) => answer.no_plan = Some(one_line(&failure.to_string())),
@@ -143,6 +151,10 @@ fn text(answer: &Answer, engines: &[String], graph: &Graph) -> String {
     }
     for step in answer.steps.iter().flatten() {
         text.push_str(&format!("  {}\n", step.line(graph)));
+        let numerics = step.numerics.line();
+        if !numerics.is_empty() {
+            text.push_str(&format!("    {numerics}\n"));
+        }
         for reason in &step.passed_over {
             text.push_str(&format!("    not {}\n", one_line(reason)));
         }
@@ -160,6 +172,9 @@ fn text(answer: &Answer, engines: &[String], graph: &Graph) -> String {
     }
     for note in &answer.behavior_notes {
         text.push_str(&format!("  {note}\n"));
+    }
+    if let Some(notes) = answer.numerical_notes.as_ref().filter(|notes| !notes.is_empty()) {
+        text.push_str(&format!("  numerical notes: {}\n", notes.join(", ")));
     }
     text
 }

@@ -10,6 +10,13 @@ fn applicable_engines_are_listed() {
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
     assert_eq!(lines, ["CPU_ENGINE (CPU): applies", "CPU_REFERENCE_ENGINE (CPU): applies"]);
     assert!(text.contains("  supports execution plan serialization\n"), "{text}");
+    // What it does to numbers: of each step of a plan, and of the engine.
+    assert!(text.contains("    sums in float; their order depends on shapes, "), "{text}");
+    assert!(text.contains("  numerical notes: NONDETERMINISTIC, "), "{text}");
+    let answers: Vec<Value> =
+        serde_json::from_str(&succeed(&["explain", &example("conv_bias_relu"), "--json"])).unwrap();
+    assert_eq!(answers[1]["numerical_notes"], serde_json::json!(["STRICT_NAN_PROP"]));
+    assert_eq!(answers[1]["steps"][0]["numerics"]["accumulators"], serde_json::json!(["float"]));
 }
 
 /// The answers of `explain` for a graph, by engine, and how many nodes it has.
