@@ -1,4 +1,5 @@
-/* Numerical notes and peer statistics of cuDNN's interface, through AMD's path for it: honoured or refused, never ignored. */
+/* Numerical notes and peer statistics of cuDNN's interface, through AMD's path for it: honoured by knobs, or the engines
+ * that cannot are left out with the reason. */
 
 #include <hipdnn_compatibility/cudnn/cudnn_frontend.h>
 
@@ -25,6 +26,16 @@ void make(fe::graph::Graph& graph)
     graph.matmul(given(1, {1, 8, 8}), given(2, {1, 8, 8}), fe::graph::Matmul_attributes())->set_output(true).set_uid(3);
 }
 
+/** A convolution of 3 x 3, which CPU_ENGINE transforms by Winograd if a knob asks for it. */
+void convolve(fe::graph::Graph& graph)
+{
+    graph.set_io_data_type(fe::DataType_t::FLOAT)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    auto how = fe::graph::Conv_fprop_attributes().set_padding({1, 1}).set_stride({1, 1}).set_dilation({1, 1});
+    graph.conv_fprop(given(1, {1, 16, 8, 8}), given(2, {16, 16, 3, 3}), how)->set_output(true).set_uid(3);
+}
+
 /** Tells the knobs of the chosen plan. */
 class Looked : public fe::graph::Graph
 {
@@ -43,7 +54,7 @@ void equal_bits(cudnnHandle_t handle)
     for (const bool before : {true, false})
     {
         Looked graph;
-        make(graph);
+        convolve(graph);
         if (before)
         {
             graph.deselect_numeric_notes({fe::NumericalNote_t::NONDETERMINISTIC});
@@ -62,9 +73,9 @@ void equal_bits(cudnnHandle_t handle)
         CHECK(name == "CPU_ENGINE");
         /* The plan has the knob. */
         CHECK(graph.is_deterministic());
-        std::vector<float> a = numbers(64), b = numbers(64, 2), c(64);
+        std::vector<float> x = numbers(1024), w = numbers(2304, 2), y(1024);
         std::vector<char> workspace(static_cast<size_t>(graph.get_workspace_size()) + 64);
-        CHECK_GOOD(graph.execute(handle, {{1, a.data()}, {2, b.data()}, {3, c.data()}}, workspace.data()));
+        CHECK_GOOD(graph.execute(handle, {{1, x.data()}, {2, w.data()}, {3, y.data()}}, workspace.data()));
     }
 }
 
@@ -76,20 +87,50 @@ void refused(cudnnHandle_t handle)
     graph.select_numeric_notes({});
     CHECK_GOOD(graph.build(handle));
 
+    /* No engine on the CPU adds up in fewer bits, so that this asks for nothing. */
     fe::graph::Graph reduced;
     make(reduced);
-    reduced.deselect_numeric_notes({fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION});
-    CHECK_BAD(reduced.validate(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "REDUCED_PRECISION_REDUCTION");
-    CHECK_BAD(reduced.build(handle), fe::error_code_t::GRAPH_NOT_SUPPORTED, "deselect_numeric_notes");
+    reduced.deselect_numeric_notes({fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION, fe::NumericalNote_t::FFT});
+    CHECK_GOOD(reduced.build(handle));
 
     fe::graph::Graph late;
     make(late);
     CHECK_GOOD(late.build_operation_graph(handle));
     CHECK_GOOD(late.create_execution_plans({fe::HeurMode_t::A}));
-    late.select_numeric_notes({fe::NumericalNote_t::TENSOR_CORE});
-    CHECK_BAD(late.check_support(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "select_numeric_notes(TENSOR_CORE)");
-    CHECK_BAD(late.build_plans(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "TENSOR_CORE");
-    CHECK_BAD(late.build_plan_at_index(0), fe::error_code_t::GRAPH_NOT_SUPPORTED, "TENSOR_CORE");
+    late.select_numeric_notes({fe::NumericalNote_t::FFT});
+    CHECK_BAD(late.check_support(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "select_numeric_notes(FFT)");
+    CHECK_BAD(late.build_plans(), fe::error_code_t::GRAPH_NOT_SUPPORTED,
+              "engine CPU_ENGINE does not have the note FFT, which is selected");
+    CHECK_BAD(late.build_plan_at_index(0), fe::error_code_t::GRAPH_NOT_SUPPORTED, "engine CPU_REFERENCE_ENGINE");
+
+    fe::graph::Graph unknown;
+    make(unknown);
+    unknown.select_numeric_notes({static_cast<fe::NumericalNote_t>(77)});
+    CHECK_BAD(unknown.validate(), fe::error_code_t::GRAPH_NOT_SUPPORTED, "select_numeric_notes(77)");
+}
+
+/** The result of a convolution with notes selected and deselected. */
+std::vector<float> convolved(cudnnHandle_t handle, const std::vector<fe::NumericalNote_t>& selected,
+                             const std::vector<fe::NumericalNote_t>& deselected)
+{
+    fe::graph::Graph graph;
+    convolve(graph);
+    graph.select_numeric_notes(selected).deselect_numeric_notes(deselected);
+    CHECK_GOOD(graph.build(handle));
+    std::vector<float> x = numbers(1024), w = numbers(2304, 2), y(1024);
+    std::vector<char> workspace(static_cast<size_t>(graph.get_workspace_size()) + 64);
+    CHECK_GOOD(graph.execute(handle, {{1, x.data()}, {2, w.data()}, {3, y.data()}}, workspace.data()));
+    return y;
+}
+
+/** The knobs that notes set show in the numbers. */
+void winograd(cudnnHandle_t handle)
+{
+    using Note = fe::NumericalNote_t;
+    const auto direct = convolved(handle, {}, {Note::WINOGRAD, Note::WINOGRAD_TILE_4x4, Note::WINOGRAD_TILE_6x6});
+    const auto two = convolved(handle, {Note::WINOGRAD, Note::WINOGRAD_TILE_4x4}, {});
+    const auto four = convolved(handle, {Note::WINOGRAD_TILE_6x6}, {Note::NONDETERMINISTIC});
+    CHECK(direct != two && direct != four && two != four);
 }
 
 hipdnn::Error normalize(cudnnHandle_t handle, int64_t peers, std::vector<float>& y)
@@ -136,6 +177,7 @@ int main()
     CHECK(handle != nullptr);
     equal_bits(*handle);
     refused(*handle);
+    winograd(*handle);
     peers(*handle);
     std::puts("right");
 }

@@ -246,7 +246,8 @@ struct SamplesOf
                 kept.push_back(value);
             }
         }
-        matters = matters && !(id == "threads" && facts.has_one_thread);
+        /* It forbids some values of `convolution`, which are tried one by one. */
+        matters = matters && !(id == "threads" && facts.has_one_thread) && id != "winograd";
         matters = matters && !((ends_with(id, ".share_rows") || id == "batch_invariant") && facts.steps < 2);
         kept.resize(matters ? kept.size() : std::min<size_t>(kept.size(), 1));
         return kept;

@@ -70,7 +70,7 @@ public:
         "plans are made on the device that they are for, expected no properties of a device";
 };
 
-/** Properties of how an engine computes, which engines here do not report. */
+/** Properties of how an engine computes. */
 enum class NumericalNote_t {
     TENSOR_CORE,
     DOWN_CONVERT_INPUTS,

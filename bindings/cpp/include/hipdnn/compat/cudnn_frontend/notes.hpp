@@ -22,26 +22,16 @@ class Notes : public Views<Self>
 
 public:
     using Base::get_behavior_notes_for_engine;
-    using Base::get_knobs_for_engine;
 
-    /** Refused for any note: engines do not say how they compute, so that no plan could be taken. */
+    /** Plans of engines that do not compute so, even with a knob for it, are not built or chosen. */
     Self& select_numeric_notes(const std::vector<NumericalNote_t>& notes)
     {
-        refuse_notes("select_numeric_notes", notes);
-        return self();
+        return want_notes("select_numeric_notes", notes, _selected);
     }
-    /**
-     * Without NONDETERMINISTIC, plans give the same bits each time: engines with a knob for it have it set, and plans of the others
-     * are not built or chosen. Other notes are refused.
-     */
+    /** Plans of engines that may compute so are not built or chosen, unless a knob forbids it, which is then set. */
     Self& deselect_numeric_notes(const std::vector<NumericalNote_t>& notes)
     {
-        std::vector<NumericalNote_t> others = notes;
-        others.erase(std::remove(others.begin(), others.end(), NumericalNote_t::NONDETERMINISTIC), others.end());
-        _deterministic = _deterministic || others.size() != notes.size();
-        refuse_notes("deselect_numeric_notes", others);
-        settle_notes();
-        return self();
+        return want_notes("deselect_numeric_notes", notes, _deselected);
     }
     /** Plans of engines without one of these notes are not built or chosen. */
     Self& select_behavior_notes(const std::vector<BehaviorNote_t>& notes) { return bar_notes(notes, false), self(); }
@@ -74,49 +64,55 @@ protected:
     using Base::_active;
     using Base::_plans;
     using Base::check_index;
-    using Base::engine_name;
+    using Base::make_engine;
     using Base::make_plan;
 
-    /** What notes asked for that cannot be given. */
+    /** What was asked for that is no note. */
     error_t notes_error() const
     {
-        return _refused_notes.empty() ? error_t()
-                                      : error_t(error_code_t::GRAPH_NOT_SUPPORTED,
-                                                _refused_notes + ": engines do not say how they compute, expected no "
-                                                                 "numerical notes but to deselect NONDETERMINISTIC");
+        return _unknown.empty()
+                   ? error_t()
+                   : error_t(error_code_t::GRAPH_NOT_SUPPORTED, _unknown + ", expected a note of NumericalNote_t");
     }
-    /** The same, or that no plan is left. */
+    /** The same, or that no plan is left, with the reason of each engine. */
     error_t plans_error() const
     {
         HIPDNN_CPP_TRY(notes_error());
-        bool any = _plans.empty() || !_deterministic;
+        bool any = _plans.empty() || _wanted.empty();
         for (const Plan& plan : _plans)
         {
             any = any || !plan.barred;
         }
-        return any ? error_t()
-                   : error_t(error_code_t::GRAPH_NOT_SUPPORTED,
-                             "deselect_numeric_notes(NONDETERMINISTIC): no engine that computes the graph promises the "
-                             "same bits each time, expected one with a knob \"deterministic\"");
+        return any ? error_t() : error_t(error_code_t::GRAPH_NOT_SUPPORTED, _wanted + ": no engine is left" + _reasons);
     }
 
     /** Applies the filters to plans that were created. */
     void settle_notes()
     {
-        for (size_t i = 0; i < _plans.size() && _deterministic; i++)
+        _reasons.clear();
+        for (size_t i = 0; i < _plans.size() && !_wanted.empty(); i++)
         {
-            _plans[i].barred = _plans[i].barred || !make_deterministic(_plans[i]);
+            const error_t error = settle_plan(_plans[i]);
+            if (error.is_bad())
+            {
+                _plans[i].barred = true;
+                _reasons += "; " + error.get_message();
+            }
         }
         skip_barred();
     }
 
 private:
-    bool _deterministic = false;
-    std::string _refused_notes;
+    std::vector<hipdnnBackendNumericalNote_t> _selected, _deselected;
+    /** The calls that asked for notes, and what they gave that is none. */
+    std::string _wanted, _unknown;
+    /** Why plans are barred. */
+    std::string _reasons;
 
     Self& self() { return static_cast<Self&>(*this); }
 
-    void refuse_notes(const char* call, const std::vector<NumericalNote_t>& notes)
+    Self& want_notes(const char* call, const std::vector<NumericalNote_t>& notes,
+                     std::vector<hipdnnBackendNumericalNote_t>& to)
     {
         static constexpr const char* names[] = {"TENSOR_CORE",
                                                 "DOWN_CONVERT_INPUTS",
@@ -131,47 +127,73 @@ private:
         for (const NumericalNote_t note : notes)
         {
             const auto number = static_cast<size_t>(note);
-            if (note != NumericalNote_t::NOT_SET)
+            if (note == NumericalNote_t::NOT_SET)
             {
-                const std::string name = number < sizeof names / sizeof names[0] ? names[number] : "unknown";
-                _refused_notes += (_refused_notes.empty() ? "" : ", ") + std::string(call) + "(" + name + ")";
+                continue;
+            }
+            const bool known = number < sizeof names / sizeof names[0];
+            std::string& where = known ? _wanted : _unknown;
+            where += (where.empty() ? "" : ", ") + std::string(call) + "(" +
+                     (known ? names[number] : std::to_string(number)) + ")";
+            if (known)
+            {
+                to.push_back(static_cast<hipdnnBackendNumericalNote_t>(number));
             }
         }
+        settle_notes();
+        return self();
     }
 
-    /** Sets the knob for equal bits, and lets a plan that was built be built again. @return false if the engine has none */
-    bool make_deterministic(Plan& plan)
+    /** Sets the knobs that the notes need, and lets a plan that was built be built again if there are any. */
+    error_t settle_plan(Plan& plan)
     {
-        const std::string name = engine_name(plan.engine), end = "_DETERMINISTIC";
-        if (name.size() > end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0)
+        ::hipdnn::detail::Descriptor engine;
+        HIPDNN_CPP_TRY(make_engine(plan.engine, engine));
+        const ::hipdnn::detail::Descriptor config(HIPDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+        HIPDNN_CPP_TRY(config.set(HIPDNN_ATTR_ENGINECFG_ENGINE, engine, "configuring an engine"));
+        const auto ask = [&config](hipdnnBackendAttributeName_t name,
+                                   const std::vector<hipdnnBackendNumericalNote_t>& notes) -> error_t {
+            return notes.empty()
+                       ? error_t()
+                       : ::hipdnn::detail::backend_error(config.set(name, HIPDNN_TYPE_NUMERICAL_NOTE,
+                                                                    static_cast<int64_t>(notes.size()), notes.data()),
+                                                         "asking for notes");
+        };
+        HIPDNN_CPP_TRY(ask(HIPDNN_ATTR_ENGINECFG_SELECT_NUMERICAL_NOTES_EXT, _selected));
+        HIPDNN_CPP_TRY(ask(HIPDNN_ATTR_ENGINECFG_DESELECT_NUMERICAL_NOTES_EXT, _deselected));
+        const auto own = plan.settings == nullptr ? std::vector<::hipdnn::KnobSetting>() : *plan.settings;
+        std::vector<::hipdnn::detail::Descriptor> choices(own.size());
+        std::vector<hipdnnBackendDescriptor_t> raw;
+        for (size_t i = 0; i < own.size(); i++)
         {
-            return true;
+            HIPDNN_CPP_TRY(::hipdnn::detail::make_choice(own[i], choices[i]));
+            raw.push_back(choices[i].get());
         }
-        std::vector<::hipdnn::Knob> knobs;
-        if (get_knobs_for_engine(plan.engine, knobs).is_bad())
+        if (!raw.empty())
         {
-            return false;
+            HIPDNN_CPP_TRY(::hipdnn::detail::backend_error(config.set(HIPDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                                                      HIPDNN_TYPE_BACKEND_DESCRIPTOR,
+                                                                      static_cast<int64_t>(raw.size()), raw.data()),
+                                                           "setting knobs"));
         }
-        for (const ::hipdnn::Knob& knob : knobs)
+        HIPDNN_CPP_TRY(config.finalize("finalizing an engine's configuration"));
+        auto settings = own;
+        const auto chosen = config.descriptors(HIPDNN_ATTR_ENGINECFG_CHOSEN_KNOBS_EXT);
+        for (size_t i = own.size(); i < chosen.size(); i++)
         {
-            const std::string& id = knob.knobId();
-            if (id.substr(id.rfind('.') + 1) == "deterministic")
-            {
-                const ::hipdnn::KnobSetting on(id, int64_t{1});
-                auto settings = plan.settings == nullptr ? std::vector<::hipdnn::KnobSetting>() : *plan.settings;
-                if (std::find(settings.begin(), settings.end(), on) != settings.end())
-                {
-                    return true;
-                }
-                settings.push_back(on);
-                Plan made;
-                const bool good = make_plan(plan.engine, settings, made).is_good();
-                made.barred = plan.barred;
-                plan = good ? std::move(made) : std::move(plan);
-                return good;
-            }
+            int64_t value = 0;
+            chosen[i].value(HIPDNN_ATTR_KNOB_CHOICE_KNOB_VALUE_EXT, HIPDNN_TYPE_INT64, value);
+            settings.emplace_back(chosen[i].text(HIPDNN_ATTR_KNOB_CHOICE_KNOB_TYPE_EXT), value);
         }
-        return false;
+        if (settings.size() == own.size())
+        {
+            return {};
+        }
+        Plan made;
+        HIPDNN_CPP_TRY(make_plan(plan.engine, settings, made));
+        made.barred = plan.barred;
+        plan = std::move(made);
+        return {};
     }
 
     /** Bars the plans whose engines have one of these notes, or lack one. */
