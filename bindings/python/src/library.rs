@@ -4,8 +4,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hipdnn::{
-    Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobRange, KnobSetting, KnobValue, ahead,
+    Backend, Engine, EngineConfig, ExecutionPlan, Handle, KnobRange, KnobSetting, KnobValue, NumericalNote,
+    WantedNotes, ahead,
 };
+use hipdnn_plugin_sdk::numerics::name_of;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -298,6 +301,21 @@ impl OperationGraph {
     }
 }
 
+/// The names of numerical notes that are selected, and deselected.
+type NoteNames = (Vec<String>, Vec<String>);
+
+fn wanted((selected, deselected): NoteNames) -> PyResult<WantedNotes> {
+    let note = |name: String| {
+        let note = NumericalNote::all().iter().find(|note| name_of(**note) == name);
+        note.copied().ok_or_else(|| {
+            let known: Vec<_> = NumericalNote::all().iter().map(|note| name_of(*note)).collect();
+            PyValueError::new_err(format!("notes: has {name:?}, expected some of {}", known.join(", ")))
+        })
+    };
+    let notes = |names: Vec<String>| names.into_iter().map(note).collect::<PyResult<_>>();
+    Ok(WantedNotes { selected: notes(selected)?, deselected: notes(deselected)? })
+}
+
 /// The engines for a graph, including any that cannot be configured.
 fn offer(graph: &hipdnn::OperationGraph, handle: &Handle) -> hipdnn::Result<hipdnn::Offer> {
     graph.offer().or_else(|error| match error {
@@ -362,6 +380,14 @@ impl OperationGraph {
         self.with(py, |graph, _| Engine::new(graph, engine)?.behavior_notes())
     }
 
+    /// Raises an error if an engine cannot have some numerical notes and not others.
+    fn expect_notes(&self, py: Python<'_>, engine: i64, notes: NoteNames) -> PyResult<()> {
+        let notes = wanted(notes)?;
+        self.with(py, |graph, _| {
+            EngineConfig::with_notes(&Engine::new(graph, engine)?, &[], &notes).map(drop)
+        })
+    }
+
     /// The workspace size in bytes that an engine expects of its plan with knobs set; 0 if it does not tell.
     fn estimate(&self, py: Python<'_>, engine: i64, knobs: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<i64> {
         let settings = settings_of(knobs)?;
@@ -371,17 +397,19 @@ impl OperationGraph {
         })
     }
 
-    /// The plan of an engine with its knobs set, given as text or number.
+    /// The plan of an engine with its knobs set, given as text or number, and more of them so that it has some numerical notes
+    /// and not others.
     fn plan(
         &self,
         py: Python<'_>,
         engine: i64,
         knobs: Vec<(String, Bound<'_, PyAny>)>,
         tensors: Vec<Spec>,
+        notes: NoteNames,
     ) -> PyResult<Plan> {
-        let settings = settings_of(knobs)?;
+        let (settings, notes) = (settings_of(knobs)?, wanted(notes)?);
         let plan = self.with(py, |graph, _| {
-            ExecutionPlan::new(&EngineConfig::new(&Engine::new(graph, engine)?, &settings)?)
+            ExecutionPlan::new(&EngineConfig::with_notes(&Engine::new(graph, engine)?, &settings, &notes)?)
         })?;
         Plan::new(Arc::clone(&self.session), Some(plan), tensors, self.place)
     }

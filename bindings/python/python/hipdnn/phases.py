@@ -45,7 +45,8 @@ class Phases(Execution):
             raise GraphError(
                 "create_execution_plans", "heur_modes", f"is {heur_modes!r}, expected members of heur_mode"
             )
-        self._candidates = self._offered(self._native_graph(self.to_json()), self._device)
+        graph = self._native_graph(self.to_json())
+        self._candidates = self._noted(graph, self._offered(graph, self._device))
 
     def check_support(self) -> None:
         """Raises an error if no candidate is left."""
@@ -140,18 +141,32 @@ class Phases(Execution):
         """Removes candidates whose engines have one of these notes."""
         self._candidates = [id for id in self._created() if not set(notes) & set(notes_of(self._engine_name(id)))]
 
-    def select_numeric_notes(self, notes: Sequence[numerical_note]) -> None:
-        """Raises cudnnGraphNotSupportedError for any note: engines do not tell how they compute."""
-        self._refuse("select_numeric_notes", notes)
+    def select_numeric_notes(self, notes: Sequence[numerical_note | str]) -> None:
+        """Keeps only candidates that may compute so: engines with a knob for it have it set. Notes of this library that cuDNN
+        lacks are given by name."""
+        self._want(notes, ())
 
-    def deselect_numeric_notes(self, notes: Sequence[numerical_note]) -> None:
-        """Raises cudnnGraphNotSupportedError for any note: engines do not tell how they compute."""
-        self._refuse("deselect_numeric_notes", notes)
+    def deselect_numeric_notes(self, notes: Sequence[numerical_note | str]) -> None:
+        """Removes candidates that may compute so, unless a knob forbids it, which is then set."""
+        self._want((), notes)
 
-    def _refuse(self, method: str, notes: Sequence[numerical_note]) -> None:
-        if notes:
-            words = f"is {[note.name for note in notes]}, expected none: engines do not say how they compute; their knobs do (Graph.knobs)"
-            raise UnsupportedError(method, "notes", words)
+    def _want(self, selected: Sequence[numerical_note | str], deselected: Sequence[numerical_note | str]) -> None:
+        """Adds numerical notes to those that are wanted and not wanted. Raises NoEngineError, and
+        leaves them as they were, if no candidate would be left."""
+        selected, deselected = (
+            tuple(note.name if isinstance(note, numerical_note) else str(note) for note in notes)
+            for notes in (selected, deselected)
+        )
+        before = self._notes
+        self._notes = before[0] + selected, before[1] + deselected
+        if self._candidates is not None:
+            graph = self._native_graph(self.to_json(), self._device)
+            try:
+                self._candidates = self._noted(graph, self._candidates)
+            except Exception:
+                self._notes = before
+                raise
+        self._plan = None
 
     def populate_cuda_graph(self, handle: Any, tensors: Mapping[Any, Any], workspace: Any, cuda_graph: Any) -> None:
         """Raises cudnnGraphNotSupportedError: capture a stream into a CUDA graph instead, which supports executions."""

@@ -54,6 +54,8 @@ class Planning(Definition):
     _plan: _native.Plan | None = None
     #: The ids of engines that accepted the graph and failed to execute it.
     _failed: tuple[int, ...] = ()
+    #: The names of the numerical notes that plans must have, and must not have.
+    _notes: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     def _change(self) -> None:
         vars(self).update(_plan=None, _failed=())
@@ -142,7 +144,7 @@ class Planning(Definition):
         device, choice = device or self._device, choice or self._choice
         without = self._failed if without is None else without
         text = self.to_json(aligned=aligned)
-        key = (os.getpid(), text, device, choice, without, self._is_deterministic, self._untold(aligned))
+        key = (os.getpid(), text, device, choice, without, self._notes, self._is_deterministic, self._untold(aligned))
         return _plans.get(key, lambda: self._plan_of(text, aligned, device, choice, without))
 
     def _plan_of(
@@ -160,16 +162,16 @@ class Planning(Definition):
         if engine is not None and engine not in computes_on(device):
             words = f"is {self._engine_name(engine)}, which does not compute on {device_name(device)}"
             raise GraphError("build", "engine", words)
-        candidates = self._offered(graph, device) if engine is None else [engine]
+        candidates = self._noted(graph, self._offered(graph, device)) if engine is None else [engine]
         if engine is not None or knobs:
             self._expect_knobs(graph, candidates[0], knobs)
-            return graph.plan(candidates[0], list(knobs) or self._settled(graph, candidates[0]), specs)
+            return graph.plan(candidates[0], list(knobs) or self._settled(graph, candidates[0]), specs, self._notes)
         failures: dict[int, _native.Error] = {}
         for candidate in candidates:
             if candidate in without:
                 continue
             try:
-                plan = graph.plan(candidate, self._settled(graph, candidate), specs)
+                plan = graph.plan(candidate, self._settled(graph, candidate), specs, self._notes)
             except _native.Error as error:
                 failures[candidate] = error
                 continue
@@ -180,6 +182,22 @@ class Planning(Definition):
             raise next(iter(failures.values()))
         reasons = {self._engine_name(id): str(reason) for id, reason in failures.items()}
         raise self._no_engine_of(reasons)
+
+    def _noted(self, graph: _native.OperationGraph, engines: list[int]) -> list[int]:
+        """The engines that can have the numerical notes; raises NoEngineError with the reason of each if none can."""
+        if not any(self._notes):
+            return engines
+        left, reasons = [], {}
+        for engine in engines:
+            try:
+                graph.expect_notes(engine, self._notes)
+            except _native.Error as error:
+                reasons[self._engine_name(engine)] = str(error)
+                continue
+            left.append(engine)
+        if not left:
+            raise self._no_engine_of(reasons)
+        return left
 
     def _is_candidate(self, engine: int) -> bool:
         """Whether the library offered an engine and the program did not choose it."""
