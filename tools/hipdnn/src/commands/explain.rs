@@ -10,7 +10,7 @@ use crate::graph::Graph;
 use crate::steps::{self, Step};
 use hipdnn_plugin_sdk::numerics::name_of;
 
-use hipdnn::{Backend, Engine, Handle, Knob, listen};
+use hipdnn::{Backend, Engine, Knob, listen};
 
 /// The explanation of an engine.
 #[derive(Serialize)]
