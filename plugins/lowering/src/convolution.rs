@@ -22,8 +22,11 @@ pub fn suits(problem: &Planned) -> bool {
         || (window * problem.in_channels >= least_depth && problem.out_channels >= least_channels)
 }
 
-/// The kernels of a convolution.
-pub(crate) fn kernels(
+/// The kernels of a convolution with matrix tiles, in order. What they leave for each other is added to the graph.
+///
+/// # Errors
+/// What is not supported.
+pub fn kernels(
     graph: &mut Graph,
     node: &Node,
     problem: &Planned,

@@ -186,20 +186,25 @@ fn whole(
     target: &Target,
     options: Options,
 ) -> Option<Result<Vec<Whole>, Refusal>> {
-    let has_tiles = match problem {
-        Problem::Attention(_) | Problem::AttentionGradients(_) => false,
+    let is_attention = matches!(problem, Problem::Attention(_) | Problem::AttentionGradients(_));
+    let is_product = match problem {
         Problem::Matmul(_) => true,
         Problem::Convolution(own) => convolution::suits(own),
-        _ => return None,
+        _ => false,
     };
+    if !is_attention && !is_product {
+        return None;
+    }
     if node.compute_type == DataType::Double && !options.has_doubles {
         return Some(Err(node::NO_DOUBLES.to_owned()));
     }
-    if has_tiles {
-        let name = format!("product_{place}");
-        // What tiles do not compute, a walk may.
-        let way = product::Way { target, name: &name, shares: true };
-        return product::kernels(graph, node, problem, way).filter(Result::is_ok);
+    let name = format!("product_{place}");
+    let way = product::Way { target, name: &name, shares: true };
+    // What tiles do not compute, a walk may.
+    match problem {
+        Problem::Matmul(own) => return product::kernels(graph, node, own, way).ok().map(Ok),
+        Problem::Convolution(own) => return convolution::kernels(graph, node, own, way).ok().map(Ok),
+        _ => {}
     }
     attention::kernels(graph, node, problem, target, &format!("attention_{place}"))
 }

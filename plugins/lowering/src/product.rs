@@ -3,7 +3,6 @@
 use hipdnn_kernels::product::{self, Launches, Matrix, Passed, Product};
 use hipdnn_kernels::{Scalar, Target};
 use hipdnn_plugin_planner::Refusal;
-use hipdnn_plugin_planner::problem::Problem;
 use hipdnn_plugin_planner::problem::matmul::Matmul;
 use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor};
 
@@ -21,21 +20,6 @@ pub struct Way<'a> {
     pub name: &'a str,
     /// Whether workgroups share dot products as the sizes of the batch suggest.
     pub shares: bool,
-}
-
-/// The kernels of a matmul or a convolution with matrix tiles, in order; none for other nodes. What they leave for each other is added
-/// to the graph.
-pub fn kernels(
-    graph: &mut Graph,
-    node: &Node,
-    problem: &Problem,
-    way: Way<'_>,
-) -> Option<Result<Vec<Whole>, Refusal>> {
-    match problem {
-        Problem::Matmul(own) => Some(matmul(graph, node, own, way)),
-        Problem::Convolution(own) => Some(crate::convolution::kernels(graph, node, own, way)),
-        _ => None,
-    }
 }
 
 /// The kernels' type of a tensor's elements.
@@ -79,7 +63,11 @@ pub(crate) fn launched(graph: &mut Graph, launches: Launches, uids: &[i64]) -> V
     launches.all.into_iter().map(whole).collect()
 }
 
-fn matmul(graph: &mut Graph, node: &Node, p: &Matmul, way: Way<'_>) -> Result<Vec<Whole>, Refusal> {
+/// The kernels of a matmul with matrix tiles, in order. What they leave for each other is added to the graph.
+///
+/// # Errors
+/// What is not supported.
+pub fn kernels(graph: &mut Graph, node: &Node, p: &Matmul, way: Way<'_>) -> Result<Vec<Whole>, Refusal> {
     let uids = node.operation.tensors();
     let integers = |data_type| matches!(data_type, DataType::Int8 | DataType::Uint8);
     let whole = integers(p.a.data_type) && integers(p.b.data_type);

@@ -38,5 +38,5 @@ impl Features {
 
 // SAFETY: the extension's text says that the struct extends this one, and it has the layout there.
 unsafe impl vk::ExtendsPhysicalDeviceFeatures2 for Features {}
-// SAFETY: as above.
+// SAFETY: the extension's text says that the struct extends this one too, and it has the layout there.
 unsafe impl vk::ExtendsDeviceCreateInfo for Features {}

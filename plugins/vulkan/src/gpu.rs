@@ -12,7 +12,6 @@ use crate::memory::Memory;
 use crate::properties::Properties;
 use crate::queue::Queue;
 use crate::staging::Staging;
-use crate::trust;
 
 /// An open device, ready for work.
 pub struct Gpu {
@@ -22,8 +21,8 @@ pub struct Gpu {
     pub memory: Memory,
     /// The memory through which host arrays pass.
     pub staging: Staging,
-    /// The matrix shapes that passed their tests.
-    shapes: OnceLock<Vec<CooperativeShape>>,
+    /// The matrix shapes that passed their tests, once these were made.
+    pub shapes: OnceLock<Vec<CooperativeShape>>,
     /// The device; last, so that it is dropped last.
     pub device: Arc<Device>,
 }
@@ -62,10 +61,5 @@ impl Gpu {
             shapes: OnceLock::new(),
             device,
         })
-    }
-
-    /// The matrix shapes that kernels may use. The first call may test them.
-    pub fn shapes(&self) -> &[CooperativeShape] {
-        self.shapes.get_or_init(|| trust::shapes(self))
     }
 }

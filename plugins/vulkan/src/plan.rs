@@ -28,6 +28,7 @@ use crate::device::Purpose;
 use crate::gpu::Gpu;
 use crate::pipeline::Pipeline;
 use crate::target::{features, options, target};
+use crate::trust;
 use crate::work::Recorder;
 
 /// The format of saved plans.
@@ -102,9 +103,10 @@ impl Plan {
     /// What the engine does not support, and the driver's errors.
     pub fn new(gpu: &Arc<Gpu>, request: Request) -> Result<Self, PluginError> {
         let properties = &gpu.device.properties;
-        let matrices = int_setting(&request.config.knobs, MATRICES) != Some(0);
-        let program =
-            lower(&request.graph, &target(gpu, matrices), options(properties)).map_err(Refusal::new)?;
+        let has_matrices = int_setting(&request.config.knobs, MATRICES) != Some(0);
+        let shapes = if has_matrices { trust::shapes(gpu).to_vec() } else { Vec::new() };
+        let target = target(properties, shapes);
+        let program = lower(&request.graph, &target, options(properties)).map_err(Refusal::new)?;
         let steps: Vec<Vec<i64>> = program
             .kernels
             .iter()
@@ -135,7 +137,7 @@ impl Plan {
     /// What is not supported.
     pub fn check(gpu: &Gpu, graph: &Graph) -> Result<(), Refusal> {
         let properties = &gpu.device.properties;
-        let program = lower(graph, &target(gpu, true), options(properties))?;
+        let program = lower(graph, &target(properties, trust::shapes(gpu).to_vec()), options(properties))?;
         for lowered in &program.kernels {
             spirv::print(&lowered.written.kernel, &features(properties))?;
         }

@@ -5,17 +5,10 @@ use hipdnn_kernels::print::spirv::Features;
 use hipdnn_kernels::target::{CooperativeShape, VulkanDevice};
 use hipdnn_plugin_lowering::Options;
 
-use crate::gpu::Gpu;
 use crate::properties::Properties;
 
-/// The target of kernels for a device, with matrices if they are wanted and trusted.
-pub fn target(gpu: &Gpu, matrices: bool) -> Target {
-    let shapes = if matrices { gpu.shapes().to_vec() } else { Vec::new() };
-    described(&gpu.device.properties, shapes)
-}
-
-/// A device with these matrix shapes.
-pub fn described(properties: &Properties, shapes: Vec<CooperativeShape>) -> Target {
+/// The target of kernels for a device, with these matrix shapes.
+pub fn target(properties: &Properties, shapes: Vec<CooperativeShape>) -> Target {
     VulkanDevice {
         name: properties.name.clone(),
         subgroup: properties.subgroup,

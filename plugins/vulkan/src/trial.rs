@@ -11,7 +11,7 @@ use crate::buffer::Buffer;
 use crate::gpu::Gpu;
 use crate::pipeline::Pipeline;
 use crate::staging::Block;
-use crate::target::{described, features};
+use crate::target::{features, target};
 
 /// Multiplies matrices of a shape, in both orders of memory.
 ///
@@ -94,7 +94,7 @@ fn encoded(number: i32, scalar: Scalar) -> Vec<u8> {
 
 fn multiply(gpu: &Gpu, shape: &CooperativeShape, order: Order) -> Result<(), PluginError> {
     let properties = &gpu.device.properties;
-    let kernel = kernel(&described(properties, vec![*shape]), shape, order)?;
+    let kernel = kernel(&target(properties, vec![*shape]), shape, order)?;
     let module = spirv::print(&kernel, &features(properties)).map_err(PluginError::internal)?;
     // SAFETY: the printer writes valid modules, with the features that the device has.
     let pipeline = unsafe { Pipeline::new(&gpu.device, &module) }?;

@@ -32,8 +32,12 @@ const MOST: u64 = 1 << 16;
 const BEGUN: &str = "begun";
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The shapes of a device that passed their tests, the best for each type of operands.
-pub fn shapes(gpu: &Gpu) -> Vec<CooperativeShape> {
+/// The shapes of a device that kernels may use, the best for each type of operands. The first call may test them.
+pub fn shapes(gpu: &Gpu) -> &[CooperativeShape] {
+    gpu.shapes.get_or_init(|| trusted(gpu))
+}
+
+fn trusted(gpu: &Gpu) -> Vec<CooperativeShape> {
     let properties = &gpu.device.properties;
     if properties.shapes.is_empty() || !properties.features.cooperative_matrix {
         return Vec::new();

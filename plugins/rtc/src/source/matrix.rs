@@ -19,12 +19,11 @@ pub fn kernels(
     problem: &Problem,
     way: Way<'_>,
 ) -> Option<Result<Vec<Kernel>, Refusal>> {
-    if let Problem::Convolution(own) = problem
-        && !suits(graph, node, own)
-    {
-        return None;
-    }
-    let wholes = product::kernels(graph, node, problem, way)?;
+    let wholes = match problem {
+        Problem::Matmul(own) => product::kernels(graph, node, own, way),
+        Problem::Convolution(own) if suits(graph, node, own) => convolution::kernels(graph, node, own, way),
+        _ => return None,
+    };
     Some(wholes.map(|wholes| wholes.iter().map(|whole| of_whole(whole, way.target)).collect()))
 }
 
