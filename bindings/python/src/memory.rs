@@ -76,7 +76,7 @@ impl DeviceMemory {
     fn enter(&self) -> Result<Option<EnteredContext>, Failure> {
         match self.gpu {
             Gpu::Cuda(device) => Ok(Some(device.enter()?)),
-            // The caller has entered the device, and Vulkan needs it not.
+            // The caller has entered the device; one of Vulkan is never current.
             Gpu::Hip(_) | Gpu::Vulkan(_) => Ok(None),
         }
     }

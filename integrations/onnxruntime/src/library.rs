@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hipdnn::graph::operation::Pointwise;
 use hipdnn::graph::{DataType, Graph, Node, PointwiseMode, Tensor};
-use hipdnn_plugin_sdk::engine_kind::EngineDevice;
-
 use hipdnn::hardware::{CaptureStream, CapturedWork, Gpu, Stream};
 use hipdnn::{
     Backend, Engine, EngineConfig, EngineInfo, ExecutionPlan, GraphBuilder, Handle, KnobSetting,
     OperationGraph,
 };
+use hipdnn_plugin_sdk::engine_kind::EngineDevice;
 
 use crate::failure::{Failure, Result};
 use crate::options::{BATCH_INVARIANT, CPU_ENGINE, Device, OWN_KNOBS, Options};

@@ -1,6 +1,5 @@
 //! The application's settings: session options `ep.hipdnnexecutionprovider.NAME`, or options of the provider.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use hipdnn::{KnobSetting, KnobValue};
@@ -56,16 +55,6 @@ impl Device {
                 digits.parse().ok().map(Self::Vulkan)
             }
             _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cpu => f.write_str("cpu"),
-            Self::Gpu => f.write_str("gpu"),
-            Self::Vulkan(number) => write!(f, "vulkan:{number}"),
         }
     }
 }
@@ -295,7 +284,6 @@ mod tests {
         for (text, number) in [("vulkan", 0), ("vulkan:1", 1)] {
             assert_eq!(read("device", text).unwrap().device, Device::Vulkan(number));
         }
-        assert_eq!(Device::Vulkan(1).to_string(), "vulkan:1");
         assert_eq!(read("threads", "3").unwrap().threads, 3);
         assert_eq!(read("take", "all").unwrap().take, Take::All);
         assert!(!read("capture", "0").unwrap().capture);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hipdnn_kernels::form::Parameter;
 use hipdnn_kernels::print::spirv;
-use hipdnn_kernels::target::MatrixShape;
+use hipdnn_kernels::target::{CooperativeShape, MatrixShape};
 use hipdnn_plugin_lowering::{Argument, Lowered, Program, lower};
 use hipdnn_plugin_planner::layout::{Layout, storage_size};
 use hipdnn_plugin_planner::numerics::{GENERATED, of_step};
@@ -91,6 +91,11 @@ fn numerics(prepared: &Prepared, nodes: &[usize], has_matrices: bool) -> Numeric
     numerics
 }
 
+/// The shapes of matrices that a plan may multiply with.
+fn shapes(gpu: &Gpu, knobs: &[KnobSetting]) -> Vec<CooperativeShape> {
+    if int_setting(knobs, MATRICES) == Some(0) { Vec::new() } else { trust::shapes(gpu).to_vec() }
+}
+
 /// Whether matrix instructions multiply.
 fn has_matrices(lowered: &Lowered) -> bool {
     lowered.written.kernel.shapes.iter().any(MatrixShape::is_matrix)
@@ -103,9 +108,7 @@ impl Plan {
     /// What the engine does not support, and the driver's errors.
     pub fn new(gpu: &Arc<Gpu>, request: Request) -> Result<Self, PluginError> {
         let properties = &gpu.device.properties;
-        let has_matrices = int_setting(&request.config.knobs, MATRICES) != Some(0);
-        let shapes = if has_matrices { trust::shapes(gpu).to_vec() } else { Vec::new() };
-        let target = target(properties, shapes);
+        let target = target(properties, shapes(gpu, &request.config.knobs));
         let program = lower(&request.graph, &target, options(properties)).map_err(Refusal::new)?;
         let steps: Vec<Vec<i64>> = program
             .kernels
@@ -168,10 +171,10 @@ impl Plan {
     /// What is not supported.
     pub fn numerics(gpu: &Gpu, graph: &Graph, knobs: &[KnobSetting]) -> Result<EngineNumerics, Refusal> {
         let properties = &gpu.device.properties;
-        let matrices = int_setting(knobs, MATRICES) != Some(0);
+        let target = target(properties, shapes(gpu, knobs));
         let prepared = prepare(graph)?;
         let mut all = Numerics::default();
-        for lowered in &lower(graph, &target(gpu, matrices), options(properties))?.kernels {
+        for lowered in &lower(graph, &target, options(properties))?.kernels {
             all.add(&numerics(&prepared, &lowered.nodes, has_matrices(lowered)));
         }
         Ok(EngineNumerics { numerics: all, knobs: vec![NoteKnob::removes(note::TENSOR_CORE, MATRICES, 0)] })
