@@ -14,7 +14,7 @@ use crate::problem::resample::{Pooling, Resample};
 
 /// How an operation adds up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct Summation {
     /// Whether each item of a batch has sums of its own.
     pub of_items: bool,
     /// Whether they are divided into parts.
@@ -28,7 +28,7 @@ pub struct Sums {
 }
 
 /// The sums of a node; none if it has none.
-pub fn sums(node: &CheckedNode<'_>) -> Option<Sums> {
+pub fn sums(node: &CheckedNode<'_>) -> Option<Summation> {
     let integers = |types: [DataType; 2]| types.iter().all(|data_type| is_integer(*data_type));
     Some(match node.problem {
         Problem::Convolution(own) => {
@@ -43,28 +43,30 @@ pub fn sums(node: &CheckedNode<'_>) -> Option<Sums> {
             let sides = own.window.iter().zip(&own.pre_padding).take(own.spatial);
             let by_threads =
                 weights || sides.into_iter().any(|(window, padding)| *window > 1 || *padding > 0);
-            Sums { of_items: !weights, split: weights, by_threads, exact, ..Sums::default() }
+            Summation { of_items: !weights, split: weights, by_threads, exact, ..Summation::default() }
         }
         Problem::Matmul(own) => {
             let exact = integers([own.a.data_type, own.b.data_type]);
-            Sums { of_items: true, exact, ..Sums::default() }
+            Summation { of_items: true, exact, ..Summation::default() }
         }
-        Problem::Mixture(_) => Sums { of_items: true, ..Sums::default() },
-        Problem::MixtureGradient(_) => Sums::default(),
+        Problem::Mixture(_) => Summation { of_items: true, ..Summation::default() },
+        Problem::MixtureGradient(_) => Summation::default(),
         Problem::Attention(_) | Problem::AttentionGradients(_) => {
-            Sums { of_items: true, split: true, ..Sums::default() }
+            Summation { of_items: true, split: true, ..Summation::default() }
         }
         Problem::Batchnorm(own) if matches!(**own, Batchnorm::Inference(_)) => return None,
         Problem::Batchnorm(_) | Problem::Normalization(Normalization::Backward(_)) => {
-            Sums { split: true, by_threads: true, double: true, ..Sums::default() }
+            Summation { split: true, by_threads: true, double: true, ..Summation::default() }
         }
-        Problem::Normalization(Normalization::Forward(_)) => Sums { double: true, ..Sums::default() },
+        Problem::Normalization(Normalization::Forward(_)) => {
+            Summation { double: true, ..Summation::default() }
+        }
         Problem::Reduction(own) => match own.mode {
             ReductionMode::Min | ReductionMode::Max | ReductionMode::Amax => return None,
-            _ => Sums { split: true, double: true, ..Sums::default() },
+            _ => Summation { split: true, double: true, ..Summation::default() },
         },
         Problem::Resample(own) if is_maximum(own) => return None,
-        Problem::Resample(_) => Sums::default(),
+        Problem::Resample(_) => Summation::default(),
         Problem::Pointwise(_) | Problem::BlockScale(_) => return None,
     })
 }

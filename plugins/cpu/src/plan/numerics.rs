@@ -1,6 +1,6 @@
 //! What the steps of a plan do to numbers.
 
-use hipdnn_plugin_planner::numerics::{Sums, chooses, sums};
+use hipdnn_plugin_planner::numerics::{Summation, chooses, sums};
 use hipdnn_plugin_sdk::Numerics;
 use hipdnn_plugin_sdk::graph::{DataType, PointwiseMode};
 use hipdnn_plugin_sdk::numerics::{NoteKnob, OrderBy, note};
@@ -65,7 +65,7 @@ pub(crate) fn of_step(
 fn add_sums(
     numerics: Numerics,
     node: &CheckedNode<'_>,
-    sums: &Sums,
+    sums: &Summation,
     kernel: &dyn Kernel,
     settings: Option<Settings>,
 ) -> Numerics {

@@ -113,13 +113,13 @@ fn plan_in<T: Float>(
         LoopNest::new(&own[..dims.len()], [strides, y_strides], 0)
     };
     let (kept, reduced) = (nest_over(false), nest_over(true));
-    // The order of sums may follow from how many results there are, unless these are items of a batch.
-    let follows = !threads.batch_invariant;
+    // If results are items of a batch, the order of sums must not follow from how many there are.
+    let is_invariant = threads.batch_invariant;
     let nearest = (0..dims.len()).filter(|axis| dims[*axis] > 1).min_by_key(|axis| strides[*axis]);
     let by_rows = nearest.is_none_or(|axis| reduction.reduced[axis]);
     let outputs = kept.runs() * kept.len;
     // Short rows are transposed, so that many are reduced at once.
-    let are_many = kept.len >= SHORT || !follows;
+    let are_many = kept.len >= SHORT || is_invariant;
     let is_short = by_rows && reduction.count <= SHORT && are_many && reduced.runs() == 1;
     let pack = if is_short { pack_of("in", x.data_type).ok() } else { None };
     let is_short = pack.is_some();
@@ -130,7 +130,7 @@ fn plan_in<T: Float>(
     let direct = run.same && inner == 1;
     let widens = !run.same && inner == 1 && x.data_type == DataType::Float;
     let elements = outputs as f64 * reduction.count as f64;
-    let (of_parts, of_tasks) = if follows { (outputs, tasks) } else { (1, 1) };
+    let (of_parts, of_tasks) = if is_invariant { (1, 1) } else { (outputs, tasks) };
     let parts = (of_parts.saturating_mul(reduction.count) / PART)
         .min(MAX_PARTS.div_ceil(of_tasks))
         .min(if is_short { 1 } else { reduction.count })

@@ -192,6 +192,47 @@ fn a_context_that_is_not_described_is_a_status_and_a_text() {
     }
 }
 
+/// Queries what an engine does to the numbers of a graph, with this much space.
+fn numerics(handle: &Handle, graph_name: &str, config: &[u8], room: usize) -> (hipdnnPluginStatus_t, String) {
+    let (mut size, mut text) = (0, vec![0_u8; room]);
+    let (graph, pointer) = (graph(graph_name), if room == 0 { null_mut() } else { text.as_mut_ptr().cast() });
+    // SAFETY: the handle is alive, the bytes are those of locals, and the function writes only to the locals.
+    let status = unsafe {
+        let (config, graph) = (data(config), data(&graph));
+        hipdnnEnginePluginDescribeNumerics_ext(handle.0, &config, &graph, room, &mut size, pointer)
+    };
+    text.truncate(size.saturating_sub(1));
+    (status, String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn what_an_engine_does_to_numbers_depends_on_its_knobs() {
+    let handle = Handle::new();
+    let ask = |engine, knob| numerics(&handle, "a graph", &config(engine, knob), 500);
+    let first = r#"{"knobs":[{"adds":true,"knob":"workspace","note":"SPLIT_SUMS","value":8}],"numerics":{"notes":["FFT"]}}"#;
+    assert_eq!(ask("FIRST_ENGINE", None), (OK, first.to_owned()));
+    let with_knob = first.replace(r#"["FFT"]"#, r#"["FFT","SPLIT_SUMS"]"#);
+    assert_eq!(ask("FIRST_ENGINE", Some(8)), (OK, with_knob));
+    assert_eq!(ask("SECOND_ENGINE", None), (OK, r#"{"knobs":[],"numerics":{"notes":["FFT"]}}"#.to_owned()));
+    let own = config("FIRST_ENGINE", None);
+    assert_eq!(numerics(&handle, "a graph", &own, 0).0, OK);
+    assert_eq!(numerics(&handle, "a graph", &own, 3).0, BAD_PARAM);
+    assert_eq!(text(), format!("requested_size is 3, expected 0 or at least {}", first.len() + 1));
+    assert_eq!(numerics(&handle, "not told", &own, 0).0, NOT_APPLICABLE);
+    assert_eq!(text(), "Probe does not say what it does to numbers");
+    let (graph, mut size) = (graph("a graph"), 0);
+    let ask = hipdnnEnginePluginDescribeNumerics_ext;
+    let (config, graph) = (data(&own), data(&graph));
+    // SAFETY: the function must refuse null.
+    unsafe {
+        assert_eq!(ask(null_mut(), &config, &graph, 0, &mut size, null_mut()), BAD_PARAM);
+        assert_eq!(ask(handle.0, null(), &graph, 0, &mut size, null_mut()), BAD_PARAM);
+        assert_eq!(ask(handle.0, &config, null(), 0, &mut size, null_mut()), BAD_PARAM);
+        assert_eq!(ask(handle.0, &config, &graph, 0, null_mut(), null_mut()), BAD_PARAM);
+        assert_eq!(ask(handle.0, &config, &graph, 9, &mut size, null_mut()), BAD_PARAM);
+    }
+}
+
 #[test]
 fn whether_a_context_is_shareable_is_one_number() {
     let handle = Handle::new();

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::graph::Graph;
+use hipdnn_plugin_sdk::numerics::{NoteKnob, note};
 use hipdnn_plugin_sdk::wire::{self, EngineDetails, Knob, KnobSetting};
-use hipdnn_plugin_sdk::{EnginePlugin, Overrides, PluginError, Refusal, Step, buffer};
+use hipdnn_plugin_sdk::{
+    EngineNumerics, EnginePlugin, Numerics, Overrides, PluginError, Refusal, Step, buffer,
+};
 
 /// A stream that the plugin rejects.
 pub const BAD_STREAM: hipStream_t = without_provenance_mut(0xbad);
@@ -122,6 +125,22 @@ impl EnginePlugin for Probe {
         }
     }
 
+    fn numerics(
+        _: &(),
+        engine: usize,
+        graph: &Graph,
+        knobs: &[KnobSetting],
+    ) -> Result<Option<EngineNumerics>, PluginError> {
+        if graph.name == "not told" {
+            return Ok(None);
+        }
+        let with_knob = wire::int_setting(knobs, "workspace").is_some();
+        let numerics = Numerics::default().note(note::FFT).note_if(with_knob, note::SPLIT_SUMS);
+        let knobs =
+            if engine == 0 { vec![NoteKnob::adds(note::SPLIT_SUMS, "workspace", 8)] } else { Vec::new() };
+        Ok(Some(EngineNumerics { numerics, knobs }))
+    }
+
     fn is_shareable(_: &(), plan: &Plan) -> bool {
         plan.graph != "its own"
     }
@@ -146,4 +165,12 @@ impl EnginePlugin for Probe {
     }
 }
 
-hipdnn_plugin_sdk::export_engine_plugin!(Probe, overrides, serialization, description, sharing, steps);
+hipdnn_plugin_sdk::export_engine_plugin!(
+    Probe,
+    overrides,
+    serialization,
+    description,
+    numerics,
+    sharing,
+    steps
+);
