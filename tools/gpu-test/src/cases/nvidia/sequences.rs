@@ -361,7 +361,8 @@ pub fn generated() -> Vec<Case> {
         // Each of them with one of the types.
         let sizes = [1, 4, 48, 128, 256].into_iter().enumerate().filter(|(at, _)| at % 2 == place);
         cases.extend(sizes.map(|(_, size)| paged(size, Form::BottomRight, data_type)));
-        cases.push(packed([16, 64][place], [Form::BottomRight, Form::Shared][place], data_type));
+        let (size, form) = if place == 0 { (16, Form::BottomRight) } else { (64, Form::Shared) };
+        cases.push(packed(size, form, data_type));
         cases.push(dropout_gradients(data_type));
     }
     cases.extend(random(Form::Causal, DataType::Half));
