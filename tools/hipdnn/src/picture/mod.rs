@@ -1,7 +1,7 @@
 //! A picture of a graph: operations as filled boxes, tensors as outlined ones, layer by layer from top to bottom.
 //!
-//! [`diagram`] makes boxes and edges of a graph, [`layers`] assigns boxes to layers, [`order`] sorts the boxes of a layer to
-//! reduce crossings, [`place`] assigns coordinates, [`mod@svg`] draws them. [`mod@dot`] leaves all that to Graphviz.
+//! `diagram` makes boxes and edges of a graph, `layers` assigns boxes to layers, `order` sorts the boxes of a layer to
+//! reduce crossings, `place` assigns coordinates, `svg` draws them. `dot` leaves all that to Graphviz.
 
 mod diagram;
 mod dot;

@@ -32,7 +32,7 @@ pub fn extent(tensor: &Tensor) -> Result<usize> {
     Ok(if is_empty { 0 } else { last + 1 })
 }
 
-/// The number of elements of a tensor. With strides of 0 it may exceed [`extent`].
+/// The number of elements of a tensor. With strides of 0 it may exceed `extent`.
 pub fn count(tensor: &Tensor) -> Result<usize> {
     extent(tensor)?;
     let count =
