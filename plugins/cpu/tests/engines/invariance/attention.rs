@@ -136,7 +136,7 @@ fn shapes(of: DataType) -> Vec<Shape> {
 fn sequences() {
     at_each_level("attention::sequences", || {
         let mut problems = Vec::new();
-        for of in [FLOAT, DataType::Bfloat16, DataType::Half] {
+        for of in [FLOAT, DataType::Bfloat16] {
             for shape in shapes(of) {
                 problems.extend(Asked::ALL.map(|asked| shape.forward(asked, packed)));
                 problems.push(shape.forward(Asked::Causal, positions_first));
@@ -144,7 +144,7 @@ fn sequences() {
                 problems.push(shape.backward(Asked::Nothing));
             }
         }
-        let large = |problem| Problem { large: 9, ..problem };
+        let large = |problem| Problem { large: 5, ..problem };
         check(problems.into_iter().map(large).collect());
     });
 }

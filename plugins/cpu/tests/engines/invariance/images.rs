@@ -131,12 +131,11 @@ fn convolutions() {
             }
             problems.push(Problem { constant_weights: true, ..shape.forward(packed, true) });
             problems.push(Shape { of: DataType::Bfloat16, ..shape }.forward(packed, true));
-            problems.push(Shape { of: DataType::Bfloat16, ..shape }.backward_data(channels_last));
             problems.push(Shape { of: DataType::Half, ..shape }.forward(channels_last, false));
-            problems.push(Shape { of: DataType::Int8, ..shape }.forward(channels_last, false));
             problems.push(Shape { of: DataType::Int8, ..shape }.forward(packed, false));
         }
-        check(problems);
+        let few = |problem| Problem { large: 17, ..problem };
+        check(problems.into_iter().map(few).collect());
     });
 }
 
@@ -215,7 +214,7 @@ fn batchnorm(of: DataType, order: Strides, [channels, side]: [i64; 2]) -> Proble
 fn pooling_and_batchnorm() {
     at_each_level("images::pooling_and_batchnorm", || {
         let mut problems = Vec::new();
-        for of in [FLOAT, DataType::Bfloat16, DataType::Half] {
+        for of in [FLOAT, DataType::Bfloat16] {
             for order in [packed as Strides, channels_last] {
                 for sizes in [[3, 7, 3, 1], [20, 6, 2, 2], [5, 19, 5, 2], [33, 4, 3, 3]] {
                     for mode in [ResampleMode::Maxpool, ResampleMode::AvgpoolIncludePadding] {

@@ -38,7 +38,7 @@ fn product(of: DataType, [n, k]: [i64; 2], order: Strides, epilogue: Option<Poin
         let y = batch.result(of, &[m, n], packed);
         batch.case.node(Pointwise::new(mode, sum, None, y));
     });
-    Problem { may_be_spoiled: of != DataType::Int8, large: if n * k < 2000 { 600 } else { 70 }, ..problem }
+    Problem { may_be_spoiled: of != DataType::Int8, large: if n * k < 300 { 530 } else { 40 }, ..problem }
 }
 
 /// Matrices of a batch.
@@ -203,14 +203,14 @@ fn norms_reductions_and_chains() {
     use PointwiseMode as P;
     at_each_level("rows::norms_reductions_and_chains", || {
         let mut problems = Vec::new();
-        for of in [FLOAT, DataType::Bfloat16, DataType::Half] {
+        for of in [FLOAT, DataType::Bfloat16] {
             for dims in [&[5][..], &[33], &[768], &[7, 40]] {
                 problems.push(layernorm(of, dims, 1));
             }
             problems.push(layernorm(of, &[4, 6, 7], 2));
             problems.extend([5, 64, 1000].map(|width| gradient_of_layernorm(of, width)));
             problems.extend([3, 64, 1000, 5000].map(|width| rms_norm(of, width)));
-            for mode in [ReductionMode::Add, ReductionMode::Norm2, ReductionMode::Avg, ReductionMode::Mul] {
+            for mode in [ReductionMode::Add, ReductionMode::Norm2] {
                 for dims in [&[5][..], &[31], &[700], &[70_000], &[3, 40]] {
                     problems.push(reduction(of, dims, dims.len(), mode));
                 }
