@@ -63,7 +63,8 @@ pub fn sums(node: &CheckedNode<'_>) -> Option<Summation> {
         }
         Problem::Reduction(own) => match own.mode {
             ReductionMode::Min | ReductionMode::Max | ReductionMode::Amax => return None,
-            _ => Summation { split: true, double: true, ..Summation::default() },
+            // How many rows there are decides whether and how they are divided.
+            _ => Summation { of_items: true, split: true, double: true, ..Summation::default() },
         },
         Problem::Resample(own) if is_maximum(own) => return None,
         Problem::Resample(_) => Summation::default(),

@@ -7,7 +7,7 @@ use hipdnn_plugin_sdk::numerics::{NoteKnob, OrderBy, note};
 
 use crate::dtype::element::Compute;
 use crate::kernel::{Kernel, algorithms};
-use crate::plan::planner::{CONVOLUTION, DETERMINISTIC, WINOGRAD};
+use crate::plan::planner::{BATCH_INVARIANT, CONVOLUTION, DETERMINISTIC, FLUSH_SUBNORMALS, WINOGRAD};
 use crate::pointwise::functions::units;
 use crate::prepare::{CheckedNode, Prepared};
 use crate::problem::Problem;
@@ -17,6 +17,8 @@ use crate::simd::isa::Isa;
 /// The settings of CPU_ENGINE's knobs that add notes or take them away.
 pub(crate) const KNOBS: &[NoteKnob] = &[
     NoteKnob::removes(note::NONDETERMINISTIC, DETERMINISTIC, 1),
+    NoteKnob::removes(note::BATCH_DEPENDENT, BATCH_INVARIANT, 1),
+    NoteKnob::adds(note::FLUSH_SUBNORMALS, FLUSH_SUBNORMALS, 1),
     NoteKnob::removes(note::WINOGRAD, WINOGRAD, 0),
     NoteKnob::removes(note::WINOGRAD_TILE_4X4, WINOGRAD, 0),
     NoteKnob::removes(note::WINOGRAD_TILE_6X6, WINOGRAD, 0),
@@ -42,9 +44,7 @@ pub(crate) fn of_step(
             numerics = add_functions(numerics, &node, kernel);
         }
     }
-    if settings.is_none() {
-        return numerics;
-    }
+    let Some(settings) = settings else { return numerics };
     let facts = kernel.facts();
     let names = algorithms(kernel);
     let is = |algorithm: Algorithm| names.contains(&algorithm.name());
@@ -59,7 +59,7 @@ pub(crate) fn of_step(
         .note_if(is(Algorithm::Winograd) && is_dense, note::WINOGRAD_TILE_4X4)
         .note_if(is(Algorithm::Winograd4), note::WINOGRAD_TILE_6X6)
         .note_if(facts.matrix, note::TENSOR_CORE)
-        .note_if(facts.pairs, note::FLUSH_SUBNORMALS)
+        .note_if(facts.pairs || settings.threads.flush_subnormals, note::FLUSH_SUBNORMALS)
 }
 
 fn add_sums(
@@ -89,11 +89,11 @@ fn add_sums(
     }
     // Threads divide the rows of channels last, and else whole channels.
     let whole_channels = matches!(node.problem, Problem::Batchnorm(_)) && facts.algorithm != "channels last";
-    let by_threads = sums.by_threads && !whole_channels && !settings.threads.deterministic;
+    let by_threads = sums.by_threads && !whole_channels && !settings.threads.is_deterministic();
     let mut numerics = numerics
         .sums(accumulator, &[OrderBy::Shapes, OrderBy::Device])
         .note_if(sums.split, note::SPLIT_SUMS)
-        .note_if(sums.of_items, note::BATCH_DEPENDENT)
+        .note_if(sums.of_items && !settings.threads.batch_invariant, note::BATCH_DEPENDENT)
         .note_if(by_threads, note::NONDETERMINISTIC);
     if by_threads {
         numerics = numerics.sums(accumulator, &[OrderBy::Threads]);

@@ -153,6 +153,38 @@ fn sums_by_threads_differ_unless_the_knob_forbids() {
     assert_eq!(one, three);
 }
 
+/// Sums of short rows have another order where there are many of them.
+#[test]
+fn sums_of_items_depend_on_their_number_unless_the_knob_forbids() {
+    let rows = |count| {
+        let operation = Reduction { in_: 1, out: 2, mode: ReductionMode::Add, is_deterministic: false };
+        graph(operation, DataType::Float, &[&[count, 31], &[count, 1]])
+    };
+    let from =
+        |first: usize| move |_, place: usize| ((first * 31 + place) * 7919 % 1009) as f32 / 997.0 - 0.4;
+    let found = |first, count, invariant| {
+        let knobs = [set("batch_invariant", invariant)];
+        let notes = notes(FAST, &rows(count), &knobs);
+        assert_eq!(notes.contains(&note::BATCH_DEPENDENT), invariant == 0, "{count} rows");
+        bits(&result(FAST, &rows(count), &knobs, from(first)))
+    };
+    let alone = |invariant| (0..64).flat_map(|row| found(row, 1, invariant)).collect::<Vec<_>>();
+    assert_eq!(found(0, 64, 1), alone(1));
+    assert_ne!(found(0, 64, 0), alone(0));
+}
+
+#[test]
+fn flushed_subnormals_are_noted() {
+    let operation = Pointwise::new(PointwiseMode::Mul, 1, Some(2), 3);
+    let graph = graph(operation, DataType::Float, &[&[64], &[64], &[64]]);
+    let half = |tensor: usize, _: usize| if tensor == 0 { f32::MIN_POSITIVE } else { 0.5 };
+    for (value, product) in [(0, f32::MIN_POSITIVE / 2.0), (1, 0.0)] {
+        let knobs = [set("flush_subnormals", value)];
+        assert_eq!(notes(FAST, &graph, &knobs).contains(&note::FLUSH_SUBNORMALS), value == 1);
+        assert!(result(FAST, &graph, &knobs, half).iter().all(|found| *found == product));
+    }
+}
+
 #[test]
 fn approximated_functions_are_off_by_no_more_than_they_say() {
     let graph = graph(Pointwise::new(PointwiseMode::Exp, 1, None, 2), DataType::Float, &[&[4096], &[4096]]);
