@@ -5,10 +5,10 @@ use hipdnn_kernels::attention::gradients::{self, Gradients, Of};
 use hipdnn_kernels::attention::{Attention, Start, Tensor};
 use hipdnn_kernels::domain::{Access, Join, Origin, Program, Store};
 use hipdnn_kernels::form::Parameter;
-use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::Operand;
 use hipdnn_plugin_planner::problem::attention::AttentionGradients;
 use hipdnn_plugin_planner::problem::attention::shape as planned;
+use hipdnn_plugin_planner::{Refusal, in_own_frame};
 use hipdnn_plugin_sdk::graph::{Graph, Node};
 
 use super::{Uids, Whole, between, check_compute_type, launch, named};
@@ -19,12 +19,40 @@ struct Writer<'a> {
     graph: &'a mut Graph,
     target: &'a Target,
     name: &'a str,
-    gradients: Gradients,
+    gradients: Box<Gradients>,
     /// The arguments before the row sums, and those behind the result.
     before: Vec<Argument>,
     behind: Vec<Argument>,
     sums: i64,
     kernels: Vec<Whole>,
+}
+
+/// What the kernels of a node read, and their arguments for it.
+struct Read {
+    attention: Attention,
+    stats: Tensor,
+    d_o: Tensor,
+    of_o: Vec<Argument>,
+    of_d_o: Vec<Argument>,
+    /// Those before the row sums, and those behind the result.
+    before: Vec<Argument>,
+    behind: Vec<Argument>,
+}
+
+fn read(uids: &mut Uids<'_>, problem: &AttentionGradients) -> Result<Box<Read>, Refusal> {
+    let o = uids.sequences("o", &problem.o)?;
+    let of_o = std::mem::take(&mut uids.used);
+    let q = uids.sequences("q", &problem.q)?;
+    let k = uids.sequences("k", &problem.k)?;
+    let v = uids.sequences("v", &problem.v)?;
+    let first = uids.used.len();
+    let d_o = uids.sequences("do", &problem.d_o)?;
+    let of_d_o = uids.used.get(first..).unwrap_or_default().to_vec();
+    let stats = uids.sequences("stats", &problem.stats)?;
+    let before = std::mem::take(&mut uids.used);
+    let attention = uids.attention(&problem.shape, &problem.options, [q, k, v, o])?;
+    let behind = std::mem::take(&mut uids.used);
+    Ok(Box::new(Read { attention, stats, d_o, of_o, of_d_o, before, behind }))
 }
 
 /// The kernels of the gradients of an attention, in order. Tensors between them are added to the graph.
@@ -41,24 +69,13 @@ pub(super) fn backward(
     check_compute_type(node, &problem.q)?;
     let (shape, options) = (&problem.shape, &problem.options);
     let mut uids = Uids::new(graph, node);
-    let o = uids.sequences("o", &problem.o)?;
-    let of_o = std::mem::take(&mut uids.used);
-    let q = uids.sequences("q", &problem.q)?;
-    let k = uids.sequences("k", &problem.k)?;
-    let v = uids.sequences("v", &problem.v)?;
-    let first = uids.used.len();
-    let d_o = uids.sequences("do", &problem.d_o)?;
-    let of_d_o = uids.used.get(first..).unwrap_or_default().to_vec();
-    let stats = uids.sequences("stats", &problem.stats)?;
-    let before = std::mem::take(&mut uids.used);
-    let attention = uids.attention(shape, options, [q, k, v, o])?;
+    let read = in_own_frame(|| read(&mut uids, problem))?;
     let of_lengths: Vec<Argument> = options
         .lengths
         .iter()
         .flatten()
         .filter_map(|own| uids.all.get(own.slot).map(|uid| Argument::Memory(*uid)))
         .collect();
-    let behind = std::mem::take(&mut uids.used);
     let mut results = Vec::with_capacity(3);
     for (of, name, own) in
         [(Of::Queries, "dq", &problem.dq), (Of::Keys, "dk", &problem.dk), (Of::Values, "dv", &problem.dv)]
@@ -67,9 +84,10 @@ pub(super) fn backward(
         results.push((of, tensor, std::mem::take(&mut uids.used)));
     }
     let all = uids.all;
-    let real = Gradients::real(&attention);
+    let real = Gradients::real(&read.attention);
     let (sums, of_sums) = between(graph, real, [shape.batch, shape.heads, shape.queries, 1]);
-    let gradients = Gradients { attention, stats, d_o, sums: of_sums };
+    let Read { attention, stats, d_o, of_o, of_d_o, before, behind } = *read;
+    let gradients = Box::new(Gradients { attention, stats, d_o, sums: of_sums });
     let written = gradients::row_sums(&gradients, target, &format!("{name}_sums"))?;
     let mut arguments: Vec<Argument> =
         of_o.into_iter().chain(of_d_o).chain([Argument::Memory(sums)]).collect();
