@@ -357,6 +357,29 @@ def test_norms_of_language_models():
     check([call], {"x": x}, {"y": TensorProto.FLOAT}, weights)
 
 
+def test_norms_written_in_parts():
+    """Squares as a power or a product, with a mean first or not, and a reader besides the norm, which stays in parts."""
+    weights = {"s": floats(32), "b": floats(32), "two": np.float32(2), "e": np.float32(1e-5), "axes": np.array([-1])}
+
+    def parts(x, square):
+        inputs = f"{x} two" if square == "Pow" else f"{x} {x}"
+        rows = (("q", square, inputs), ("m", "ReduceMean", "q axes"), ("a", "Add", "m e"), ("r", "Sqrt", "a"))
+        return [made(operator, inputs, name, "") for name, operator, inputs in (*rows, ("n", "Div", f"{x} r"))]
+
+    mean = helper.make_node("ReduceMean", ["x", "axes"], ["c"], name="mean")
+    centered = [mean, made("Sub", "x c", "d", "")]
+    for square in ("Pow", "Mul"):
+        scaled = helper.make_node("Mul", ["n", "s"], ["y"], name="scaled")
+        check([*parts("x", square), scaled], {"x": floats(3, 7, 32) + 2}, {"y": TensorProto.FLOAT}, weights)
+        shifted = [
+            helper.make_node("Mul", ["n", "s"], ["t"], name="scaled"),
+            helper.make_node("Add", ["t", "b"], ["y"], name="shifted"),
+        ]
+        for outputs in ("y", "y d"):
+            results = {name: TensorProto.FLOAT for name in outputs.split()}
+            check([*centered, *parts("d", square), *shifted], {"x": floats(3, 7, 32) + 2}, results, weights)
+
+
 def test_concatenations_that_grow():
     """Parts of a dense block: each is read alone, together with those before it, or is an output."""
     for batch in (1, 3):
