@@ -423,6 +423,8 @@ impl Subgraph {
         result
     }
 
+    /// # Safety
+    /// Inputs, outputs and scratch memory are valid for what the stages prepared for.
     unsafe fn run(
         &self,
         prepared: &Prepared,

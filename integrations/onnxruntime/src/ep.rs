@@ -303,15 +303,21 @@ fn open_report(path: &Path) -> Result<File> {
     file.map_err(|error| cannot_report(path, &error))
 }
 
+/// # Safety
+/// `ep` is one that this library made, and lives as long as the result.
 unsafe fn of<'a>(ep: *mut OrtEp) -> &'a Ep {
     // SAFETY: ONNX Runtime passes what `Ep::create` made, which lives until it is released; it is never changed.
     unsafe { &*ep.cast::<Ep>() }
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a provider of this library; pointers are null or valid as its interface says.
 unsafe extern "C" fn get_name(_: *const OrtEp) -> *const c_char {
     NAME.as_ptr()
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a provider of this library; pointers are null or valid as its interface says.
 unsafe extern "C" fn get_capability(
     ep: *mut OrtEp,
     graph: *const OrtGraph,
@@ -322,6 +328,8 @@ unsafe extern "C" fn get_capability(
     guard(ep.ort, "GetCapability", || ep.capability(graph, info))
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a provider of this library; pointers are null or valid as its interface says.
 unsafe extern "C" fn compile(
     ep: *mut OrtEp,
     graphs: *const *const OrtGraph,
@@ -355,21 +363,29 @@ unsafe extern "C" fn compile(
     })
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a provider of this library; pointers are null or valid as its interface says.
 unsafe extern "C" fn compatibility(ep: *mut OrtEp, _: *const OrtGraph) -> *const c_char {
     // SAFETY: ONNX Runtime passes its provider, which keeps the text.
     unsafe { of(ep) }.compatibility.as_ptr()
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a provider of this library; pointers are null or valid as its interface says.
 unsafe extern "C" fn on_run_start(_: *mut OrtEp, options: *const OrtRunOptions) -> *mut OrtStatus {
     terminate::set_run(options);
     ptr::null_mut()
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a provider of this library; pointers are null or valid as its interface says.
 unsafe extern "C" fn on_run_end(_: *mut OrtEp, _: *const OrtRunOptions, _: bool) -> *mut OrtStatus {
     terminate::set_run(ptr::null());
     ptr::null_mut()
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a provider of this library; pointers are null or valid as its interface says.
 unsafe extern "C" fn create_profiler(ep: *mut OrtEp, made: *mut *mut OrtEpProfilerImpl) -> *mut OrtStatus {
     // SAFETY: ONNX Runtime passes its provider.
     let ep = unsafe { of(ep) };
@@ -383,6 +399,8 @@ unsafe extern "C" fn create_profiler(ep: *mut OrtEp, made: *mut *mut OrtEpProfil
     })
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a provider of this library; pointers are null or valid as its interface says.
 unsafe extern "C" fn get_default_memory_device(
     ep: *const OrtEp,
     memory: *mut *const OrtMemoryDevice,
@@ -400,6 +418,9 @@ unsafe extern "C" fn get_default_memory_device(
 }
 
 /// The engines' answers are only needed while nodes are claimed.
+///
+/// # Safety
+/// ONNX Runtime calls this with a provider of this library; pointers are null or valid as its interface says.
 unsafe extern "C" fn on_session_initialization_end(ep: *mut OrtEp) -> *mut OrtStatus {
     // SAFETY: ONNX Runtime passes its provider.
     let ep = unsafe { of(ep) };
@@ -409,6 +430,8 @@ unsafe extern "C" fn on_session_initialization_end(ep: *mut OrtEp) -> *mut OrtSt
     })
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a provider of this library; pointers are null or valid as its interface says.
 unsafe extern "C" fn release_node_compute_infos(
     _: *mut OrtEp,
     infos: *mut *mut OrtNodeComputeInfo,

@@ -122,12 +122,18 @@ impl Drop for Factory {
 }
 
 /// The factory for a pointer from ONNX Runtime.
+///
+/// # Safety
+/// `factory` is one that this library made, and lives as long as the result.
 unsafe fn whole<'a>(factory: *const OrtEpFactory) -> &'a Factory {
     // SAFETY: ONNX Runtime passes what `Factory::create` made, whose first member is the base; it is shared until it is released.
     unsafe { &*factory.cast::<Factory>() }
 }
 
 /// A factory's functions of ONNX Runtime.
+///
+/// # Safety
+/// `factory` is one that this library made.
 unsafe fn of(factory: *const OrtEpFactory) -> Ort {
     // SAFETY: the caller passes ONNX Runtime's factory.
     unsafe { whole(factory) }.ort
@@ -142,23 +148,33 @@ unsafe fn kind(ort: Ort, device: *const OrtHardwareDevice) -> c_int {
     unsafe { ort.api.HardwareDevice_Type(device) }
 }
 
+/// # Safety
+/// Nothing is used.
 unsafe extern "C" fn get_name(_: *const OrtEpFactory) -> *const c_char {
     NAME.as_ptr()
 }
 
+/// # Safety
+/// Nothing is used.
 unsafe extern "C" fn get_vendor(_: *const OrtEpFactory) -> *const c_char {
     VENDOR.as_ptr()
 }
 
+/// # Safety
+/// Nothing is used.
 unsafe extern "C" fn get_vendor_id(_: *const OrtEpFactory) -> u32 {
     // The CPU engines have no PCI vendor.
     0
 }
 
+/// # Safety
+/// Nothing is used.
 unsafe extern "C" fn get_version(_: *const OrtEpFactory) -> *const c_char {
     VERSION.as_ptr()
 }
 
+/// # Safety
+/// ONNX Runtime calls this with this library's factory and what that made; pointers are valid as its interface says.
 unsafe extern "C" fn get_supported_devices(
     factory: *mut OrtEpFactory,
     devices: *const *const OrtHardwareDevice,
@@ -214,6 +230,8 @@ unsafe extern "C" fn get_supported_devices(
     })
 }
 
+/// # Safety
+/// ONNX Runtime calls this with this library's factory and what that made; pointers are valid as its interface says.
 unsafe extern "C" fn create_ep(
     factory: *mut OrtEpFactory,
     devices: *const *const OrtHardwareDevice,
@@ -268,11 +286,15 @@ fn read_options(ort: Ort, session: *const OrtSessionOptions, only: Option<Device
     Options::read(keys.iter().map(String::as_str).zip(values.iter().map(String::as_str)), only)
 }
 
+/// # Safety
+/// ONNX Runtime calls this with this library's factory and what that made; pointers are valid as its interface says.
 unsafe extern "C" fn release_ep(_: *mut OrtEpFactory, ep: *mut OrtEp) {
     // SAFETY: ONNX Runtime passes what `create_ep` made, once.
     unsafe { Ep::release(ep) };
 }
 
+/// # Safety
+/// ONNX Runtime calls this with this library's factory and what that made; pointers are valid as its interface says.
 unsafe extern "C" fn validate_compiled_model(
     factory: *mut OrtEpFactory,
     _devices: *const *const OrtHardwareDevice,
@@ -296,6 +318,9 @@ unsafe extern "C" fn validate_compiled_model(
 }
 
 /// Host memory is left to ONNX Runtime.
+///
+/// # Safety
+/// ONNX Runtime calls this with this library's factory and what that made; pointers are valid as its interface says.
 unsafe extern "C" fn create_allocator(
     factory: *mut OrtEpFactory,
     memory: *const OrtMemoryInfo,
@@ -314,11 +339,15 @@ unsafe extern "C" fn create_allocator(
     unsafe { hand_out(factory, made, make) }
 }
 
+/// # Safety
+/// ONNX Runtime calls this with this library's factory and what that made; pointers are valid as its interface says.
 unsafe extern "C" fn release_allocator(_: *mut OrtEpFactory, allocator: *mut OrtAllocator) {
     // SAFETY: ONNX Runtime passes what `create_allocator` made, once.
     unsafe { Allocator::release(allocator) };
 }
 
+/// # Safety
+/// ONNX Runtime calls this with this library's factory and what that made; pointers are valid as its interface says.
 unsafe extern "C" fn create_data_transfer(
     factory: *mut OrtEpFactory,
     made: *mut *mut OrtDataTransferImpl,
@@ -331,10 +360,14 @@ unsafe extern "C" fn create_data_transfer(
     unsafe { hand_out(factory, made, make) }
 }
 
+/// # Safety
+/// ONNX Runtime calls this with this library's factory and what that made; pointers are valid as its interface says.
 unsafe extern "C" fn is_stream_aware(_: *const OrtEpFactory) -> bool {
     false
 }
 
+/// # Safety
+/// ONNX Runtime calls this with this library's factory and what that made; pointers are valid as its interface says.
 unsafe extern "C" fn create_sync_stream(
     factory: *mut OrtEpFactory,
     _memory: *const OrtMemoryDevice,
@@ -346,6 +379,9 @@ unsafe extern "C" fn create_sync_stream(
 }
 
 /// Returns an object, or null, which the interface allows.
+///
+/// # Safety
+/// `factory` is one that this library made, and `made` null or writable.
 unsafe fn hand_out<T>(
     factory: *mut OrtEpFactory,
     made: *mut *mut T,

@@ -52,6 +52,9 @@ pub fn is_on() -> bool {
 }
 
 /// Keeps a step of an execution that is recorded.
+///
+/// # Safety
+/// `name` is a text that ends with zero.
 unsafe extern "C" fn on_step(name: *const c_char, begin: u64, end: u64) {
     let keep = |steps: &RefCell<Option<Vec<Step>>>| {
         // The engine may report from a thread that records nothing.
@@ -173,11 +176,15 @@ pub fn create(ort: Ort) -> *mut OrtEpProfilerImpl {
     Box::into_raw(Box::new(Profiler { base, ort, events: Arc::default(), begun })).cast()
 }
 
+/// # Safety
+/// `profiler` is one that this library made, and lives as long as the result.
 unsafe fn of<'a>(profiler: *mut OrtEpProfilerImpl) -> &'a Profiler {
     // SAFETY: ONNX Runtime passes what `create` made, until it releases it.
     unsafe { &*profiler.cast::<Profiler>() }
 }
 
+/// # Safety
+/// ONNX Runtime calls this once, and uses `profiler` no more.
 unsafe extern "C" fn release(profiler: *mut OrtEpProfilerImpl) {
     if !profiler.is_null() {
         // SAFETY: ONNX Runtime passes what `create` made, once.
@@ -185,6 +192,8 @@ unsafe extern "C" fn release(profiler: *mut OrtEpProfilerImpl) {
     }
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a profiler of this library; other pointers are valid as its interface says.
 unsafe extern "C" fn start_profiling(profiler: *mut OrtEpProfilerImpl, offset: i64) -> *mut OrtStatus {
     // SAFETY: ONNX Runtime passes its profiler.
     let of = unsafe { of(profiler) };
@@ -194,6 +203,8 @@ unsafe extern "C" fn start_profiling(profiler: *mut OrtEpProfilerImpl, offset: i
     })
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a profiler of this library; other pointers are valid as its interface says.
 unsafe extern "C" fn start_event(profiler: *mut OrtEpProfilerImpl, _: u64) -> *mut OrtStatus {
     // SAFETY: ONNX Runtime passes its profiler.
     let of = unsafe { of(profiler) };
@@ -203,6 +214,8 @@ unsafe extern "C" fn start_event(profiler: *mut OrtEpProfilerImpl, _: u64) -> *m
     })
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a profiler of this library; other pointers are valid as its interface says.
 unsafe extern "C" fn stop_event(
     profiler: *mut OrtEpProfilerImpl,
     _: u64,
@@ -222,6 +235,8 @@ unsafe extern "C" fn stop_event(
     })
 }
 
+/// # Safety
+/// ONNX Runtime calls this with a profiler of this library; other pointers are valid as its interface says.
 unsafe extern "C" fn end_profiling(
     profiler: *mut OrtEpProfilerImpl,
     container: *mut OrtProfilingEventsContainer,

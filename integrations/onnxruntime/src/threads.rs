@@ -110,6 +110,8 @@ impl Call<'_> {
     }
 }
 
+/// # Safety
+/// `call` is the one that `run` passes, and waits for this.
 unsafe extern "C" fn one(call: *mut c_void, at: usize) {
     // SAFETY: `each` passed this pointer, and waits for this call.
     let call = unsafe { &*call.cast::<Call<'_>>() };
@@ -138,6 +140,9 @@ impl Drop for End {
 }
 
 /// Runs work on ONNX Runtime's threads.
+///
+/// # Safety
+/// `lender` is the one that was lent with this function; `work` may be called with `data` until this returns.
 unsafe extern "C" fn run(lender: *mut c_void, work: Work, data: *mut c_void, count: usize) -> c_int {
     // SAFETY: the plugin passes back the lent pool, while it is lent.
     let Lender { ort, context, options } = unsafe { &*lender.cast::<Lender>() };
@@ -168,6 +173,9 @@ pub fn function(name: &CStr) -> Option<*mut c_void> {
 }
 
 /// Copies the path of a library if it is the plugin.
+///
+/// # Safety
+/// The loader calls this with a library and the path that it was given.
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, path: *mut c_void) -> c_int {
     // SAFETY: the loader's description is alive during the call.
     let name: *const c_char = unsafe { (*info).dlpi_name };

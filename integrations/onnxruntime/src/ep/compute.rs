@@ -119,6 +119,8 @@ impl Compute {
     }
 }
 
+/// # Safety
+/// ONNX Runtime calls this with information of this library's provider; pointers are valid as its interface says.
 unsafe extern "C" fn create_state(
     info: *mut OrtNodeComputeInfo,
     _: *mut OrtNodeComputeContext,
@@ -136,6 +138,8 @@ unsafe extern "C" fn create_state(
     })
 }
 
+/// # Safety
+/// ONNX Runtime calls this with information of this library's provider; pointers are valid as its interface says.
 unsafe extern "C" fn compute(
     info: *mut OrtNodeComputeInfo,
     _: *mut c_void,
@@ -146,4 +150,6 @@ unsafe extern "C" fn compute(
     guard(compute.ort, "Compute", || compute.run(context))
 }
 
+/// # Safety
+/// Nothing is used.
 unsafe extern "C" fn release_state(_: *mut OrtNodeComputeInfo, _: *mut c_void) {}

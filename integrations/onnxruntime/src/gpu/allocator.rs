@@ -99,12 +99,17 @@ impl Allocator {
     }
 }
 
+/// # Safety
+/// `allocator` is one that this library made, and lives as long as the result.
 unsafe fn of<'a>(allocator: *const OrtAllocator) -> &'a Allocator {
     // SAFETY: ONNX Runtime passes what `Allocator::create` made, which lives until it is released; it is shared by threads.
     unsafe { &*allocator.cast::<Allocator>() }
 }
 
 /// On null, ONNX Runtime reports how many bytes it did not get.
+///
+/// # Safety
+/// ONNX Runtime calls this with an allocator of this library.
 unsafe extern "C" fn alloc(allocator: *mut OrtAllocator, bytes: usize) -> *mut c_void {
     if bytes == 0 {
         return ptr::null_mut();
@@ -114,6 +119,8 @@ unsafe extern "C" fn alloc(allocator: *mut OrtAllocator, bytes: usize) -> *mut c
     catch_unwind(AssertUnwindSafe(|| allocator.alloc(bytes))).unwrap_or(ptr::null_mut())
 }
 
+/// # Safety
+/// ONNX Runtime calls this with memory of this allocator, which nothing uses any more.
 unsafe extern "C" fn free(allocator: *mut OrtAllocator, memory: *mut c_void) {
     // SAFETY: ONNX Runtime passes its allocator.
     let allocator = unsafe { of(allocator) };
@@ -125,11 +132,15 @@ unsafe extern "C" fn free(allocator: *mut OrtAllocator, memory: *mut c_void) {
     let _ = catch_unwind(AssertUnwindSafe(give_back));
 }
 
+/// # Safety
+/// ONNX Runtime calls this with an allocator of this library.
 unsafe extern "C" fn get_info(allocator: *const OrtAllocator) -> *const OrtMemoryInfo {
     // SAFETY: ONNX Runtime passes its allocator.
     unsafe { of(allocator) }.info
 }
 
+/// # Safety
+/// ONNX Runtime calls this with an allocator of this library.
 unsafe extern "C" fn shrink(allocator: *mut OrtAllocator) -> *mut OrtStatus {
     // SAFETY: ONNX Runtime passes its allocator.
     let allocator = unsafe { of(allocator) };

@@ -83,11 +83,15 @@ impl Transfer {
     }
 }
 
+/// # Safety
+/// `transfer` is one that this library made, and lives as long as the result.
 unsafe fn of<'a>(transfer: *const OrtDataTransferImpl) -> &'a Transfer {
     // SAFETY: ONNX Runtime passes what `Transfer::create` made, which lives until it is released; it is never changed.
     unsafe { &*transfer.cast::<Transfer>() }
 }
 
+/// # Safety
+/// ONNX Runtime calls this once, and uses `transfer` no more.
 unsafe extern "C" fn release(transfer: *mut OrtDataTransferImpl) {
     if !transfer.is_null() {
         // SAFETY: ONNX Runtime releases what `Transfer::create` made of the whole struct, once.
@@ -95,6 +99,8 @@ unsafe extern "C" fn release(transfer: *mut OrtDataTransferImpl) {
     }
 }
 
+/// # Safety
+/// ONNX Runtime calls this with this library's transfer; devices and tensors are valid as its interface says.
 unsafe extern "C" fn can_copy(
     transfer: *const OrtDataTransferImpl,
     from: *const OrtMemoryDevice,
@@ -104,6 +110,8 @@ unsafe extern "C" fn can_copy(
     unsafe { of(transfer) }.can_copy(from, to)
 }
 
+/// # Safety
+/// ONNX Runtime calls this with this library's transfer; devices and tensors are valid as its interface says.
 unsafe extern "C" fn copy_tensors(
     transfer: *mut OrtDataTransferImpl,
     from: *mut *const OrtValue,

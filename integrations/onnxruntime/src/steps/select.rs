@@ -87,8 +87,8 @@ impl OnHost for Extreme {
         parallel: Parallel<'_>,
     ) -> Result<(), String> {
         let [from] = reads else { return Err("an extreme of no tensor".to_owned()) };
-        // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
-        // else.
+        /// # Safety
+        /// The tensors are readable and writable.
         unsafe fn of<T: Item + PartialOrd>(
             own: Extreme,
             from: &Slab<'_>,
