@@ -260,7 +260,8 @@ static int warnings;
 static void receive(hipdnnUserLogCallbackHandle_t user, hipdnnSeverity_t severity, const char* message)
 {
     const char* const text = "engine CPU_ENGINE: knob \"speed\" is set to 1, expected one of \"threads\", "
-                             "\"deterministic\", \"constant_weights\", \"convolution\", \"winograd\"; ignored";
+                             "\"deterministic\", \"constant_weights\", \"batch_invariant\", \"flush_subnormals\", "
+                             "\"convolution\", \"winograd\"; ignored";
     (void)user;
     warnings += severity == HIPDNN_SEV_WARN && strstr(message, text) != NULL;
 }
