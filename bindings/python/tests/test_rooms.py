@@ -12,9 +12,9 @@ RUST = PACKAGE / "src"
 
 #: From bottom to top.
 MODULES = """
-_native errors properties infer types device tensor node empty address operands memory views attention gradients_fp8 attention_fp8 norm operations pointwise
-compositions handle plans library ahead picture tune definition planning overridden adapt execution phases restored graph saved compat ops
-quantization __init__
+_native errors properties node_errors infer types device tensor node empty address operands memory views attention gradients_fp8 attention_fp8 norm operations pointwise
+compositions handle plans library device_array ahead picture tune definition planning overridden adapt execution phases restored graph saved compat ops
+quantization losses __init__
 __main__
 """.split()
 
