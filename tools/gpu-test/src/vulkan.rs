@@ -44,16 +44,19 @@ fn every() -> impl Iterator<Item = Case> {
 /// When the library cannot be opened.
 pub fn compile(library: &Path, words: &[String]) -> Result<usize, Failure> {
     let backend = Backend::open(library)?;
-    let (mut compiled, mut failed) = (0, 0);
+    let (mut compiled, mut failed, mut refused) = (0, 0, None);
     for case in every().filter(|case| is_wanted(&case.name, words)) {
         match backend.plan(ENGINE, &case.graph, &[]) {
             Ok(_) => compiled += 1,
-            Err(failure) if failure.0.contains(DOES_NOT_APPLY) => {}
+            Err(failure) if failure.0.contains(DOES_NOT_APPLY) => refused = refused.or(Some(failure)),
             Err(failure) => {
                 failed += 1;
                 println!("{:<90} FAILED: {failure}", case.name);
             }
         }
+    }
+    if let Some(reason) = refused.filter(|_| compiled == 0) {
+        println!("the first refused: {}", reason.0.replace('\n', " "));
     }
     println!("{compiled} compiled");
     Ok(failed)

@@ -88,7 +88,11 @@ pub fn test(workspace: &Workspace, words: &[String]) -> Result<(), Failure> {
                     return Ok(format!("left out: no {file}"));
                 }
                 compiled.env("VK_DRIVER_FILES", file).env("VK_ICD_FILENAMES", file);
-                checked(&mut compiled).map(|text| last(&text))
+                let text = checked(&mut compiled)?;
+                match last(&text) {
+                    none if none.starts_with("0 ") => Ok(format!("left out: {}", reason(&text))),
+                    some => Ok(some),
+                }
             });
         }
     }
@@ -107,6 +111,12 @@ fn cases(program: &Path, folder: &Path, random: &str, words: &[String]) -> Comma
 
 fn checked(program: &mut Command) -> Result<String, Failure> {
     run_within(program, LIMIT)
+}
+
+/// Why nothing was compiled.
+fn reason(text: &str) -> &str {
+    let refused = text.lines().find_map(|line| line.split_once(" refused: "));
+    refused.map_or("no kernel was compiled", |(_, reason)| reason)
 }
 
 fn last(text: &str) -> String {
