@@ -1,9 +1,9 @@
 //! The environment's settings of engine selection.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use hipdnn_plugin_sdk::environment::{self, CACHE, HOME};
+use hipdnn_plugin_sdk::environment::{self, cache_root};
 
 use super::{BUILT_IN, Cache, Metric};
 use hipdnn_plugin_sdk::engine_id;
@@ -44,7 +44,7 @@ impl Settings {
         let ids = |list: &Option<Vec<(i64, String)>>| {
             list.as_ref().map(|list| list.iter().map(|(id, _)| *id).collect())
         };
-        let is_true = |name: &str| variable(name).is_some_and(|value| is_true(&value.to_string_lossy()));
+        let is_true = |name: &str| variable(name).is_some_and(|value| environment::is_true(&value));
         let is_off = is_true("HIPDNN_DISABLE_CACHE") || is_true("HIPDNN_DISABLE_EXACT_ENGINE_CACHE");
         Self {
             policy_order: ids(&policies),
@@ -120,21 +120,12 @@ fn metric(name: &str) -> Option<Metric> {
     metric
 }
 
-fn is_true(value: &str) -> bool {
-    ["1", "true", "on", "yes", "enable", "enabled"].iter().any(|word| value.trim().eq_ignore_ascii_case(word))
-}
-
-/// The root folder of all caches, if it can be determined.
-fn cache_root(variable: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let root = variable("HIPDNN_CACHE_DIR").map_or_else(|| PathBuf::from(CACHE), PathBuf::from);
-    match root.strip_prefix("~") {
-        Ok(rest) => Some(Path::new(&variable(HOME)?).join(rest)),
-        Err(_) => Some(root),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use hipdnn_plugin_sdk::environment::{CACHE, HOME};
+
     use super::*;
     use crate::selection::{CONFIG, STATIC_ORDERING};
 

@@ -1,16 +1,11 @@
 //! Compiled code, cached in files for later processes.
-//!
-//! Files that are damaged, or belong to another key with the same file name, are ignored.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use hipdnn_plugin_sdk::environment::{self, CACHE, HOME};
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::payload::Payload;
-use hipdnn_plugin_sdk::shared_file;
+use hipdnn_plugin_sdk::{cached_file, environment};
 
 /// The file format: the key, then the code object.
 const PAYLOAD: Payload = Payload { mark: *b"HRTC", version: 1, owner: "the cache of compiled kernels" };
@@ -36,20 +31,7 @@ impl Cache {
     }
 
     fn read(variable: impl Fn(&str) -> Option<OsString>) -> Option<Self> {
-        let off = variable("HIPDNN_DISABLE_CACHE").is_some_and(|value| {
-            let value = value.to_string_lossy();
-            ["1", "true", "on", "yes", "enable", "enabled"]
-                .iter()
-                .any(|word| value.trim().eq_ignore_ascii_case(word))
-        });
-        if off {
-            return None;
-        }
-        let root = variable("HIPDNN_CACHE_DIR").map_or_else(|| PathBuf::from(CACHE), PathBuf::from);
-        match root.strip_prefix("~") {
-            Ok(rest) => Some(Self::new(&Path::new(&variable(HOME)?).join(rest))),
-            Err(_) => Some(Self::new(&root)),
-        }
+        environment::enabled_cache_root(variable).map(|root| Self::new(&root))
     }
 
     fn path(&self, key: &str) -> PathBuf {
@@ -58,15 +40,7 @@ impl Cache {
 
     /// The code object of a key.
     pub fn find(&self, key: &str) -> Option<Vec<u8>> {
-        let path = self.path(key);
-        // Opening a pipe or a device could block.
-        if !fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MOST) {
-            return None;
-        }
-        let mut bytes = Vec::new();
-        fs::File::open(&path).ok()?.take(MOST).read_to_end(&mut bytes).ok()?;
-        let [known, code] = PAYLOAD.read(&bytes).ok()?;
-        (known == key.as_bytes() && !code.is_empty()).then(|| code.to_vec())
+        cached_file::find(&PAYLOAD, &self.path(key), key, MOST).filter(|code| !code.is_empty())
     }
 
     /// Stores the code object of a key.
@@ -74,14 +48,16 @@ impl Cache {
     /// # Errors
     /// Why it could not be stored.
     pub fn store(&self, key: &str, code: &[u8]) -> Result<(), String> {
-        let path = self.path(key);
-        let bytes = PAYLOAD.write(&[key.as_bytes(), code]).map_err(|error| error.to_string())?;
-        shared_file::replace(&path, &bytes, 0o666).map_err(|error| format!("{}: {error}", path.display()))
+        cached_file::store(&PAYLOAD, &self.path(key), key, code)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use hipdnn_plugin_sdk::environment::{CACHE, HOME};
+
     use super::*;
 
     fn scratch(name: &str) -> PathBuf {

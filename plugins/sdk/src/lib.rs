@@ -16,6 +16,7 @@
 //! memory of Vulkan devices, and [`gpu`] any of the three. [`lock`] has locks and once-cells that work in forked children; [`fork`]
 //! lists what must be consistent in a child. [`os`] hides the differences between systems.
 
+pub mod cached_file;
 pub mod cuda;
 pub mod dynlib;
 pub mod engine_kind;

@@ -3,17 +3,14 @@
 //! Drivers report shapes that compute wrongly, or end the process. Each shape is tested when a device is first seen; the results are
 //! stored in a file for its driver's version. A file that only says that a test began is of a process that ended meanwhile.
 
-use std::ffi::OsString;
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hipdnn_kernels::target::CooperativeShape;
-use hipdnn_plugin_sdk::environment::{self, CACHE, HOME};
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::payload::Payload;
-use hipdnn_plugin_sdk::{log, shared_file};
+use hipdnn_plugin_sdk::{cached_file, environment, log};
 
 use crate::gpu::Gpu;
 use crate::properties::Properties;
@@ -46,7 +43,7 @@ fn trusted(gpu: &Gpu) -> Vec<CooperativeShape> {
     if is_off {
         return Vec::new();
     }
-    let file = root(environment::path).map(|root| File::of(&root, properties));
+    let file = environment::enabled_cache_root(environment::path).map(|root| File::of(&root, properties));
     let is_recent = file.as_ref().is_some_and(File::is_recent);
     match Known::of(file.as_ref().and_then(File::read), is_recent) {
         Known::Results(lines) => return passed(&properties.shapes, &lines),
@@ -135,24 +132,6 @@ fn passed(shapes: &[CooperativeShape], lines: &[String]) -> Vec<CooperativeShape
     shapes.iter().filter(is_right).copied().collect()
 }
 
-/// The folder of all caches, unless they are off.
-fn root(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let off = variable("HIPDNN_DISABLE_CACHE").is_some_and(|value| {
-        let value = value.to_string_lossy();
-        ["1", "true", "on", "yes", "enable", "enabled"]
-            .iter()
-            .any(|word| value.trim().eq_ignore_ascii_case(word))
-    });
-    if off {
-        return None;
-    }
-    let root = variable("HIPDNN_CACHE_DIR").map_or_else(|| PathBuf::from(CACHE), PathBuf::from);
-    match root.strip_prefix("~") {
-        Ok(rest) => Some(Path::new(&variable(HOME)?).join(rest)),
-        Err(_) => Some(root),
-    }
-}
-
 /// The file of a device with its driver.
 struct File {
     path: PathBuf,
@@ -174,15 +153,8 @@ impl File {
     }
 
     fn read(&self) -> Option<Vec<String>> {
-        // Opening a pipe or a device could block.
-        if !fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MOST) {
-            return None;
-        }
-        let mut bytes = Vec::new();
-        fs::File::open(&self.path).ok()?.take(MOST).read_to_end(&mut bytes).ok()?;
-        let [key, text] = PAYLOAD.read(&bytes).ok()?;
-        let text = std::str::from_utf8(text).ok()?;
-        (key == self.key.as_bytes()).then(|| text.lines().map(str::to_owned).collect())
+        let text = cached_file::find(&PAYLOAD, &self.path, &self.key, MOST)?;
+        Some(std::str::from_utf8(&text).ok()?.lines().map(str::to_owned).collect())
     }
 
     /// Whether another process may still be testing.
@@ -192,14 +164,9 @@ impl File {
     }
 
     fn write(&self, lines: &[String]) {
-        let written = PAYLOAD
-            .write(&[self.key.as_bytes(), lines.join("\n").as_bytes()])
-            .map_err(|error| error.to_string())
-            .and_then(|bytes| {
-                shared_file::replace(&self.path, &bytes, 0o666).map_err(|error| error.to_string())
-            });
-        if let Err(error) = written {
-            log::warn(format_args!("{}: {error}", self.path.display()));
+        let text = lines.join("\n");
+        if let Err(error) = cached_file::store(&PAYLOAD, &self.path, &self.key, text.as_bytes()) {
+            log::warn(format_args!("{error}"));
         }
     }
 }
@@ -247,13 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_that_of_caches_or_none() {
-        let read = |variables: &[(&str, &str)]| {
-            root(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
-        };
-        assert_eq!(read(&[("HIPDNN_CACHE_DIR", "/a")]), Some(PathBuf::from("/a")));
-        assert_eq!(read(&[(HOME, "/h")]), Some(PathBuf::from("/h/.cache/hipdnn")));
-        assert_eq!(read(&[("HIPDNN_CACHE_DIR", "/a"), ("HIPDNN_DISABLE_CACHE", "Yes")]), None);
+    fn words_switch_matrices_off() {
         assert!(is_no("Off") && is_no("0") && !is_no("1") && !is_no(""));
     }
 }
