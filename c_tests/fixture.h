@@ -318,6 +318,23 @@ static inline hipdnnBackendDescriptor_t make_pack(buffers* data)
     return pack;
 }
 
+/* Executes a plan with these tensors and a workspace, and drops it. */
+static inline void execute_and_drop(hipdnnHandle_t handle, hipdnnBackendDescriptor_t plan, int64_t count,
+                                    const int64_t* uids, void* const* pointers)
+{
+    void* const workspace = malloc((size_t)plan_workspace(plan) + 1);
+    REQUIRE(workspace != NULL);
+    hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, count, pointers);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, count, uids);
+    put(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &workspace);
+    REQUIRE_OK(hipdnnBackendFinalize(pack));
+    CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
+    drop(pack);
+    drop(plan);
+    free(workspace);
+}
+
 /* Whether y equals the result of plain loops; the values are small binary fractions, so the sums are exact. */
 static inline bool is_convolved(const buffers* data)
 {

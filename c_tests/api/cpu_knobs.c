@@ -93,19 +93,9 @@ static void compute(int64_t threads, int64_t deterministic, float* dw)
     put_descriptor(plan, HIPDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     drop(config);
     REQUIRE_OK(hipdnnBackendFinalize(plan));
-    void* const workspace = malloc((size_t)plan_workspace(plan) + 1);
-    REQUIRE(workspace != NULL);
     const int64_t uids[] = {X, DY, DW};
     void* const pointers[] = {x, dy, dw};
-    hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    put(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, 3, pointers);
-    put(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, 3, uids);
-    put(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &workspace);
-    REQUIRE_OK(hipdnnBackendFinalize(pack));
-    CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
-    drop(pack);
-    drop(plan);
-    free(workspace);
+    execute_and_drop(handle, plan, 3, uids, pointers);
 }
 
 /* Only the first execution reads a filter that is promised to be constant, unless another one is bound. */

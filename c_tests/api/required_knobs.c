@@ -33,17 +33,7 @@ static void compute(hipdnnBackendDescriptor_t plan, float* rows, float* sums)
 {
     const int64_t uids[] = {1, 2};
     void* const pointers[] = {rows, sums};
-    void* const workspace = malloc((size_t)plan_workspace(plan) + 1);
-    REQUIRE(workspace != NULL);
-    hipdnnBackendDescriptor_t pack = make(HIPDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    put(pack, HIPDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, HIPDNN_TYPE_INT64, 2, uids);
-    put(pack, HIPDNN_ATTR_VARIANT_PACK_DATA_POINTERS, HIPDNN_TYPE_VOID_PTR, 2, pointers);
-    put(pack, HIPDNN_ATTR_VARIANT_PACK_WORKSPACE, HIPDNN_TYPE_VOID_PTR, 1, &workspace);
-    REQUIRE_OK(hipdnnBackendFinalize(pack));
-    CHECK_OK(hipdnnBackendExecute(handle, plan, pack));
-    drop(pack);
-    drop(plan);
-    free(workspace);
+    execute_and_drop(handle, plan, 2, uids, pointers);
 }
 
 /* How many rows' sums have other bits beside others than alone; `value` of the knob below 0 leaves it to the environment. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Numerical notes of plugins: what is valid is passed on, what is not fails alone, and knobs are set for what is wanted. */
+/* Numerical notes of plugins: the library passes valid ones on, refuses others alone, and sets knobs for those that a program wants. */
 #include "host.h"
 
 static const int32_t WINOGRAD = HIPDNN_NUMERICAL_NOTE_WINOGRAD;

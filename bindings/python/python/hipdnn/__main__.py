@@ -33,7 +33,7 @@ def _hardware() -> list[str]:
 
 
 def _vulkan() -> list[str]:
-    """A line for each Vulkan device, or why there is none."""
+    """Returns a line for each Vulkan device, or one that says why Vulkan has none."""
     try:
         devices = library().vulkan_devices()
     except Error as error:

@@ -36,7 +36,7 @@ struct File<T> {
 }
 
 impl Claims {
-    /// Reads a file; `None` if there is none. `cases` are the ids of the sweep beside it, if that is what it is for.
+    /// Reads a file, which need not exist. `cases` are the ids of the sweep that its claims are about, if they are about one.
     pub fn read(path: &Path, cases: Option<&BTreeSet<&str>>) -> Result<Option<Self>> {
         if !path.exists() {
             return Ok(None);

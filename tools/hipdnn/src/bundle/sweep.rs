@@ -55,7 +55,7 @@ impl Sweep {
         let given = Given::read(case, &self.template)?;
         let mut graph = given.expand(&self.template, None)?;
         patch(&mut graph, case.get("tensor_patches"))?;
-        // Without golden values there is no file of that name.
+        // Cases without golden values have no such file.
         let golden = golden(case)?.map_or_else(|| folder.join("golden"), |path| folder.join(path));
         Ok(Bundle { graph, metadata, values: Values::new(&golden, "") })
     }

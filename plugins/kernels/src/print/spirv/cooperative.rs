@@ -11,7 +11,7 @@ use crate::form::{Instruction, Memory, Order, Role, Tile, Value};
 use crate::scalar::Scalar;
 use crate::target::{MatrixInstruction, MatrixShape};
 
-/// The type of a matrix, or what is not supported.
+/// The type of a matrix.
 fn matrix(shape: &MatrixShape, role: Role) -> Result<MatrixKind, String> {
     let element = match (shape.scalar(role), role, shape.operand) {
         (Scalar::F16, ..) => Element::F16,
