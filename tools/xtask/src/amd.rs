@@ -20,7 +20,7 @@ use crate::install::{self, ENGINES, GPU_PROGRAM as PROGRAM, LIBRARY, PLUGINS, co
 use crate::plugin_host;
 use crate::process::{run, run_within};
 use crate::rust_tests;
-use crate::steps::{Check, Steps};
+use crate::steps::{Check, Steps, Took};
 use crate::userland::{Contents, Userland};
 use crate::workspace::Workspace;
 
@@ -94,7 +94,7 @@ pub fn test(workspace: &Workspace, words: &[String], cases: Cases) -> Result<(),
 /// The steps of [`test()`].
 pub fn run_steps(workspace: &Workspace, words: &[String], cases: Cases, steps: &mut Steps) {
     if let Err(failure) = on_emulated_device(workspace, words, cases, steps) {
-        steps.report("engines for AMD GPUs on an emulated device", Duration::ZERO, Err(failure));
+        steps.report("engines for AMD GPUs on an emulated device", Took::default(), Err(failure));
     }
     crate::nvidia::check_kernels(workspace, cases.half(workspace), steps);
 }

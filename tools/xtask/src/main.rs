@@ -21,6 +21,7 @@ mod ort;
 mod package;
 mod plugin_host;
 mod process;
+mod processor;
 mod progress;
 mod python;
 mod reproducible;

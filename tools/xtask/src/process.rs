@@ -3,10 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use crate::Failure;
+use crate::processor;
 
 /// A program and its arguments.
 pub fn command<S: AsRef<OsStr>>(
@@ -36,50 +37,44 @@ fn without_build_folders(path: &OsStr) -> Option<OsString> {
 /// Runs a program. Returns its output, or a failure with its output.
 pub fn run(command: &mut Command) -> Result<String, Failure> {
     log::debug!("{}", line(command));
-    let output = command.stdin(Stdio::null()).output().map_err(|e| cannot_start(command, &e))?;
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() {
-        return Ok(out);
-    }
-    Err(failed(command, output.status, &out, &String::from_utf8_lossy(&output.stderr)))
+    let mut child = piped(command)?;
+    // Drain both pipes while waiting: a program that fills one would never end.
+    let (out, err) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let status = processor::wait(&mut child)?;
+    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    if status.success() { Ok(out) } else { Err(failed(command, status, &out, &err)) }
+}
+
+fn piped(command: &mut Command) -> Result<Child, Failure> {
+    let pipes = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    pipes.spawn().map_err(|e| cannot_start(pipes, &e))
 }
 
 /// Runs a program with its output on the terminal.
 pub fn show(command: &mut Command) -> Result<(), Failure> {
     log::debug!("{}", line(command));
-    let status = command.stdin(Stdio::null()).status().map_err(|e| cannot_start(command, &e))?;
+    let child = command.stdin(Stdio::null()).spawn();
+    let status = processor::wait(&mut child.map_err(|e| cannot_start(command, &e))?)?;
     if status.success() { Ok(()) } else { Err(Failure::new(format!("{} {status}", line(command)))) }
 }
 
 /// Runs a program that must end by itself within the limit.
 pub fn run_within(command: &mut Command, limit: Duration) -> Result<String, Failure> {
     log::debug!("{}", line(command));
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| cannot_start(command, &e))?;
-    // Drain both pipes while waiting: a program that fills one would never end.
-    let out = drain(child.stdout.take());
-    let err = drain(child.stderr.take());
-    let started = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break Some(status);
-        }
-        if started.elapsed() > limit {
-            child.kill()?;
-            child.wait()?;
-            break None;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    let mut child = piped(command)?;
+    let (out, err) = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let in_time = processor::ends_within(&child, limit);
+    if !in_time {
+        child.kill()?;
+    }
+    let status = processor::wait(&mut child)?;
     let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
     match status {
-        Some(status) if status.success() => Ok(out),
-        Some(status) => Err(failed(command, status, &out, &err)),
-        None => Err(Failure::new(format!("{} ran longer than {limit:?}\n{out}{err}", line(command)))),
+        _ if !in_time => {
+            Err(Failure::new(format!("{} ran longer than {limit:?}\n{out}{err}", line(command))))
+        }
+        status if status.success() => Ok(out),
+        status => Err(failed(command, status, &out, &err)),
     }
 }
 
@@ -129,6 +124,8 @@ pub fn without_settings(command: &mut Command) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]

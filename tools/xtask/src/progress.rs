@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::Failure;
 use crate::process::{line, show};
+use crate::processor;
 use crate::workspace::Workspace;
 
 /// The beginning of cargo's bar, without leading spaces.
@@ -35,7 +36,7 @@ pub fn build(workspace: &Workspace, cargo: &mut Command) -> Result<String, Failu
             }
         })?;
     }
-    let status = child.wait()?;
+    let status = processor::wait(&mut child)?;
     if is_terminal {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }

@@ -4,20 +4,38 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::Failure;
+use crate::processor;
 
 const NAME: usize = 64;
 
 /// The prefix of the note of a skipped step, before the reason.
 pub const LEFT_OUT: &str = "left out: ";
 
-/// The number of slowest steps listed at the end.
-const SLOWEST: usize = 20;
+/// The number of steps listed at the end.
+const MOST: usize = 40;
 
 /// A step with its name.
 pub type Check<'a> = (String, Box<dyn Fn() -> Result<String, Failure> + Send + Sync + 'a>);
 
-/// A step's duration and result.
-pub type Done = (Duration, Result<String, Failure>);
+/// A step's times and result.
+pub type Done = (Took, Result<String, Failure>);
+
+/// How long a step took.
+#[derive(Clone, Copy, Default)]
+pub struct Took {
+    /// By the clock.
+    wall: Duration,
+    /// The processor seconds of the programs that it ran.
+    processor: f64,
+}
+
+/// Runs a step and measures it.
+pub fn timed(step: impl FnOnce() -> Result<String, Failure>) -> Done {
+    let (started, spent) = (Instant::now(), processor::of_this_thread());
+    let result = step();
+    let took = Took { wall: started.elapsed(), processor: processor::of_this_thread() - spent };
+    (took, result)
+}
 
 /// Runs steps one after the other and remembers which failed.
 pub struct Steps {
@@ -25,8 +43,8 @@ pub struct Steps {
     passed: usize,
     failed: Vec<String>,
     left_out: Vec<String>,
-    /// Every step with its seconds.
-    took: Vec<(f64, String)>,
+    /// Every step with its times.
+    took: Vec<(Took, String)>,
     /// The lines so far, if they are not printed yet.
     held: Option<String>,
 }
@@ -90,26 +108,19 @@ impl Steps {
     /// Runs a step and prints its line. True when it passed.
     pub fn run(&mut self, name: &str, step: impl FnOnce() -> Result<String, Failure>) -> bool {
         self.print(&format!("  {name} "));
-        let started = Instant::now();
-        let result = step();
+        let (took, result) = timed(step);
         if self.held.is_none() && std::io::stdout().is_terminal() {
             // The step may have overwritten the incomplete line.
             self.print(&format!("\r\x1b[K  {name} "));
         }
-        self.finish(name, started.elapsed(), result)
+        self.finish(name, took, result)
     }
 
     /// Runs several lists of steps in parallel, each in order. When all are done, prints the lines in the order of the lists. True if
     /// all passed.
     pub fn run_lanes(&mut self, lanes: &[Vec<Check>]) -> bool {
-        let lane = |checks: &Vec<Check>| -> Vec<Done> {
-            let timed = |check: &dyn Fn() -> Result<String, Failure>| {
-                let started = Instant::now();
-                let result = check();
-                (started.elapsed(), result)
-            };
-            checks.iter().map(|(_, check)| timed(check)).collect()
-        };
+        let lane =
+            |checks: &Vec<Check>| -> Vec<Done> { checks.iter().map(|(_, check)| timed(check)).collect() };
         let done: Vec<Vec<Done>> = std::thread::scope(|scope| {
             let threads: Vec<_> = lanes.iter().map(|checks| scope.spawn(move || lane(checks))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
@@ -120,7 +131,7 @@ impl Steps {
             for (name, _) in checks {
                 let (took, result) = done
                     .next()
-                    .unwrap_or_else(|| (Duration::ZERO, Err(Failure::new("the step did not finish"))));
+                    .unwrap_or_else(|| (Took::default(), Err(Failure::new("the step did not finish"))));
                 self.report(name, took, result);
             }
         }
@@ -128,20 +139,20 @@ impl Steps {
     }
 
     /// Prints the line of a step that was run elsewhere.
-    pub fn report(&mut self, name: &str, took: Duration, result: Result<String, Failure>) -> bool {
+    pub fn report(&mut self, name: &str, took: Took, result: Result<String, Failure>) -> bool {
         self.print(&format!("  {name} "));
         self.finish(name, took, result)
     }
 
     /// Prints the line of a step that cannot be done here.
     pub fn leave_out(&mut self, name: &str, reason: &str) {
-        self.report(name, Duration::ZERO, Ok(format!("{LEFT_OUT}{reason}")));
+        self.report(name, Took::default(), Ok(format!("{LEFT_OUT}{reason}")));
     }
 
-    fn finish(&mut self, name: &str, took: Duration, result: Result<String, Failure>) -> bool {
+    fn finish(&mut self, name: &str, took: Took, result: Result<String, Failure>) -> bool {
         let dots = ".".repeat(NAME.saturating_sub(name.len()).max(2));
-        let seconds = took.as_secs_f64();
-        self.took.push((seconds, name.to_owned()));
+        let seconds = took.wall.as_secs_f64();
+        self.took.push((took, name.to_owned()));
         match result {
             Ok(note) if note.starts_with(LEFT_OUT) => {
                 self.print(&format!("{dots} {note}\n"));
@@ -164,20 +175,20 @@ impl Steps {
         }
     }
 
-    /// The summary, with the slowest steps if there are many; an error if a step failed.
+    /// The summary, with the steps of the most processor time if there are many; an error if a step failed.
     pub fn summary(mut self) -> Result<(), Failure> {
         let took = self.started.elapsed().as_secs_f64();
-        if self.took.len() > SLOWEST {
-            self.took.sort_by(|a, b| b.0.total_cmp(&a.0));
-            println!("\nthe {SLOWEST} slowest steps");
-            for (seconds, name) in self.took.iter().take(SLOWEST) {
-                println!("  {seconds:6.1} s  {name}");
+        if self.took.len() > MOST {
+            self.took.sort_by(|a, b| b.0.processor.total_cmp(&a.0.processor));
+            println!("\nthe {MOST} steps with the most processor time; time by the clock");
+            for (took, name) in self.took.iter().take(MOST) {
+                println!("  {:6.1} s {:6.1} s  {name}", took.processor, took.wall.as_secs_f64());
             }
         }
         if !self.left_out.is_empty() {
             println!("\nleft out: {}", self.left_out.join(", "));
         }
-        println!("\n{}, {:.0} s of processor time", self.counts(took), processor_time());
+        println!("\n{}, {:.0} s of processor time", self.counts(took), processor::of_all());
         if self.failed.is_empty() {
             return Ok(());
         }
@@ -190,27 +201,9 @@ impl Steps {
     }
 }
 
-/// The processor seconds of all finished programs.
-fn processor_time() -> f64 {
-    /// Linux's clock tick in seconds, the same on every machine.
-    const TICK: f64 = 0.01;
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // After the name, which may contain spaces: 13 fields, then the children's user and system times.
-    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-    fields.skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() * TICK
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_time_of_programs_is_counted() {
-        let before = processor_time();
-        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
-        assert!(std::process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
-        assert!(processor_time() > before);
-    }
 
     #[test]
     fn lists_of_groups_are_counted_together() {

@@ -20,7 +20,6 @@ mod wire;
 pub use python::with_torch;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use crate::Failure;
 use crate::docs;
@@ -29,7 +28,7 @@ use crate::generate;
 use crate::install::{build, lay_out};
 use crate::process::{command, run, without_settings};
 use crate::rust_tests::{ENGINES, KERNELS, OTHER_PACKAGES, Part, XTASK};
-use crate::steps::{Check, Done, Steps};
+use crate::steps::{Check, Done, Steps, Took, timed};
 use crate::tools::{
     self, CC, CLANG, CMAKE, CXX, DPKG_DEB, FLATBUFFERS, FLATC, MAKE, OBJCOPY, PKG_CONFIG, PYTHON, Tool,
     VALGRIND, XZ,
@@ -366,11 +365,10 @@ fn run_all(steps: &mut Steps, checks: &[Check]) {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(at) = next.lock().ok().and_then(|mut range| range.next()) {
-                    let started = Instant::now();
                     if let (Some((_, check)), Some(slot)) = (checks.get(at), results.get(at)) {
-                        let result = check();
+                        let done = timed(check);
                         if let Ok(mut slot) = slot.lock() {
-                            *slot = Some((started.elapsed(), result));
+                            *slot = Some(done);
                         }
                     }
                 }
@@ -382,7 +380,7 @@ fn run_all(steps: &mut Steps, checks: &[Check]) {
             .into_inner()
             .ok()
             .flatten()
-            .unwrap_or_else(|| (Duration::ZERO, Err(Failure::new("the check did not finish"))));
+            .unwrap_or_else(|| (Took::default(), Err(Failure::new("the check did not finish"))));
         steps.report(name, took, result);
     }
 }
