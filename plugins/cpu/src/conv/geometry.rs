@@ -8,6 +8,7 @@
 //! output's columns, which is im2col.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The sliding windows: output `o` and tap `t` meet input element `o * stride + taps[t]`.
 #[derive(Clone, Debug)]
@@ -217,12 +218,13 @@ impl Geometry {
         self.plane_strides
     }
 
-    /// The range of taps that outputs of a row may meet inside the input; the others are in the padding.
-    pub(crate) fn met(&self, depth: usize, row: usize) -> (usize, usize) {
+    /// The range of taps that some outputs of a row may meet inside the input; the others are in the padding.
+    pub(crate) fn met(&self, depth: usize, row: usize, columns: Range<usize>) -> (usize, usize) {
+        let outputs = [depth..depth + 1, row..row + 1, columns];
         let inside = |tap: &[isize; 3]| {
-            [(0, depth), (1, row)].into_iter().all(|(i, output)| {
-                let at = (output * self.windows.stride[i]) as isize + tap[i];
-                (0..self.windows.input[i] as isize).contains(&at)
+            outputs.iter().enumerate().all(|(i, outputs)| {
+                let at = |output: usize| (output * self.windows.stride[i]) as isize + tap[i];
+                at(outputs.end - 1) >= 0 && at(outputs.start) < self.windows.input[i] as isize
             })
         };
         let taps = &self.windows.taps;

@@ -4,7 +4,7 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::planes::TileSums;
-use crate::gemm::prefetch::prefetch_all;
+use crate::gemm::prefetch::prefetch_all_to_write;
 use crate::kernel::Refusal;
 use crate::simd::stored::{Stored, with_stored};
 use crate::simd::vector::Float;
@@ -84,7 +84,7 @@ impl StridedBackwardData {
             for channel in 0..rows {
                 for row in 0..area.rows {
                     let offset = area.first + channel * strides.channel + row * area.row;
-                    prefetch_all(to_channel.wrapping_add(offset * size), area.columns * size);
+                    prefetch_all_to_write(to_channel.wrapping_add(offset * size), area.columns * size);
                 }
             }
         });

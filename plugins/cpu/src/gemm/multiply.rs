@@ -4,7 +4,7 @@
 
 use std::marker::PhantomData;
 
-use crate::gemm::prefetch::{PREFETCH_ROWS, PREFETCH_WORDS, prefetch};
+use crate::gemm::prefetch::{PREFETCH_ROWS, PREFETCH_WORDS, prefetch, prefetch_to_write};
 use crate::gemm::register::{Register, load};
 use crate::gemm::tile::{Lhs, RegisterEpilogue, Tile};
 use crate::simd::isa::IsaTask;
@@ -33,7 +33,8 @@ impl<R: Register, A: Lhs<R, MR>, const MR: usize, const NR: usize> IsaTask
         if tile.prefetches_results {
             let RegisterEpilogue { residual, residual_stride, .. } = tile.epilogue;
             for r in 0..MR {
-                prefetch_row::<R, NR>(tile.to.wrapping_add(r * tile.to_stride));
+                let to = tile.to.wrapping_add(r * tile.to_stride);
+                (0..NR).for_each(|v| prefetch_to_write(to.wrapping_add(v * R::LANES)));
                 if !residual.is_null() {
                     prefetch_row::<R, NR>(residual.wrapping_add(r * residual_stride));
                 }

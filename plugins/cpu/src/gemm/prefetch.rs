@@ -26,11 +26,37 @@ pub(crate) fn prefetch<S>(at: *const S) {
     let _ = at;
 }
 
+/// Prefetches a cache line to write it; the address need not be valid. If another core has the line, this fetches it
+/// once, where a read and a later write would each ask that core.
+#[inline(always)]
+pub(crate) fn prefetch_to_write<S>(at: *const S) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch does not fault and changes neither registers nor memory; processors that do not know this one ignore it.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch does not fault and changes neither registers nor memory.
+    unsafe {
+        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) at, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = at;
+}
+
 /// Prefetches contiguous elements; they need not exist.
 #[inline(always)]
 pub(crate) fn prefetch_all<S>(first: *const S, len: usize) {
     for byte in (0..len * size_of::<S>()).step_by(CACHE_LINE) {
         prefetch(first.wrapping_byte_add(byte));
+    }
+}
+
+/// Prefetches contiguous elements to write them; they need not exist.
+#[inline(always)]
+pub(crate) fn prefetch_all_to_write<S>(first: *const S, len: usize) {
+    for byte in (0..len * size_of::<S>()).step_by(CACHE_LINE) {
+        prefetch_to_write(first.wrapping_byte_add(byte));
     }
 }
 
@@ -44,6 +70,8 @@ pub(crate) struct CacheLines {
     pub(crate) channels: usize,
     /// Stride of channels in bytes.
     pub(crate) channel_stride: usize,
+    /// Whether they are prefetched to be written.
+    pub(crate) is_written: bool,
 }
 
 impl CacheLines {
@@ -51,7 +79,7 @@ impl CacheLines {
 
     /// One line in each channel.
     pub(crate) const fn single(first: *const u8, channels: usize, channel_stride: usize) -> Self {
-        Self { first, together: 1, runs: (1, 0), channels, channel_stride }
+        Self { first, together: 1, runs: (1, 0), channels, channel_stride, is_written: false }
     }
 
     /// How many lines there are.
@@ -116,7 +144,11 @@ impl TilePrefetch {
             let mut first = self.now.first.wrapping_add(run * self.now.runs.1 + line * CACHE_LINE);
             let count = left.min(self.now.together - line);
             for _ in 0..count {
-                prefetch(first);
+                if self.now.is_written {
+                    prefetch_to_write(first)
+                } else {
+                    prefetch(first)
+                }
                 first = first.wrapping_add(CACHE_LINE);
             }
             left -= count;
@@ -170,7 +202,14 @@ mod tests {
     #[test]
     fn channels_are_prefetched_one_by_one() {
         let first = std::ptr::without_provenance(4096);
-        let lines = CacheLines { first, together: 2, runs: (3, 256), channels: 2, channel_stride: 8192 };
+        let lines = CacheLines {
+            first,
+            together: 2,
+            runs: (3, 256),
+            channels: 2,
+            channel_stride: 8192,
+            is_written: true,
+        };
         let mut tile_prefetch = TilePrefetch::of([lines, CacheLines::NONE, CacheLines::NONE], 32, [16, 1]);
         assert_eq!((tile_prefetch.every, tile_prefetch.at_once), (16, 6));
         tile_prefetch.prefetch();

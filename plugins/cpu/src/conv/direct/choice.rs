@@ -98,7 +98,7 @@ fn mean_taps(output: [usize; 3], geometry: &Geometry, taps: usize) -> f64 {
         return taps as f64;
     }
     let met = |line: usize| {
-        let (first, end) = geometry.met(line / output[1], line % output[1]);
+        let (first, end) = geometry.met(line / output[1], line % output[1], 0..output[2]);
         (end - first) as f64
     };
     (0..lines).map(met).sum::<f64>() / lines as f64

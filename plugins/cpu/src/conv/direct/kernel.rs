@@ -9,7 +9,7 @@ use crate::conv::direct::choice::Blocks;
 use crate::conv::direct::problem::{Direct, Scheme};
 use crate::conv::direct::store::Panel;
 use crate::conv::epilogue::TileEpilogue;
-use crate::conv::geometry::{Block, Strides};
+use crate::conv::geometry::{Block, Geometry, Strides};
 use crate::conv::operands::Operands;
 use crate::conv::prefetch::{BlockPrefetch, pays};
 use crate::gemm::accumulator::Accumulator;
@@ -39,6 +39,12 @@ const ITEMS_PER_WORKER: usize = 4;
 /// Tiles that are computed at once.
 const AT_ONCE: usize = 2;
 
+/// The time to read a panel's weights from the L3 cache, and to begin a part, in panels multiplied with tiles that are
+/// computed at once.
+const READ: f64 = 0.5;
+
+const UNIT: f64 = 0.2;
+
 /// A worker's state between work items.
 #[derive(Default)]
 struct WorkerState {
@@ -57,6 +63,8 @@ struct Far {
     /// Strides of images and of channels in bytes.
     image: usize,
     channel: usize,
+    /// Whether they are results.
+    is_written: bool,
 }
 
 impl Far {
@@ -64,8 +72,45 @@ impl Far {
     fn lines(&self, pixel: usize, channels: Range<usize>) -> CacheLines {
         let (image, pixel) = (pixel / self.of_image, pixel % self.of_image);
         let offset = image * self.image + pixel * self.size + channels.start * self.channel;
-        CacheLines::single(self.first.wrapping_add(offset), channels.len(), self.channel)
+        let lines = CacheLines::single(self.first.wrapping_add(offset), channels.len(), self.channel);
+        CacheLines { is_written: self.is_written, ..lines }
     }
+}
+
+/// The blocks, at most as large as the given ones, and the number of chunks of panels with which `workers` end first.
+///
+/// Times are in panels multiplied with the tiles that are computed at once.
+fn divided(
+    geometry: Geometry,
+    groups: usize,
+    panels: usize,
+    workers: usize,
+    pixels: usize,
+) -> (Geometry, usize) {
+    if workers < 2 {
+        return (geometry, 1);
+    }
+    let time = |geometry: &Geometry, chunks: usize| {
+        let parts = geometry.blocks() * groups * chunks;
+        let tiles = geometry.block(0).outputs().div_ceil(AT_ONCE * pixels);
+        let part = (tiles as f64 + READ) * panels.div_ceil(chunks) as f64;
+        // All others wait for a worker that is interrupted.
+        parts.div_ceil(workers) as f64 * (part + UNIT) + part / ITEMS_PER_WORKER as f64
+    };
+    let (mut best, mut least) = ((geometry.clone(), 1), f64::INFINITY);
+    let mut next = Some(geometry);
+    while let Some(geometry) = next {
+        for chunks in 1..=panels.min(ITEMS_PER_WORKER * workers) {
+            let time = time(&geometry, chunks);
+            if time < least {
+                (best, least) = ((geometry.clone(), chunks), time);
+            }
+        }
+        let is_divisible = geometry.blocks() * groups < ITEMS_PER_WORKER * workers
+            && geometry.block(0).outputs() >= 2 * AT_ONCE * pixels;
+        next = if is_divisible { geometry.halved(pixels) } else { None };
+    }
+    best
 }
 
 impl<T: Accumulator> Direct<T> {
@@ -87,23 +132,13 @@ impl<T: Accumulator> Direct<T> {
         let windows = &operands.windows;
         let panels = operands.rows.div_ceil(kernel.width);
         let wanted = threads.workers_for_reduction(time, usize::MAX).count();
-        // Blocks are small enough for every worker, but not for fewer tiles than are computed at once.
-        while geometry.blocks() * operands.groups * panels < wanted
-            && geometry.block(0).outputs() >= 2 * AT_ONCE * kernel.pixels
-        {
-            let Some(smaller) = geometry.halved(kernel.pixels) else { break };
-            geometry = smaller;
-        }
         let pack_workers = threads.workers(pack_time, operands.groups * panels);
         if !settings.constant_weights {
             time += pack_time;
         }
+        let chunks;
+        (geometry, chunks) = divided(geometry, operands.groups, panels, wanted, kernel.pixels);
         let blocks = geometry.blocks() * operands.groups;
-        let chunks = if wanted > 1 && blocks < 2 * ITEMS_PER_WORKER * wanted {
-            (ITEMS_PER_WORKER * wanted).div_ceil(blocks).min(panels)
-        } else {
-            1
-        };
         let workers = threads.workers(time, blocks * chunks);
         let strides = operands.input.strides;
         let (taps, channel_stride, stride) = if in_place {
@@ -225,6 +260,7 @@ impl<T: Accumulator> Direct<T> {
                 of_image: block.size.iter().product(),
                 image: strides.batch * size,
                 channel: strides.channel * size,
+                is_written: slot == output.slot,
             })
         };
         let residual = self.scheme.channel_epilogue.as_ref().and_then(|epilogue| epilogue.residual.as_ref());

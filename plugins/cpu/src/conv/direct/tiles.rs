@@ -46,16 +46,22 @@ impl<T: Accumulator> Direct<T> {
         for n in 0..block.images {
             for d in 0..size[0] {
                 for h in 0..size[1] {
-                    let met = if self.in_place || !self.geometry.is_padded() {
-                        (0, self.taps.len())
-                    } else {
-                        self.geometry.met(block.origin[0] + d, block.origin[1] + h)
+                    let met = |columns: Range<usize>| {
+                        if self.in_place || !self.geometry.is_padded() {
+                            return (0, self.taps.len());
+                        }
+                        let columns = block.origin[2] + columns.start..block.origin[2] + columns.end;
+                        self.geometry.met(block.origin[0] + d, block.origin[1] + h, columns)
                     };
                     let line = n * image + d * depth + h * row;
+                    let mut of_tile = (0, 0);
                     for w in 0..size[2] {
+                        if pixel == 0 || w == 0 {
+                            of_tile = met(w..size[2].min(w + pixels - pixel));
+                        }
                         // Slots beyond the last output repeat it.
                         at.pixels[pixel..].fill(line + w * column);
-                        at.taps = (at.taps.0.min(met.0), at.taps.1.max(met.1));
+                        at.taps = (at.taps.0.min(of_tile.0), at.taps.1.max(of_tile.1));
                         pixel += 1;
                         if pixel == pixels {
                             f(At { stride: self.scheme.kernel.stride(&at.pixels), ..at });

@@ -1,7 +1,7 @@
 //! Decides whether im2col applies to a convolution, and whether it is probably the fastest algorithm.
 
 use crate::conv::epilogue::ChannelEpilogue;
-use crate::conv::geometry::Strides;
+use crate::conv::geometry::{Strides, Windows};
 use crate::conv::operands::{Operands, are_columns};
 use crate::conv::prefetch::pays;
 use crate::gemm::context::Context;
@@ -36,6 +36,9 @@ const MAX_DEPTH: usize = 1 << 16;
 /// With fewer output channels, a copied tile is not reused enough.
 const LEAST_ROWS: usize = 64;
 
+/// With a smaller part of the taps inside the input, the direct convolution is faster.
+const LEAST_MET: f64 = 0.75;
+
 /// The epilogue if im2col applies: at most two spatial dimensions, operands of the compute type, a single
 /// sub-problem, not too many terms, and an epilogue in registers.
 pub(crate) fn form<T: Float>(
@@ -69,6 +72,17 @@ fn has_form<T: Float>(operands: &Operands) -> bool {
         && operands.channels.saturating_mul(part.taps.len()) <= MAX_DEPTH
 }
 
+/// The part of the taps that outputs meet inside the input, on average over rows. The direct convolution skips the others,
+/// im2col multiplies zeros.
+fn met(operands: &Operands) -> f64 {
+    let Windows { input, output, stride, taps, .. } = &operands.windows;
+    let rows = |tap: &[isize; 3]| {
+        let inside = |row: &usize| (0..input[1] as isize).contains(&((row * stride[1]) as isize + tap[1]));
+        (0..output[1]).filter(inside).count() as f64 / output[1] as f64
+    };
+    taps.iter().map(rows).sum::<f64>() / taps.len() as f64
+}
+
 /// Whether im2col is probably the fastest algorithm on processors with full 512-bit vector units.
 pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
     let kernel = Context::<T>::of(isa);
@@ -79,6 +93,7 @@ pub(crate) fn suits<T: Float>(operands: &Operands, isa: Isa) -> bool {
         && operands.rows >= LEAST_ROWS
         && !is_small
         && columns >= kernel.columns()
+        && met(operands) >= LEAST_MET
         && in_vain <= columns / MAX_IN_VAIN
 }
 

@@ -110,6 +110,7 @@ impl<T: Float> Im2col<T> {
                 runs: (runs, self.stride[0] * channel_stride * size),
                 channels: self.operands.channels,
                 channel_stride: strides.channel * size,
+                is_written: false,
             };
         });
         count

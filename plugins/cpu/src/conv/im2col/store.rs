@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::conv::geometry::Strides;
 use crate::conv::im2col::problem::Im2col;
 use crate::conv::operands::Operands;
-use crate::gemm::prefetch::{prefetch, prefetch_all};
+use crate::gemm::prefetch::{prefetch_all_to_write, prefetch_to_write};
 use crate::simd::vector::{Float, Vector, VectorTask};
 
 /// Copies rows of a few elements.
@@ -142,8 +142,8 @@ impl<T: Float> Im2col<T> {
         self.images(columns, |_, len, image, offset| {
             for row in channel..channel + rows {
                 let to = to.wrapping_add(image * batch + row * stride + offset);
-                prefetch_all(to, len);
-                prefetch(to.wrapping_add(len - 1));
+                prefetch_all_to_write(to, len);
+                prefetch_to_write(to.wrapping_add(len - 1));
             }
         });
     }
