@@ -1,5 +1,6 @@
 //! An ONNX graph as plain data, copied from ONNX Runtime: nodes, values, attributes, small constants.
 
+mod attributes;
 mod element;
 mod read;
 pub mod save;

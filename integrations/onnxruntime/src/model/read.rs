@@ -1,15 +1,13 @@
 //! Copies graphs, nodes and values from ONNX Runtime, whose objects are alive only during a call.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ffi::{c_int, c_void};
+use std::collections::HashMap;
+use std::ffi::c_int;
 use std::ptr;
 
-use super::{Attribute, Constant, Dim, Element, Kept, Model, Node, Value, ValueId};
+use super::attributes::{attributes, shape, tensor};
+use super::{Constant, Dim, Element, Kept, Model, Node, Value, ValueId};
 use crate::failure::{Failure, Result};
 use crate::ort::*;
-
-/// Constants up to this size in bytes are copied: shapes, axes, scalars.
-const SMALL: usize = 4096;
 
 /// `ONNX_TYPE_TENSOR`.
 const TENSOR: c_int = 1;
@@ -110,6 +108,10 @@ impl Reader {
 }
 
 impl Reader {
+    /// The node with its values, which are copied on first use.
+    ///
+    /// # Safety
+    /// The node belongs to a live graph.
     unsafe fn node(&mut self, node: *const OrtNode) -> Result<Node> {
         let (ort, api) = (self.ort, self.ort.api);
         // SAFETY: the node is alive, and every function writes one pointer or number.
@@ -125,11 +127,15 @@ impl Reader {
         let domain = if domain == "ai.onnx" { String::new() } else { domain };
         // SAFETY: the node is alive.
         let (inputs, outputs, implicit, attributes) = unsafe {
-            (self.inputs(node)?, self.outputs(node)?, self.implicit(node)?, self.attributes(node)?)
+            (self.inputs(node)?, self.outputs(node)?, self.implicit(node)?, attributes(self.ort, node)?)
         };
         Ok(Node { name, operator, domain, since, inputs, outputs, implicit, attributes, taken_by })
     }
 
+    /// The node's inputs; none for an omitted one.
+    ///
+    /// # Safety
+    /// The node belongs to a live graph.
     unsafe fn inputs(&mut self, node: *const OrtNode) -> Result<Vec<Option<ValueId>>> {
         let (ort, api) = (self.ort, self.ort.api);
         let infos = ort.array(
@@ -144,6 +150,10 @@ impl Reader {
         infos.into_iter().map(|info| unsafe { self.value(info) }).collect()
     }
 
+    /// The node's outputs; none for an omitted one.
+    ///
+    /// # Safety
+    /// The node belongs to a live graph.
     unsafe fn outputs(&mut self, node: *const OrtNode) -> Result<Vec<Option<ValueId>>> {
         let (ort, api) = (self.ort, self.ort.api);
         let infos = ort.array(
@@ -158,6 +168,10 @@ impl Reader {
         infos.into_iter().map(|info| unsafe { self.value(info) }).collect()
     }
 
+    /// The outer values that the node's subgraphs read.
+    ///
+    /// # Safety
+    /// The node belongs to a live graph.
     unsafe fn implicit(&mut self, node: *const OrtNode) -> Result<Vec<ValueId>> {
         let (ort, api) = (self.ort, self.ort.api);
         let infos = ort.array(
@@ -174,6 +188,9 @@ impl Reader {
     }
 
     /// The value, copied on first use; none if absent.
+    ///
+    /// # Safety
+    /// The value is null, or belongs to a live graph, whose constants live as long as the session.
     unsafe fn value(&mut self, info: *const OrtValueInfo) -> Result<Option<ValueId>> {
         if info.is_null() {
             return Ok(None);
@@ -218,6 +235,9 @@ impl Reader {
     }
 
     /// Element type and dimensions of a tensor.
+    ///
+    /// # Safety
+    /// The type is null, or is that of a live value.
     unsafe fn kind(&mut self, kind: *const OrtTypeInfo) -> Result<(Option<Element>, Option<Vec<Dim>>)> {
         let (ort, api) = (self.ort, self.ort.api);
         if kind.is_null() {
@@ -237,7 +257,7 @@ impl Reader {
             return Ok((None, None));
         }
         // SAFETY: the information is part of the type.
-        let (element, dims) = unsafe { self.shape(tensor) }?;
+        let (element, dims) = unsafe { shape(self.ort, tensor) }?;
         // SAFETY: the information is part of the type.
         let dims = unsafe { self.symbols(tensor, &dims) }?;
         // An unknown shape reads as that of a scalar. Version 23 does not tell the two apart.
@@ -248,6 +268,9 @@ impl Reader {
     }
 
     /// Dimensions, with a symbol for each open one: its name's, or its own.
+    ///
+    /// # Safety
+    /// The description of the tensor is alive.
     unsafe fn symbols(&mut self, tensor: *const OrtTensorTypeAndShapeInfo, dims: &[i64]) -> Result<Vec<Dim>> {
         let (ort, api) = (self.ort, self.ort.api);
         let names = ort.array(
@@ -273,23 +296,10 @@ impl Reader {
         Ok(dims.iter().zip(names).map(dim).collect())
     }
 
-    unsafe fn shape(&self, tensor: *const OrtTensorTypeAndShapeInfo) -> Result<(c_int, Vec<i64>)> {
-        let (ort, api) = (self.ort, self.ort.api);
-        // SAFETY: the information is alive during the call.
-        let element =
-            ort.value("an element type", 0, |to| unsafe { api.GetTensorElementType(tensor, to) })?;
-        let dims = ort.array(
-            "the dimensions of a tensor",
-            0_i64,
-            // SAFETY: the information is alive, and the array has the given size.
-            |count| unsafe { api.GetDimensionsCount(tensor, count) },
-            // SAFETY: the information is alive, and the array has the given size.
-            |items, count| unsafe { api.GetDimensions(tensor, items, count) },
-        )?;
-        Ok((element, dims))
-    }
-
     /// The elements of a constant: a copy of a small one, the address of a large one.
+    ///
+    /// # Safety
+    /// The value belongs to a live graph, whose constants live as long as the session.
     unsafe fn constant(&self, info: *const OrtValueInfo) -> Result<(Option<Constant>, Option<Kept>)> {
         let (ort, api) = (self.ort, self.ort.api);
         // SAFETY: the value is alive during the call.
@@ -299,149 +309,7 @@ impl Reader {
             return Ok((None, None));
         }
         // SAFETY: the constant lives as long as its graph, and its elements as long as the session.
-        unsafe { self.tensor(value) }
-    }
-
-    /// A copy of a small tensor, or the address of a large one; neither if its type is unknown.
-    unsafe fn tensor(&self, value: *const OrtValue) -> Result<(Option<Constant>, Option<Kept>)> {
-        let (ort, api) = (self.ort, self.ort.api);
-        // SAFETY: the value is alive during the call; we release its description.
-        let (element, dims) = unsafe {
-            let info = ort.value("the type of a constant", ptr::null_mut(), |to| {
-                api.GetTensorTypeAndShape(value, to)
-            })?;
-            let shape = self.shape(info);
-            api.ReleaseTensorTypeAndShapeInfo(info);
-            shape?
-        };
-        let Some(element) = Element::from_onnx(element) else { return Ok((None, None)) };
-        let count =
-            dims.iter().try_fold(1_usize, |product, dim| product.checked_mul(usize::try_from(*dim).ok()?));
-        let Some(bytes) = count.and_then(|count| count.checked_mul(element.size())) else {
-            return Ok((None, None));
-        };
-        if bytes == 0 {
-            return Ok((Some(Constant { element, dims, bytes: Vec::new() }), None));
-        }
-        // SAFETY: the value is alive during the call.
-        let data = ort
-            .value("the elements of a constant", ptr::null(), |to| unsafe { api.GetTensorData(value, to) })?;
-        if data.is_null() {
-            return Ok((None, None));
-        }
-        // SAFETY: the tensor has as many elements as its shape says, in host memory; they are as constant as the caller says.
-        let kept = unsafe { Kept::new(data.cast(), bytes) };
-        if bytes > SMALL {
-            return Ok((None, Some(kept)));
-        }
-        Ok((Some(Constant { element, dims, bytes: kept.bytes().to_vec() }), None))
-    }
-
-    unsafe fn attributes(&self, node: *const OrtNode) -> Result<BTreeMap<String, Attribute>> {
-        let (ort, api) = (self.ort, self.ort.api);
-        let raw = ort.array(
-            "the attributes of a node",
-            ptr::null(),
-            // SAFETY: the node is alive, and the array has the given size.
-            |count| unsafe { api.Node_GetNumAttributes(node, count) },
-            // SAFETY: the node is alive, and the array has the given size.
-            |items, count| unsafe { api.Node_GetAttributes(node, items, count) },
-        )?;
-        let mut attributes = BTreeMap::new();
-        for attribute in raw.into_iter().filter(|attribute| !attribute.is_null()) {
-            // SAFETY: the attribute is of the node.
-            let name =
-                ort.text("the name of an attribute", |to| unsafe { api.OpAttr_GetName(attribute, to) })?;
-            // SAFETY: the attribute is of the node, which is alive.
-            let value = unsafe { self.attribute(attribute) }?;
-            attributes.insert(name, value);
-        }
-        Ok(attributes)
-    }
-
-    unsafe fn attribute(&self, attribute: *const OrtOpAttr) -> Result<Attribute> {
-        let (ort, api) = (self.ort, self.ort.api);
-        // SAFETY: the attribute is alive during the call.
-        let kind = match ort
-            .value("the type of an attribute", 0, |to| unsafe { api.OpAttr_GetType(attribute, to) })
-        {
-            Ok(kind) => kind,
-            // Kinds that the interface has no number for.
-            Err(_) => return Ok(Attribute::Other),
-        };
-        // SAFETY: the attribute is alive; the kinds are ONNX Runtime's numbers for the types that `read` requests.
-        Ok(unsafe {
-            match kind {
-                1 => self
-                    .read::<i64>(attribute, kind)?
-                    .first()
-                    .map_or(Attribute::Other, |v| Attribute::Int(*v)),
-                2 => Attribute::Ints(self.read(attribute, kind)?),
-                3 => self
-                    .read::<f32>(attribute, kind)?
-                    .first()
-                    .map_or(Attribute::Other, |v| Attribute::Float(*v)),
-                4 => Attribute::Floats(self.read(attribute, kind)?),
-                5 => self.words(attribute, kind)?,
-                6 => self.texts(attribute, kind)?,
-                8 => self.tensor_attribute(attribute)?,
-                _ => Attribute::Other,
-            }
-        })
-    }
-
-    unsafe fn texts(&self, attribute: *const OrtOpAttr, kind: c_int) -> Result<Attribute> {
-        // SAFETY: the attribute is a list of strings, whose elements are bytes with a NUL after each string.
-        let bytes: Vec<u8> = unsafe { self.read::<u8>(attribute, kind) }?;
-        let whole = bytes.strip_suffix(&[0]).unwrap_or(&bytes);
-        let texts = whole.split(|byte| *byte == 0).map(|text| String::from_utf8(text.to_vec()));
-        Ok(texts.collect::<std::result::Result<_, _>>().map_or(Attribute::NotUtf8, Attribute::Texts))
-    }
-
-    unsafe fn words(&self, attribute: *const OrtOpAttr, kind: c_int) -> Result<Attribute> {
-        // SAFETY: the attribute is a string, whose elements are bytes.
-        let mut bytes: Vec<u8> = unsafe { self.read::<u8>(attribute, kind) }?;
-        while bytes.last() == Some(&0) {
-            bytes.pop();
-        }
-        Ok(String::from_utf8(bytes).map_or(Attribute::NotUtf8, Attribute::Text))
-    }
-
-    unsafe fn tensor_attribute(&self, attribute: *const OrtOpAttr) -> Result<Attribute> {
-        let (ort, api) = (self.ort, self.ort.api);
-        // SAFETY: the attribute is a tensor; we release its value.
-        let constant = unsafe {
-            let value = ort.value("a tensor attribute", ptr::null_mut(), |to| {
-                api.OpAttr_GetTensorAttributeAsOrtValue(attribute, to)
-            })?;
-            let constant = self.tensor(value);
-            api.ReleaseValue(value);
-            // The elements of a large one were released with the value.
-            constant?.0
-        };
-        Ok(constant.map_or(Attribute::Other, Attribute::Tensor))
-    }
-
-    /// The elements of an attribute. `T` is the element type of its kind.
-    unsafe fn read<T: Copy + Default>(&self, attribute: *const OrtOpAttr, kind: c_int) -> Result<Vec<T>> {
-        let (ort, api) = (self.ort, self.ort.api);
-        let mut size = 0;
-        // SAFETY: without a buffer only the size is written, and the call fails if there is something to read.
-        let status = unsafe { api.ReadOpAttr(attribute, kind, ptr::null_mut(), 0, &raw mut size) };
-        let asked = ort.check(status, "the size of an attribute");
-        if size == 0 {
-            return Ok(Vec::new());
-        }
-        drop(asked);
-        let mut items = vec![T::default(); size.div_ceil(size_of::<T>())];
-        let room = items.len() * size_of::<T>();
-        // SAFETY: the array has the given size, and any bytes are valid elements.
-        let status = unsafe {
-            api.ReadOpAttr(attribute, kind, items.as_mut_ptr().cast::<c_void>(), room, &raw mut size)
-        };
-        ort.check(status, "an attribute")?;
-        items.truncate(size / size_of::<T>());
-        Ok(items)
+        unsafe { tensor(self.ort, value) }
     }
 }
 

@@ -53,6 +53,9 @@ impl<T: Float> Rows<'_, T> {
 
     /// `R` rows of `K` elements of the filter, from this one on. The stride along a row is `S`, undilated;
     /// with `S` = 0 any.
+    ///
+    /// # Safety
+    /// As [`Rows::run`]; the filter has the rows and the first column.
     #[inline(always)]
     unsafe fn block<V: Vector<Scalar = T>, const R: usize, const K: usize, const S: usize>(
         &self,
@@ -148,6 +151,10 @@ impl<T: Float> Rows<'_, T> {
 }
 
 /// For each of `K` neighbours, the values from it on with stride `S`.
+///
+/// # Safety
+/// The processor has the vector's instructions; all values of the vectors are readable, as are those between
+/// and after them up to a whole number of vectors.
 #[inline(always)]
 unsafe fn neighbours<V: Vector, const K: usize, const S: usize>(from: *const V::Scalar) -> [V; K] {
     // SAFETY: the processor has the vector's instructions, and the values are valid.
@@ -206,6 +213,10 @@ impl<T: Float> Pixels<'_, T> {
         }
     }
 
+    /// `R` rows of `K` elements of the filter, from this one on.
+    ///
+    /// # Safety
+    /// As [`Pixels::row`]; the filter has the rows and the first column.
     #[inline(always)]
     unsafe fn block<V: Vector<Scalar = T>, const R: usize, const K: usize>(
         &self,

@@ -159,6 +159,10 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
 
 impl<T: Float> Task<'_, T> {
     /// Channels first.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; tensors and the worker's memory are those that
+    /// [`Kernel::run`] requires.
     #[inline(always)]
     unsafe fn rows<V: Vector<Scalar = T>>(&self) {
         let BackwardWeights { shape, x, y, .. } = self.by;
@@ -179,6 +183,10 @@ impl<T: Float> Task<'_, T> {
     }
 
     /// Channels last.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; tensors and the worker's memory are those that
+    /// [`Kernel::run`] requires.
     #[inline(always)]
     unsafe fn pixels<V: Vector<Scalar = T>>(&self) {
         let BackwardWeights { shape, x, y, .. } = self.by;

@@ -48,6 +48,9 @@ unsafe fn add_tap<V: Vector, const EXACT: bool>(
 
 impl<T: Float> Band<T> {
     /// Any dilated input, row by row and phase by phase.
+    ///
+    /// # Safety
+    /// As [`Band::run`], for one channel and the form [`Form::Dilated`](crate::depthwise::band::Form).
     #[inline(always)]
     pub(crate) unsafe fn dilated<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         let [height, width] = self.shape.input;
@@ -100,6 +103,9 @@ impl<T: Float> Band<T> {
     }
 
     /// Writes a row from the buffer, which is sorted by phase.
+    ///
+    /// # Safety
+    /// The row is writable, and the buffer has all of its columns, phases of `run` values.
     #[inline(always)]
     unsafe fn interleave(&self, to: *mut T, run: usize) {
         let from = self.phases.cast_const();
@@ -126,6 +132,9 @@ impl<T: Float> Band<T> {
 
     /// [`Form::ThreeDilated`](crate::depthwise::band::Form): two output rows, with a vector of even and one
     /// of odd columns.
+    ///
+    /// # Safety
+    /// As [`Band::run`], for this form.
     #[inline(always)]
     pub(crate) unsafe fn pairs<V: Vector<Scalar = T>>(&self) {
         // SAFETY: half a vector is a vector of the same instruction set, and the band has the rows that this function requires.
@@ -138,6 +147,10 @@ impl<T: Float> Band<T> {
         }
     }
 
+    /// The same with vectors of this length.
+    ///
+    /// # Safety
+    /// As [`Band::pairs`].
     #[inline(always)]
     unsafe fn pairs_of<V: Vector<Scalar = T>>(&self) {
         let width = self.shape.input[1];
@@ -186,6 +199,10 @@ impl<T: Float> Band<T> {
     }
 
     /// Two vectors of a row, the second one element later; zeros if the row is outside. `from` is at row 0.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions; the values of the lanes are readable in rows of the
+    /// image.
     #[inline(always)]
     unsafe fn neighbours<V: Vector<Scalar = T>>(
         &self,

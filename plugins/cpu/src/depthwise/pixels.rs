@@ -86,6 +86,9 @@ impl<T: Float> Band<T> {
     }
 
     /// Filters of `K` × `K` with stride `S`.
+    ///
+    /// # Safety
+    /// As [`Band::run`], for a filter of this form, at least [`TOGETHER`] columns and a vector of channels.
     #[inline(always)]
     unsafe fn tiles<V: Vector<Scalar = T>, const K: usize, const S: usize>(&self) {
         for row in self.rows.clone() {
@@ -118,6 +121,9 @@ impl<T: Float> Band<T> {
     }
 
     /// Some elements of a row in one vector of channels.
+    ///
+    /// # Safety
+    /// As [`Band::tiles`]; the elements and the output at `to` have a vector of channels from `channel` on.
     #[inline(always)]
     unsafe fn tile<V: Vector<Scalar = T>, const K: usize, const S: usize>(
         &self,
@@ -266,6 +272,9 @@ impl<T: Float> Band<T> {
     }
 
     /// Dilated input, element by element of the output.
+    ///
+    /// # Safety
+    /// As [`Band::run`].
     #[inline(always)]
     unsafe fn dilated<V: Vector<Scalar = T>>(&self) {
         let [height, width] = self.shape.input;

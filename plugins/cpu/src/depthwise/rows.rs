@@ -74,6 +74,9 @@ impl<T: Float> Band<T> {
     }
 
     /// The epilogue of a channel.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, and the channel has its coefficients.
     #[inline(always)]
     pub(crate) unsafe fn apply_epilogue<V: Vector<Scalar = T>, const N: usize>(
         &self,
@@ -89,6 +92,9 @@ impl<T: Float> Band<T> {
     }
 
     /// Any filter, in blocks of [`TOGETHER`] rows and a vector of columns. `EXACT` skips the padding.
+    ///
+    /// # Safety
+    /// As [`Band::run`], for one channel and undilated input.
     #[inline(always)]
     pub(crate) unsafe fn any<V: Vector<Scalar = T>, const EXACT: bool>(&self) {
         if self.rows.len() < FEW && self.shape.stride[1] == 1 {
@@ -119,6 +125,9 @@ impl<T: Float> Band<T> {
     /// The sums of a block. The stride along a row is `S`; with `S` = 0 any.
     ///
     /// Each tap meets the same lanes of all rows: the mask is computed once, and the rows' sums are independent.
+    ///
+    /// # Safety
+    /// As [`Band::any`]; the rows and the column belong to the band.
     #[inline(always)]
     unsafe fn sums<V: Vector<Scalar = T>, const EXACT: bool, const S: usize>(
         &self,
@@ -301,6 +310,9 @@ impl<T: Float> Band<T> {
     }
 
     /// Stores the sums of a block after the epilogue.
+    ///
+    /// # Safety
+    /// As [`Band::sums`]; the sums are those of these rows and columns.
     #[inline(always)]
     unsafe fn put<V: Vector<Scalar = T>>(&self, mut sums: [V; TOGETHER], rows: &Range<usize>, column: usize) {
         let columns = (self.shape.output[1] - column).min(V::LANES);

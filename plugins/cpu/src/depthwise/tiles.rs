@@ -32,6 +32,10 @@ const fn columns_of<V: Vector, const K: usize, const S: usize>() -> usize {
 }
 
 /// The values of an input row for each column of the filter.
+///
+/// # Safety
+/// The processor has the vector's instructions; from `from` on, the values of the lanes are readable, or with
+/// `EDGE` unset all of the vectors.
 #[inline(always)]
 unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
     from: *const V::Scalar,
@@ -64,6 +68,9 @@ unsafe fn met<V: Vector, const K: usize, const S: usize, const EDGE: bool>(
 impl<T: Float> Band<T> {
     /// Filters of `K` × `K` with stride `S`, in tiles of `R` rows and one vector of columns, or half one at
     /// the end.
+    ///
+    /// # Safety
+    /// As [`Band::run`], for a filter of this form.
     #[inline(always)]
     pub(crate) unsafe fn strips<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(
         &self,
@@ -112,6 +119,9 @@ impl<T: Float> Band<T> {
     }
 
     /// The lanes inside the image of a tile's vectors, for a tile that begins at this input column.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
     #[inline(always)]
     unsafe fn read<V: Vector<Scalar = T>, const S: usize>(&self, first: isize) -> [V::Lanes; SIDE] {
         // SAFETY: the processor has the vector's instructions, as this function requires.
@@ -126,6 +136,9 @@ impl<T: Float> Band<T> {
     }
 
     /// Images as wide as one tile: all channels share the masks.
+    ///
+    /// # Safety
+    /// As [`Band::strips`]; the output is no wider than a tile.
     #[inline(always)]
     unsafe fn narrow<V: Vector<Scalar = T>, const K: usize, const S: usize, const R: usize>(&self) {
         // SAFETY: the masks are those of the image's and the output's columns, and the rows those of the band.
@@ -142,6 +155,9 @@ impl<T: Float> Band<T> {
     }
 
     /// Some columns of a channel, starting at a tile; `INNER` if tiles may need no masks.
+    ///
+    /// # Safety
+    /// As [`Band::strips`]; the columns and the channel belong to the band.
     #[inline(always)]
     unsafe fn wide<V, const K: usize, const S: usize, const R: usize, const INNER: bool>(
         &self,
@@ -187,6 +203,9 @@ impl<T: Float> Band<T> {
     }
 
     /// The filter of a channel, each element broadcast.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions, and the channel has a filter of `K` × `K` elements.
     #[inline(always)]
     pub(crate) unsafe fn window_of<V: Vector<Scalar = T>, const K: usize>(
         &self,
@@ -206,6 +225,10 @@ impl<T: Float> Band<T> {
     }
 
     /// One tile; `EDGE` if it needs masks.
+    ///
+    /// # Safety
+    /// As [`Band::strips`], for rows and columns of the band. The lanes read are inside the image and those
+    /// written inside the output; without `EDGE`, whole vectors are.
     #[inline(always)]
     unsafe fn tile<V, const K: usize, const S: usize, const R: usize, const EDGE: bool>(
         &self,

@@ -179,14 +179,10 @@ pub(crate) unsafe fn multiply<R: Register, A: Lhs<R, MR>, const MR: usize, const
 }
 
 /// Adds the products of one term and the columns.
-///
-/// # Safety
-/// The processor has the register's instructions.
 #[inline(always)]
-pub(crate) unsafe fn multiply_row<R: Register, const NR: usize>(a: R, b: [R; NR], acc: &mut [R; NR]) {
+pub(crate) fn multiply_row<R: Register, const NR: usize>(a: R, b: [R; NR], acc: &mut [R; NR]) {
     for v in 0..NR {
-        // SAFETY: the processor has the register's instructions, as this function requires.
-        acc[v] = unsafe { acc[v].add_product(a, b[v]) };
+        acc[v] = acc[v].add_product(a, b[v]);
     }
 }
 

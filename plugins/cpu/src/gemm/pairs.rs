@@ -240,7 +240,7 @@ mod x86 {
     use crate::gemm::tile::Rows;
     use crate::kernel::Refusal;
     use crate::simd::isa::IsaTask;
-    use crate::simd::vector::{Vector, by_contract};
+    use crate::simd::vector::{Vector, by_contract, of_values};
     use crate::simd::x86::F32x16;
 
     #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
@@ -270,12 +270,23 @@ mod x86 {
             fn splat(word: f32) -> Self { Self(<F32x16 as Vector>::splat(word)) }
             fn load(from: *const f32) -> Self { Self(<F32x16 as Vector>::load(from)) }
             fn store(self: Self, to: *mut f32) { Vector::store(self.0, to) }
+            fn run<W: IsaTask>(task: W) -> W::Output { run_bfloat16(task) }
+        }
+
+        of_values! {
             fn add_product(self: Self, a: Self, b: Self) -> Self {
                 Self(F32x16(_mm512_dpbf16_ps(self.0.0, a.pairs(), b.pairs())))
             }
-            fn plus(self: Self, other: Self) -> Self { Self(self.0.plus(other.0)) }
-            fn relu(self: Self) -> Self { Self(self.0.relu()) }
-            fn run<W: IsaTask>(task: W) -> W::Output { run_bfloat16(task) }
+        }
+
+        #[inline(always)]
+        fn plus(self, other: Self) -> Self {
+            Self(self.0.plus(other.0))
+        }
+
+        #[inline(always)]
+        fn relu(self) -> Self {
+            Self(self.0.relu())
         }
     }
 

@@ -331,17 +331,17 @@ unsafe impl Register for Portable {
     }
 
     #[inline(always)]
-    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+    fn add_product(self, a: Self, b: Self) -> Self {
         self.products(a, b)
     }
 
     #[inline(always)]
-    unsafe fn plus(self, other: Self) -> Self {
+    fn plus(self, other: Self) -> Self {
         self.each(other, i32::wrapping_add)
     }
 
     #[inline(always)]
-    unsafe fn relu(self) -> Self {
+    fn relu(self) -> Self {
         self.each(self, |value, _| value.max(0))
     }
 
@@ -357,7 +357,7 @@ mod x86 {
 
     use crate::gemm::register::Register;
     use crate::simd::isa::{IsaTask, run_avx2};
-    use crate::simd::vector::by_contract;
+    use crate::simd::vector::{by_contract, of_values};
 
     #[target_feature(enable = "avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
     fn run_avx512_vnni<W: IsaTask>(task: W) -> W::Output {
@@ -383,10 +383,13 @@ mod x86 {
             fn splat(word: i32) -> Self { Self(_mm512_set1_epi32(word)) }
             fn load(from: *const i32) -> Self { Self(_mm512_loadu_epi32(from)) }
             fn store(self: Self, to: *mut i32) { _mm512_storeu_epi32(to, self.0) }
+            fn run<W: IsaTask>(task: W) -> W::Output { run_avx512_vnni(task) }
+        }
+
+        of_values! {
             fn add_product(self: Self, a: Self, b: Self) -> Self { Self(_mm512_dpbusd_epi32(self.0, a.0, b.0)) }
             fn plus(self: Self, other: Self) -> Self { Self(_mm512_add_epi32(self.0, other.0)) }
             fn relu(self: Self) -> Self { Self(_mm512_max_epi32(self.0, _mm512_setzero_si512())) }
-            fn run<W: IsaTask>(task: W) -> W::Output { run_avx512_vnni(task) }
         }
     }
 
@@ -407,12 +410,15 @@ mod x86 {
                     fn splat(word: i32) -> Self { Self(_mm256_set1_epi32(word)) }
                     fn load(from: *const i32) -> Self { Self(_mm256_loadu_si256(from.cast())) }
                     fn store(self: Self, to: *mut i32) { _mm256_storeu_si256(to.cast(), self.0) }
+                    fn run<W: IsaTask>(task: W) -> W::Output { $run(task) }
+                }
+
+                of_values! {
                     fn add_product(self: Self, a: Self, b: Self) -> Self {
                         match (self.0, a.0, b.0) { ($acc, $a, $b) => Self($product) }
                     }
                     fn plus(self: Self, other: Self) -> Self { Self(_mm256_add_epi32(self.0, other.0)) }
                     fn relu(self: Self) -> Self { Self(_mm256_max_epi32(self.0, _mm256_setzero_si256())) }
-                    fn run<W: IsaTask>(task: W) -> W::Output { $run(task) }
                 }
             }
         };

@@ -10,8 +10,7 @@ use crate::simd::vector::{Lanewise, Vector, by_contract};
 /// An implementation's functions only need the instructions that `run` compiles for. They are
 /// `#[inline(always)]`.
 ///
-/// Callers call them only on a processor with these instructions, and with pointers to as many readable or writable
-/// words as a register has.
+/// Registers exist only on a processor with these instructions, so functions that take one may use them.
 pub(crate) unsafe trait Register: Copy {
     /// An accumulator, or an operand of as many bits.
     type Word: Copy + 'static;
@@ -19,27 +18,42 @@ pub(crate) unsafe trait Register: Copy {
     const LANES: usize;
 
     /// Zero in all lanes.
+    ///
+    /// # Safety
+    /// The processor has the instructions that [`Register::run`] compiles for.
     unsafe fn zero() -> Self;
 
     /// The same word in all lanes.
+    ///
+    /// # Safety
+    /// The processor has the instructions that [`Register::run`] compiles for.
     unsafe fn splat(word: Self::Word) -> Self;
 
     /// Reads words; no alignment is needed.
+    ///
+    /// # Safety
+    /// The processor has the instructions that [`Register::run`] compiles for, and `LANES` words are readable.
     unsafe fn load(from: *const Self::Word) -> Self;
 
     /// Writes words; no alignment is needed.
+    ///
+    /// # Safety
+    /// `LANES` words are writable.
     unsafe fn store(self, to: *mut Self::Word);
 
     /// The accumulators plus the product of two operands in each lane.
-    unsafe fn add_product(self, a: Self, b: Self) -> Self;
+    fn add_product(self, a: Self, b: Self) -> Self;
 
     /// The sum of two registers of accumulators.
-    unsafe fn plus(self, other: Self) -> Self;
+    fn plus(self, other: Self) -> Self;
 
     /// RELU of accumulators.
-    unsafe fn relu(self) -> Self;
+    fn relu(self) -> Self;
 
     /// Runs a task compiled for the instructions.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
     unsafe fn run<W: IsaTask>(task: W) -> W::Output;
 }
 
@@ -57,17 +71,17 @@ unsafe impl<V: Vector> Register for V {
     }
 
     #[inline(always)]
-    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+    fn add_product(self, a: Self, b: Self) -> Self {
         a.mul_add(b, self)
     }
 
     #[inline(always)]
-    unsafe fn plus(self, other: Self) -> Self {
+    fn plus(self, other: Self) -> Self {
         self.lanewise(Lanewise::Add, other)
     }
 
     #[inline(always)]
-    unsafe fn relu(self) -> Self {
+    fn relu(self) -> Self {
         self.lanewise(Lanewise::Relu, self)
     }
 }

@@ -154,8 +154,7 @@ impl<T: Copy + 'static> RegisterEpilogue<'_, T> {
         if self.relu {
             for row in acc {
                 for acc in row {
-                    // SAFETY: the processor has the register's instructions.
-                    *acc = unsafe { acc.relu() };
+                    *acc = acc.relu();
                 }
             }
         }

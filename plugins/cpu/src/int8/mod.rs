@@ -22,6 +22,8 @@ mod quick;
 mod rows;
 mod run;
 pub(crate) mod sixteen;
+#[cfg(test)]
+mod sixteen_tests;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;

@@ -9,29 +9,58 @@ use crate::simd::isa::{Isa, IsaTask};
 ///
 /// # Safety
 /// An implementation's functions only need the instructions that `run` compiles for, and are
-/// `#[inline(always)]`. Callers have these instructions, and pass pointers to sixteen elements.
+/// `#[inline(always)]`. Values exist only on a processor with these instructions, so functions that take them may use them.
 pub(crate) unsafe trait Sixteen {
     type Ints: Copy;
     type Floats: Copy;
     /// Whether `fused` is as fast as a product.
     const IS_FUSED: bool;
 
+    /// Sixteen integers.
+    ///
+    /// # Safety
+    /// The processor has the instructions, and the elements are readable.
     unsafe fn load(from: *const i32) -> Self::Ints;
+    /// Sixteen signed bytes.
+    ///
+    /// # Safety
+    /// The processor has the instructions, and the bytes are readable.
     unsafe fn signed(from: *const u8) -> Self::Ints;
+    /// Sixteen unsigned bytes.
+    ///
+    /// # Safety
+    /// The processor has the instructions, and the bytes are readable.
     unsafe fn unsigned(from: *const u8) -> Self::Ints;
+    /// The same integer sixteen times.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
     unsafe fn ints(value: i32) -> Self::Ints;
-    unsafe fn add(a: Self::Ints, b: Self::Ints) -> Self::Ints;
+    fn add(a: Self::Ints, b: Self::Ints) -> Self::Ints;
     /// The sum, saturating.
-    unsafe fn saturating_add(a: Self::Ints, b: Self::Ints) -> Self::Ints;
+    fn saturating_add(a: Self::Ints, b: Self::Ints) -> Self::Ints;
     /// a − b · c.
-    unsafe fn less_product(a: Self::Ints, b: Self::Ints, c: Self::Ints) -> Self::Ints;
-    unsafe fn clamp(a: Self::Ints, low: Self::Ints, high: Self::Ints) -> Self::Ints;
+    fn less_product(a: Self::Ints, b: Self::Ints, c: Self::Ints) -> Self::Ints;
+    fn clamp(a: Self::Ints, low: Self::Ints, high: Self::Ints) -> Self::Ints;
     /// The entries at these offsets from the pointer, which may be negative.
+    ///
+    /// # Safety
+    /// The entries are readable.
     unsafe fn looked_up(a: Self::Ints, entries: *const i32) -> Self::Ints;
+    /// Stores sixteen integers.
+    ///
+    /// # Safety
+    /// The elements are writable.
     unsafe fn store(a: Self::Ints, to: *mut i32);
     /// Stores the lowest byte of each.
+    ///
+    /// # Safety
+    /// The bytes are writable.
     unsafe fn bytes(a: Self::Ints, to: *mut u8);
     /// Stores the lowest bytes of the first values, fewer than sixteen.
+    ///
+    /// # Safety
+    /// `count` bytes are writable.
     #[inline(always)]
     unsafe fn first_bytes(a: Self::Ints, to: *mut u8, count: usize) {
         let mut buffer = [0; 16];
@@ -42,27 +71,42 @@ pub(crate) unsafe trait Sixteen {
         }
     }
 
+    /// Sixteen values.
+    ///
+    /// # Safety
+    /// The processor has the instructions, and the elements are readable.
     unsafe fn load_floats(from: *const f32) -> Self::Floats;
+    /// The same value sixteen times.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
     unsafe fn floats(value: f32) -> Self::Floats;
-    unsafe fn of_ints(a: Self::Ints) -> Self::Floats;
-    unsafe fn plus(a: Self::Floats, b: Self::Floats) -> Self::Floats;
-    unsafe fn minus(a: Self::Floats, b: Self::Floats) -> Self::Floats;
-    unsafe fn times(a: Self::Floats, b: Self::Floats) -> Self::Floats;
-    unsafe fn over(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    fn of_ints(a: Self::Ints) -> Self::Floats;
+    fn plus(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    fn minus(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    fn times(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    fn over(a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// a · b + c, rounded once.
-    unsafe fn fused(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
+    fn fused(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
     /// Clamped to two bounds; NaN stays.
-    unsafe fn clip(a: Self::Floats, low: Self::Floats, high: Self::Floats) -> Self::Floats;
-    unsafe fn floor(a: Self::Floats) -> Self::Floats;
+    fn clip(a: Self::Floats, low: Self::Floats, high: Self::Floats) -> Self::Floats;
+    fn floor(a: Self::Floats) -> Self::Floats;
     /// To nearest, ties to even.
-    unsafe fn nearest(a: Self::Floats) -> Self::Floats;
+    fn nearest(a: Self::Floats) -> Self::Floats;
     /// Truncated, for magnitudes below 2³¹; NaN becomes 0.
-    unsafe fn whole(a: Self::Floats) -> Self::Ints;
+    fn whole(a: Self::Floats) -> Self::Ints;
+    /// Stores sixteen values.
+    ///
+    /// # Safety
+    /// The elements are writable.
     unsafe fn store_floats(a: Self::Floats, to: *mut f32);
     /// Whether all magnitudes are below a bound.
-    unsafe fn are_below(a: Self::Floats, bound: Self::Floats) -> bool;
+    fn are_below(a: Self::Floats, bound: Self::Floats) -> bool;
 
     /// Runs a task compiled for the instructions.
+    ///
+    /// # Safety
+    /// The processor has the instructions.
     unsafe fn run<W: IsaTask>(task: W) -> W::Output;
 }
 
@@ -133,13 +177,25 @@ pub(crate) unsafe fn quotient<S: Sixteen>(a: S::Floats, divisor: f32, inverse: f
     }
 }
 
-/// Defines unsafe trait functions, each by an expression.
+/// Defines trait functions, each by an expression.
 macro_rules! functions {
     ($(fn $name:ident $(<$generic:ident: $bound:ident>)? ($($argument:ident: $type:ty),*) $(-> $result:ty)? { $($body:tt)* })*) => { $(
         #[inline(always)]
         #[allow(unused_unsafe, reason = "some bodies contain no unsafe operation")]
         unsafe fn $name $(<$generic: $bound>)? ($($argument: $type),*) $(-> $result)? {
             // SAFETY: the processor has the instructions and memory is valid, as the trait requires of callers.
+            unsafe { $($body)* }
+        }
+    )* };
+}
+
+/// The same for functions that take values and no pointers.
+macro_rules! of_values {
+    ($(fn $name:ident ($($argument:ident: $type:ty),*) -> $result:ty { $($body:tt)* })*) => { $(
+        #[inline(always)]
+        #[allow(unused_unsafe, reason = "some bodies contain no unsafe operation")]
+        fn $name ($($argument: $type),*) -> $result {
+            // SAFETY: values exist only on a processor with the instructions; only arguments are accessed.
             unsafe { $($body)* }
         }
     )* };
@@ -159,14 +215,6 @@ unsafe impl Sixteen for Portable {
         fn signed(from: *const u8) -> [i32; 16] { array::map(from.cast::<[i8; 16]>().read_unaligned(), i32::from) }
         fn unsigned(from: *const u8) -> [i32; 16] { array::map(from.cast::<[u8; 16]>().read_unaligned(), i32::from) }
         fn ints(value: i32) -> [i32; 16] { [value; 16] }
-        fn add(a: [i32; 16], b: [i32; 16]) -> [i32; 16] { array::zip(a, b, i32::wrapping_add) }
-        fn saturating_add(a: [i32; 16], b: [i32; 16]) -> [i32; 16] { array::zip(a, b, i32::saturating_add) }
-        fn less_product(a: [i32; 16], b: [i32; 16], c: [i32; 16]) -> [i32; 16] {
-            array::zip(a, array::zip(b, c, i32::wrapping_mul), i32::wrapping_sub)
-        }
-        fn clamp(a: [i32; 16], low: [i32; 16], high: [i32; 16]) -> [i32; 16] {
-            array::zip(array::zip(a, low, i32::max), high, i32::min)
-        }
         fn looked_up(a: [i32; 16], entries: *const i32) -> [i32; 16] {
             // SAFETY: the caller guarantees the entries, as the trait requires.
             array::map(a, |at| unsafe { entries.offset(at as isize).read() })
@@ -175,6 +223,19 @@ unsafe impl Sixteen for Portable {
         fn bytes(a: [i32; 16], to: *mut u8) { to.cast::<[u8; 16]>().write_unaligned(array::map(a, |value| value as u8)) }
         fn load_floats(from: *const f32) -> [f32; 16] { from.cast::<[f32; 16]>().read_unaligned() }
         fn floats(value: f32) -> [f32; 16] { [value; 16] }
+        fn store_floats(a: [f32; 16], to: *mut f32) { to.cast::<[f32; 16]>().write_unaligned(a) }
+        fn run<W: IsaTask>(task: W) -> W::Output { crate::simd::isa::run_portable(task) }
+    }
+
+    of_values! {
+        fn add(a: [i32; 16], b: [i32; 16]) -> [i32; 16] { array::zip(a, b, i32::wrapping_add) }
+        fn saturating_add(a: [i32; 16], b: [i32; 16]) -> [i32; 16] { array::zip(a, b, i32::saturating_add) }
+        fn less_product(a: [i32; 16], b: [i32; 16], c: [i32; 16]) -> [i32; 16] {
+            array::zip(a, array::zip(b, c, i32::wrapping_mul), i32::wrapping_sub)
+        }
+        fn clamp(a: [i32; 16], low: [i32; 16], high: [i32; 16]) -> [i32; 16] {
+            array::zip(array::zip(a, low, i32::max), high, i32::min)
+        }
         fn of_ints(a: [i32; 16]) -> [f32; 16] { array::map(a, |value| value as f32) }
         fn plus(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { array::zip(a, b, |a, b| a + b) }
         fn minus(a: [f32; 16], b: [f32; 16]) -> [f32; 16] { array::zip(a, b, |a, b| a - b) }
@@ -193,9 +254,7 @@ unsafe impl Sixteen for Portable {
             array::map(a, |a| if a.abs() < 4_194_304.0 { (a + 12_582_912.0) - 12_582_912.0 } else { a.round_ties_even() })
         }
         fn whole(a: [f32; 16]) -> [i32; 16] { array::map(a, |value| value as i32) }
-        fn store_floats(a: [f32; 16], to: *mut f32) { to.cast::<[f32; 16]>().write_unaligned(a) }
         fn are_below(a: [f32; 16], bound: [f32; 16]) -> bool { a.iter().zip(bound).all(|(a, bound)| a.abs() < bound) }
-        fn run<W: IsaTask>(task: W) -> W::Output { crate::simd::isa::run_portable(task) }
     }
 }
 
@@ -228,6 +287,19 @@ mod x86 {
             fn signed(from: *const u8) -> I { _mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast())) }
             fn unsigned(from: *const u8) -> I { _mm512_cvtepu8_epi32(_mm_loadu_si128(from.cast())) }
             fn ints(value: i32) -> I { _mm512_set1_epi32(value) }
+            fn looked_up(a: I, entries: *const i32) -> I { _mm512_i32gather_epi32::<4>(a, entries.cast()) }
+            fn store(a: I, to: *mut i32) { _mm512_storeu_si512(to.cast(), a) }
+            fn bytes(a: I, to: *mut u8) { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(a)) }
+            fn first_bytes(a: I, to: *mut u8, count: usize) {
+                _mm512_mask_cvtepi32_storeu_epi8(to.cast(), (1_u16 << count) - 1, a)
+            }
+            fn load_floats(from: *const f32) -> F { _mm512_loadu_ps(from) }
+            fn floats(value: f32) -> F { _mm512_set1_ps(value) }
+            fn store_floats(a: F, to: *mut f32) { _mm512_storeu_ps(to, a) }
+            fn run<W: IsaTask>(task: W) -> W::Output { run_avx512(task) }
+        }
+
+        of_values! {
             fn add(a: I, b: I) -> I { _mm512_add_epi32(a, b) }
             fn saturating_add(a: I, b: I) -> I {
                 let sum = _mm512_add_epi32(a, b);
@@ -237,14 +309,6 @@ mod x86 {
             }
             fn less_product(a: I, b: I, c: I) -> I { _mm512_sub_epi32(a, _mm512_mullo_epi32(b, c)) }
             fn clamp(a: I, low: I, high: I) -> I { _mm512_min_epi32(_mm512_max_epi32(a, low), high) }
-            fn looked_up(a: I, entries: *const i32) -> I { _mm512_i32gather_epi32::<4>(a, entries.cast()) }
-            fn store(a: I, to: *mut i32) { _mm512_storeu_si512(to.cast(), a) }
-            fn bytes(a: I, to: *mut u8) { _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(a)) }
-            fn first_bytes(a: I, to: *mut u8, count: usize) {
-                _mm512_mask_cvtepi32_storeu_epi8(to.cast(), (1_u16 << count) - 1, a)
-            }
-            fn load_floats(from: *const f32) -> F { _mm512_loadu_ps(from) }
-            fn floats(value: f32) -> F { _mm512_set1_ps(value) }
             fn of_ints(a: I) -> F { _mm512_cvtepi32_ps(a) }
             fn plus(a: F, b: F) -> F { _mm512_add_ps(a, b) }
             fn minus(a: F, b: F) -> F { _mm512_sub_ps(a, b) }
@@ -256,11 +320,9 @@ mod x86 {
             fn floor(a: F) -> F { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(a) }
             fn nearest(a: F) -> F { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
             fn whole(a: F) -> I { _mm512_maskz_cvttps_epi32(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(a, a), a) }
-            fn store_floats(a: F, to: *mut f32) { _mm512_storeu_ps(to, a) }
             fn are_below(a: F, bound: F) -> bool {
                 _mm512_cmp_ps_mask::<_CMP_LT_OQ>(_mm512_abs_ps(a), bound) == u16::MAX
             }
-            fn run<W: IsaTask>(task: W) -> W::Output { run_avx512(task) }
         }
     }
 
@@ -290,6 +352,29 @@ mod x86 {
                 array::map([0, 8], |at| _mm256_cvtepu8_epi32(_mm_loadl_epi64(from.add(at).cast())))
             }
             fn ints(value: i32) -> I2 { [_mm256_set1_epi32(value); 2] }
+            fn looked_up(a: I2, entries: *const i32) -> I2 { array::map(a, |a| _mm256_i32gather_epi32::<4>(entries, a)) }
+            fn store(a: I2, to: *mut i32) {
+                _mm256_storeu_si256(to.cast(), a[0]);
+                _mm256_storeu_si256(to.add(8).cast(), a[1]);
+            }
+            fn bytes(a: I2, to: *mut u8) {
+                // The lowest byte of each, then halves of registers in order.
+                let lowest = array::map(a, |a| _mm256_and_si256(a, _mm256_set1_epi32(0xff)));
+                let packed = _mm256_packus_epi16(_mm256_packus_epi32(lowest[0], lowest[1]), _mm256_setzero_si256());
+                let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+                let ordered = _mm256_permutevar8x32_epi32(packed, order);
+                _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(ordered));
+            }
+            fn load_floats(from: *const f32) -> F2 { array::map([0, 8], |at| _mm256_loadu_ps(from.add(at))) }
+            fn floats(value: f32) -> F2 { [_mm256_set1_ps(value); 2] }
+            fn store_floats(a: F2, to: *mut f32) {
+                _mm256_storeu_ps(to, a[0]);
+                _mm256_storeu_ps(to.add(8), a[1]);
+            }
+            fn run<W: IsaTask>(task: W) -> W::Output { run_avx2(task) }
+        }
+
+        of_values! {
             fn add(a: I2, b: I2) -> I2 { both(a, b, |a, b| _mm256_add_epi32(a, b)) }
             fn saturating_add(a: I2, b: I2) -> I2 {
                 both(a, b, |a, b| {
@@ -306,21 +391,6 @@ mod x86 {
                 let raised = both(a, low, |a, low| _mm256_max_epi32(a, low));
                 both(raised, high, |a, high| _mm256_min_epi32(a, high))
             }
-            fn looked_up(a: I2, entries: *const i32) -> I2 { array::map(a, |a| _mm256_i32gather_epi32::<4>(entries, a)) }
-            fn store(a: I2, to: *mut i32) {
-                _mm256_storeu_si256(to.cast(), a[0]);
-                _mm256_storeu_si256(to.add(8).cast(), a[1]);
-            }
-            fn bytes(a: I2, to: *mut u8) {
-                // The lowest byte of each, then halves of registers in order.
-                let lowest = array::map(a, |a| _mm256_and_si256(a, _mm256_set1_epi32(0xff)));
-                let packed = _mm256_packus_epi16(_mm256_packus_epi32(lowest[0], lowest[1]), _mm256_setzero_si256());
-                let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-                let ordered = _mm256_permutevar8x32_epi32(packed, order);
-                _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(ordered));
-            }
-            fn load_floats(from: *const f32) -> F2 { array::map([0, 8], |at| _mm256_loadu_ps(from.add(at))) }
-            fn floats(value: f32) -> F2 { [_mm256_set1_ps(value); 2] }
             fn of_ints(a: I2) -> F2 { array::map(a, |a| _mm256_cvtepi32_ps(a)) }
             fn plus(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_add_ps(a, b)) }
             fn minus(a: F2, b: F2) -> F2 { both(a, b, |a, b| _mm256_sub_ps(a, b)) }
@@ -342,106 +412,12 @@ mod x86 {
                     _mm256_and_si256(_mm256_cvttps_epi32(a), ordered)
                 })
             }
-            fn store_floats(a: F2, to: *mut f32) {
-                _mm256_storeu_ps(to, a[0]);
-                _mm256_storeu_ps(to.add(8), a[1]);
-            }
             fn are_below(a: F2, bound: F2) -> bool {
                 let sign = _mm256_set1_ps(-0.0);
                 let below =
                     both(a, bound, |a, bound| _mm256_cmp_ps::<_CMP_LT_OQ>(_mm256_andnot_ps(sign, a), bound));
                 _mm256_movemask_ps(_mm256_and_ps(below[0], below[1])) == 0xff
             }
-            fn run<W: IsaTask>(task: W) -> W::Output { run_avx2(task) }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::simd::isa::Isa;
-
-    const INTS: [i32; 16] =
-        [0, 1, -1, 127, 128, -128, -129, 255, 256, 65_535, -65_536, 1 << 24, i32::MAX, i32::MIN, 77, -77];
-    const FLOATS: [f32; 16] = [
-        0.0,
-        -0.0,
-        0.5,
-        1.5,
-        -0.5,
-        -1.5,
-        127.9,
-        -128.9,
-        255.5,
-        1e9,
-        -1e9,
-        f32::INFINITY,
-        f32::NEG_INFINITY,
-        f32::NAN,
-        3.99,
-        -3.99,
-    ];
-
-    /// The results of all operations on the values above.
-    struct All;
-
-    impl SixteenTask for All {
-        type Output = (Vec<i32>, Vec<f32>, Vec<u8>);
-
-        #[inline(always)]
-        unsafe fn run<S: Sixteen>(self) -> Self::Output {
-            let (mut ints, mut floats, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
-            let reversed: Vec<i32> = INTS.iter().rev().copied().collect();
-            let small: Vec<u8> = (0..16).map(|at| at * 17).collect();
-            // SAFETY: all arrays have sixteen elements, and the processor has the instructions.
-            let (of_ints, of_floats) = unsafe {
-                let (a, b) = (S::load(INTS.as_ptr()), S::load(reversed.as_ptr()));
-                let (f, g) = (S::load_floats(FLOATS.as_ptr()), S::floats(1.25));
-                let bounded = S::clip(f, S::floats(-1e6), S::floats(1e6));
-                let of_bytes = [S::signed(small.as_ptr()), S::unsigned(small.as_ptr())];
-                let sums = [S::add(a, b), S::saturating_add(a, b), S::saturating_add(a, S::ints(i32::MAX))];
-                let others = [S::less_product(a, b, S::ints(-3)), S::clamp(a, S::ints(-128), S::ints(127))];
-                let of_ints = [&sums[..], &others, &of_bytes, &[S::whole(bounded)]].concat();
-                let moved = [S::of_ints(a), S::plus(f, g), S::minus(f, g), S::times(f, g)];
-                (of_ints, [&moved[..], &[S::over(f, g), bounded, S::floor(f), S::nearest(f)]].concat())
-            };
-            for value in of_ints {
-                let (mut words, mut low) = ([0; 16], [0; 16]);
-                // SAFETY: there is room for sixteen, and the processor has the instructions.
-                unsafe {
-                    S::store(value, words.as_mut_ptr());
-                    S::bytes(value, low.as_mut_ptr());
-                }
-                ints.extend(words);
-                bytes.extend(low);
-            }
-            for value in of_floats {
-                let mut to = [0.0; 16];
-                // SAFETY: there is room for sixteen, and the processor has the instructions.
-                unsafe { S::store_floats(value, to.as_mut_ptr()) };
-                floats.extend(to);
-            }
-            (ints, floats, bytes)
-        }
-    }
-
-    #[test]
-    fn every_instruction_set_gives_the_same() {
-        // The sign of zeros does not matter.
-        let bit = |value: f32| if value.is_nan() { 1 } else { (value + 0.0).to_bits() };
-        let bits = |floats: Vec<f32>| floats.into_iter().map(bit).collect::<Vec<_>>();
-        // SAFETY: every processor of the target has the instructions.
-        let expected = unsafe { run_at(Isa::Portable, All) };
-        assert_eq!(
-            &expected.0[16..32],
-            INTS.map(|a| a.saturating_add(INTS[15 - INTS.iter().position(|b| *b == a).unwrap()]))
-        );
-        let expected = (expected.0, bits(expected.1), expected.2);
-        for isa in Isa::available() {
-            // SAFETY: the instruction set is available.
-            let got = unsafe { run_at(*isa, All) };
-            assert_eq!((got.0, bits(got.1), got.2), expected, "{isa:?}");
         }
     }
 }

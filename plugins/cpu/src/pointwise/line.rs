@@ -134,6 +134,7 @@ pub(crate) struct Memory<'a, T> {
 impl<T: Functions> Line<T> {
     /// Runs `len` values through the line, and returns its reductions.
     ///
+    /// # Safety
     /// The processor supports the instruction set. Rows that are loaded are readable and rows that are stored
     /// are writable for `len` values, with any alignment. Two rows are identical or do not overlap.
     pub(crate) unsafe fn run(&self, isa: Isa, memory: &Memory<'_, T>, len: usize) -> [T; MAX_TOTALS] {

@@ -192,6 +192,9 @@ mod x86 {
     }
 
     /// 16 elements.
+    ///
+    /// # Safety
+    /// The processor has AVX-512; 16 elements are readable, of a type that `reads` accepts.
     #[inline(always)]
     unsafe fn load_512<S: 'static>(from: *const S) -> __m512 {
         // SAFETY: the caller guarantees the instructions and the elements, whose type `reads` accepts.
@@ -208,6 +211,9 @@ mod x86 {
     }
 
     /// 8 elements.
+    ///
+    /// # Safety
+    /// The processor has AVX2 and F16C; 8 elements are readable, of a type that `reads` accepts.
     #[inline(always)]
     unsafe fn load_256<S: 'static>(from: *const S) -> __m256 {
         // SAFETY: the caller guarantees the instructions and the elements, whose type `reads` accepts.
@@ -224,6 +230,9 @@ mod x86 {
     }
 
     /// Rounds to the upper half of the bits, ties to even. Written so that the compiler vectorizes it.
+    ///
+    /// # Safety
+    /// `len` values are readable, and as many elements writable.
     #[inline(always)]
     pub(crate) unsafe fn truncate(from: *const f32, to: *mut bf16, len: usize) -> usize {
         const TOGETHER: usize = 16;
@@ -312,6 +321,11 @@ mod x86 {
         }
     }
 
+    /// Transposes up to 16 columns of 16 elements into rows; missing columns are zero.
+    ///
+    /// # Safety
+    /// The processor has AVX-512. 16 elements of each of up to 16 columns are readable, of a type that
+    /// `reads` accepts, and 16 rows of 16 values writable.
     #[inline(always)]
     pub(crate) unsafe fn transpose_512<S: 'static>(
         from: *const S,
@@ -369,6 +383,11 @@ mod x86 {
         }
     }
 
+    /// Transposes up to 8 columns of 8 elements into rows; missing columns are zero.
+    ///
+    /// # Safety
+    /// The processor has AVX2 and F16C. 8 elements of each of up to 8 columns are readable, of a type that
+    /// `reads` accepts, and 8 rows of 8 values writable.
     #[inline(always)]
     pub(crate) unsafe fn transpose_256<S: 'static>(
         from: *const S,

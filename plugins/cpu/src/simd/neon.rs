@@ -93,18 +93,30 @@ implement_vector!(
     |v, _distance| vextq_f64::<1>(v, v)
 );
 
+/// Runs a task with NEON.
+///
+/// # Safety
+/// Every processor of the target has the instructions.
 #[inline(always)]
 unsafe fn run_neon<W: IsaTask>(work: W) -> W::Output {
     // Every processor of the target has the instructions.
     run_portable(work)
 }
 
+/// Zeros.
+///
+/// # Safety
+/// Every processor of the target has the instructions.
 #[inline(always)]
 unsafe fn zero_f32() -> float32x4_t {
     // SAFETY: every processor of the target has the instruction.
     unsafe { vdupq_n_f32(0.0) }
 }
 
+/// Zeros.
+///
+/// # Safety
+/// Every processor of the target has the instructions.
 #[inline(always)]
 unsafe fn zero_f64() -> float64x2_t {
     // SAFETY: every processor of the target has the instruction.
@@ -112,12 +124,19 @@ unsafe fn zero_f64() -> float64x2_t {
 }
 
 /// `a · b + c`; the intrinsic takes the summand first.
+///
+/// # Safety
+/// Every processor of the target has the instructions.
 #[inline(always)]
 unsafe fn fused_f32(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
     // SAFETY: every processor of the target has the instruction.
     unsafe { vfmaq_f32(c, a, b) }
 }
 
+/// `a · b + c`.
+///
+/// # Safety
+/// Every processor of the target has the instructions.
 #[inline(always)]
 unsafe fn fused_f64(a: float64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2_t {
     // SAFETY: every processor of the target has the instruction.

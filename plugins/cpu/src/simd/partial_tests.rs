@@ -19,6 +19,10 @@ impl<T: Float> VectorTask<T> for Check {
 }
 
 impl Check {
+    /// Checks the functions of one type of vector.
+    ///
+    /// # Safety
+    /// The processor has the vector's instructions.
     #[inline(always)]
     unsafe fn of<T: Float, V: Vector<Scalar = T>>() {
         let n = V::LANES;

@@ -94,12 +94,21 @@ pub(crate) unsafe trait Vector: PartialVector {
     const LANES: usize;
 
     /// Runs a task compiled for the vector's instruction set.
+    ///
+    /// # Safety
+    /// The processor has the instructions of [`Vector::ISA`].
     unsafe fn dispatch<W: IsaTask>(work: W) -> W::Output;
 
     /// Zero in all lanes.
+    ///
+    /// # Safety
+    /// The processor has the instructions of [`Vector::ISA`].
     unsafe fn zero() -> Self;
 
     /// The same value in all lanes.
+    ///
+    /// # Safety
+    /// The processor has the instructions of [`Vector::ISA`].
     unsafe fn splat(value: Self::Scalar) -> Self;
 
     /// The same value in all lanes of a vector like this one.
@@ -126,13 +135,22 @@ pub(crate) unsafe trait Vector: PartialVector {
     }
 
     /// Reads `LANES` values; no alignment is needed.
+    ///
+    /// # Safety
+    /// The processor has the instructions of [`Vector::ISA`], and `LANES` values are readable.
     unsafe fn load(from: *const Self::Scalar) -> Self;
 
     /// Writes `LANES` values; no alignment is needed.
+    ///
+    /// # Safety
+    /// `LANES` values are writable.
     unsafe fn store(self, to: *mut Self::Scalar);
 
     /// Writes `LANES` values with a non-temporal store if the instruction set has one. Call
     /// [`crate::simd::stream::settle`] afterwards. `to` is aligned to the size of the vector.
+    ///
+    /// # Safety
+    /// `LANES` values are writable, and `to` is aligned to the size of the vector.
     #[inline(always)]
     unsafe fn stream(self, to: *mut Self::Scalar) {
         // SAFETY: `to` is writable for a vector, and `store` needs no alignment.
@@ -191,12 +209,21 @@ pub(crate) unsafe trait PartialVector: Copy {
     type Lanes: Copy;
 
     /// The lanes `low..high`; neither bound is more than their number.
+    ///
+    /// # Safety
+    /// The processor has the instructions of [`Vector::ISA`].
     unsafe fn lanes(low: usize, high: usize) -> Self::Lanes;
 
     /// Reads these lanes and zeros the others, without touching their memory.
+    ///
+    /// # Safety
+    /// The processor has the instructions of [`Vector::ISA`], and the lanes' values are readable.
     unsafe fn load_lanes(from: *const Self::Scalar, lanes: Self::Lanes) -> Self;
 
     /// Writes only these lanes.
+    ///
+    /// # Safety
+    /// The lanes' values are writable.
     unsafe fn store_lanes(self, to: *mut Self::Scalar, lanes: Self::Lanes);
 
     /// The even and the odd elements of this vector followed by the next.

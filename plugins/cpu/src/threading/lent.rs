@@ -146,7 +146,7 @@ unsafe impl Sync for Asked {}
 
 impl Asked {
     fn goes_on(&self) -> bool {
-        unsafe extern "C" fn nothing(_: *mut c_void, _: usize) {}
+        extern "C" fn nothing(_: *mut c_void, _: usize) {}
         // SAFETY: the program guarantees the function while it lends the pool; there is no work.
         unsafe { (self.0)(self.1, nothing, ptr::null_mut(), 0) == 0 }
     }
@@ -170,6 +170,10 @@ fn call(key: Key, (run, program): (Run, *mut c_void), workers: usize, work: &(dy
     }
 }
 
+/// One call of the work, made by the program.
+///
+/// # Safety
+/// `call` is that of [`call`], which waits for this one.
 unsafe extern "C" fn each(call: *mut c_void, worker: usize) {
     // SAFETY: `run` passes this pointer and waits for this call.
     let call = unsafe { &*call.cast::<Call<'_>>() };
@@ -194,6 +198,10 @@ mod tests {
         ends: AtomicBool,
     }
 
+    /// Starts a thread for each call.
+    ///
+    /// # Safety
+    /// `program` is a [`Program`], and `data` that of the work.
     unsafe extern "C" fn start(program: *mut c_void, work: Work, data: *mut c_void, count: usize) -> i32 {
         // SAFETY: the tests lend this function with a program.
         let program = unsafe { &*program.cast::<Program>() };
@@ -291,6 +299,9 @@ mod tests {
     }
 
     /// Runs all calls on the calling thread.
+    ///
+    /// # Safety
+    /// `data` is that of the work.
     unsafe extern "C" fn in_turn(_: *mut c_void, work: Work, data: *mut c_void, count: usize) -> i32 {
         // SAFETY: the data is that of the work.
         (0..count).for_each(|at| unsafe { work(data, at) });

@@ -48,6 +48,10 @@ mod tests {
 
     use super::*;
 
+    /// Counts a call.
+    ///
+    /// # Safety
+    /// `data` are the counters of the test.
     unsafe extern "C" fn count_up(data: *mut c_void, index: usize) {
         // SAFETY: the test passes its counters.
         let counts = unsafe { &*data.cast::<[AtomicUsize; 5]>() };

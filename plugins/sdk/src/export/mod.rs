@@ -290,6 +290,10 @@ macro_rules! export_heuristic_plugin {
 macro_rules! exported_functions {
     (@base $plugin:ty) => {
         const _: () = {
+            /// Implements the C function of this name.
+            ///
+            /// # Safety
+            /// As [`get_last_error_string`]($crate::export::get_last_error_string).
             #[unsafe(no_mangle)]
             unsafe extern "C" fn hipdnnPluginGetLastErrorString(error_str: *mut *const ::std::ffi::c_char) {
                 // SAFETY: the host passes what the C ABI asks for.

@@ -87,13 +87,17 @@ pub(crate) mod testing {
         pub(super) static DEVICE: Cell<c_int> = const { Cell::new(0) };
     }
 
+    /// `hipGetDevice`.
+    ///
+    /// # Safety
+    /// The output is writable.
     unsafe extern "C" fn get_device(device: *mut c_int) -> hipError_t {
         // SAFETY: the table's functions are called with valid outputs.
         unsafe { device.write(DEVICE.get()) };
         HIP_SUCCESS
     }
 
-    unsafe extern "C" fn set_device(device: c_int) -> hipError_t {
+    extern "C" fn set_device(device: c_int) -> hipError_t {
         if !(0..DEVICES).contains(&device) {
             return INVALID_DEVICE;
         }
@@ -101,11 +105,11 @@ pub(crate) mod testing {
         HIP_SUCCESS
     }
 
-    unsafe extern "C" fn error_string(_: hipError_t) -> *const c_char {
+    extern "C" fn error_string(_: hipError_t) -> *const c_char {
         c"invalid device ordinal".as_ptr()
     }
 
-    unsafe extern "C" fn nothing() -> hipError_t {
+    extern "C" fn nothing() -> hipError_t {
         HIP_SUCCESS
     }
 

@@ -138,6 +138,12 @@ fn each_unsafe_block_says_why_it_is_sound() {
 }
 
 #[test]
+fn each_unsafe_function_says_what_it_requires() {
+    let find = unsafe_code::without_requirements;
+    unsafe_code::expect("unsafe functions have no section `# Safety`", &sources(&["rs"]), &[], find);
+}
+
+#[test]
 fn functions_have_few_positional_arguments() {
     unsafe_code::expect(
         "functions have too many arguments",

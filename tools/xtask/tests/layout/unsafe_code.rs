@@ -161,6 +161,64 @@ pub fn elsewhere(source: &str) -> Vec<String> {
     reasons_elsewhere(source).into_iter().map(|line| format!("line {line}")).collect()
 }
 
+/// The names of unsafe functions without a section `# Safety`. Functions of a trait's implementation have the trait's.
+pub fn without_requirements(source: &str) -> Vec<String> {
+    let original: Vec<char> = source.chars().collect();
+    let code: Vec<char> = code(source).chars().collect();
+    let mut found = Vec::new();
+    // For each block around: whether it implements a trait, and how many brackets are open before it.
+    let mut blocks = vec![(false, 0)];
+    // Braces of constant arguments count as brackets.
+    let (mut start, mut open, mut constants) = (0, 0, 0);
+    let mut before = ' ';
+    for (at, c) in code.iter().enumerate() {
+        let is_constant = (*c == '{' && matches!(before, '<' | ',')) || (*c == '}' && constants > 0);
+        match c {
+            '(' | '[' => open += 1,
+            ')' | ']' => open -= 1,
+            '{' if is_constant || constants > 0 => constants += 1,
+            '}' if is_constant => constants -= 1,
+            _ => {}
+        }
+        // A brace on its own line follows a `where`.
+        if !c.is_whitespace() || *c == '\n' {
+            before = *c;
+        }
+        // The length of an array is no end.
+        if is_constant || constants > 0 || !matches!(c, '{' | '}') && (*c != ';' || open > 0) {
+            continue;
+        }
+        let head: String = code[start..at].iter().collect();
+        let of_trait = blocks.last().is_some_and(|(of_trait, _)| *of_trait);
+        let is_documented = || original[start..at].iter().collect::<String>().contains("# Safety");
+        found.extend(unsafe_function(&head).filter(|_| !of_trait && !is_documented()));
+        if *c == '{' {
+            blocks.push((implements_trait(&head), open));
+            open = 0;
+        } else if *c == '}' {
+            open = blocks.pop().map_or(0, |(_, open)| open);
+        }
+        start = at + 1;
+    }
+    found
+}
+
+/// The name of the unsafe function that a piece of code begins.
+fn unsafe_function(head: &str) -> Option<String> {
+    let words = head.split_whitespace().skip_while(|word| *word != "unsafe");
+    let mut words = words.skip(1).skip_while(|word| *word == "extern");
+    words.next().filter(|word| *word == "fn")?;
+    let is_of_name = |c: &char| c.is_alphanumeric() || *c == '_';
+    let name: String = words.next()?.chars().take_while(is_of_name).collect();
+    (!name.is_empty()).then_some(name)
+}
+
+/// Whether a piece of code begins the implementation of a trait.
+fn implements_trait(head: &str) -> bool {
+    let has = |is: fn(&str) -> bool| head.split_whitespace().any(is);
+    has(|word| word == "for") && has(|word| word == "impl" || word.starts_with("impl<"))
+}
+
 /// The functions with more positional arguments than clippy allows.
 pub fn crowded(source: &str) -> Vec<String> {
     let lines = (1..).zip(source.lines());
@@ -194,6 +252,28 @@ fn reasons_have_to_stand_where_they_are_needed() {
         ["the output is valid.", "the function writes only to the local `x`.", "the caller vouches for it."];
     let comments = reasons.map(|reason| format!("// SAFETY: {reason}\n")).concat();
     assert_eq!(reasons_elsewhere(&comments), [1, 3]);
+}
+
+#[test]
+fn unsafe_functions_state_what_they_require() {
+    let found = |source: &str| without_requirements(source).join(" ");
+    assert_eq!(found("/// Reads.\n#[inline]\npub unsafe fn f(a: [u8; 4]) -> u8 { a[0] }\nfn g() {}"), "f");
+    assert_eq!(
+        found("trait T {\n    /// # Safety\n    /// No.\n    unsafe fn f();\n    unsafe fn g();\n}"),
+        "g"
+    );
+    assert_eq!(
+        found(
+            "impl T<{ 2 * N }> for U<V, { M }>\nwhere\n    V: W,\n{\n    unsafe fn f() {}\n}\nunsafe fn g() {}"
+        ),
+        "g"
+    );
+    assert_eq!(found("impl<T> T for [U; 4] {\n    unsafe fn f() {}\n}\nunsafe extern \"C\" fn g() {}"), "g");
+    assert_eq!(found("impl U {\n    // # Safety\n    unsafe fn f() { g(h(|| { i(); j[0] })) }\n}"), "");
+    assert_eq!(
+        found("struct S { f: unsafe fn(u8), g: unsafe extern \"C\" fn() }\nmacro!(unsafe fn $f() {})"),
+        ""
+    );
 }
 
 #[test]

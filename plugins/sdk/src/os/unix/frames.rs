@@ -7,32 +7,12 @@
 #[doc(hidden)]
 macro_rules! call_frames {
     () => {
-        /// The personality of [`enter`]: stops every exception at [`land`].
-        unsafe extern "C" fn personality(
-            version: ::std::ffi::c_int,
-            actions: ::std::ffi::c_int,
-            _: u64,
-            exception: *mut $crate::os::exceptions::Exception,
-            context: *mut ::std::ffi::c_void,
-        ) -> ::std::ffi::c_int {
-            // SAFETY: exception and context are those that the unwinder called this function with.
-            unsafe { $crate::os::exceptions::stop(version, actions, exception, context, land as *const ()) }
-        }
-
-        /// The same for [`enter_with_stack`] and [`land_with_stack`].
-        unsafe extern "C" fn personality_with_stack(
-            version: ::std::ffi::c_int,
-            actions: ::std::ffi::c_int,
-            _: u64,
-            exception: *mut $crate::os::exceptions::Exception,
-            context: *mut ::std::ffi::c_void,
-        ) -> ::std::ffi::c_int {
-            // SAFETY: exception and context are those that the unwinder called this function with.
-            unsafe { $crate::os::exceptions::stop(version, actions, exception, context, land_with_stack as *const ()) }
-        }
+        $crate::frame_personality!();
 
         /// Calls `function` with five words and returns its status, or [`THREW`].
-        #[cfg(target_arch = "x86_64")]
+        ///
+        /// # Safety
+        /// `function` is a C function that takes at most these words and returns a status or nothing.
         #[unsafe(naked)]
         unsafe extern "C" fn enter(
             a: usize,
@@ -42,41 +22,50 @@ macro_rules! call_frames {
             e: usize,
             function: *const (),
         ) -> $crate::ffi::hipdnnPluginStatus_t {
+            #[cfg(target_arch = "x86_64")]
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 ".cfi_personality 0x1b, {personality}",
-                "push rax",
-                ".cfi_adjust_cfa_offset 8",
+                "sub rsp, 40",
+                ".cfi_adjust_cfa_offset 40",
                 "call r9",
-                "pop rcx",
-                ".cfi_adjust_cfa_offset -8",
+                "add rsp, 40",
+                ".cfi_adjust_cfa_offset -40",
                 "ret",
                 ".cfi_endproc",
                 personality = sym personality,
-            )
-        }
-
-        /// Continues in the frame of [`enter`] after its call, with the exception in the result register.
-        #[cfg(target_arch = "x86_64")]
-        #[unsafe(naked)]
-        unsafe extern "C" fn land() {
+            );
+            #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
                 ".cfi_startproc",
-                ".cfi_adjust_cfa_offset 8",
-                "mov rdi, rax",
-                "call {end}",
-                "pop rcx",
-                ".cfi_adjust_cfa_offset -8",
+                ".cfi_personality 0x1b, {personality}",
+                "stp x29, x30, [sp, #-16]!",
+                ".cfi_adjust_cfa_offset 16",
+                ".cfi_offset x29, -16",
+                ".cfi_offset x30, -8",
+                "mov x29, sp",
+                "sub sp, sp, #16",
+                ".cfi_adjust_cfa_offset 16",
+                "blr x5",
+                "add sp, sp, #16",
+                ".cfi_adjust_cfa_offset -16",
+                "ldp x29, x30, [sp], #16",
+                ".cfi_restore x29",
+                ".cfi_restore x30",
+                ".cfi_adjust_cfa_offset -16",
                 "ret",
                 ".cfi_endproc",
-                end = sym end,
-            )
+                personality = sym personality,
+            );
         }
 
-        /// Calls `function` with ten words, four of them on the stack, and returns its status, or [`THREW`].
-        #[cfg(target_arch = "x86_64")]
+        /// Calls `function` with ten words and returns its status, or [`THREW`]. The frame has the size of that of [`enter`].
+        ///
+        /// # Safety
+        /// `function` is a C function that takes at most these words and returns a status or nothing.
         #[unsafe(naked)]
         unsafe extern "C" fn enter_with_stack(words: &[usize; MOST], function: *const ()) -> $crate::ffi::hipdnnPluginStatus_t {
+            #[cfg(target_arch = "x86_64")]
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 ".cfi_personality 0x1b, {personality}",
@@ -102,82 +91,9 @@ macro_rules! call_frames {
                 ".cfi_adjust_cfa_offset -40",
                 "ret",
                 ".cfi_endproc",
-                personality = sym personality_with_stack,
-            )
-        }
-
-        /// Continues in the frame of [`enter_with_stack`] after its call, with the exception in the result
-        /// register.
-        #[cfg(target_arch = "x86_64")]
-        #[unsafe(naked)]
-        unsafe extern "C" fn land_with_stack() {
-            core::arch::naked_asm!(
-                ".cfi_startproc",
-                ".cfi_adjust_cfa_offset 40",
-                "mov rdi, rax",
-                "call {end}",
-                "add rsp, 40",
-                ".cfi_adjust_cfa_offset -40",
-                "ret",
-                ".cfi_endproc",
-                end = sym end,
-            )
-        }
-
-        /// Calls `function` with five words and returns its status, or [`THREW`].
-        #[cfg(target_arch = "aarch64")]
-        #[unsafe(naked)]
-        unsafe extern "C" fn enter(
-            a: usize,
-            b: usize,
-            c: usize,
-            d: usize,
-            e: usize,
-            function: *const (),
-        ) -> $crate::ffi::hipdnnPluginStatus_t {
-            core::arch::naked_asm!(
-                ".cfi_startproc",
-                ".cfi_personality 0x1b, {personality}",
-                "stp x29, x30, [sp, #-16]!",
-                ".cfi_adjust_cfa_offset 16",
-                ".cfi_offset x29, -16",
-                ".cfi_offset x30, -8",
-                "mov x29, sp",
-                "blr x5",
-                "ldp x29, x30, [sp], #16",
-                ".cfi_restore x29",
-                ".cfi_restore x30",
-                ".cfi_adjust_cfa_offset -16",
-                "ret",
-                ".cfi_endproc",
                 personality = sym personality,
-            )
-        }
-
-        /// Continues in the frame of [`enter`] after its call, with the exception in the result register.
-        #[cfg(target_arch = "aarch64")]
-        #[unsafe(naked)]
-        unsafe extern "C" fn land() {
-            core::arch::naked_asm!(
-                ".cfi_startproc",
-                ".cfi_adjust_cfa_offset 16",
-                ".cfi_offset x29, -16",
-                ".cfi_offset x30, -8",
-                "bl {end}",
-                "ldp x29, x30, [sp], #16",
-                ".cfi_restore x29",
-                ".cfi_restore x30",
-                ".cfi_adjust_cfa_offset -16",
-                "ret",
-                ".cfi_endproc",
-                end = sym end,
-            )
-        }
-
-        /// Calls `function` with ten words, two of them on the stack, and returns its status, or [`THREW`].
-        #[cfg(target_arch = "aarch64")]
-        #[unsafe(naked)]
-        unsafe extern "C" fn enter_with_stack(words: &[usize; MOST], function: *const ()) -> $crate::ffi::hipdnnPluginStatus_t {
+            );
+            #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 ".cfi_personality 0x1b, {personality}",
@@ -204,15 +120,29 @@ macro_rules! call_frames {
                 ".cfi_adjust_cfa_offset -16",
                 "ret",
                 ".cfi_endproc",
-                personality = sym personality_with_stack,
-            )
+                personality = sym personality,
+            );
         }
 
-        /// Continues in the frame of [`enter_with_stack`] after its call, with the exception in the result
-        /// register.
-        #[cfg(target_arch = "aarch64")]
+        /// Continues in the frame of [`enter`] or [`enter_with_stack`] after its call, with the exception in the result register.
+        ///
+        /// # Safety
+        /// Only the unwinder continues here, in such a frame.
         #[unsafe(naked)]
-        unsafe extern "C" fn land_with_stack() {
+        unsafe extern "C" fn land() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                ".cfi_adjust_cfa_offset 40",
+                "mov rdi, rax",
+                "call {end}",
+                "add rsp, 40",
+                ".cfi_adjust_cfa_offset -40",
+                "ret",
+                ".cfi_endproc",
+                end = sym end,
+            );
+            #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 ".cfi_adjust_cfa_offset 32",
@@ -228,7 +158,29 @@ macro_rules! call_frames {
                 "ret",
                 ".cfi_endproc",
                 end = sym end,
-            )
+            );
+        }
+    };
+}
+
+/// Defines `personality`, which stops every exception at the function `land` in scope.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! frame_personality {
+    () => {
+        /// Stops every exception at [`land`].
+        ///
+        /// # Safety
+        /// The unwinder calls it, for a frame in which [`land`] may continue.
+        unsafe extern "C" fn personality(
+            version: ::std::ffi::c_int,
+            actions: ::std::ffi::c_int,
+            _: u64,
+            exception: *mut $crate::os::exceptions::Exception,
+            context: *mut ::std::ffi::c_void,
+        ) -> ::std::ffi::c_int {
+            // SAFETY: exception and context are those that the unwinder called this function with.
+            unsafe { $crate::os::exceptions::stop(version, actions, exception, context, land as *const ()) }
         }
     };
 }
@@ -245,22 +197,16 @@ macro_rules! guard_frames {
 
         /// Size in bytes of each of the [`entries`].
         const ENTRY: usize = if cfg!(target_arch = "x86_64") { 12 } else { 8 };
-        /// The personality of [`frame`]: stops every exception at [`land`].
-        unsafe extern "C" fn personality(
-            version: ::std::ffi::c_int,
-            actions: ::std::ffi::c_int,
-            _: u64,
-            exception: *mut $crate::os::exceptions::Exception,
-            context: *mut ::std::ffi::c_void,
-        ) -> ::std::ffi::c_int {
-            // SAFETY: exception and context are those that the unwinder called this function with.
-            unsafe { $crate::os::exceptions::stop(version, actions, exception, context, land as *const ()) }
-        }
+
+        $crate::frame_personality!();
 
         /// The entries: each jumps to [`frame`] with its own address in a register that holds no argument.
-        #[cfg(target_arch = "x86_64")]
+        ///
+        /// # Safety
+        /// Each is called as the function in its slot may be.
         #[unsafe(naked)]
         unsafe extern "C" fn entries() {
+            #[cfg(target_arch = "x86_64")]
             core::arch::naked_asm!(
                 ".rept {count}",
                 // lea r11, [rip - 7] and a 32-bit jump: 12 bytes, whatever the distance.
@@ -271,13 +217,25 @@ macro_rules! guard_frames {
                 ".endr",
                 count = const COUNT,
                 frame = sym frame,
-            )
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                ".rept {count}",
+                "adr x16, .",
+                "b {frame}",
+                ".endr",
+                count = const COUNT,
+                frame = sym frame,
+            );
         }
 
         /// Calls an entry's function with the registers and stack words that this was called with.
-        #[cfg(target_arch = "x86_64")]
+        ///
+        /// # Safety
+        /// Only [`entries`] jump here.
         #[unsafe(naked)]
         unsafe extern "C" fn frame() {
+            #[cfg(target_arch = "x86_64")]
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 ".cfi_personality 0x1b, {personality}",
@@ -309,47 +267,8 @@ macro_rules! guard_frames {
                 personality = sym personality,
                 entries = sym entries,
                 slots = sym SLOTS,
-            )
-        }
-
-        /// Continues in [`frame`] after its call, with the exception in the result register.
-        #[cfg(target_arch = "x86_64")]
-        #[unsafe(naked)]
-        unsafe extern "C" fn land() {
-            core::arch::naked_asm!(
-                ".cfi_startproc",
-                ".cfi_def_cfa rbp, 16",
-                ".cfi_offset rbp, -16",
-                "mov rdi, rax",
-                "call {end}",
-                "mov rax, [rbp - 8]",
-                "mov rax, [rax + 16]",
-                "leave",
-                ".cfi_def_cfa rsp, 8",
-                "ret",
-                ".cfi_endproc",
-                end = sym end,
-            )
-        }
-
-        /// The entries: each jumps to [`frame`] with its own address in a register that holds no argument.
-        #[cfg(target_arch = "aarch64")]
-        #[unsafe(naked)]
-        unsafe extern "C" fn entries() {
-            core::arch::naked_asm!(
-                ".rept {count}",
-                "adr x16, .",
-                "b {frame}",
-                ".endr",
-                count = const COUNT,
-                frame = sym frame,
-            )
-        }
-
-        /// Calls an entry's function with the registers and stack words that this was called with.
-        #[cfg(target_arch = "aarch64")]
-        #[unsafe(naked)]
-        unsafe extern "C" fn frame() {
+            );
+            #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 ".cfi_personality 0x1b, {personality}",
@@ -389,13 +308,31 @@ macro_rules! guard_frames {
                 personality = sym personality,
                 entries = sym entries,
                 slots = sym SLOTS,
-            )
+            );
         }
 
         /// Continues in [`frame`] after its call, with the exception in the result register.
-        #[cfg(target_arch = "aarch64")]
+        ///
+        /// # Safety
+        /// Only the unwinder continues here, in such a frame.
         #[unsafe(naked)]
         unsafe extern "C" fn land() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                ".cfi_def_cfa rbp, 16",
+                ".cfi_offset rbp, -16",
+                "mov rdi, rax",
+                "call {end}",
+                "mov rax, [rbp - 8]",
+                "mov rax, [rax + 16]",
+                "leave",
+                ".cfi_def_cfa rsp, 8",
+                "ret",
+                ".cfi_endproc",
+                end = sym end,
+            );
+            #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 ".cfi_def_cfa x29, 32",
@@ -412,7 +349,7 @@ macro_rules! guard_frames {
                 "ret",
                 ".cfi_endproc",
                 end = sym end,
-            )
+            );
         }
     };
 }

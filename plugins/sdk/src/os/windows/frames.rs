@@ -7,30 +7,12 @@
 #[doc(hidden)]
 macro_rules! call_frames {
     () => {
-        /// The handler of [`enter`]: stops every exception at [`land`].
-        unsafe extern "C-unwind" fn handler(
-            record: *mut $crate::os::exceptions::Record,
-            frame: *mut ::std::ffi::c_void,
-            context: *mut ::std::ffi::c_void,
-            dispatcher: *mut $crate::os::exceptions::Dispatcher,
-        ) -> ::std::ffi::c_int {
-            // SAFETY: the arguments are those that the system called this function with.
-            unsafe { $crate::os::exceptions::stop(record, frame, context, dispatcher, land as *const ()) }
-        }
-
-        /// The same for [`enter_with_stack`] and [`land_with_stack`].
-        unsafe extern "C-unwind" fn handler_with_stack(
-            record: *mut $crate::os::exceptions::Record,
-            frame: *mut ::std::ffi::c_void,
-            context: *mut ::std::ffi::c_void,
-            dispatcher: *mut $crate::os::exceptions::Dispatcher,
-        ) -> ::std::ffi::c_int {
-            let landing = land_with_stack as *const ();
-            // SAFETY: the arguments are those that the system called this function with.
-            unsafe { $crate::os::exceptions::stop(record, frame, context, dispatcher, landing) }
-        }
+        $crate::frame_handler!();
 
         /// Calls `function` with five words and returns its status, or [`THREW`].
+        ///
+        /// # Safety
+        /// `function` is a C function that takes at most these words and returns a status or nothing.
         #[unsafe(naked)]
         unsafe extern "C" fn enter(
             a: usize,
@@ -42,15 +24,15 @@ macro_rules! call_frames {
         ) -> $crate::ffi::hipdnnPluginStatus_t {
             core::arch::naked_asm!(
                 ".seh_proc {this}",
-                "sub rsp, 56",
-                ".seh_stackalloc 56",
+                "sub rsp, 88",
+                ".seh_stackalloc 88",
                 ".seh_endprologue",
-                "mov rax, [rsp + 96]",
+                "mov rax, [rsp + 128]",
                 "mov [rsp + 32], rax",
-                "call [rsp + 104]",
+                "call [rsp + 136]",
                 // If the return address were in an epilogue, the handler would be skipped.
                 "nop",
-                "add rsp, 56",
+                "add rsp, 88",
                 "ret",
                 ".seh_handler {handler}, @except",
                 ".seh_endproc",
@@ -59,25 +41,10 @@ macro_rules! call_frames {
             )
         }
 
-        /// Continues in the frame of [`enter`] after its call, with the exception in the result register.
-        #[unsafe(naked)]
-        unsafe extern "C" fn land() {
-            core::arch::naked_asm!(
-                ".seh_proc {this}",
-                ".seh_stackalloc 56",
-                ".seh_endprologue",
-                "mov rcx, rax",
-                "call {end}",
-                "nop",
-                "add rsp, 56",
-                "ret",
-                ".seh_endproc",
-                this = sym land,
-                end = sym end,
-            )
-        }
-
-        /// Calls `function` with ten words, six of them on the stack, and returns its status, or [`THREW`].
+        /// Calls `function` with ten words and returns its status, or [`THREW`]. The frame has the size of that of [`enter`].
+        ///
+        /// # Safety
+        /// `function` is a C function that takes at most these words and returns a status or nothing.
         #[unsafe(naked)]
         unsafe extern "C" fn enter_with_stack(
             words: &[usize; MOST],
@@ -113,14 +80,16 @@ macro_rules! call_frames {
                 ".seh_handler {handler}, @except",
                 ".seh_endproc",
                 this = sym enter_with_stack,
-                handler = sym handler_with_stack,
+                handler = sym handler,
             )
         }
 
-        /// Continues in the frame of [`enter_with_stack`] after its call, with the exception in the result
-        /// register.
+        /// Continues in the frame of [`enter`] or [`enter_with_stack`] after its call, with the exception in the result register.
+        ///
+        /// # Safety
+        /// Only the unwinder continues here, in such a frame.
         #[unsafe(naked)]
-        unsafe extern "C" fn land_with_stack() {
+        unsafe extern "C" fn land() {
             core::arch::naked_asm!(
                 ".seh_proc {this}",
                 ".seh_stackalloc 88",
@@ -131,9 +100,30 @@ macro_rules! call_frames {
                 "add rsp, 88",
                 "ret",
                 ".seh_endproc",
-                this = sym land_with_stack,
+                this = sym land,
                 end = sym end,
             )
+        }
+    };
+}
+
+/// Defines `handler`, which stops every exception at the function `land` in scope.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! frame_handler {
+    () => {
+        /// Stops every exception at [`land`].
+        ///
+        /// # Safety
+        /// The system calls it, for a frame in which [`land`] may continue.
+        unsafe extern "C-unwind" fn handler(
+            record: *mut $crate::os::exceptions::Record,
+            frame: *mut ::std::ffi::c_void,
+            context: *mut ::std::ffi::c_void,
+            dispatcher: *mut $crate::os::exceptions::Dispatcher,
+        ) -> ::std::ffi::c_int {
+            // SAFETY: the arguments are those that the system called this function with.
+            unsafe { $crate::os::exceptions::stop(record, frame, context, dispatcher, land as *const ()) }
         }
     };
 }
@@ -151,18 +141,12 @@ macro_rules! guard_frames {
         /// Size in bytes of each of the [`entries`].
         const ENTRY: usize = 12;
 
-        /// The handler of [`frame`]: stops every exception at [`land`].
-        unsafe extern "C-unwind" fn handler(
-            record: *mut $crate::os::exceptions::Record,
-            frame: *mut ::std::ffi::c_void,
-            context: *mut ::std::ffi::c_void,
-            dispatcher: *mut $crate::os::exceptions::Dispatcher,
-        ) -> ::std::ffi::c_int {
-            // SAFETY: the arguments are those that the system called this function with.
-            unsafe { $crate::os::exceptions::stop(record, frame, context, dispatcher, land as *const ()) }
-        }
+        $crate::frame_handler!();
 
         /// The entries: each jumps to [`frame`] with its own address in a register that holds no argument.
+        ///
+        /// # Safety
+        /// Each is called as the function in its slot may be.
         #[unsafe(naked)]
         unsafe extern "C" fn entries() {
             core::arch::naked_asm!(
@@ -179,6 +163,9 @@ macro_rules! guard_frames {
         }
 
         /// Calls an entry's function with the registers and stack words that this was called with.
+        ///
+        /// # Safety
+        /// Only [`entries`] jump here.
         #[unsafe(naked)]
         unsafe extern "C" fn frame() {
             core::arch::naked_asm!(
@@ -220,6 +207,9 @@ macro_rules! guard_frames {
         }
 
         /// Continues in [`frame`] after its call, with the exception in the result register.
+        ///
+        /// # Safety
+        /// Only the unwinder continues here, in such a frame.
         #[unsafe(naked)]
         unsafe extern "C" fn land() {
             core::arch::naked_asm!(
