@@ -2,7 +2,8 @@
 
 use hipdnn_plugin_sdk::graph::Tensor;
 
-use crate::kernel::{Choice, Facts, Kernel, MAX_TENSORS, Refusal};
+use crate::conv::shifted::Shifted;
+use crate::kernel::{Kernel, MAX_TENSORS, Refusal};
 use crate::layout::{Layout, element_bits};
 use crate::problem::convolution::{Convolution, Direction};
 
@@ -52,49 +53,8 @@ impl Crop {
 
     /// Wraps the kernel of the cropped convolution for the whole one.
     pub(crate) fn around(&self, kernel: Box<dyn Kernel>) -> Box<dyn Kernel> {
-        Box::new(Cropped { kernel, slot: self.convolution.w.slot, offset: self.offset })
-    }
-}
-
-struct Cropped {
-    kernel: Box<dyn Kernel>,
-    /// The filter's slot.
-    slot: usize,
-    offset: usize,
-}
-
-impl Cropped {
-    /// The tensors, with the cropped filter in place of the filter.
-    fn part<'p>(&self, tensors: &[*mut u8], pointers: &'p mut [*mut u8; MAX_TENSORS]) -> &'p [*mut u8] {
-        let pointers = &mut pointers[..tensors.len()];
-        pointers.copy_from_slice(tensors);
-        pointers[self.slot] = pointers[self.slot].wrapping_add(self.offset);
-        pointers
-    }
-}
-
-impl Kernel for Cropped {
-    fn scratch_size(&self) -> usize {
-        self.kernel.scratch_size()
-    }
-
-    unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        // SAFETY: this function requires the tensors, and the filter contains the cropped one.
-        unsafe { self.kernel.check(self.part(tensors, &mut pointers)) }
-    }
-
-    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        // SAFETY: this function requires the tensors and the memory, and the filter contains the cropped one.
-        unsafe { self.kernel.run(self.part(tensors, &mut pointers), scratch) };
-    }
-
-    fn facts(&self) -> Facts {
-        self.kernel.facts()
-    }
-
-    fn choices(&self) -> Vec<&Choice> {
-        self.kernel.choices()
+        let mut offsets = [0; MAX_TENSORS];
+        offsets[self.convolution.w.slot] = self.offset;
+        Box::new(Shifted { kernels: vec![kernel], runs: vec![(0, offsets)], phases: 1 })
     }
 }

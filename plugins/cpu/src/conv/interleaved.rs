@@ -5,7 +5,8 @@
 use hipdnn_plugin_sdk::graph::{PointwiseMode, Tensor};
 
 use crate::conv::problem::Problem;
-use crate::kernel::{Choice, Facts, Kernel, MAX_TENSORS, Refusal, algorithms};
+use crate::conv::shifted::Shifted;
+use crate::kernel::{Kernel, MAX_TENSORS, Refusal, algorithms};
 use crate::layout::{Layout, MAX_RANK, element_bits};
 use crate::pointwise::Epilogue;
 use crate::pointwise::chain::{Chain, Operation};
@@ -144,15 +145,6 @@ fn size(operand: &Operand) -> Option<usize> {
     element_bits(operand.data_type).ok().filter(|bits| bits.is_multiple_of(8)).map(|bits| bits / 8)
 }
 
-/// Kernels for the phases, which run one after the other.
-struct Interleaved {
-    kernels: Vec<Box<dyn Kernel>>,
-    /// For each run: the kernel, and what is added to each pointer in bytes.
-    runs: Vec<(usize, [usize; MAX_TENSORS])>,
-    /// The number of phases.
-    phases: usize,
-}
-
 /// Plans any convolution.
 type Plan = fn(&Problem<'_>) -> Result<Box<dyn Kernel>, Refusal>;
 
@@ -175,34 +167,33 @@ pub(crate) fn plan(problem: &Problem<'_>, plan: Plan) -> Option<Box<dyn Kernel>>
     if phases[0].len() * phases[1].len() * filter > FILTERS {
         return None;
     }
-    let mut made =
-        Interleaved { kernels: Vec::new(), runs: Vec::new(), phases: c.dilation[0] * c.dilation[1] };
+    let mut all = Shifted { kernels: Vec::new(), runs: Vec::new(), phases: c.dilation[0] * c.dilation[1] };
     for rows in &phases[0] {
         for columns in &phases[1] {
             let view = View { dilation: [c.dilation[0], c.dilation[1]], phases: [rows, columns] };
-            made.add(problem, &view, plan)?;
+            view.add_to(&mut all, problem, plan)?;
         }
     }
-    Some(Box::new(made))
+    Some(Box::new(all))
 }
 
-impl Interleaved {
-    /// Adds the kernel of some phases.
-    fn add(&mut self, problem: &Problem<'_>, view: &View<'_>, plan: Plan) -> Option<()> {
-        let (c, kernel) = (problem.convolution, self.kernels.len());
-        let of = view.convolution(c).ok()?;
+impl View<'_> {
+    /// Adds the kernel of these phases.
+    fn add_to(&self, all: &mut Shifted, problem: &Problem<'_>, plan: Plan) -> Option<()> {
+        let (c, kernel) = (problem.convolution, all.kernels.len());
+        let of = self.convolution(c).ok()?;
         let (mut chain, mut output) = (Chain::default(), c.y);
         if let Some(epilogue) = &problem.epilogue {
             chain = epilogue.chain.clone();
-            let [rows, columns] = view.phases;
+            let [rows, columns] = self.phases;
             let size = [rows.outputs, columns.outputs];
-            output = view.operand(epilogue.output, [c.batch, c.groups * c.out_channels], size).ok()?;
+            output = self.operand(epilogue.output, [c.batch, c.groups * c.out_channels], size).ok()?;
             let is_of_elements = |operation: &Operation| matches!(operation, Operation::Pointwise(mode, _) if *mode != PointwiseMode::GenIndex);
             if !chain.steps.iter().all(|step| is_of_elements(&step.operation)) {
                 return None;
             }
             for input in &mut chain.inputs {
-                input.strides = view.strides(&input.strides);
+                input.strides = self.strides(&input.strides);
             }
         }
         let epilogue = problem.epilogue.as_ref().map(|epilogue| Epilogue {
@@ -215,24 +206,22 @@ impl Interleaved {
         let is_winograd =
             |name: &&str| [Algorithm::Winograd.name(), Algorithm::Winograd4.name()].contains(name);
         algorithms(&*planned).first().filter(|name| is_winograd(name))?;
-        self.kernels.push(planned);
+        all.kernels.push(planned);
         // Phases of rows take the place of images.
-        for image in 0..if view.has_two() { c.batch } else { 1 } {
-            self.runs.push((kernel, Self::offsets(c, problem.epilogue.as_ref(), view, image)?));
+        for image in 0..if self.has_two() { c.batch } else { 1 } {
+            all.runs.push((kernel, self.offsets(c, problem.epilogue.as_ref(), image)?));
         }
         Some(())
     }
-}
 
-impl Interleaved {
     /// Where each tensor's first phase begins, in bytes; `None` if a tensor is read at two places.
     fn offsets(
+        &self,
         c: &Convolution,
         epilogue: Option<&Epilogue<'_>>,
-        view: &View<'_>,
         image: usize,
     ) -> Option<[usize; MAX_TENSORS]> {
-        let [rows, columns] = view.phases;
+        let [rows, columns] = self.phases;
         let mut offsets = [None; MAX_TENSORS];
         let mut add = |slot: usize, strides: &[usize; MAX_RANK], at: [usize; 2], size: usize| {
             let [batch, _, row, column, ..] = *strides;
@@ -252,50 +241,5 @@ impl Interleaved {
             }
         }
         Some(offsets.map(Option::unwrap_or_default))
-    }
-
-    /// The tensors of a run.
-    fn tensors<'p>(
-        offsets: &[usize; MAX_TENSORS],
-        tensors: &[*mut u8],
-        pointers: &'p mut [*mut u8; MAX_TENSORS],
-    ) -> &'p [*mut u8] {
-        let pointers = &mut pointers[..tensors.len()];
-        for ((pointer, tensor), offset) in pointers.iter_mut().zip(tensors).zip(offsets) {
-            *pointer = tensor.wrapping_add(*offset);
-        }
-        pointers
-    }
-}
-
-impl Kernel for Interleaved {
-    fn scratch_size(&self) -> usize {
-        self.kernels.iter().map(|kernel| kernel.scratch_size()).max().unwrap_or(0)
-    }
-
-    unsafe fn check(&self, tensors: &[*mut u8]) -> Result<(), Refusal> {
-        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        self.runs.iter().try_for_each(|(kernel, offsets)| {
-            // SAFETY: this function requires the tensors, which contain those of each run.
-            unsafe { self.kernels[*kernel].check(Self::tensors(offsets, tensors, &mut pointers)) }
-        })
-    }
-
-    unsafe fn run(&self, tensors: &[*mut u8], scratch: *mut u8) {
-        let mut pointers = [std::ptr::null_mut(); MAX_TENSORS];
-        for (kernel, offsets) in &self.runs {
-            // SAFETY: this function requires the tensors, which contain those of each run, and the scratch memory, which suffices for
-            // each kernel.
-            unsafe { self.kernels[*kernel].run(Self::tensors(offsets, tensors, &mut pointers), scratch) };
-        }
-    }
-
-    fn facts(&self) -> Facts {
-        let facts = self.kernels[0].facts();
-        Facts { tile: format!("{}, {} phases", facts.tile, self.phases), ..facts }
-    }
-
-    fn choices(&self) -> Vec<&Choice> {
-        self.kernels[0].choices()
     }
 }

@@ -26,6 +26,7 @@ pub(crate) mod operands;
 pub(crate) mod planes;
 pub(crate) mod prefetch;
 pub(crate) mod problem;
+mod shifted;
 pub(crate) mod spatial;
 pub(crate) mod strided_backward_data;
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(crate) struct Band<T> {
     pub(crate) rows: std::ops::Range<usize>,
     /// The filter, row by row.
     pub(crate) taps: *const T,
-    /// With dilated input, [`room`](crate::depthwise::gaps::room) for a row.
+    /// With dilated input, [`room`](crate::depthwise::dilated::room) for a row.
     pub(crate) phases: *mut T,
     /// The epilogue in registers, and its coefficients for each channel.
     pub(crate) registers: Registers<T>,

@@ -9,12 +9,12 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::depthwise::shape::{SPATIAL, Shape};
 use crate::gemm::byte_tile::GROUP;
-use crate::int8::epilogue::{Columns, MOST_LATER, Stages};
-use crate::int8::numbers::{Again, Numbers};
+use crate::int8::epilogue::{Columns, MAX_POST_OPS, Stages};
 use crate::int8::plan::kind_of;
 use crate::int8::problem::signed;
-use crate::int8::sixteen::{self, Sixteen, SixteenTask};
+use crate::int8::requantization::{BoundPostOp, Requantization};
 use crate::int8::store::{Added, Kind, Tile};
+use crate::int8::vector16::{self, Vector16, Vector16Task};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::Operand;
 use crate::problem::convolution::{Convolution, Direction};
@@ -38,7 +38,7 @@ const ROWS: usize = 16;
 const TOGETHER: usize = 4;
 
 /// The kinds of parameters per channel.
-const NUMBERS: usize = Columns::kinds(MOST_LATER);
+const NUMBERS: usize = Columns::kinds(MAX_POST_OPS);
 
 /// Estimated nanoseconds per element of the input and of the output, and per element of its window.
 const INPUT: f64 = 0.2;
@@ -222,11 +222,11 @@ impl Kernel for Depthwise {
         let between = Scratch::padded::<i32>(shape.channels);
         let all = Columns::of_area(scratch.wrapping_add(numbers).cast(), between);
         // SAFETY: the tensors are those of the operation; the area has room for all channels' parameters.
-        let (first, again, zero) = unsafe {
+        let (first, post_ops, zero) = unsafe {
             all.write_numbers(&self.stages, tensors, 0..shape.channels);
-            let (mut first, mut again) = self.stages.numbers(self.output, tensors);
-            self.stages.quicken((&mut first, &mut again), all, shape.channels);
-            (first, again, self.stages.x_zero(tensors))
+            let (mut first, mut post_ops) = self.stages.numbers(self.output, tensors);
+            self.stages.fold((&mut first, &mut post_ops), all, shape.channels);
+            (first, post_ops, self.stages.x_zero(tensors))
         };
         let (shared, base) = (Tensors(tensors), Shared([scratch]));
         self.workers.for_each_part(shape.batch * shape.channels, |worker, part| {
@@ -248,9 +248,9 @@ impl Kernel for Depthwise {
             unsafe {
                 all.from(channel).spread(self.stages.rounds().count(), &mut own);
                 let columns = Columns::of_area(own.as_mut_ptr().cast(), GROUP);
-                sixteen::run_at(self.isa, task);
+                vector16::run_at(self.isa, task);
                 let own = Scratch::of_worker(base.get(0), results, worker, self.results());
-                self.finish(tensors, (batch, channel), (task.sums, own), columns, (&first, &again));
+                self.finish(tensors, (batch, channel), (task.sums, own), columns, (&first, &post_ops));
             }
         });
     }
@@ -267,7 +267,7 @@ impl Depthwise {
         (image, channel): (usize, usize),
         (sums, results): (*const i32, *mut u8),
         of_columns: Columns,
-        (numbers, again): (&Numbers, &[Option<Again<'_>>]),
+        (numbers, post_ops): (&Requantization, &[Option<BoundPostOp<'_>>]),
     ) {
         let [rows, columns] = self.shape.output;
         let stride = columns.next_multiple_of(GROUP);
@@ -303,7 +303,7 @@ impl Depthwise {
                 is_one: true,
                 has_bias: self.stages.bias.is_some(),
                 numbers,
-                again,
+                post_ops,
                 added,
                 kind: self.kind,
             };
@@ -331,11 +331,11 @@ struct Channel<'a> {
     sums: *mut i32,
 }
 
-impl SixteenTask for Channel<'_> {
+impl Vector16Task for Channel<'_> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<S: Sixteen>(self) {
+    unsafe fn run<S: Vector16>(self) {
         let of = self.of;
         for row in 0..of.rows {
             // SAFETY: the processor has the instructions, and the image this row, as this function requires.
@@ -363,7 +363,7 @@ impl Channel<'_> {
     /// # Safety
     /// The processor has the instructions; the channel is readable, and the row one of the padded image.
     #[inline(always)]
-    unsafe fn copy<S: Sixteen>(&self, row: usize) {
+    unsafe fn copy<S: Vector16>(&self, row: usize) {
         let Channel { of, from, zero, image, .. } = *self;
         let Depthwise { shape, x, length, x_is_signed, .. } = of;
         let step = shape.stride[1];
@@ -408,7 +408,7 @@ impl Channel<'_> {
     /// # Safety
     /// The processor has the instructions, the image was copied, and there is room for the rows' sums.
     #[inline(always)]
-    unsafe fn rows<S: Sixteen, const ROWS: usize>(&self, first: usize, at: usize) {
+    unsafe fn rows<S: Vector16, const ROWS: usize>(&self, first: usize, at: usize) {
         let Channel { of, ref filter, image, sums, .. } = *self;
         let next = of.shape.stride[0] * of.shape.stride[1] * of.length;
         let stride = of.shape.output[1].next_multiple_of(GROUP);
@@ -423,7 +423,7 @@ impl Channel<'_> {
                 }
             }
             for (row, sum) in of_rows.into_iter().enumerate() {
-                S::store(S::whole(sum), sums.add((first + row) * stride + at));
+                S::store(S::truncate(sum), sums.add((first + row) * stride + at));
             }
         }
     }

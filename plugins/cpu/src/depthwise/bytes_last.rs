@@ -10,11 +10,11 @@ use crate::depthwise::bytes::{NAME, Planes, shape_of, time};
 use crate::depthwise::shape::Shape;
 use crate::gemm::byte_tile::GROUP;
 use crate::int8::epilogue::{Columns, Stages};
-use crate::int8::numbers::{Again, Numbers};
 use crate::int8::plan::kind_of;
 use crate::int8::problem::signed;
-use crate::int8::sixteen::{self, Sixteen, SixteenTask};
+use crate::int8::requantization::{BoundPostOp, Requantization};
 use crate::int8::store::{Added, Kind, Tile};
+use crate::int8::vector16::{self, Vector16, Vector16Task};
 use crate::kernel::{Facts, Kernel, Refusal};
 use crate::problem::convolution::Convolution;
 use crate::settings::Settings;
@@ -63,8 +63,8 @@ pub(crate) struct ChannelsLast {
 struct Run<'a> {
     tensors: Tensors<'a>,
     columns: Columns,
-    numbers: Numbers,
-    again: &'a [Option<Again<'a>>],
+    numbers: Requantization,
+    post_ops: &'a [Option<BoundPostOp<'a>>],
     zero: f32,
 }
 
@@ -200,16 +200,21 @@ impl Kernel for ChannelsLast {
         let columns =
             Columns::of_area(scratch.wrapping_add(numbers).cast(), Scratch::padded::<i32>(channels));
         // SAFETY: the tensors are those of the operation; all channels' parameters and filters have room.
-        let (first, again, zero, filters) = unsafe {
+        let (first, post_ops, zero, filters) = unsafe {
             columns.write_numbers(&self.stages, tensors, 0..shape.channels);
             columns.clear(rounds, shape.channels, channels);
-            let (mut first, mut again) = self.stages.numbers(self.output, tensors);
-            self.stages.quicken((&mut first, &mut again), columns, channels);
+            let (mut first, mut post_ops) = self.stages.numbers(self.output, tensors);
+            self.stages.fold((&mut first, &mut post_ops), columns, channels);
             let filters = self.filters(tensors, scratch.wrapping_add(filters).cast());
-            (first, again, self.stages.x_zero(tensors), filters)
+            (first, post_ops, self.stages.x_zero(tensors), filters)
         };
-        let run =
-            Run { tensors: Tensors(tensors), columns, numbers: first, again: &again, zero: zero as f32 };
+        let run = Run {
+            tensors: Tensors(tensors),
+            columns,
+            numbers: first,
+            post_ops: &post_ops,
+            zero: zero as f32,
+        };
         let base = Shared([scratch, filters.cast_mut().cast()]);
         let blocks = shape.channels.div_ceil(BLOCK);
         self.workers.for_each_part(shape.batch * self.bands * blocks, |worker, part| {
@@ -234,7 +239,7 @@ impl Kernel for ChannelsLast {
             };
             // SAFETY: the processor has the instructions; image and sums are the worker's, results the
             // part's.
-            unsafe { sixteen::run_at(self.isa, task) };
+            unsafe { vector16::run_at(self.isa, task) };
         });
     }
 }
@@ -251,11 +256,11 @@ struct Band<'r, 'a> {
     sums: *mut i32,
 }
 
-impl SixteenTask for Band<'_, '_> {
+impl Vector16Task for Band<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<S: Sixteen>(self) {
+    unsafe fn run<S: Vector16>(self) {
         let shape = &self.of.shape;
         let [first, last] = self.rows;
         let count = (last - first - 1) * shape.stride[0] + (shape.window[0] - 1) * shape.dilation[0] + 1;
@@ -287,7 +292,7 @@ impl Band<'_, '_> {
     /// # Safety
     /// The processor has the instructions; the image is readable, and the row one of the band.
     #[inline(always)]
-    unsafe fn copy<S: Sixteen>(&self, row: usize) {
+    unsafe fn copy<S: Vector16>(&self, row: usize) {
         let ChannelsLast { shape, x, columns, x_is_signed, .. } = self.of;
         let (width, channels) = (self.width(), self.channels[1] - self.channels[0]);
         let to = self.image.wrapping_add(row * columns * width);
@@ -328,7 +333,7 @@ impl Band<'_, '_> {
     /// # Safety
     /// The processor has the instructions, the band was copied, and there is room for the sums.
     #[inline(always)]
-    unsafe fn sums<S: Sixteen>(&self, row: usize, [first, outputs]: [usize; 2]) {
+    unsafe fn sums<S: Vector16>(&self, row: usize, [first, outputs]: [usize; 2]) {
         for group in (0..self.width()).step_by(GROUP) {
             let mut at = 0;
             while at < outputs {
@@ -353,7 +358,7 @@ impl Band<'_, '_> {
     /// # Safety
     /// As [`Band::sums`], for existing outputs and an existing group.
     #[inline(always)]
-    unsafe fn outputs<S: Sixteen, const COUNT: usize>(
+    unsafe fn outputs<S: Vector16, const COUNT: usize>(
         &self,
         row: usize,
         first: usize,
@@ -381,7 +386,7 @@ impl Band<'_, '_> {
                 }
             }
             for (output, sum) in sums.into_iter().enumerate() {
-                S::store(S::whole(sum), self.sums.add((at + output) * width + group));
+                S::store(S::truncate(sum), self.sums.add((at + output) * width + group));
             }
         }
     }
@@ -421,7 +426,7 @@ impl Band<'_, '_> {
             is_one: false,
             has_bias: of.stages.bias.is_some(),
             numbers: &self.run.numbers,
-            again: self.run.again,
+            post_ops: self.run.post_ops,
             added,
             kind: of.kind,
         };

@@ -1,8 +1,8 @@
 //! Channels first: a vector is a run of a row. Channels of other layouts and dtypes are copied first.
 
 use crate::depthwise::band::{Band, Form};
+use crate::depthwise::dilated::room;
 use crate::depthwise::epilogue::{AffineEpilogue, Registers, neutral};
-use crate::depthwise::gaps::room;
 use crate::depthwise::shape::Shape;
 use crate::simd::isa::Isa;
 use crate::simd::vector::{Float, Vector};

@@ -5,7 +5,7 @@
     reason = "planning checks the shapes that indices come from; checks in the loops would only cost time"
 )]
 
-pub(crate) mod behind;
+pub(crate) mod byte_epilogue;
 pub(crate) mod checked;
 pub(crate) mod delayed;
 #[cfg(test)]

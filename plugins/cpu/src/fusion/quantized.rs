@@ -9,12 +9,12 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Operation};
 
 use crate::depthwise::bytes::Depthwise;
 use crate::depthwise::bytes_last::ChannelsLast;
-use crate::fusion::behind::{Again, Behind, Numbers, Start};
+use crate::fusion::byte_epilogue::{ByteEpilogue, FusedPostOp, Requantization, Start};
 use crate::fusion::delayed;
 use crate::fusion::dequantized::{Dequantized, Number, are_bytes, dequantized};
 use crate::fusion::state::{result, slot_of};
 use crate::fusion::uses::Uses;
-use crate::int8::epilogue::{Later, MOST_LATER, Param, Residual, Scaled, Stages};
+use crate::int8::epilogue::{MAX_POST_OPS, Param, PostOp, Residual, Scaled, Stages};
 use crate::int8::{self, problem};
 use crate::kernel::{Kernel, MAX_TENSORS, Part, Refusal, boxed};
 use crate::layout::MAX_RANK;
@@ -116,7 +116,7 @@ fn part(
     at: (Isa, Settings),
 ) -> Option<Found> {
     let part = |most| part_of(prepared, uses, taken, (index, most), at);
-    part(MOST_LATER).or_else(|| part(0))
+    part(MAX_POST_OPS).or_else(|| part(0))
 }
 
 fn part_of(
@@ -148,9 +148,9 @@ fn part_of(
     let [w_axis, axis] = axes(&node.operation, rank);
     let start = if has_scales { Start::Scaled } else { Start::Whole };
     let start = (own_type == DataType::Float).then_some(start);
-    let behind = Behind::of(prepared, uses, taken, (index, axis), start, (isa, most))?;
-    let before: Vec<usize> = [&x.nodes, &w.nodes, &behind.before].into_iter().flatten().copied().collect();
-    let nodes: Vec<usize> = behind.members.iter().chain(&before).copied().collect();
+    let epilogue = ByteEpilogue::of(prepared, uses, taken, (index, axis), start, (isa, most))?;
+    let before: Vec<usize> = [&x.nodes, &w.nodes, &epilogue.before].into_iter().flatten().copied().collect();
+    let nodes: Vec<usize> = epilogue.members.iter().chain(&before).copied().collect();
     if nodes.len() == 1 || delayed::reads(prepared, uses, &nodes) {
         return None;
     }
@@ -158,15 +158,15 @@ fn part_of(
     if !int8::is_fast(isa) && (before.is_empty() || node.compute_type != DataType::Int32) {
         return None;
     }
-    let operation = with(&node.operation, [x.uid, w.uid, behind.result]);
+    let operation = with(&node.operation, [x.uid, w.uid, epilogue.result]);
     let mut tensors = pointers(graph, &operation);
-    let stages = stages(uses, [&x, &w], w_axis, axis, &behind, &mut tensors)?;
+    let stages = stages(uses, [&x, &w], w_axis, axis, &epilogue, &mut tensors)?;
     if tensors.len() > MAX_TENSORS {
         return None;
     }
     let kernel = planned(graph, &operation, stages, isa, settings.of(graph, &operation)).ok()?;
-    let last = *behind.members.last()?;
-    let part = Part { node: last, members: behind.members, tensors, kernel, writes_early: false };
+    let last = *epilogue.members.last()?;
+    let part = Part { node: last, members: epilogue.members, tensors, kernel, writes_early: false };
     Some(Found { part, before })
 }
 
@@ -201,32 +201,32 @@ fn stages(
     [x, w]: [&Dequantized; 2],
     w_axis: usize,
     axis: usize,
-    behind: &Behind,
+    epilogue: &ByteEpilogue,
     tensors: &mut Vec<i64>,
 ) -> Option<Stages> {
     let mut params = Params { uses, axis, tensors };
     let x_zero = params.some(&x.zero, None)?;
     let w_zero = params.some(&w.zero, Some(w_axis))?;
-    let bias = params.some(&behind.bias, Some(axis))?;
+    let bias = params.some(&epilogue.bias, Some(axis))?;
     let mut scaled = None;
-    if let Some(numbers) = &behind.scaled {
+    if let Some(numbers) = &epilogue.scaled {
         let mut scales = params.all(&x.scales, None)?;
         scales.extend(params.all(&w.scales, Some(w_axis))?);
         scaled = Some(params.scaled(numbers, scales)?);
     }
-    let mut later = Vec::with_capacity(behind.again.len());
-    for again in &behind.again {
-        later.push(match again {
-            Again::Table(table, to) => Later::Table(Box::new(table.by_value(*to)), table.from),
-            Again::Round(numbers) => {
+    let mut post_ops = Vec::with_capacity(epilogue.post_ops.len());
+    for post_op in &epilogue.post_ops {
+        post_ops.push(match post_op {
+            FusedPostOp::Table(table, to) => PostOp::Table(Box::new(table.by_value(*to)), table.from),
+            FusedPostOp::Round(numbers) => {
                 let zero = params.some(&numbers.zero, None)?;
                 let scaled = Box::new(params.scaled(numbers, Vec::new())?);
-                Later::Round { zero, scaled, output: numbers.output }
+                PostOp::Round { zero, scaled, output: numbers.output }
             }
         });
     }
-    let inner = behind.scaled.as_ref().filter(|_| !later.is_empty()).map(|numbers| numbers.output);
-    Some(Stages { x_zero, w_zero, bias, scaled, inner, later })
+    let inner = epilogue.scaled.as_ref().filter(|_| !post_ops.is_empty()).map(|numbers| numbers.output);
+    Some(Stages { x_zero, w_zero, bias, scaled, inner, post_ops })
 }
 
 /// The parameters of a part, whose tensors are added to `tensors`.
@@ -250,7 +250,7 @@ impl Params<'_, '_> {
     }
 
     /// Single-precision stages after sums that already have some scales.
-    fn scaled(&mut self, numbers: &Numbers, mut scales: Vec<Param>) -> Option<Scaled> {
+    fn scaled(&mut self, numbers: &Requantization, mut scales: Vec<Param>) -> Option<Scaled> {
         let axis = Some(self.axis);
         scales.extend(self.all(&numbers.scales, axis)?);
         let residual = match &numbers.residual {

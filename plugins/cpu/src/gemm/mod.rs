@@ -10,6 +10,9 @@
 pub(crate) mod accumulator;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
+pub(crate) mod byte_kernel;
+#[cfg(test)]
+mod byte_kernel_tests;
 pub(crate) mod byte_tile;
 pub(crate) mod context;
 pub(crate) mod im2col;
@@ -22,8 +25,5 @@ pub(crate) mod pairs;
 #[cfg(test)]
 mod pairs_tests;
 pub(crate) mod prefetch;
-pub(crate) mod quads;
-#[cfg(test)]
-mod quads_tests;
 pub(crate) mod register;
 pub(crate) mod tile;

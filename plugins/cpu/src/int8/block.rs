@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use crate::gemm::byte_kernel::MAX_ROWS;
 use crate::gemm::byte_tile::{ByteTile, GROUP};
-use crate::gemm::quads::MAX_ROWS;
 use crate::int8::epilogue::Columns;
 use crate::int8::problem::Group;
 use crate::int8::product::{Own, Product, Run};
@@ -190,7 +190,7 @@ impl Product {
             is_one: false,
             has_bias: self.stages.bias.is_some(),
             numbers: &run.numbers,
-            again: &run.again,
+            post_ops: &run.post_ops,
             added: residual.map(|residual| Added {
                 data_type: residual.data_type,
                 rows: &rows,

@@ -131,7 +131,7 @@ impl Scaled {
 
 /// What is done with bytes before they are stored.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Later {
+pub(crate) enum PostOp {
     /// Maps each byte by a table indexed by its value.
     Table(Box<[i32; ENTRIES]>, DataType),
     /// Minus a zero point, the bytes are sums again, which become bytes of another type.
@@ -139,7 +139,7 @@ pub(crate) enum Later {
 }
 
 /// The most such operations.
-pub(crate) const MOST_LATER: usize = 6;
+pub(crate) const MAX_POST_OPS: usize = 6;
 
 /// No bounds.
 pub(crate) const NO_CLIPS: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
@@ -156,7 +156,7 @@ pub(crate) struct Stages {
     pub(crate) scaled: Option<Scaled>,
     /// The type of the bytes that later operations start from.
     pub(crate) inner: Option<DataType>,
-    pub(crate) later: Vec<Later>,
+    pub(crate) post_ops: Vec<PostOp>,
 }
 
 impl Stages {
@@ -167,9 +167,9 @@ impl Stages {
 
     /// The rounds after the first.
     pub(crate) fn rounds(&self) -> impl Iterator<Item = &Scaled> {
-        self.later.iter().filter_map(|later| match later {
-            Later::Round { scaled, .. } => Some(scaled.as_ref()),
-            Later::Table(..) => None,
+        self.post_ops.iter().filter_map(|post_op| match post_op {
+            PostOp::Round { scaled, .. } => Some(scaled.as_ref()),
+            PostOp::Table(..) => None,
         })
     }
 
@@ -218,9 +218,9 @@ pub(crate) struct Columns {
     pub(crate) scale: *mut f32,
     pub(crate) second: *mut f32,
     pub(crate) shift: *mut f32,
-    /// Slopes and offsets of the first round ([`crate::int8::quick`]); then both scales, shifts, slopes and
+    /// Slopes and offsets of the first round ([`crate::int8::folded`]); then both scales, shifts, slopes and
     /// offsets of later rounds. `between` is the stride of kinds in words.
-    pub(crate) later: *mut f32,
+    pub(crate) rounds: *mut f32,
     pub(crate) between: usize,
 }
 
@@ -238,7 +238,7 @@ impl Columns {
             scale: at(3).cast(),
             second: at(4).cast(),
             shift: at(5).cast(),
-            later: at(6).cast(),
+            rounds: at(6).cast(),
             between,
         }
     }
@@ -268,19 +268,19 @@ impl Columns {
             scale: self.scale.wrapping_add(column),
             second: self.second.wrapping_add(column),
             shift: self.shift.wrapping_add(column),
-            later: self.later.wrapping_add(column),
+            rounds: self.rounds.wrapping_add(column),
             between: self.between,
         }
     }
 
     #[inline(always)]
     fn of_kind<const N: usize>(&self, first: usize) -> [*mut f32; N] {
-        array::from_fn(|at| self.later.wrapping_add((first + at) * self.between))
+        array::from_fn(|at| self.rounds.wrapping_add((first + at) * self.between))
     }
 
     /// Slopes and offsets of the first round.
     #[inline(always)]
-    pub(crate) fn quick(&self) -> [*mut f32; 2] {
+    pub(crate) fn folded(&self) -> [*mut f32; 2] {
         self.of_kind(0)
     }
 
@@ -292,7 +292,7 @@ impl Columns {
 
     /// Slopes and offsets of a later round.
     #[inline(always)]
-    pub(crate) fn quick_of_round(&self, round: usize) -> [*mut f32; 2] {
+    pub(crate) fn folded_of_round(&self, round: usize) -> [*mut f32; 2] {
         self.of_kind(5 + 5 * round)
     }
 

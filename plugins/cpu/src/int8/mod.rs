@@ -1,7 +1,7 @@
 //! Int8 products: matrix multiplication and convolution of `int8` and `uint8`, summed in 32-bit integers.
 //!
 //! Operand A, the image, has rows of unsigned bytes, and the weights have panels of signed ones
-//! ([`crate::gemm::quads`]). Signed images and unsigned weights are shifted by 128, which is added to their
+//! ([`crate::gemm::byte_kernel`]). Signed images and unsigned weights are shifted by 128, which is added to their
 //! zero points. The sums of the weights' columns, and of the image's rows if the weights have zero points,
 //! give the zero points' contribution. So any zero point costs one addition, and padding is filled with it.
 //! The epilogue starts from the sums in registers, as in [`epilogue::Stages`].
@@ -13,25 +13,25 @@
 
 mod block;
 pub(crate) mod epilogue;
-pub(crate) mod numbers;
+mod folded;
 mod panels;
 pub(crate) mod plan;
 pub(crate) mod problem;
 mod product;
-mod quick;
+pub(crate) mod requantization;
 mod rows;
 mod run;
-pub(crate) mod sixteen;
-#[cfg(test)]
-mod sixteen_tests;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;
 mod transpose;
+pub(crate) mod vector16;
+#[cfg(test)]
+mod vector16_tests;
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::gemm::quads::Form;
+use crate::gemm::byte_kernel::Form;
 use crate::int8::epilogue::{Scaled, Stages};
 use crate::int8::problem::Problem;
 use crate::int8::product::Product;

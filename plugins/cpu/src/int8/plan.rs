@@ -2,9 +2,9 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
+use crate::gemm::byte_kernel::{ByteKernel, Form, MAX_ROWS};
 use crate::gemm::byte_tile::GROUP;
-use crate::gemm::quads::{ByteKernel, Form, MAX_ROWS};
-use crate::int8::epilogue::{MOST_LATER, Round, Stages};
+use crate::int8::epilogue::{MAX_POST_OPS, Round, Stages};
 use crate::int8::panels::Panels;
 use crate::int8::problem::{Axis, Problem, WINDOW};
 use crate::int8::product::{self, Product, Staging};
@@ -48,9 +48,9 @@ pub(crate) fn kind_of(stages: &Stages, output: DataType) -> Result<Kind, Refusal
             return Err(format!("y: data type is {}, expected int32, int8, uint8 or float", other.name()));
         }
     };
-    let count = stages.later.len();
-    if count > MOST_LATER || (count > 0 && !matches!(kind, Kind::Quantized { .. })) {
-        return Err(format!("{count} stages after bytes, expected at most {MOST_LATER}, after a scale"));
+    let count = stages.post_ops.len();
+    if count > MAX_POST_OPS || (count > 0 && !matches!(kind, Kind::Quantized { .. })) {
+        return Err(format!("{count} stages after bytes, expected at most {MAX_POST_OPS}, after a scale"));
     }
     Ok(kind)
 }

@@ -1,11 +1,11 @@
 //! A planned int8 product, and the data that its run shares.
 
+use crate::gemm::byte_kernel::ByteKernel;
 use crate::gemm::byte_tile::GROUP;
-use crate::gemm::quads::ByteKernel;
-use crate::int8::epilogue::{Columns, MOST_LATER, Stages};
-use crate::int8::numbers::{Again, Numbers};
+use crate::int8::epilogue::{Columns, MAX_POST_OPS, Stages};
 use crate::int8::panels::Panels;
 use crate::int8::problem::{Axis, Problem};
+use crate::int8::requantization::{BoundPostOp, Requantization};
 use crate::int8::store::Kind;
 use crate::pointwise::elements::BlockEpilogue;
 use crate::simd::isa::Isa;
@@ -66,8 +66,8 @@ pub(crate) struct Product {
 /// The data that a run's workers share.
 pub(crate) struct Run<'a> {
     pub(crate) tensors: Tensors<'a>,
-    pub(crate) numbers: Numbers,
-    pub(crate) again: [Option<Again<'a>>; MOST_LATER],
+    pub(crate) numbers: Requantization,
+    pub(crate) post_ops: [Option<BoundPostOp<'a>>; MAX_POST_OPS],
     pub(crate) columns: Columns,
     /// Bytes of x are combined with this by exclusive or, when x is copied or its rows are packed.
     pub(crate) flip: u8,

@@ -2,8 +2,8 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
+use crate::gemm::byte_kernel::{ByteKernel, MAX_ROWS, Session};
 use crate::gemm::byte_tile::GROUP;
-use crate::gemm::quads::{ByteKernel, MAX_ROWS, Session};
 use crate::int8::epilogue::Columns;
 use crate::int8::product::{Own, Product, Run, STAGED, Staging};
 use crate::int8::rows::{BLOCK, Rows};
@@ -155,10 +155,10 @@ impl Kernel for Product {
             (packed, x_zero, self.columns(tensors, x_zero, scratch.add(areas.columns), packed))
         };
         // SAFETY: the tensors are those of the operation, and the parameters of all columns were written.
-        let (numbers, again) = unsafe {
-            let (mut numbers, mut again) = self.stages.numbers(problem.y.data_type, tensors);
-            self.stages.quicken((&mut numbers, &mut again), columns, self.all_columns());
-            (numbers, again)
+        let (numbers, post_ops) = unsafe {
+            let (mut numbers, mut post_ops) = self.stages.numbers(problem.y.data_type, tensors);
+            self.stages.fold((&mut numbers, &mut post_ops), columns, self.all_columns());
+            (numbers, post_ops)
         };
         let mut x = tensors[problem.x.slot];
         if let Some(staging) = &self.staging {
@@ -171,7 +171,7 @@ impl Kernel for Product {
         }
         let flip = self.flip();
         let outside = x_zero as u8 ^ flip;
-        let run = Run { tensors: Tensors(tensors), numbers, again, columns, flip, outside };
+        let run = Run { tensors: Tensors(tensors), numbers, post_ops, columns, flip, outside };
         let base = Shared([x, packed.cast_mut().cast(), scratch]);
         let parts = problem.group_count() * self.blocks * self.chunks;
         self.workers.for_each_part_with_state(parts, |assignment, state: &mut State| {

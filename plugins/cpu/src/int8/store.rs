@@ -2,11 +2,11 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
+use crate::gemm::byte_kernel::MAX_GROUPS;
 use crate::gemm::byte_tile::GROUP;
-use crate::gemm::quads::MAX_GROUPS;
 use crate::int8::epilogue::{Columns, Round};
-use crate::int8::numbers::{Again, Numbers, quantized_again};
-use crate::int8::sixteen::{self, Sixteen, SixteenTask};
+use crate::int8::requantization::{BoundPostOp, Requantization, requantized};
+use crate::int8::vector16::{self, Vector16, Vector16Task};
 use crate::simd::isa::Isa;
 
 /// The most columns in a tile.
@@ -49,9 +49,9 @@ pub(crate) struct Tile<'a> {
     /// Whether all columns share the parameters of the first group.
     pub(crate) is_one: bool,
     pub(crate) has_bias: bool,
-    pub(crate) numbers: &'a Numbers,
+    pub(crate) numbers: &'a Requantization,
     /// What is done with the bytes, in order, ended by `None`.
-    pub(crate) again: &'a [Option<Again<'a>>],
+    pub(crate) post_ops: &'a [Option<BoundPostOp<'a>>],
     pub(crate) added: Option<Added<'a>>,
     pub(crate) kind: Kind,
 }
@@ -63,10 +63,10 @@ const DOWN: u8 = Round::Down as u8;
 
 /// Instead of a [`Round`]: sums clamped to two bounds, and bytes with later rounds.
 const CLAMPED: u8 = 3;
-const LATER: u8 = 4;
+const POST_OPS: u8 = 4;
 
 /// A tile with its parameters in registers; in memory, the compiler would assume that stores change them.
-struct Ready<'t, 'a, S: Sixteen> {
+struct Ready<'t, 'a, S: Vector16> {
     tile: &'t Tile<'a>,
     of_columns: Columns,
     sums: *const i32,
@@ -84,13 +84,14 @@ struct Ready<'t, 'a, S: Sixteen> {
     clips_after: [S::Floats; 2],
 }
 
-impl<'t, 'a, S: Sixteen> Ready<'t, 'a, S> {
+impl<'t, 'a, S: Vector16> Ready<'t, 'a, S> {
     /// # Safety
     /// The processor has the instructions.
     #[inline(always)]
     unsafe fn of(tile: &'t Tile<'a>) -> Self {
         let Tile { sums, stride, row_sums, of_columns, has_bias, numbers, .. } = *tile;
-        let Numbers { clips, has_clips, factor, before, clips_before, after, clips_after, .. } = *numbers;
+        let Requantization { clips, has_clips, factor, before, clips_before, after, clips_after, .. } =
+            *numbers;
         // SAFETY: the processor has the instructions, as this function requires.
         unsafe {
             let two = |[low, high]: [f32; 2]| [S::floats(low), S::floats(high)];
@@ -124,15 +125,15 @@ impl Tile<'_> {
     /// of results and of the residual have the tile's columns.
     pub(crate) unsafe fn run(&self, isa: Isa) {
         // SAFETY: the processor has the instructions, and the tile its memory, as this function requires.
-        unsafe { sixteen::run_at(isa, self) };
+        unsafe { vector16::run_at(isa, self) };
     }
 }
 
-impl SixteenTask for &Tile<'_> {
+impl Vector16Task for &Tile<'_> {
     type Output = ();
 
     #[inline(always)]
-    unsafe fn run<S: Sixteen>(self) {
+    unsafe fn run<S: Vector16>(self) {
         // SAFETY: the processor has the instructions, and the tile its memory, as this function requires.
         unsafe {
             let ready = Ready::<S>::of(self);
@@ -145,8 +146,8 @@ impl SixteenTask for &Tile<'_> {
                 Kind::Bytes { is_signed: false } => {
                     ready.bytes::<CLAMPED, false>([0, 255], self.kind);
                 }
-                Kind::Quantized { .. } if matches!(self.again.first(), Some(Some(_))) => {
-                    ready.bytes::<LATER, false>([0; 2], self.kind);
+                Kind::Quantized { .. } if matches!(self.post_ops.first(), Some(Some(_))) => {
+                    ready.bytes::<POST_OPS, false>([0; 2], self.kind);
                 }
                 Kind::Quantized { divides: false, round } => ready.rounded::<false>(round),
                 Kind::Quantized { divides: true, round } => ready.rounded::<true>(round),
@@ -155,7 +156,7 @@ impl SixteenTask for &Tile<'_> {
     }
 }
 
-impl<S: Sixteen> Ready<'_, '_, S> {
+impl<S: Vector16> Ready<'_, '_, S> {
     /// The sums of a group, with zero points and bias.
     ///
     /// # Safety
@@ -217,8 +218,8 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     /// # Safety
     /// As [`Ready::sums`].
     #[inline(always)]
-    unsafe fn added(&self, added: &Added<'_>, numbers: &Numbers, row: usize, at: usize) -> S::Floats {
-        let Numbers { residual_zero, residual_scale, .. } = *numbers;
+    unsafe fn added(&self, added: &Added<'_>, numbers: &Requantization, row: usize, at: usize) -> S::Floats {
+        let Requantization { residual_zero, residual_scale, .. } = *numbers;
         let columns = (self.tile.columns - at).min(GROUP);
         // SAFETY: the tensor has the row's columns, and whole groups are read only where it has them.
         unsafe {
@@ -256,16 +257,16 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     }
 
     /// Values rounded to integers that fit in bytes, by a slope and an offset per column; `None` if the
-    /// graph's operations may give another result ([`crate::int8::quick`]).
+    /// graph's operations may give another result ([`crate::int8::folded`]).
     ///
     /// # Safety
     /// As [`Ready::sums`].
     #[inline(always)]
-    unsafe fn quick(
+    unsafe fn folded(
         &self,
         values: S::Floats,
         [slope, offset]: [*mut f32; 2],
-        numbers: &Numbers,
+        numbers: &Requantization,
         row: usize,
         at: usize,
     ) -> Option<S::Ints> {
@@ -286,11 +287,11 @@ impl<S: Sixteen> Ready<'_, '_, S> {
             }
             let [low, high] = numbers.clips_after;
             let clipped = S::clip(S::plus(whole, S::floats(numbers.after)), S::floats(low), S::floats(high));
-            Some(S::whole(clipped))
+            Some(S::truncate(clipped))
         }
     }
 
-    /// A group of sums rounded to integers that fit in bytes, the quick way if possible.
+    /// A group of sums rounded to integers that fit in bytes, the folded form if possible.
     ///
     /// # Safety
     /// As [`Ready::sums`].
@@ -301,7 +302,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
             return None;
         }
         // SAFETY: sums and parameters have the group.
-        unsafe { self.quick(S::of_ints(self.sums(row, at)), self.of_columns.quick(), numbers, row, at) }
+        unsafe { self.folded(S::of_ints(self.sums(row, at)), self.of_columns.folded(), numbers, row, at) }
     }
 
     /// A group of values rounded to integers that fit in bytes.
@@ -319,7 +320,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
             }
             let (values, numbers) = (self.floats(row, at), self.tile.numbers);
             let scaled = match DIVIDES {
-                true => sixteen::quotient::<S>(values, numbers.factor, numbers.inverse),
+                true => vector16::quotient::<S>(values, numbers.factor, numbers.inverse),
                 false => S::times(values, self.factor),
             };
             let mut values = S::plus(scaled, self.before);
@@ -331,7 +332,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
                 DOWN => S::floor(values),
                 _ => values,
             };
-            S::whole(S::clip(S::plus(rounded, self.after), self.clips_after[0], self.clips_after[1]))
+            S::truncate(S::clip(S::plus(rounded, self.after), self.clips_after[0], self.clips_after[1]))
         }
     }
 
@@ -341,15 +342,15 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     /// # Safety
     /// As [`Ready::sums`].
     #[inline(always)]
-    unsafe fn later(&self, divides: bool, round: Round, row: usize, at: usize) -> S::Ints {
+    unsafe fn with_post_ops(&self, divides: bool, round: Round, row: usize, at: usize) -> S::Ints {
         // SAFETY: sums and parameters have the group, and the processor the instructions.
         unsafe {
             let mut bytes = match self.first(row, at) {
                 Some(bytes) => bytes,
-                None => quantized_again::<S>(self.floats(row, at), self.tile.numbers, divides, round),
+                None => requantized::<S>(self.floats(row, at), self.tile.numbers, divides, round),
             };
-            for again in self.tile.again.iter().map_while(Option::as_ref) {
-                bytes = self.again(again, bytes, row, at);
+            for post_op in self.tile.post_ops.iter().map_while(Option::as_ref) {
+                bytes = self.post_op(post_op, bytes, row, at);
             }
             bytes
         }
@@ -360,19 +361,19 @@ impl<S: Sixteen> Ready<'_, '_, S> {
     /// # Safety
     /// As [`Ready::sums`].
     #[inline(always)]
-    unsafe fn again(&self, again: &Again<'_>, bytes: S::Ints, row: usize, at: usize) -> S::Ints {
+    unsafe fn post_op(&self, post_op: &BoundPostOp<'_>, bytes: S::Ints, row: usize, at: usize) -> S::Ints {
         // SAFETY: parameters have the group, a table an entry for every byte, and the processor the instructions.
         unsafe {
-            let (numbers, divides, round, place) = match again {
-                Again::Table(entries, zero) => return S::looked_up(bytes, entries.as_ptr().add(*zero)),
-                Again::Round(numbers, divides, round, place) => (numbers, *divides, *round, *place),
+            let (numbers, divides, round, place) = match post_op {
+                BoundPostOp::Table(entries, zero) => return S::looked_up(bytes, entries.as_ptr().add(*zero)),
+                BoundPostOp::Round(numbers, divides, round, place) => (numbers, *divides, *round, *place),
             };
             let [scale, second, shift] = self.of_columns.of_round(place);
             let own = at & self.mask;
             let mut values = S::minus(S::of_ints(bytes), S::floats(numbers.zero));
             if S::IS_FUSED && numbers.within > 0.0 {
-                let quick = self.of_columns.quick_of_round(place);
-                if let Some(bytes) = self.quick(values, quick, numbers, row, at) {
+                let folded = self.of_columns.folded_of_round(place);
+                if let Some(bytes) = self.folded(values, folded, numbers, row, at) {
                     return bytes;
                 }
             }
@@ -382,7 +383,7 @@ impl<S: Sixteen> Ready<'_, '_, S> {
             if let Some(added) = self.tile.added.as_ref().filter(|_| numbers.adds) {
                 values = S::plus(values, self.added(added, numbers, row, at));
             }
-            quantized_again::<S>(values, numbers, divides, round)
+            requantized::<S>(values, numbers, divides, round)
         }
     }
 
@@ -415,7 +416,9 @@ impl<S: Sixteen> Ready<'_, '_, S> {
                 unsafe {
                     let values = match (HOW, kind) {
                         (CLAMPED, _) => self.clamped(row, at, bounds),
-                        (LATER, Kind::Quantized { divides, round }) => self.later(divides, round, row, at),
+                        (POST_OPS, Kind::Quantized { divides, round }) => {
+                            self.with_post_ops(divides, round, row, at)
+                        }
                         _ => self.quantized::<DIVIDES, HOW>(row, at),
                     };
                     let to = self.tile.to[row].add(at);

@@ -1,9 +1,9 @@
 use hipdnn_plugin_sdk::graph::{ConvMode, DataType, Tensor};
 
-use crate::gemm::quads::Form;
-use crate::int8::epilogue::{Later, NO_CLIPS, Param, Quantize, Residual, Round, Scaled, Stages};
+use crate::gemm::byte_kernel::Form;
+use crate::int8::epilogue::{NO_CLIPS, Param, PostOp, Quantize, Residual, Round, Scaled, Stages};
 use crate::int8::problem::Problem;
-use crate::int8::sixteen::{Sixteen, SixteenTask, quotient, run_at};
+use crate::int8::vector16::{Vector16, Vector16Task, quotient, run_at};
 use crate::int8::with_stages;
 use crate::layout::MAX_RANK;
 use crate::settings::Settings;
@@ -168,11 +168,11 @@ fn every_form_computes_int8_convolutions_exactly() {
 /// Values divided by a divisor, as a division rounds them.
 struct Quotients<'a>(&'a [f32], f32);
 
-impl SixteenTask for Quotients<'_> {
+impl Vector16Task for Quotients<'_> {
     type Output = Vec<f32>;
 
     #[inline(always)]
-    unsafe fn run<S: Sixteen>(self) -> Vec<f32> {
+    unsafe fn run<S: Vector16>(self) -> Vec<f32> {
         let Self(numbers, divisor) = self;
         let mut got = vec![0.0; numbers.len()];
         for (from, to) in numbers.chunks_exact(16).zip(got.chunks_exact_mut(16)) {
@@ -238,7 +238,7 @@ fn round(random: &mut Random, residual: Option<Residual>) -> Scaled {
 
 /// Instruction sets that round with one multiplication give the bits of those that compute every operation.
 #[test]
-fn rounding_the_quick_way_gives_the_same_bytes() {
+fn rounding_in_the_folded_form_gives_the_same_bytes() {
     for seed in 0..400 {
         let random = &mut Random::new(seed + 400);
         let (m, n, k) = (random.within(1, 20) as i64, random.within(1, 40) as i64, 40);
@@ -252,13 +252,13 @@ fn rounding_the_quick_way_gives_the_same_bytes() {
         let adds = random.within(0, 2);
         let scaled = Some(round(random, (adds == 1).then_some(residual)));
         let zero = Param { slot: 0, data_type: DataType::Float, stride: 0, value: Some(5.0) };
-        let later = (random.within(0, 1) == 0).then(|| Later::Round {
+        let later = (random.within(0, 1) == 0).then(|| PostOp::Round {
             zero: Some(zero),
             scaled: Box::new(round(random, (adds == 2).then_some(residual))),
             output: types[2],
         });
         let inner = later.is_some().then(|| random.of(&BYTES));
-        let stages = Stages { scaled, inner, later: later.into_iter().collect(), ..Stages::default() };
+        let stages = Stages { scaled, inner, post_ops: later.into_iter().collect(), ..Stages::default() };
         let settings = settings(random);
         let results = Isa::available().iter().map(|isa| {
             let mut arrays = arrays.clone();

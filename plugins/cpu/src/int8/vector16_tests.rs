@@ -1,6 +1,6 @@
 //! The operations of each instruction set beside the portable ones.
 
-use crate::int8::sixteen::*;
+use crate::int8::vector16::*;
 use crate::simd::isa::Isa;
 
 const INTS: [i32; 16] =
@@ -27,11 +27,11 @@ const FLOATS: [f32; 16] = [
 /// The results of all operations on the values above.
 struct All;
 
-impl SixteenTask for All {
+impl Vector16Task for All {
     type Output = (Vec<i32>, Vec<f32>, Vec<u8>);
 
     #[inline(always)]
-    unsafe fn run<S: Sixteen>(self) -> Self::Output {
+    unsafe fn run<S: Vector16>(self) -> Self::Output {
         let (mut ints, mut floats, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         let reversed: Vec<i32> = INTS.iter().rev().copied().collect();
         let small: Vec<u8> = (0..16).map(|at| at * 17).collect();
@@ -43,7 +43,7 @@ impl SixteenTask for All {
             let of_bytes = [S::signed(small.as_ptr()), S::unsigned(small.as_ptr())];
             let sums = [S::add(a, b), S::saturating_add(a, b), S::saturating_add(a, S::ints(i32::MAX))];
             let others = [S::less_product(a, b, S::ints(-3)), S::clamp(a, S::ints(-128), S::ints(127))];
-            let of_ints = [&sums[..], &others, &of_bytes, &[S::whole(bounded)]].concat();
+            let of_ints = [&sums[..], &others, &of_bytes, &[S::truncate(bounded)]].concat();
             let moved = [S::of_ints(a), S::plus(f, g), S::minus(f, g), S::times(f, g)];
             (of_ints, [&moved[..], &[S::over(f, g), bounded, S::floor(f), S::nearest(f)]].concat())
         };

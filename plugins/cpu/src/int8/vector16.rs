@@ -10,7 +10,7 @@ use crate::simd::isa::{Isa, IsaTask};
 /// # Safety
 /// An implementation's functions only need the instructions that `run` compiles for, and are
 /// `#[inline(always)]`. Values exist only on a processor with these instructions, so functions that take them may use them.
-pub(crate) unsafe trait Sixteen {
+pub(crate) unsafe trait Vector16 {
     type Ints: Copy;
     type Floats: Copy;
     /// Whether `fused` is as fast as a product.
@@ -94,7 +94,7 @@ pub(crate) unsafe trait Sixteen {
     /// To nearest, ties to even.
     fn nearest(a: Self::Floats) -> Self::Floats;
     /// Truncated, for magnitudes below 2³¹; NaN becomes 0.
-    fn whole(a: Self::Floats) -> Self::Ints;
+    fn truncate(a: Self::Floats) -> Self::Ints;
     /// Stores sixteen values.
     ///
     /// # Safety
@@ -111,20 +111,20 @@ pub(crate) unsafe trait Sixteen {
 }
 
 /// A task written over these operations.
-pub(crate) trait SixteenTask {
+pub(crate) trait Vector16Task {
     type Output;
 
     /// Runs with one instruction set, inlined into a function that is compiled for it.
     ///
     /// # Safety
     /// The processor has the instructions, and the task its memory.
-    unsafe fn run<S: Sixteen>(self) -> Self::Output;
+    unsafe fn run<S: Vector16>(self) -> Self::Output;
 }
 
 /// A task with its set of operations.
 struct With<W, S>(W, PhantomData<S>);
 
-impl<W: SixteenTask, S: Sixteen> IsaTask for With<W, S> {
+impl<W: Vector16Task, S: Vector16> IsaTask for With<W, S> {
     type Output = W::Output;
 
     #[inline(always)]
@@ -138,7 +138,7 @@ impl<W: SixteenTask, S: Sixteen> IsaTask for With<W, S> {
 ///
 /// # Safety
 /// The processor has the instruction set, and the task its memory.
-pub(crate) unsafe fn run_at<W: SixteenTask>(isa: Isa, task: W) -> W::Output {
+pub(crate) unsafe fn run_at<W: Vector16Task>(isa: Isa, task: W) -> W::Output {
     // SAFETY: the processor has the instructions, as this function requires.
     unsafe {
         match isa {
@@ -162,7 +162,7 @@ const BEYOND: f32 = 1_099_511_627_776.0;
 /// # Safety
 /// The processor has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn quotient<S: Sixteen>(a: S::Floats, divisor: f32, inverse: f32) -> S::Floats {
+pub(crate) unsafe fn quotient<S: Vector16>(a: S::Floats, divisor: f32, inverse: f32) -> S::Floats {
     // SAFETY: the processor has the instructions, as this function requires.
     unsafe {
         if !S::IS_FUSED || inverse == 0.0 {
@@ -205,7 +205,7 @@ macro_rules! of_values {
 pub(crate) struct Portable;
 
 // SAFETY: arrays only need the target's baseline.
-unsafe impl Sixteen for Portable {
+unsafe impl Vector16 for Portable {
     type Ints = [i32; 16];
     type Floats = [f32; 16];
     const IS_FUSED: bool = false;
@@ -253,7 +253,7 @@ unsafe impl Sixteen for Portable {
         fn nearest(a: [f32; 16]) -> [f32; 16] {
             array::map(a, |a| if a.abs() < 4_194_304.0 { (a + 12_582_912.0) - 12_582_912.0 } else { a.round_ties_even() })
         }
-        fn whole(a: [f32; 16]) -> [i32; 16] { array::map(a, |value| value as i32) }
+        fn truncate(a: [f32; 16]) -> [i32; 16] { array::map(a, |value| value as i32) }
         fn are_below(a: [f32; 16], bound: [f32; 16]) -> bool { a.iter().zip(bound).all(|(a, bound)| a.abs() < bound) }
     }
 }
@@ -267,7 +267,7 @@ mod x86 {
 
     use std::arch::x86_64::*;
 
-    use super::Sixteen;
+    use super::Vector16;
     use crate::simd::isa::{IsaTask, run_avx2, run_avx512};
 
     /// AVX-512: a register.
@@ -277,7 +277,7 @@ mod x86 {
     type F = __m512;
 
     // SAFETY: `run` compiles for what the functions need.
-    unsafe impl Sixteen for Avx512 {
+    unsafe impl Vector16 for Avx512 {
         type Ints = I;
         type Floats = F;
         const IS_FUSED: bool = true;
@@ -319,7 +319,7 @@ mod x86 {
             fn clip(a: F, low: F, high: F) -> F { _mm512_min_ps(high, _mm512_max_ps(low, a)) }
             fn floor(a: F) -> F { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(a) }
             fn nearest(a: F) -> F { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a) }
-            fn whole(a: F) -> I { _mm512_maskz_cvttps_epi32(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(a, a), a) }
+            fn truncate(a: F) -> I { _mm512_maskz_cvttps_epi32(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(a, a), a) }
             fn are_below(a: F, bound: F) -> bool {
                 _mm512_cmp_ps_mask::<_CMP_LT_OQ>(_mm512_abs_ps(a), bound) == u16::MAX
             }
@@ -338,7 +338,7 @@ mod x86 {
     }
 
     // SAFETY: `run` compiles for what the functions need.
-    unsafe impl Sixteen for Avx2 {
+    unsafe impl Vector16 for Avx2 {
         type Ints = I2;
         type Floats = F2;
         const IS_FUSED: bool = true;
@@ -406,7 +406,7 @@ mod x86 {
             fn nearest(a: F2) -> F2 {
                 array::map(a, |a| _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
             }
-            fn whole(a: F2) -> I2 {
+            fn truncate(a: F2) -> I2 {
                 array::map(a, |a| {
                     let ordered = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_ORD_Q>(a, a));
                     _mm256_and_si256(_mm256_cvttps_epi32(a), ordered)

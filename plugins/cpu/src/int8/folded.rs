@@ -9,7 +9,7 @@
 use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::int8::epilogue::{Columns, NO_CLIPS, Round, Scaled, Stages};
-use crate::int8::numbers::{Again, Numbers};
+use crate::int8::requantization::{BoundPostOp, Requantization};
 
 /// Quotients of larger magnitude saturate a byte, whatever its zero point.
 const BEYOND: f32 = 512.0;
@@ -20,14 +20,14 @@ const MOST_ADDED: f32 = 255.0;
 /// The relative error bound of q.
 const UNIT: f32 = 16.0 / 16_777_216.0;
 
-/// Above this distance from the middle of two integers, too few values would take the quick way.
+/// Above this distance from the middle of two integers, too few values would take the folded form.
 const LARGEST_ERROR: f32 = 1.0 / 32.0;
 
 /// Multipliers far from the limits of single precision.
 const MULTIPLIERS: [f32; 2] = [1e-20, 1e20];
 
-impl Numbers {
-    /// The factor of values before rounding, if the quick way applies.
+impl Requantization {
+    /// The factor of values before rounding, if the folded form applies.
     fn multiplier(&self, scaled: &Scaled) -> Option<f32> {
         let quantize = scaled.quantize?;
         let is_nearest = quantize.round == Round::Even && self.before == 0.0;
@@ -40,11 +40,11 @@ impl Numbers {
         (is_nearest && is_plain && is_of_bytes && is_usual).then_some(multiplier)
     }
 
-    /// Prepares the quick way with the parameters of these columns.
+    /// Prepares the folded form with the parameters of these columns.
     ///
     /// # Safety
     /// `scale`, `second` and `shift` have a value for each column, and `slope` and `offset` room for one.
-    unsafe fn quicken(
+    unsafe fn fold(
         &mut self,
         scaled: Option<&Scaled>,
         [scale, second, shift]: [*mut f32; 3],
@@ -72,25 +72,25 @@ impl Numbers {
 }
 
 impl Stages {
-    /// Prepares the quick way for every round to which it applies.
+    /// Prepares the folded form for every round to which it applies.
     ///
     /// # Safety
     /// The parameters of this many columns were written.
-    pub(crate) unsafe fn quicken(
+    pub(crate) unsafe fn fold(
         &self,
-        (first, again): (&mut Numbers, &mut [Option<Again<'_>>]),
+        (first, post_ops): (&mut Requantization, &mut [Option<BoundPostOp<'_>>]),
         of: Columns,
         columns: usize,
     ) {
         // SAFETY: the columns have the parameters of every round, as this function requires.
         unsafe {
-            first.quicken(self.scaled.as_ref(), [of.scale, of.second, of.shift], of.quick(), columns);
-            let later = again.iter_mut().filter_map(|again| match again {
-                Some(Again::Round(numbers, _, _, place)) => Some((numbers, *place)),
+            first.fold(self.scaled.as_ref(), [of.scale, of.second, of.shift], of.folded(), columns);
+            let later = post_ops.iter_mut().filter_map(|post_op| match post_op {
+                Some(BoundPostOp::Round(numbers, _, _, place)) => Some((numbers, *place)),
                 _ => None,
             });
             for ((numbers, place), scaled) in later.zip(self.rounds()) {
-                numbers.quicken(Some(scaled), of.of_round(place), of.quick_of_round(place), columns);
+                numbers.fold(Some(scaled), of.of_round(place), of.folded_of_round(place), columns);
             }
         }
     }

@@ -45,7 +45,7 @@ pub(crate) enum Start {
 
 /// Single-precision stages after the sums, as [`crate::int8::epilogue::Scaled`] but without slots.
 #[derive(Clone, Debug)]
-pub(crate) struct Numbers {
+pub(crate) struct Requantization {
     /// The zero point of the bytes that the stages start from.
     pub(crate) zero: Option<Number>,
     pub(crate) scales: Vec<Number>,
@@ -64,14 +64,14 @@ pub(crate) struct Numbers {
 
 /// A stage that follows bytes.
 #[derive(Clone, Debug)]
-pub(crate) enum Again {
+pub(crate) enum FusedPostOp {
     /// A table for a function of a byte, and the type of its results.
     Table(Box<Table>, DataType),
     /// Treats the bytes as sums.
-    Round(Box<Numbers>),
+    Round(Box<Requantization>),
 }
 
-impl Numbers {
+impl Requantization {
     /// No operations yet, at the given stage. Boxed from the start because of its size.
     #[inline(never)]
     fn from(at: At) -> Box<Self> {
@@ -103,16 +103,16 @@ impl Numbers {
     }
 }
 
-/// The nodes to fuse behind a product, the product first.
+/// The nodes to fuse into the epilogue of a product, the product first.
 #[derive(Clone, Debug)]
-pub(crate) struct Behind {
+pub(crate) struct ByteEpilogue {
     pub(crate) members: Vec<usize>,
     pub(crate) result: i64,
     /// Integers added to the sums.
     pub(crate) bias: Option<Number>,
-    pub(crate) scaled: Option<Box<Numbers>>,
+    pub(crate) scaled: Option<Box<Requantization>>,
     /// What follows the bytes that the single-precision stages produce.
-    pub(crate) again: Vec<Again>,
+    pub(crate) post_ops: Vec<FusedPostOp>,
     /// Nodes that dequantize operands of the members.
     pub(crate) before: Vec<usize>,
 }
@@ -137,7 +137,7 @@ struct Follower<'a, 'b> {
     axis: usize,
 }
 
-impl Behind {
+impl ByteEpilogue {
     /// The longest run of nodes that can be computed with a product, whose result is single precision if
     /// `start` is given; `None` if its own result cannot be stored. At most `most` stages follow bytes.
     pub(crate) fn of(
@@ -150,11 +150,11 @@ impl Behind {
     ) -> Option<Self> {
         let own = result(&prepared.graph.nodes.get(producer)?.operation)?;
         let scaled = start.map(|start| match start {
-            Start::Whole => Numbers::from(At::Scale),
-            Start::Scaled => Numbers::from(At::Shift),
+            Start::Whole => Requantization::from(At::Scale),
+            Start::Scaled => Requantization::from(At::Shift),
         });
-        let (bias, again, before) = (None, Vec::new(), Vec::new());
-        let mut state = Self { members: vec![producer], result: own, bias, scaled, again, before };
+        let (bias, post_ops, before) = (None, Vec::new(), Vec::new());
+        let mut state = Self { members: vec![producer], result: own, bias, scaled, post_ops, before };
         let mut largest = None;
         loop {
             let tensor = uses.tensors.get(&state.result)?;
@@ -165,13 +165,13 @@ impl Behind {
                 return largest;
             }
             if are_bytes(tensor.data_type) {
-                if state.scaled.is_none() || state.again.len() == most {
+                if state.scaled.is_none() || state.post_ops.len() == most {
                     return largest;
                 }
                 if in_own_frame(|| state.look_up(prepared, uses, taken, isa))? {
                     continue;
                 }
-                state.again.push(Again::Round(Numbers::from(At::Bytes)));
+                state.post_ops.push(FusedPostOp::Round(Requantization::from(At::Bytes)));
             }
             let [reader] = uses.readers(state.result) else { return largest };
             let is_free = taken.get(*reader) == Some(&false);
@@ -187,16 +187,18 @@ impl Behind {
         let Some(function) = function else { return Some(false) };
         let of = uses.tensors.get(&function.result)?.data_type;
         self.members.extend(function.members);
-        self.again.push(Again::Table(Box::new(function.table), of));
+        self.post_ops.push(FusedPostOp::Table(Box::new(function.table), of));
         self.result = function.result;
         Some(true)
     }
 
     /// Whether the kernel can end here with a result of this type.
     fn is_complete(&self, data_type: DataType) -> bool {
-        match self.again.last() {
-            Some(Again::Table(..)) => return true,
-            Some(Again::Round(numbers)) => return are_bytes(data_type) && numbers.at != At::HalfRounded,
+        match self.post_ops.last() {
+            Some(FusedPostOp::Table(..)) => return true,
+            Some(FusedPostOp::Round(numbers)) => {
+                return are_bytes(data_type) && numbers.at != At::HalfRounded;
+            }
             None => {}
         }
         match (&self.scaled, data_type) {
@@ -209,9 +211,9 @@ impl Behind {
 
     /// The number of residual tensors.
     fn residuals(&self) -> usize {
-        let later = self.again.iter().filter_map(|again| match again {
-            Again::Round(numbers) => Some(numbers.as_ref()),
-            Again::Table(..) => None,
+        let later = self.post_ops.iter().filter_map(|post_op| match post_op {
+            FusedPostOp::Round(numbers) => Some(numbers.as_ref()),
+            FusedPostOp::Table(..) => None,
         });
         self.scaled.as_deref().into_iter().chain(later).filter(|numbers| numbers.residual.is_some()).count()
     }
@@ -242,9 +244,9 @@ impl Behind {
             axis,
         };
         let mut next = self.clone();
-        let numbers = match next.again.last_mut() {
-            Some(Again::Round(numbers)) => Some(numbers.as_mut()),
-            Some(Again::Table(..)) => return None,
+        let numbers = match next.post_ops.last_mut() {
+            Some(FusedPostOp::Round(numbers)) => Some(numbers.as_mut()),
+            Some(FusedPostOp::Table(..)) => return None,
             None => next.scaled.as_deref_mut(),
         };
         match numbers {
@@ -270,7 +272,7 @@ impl Behind {
 
 impl Follower<'_, '_> {
     /// Adds a node that works on the integer sums.
-    fn of_sums(&self, state: &mut Behind, output: DataType) -> Option<()> {
+    fn of_sums(&self, state: &mut ByteEpilogue, output: DataType) -> Option<()> {
         let is_numbers = self.is_float && output == DataType::Float;
         match self.pointwise.mode {
             PointwiseMode::Add if self.is_whole && output == DataType::Int32 && state.bias.is_none() => {
@@ -281,7 +283,7 @@ impl Follower<'_, '_> {
             }
             PointwiseMode::Identity if self.is_float || self.is_whole => {
                 state.scaled = match output {
-                    DataType::Float => Some(Numbers::from(At::Scale)),
+                    DataType::Float => Some(Requantization::from(At::Scale)),
                     other if are_bytes(other) => None,
                     _ => return None,
                 };
@@ -289,11 +291,11 @@ impl Follower<'_, '_> {
             PointwiseMode::Mul if is_numbers => {
                 let scale = self.number()?;
                 scale.along(Some(self.axis))?;
-                let numbers = state.scaled.insert(Numbers::from(At::Shift));
+                let numbers = state.scaled.insert(Requantization::from(At::Shift));
                 numbers.scales.push(scale);
             }
             PointwiseMode::Add if is_numbers => {
-                let mut numbers = Numbers::from(At::Scale);
+                let mut numbers = Requantization::from(At::Scale);
                 self.of_numbers(&mut numbers, &mut state.before)?;
                 state.scaled = Some(numbers);
             }
@@ -303,7 +305,7 @@ impl Follower<'_, '_> {
     }
 
     /// Adds a node that works on single-precision values.
-    fn of_numbers(&self, numbers: &mut Numbers, before: &mut Vec<usize>) -> Option<()> {
+    fn of_numbers(&self, numbers: &mut Requantization, before: &mut Vec<usize>) -> Option<()> {
         use PointwiseMode as M;
         match self.pointwise.mode {
             M::Identity => {}
@@ -361,7 +363,7 @@ impl Follower<'_, '_> {
     }
 
     /// An addition: of a bias, a residual, a constant before rounding, or a zero point.
-    fn add(&self, numbers: &mut Numbers, before: &mut Vec<usize>) -> Option<()> {
+    fn add(&self, numbers: &mut Requantization, before: &mut Vec<usize>) -> Option<()> {
         let constant = self.constant();
         if constant == Some(NO_FRACTION) && numbers.at < At::HalfRounded {
             numbers.quantize();
@@ -455,7 +457,7 @@ impl Follower<'_, '_> {
 }
 
 /// Clips at the current stage.
-fn clip(numbers: &mut Numbers, bounds: [f32; 2]) -> Option<()> {
+fn clip(numbers: &mut Requantization, bounds: [f32; 2]) -> Option<()> {
     if bounds.iter().any(|bound| bound.is_nan()) {
         return None;
     }

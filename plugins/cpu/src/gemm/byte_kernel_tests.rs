@@ -1,5 +1,5 @@
+use crate::gemm::byte_kernel::{ByteKernel, Form, Session};
 use crate::gemm::byte_tile::{ByteTile, GROUP};
-use crate::gemm::quads::{ByteKernel, Form, Session};
 use crate::simd::isa::Isa;
 use crate::testing::Random;
 

@@ -2,13 +2,13 @@
 
 use hipdnn_plugin_sdk::graph::DataType;
 
-use crate::int8::epilogue::{Later, MOST_LATER, NO_CLIPS, Param, Quantize, Round, Scaled, Stages};
-use crate::int8::sixteen::{self, Sixteen};
+use crate::int8::epilogue::{MAX_POST_OPS, NO_CLIPS, Param, PostOp, Quantize, Round, Scaled, Stages};
+use crate::int8::vector16::{self, Vector16};
 use crate::pointwise::lookup::ENTRIES;
 
 /// The parameters of a run that all columns share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Numbers {
+pub(crate) struct Requantization {
     pub(crate) clips: [f32; 2],
     /// Whether there are bounds before the last ones.
     pub(crate) has_clips: bool,
@@ -25,8 +25,8 @@ pub(crate) struct Numbers {
     pub(crate) adds: bool,
     /// The zero point of the sums.
     pub(crate) zero: f32,
-    /// The factor of residual bytes in the quick way, and the most that its results may differ from an
-    /// integer ([`crate::int8::quick`]); 0 if it does not apply.
+    /// The factor of residual bytes in the folded form, and the most that its results may differ from an
+    /// integer ([`crate::int8::folded`]); 0 if it does not apply.
     pub(crate) residual_slope: f32,
     pub(crate) within: f32,
 }
@@ -43,7 +43,7 @@ unsafe fn one(param: &Option<Param>, absent: f64, tensors: &[*mut u8]) -> f64 {
     }
 }
 
-impl Numbers {
+impl Requantization {
     /// Reads the parameters of a run.
     ///
     /// # Safety
@@ -109,17 +109,17 @@ impl Numbers {
     }
 }
 
-/// Factors for which [`Sixteen::quotient`](crate::int8::sixteen::quotient) divides: far from the limits of
+/// Factors for which [`Vector16::quotient`](crate::int8::vector16::quotient) divides: far from the limits of
 /// single precision.
 const FACTORS: [f32; 2] = [1e-20, 1e20];
 
 /// What is done with bytes, with the parameters of a run.
 #[derive(Clone, Copy)]
-pub(crate) enum Again<'a> {
+pub(crate) enum BoundPostOp<'a> {
     /// The table, and the index of value 0.
     Table(&'a [i32; ENTRIES], usize),
     /// The parameters, whether it divides, how it rounds, and its index among the rounds.
-    Round(Numbers, bool, Round, usize),
+    Round(Requantization, bool, Round, usize),
 }
 
 /// Values rounded to integers that fit in bytes.
@@ -127,9 +127,9 @@ pub(crate) enum Again<'a> {
 /// # Safety
 /// The processor has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn quantized_again<S: Sixteen>(
+pub(crate) unsafe fn requantized<S: Vector16>(
     mut values: S::Floats,
-    numbers: &Numbers,
+    numbers: &Requantization,
     divides: bool,
     round: Round,
 ) -> S::Ints {
@@ -140,7 +140,7 @@ pub(crate) unsafe fn quantized_again<S: Sixteen>(
             values = clip(values, numbers.clips);
         }
         let scaled = match divides {
-            true => sixteen::quotient::<S>(values, numbers.factor, numbers.inverse),
+            true => vector16::quotient::<S>(values, numbers.factor, numbers.inverse),
             false => S::times(values, S::floats(numbers.factor)),
         };
         values = S::plus(scaled, S::floats(numbers.before));
@@ -152,7 +152,7 @@ pub(crate) unsafe fn quantized_again<S: Sixteen>(
             Round::Down => S::floor(values),
             Round::Cut => values,
         };
-        S::whole(clip(S::plus(rounded, S::floats(numbers.after)), numbers.clips_after))
+        S::truncate(clip(S::plus(rounded, S::floats(numbers.after)), numbers.clips_after))
     }
 }
 
@@ -165,27 +165,27 @@ impl Stages {
         &'a self,
         output: DataType,
         tensors: &[*mut u8],
-    ) -> (Numbers, [Option<Again<'a>>; MOST_LATER]) {
-        let mut again = [None; MOST_LATER];
+    ) -> (Requantization, [Option<BoundPostOp<'a>>; MAX_POST_OPS]) {
+        let mut post_ops = [None; MAX_POST_OPS];
         let mut rounds = 0;
         // SAFETY: the tensors are those of the operation, as this function requires.
         unsafe {
-            for (again, later) in again.iter_mut().zip(&self.later) {
-                *again = Some(match later {
-                    Later::Table(entries, from) => {
-                        Again::Table(entries, if *from == DataType::Int8 { 128 } else { 0 })
+            for (bound, post_op) in post_ops.iter_mut().zip(&self.post_ops) {
+                *bound = Some(match post_op {
+                    PostOp::Table(entries, from) => {
+                        BoundPostOp::Table(entries, if *from == DataType::Int8 { 128 } else { 0 })
                     }
-                    Later::Round { zero, scaled, output } => {
+                    PostOp::Round { zero, scaled, output } => {
                         let quantize = scaled.quantize;
                         let (divides, round) = quantize
                             .map_or((false, Round::Cut), |quantize| (quantize.divides, quantize.round));
                         rounds += 1;
-                        let numbers = Numbers::of(Some(scaled), zero, *output, tensors);
-                        Again::Round(numbers, divides, round, rounds - 1)
+                        let numbers = Requantization::of(Some(scaled), zero, *output, tensors);
+                        BoundPostOp::Round(numbers, divides, round, rounds - 1)
                     }
                 });
             }
-            (Numbers::of(self.scaled.as_ref(), &None, self.inner.unwrap_or(output), tensors), again)
+            (Requantization::of(self.scaled.as_ref(), &None, self.inner.unwrap_or(output), tensors), post_ops)
         }
     }
 
