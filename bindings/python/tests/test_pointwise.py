@@ -103,3 +103,20 @@ def test_channels_last_stays_channels_last(random):
     result = run("relu", [x])
     assert result.strides == x.strides
     np.testing.assert_array_equal(result, np.maximum(x, 0))
+
+
+def test_numbers_are_as_exact_as_the_graph_computes():
+    x = np.array([[1.0, 3.0, 7.0]])
+    with hipdnn.Graph() as double:
+        double.mul(double.tensor_like(x), 0.1)
+    np.testing.assert_array_equal(double(x), x * 0.1)
+    with hipdnn.Graph() as mixed:
+        mixed.mul(mixed.tensor_like(x.astype(np.float32)), 0.1, compute_data_type="double").set_data_type("double")
+    np.testing.assert_array_equal(mixed(x.astype(np.float32)), x * 0.1)
+    with hipdnn.Graph() as single:
+        single.mul(single.tensor_like(x.astype(np.float32)), 0.1)
+    np.testing.assert_array_equal(single(x.astype(np.float32)), x.astype(np.float32) * np.float32(0.1))
+    ones = np.ones((1, 3))
+    with hipdnn.Graph() as norm:
+        norm.rmsnorm(hipdnn.norm_forward_phase.INFERENCE, *(norm.tensor_like(a) for a in (x, ones)), epsilon=0.1)
+    np.testing.assert_allclose(norm(x, ones), x / np.sqrt((x * x).mean() + 0.1), rtol=1e-14)

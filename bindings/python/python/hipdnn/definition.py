@@ -268,6 +268,10 @@ class Definition(Operands, Views, Compositions, Fp8Attention):
     def _data_type(self, tensor: Tensor, types: Mapping[str, data_type]) -> str:
         if tensor.data_type is not data_type.NOT_SET:
             return tensor.data_type.value
+        if tensor.value is not None:
+            # A number is as exact as what the graph computes in.
+            kinds = [types["compute"], *(node.compute_data_type for node in self._nodes)]
+            return (data_type.DOUBLE if data_type.DOUBLE in kinds else data_type.FLOAT).value
         return types["intermediate" if self._is_virtual(tensor) else "io"].value
 
     def to_json(self, *, indent: int | None = None, aligned: bool = True) -> str:

@@ -141,7 +141,7 @@ class Operations:
                 raise GraphError(node, argument, f"{value._label()} is of another graph")
             return value
         if isinstance(value, (int, float)) and rank is not None:
-            return self._new_tensor(dim=(1,) * rank, stride=(1,) * rank, data_type=data_type.FLOAT, value=float(value))
+            return self._new_tensor(dim=(1,) * rank, stride=(1,) * rank, value=float(value))
         raise GraphError(node, argument, f"expected a tensor of this graph, not {type(value).__name__}")
 
     def _adopt(self, tensor: Tensor) -> Tensor | None:
