@@ -6,7 +6,6 @@ use crate::batchnorm::parameters::{Parameters, Role};
 use crate::batchnorm::planes::Part;
 use crate::batchnorm::shape::Shape;
 use crate::kernel::{Facts, Kernel};
-use crate::layout::MAX_RANK;
 use crate::simd::vector::{Float, Vector, VectorTask};
 use crate::tensor::loop_nest::Chunks;
 use crate::tensor::moments;
@@ -81,12 +80,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                     (true, false) => self.scale::<V, true, false>(channel, by, &mut buffers),
                     (true, true) => self.scale::<V, true, true>(channel, by, &mut buffers),
                 }
-                if let Some(block_epilogue) = &shape.epilogue.block_epilogue {
-                    let (mut origin, mut size) = ([0; MAX_RANK], [1; MAX_RANK]);
-                    size[..shape.dims.len()].copy_from_slice(&shape.dims);
-                    (origin[1], size[1]) = (channel, 1);
-                    block_epilogue.run_on_box(self.tensors, &origin, &size);
-                }
+                shape.run_block_epilogue(self.tensors, channel);
             }
         }
     }

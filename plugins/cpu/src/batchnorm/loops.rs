@@ -180,7 +180,7 @@ pub(crate) unsafe fn add_gradients<V: Vector>(
     }
 }
 
-/// y = (x - mean) · factor + summand, channel by channel.
+/// y = (x - mean) · factor + summand, channel by channel, with the roundings of a chain of nodes.
 ///
 /// # Safety
 /// As [`add_row`], and `y` is writable.
@@ -195,8 +195,8 @@ pub(crate) unsafe fn scale_row<V: Vector>(
     unsafe {
         each!(V, len, |i, lanes| {
             let deviation = deviation::<V>(x, means, i, lanes);
-            let scaled = deviation.mul_add(read(factors.add(i), lanes), read(summands.add(i), lanes));
-            write(scaled, y.add(i), lanes);
+            let scaled = deviation.lanewise(Lanewise::Mul, read(factors.add(i), lanes));
+            write(scaled.lanewise(Lanewise::Add, read(summands.add(i), lanes)), y.add(i), lanes);
         });
     }
 }

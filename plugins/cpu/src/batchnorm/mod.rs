@@ -132,14 +132,21 @@ fn plan_in<T: Float>(
             .chain
             .sum_and_relu(operands[2].data_type)
             .filter(|_| !by_rows && have_compute_type::<T>(&operands));
-        if let Some((added, relu)) = sum_and_relu {
-            if let Some(added) = added {
+        // A residual must not change the loops, whose order is that of the sums.
+        let with_residual = sum_and_relu.as_ref().and_then(|(added, _)| {
+            let (own, strides) = walk(&added.as_ref()?.strides[..operands[1].layout.rank()]);
+            let is_same = (own.runs(), own.len, own.single().is_some())
+                == (nest.runs(), nest.len, nest.single().is_some());
+            is_same.then_some((own, strides))
+        });
+        match sum_and_relu {
+            Some((None, relu)) => epilogue.relu = relu,
+            Some((Some(added), relu)) if with_residual.is_some() => {
                 first = (added.slot, added.data_type);
-                (nest, channel_strides) = walk(&added.strides[..operands[1].layout.rank()]);
+                (nest, channel_strides) = with_residual.unwrap_or((nest, channel_strides));
+                epilogue = PlaneEpilogue { added: Some(added.slot), relu, block_epilogue: None };
             }
-            epilogue = PlaneEpilogue { added: added.map(|added| added.slot), relu, block_epilogue: None };
-        } else {
-            epilogue.block_epilogue = Some(after.plan()?);
+            _ => epilogue.block_epilogue = Some(after.plan()?),
         }
     }
     let inner_strides = if by_rows { [1; 3] } else { nest.inner_strides };

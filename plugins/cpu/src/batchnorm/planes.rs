@@ -219,7 +219,7 @@ impl<T: Float> Task<'_, T> {
 }
 
 impl<V: Vector> Part<V> {
-    /// Computes y = (x - mean) · factor + summand, with residual and RELU. y may be x.
+    /// Computes y = (x - mean) · factor + summand, with the roundings of a chain of nodes, residual and RELU. y may be x.
     ///
     /// # Safety
     /// The processor has the vector's instructions; `len` values are readable, and of y writable.
@@ -289,7 +289,8 @@ impl<V: Vector> Part<V> {
         // SAFETY: this function requires the elements of the vector, or of its lanes.
         unsafe {
             let x = read::<V>(self.x.add(at), lanes);
-            let mut y = x.lanewise(Lanewise::Sub, mean).mul_add(factor, summand);
+            let scaled = x.lanewise(Lanewise::Sub, mean).lanewise(Lanewise::Mul, factor);
+            let mut y = scaled.lanewise(Lanewise::Add, summand);
             if ADDED {
                 y = y.lanewise(Lanewise::Add, read(self.added.add(at), lanes));
             }

@@ -50,7 +50,11 @@ pub(crate) struct ScratchLayout<T> {
 impl<T: Float> ChannelsLast<T> {
     pub(crate) fn plan(shape: Shape<T>, parameters: Parameters<T>) -> Self {
         let rows = shape.nest.runs() * shape.nest.len;
-        let workers = shape.threads.workers_for_reduction(shape.work(parameters.role()), rows.div_ceil(8));
+        let work = match parameters.role() {
+            Role::Inference => shape.work(Role::Inference),
+            role => shape.work_of_sums(role),
+        };
+        let workers = shape.threads.workers_for_reduction(work, rows.div_ceil(8));
         Self { shape, parameters, rows, workers }
     }
 

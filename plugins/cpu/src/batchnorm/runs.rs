@@ -41,7 +41,6 @@ pub(crate) struct Runs<T> {
 pub(crate) fn covers<T: Float>(shape: &Shape<T>, role: Role, gate: Option<ReluInput>) -> bool {
     role != Role::Inference
         && shape.memory.iter().all(|memory| memory.direct)
-        && shape.epilogue.block_epilogue.is_none()
         && shape.nest.single().is_some()
         && (shape.nest.len <= LONGEST || gate.is_some())
 }
@@ -112,6 +111,7 @@ impl<T: Float> VectorTask<T> for Task<'_, T> {
                             (true, false) => self.scale::<V, true, false>(at, by),
                             (true, true) => self.scale::<V, true, true>(at, by),
                         }
+                        shape.run_block_epilogue(self.tensors, channel);
                     }
                 }
             }

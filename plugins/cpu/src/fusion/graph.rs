@@ -256,20 +256,17 @@ impl<'a> Fusion<'a> {
                 let Batchnorm::Inference(inference) = **batchnorm else { return None };
                 let Spread::InvVariance(inv) = inference.spread else { return None };
                 let x = self.operand(of_own_shape(&inference.x), operation.x)?;
-                let parameters = [
-                    (PointwiseMode::Sub, inference.mean, operation.mean),
-                    (PointwiseMode::Mul, inv, operation.inv_variance),
-                    (PointwiseMode::Mul, inference.scale, operation.scale),
-                    (PointwiseMode::Add, inference.bias, operation.bias),
-                ];
-                let mut value = x;
-                for (index, (mode, parameter, uid)) in parameters.into_iter().enumerate() {
-                    let parameter = self.operand(by_channel(&inference.x, &parameter), uid)?;
-                    let last = index == 3;
-                    let stored = if last { tensor.data_type } else { dtype_of(self.compute) };
-                    value = self.chain.push_mode(mode, vec![value, parameter], stored);
-                }
-                Some(value)
+                let mut parameter = |parameter, uid| self.operand(by_channel(&inference.x, &parameter), uid);
+                let mean = parameter(inference.mean, operation.mean)?;
+                let inv = parameter(inv, operation.inv_variance)?;
+                let scale = parameter(inference.scale, operation.scale)?;
+                let bias = parameter(inference.bias, operation.bias)?;
+                // The order of roundings of the kernel for one node.
+                let own = dtype_of(self.compute);
+                let deviation = self.chain.push_mode(PointwiseMode::Sub, vec![x, mean], own);
+                let factor = self.chain.push_mode(PointwiseMode::Mul, vec![inv, scale], own);
+                let scaled = self.chain.push_mode(PointwiseMode::Mul, vec![deviation, factor], own);
+                Some(self.chain.push_mode(PointwiseMode::Add, vec![scaled, bias], tensor.data_type))
             }
             _ => None,
         }

@@ -1,40 +1,22 @@
-//! Pointwise nodes behind every kind of node: a plan that fuses them has the bits of one that does not.
-//!
-//! Each graph is planned twice: with its intermediate tensors in memory, where every node is a step of its
-//! own, and with virtual ones.
+//! Graphs of one node of every kind that something may follow.
 
 use hipdnn_plugin_sdk::graph::operation::{
     Batchnorm, BatchnormInference, BatchnormInferenceVariance, BlockScaleDequantize, ConvolutionBackwardData,
-    ConvolutionForward, Layernorm, Matmul, Pointwise, Reduction, ResampleForward, RmsNorm, Sdpa,
+    ConvolutionBackwardFilter, ConvolutionForward, Layernorm, Matmul, MoeGroupedMatmul, Pointwise, Reduction,
+    ResampleBackward, ResampleForward, RmsNorm, Sdpa,
 };
 use hipdnn_plugin_sdk::graph::{
-    ConvMode, DataType, NormFwdPhase, PaddingMode, PointwiseMode as M, ReductionMode, ResampleMode,
-    TensorValue,
+    ConvMode, DataType, MoeGroupedMatmulMode, NormFwdPhase, PaddingMode, PointwiseMode as M, ReductionMode,
+    ResampleMode, TensorValue,
 };
 
-use super::common::{Case, Random, cases, channels_last, fill, packed, tensor};
-use super::integers::{BYTES, fill_bytes, node};
-use super::quantized::NO_FRACTION;
-use hipdnn_cpu_plugin::fusion::graph::parts_at;
-use hipdnn_cpu_plugin::plan::steps::Plan;
-use hipdnn_cpu_plugin::settings::{Algorithm, Settings};
-use hipdnn_cpu_plugin::simd::isa::Isa;
-use hipdnn_cpu_plugin::threading::partition::Threads;
-use hipdnn_plugin_planner::prepare::prepare;
-
-/// A graph, the result of its first node, and what follows.
-struct Tail {
-    case: Case,
-    /// The tensors so far; the last one is read next.
-    values: Vec<i64>,
-    dims: Vec<i64>,
-    compute: DataType,
-    strides: Vec<i64>,
-}
+use super::super::common::{Case, Random, channels_last, fill, packed, tensor};
+use super::super::integers::{BYTES, fill_bytes, node};
+use super::Tail;
 
 /// Every kind of first node.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Anchor {
+pub(super) enum Anchor {
     Convolution,
     Depthwise,
     BackwardData,
@@ -50,9 +32,12 @@ enum Anchor {
     Attention,
     Pointwise,
     Dequantize,
+    BackwardWeights,
+    PoolingBackward,
+    Mixture,
 }
 
-const ANCHORS: [Anchor; 15] = [
+pub(super) const ANCHORS: [Anchor; 18] = [
     Anchor::Convolution,
     Anchor::Depthwise,
     Anchor::BackwardData,
@@ -68,6 +53,9 @@ const ANCHORS: [Anchor; 15] = [
     Anchor::Attention,
     Anchor::Pointwise,
     Anchor::Dequantize,
+    Anchor::BackwardWeights,
+    Anchor::PoolingBackward,
+    Anchor::Mixture,
 ];
 
 /// A tensor with values from -2 to 2.
@@ -120,7 +108,7 @@ fn channel(random: &mut Random, case: &mut Case, dims: &[i64], low: f64) -> i64 
 
 impl Tail {
     /// A graph of one node.
-    fn of(anchor: Anchor, random: &mut Random) -> Self {
+    pub(super) fn of(anchor: Anchor, random: &mut Random) -> Self {
         let mut case = Case::new();
         let compute = if random.chance(15) { DataType::Double } else { DataType::Float };
         let of = match compute {
@@ -286,6 +274,67 @@ impl Tail {
                 node(case_ref, DataType::Float, operation);
                 (y, dims)
             }
+            Anchor::BackwardWeights => {
+                let [k, c, height, width] = [0, 1, 2, 3].map(|at| general[at]);
+                let [batch, rows, columns] = [(); 3].map(|()| random.int(1, 9));
+                let dy = filled(random, case_ref, of, &[batch, k, rows, columns]);
+                let x = filled(random, case_ref, of, &[batch, c, rows + height - 1, columns + width - 1]);
+                let dw = case_ref.tensor(of, &general);
+                let (pre_padding, post_padding) = (vec![0; 2], vec![0; 2]);
+                let (stride, dilation, conv_mode) = (vec![1; 2], vec![1; 2], ConvMode::CrossCorrelation);
+                let operation = ConvolutionBackwardFilter {
+                    x,
+                    dy,
+                    dw,
+                    pre_padding,
+                    post_padding,
+                    stride,
+                    dilation,
+                    conv_mode,
+                };
+                node(case_ref, compute, operation);
+                (dw, general)
+            }
+            Anchor::PoolingBackward => {
+                let dims = vec![general[0], general[1], 2 * general[2], 2 * general[3]];
+                let dy = filled(random, case_ref, of, &general);
+                let dx = case_ref.tensor(of, &dims);
+                let operation = ResampleBackward {
+                    dy,
+                    dx,
+                    index: None,
+                    pre_padding: vec![0; 2],
+                    post_padding: vec![0; 2],
+                    stride: vec![2; 2],
+                    window: vec![2; 2],
+                    resample_mode: ResampleMode::AvgpoolIncludePadding,
+                    padding_mode: PaddingMode::ZeroPad,
+                };
+                node(case_ref, compute, operation);
+                (dx, dims)
+            }
+            Anchor::Mixture => {
+                let [experts, tokens, k, n] = [4, 20, 40, 40].map(|most| random.int(1, most));
+                let token = filled(random, case_ref, of, &[1, tokens, k]);
+                let weight = filled(random, case_ref, of, &[experts, k, n]);
+                let first_token_offset = case_ref.tensor(DataType::Int32, &[experts, 1, 1]);
+                let first: Vec<f64> = (0..experts).map(|at| (at * tokens / experts) as f64).collect();
+                case_ref.fill(first_token_offset, &first);
+                let dims = vec![1, tokens, n];
+                let output = case_ref.tensor(of, &dims);
+                let operation = MoeGroupedMatmul {
+                    token,
+                    weight,
+                    first_token_offset,
+                    token_index: None,
+                    token_ks: None,
+                    output,
+                    mode: MoeGroupedMatmulMode::None,
+                    top_k: 0,
+                };
+                node(case_ref, compute, operation);
+                (output, dims)
+            }
         };
         let strides = case.graph.tensor(y).unwrap().strides.clone();
         let compute = if case.graph.tensor(y).unwrap().data_type == DataType::Int32 {
@@ -294,178 +343,5 @@ impl Tail {
             compute
         };
         Self { case, values: vec![y], dims, compute, strides }
-    }
-
-    fn last(&self) -> i64 {
-        self.values[self.values.len() - 1]
-    }
-
-    /// Adds a node that reads the last result.
-    fn push(&mut self, of: DataType, operation: impl FnOnce(i64, i64) -> Pointwise) {
-        let out = self.case.tensor_with(of, &self.dims, &self.strides);
-        let operation = operation(self.last(), out);
-        node(&mut self.case, self.compute, operation);
-        self.values.push(out);
-    }
-
-    /// A constant, or a tensor of this value.
-    fn number(&mut self, random: &mut Random, value: f32) -> i64 {
-        if random.chance(50) {
-            return self.case.value(DataType::Float, TensorValue::Float32(value));
-        }
-        let uid = self.case.tensor(DataType::Float, &vec![1; self.dims.len()]);
-        self.case.memory(uid).fill(|| f64::from(value));
-        uid
-    }
-
-    /// An operand that spreads to the result.
-    fn operand(&mut self, random: &mut Random) -> i64 {
-        let mut dims = self.dims.clone();
-        match random.int(0, 4) {
-            0 | 1 => {
-                let value = random.one_of(&[0.0, 1.0, -1.0, 0.3, 7.3, 1e-3, NO_FRACTION, -NO_FRACTION]);
-                return self.number(random, value);
-            }
-            2 | 3 => dims.iter_mut().enumerate().filter(|(at, _)| *at != 1).for_each(|(_, dim)| *dim = 1),
-            _ => {}
-        }
-        let uid = self.case.tensor(DataType::Float, &dims);
-        self.case.memory(uid).fill(|| random.real(-3.0, 3.0));
-        uid
-    }
-
-    /// Adds a random node.
-    fn grow(&mut self, random: &mut Random) {
-        let wide = if self.compute == DataType::Double { DataType::Double } else { DataType::Float };
-        let of = if random.chance(15) { random.one_of(&[DataType::Half, DataType::Bfloat16]) } else { wide };
-        match random.int(0, 9) {
-            0..=6 => {
-                let mode =
-                    random.one_of(&[M::Mul, M::Mul, M::Add, M::Add, M::Sub, M::Sub, M::Max, M::Min, M::Div]);
-                let other = match random.chance(10) {
-                    true => random.one_of(&self.values),
-                    false => self.operand(random),
-                };
-                let first = random.chance(75);
-                self.push(of, |last, out| match first {
-                    true => Pointwise::new(mode, last, Some(other), out),
-                    false => Pointwise::new(mode, other, Some(last), out),
-                });
-            }
-            7 => {
-                let (upper, slope) =
-                    (random.one_of(&[None, None, Some(6.0)]), random.one_of(&[None, Some(0.1)]));
-                let lower = random.one_of(&[None, None, Some(-0.5)]);
-                self.push(of, |last, out| Pointwise {
-                    relu_upper_clip: upper,
-                    relu_lower_clip_slope: slope,
-                    relu_lower_clip: lower,
-                    ..Pointwise::new(M::ReluFwd, last, None, out)
-                });
-            }
-            _ => {
-                let modes = [
-                    M::SigmoidFwd,
-                    M::TanhFwd,
-                    M::GeluFwd,
-                    M::SwishFwd,
-                    M::Abs,
-                    M::Neg,
-                    M::Floor,
-                    M::Identity,
-                ];
-                let mode = random.one_of(&modes);
-                self.push(of, |last, out| Pointwise::new(mode, last, None, out));
-            }
-        }
-    }
-
-    /// Adds and subtracts a number that leaves no fraction.
-    fn round(&mut self, random: &mut Random) {
-        let number = self.number(random, NO_FRACTION);
-        self.push(DataType::Float, |last, out| Pointwise::new(M::Add, last, Some(number), out));
-        self.push(DataType::Float, |last, out| Pointwise::new(M::Sub, last, Some(number), out));
-    }
-
-    /// The values of the last result with intermediate tensors in memory, and with virtual ones.
-    fn results(&self, isa: Isa, settings: Settings) -> [Vec<f64>; 2] {
-        let between = &self.values[..self.values.len() - 1];
-        let mut joined = self.case.clone();
-        joined.memory.retain(|memory| !between.contains(&memory.tensor.uid));
-        for tensor in joined.graph.tensors.iter_mut().filter(|tensor| between.contains(&tensor.uid)) {
-            tensor.is_virtual = true;
-        }
-        [self.case.clone(), joined].map(|mut case| {
-            let plan =
-                Plan::in_parts(&prepare(&case.graph).unwrap(), |prepared| parts_at(prepared, isa, settings));
-            case.execute(&plan.unwrap());
-            case.values(self.last())
-        })
-    }
-
-    /// Checks that both plans give the same bits.
-    fn check(&self, random: &mut Random, what: &str) -> Vec<f64> {
-        let threads = Threads { most: random.int(1, 2) as usize, deterministic: true, ..Threads::default() };
-        let settings = Settings {
-            threads,
-            convolution: if random.chance(50) {
-                Algorithm::Automatic
-            } else {
-                random.one_of(&Algorithm::VALUES)
-            },
-            ..Settings::default()
-        };
-        let mut last = Vec::new();
-        for isa in Isa::available() {
-            let [apart, joined] = self.results(*isa, settings);
-            // The sign of a zero may differ.
-            let differs = |(a, b): (&f64, &f64)| a != b && !(a.is_nan() && b.is_nan());
-            if let Some(at) = apart.iter().zip(&joined).position(differs) {
-                panic!(
-                    "{what} at {isa:?} with {settings:?}: element {at} is {}, node by node {}\n{:#?}",
-                    joined[at], apart[at], self.case.graph
-                );
-            }
-            last = joined;
-        }
-        last
-    }
-}
-
-#[test]
-fn fused_tails_have_the_bits_of_single_nodes() {
-    use Anchor::{BackwardData, Bytes, Convolution, Depthwise, Matmul};
-    for anchor in [Convolution, Depthwise, BackwardData, Matmul, Bytes] {
-        for seed in 0..cases(700) {
-            let random = &mut Random(seed + 1000 * anchor as u64);
-            let mut tail = Tail::of(anchor, random);
-            for _ in 0..random.int(1, 7) {
-                tail.grow(random);
-            }
-            tail.check(random, &format!("{anchor:?}, seed {seed}"));
-        }
-    }
-}
-
-#[test]
-fn rounding_behind_any_node_leaves_no_fraction() {
-    for anchor in ANCHORS {
-        for seed in 0..cases(200) {
-            let random = &mut Random(seed + 7000 * anchor as u64);
-            let mut tail = Tail::of(anchor, random);
-            if tail.compute == DataType::Double {
-                continue;
-            }
-            let factor = tail.number(random, 7.3);
-            tail.push(DataType::Float, |last, out| Pointwise::new(M::Mul, last, Some(factor), out));
-            if random.chance(50) {
-                tail.grow(random);
-            }
-            tail.round(random);
-            let values = tail.check(random, &format!("{anchor:?}, seed {seed}"));
-            // A sum with a number below -2²² has half integers.
-            let fraction = values.iter().find(|value| value.abs() < 4e6 && value.fract() != 0.0);
-            assert_eq!(fraction, None, "{anchor:?}, seed {seed}: {:#?}", tail.case.graph);
-        }
     }
 }
