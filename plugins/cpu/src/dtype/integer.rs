@@ -6,9 +6,10 @@ use hipdnn_plugin_sdk::graph::DataType;
 
 use crate::dtype::element::{ComputeType, Element};
 
-/// A 64-bit integer, for compute type `int32` and for sums of integers. Overflow saturates.
+/// An integer of 128 bits, which hold sums of products of 64-bit integers, for compute type `int32` and for sums of integers.
+/// Overflow saturates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Integer(pub i64);
+pub struct Integer(pub i128);
 
 /// A boolean, for compute type `boolean`. Addition is `or`, multiplication `and`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,8 +42,8 @@ impl Div for Integer {
     fn div(self, other: Self) -> Self {
         Self(match (self.0, other.0) {
             (0, 0) => 0,
-            (above, 0) if above > 0 => i64::MAX,
-            (_, 0) => i64::MIN,
+            (above, 0) if above > 0 => i128::MAX,
+            (_, 0) => i128::MIN,
             (above, below) => above.saturating_div(below),
         })
     }
@@ -136,7 +137,7 @@ macro_rules! whole {
     ($stored:ty, |$value:ident| $store:expr) => {
         Element::new(
             // SAFETY: `Element::load` is called with a readable element.
-            |base, index| Integer(unsafe { base.cast::<$stored>().add(index).read_unaligned() } as i64),
+            |base, index| Integer(unsafe { base.cast::<$stored>().add(index).read_unaligned() } as i128),
             |base, index, Integer($value)| {
                 // SAFETY: `Element::store` is called with a writable element.
                 unsafe { base.cast::<$stored>().add(index).write_unaligned($store) }
@@ -148,10 +149,10 @@ macro_rules! whole {
 impl ComputeType for Integer {
     const ZERO: Self = Self(0);
     const ONE: Self = Self(1);
-    const LARGEST: Self = Self(i64::MAX);
+    const LARGEST: Self = Self(i128::MAX);
 
     fn from_f64(value: f64) -> Self {
-        Self(value as i64)
+        Self(value as i128)
     }
     fn to_f64(self) -> f64 {
         self.0 as f64
@@ -175,7 +176,13 @@ impl ComputeType for Integer {
 
     fn element(data_type: DataType) -> Option<Element<Self>> {
         Some(match data_type {
-            DataType::Int64 => whole!(i64, |value| value),
+            DataType::Int64 => {
+                whole!(i64, |value| i64::try_from(value).unwrap_or(if value < 0 {
+                    i64::MIN
+                } else {
+                    i64::MAX
+                }))
+            }
             DataType::Int32 => {
                 whole!(i32, |value| i32::try_from(value).unwrap_or(if value < 0 {
                     i32::MIN
@@ -240,7 +247,7 @@ impl ComputeType for Truth {
 mod tests {
     use super::*;
 
-    fn stored(data_type: DataType, value: i64) -> f64 {
+    fn stored(data_type: DataType, value: i128) -> f64 {
         let mut bytes = [0xAA_u8; 24];
         let element = Element::<Integer>::of(data_type).unwrap();
         let double = Element::<f64>::of(data_type).unwrap();
@@ -260,6 +267,8 @@ mod tests {
         assert_eq!(stored(DataType::Uint8, 256), 255.0);
         assert_eq!(stored(DataType::Int32, 1 << 40), 2_147_483_647.0);
         assert_eq!(stored(DataType::Int32, -(1 << 40)), -2_147_483_648.0);
+        assert_eq!(stored(DataType::Int64, 1 << 70), 9_223_372_036_854_775_808.0);
+        assert_eq!(stored(DataType::Int64, -(1 << 70)), -9_223_372_036_854_775_808.0);
         assert_eq!(stored(DataType::Int4, 9), 7.0);
         assert_eq!(stored(DataType::Boolean, -5), 1.0);
         assert_eq!(stored(DataType::Float, (1 << 24) + 1), 16_777_216.0);
@@ -271,12 +280,12 @@ mod tests {
     fn quotients_truncate_and_division_by_zero_is_defined() {
         let of = |a, b| (Integer(a) / Integer(b)).0;
         assert_eq!([of(7, 2), of(-7, 2), of(7, -2)], [3, -3, -3]);
-        assert_eq!([of(0, 0), of(3, 0), of(-3, 0), of(i64::MIN, -1)], [0, i64::MAX, i64::MIN, i64::MAX]);
+        assert_eq!([of(0, 0), of(3, 0), of(-3, 0), of(i128::MIN, -1)], [0, i128::MAX, i128::MIN, i128::MAX]);
     }
 
     #[test]
     fn arithmetic_stays_in_range() {
-        let (most, least) = (Integer(i64::MAX), Integer(i64::MIN));
+        let (most, least) = (Integer(i128::MAX), Integer(i128::MIN));
         assert_eq!([most + Integer(1), least - Integer(1), most * most, -least], [most, least, most, most]);
         assert_eq!(Integer::from_f64(-2.9), Integer(-2));
         assert_eq!(Integer::from_f64(f64::NAN), Integer(0));

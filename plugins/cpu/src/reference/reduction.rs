@@ -80,14 +80,14 @@ impl<R: ComputeType> Reference for OfIntegers<R> {
         let xs = p.x.layout.strides();
         for (_, [x_base, y_at]) in Walk::new(p.y.layout.dims(), [xs, p.y.layout.strides()]) {
             let window = Walk::new(&self.window[..xs.len()], [xs]);
-            let values = window.map(|(_, [x_at])| i128::from(x.get(x_base + x_at).0));
+            let values = window.map(|(_, [x_at])| x.get(x_base + x_at).0);
             let total = exact(p.mode, values);
             match p.mode {
                 ReductionMode::Avg | ReductionMode::Norm2 => {
                     let result = finished(p.mode, total as f64, p.count);
                     self.rounded.set(tensors, y_at, R::from_f64(result));
                 }
-                _ => self.y.set(tensors, y_at, Integer(nearest(total))),
+                _ => self.y.set(tensors, y_at, Integer(total)),
             }
         }
     }
@@ -107,11 +107,6 @@ fn exact(mode: ReductionMode, values: impl Iterator<Item = i128>) -> i128 {
             values.fold(0, i128::saturating_add)
         }
     }
-}
-
-/// The value, saturated to 64 bits.
-fn nearest(value: i128) -> i64 {
-    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// The result for no elements.

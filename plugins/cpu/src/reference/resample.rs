@@ -151,7 +151,7 @@ impl<R: ComputeType> Reference for Forward<R> {
                         true => in_window(p, &output, &position),
                         false => offset(&position, &plane_strides(p)) as i64,
                     });
-                    index.memory.set(tensors, index_at, Integer(counted.unwrap_or(index.none)));
+                    index.memory.set(tensors, index_at, Integer(counted.unwrap_or(index.none).into()));
                 }
             } else {
                 let values = inside.positions(p, &xs[2..]).map(|(_, x_at)| x.get(base + x_at).to_f64());
@@ -171,7 +171,7 @@ fn in_window(problem: &Resample, output: &[usize], position: &[usize; MAX_SPATIA
 }
 
 /// The index in the plane of a position in a window; `None` outside of either.
-fn in_plane(problem: &Resample, output: &[usize], position: i64) -> Option<usize> {
+fn in_plane(problem: &Resample, output: &[usize], position: i128) -> Option<usize> {
     let mut rest = usize::try_from(position).ok()?;
     let (mut place, strides) = (0, plane_strides(problem));
     for axis in (0..problem.spatial).rev() {

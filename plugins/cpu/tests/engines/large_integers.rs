@@ -68,6 +68,42 @@ fn a_product_of_int32_in_compute_type_float_is_exact() {
     assert_eq!(result.values(c), [f64::from(4097 * 4097 + 5 * 4099 + 1 + 21)]);
 }
 
+/// Terms and partial sums beyond 64 bits, whose sum is not: it must not depend on the order.
+#[test]
+fn sums_whose_terms_exceed_64_bits_are_exact() {
+    let huge = 9_223_372_036_854_775_808.0;
+    let least = -2_147_483_648.0;
+    for (of, terms, sum) in [
+        (DataType::Int64, [[huge / 2.0, 4.0], [-huge, -2.0], [-huge, 4.0], [3.0, 5.0]], 15.0),
+        (DataType::Int64, [[-huge, -huge], [-huge, huge / 2.0], [-huge, huge / 2.0], [7.0, -1.0]], -7.0),
+        (DataType::Int64, [[-huge, 3.0], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0]], -huge),
+        (
+            DataType::Int32,
+            [[least, least], [least, least], [least, 2_147_483_647.0], [least, 1.0]],
+            huge / 2.0,
+        ),
+    ] {
+        for compute in [DataType::Float, DataType::Int32] {
+            let mut case = Case::new();
+            let [a, b] = [[1, 4], [4, 1]].map(|dims| case.tensor(of, &dims));
+            let [x, w] = [[1, 4, 1, 1], [1, 4, 1, 1]].map(|dims| case.tensor(of, &dims));
+            for (at, uids) in [[a, x], [b, w]].into_iter().enumerate() {
+                uids.into_iter().for_each(|uid| case.fill(uid, &terms.map(|term| term[at])));
+            }
+            let c = case.tensor(DataType::Int64, &[1, 1]);
+            let y = case.tensor(DataType::Int64, &[1, 1, 1, 1]);
+            node(&mut case, compute, Matmul { a, b, c });
+            let (pre_padding, post_padding) = (vec![0; 2], vec![0; 2]);
+            let (stride, dilation, conv_mode) = (vec![1; 2], vec![1; 2], ConvMode::CrossCorrelation);
+            let operation =
+                ConvolutionForward { x, w, y, pre_padding, post_padding, stride, dilation, conv_mode };
+            node(&mut case, compute, operation);
+            let result = run_everywhere(&case, &[c, y], &format!("{terms:?} in {compute:?}"));
+            assert_eq!([result.values(c), result.values(y)], [[sum]; 2], "{terms:?} in {compute:?}");
+        }
+    }
+}
+
 #[test]
 fn convolutions_are_exact() {
     for round in 0..100 {
