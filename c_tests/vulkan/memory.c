@@ -49,6 +49,7 @@ int main(int count, char** arguments)
     FUNCTION(hipdnnVulkanAdopt_ext);
     FUNCTION(hipdnnVulkanAddMemory_ext);
     FUNCTION(hipdnnVulkanRemoveMemory_ext);
+    FUNCTION(hipdnnVulkanFindDevice_ext);
     FUNCTION(hipdnnVulkanGetLastError_ext);
 
     char text[1024] = "";
@@ -87,6 +88,12 @@ int main(int count, char** arguments)
     CHECK(own_hipdnnVulkanSynchronize_ext(0) == 0);
     CHECK(own_hipdnnVulkanCopyToHost_ext(0, to, second, sizeof(to)) == 0);
     CHECK(to[9] == 0 && to[10] == 100 && to[509] == 599 && to[510] == 0);
+
+    int32_t owner = 7;
+    CHECK(own_hipdnnVulkanFindDevice_ext(first, NULL) != 0);
+    CHECK(own_hipdnnVulkanFindDevice_ext((char*)second + sizeof(to) - 1, &owner) == 0 && owner == 0);
+    CHECK(own_hipdnnVulkanFindDevice_ext(from, &owner) == 0 && owner == -1);
+    CHECK(own_hipdnnVulkanFindDevice_ext(NULL, &owner) == 0 && owner == -1);
 
     CHECK(own_hipdnnVulkanCopyToHost_ext(0, to, (char*)second + 40, sizeof(to)) != 0);
     own_hipdnnVulkanGetLastError_ext(text, sizeof(text));

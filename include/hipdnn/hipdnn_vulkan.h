@@ -102,6 +102,10 @@ HIPDNN_VULKAN_EXPORT int hipdnnVulkanAddMemory_ext(int32_t number, void* memory,
 /** Takes back hipdnnVulkanAddMemory_ext, when the device's work is done. */
 HIPDNN_VULKAN_EXPORT int hipdnnVulkanRemoveMemory_ext(int32_t number, void* memory);
 
+/** The number of the device whose memory has this address, from hipdnnVulkanAllocate_ext or hipdnnVulkanAddMemory_ext; -1 if none has.
+ * It opens no device. */
+HIPDNN_VULKAN_EXPORT int hipdnnVulkanFindDevice_ext(const void* memory, int32_t* number);
+
 /** Writes the reason of this thread's last failure here, at most `size` bytes with the NUL. */
 HIPDNN_VULKAN_EXPORT void hipdnnVulkanGetLastError_ext(char* text, size_t size);
 

@@ -89,17 +89,16 @@ fn a_device_that_is_not_there_is_refused() {
     }
 }
 
-#[test]
-fn a_graph_runs_in_device_memory() {
-    let Some((handle, gpu)) = device() else { return };
+/// A product and its RELU in device memory, by an engine.
+fn computed_by(engine: &str, handle: &Handle, gpu: Gpu) -> Result<Vec<f32>, Error> {
     let mut graph = GraphBuilder::new("matmul_relu", DataType::Float);
     let (a, b) = (graph.tensor(&[1, 2, 2]), graph.tensor(&[1, 2, 2]));
     let (c, y) = (graph.virtual_tensor(&[1, 2, 2]), graph.tensor(&[1, 2, 2]));
     graph.node("product", Matmul { a, b, c });
     graph.node("relu", Pointwise::new(PointwiseMode::ReluFwd, c, None, y));
-    let graph = graph.build(&handle).unwrap();
+    let graph = graph.build(handle).unwrap();
     let all = handle.engines().unwrap();
-    let id = all.iter().find(|engine| engine.name == "VULKAN_ENGINE").unwrap().id;
+    let id = all.iter().find(|known| known.name == engine).unwrap().id;
     let engine = Engine::new(&graph, id).unwrap();
     let plan = ExecutionPlan::new(&EngineConfig::new(&engine, &[]).unwrap()).unwrap();
     let memory: Vec<_> = [[1.0, 0.0, 0.0, -1.0], [1.0, 2.0, 3.0, 4.0], [f32::NAN; 4]]
@@ -115,7 +114,42 @@ fn a_graph_runs_in_device_memory() {
     let workspace = DeviceMemory::new(gpu, plan.workspace_size().unwrap()).unwrap();
     let pack = VariantPack::new(handle.backend(), &bound, workspace.as_ptr()).unwrap();
     // SAFETY: each memory has the four elements of its tensor.
-    unsafe { plan.execute(&handle, &pack) }.unwrap();
+    unsafe { plan.execute(handle, &pack) }?;
     let [_, _, result] = memory.as_slice() else { unreachable!() };
-    assert_eq!(numbers(result, 4), [1.0, 2.0, 0.0, 0.0]);
+    Ok(numbers(result, 4))
+}
+
+const COMPUTED: [f32; 4] = [1.0, 2.0, 0.0, 0.0];
+
+#[test]
+fn a_graph_runs_in_device_memory() {
+    let Some((handle, gpu)) = device() else { return };
+    assert_eq!(computed_by("VULKAN_ENGINE", &handle, gpu).unwrap(), COMPUTED);
+}
+
+/// The variable that lets CPU engines copy device memory.
+const COPIES: &str = "HIPDNN_CPU_FALLBACK";
+
+#[test]
+fn cpu_engines_refuse_device_memory_or_copy_it() {
+    let Some((handle, gpu)) = device() else { return };
+    let copies = std::env::var_os(COPIES).is_some();
+    for engine in ["CPU_ENGINE", "CPU_REFERENCE_ENGINE"] {
+        match computed_by(engine, &handle, gpu) {
+            Ok(numbers) => assert!(copies && numbers == COMPUTED, "{engine}: {numbers:?}"),
+            Err(error) => {
+                assert!(
+                    !copies && error.to_string().contains("is device memory, which"),
+                    "{engine}: {error}"
+                );
+            }
+        }
+    }
+    if !copies {
+        // The variable is read when a plan is made: a process of its own has it.
+        let mut own = std::process::Command::new(std::env::current_exe().unwrap());
+        own.args(["--exact", "cpu_engines_refuse_device_memory_or_copy_it"]).env(COPIES, "1");
+        let done = own.output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
+    }
 }

@@ -1,7 +1,7 @@
 //! Detects device memory, which the CPU cannot read.
 //!
-//! HIP and the CUDA driver answer, if the process has loaded them; this module never loads them. It looks for
-//! them when handles and plans are made and when a plan first executes.
+//! HIP, the CUDA driver and the plugin of `VULKAN_ENGINE` answer, if the process has loaded them; this module never loads them. It
+//! looks for them when handles and plans are made and when a plan first executes.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +13,7 @@ use hipdnn_plugin_sdk::ffi::{hipStream_t, hipdnnPluginDeviceBuffer_t};
 use hipdnn_plugin_sdk::gpu::Gpu;
 use hipdnn_plugin_sdk::hip::{Hip, MemoryKind};
 use hipdnn_plugin_sdk::lock::OnceLock;
+use hipdnn_plugin_sdk::vulkan::Vulkan;
 
 /// HIP, once found loaded; `None` if it has no device.
 static HIP: OnceLock<Option<&Hip>> = OnceLock::new();
@@ -20,7 +21,10 @@ static HIP: OnceLock<Option<&Hip>> = OnceLock::new();
 /// The CUDA driver, once found loaded.
 static CUDA: OnceLock<&Cuda> = OnceLock::new();
 
-/// Looks for HIP and the CUDA driver, unless already found.
+/// The plugin of `VULKAN_ENGINE`, once found loaded.
+static VULKAN: OnceLock<&Vulkan> = OnceLock::new();
+
+/// Looks for libraries of devices, unless already found.
 pub fn look_for_devices() {
     if HIP.get().is_none()
         && let Some(hip) = Hip::loaded()
@@ -31,6 +35,11 @@ pub fn look_for_devices() {
         && let Some(cuda) = Cuda::loaded()
     {
         CUDA.get_or_init(|| cuda);
+    }
+    if VULKAN.get().is_none()
+        && let Some(vulkan) = Vulkan::loaded()
+    {
+        VULKAN.get_or_init(|| vulkan);
     }
 }
 
@@ -50,7 +59,7 @@ pub fn look_for_devices_of_programs() {
     look_for_devices();
 }
 
-/// Checks that no tensor in `bound` and no workspace is device memory, if HIP or the CUDA driver was found.
+/// Checks that no tensor in `bound` and no workspace is device memory, if a library of devices was found.
 ///
 /// # Errors
 /// Names the first tensor in device memory, or the workspace.
@@ -60,13 +69,14 @@ pub fn check(
     buffers: &[hipdnnPluginDeviceBuffer_t],
     workspace: *const c_void,
 ) -> Result<(), PluginError> {
-    let (hip, cuda) = (HIP.get().copied().flatten(), CUDA.get());
-    if hip.is_none() && cuda.is_none() {
+    let (hip, cuda, vulkan) = (HIP.get().copied().flatten(), CUDA.get(), VULKAN.get());
+    if hip.is_none() && cuda.is_none() && vulkan.is_none() {
         return Ok(());
     }
     let is_beyond_host = |pointer| {
         hip.is_some_and(|hip| is_device(hip.memory_kind(pointer).ok()))
             || cuda.is_some_and(|cuda| cuda.is_beyond_host(pointer))
+            || vulkan.is_some_and(|vulkan| vulkan.device_of(pointer).is_some())
     };
     check_with(is_beyond_host, bound, buffers, workspace)
 }
@@ -83,6 +93,9 @@ pub unsafe fn device_of(pointer: *const c_void, stream: hipStream_t) -> Result<O
         && is_device(hip.memory_kind(pointer).ok())
     {
         return Ok(Some(Gpu::Hip(hip)));
+    }
+    if let Some(device) = VULKAN.get().and_then(|vulkan| vulkan.device_of(pointer)) {
+        return Ok(Some(Gpu::Vulkan(device)));
     }
     let Some(cuda) = CUDA.get().filter(|cuda| cuda.is_beyond_host(pointer)) else { return Ok(None) };
     // SAFETY: the stream is null, a sentinel or one that exists, as this function requires.

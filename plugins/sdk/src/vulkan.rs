@@ -2,15 +2,18 @@
 //!
 //! The plugin knows which addresses are its memory, so they come from the file that the library has loaded.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
 
+use crate::dynlib::Error;
+use crate::dynlib::loaded::{Table, table_of_loaded};
 use crate::ffi::{
     HIPDNN_PLUGIN_STATUS_ALLOC_FAILED, HIPDNN_PLUGIN_STATUS_BAD_PARAM, HIPDNN_PLUGIN_STATUS_NOT_INITIALIZED,
 };
 use crate::lock::Mutex;
-use crate::{PluginError, function_table};
+use crate::os::library;
+use crate::{PluginError, function_table, objects};
 
 function_table! {
     /// The functions of `hipdnn_vulkan.h` for memory that the plugin allocates.
@@ -35,6 +38,8 @@ function_table! {
             fn hipdnnVulkanCopy_ext(number: i32, to: *mut c_void, from: *const c_void, bytes: usize) -> c_int;
             /// Waits for the device's work.
             fn hipdnnVulkanSynchronize_ext(number: i32) -> c_int;
+            /// The device whose memory has an address, or -1.
+            fn hipdnnVulkanFindDevice_ext(memory: *const c_void, number: *mut i32) -> c_int;
             /// The reason of this thread's last failure.
             fn hipdnnVulkanGetLastError_ext(text: *mut c_char, size: usize);
         }
@@ -99,6 +104,32 @@ impl Vulkan {
         let opened: &'static Self = Box::leak(Box::new(Self::load_from(&[&*name])?));
         KNOWN.lock().push((name.into_owned(), opened));
         Ok(opened)
+    }
+
+    /// The functions of the plugin that the process has loaded, if it has. Loads nothing.
+    pub fn loaded() -> Option<&'static Self> {
+        static LOADED: Table<Vulkan> = Table::new();
+        table_of_loaded(&LOADED, Self::LIBRARIES, |candidate| {
+            let name = CString::new(&*library::vendor_name(candidate.file)).unwrap_or_default();
+            // The loader finds a library again by the path that it was loaded from only.
+            let find = |object: objects::Object<'_>| {
+                object.is_named(&name).then(|| object.function(c"hipdnnVulkanFindDevice_ext"))
+            };
+            let function = objects::find(find).flatten();
+            let file = function.and_then(|function| library::file_of(function.cast()));
+            match file {
+                Some(file) => Self::load_from(&[&*file.to_string_lossy()]),
+                None => Err(Error(format!("{} does not find devices of memory", candidate.file))),
+            }
+        })
+    }
+
+    /// The device whose memory has this address, allocated or named by the program. The address may be any.
+    pub fn device_of(&'static self, pointer: *const c_void) -> Option<Device> {
+        let mut number = -1;
+        // SAFETY: the function writes only to the local `number`, and any address is fine.
+        let status = unsafe { (self.hipdnnVulkanFindDevice_ext)(pointer, &mut number) };
+        (status == 0 && number >= 0).then_some(Device { vulkan: self, number })
     }
 
     /// Whether a plugin's file is the one that has these functions, by its name.

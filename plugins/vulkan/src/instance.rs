@@ -133,6 +133,15 @@ pub fn note_use() {
     let _ = CHOSEN.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
 }
 
+/// The device whose memory a program can name by this address. Opens nothing.
+pub fn owner(address: u64) -> Option<usize> {
+    if CHOSEN.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let knows = |listed: &Listed| listed.opened.as_ref().is_some_and(|gpu| gpu.memory.knows(address));
+    OPENED.lock().as_ref()?.devices.iter().position(knows)
+}
+
 /// Makes a device the one of handles that have none yet.
 pub fn choose(number: usize) {
     CHOSEN.store(number.saturating_add(2), Ordering::Relaxed);

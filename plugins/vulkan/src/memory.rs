@@ -34,6 +34,12 @@ impl Memory {
         })
     }
 
+    /// Whether an address is in memory of this device.
+    pub fn knows(&self, address: u64) -> bool {
+        let known = self.known.lock();
+        known.range(..=address).next_back().is_some_and(|(start, found)| address - start < found.bytes)
+    }
+
     /// Makes a buffer known by its addresses.
     pub fn know(&self, buffer: Buffer) -> u64 {
         let (address, bytes) = (buffer.address, buffer.bytes);

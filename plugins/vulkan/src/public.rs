@@ -397,6 +397,21 @@ pub extern "C" fn hipdnnVulkanRemoveMemory_ext(device: i32, memory: *mut c_void)
     forget(device, memory)
 }
 
+/// `hipdnnVulkanFindDevice_ext`
+///
+/// # Safety
+/// `device` is null or valid for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipdnnVulkanFindDevice_ext(memory: *const c_void, device: *mut i32) -> c_int {
+    guard(|| {
+        not_null("number", device)?;
+        let owner = instance::owner(memory.addr() as u64).map_or(-1, |number| number as i32);
+        // SAFETY: it is not null.
+        unsafe { device.write(owner) };
+        Ok(())
+    })
+}
+
 /// `hipdnnVulkanGetLastError_ext`
 ///
 /// # Safety

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why a library cannot be used: what was looked for, and what was wrong with each candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error(pub(super) String);
+pub struct Error(pub(crate) String);
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

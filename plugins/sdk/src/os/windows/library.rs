@@ -24,7 +24,7 @@ pub fn file_name(name: &OsStr) -> OsString {
 }
 
 /// Vendor libraries with another name on Windows: the beginning of the name on Linux, and the name here.
-const VENDORS: [(&str, &str); 19] = [
+const VENDORS: [(&str, &str); 20] = [
     ("libamdhip64.so.7", "amdhip64_7.dll"),
     ("libamdhip64.so.6", "amdhip64_6.dll"),
     ("libhiprtc.so.7", "hiprtc07"),
@@ -41,6 +41,8 @@ const VENDORS: [(&str, &str); 19] = [
     ("libcudnn.so.9", "cudnn64_9.dll"),
     ("libcublasLt.so.13", "cublasLt64_13.dll"),
     ("libcublasLt.so.12", "cublasLt64_12.dll"),
+    // A plugin of this project, for the others.
+    ("libhipdnn_vulkan_plugin.so", "hipdnn_vulkan_plugin.dll"),
     // System and compiler libraries. The C library contains the mathematical functions.
     ("libc.so.6", "kernel32.dll"),
     ("libm.so.6", "ucrtbase.dll"),
