@@ -1,10 +1,12 @@
 """What one engine saves for the gradient, the other one can read: forward and backward passes by every pair of hipDNN and PyTorch.
 
-``python tests/test_torch_pairs.py`` takes all of PyTorch's samples, and prints how many pairs it compared; the tests take some.
+``python tests/test_torch_pairs.py [SEEDS] [NAME...]`` takes all of PyTorch's samples, as they are and with other strides, and prints
+how many pairs it compared in which hipDNN computed something; the tests take some.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import warnings
@@ -21,7 +23,12 @@ import torch.nn.functional as F  # noqa: E402
 from hipdnn import _native  # noqa: E402
 from test_torch_samples import NAMES  # noqa: E402
 
-SAMPLES = {f"{op.name}{op.variant_test_name}": op for op in database.op_db if op.name in NAMES}
+#: Functions that PyTorch makes of the routed ones.
+MADE_OF_THEM = """cdist corrcoef cov matrix_exp _softmax_backward_data nn.functional.softmin nn.functional.cross_entropy
+nn.functional.linear_cross_entropy nn.functional.local_response_norm max_pool2d_with_indices_backward
+nn.functional.multi_head_attention_forward linalg.matrix_power linalg.multi_dot masked.softmax masked.log_softmax
+masked.softmin native_group_norm""".split()
+SAMPLES = {f"{op.name}{op.variant_test_name}": op for op in database.op_db if op.name in {*NAMES, *MADE_OF_THEM}}
 #: Tolerances, relative and to the largest number of the result.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 6e-3, torch.bfloat16: 5e-2}
 #: Whether hipDNN computes the forward pass, and the gradient.
@@ -106,14 +113,21 @@ def differs(got, wanted, scale, may_be_finite):
     return f"{g[off][:4]} instead of {w[off][:4]}" if off.any() else None
 
 
+def computed():
+    """How many calls hipDNN has computed."""
+    return sum(row[2] for row in _native.torch_report())
+
+
 def compare(function, inputs, options=None, may_be_finite=False):
-    """The pairs whose results differ from PyTorch's, and how many were compared."""
+    """The pairs whose results differ from PyTorch's, and in how many hipDNN computed something."""
     options = options or {}
     wanted = run(function, inputs, options)
-    found = []
+    found, count = [], 0
     scale = max((largest(x) for x in wanted if x is not None and x.is_floating_point()), default=0.0)
     for forward, backward in PAIRS:
+        before = computed()
         got = run(function, inputs, options, forward, backward)
+        count += computed() > before
         for at, (g, w) in enumerate(zip(got, wanted)):
             if (how := differs(g, w, scale, may_be_finite)) is not None:
                 found.append(
@@ -123,26 +137,28 @@ def compare(function, inputs, options=None, may_be_finite=False):
                         how,
                     )
                 )
-    return found, len(PAIRS)
+    return found, count
 
 
-def samples(name, dtype):
+def samples(name, dtype, seed):
     op = SAMPLES[name]
     if dtype not in op.dtypes:
         return []
+    torch.manual_seed(seed)
     return list(op.sample_inputs("cpu", dtype, requires_grad=op.supports_autograd and dtype in op.backward_dtypes))
 
 
-def of_samples(name, dtype, most=None):
+def of_samples(name, dtype, most=None, seed=0, other_strides=False):
     found, count = [], 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        all_samples = samples(name, dtype)
+        all_samples = samples(name, dtype, seed)
         step = 1 if most is None else max(1, math.ceil(len(all_samples) / most)) | 1
         for at, sample in list(enumerate(all_samples))[list(TOLERANCES).index(dtype) % step :: step]:
             # PyTorch's own dropout is random.
             if sample.kwargs.get("dropout_p"):
                 continue
+            sample = sample.noncontiguous() if other_strides else sample
             differing, compared = compare(SAMPLES[name].op, [sample.input, *sample.args], dict(sample.kwargs))
             found += [(name, dtype, at, *of) for of in differing]
             count += compared
@@ -156,9 +172,9 @@ def test_samples(name, dtype):
     assert not found, found[:3]
 
 
-#: Kinds of rows.
-def rows(kind, shape, dtype):
-    torch.manual_seed(3)
+def rows(kind, shape, dtype, seed=3):
+    """A tensor with rows of this kind."""
+    torch.manual_seed(seed)
     x = torch.randn(shape, dtype=torch.float64).to(dtype)
     large = torch.finfo(dtype).max
     if kind == "constant":
@@ -223,38 +239,71 @@ FUNCTIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_rows(name, kind, dtype):
+def of_rows(name, kind, dtype, seed=3):
     function, shape = FUNCTIONS[name]
     if "attention" in name and kind == "large":
         # Scores beyond what the type resolves: their exponentials are noise, other in each order of summation.
         function = lambda x, of=function: of(x / x.detach().abs().max() * 8)  # noqa: E731
     if name == "convolution" and dtype == torch.bfloat16 and "infinite" in kind:
         pytest.skip("PyTorch's convolution in bfloat16 makes NaN of infinities")
-    assert not compare(function, [rows(kind, shape, dtype)], may_be_finite="attention" in name)[0]
+    return compare(function, [rows(kind, shape, dtype, seed)], may_be_finite="attention" in name)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_rows(name, kind, dtype):
+    assert not of_rows(name, kind, dtype)[0]
+
+
+MASKS = ["padded", "one key", "nothing", "least"]
+SHAPES = [(1, 1, 8, 8), (4, 4, 32, 16), (2, 3, 70, 24)]
+
+
+def of_masked_rows(shape, kind, is_float, dtype, seed=0):
+    torch.manual_seed(seed)
+    inputs = [torch.rand(shape).to(dtype).requires_grad_() for _ in range(3)]
+    return compare(masked(kind, is_float), inputs)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("is_float", [False, True])
-@pytest.mark.parametrize("kind", ["padded", "one key", "nothing", "least"])
-@pytest.mark.parametrize("shape", [(1, 1, 8, 8), (4, 4, 32, 16), (2, 3, 70, 24)], ids=str)
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_masked_rows(shape, kind, is_float, dtype):
-    torch.manual_seed(0)
-    inputs = [torch.rand(shape).to(dtype).requires_grad_() for _ in range(3)]
-    assert not compare(masked(kind, is_float), inputs)[0]
+    assert not of_masked_rows(shape, kind, is_float, dtype)[0]
+
+
+def all_rows(dtype, seed):
+    """What every kind of row finds."""
+    for name, kind in itertools.product(FUNCTIONS, KINDS):
+        try:
+            yield f"{name}, {kind}", of_rows(name, kind, dtype, seed)
+        except pytest.skip.Exception:
+            continue
+    for shape, kind, is_float in itertools.product(SHAPES, MASKS, [False, True]):
+        yield f"{kind} rows of {shape}", of_masked_rows(shape, kind, is_float, dtype, seed)
 
 
 def main():
-    """All samples."""
+    """All samples and rows."""
+    seeds = int(sys.argv[1]) if sys.argv[1:] else 1
     total, wrong = 0, []
-    for name in [name for name in SAMPLES if not sys.argv[1:] or name in sys.argv[1:]]:
-        for dtype in TOLERANCES:
-            found, count = of_samples(name, dtype)
-            total, wrong = total + count, wrong + found
-            print(f"{name} {dtype}: {count} pairs, {len(found)} differ", *found[:2], sep="\n  ", flush=True)
-            hipdnn.torch.reset()
+
+    def add(what, found, count):
+        nonlocal total
+        total += count
+        wrong.extend(found)
+        print(f"{what}: {count} pairs, {len(found)} differ", *found[:2], sep="\n  ", flush=True)
+        hipdnn.torch.reset()
+
+    for name in [name for name in SAMPLES if not sys.argv[2:] or name in sys.argv[2:]]:
+        for dtype, seed, other_strides in itertools.product(TOLERANCES, range(seeds), [False, True]):
+            words = f"{name} {dtype}, seed {seed}{', other strides' * other_strides}"
+            add(words, *of_samples(name, dtype, None, seed, other_strides))
+    for dtype, seed in itertools.product([] if sys.argv[2:] else TOLERANCES, range(seeds)):
+        for words, (found, count) in all_rows(dtype, seed):
+            add(f"{words} {dtype}, seed {seed}", found, count)
     print(f"{total} pairs of engines, {len(wrong)} results differ from PyTorch's")
     sys.exit(bool(wrong))
 
