@@ -83,6 +83,8 @@ pub struct Program {
 pub struct Options {
     /// Whether it has doubles.
     pub has_doubles: bool,
+    /// Whether the bits of an item of a batch depend on it alone.
+    pub batch_invariant: bool,
 }
 
 /// Writes the kernels of a graph for a device.
@@ -154,6 +156,7 @@ pub fn lower(graph: &Graph, target: &Target, options: Options) -> Result<Program
             continue;
         }
         let name = format!("kernel_{}", kernels.len());
+        group.program.is_invariant = options.batch_invariant;
         let written = group.program.write(&name, target)?;
         kernels.push(Lowered { written, arguments: group.arguments, nodes: group.nodes });
     }
@@ -198,15 +201,15 @@ fn whole(
     if node.compute_type == DataType::Double && !options.has_doubles {
         return Some(Err(node::NO_DOUBLES.to_owned()));
     }
-    let name = format!("product_{place}");
-    let way = product::Way { target, name: &name, shares: true };
+    let name = format!("{}_{place}", if is_product { "product" } else { "attention" });
+    let way = product::Way { target, name: &name, shares: !options.batch_invariant };
     // What tiles do not compute, a walk may.
     match problem {
         Problem::Matmul(own) => return product::kernels(graph, node, own, way).ok().map(Ok),
         Problem::Convolution(own) => return convolution::kernels(graph, node, own, way).ok().map(Ok),
         _ => {}
     }
-    attention::kernels(graph, node, problem, target, &format!("attention_{place}"))
+    attention::kernels(graph, node, problem, way)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ pub struct Way<'a> {
     pub target: &'a Target,
     /// The name of the kernel, with which those of its followers begin.
     pub name: &'a str,
-    /// Whether workgroups share dot products as the sizes of the batch suggest.
+    /// Whether workgroups share dot products and keys as the number of rows suggests. Without it the bits of a row do not depend on it.
     pub shares: bool,
 }
 

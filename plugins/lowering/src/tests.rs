@@ -9,6 +9,8 @@ use hipdnn_plugin_sdk::graph::{
 
 use super::*;
 
+const OPTIONS: Options = Options { has_doubles: false, batch_invariant: false };
+
 fn graph(tensors: &[(i64, &[i64])], operations: Vec<Operation>) -> Graph {
     let tensor = |(uid, dims): &(i64, &[i64])| Tensor {
         is_virtual: *uid < 0,
@@ -26,7 +28,7 @@ fn lowered(graph: &Graph) -> Result<Program, Refusal> {
     let name = "a device".to_owned();
     let device =
         VulkanDevice { name, subgroup: 32, shared: 32 << 10, threads: 1024, units: 0, shapes: Vec::new() };
-    lower(graph, &device.into(), Options { has_doubles: false })
+    lower(graph, &device.into(), OPTIONS)
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn products_and_convolutions_use_the_device_matrices() {
             let name = "a device".to_owned();
             let device =
                 VulkanDevice { name, subgroup: 32, shared: 48 << 10, threads: 1024, units: 0, shapes };
-            let program = lower(graph, &device.into(), Options { has_doubles: false }).unwrap();
+            let program = lower(graph, &device.into(), OPTIONS).unwrap();
             let shapes: Vec<_> =
                 program.kernels.iter().flat_map(|kernel| &kernel.written.kernel.shapes).collect();
             assert!(!shapes.is_empty());

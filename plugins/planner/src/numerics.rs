@@ -136,13 +136,15 @@ pub const LIBRARY: Engine = Engine {
     skips_rounding: true,
 };
 
-/// Engines of generated kernels.
-pub const GENERATED: Engine = Engine {
-    order: &[OrderBy::Shapes, OrderBy::Device],
-    batch_dependent: true,
-    keeps_nan: true,
-    skips_rounding: false,
-};
+/// Engines of generated kernels, with or without their knob for bits that do not depend on the batch.
+pub const fn generated(batch_invariant: bool) -> Engine {
+    Engine {
+        order: &[OrderBy::Shapes, OrderBy::Device],
+        batch_dependent: !batch_invariant,
+        keeps_nan: true,
+        skips_rounding: false,
+    }
+}
 
 /// What a library's matrix multiplication with epilogue may do, beside [`LIBRARY`]: matrix instructions for small types, and parts
 /// of sums that are added in the result's type. Floats are multiplied in TF32 if that is allowed.
@@ -230,13 +232,12 @@ mod tests {
         assert!(whole.notes.contains(&note::SKIP_ROUNDING) && whole.notes.contains(&note::BATCH_DEPENDENT));
         assert_eq!(whole.functions, [("tanh", None)].into());
         // One after the other, or by kernels that round, or in single precision.
-        for (nodes, engine) in [(&[0][..], LIBRARY), (&[1], LIBRARY), (&[0, 1], GENERATED)] {
+        for (nodes, engine) in [(&[0][..], LIBRARY), (&[1], LIBRARY), (&[0, 1], generated(false))] {
             assert!(of_step(&prepared, nodes, engine).unrounded.is_empty());
         }
         let single = prepare(&graph(DataType::Float)).unwrap();
         assert!(of_step(&single, &[0, 1], LIBRARY).unrounded.is_empty());
-        let alone = Engine { batch_dependent: false, ..GENERATED };
-        assert!(!of_step(&single, &[0, 1], alone).notes.contains(&note::BATCH_DEPENDENT));
+        assert!(!of_step(&single, &[0, 1], generated(true)).notes.contains(&note::BATCH_DEPENDENT));
     }
 
     #[test]
@@ -262,12 +263,12 @@ mod tests {
         whole.tensors[2].is_virtual = false;
         whole.tensors.truncate(3);
         whole.nodes[0].compute_type = DataType::Int32;
-        let told = of_step(&prepare(&whole).unwrap(), &[0], GENERATED);
+        let told = of_step(&prepare(&whole).unwrap(), &[0], generated(false));
         assert!(told.order.is_empty() && told.notes.is_empty());
         let mut maximum = graph(DataType::Float);
         maximum.nodes[1].operation = Pointwise::new(PointwiseMode::ReluFwd, 3, None, 4).into();
         let prepared = prepare(&maximum).unwrap();
         let keeps = |engine| of_step(&prepared, &[1], engine).notes.contains(&note::STRICT_NAN_PROP);
-        assert!(keeps(GENERATED) && !keeps(LIBRARY));
+        assert!(keeps(generated(false)) && !keeps(LIBRARY));
     }
 }

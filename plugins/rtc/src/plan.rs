@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use half::{bf16, f16};
 use hipdnn_plugin_planner::ahead::Ahead;
-use hipdnn_plugin_planner::numerics::{Engine, GENERATED, of_step};
+use hipdnn_plugin_planner::numerics::{Engine, generated, of_step};
 use hipdnn_plugin_planner::plan::{self, Call};
 use hipdnn_plugin_planner::prepare::{Prepared, prepare};
 use hipdnn_plugin_planner::shapes::Asked;
@@ -90,7 +90,7 @@ impl Call for Step {
     }
 
     fn engine(&self) -> Engine {
-        engine(self.batch_invariant)
+        generated(self.batch_invariant)
     }
 
     fn numerics(&self) -> Numerics {
@@ -133,11 +133,6 @@ fn code_for<T>(
     Ok((made, code))
 }
 
-/// What kernels do to numbers.
-fn engine(batch_invariant: bool) -> Engine {
-    Engine { batch_dependent: !batch_invariant, ..GENERATED }
-}
-
 /// What a kernel does to numbers.
 fn numerics(prepared: &Prepared, kernel: &Kernel, own: Engine) -> Numerics {
     of_step(prepared, &kernel.nodes, own).note_if(kernel.has_matrices, note::TENSOR_CORE)
@@ -149,7 +144,7 @@ fn numerics(prepared: &Prepared, kernel: &Kernel, own: Engine) -> Numerics {
 /// What the engine does not support.
 pub fn engine_numerics(request: &Request, architecture: &str) -> Result<EngineNumerics, Refusal> {
     let chosen = options(&request.config.knobs).on(architecture);
-    let own = engine(chosen.batch_invariant);
+    let own = generated(chosen.batch_invariant);
     let prepared = prepare(&request.graph).map_err(Refusal::new)?;
     let mut all = Numerics::default();
     for kernel in generate_with(&request.graph, chosen).map_err(Refusal::new)?.kernels {
@@ -215,7 +210,7 @@ impl Plan {
     ) -> Result<Self, PluginError> {
         let chosen = options(&request.config.knobs).on(&architecture);
         let prepared = prepare(&request.graph).map_err(Refusal::new)?;
-        let own = engine(chosen.batch_invariant);
+        let own = generated(chosen.batch_invariant);
         let program = generate_with(&request.graph, chosen).map_err(Refusal::new)?;
         let code = if program.kernels.is_empty() {
             Vec::new()

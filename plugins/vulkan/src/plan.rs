@@ -5,11 +5,12 @@ use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use hipdnn_kernels::form::Parameter;
+use hipdnn_kernels::Target;
 use hipdnn_kernels::print::spirv;
 use hipdnn_kernels::target::{CooperativeShape, MatrixShape};
-use hipdnn_plugin_lowering::{Argument, Lowered, Program, lower};
+use hipdnn_plugin_lowering::{Argument, Lowered, Options, Program, lower};
 use hipdnn_plugin_planner::layout::{Layout, storage_size};
-use hipdnn_plugin_planner::numerics::{GENERATED, of_step};
+use hipdnn_plugin_planner::numerics::{Engine, generated, of_step};
 use hipdnn_plugin_planner::prepare::{Prepared, prepare};
 use hipdnn_plugin_planner::shapes::Asked;
 use hipdnn_plugin_planner::step::described;
@@ -36,6 +37,9 @@ pub const PAYLOAD: Payload = Payload { mark: *b"HVKP", version: 1, owner: "VULKA
 
 /// The knob that switches cooperative matrices off.
 pub const MATRICES: &str = "vulkan.matrices";
+
+/// The knob with which the bits of an item of a batch depend on it alone.
+pub const BATCH_INVARIANT: &str = "batch_invariant";
 
 /// What offsets between kernels are multiples of.
 const ALIGNMENT: usize = 256;
@@ -82,13 +86,33 @@ pub struct Plan {
 }
 
 /// What a kernel does to numbers. Whether subnormal ones are flushed is the device's choice.
-fn numerics(prepared: &Prepared, nodes: &[usize], has_matrices: bool) -> Numerics {
-    let mut numerics = of_step(prepared, nodes, GENERATED).note_if(has_matrices, note::TENSOR_CORE);
+fn numerics(prepared: &Prepared, nodes: &[usize], has_matrices: bool, engine: Engine) -> Numerics {
+    let mut numerics = of_step(prepared, nodes, engine).note_if(has_matrices, note::TENSOR_CORE);
     let floats = nodes.iter().filter_map(|place| prepared.graph.nodes.get(*place));
     if floats.into_iter().any(|node| node.compute_type != DataType::Int32) {
         numerics = numerics.note(note::FLUSH_SUBNORMALS);
     }
     numerics
+}
+
+/// What the kernels of a graph do to numbers, and the knobs that change it.
+fn engine_numerics(graph: &Graph, target: &Target, options: Options) -> Result<EngineNumerics, Refusal> {
+    let prepared = prepare(graph)?;
+    let own = generated(options.batch_invariant);
+    let mut all = Numerics::default();
+    for lowered in &lower(graph, target, options)?.kernels {
+        all.add(&numerics(&prepared, &lowered.nodes, has_matrices(lowered), own));
+    }
+    let knobs = vec![
+        NoteKnob::removes(note::TENSOR_CORE, MATRICES, 0),
+        NoteKnob::removes(note::BATCH_DEPENDENT, BATCH_INVARIANT, 1),
+    ];
+    Ok(EngineNumerics { numerics: all, knobs })
+}
+
+/// Whether the bits of an item must depend on it alone.
+pub fn is_invariant(knobs: &[KnobSetting]) -> bool {
+    int_setting(knobs, BATCH_INVARIANT) == Some(1)
 }
 
 /// The shapes of matrices that a plan may multiply with.
@@ -109,7 +133,8 @@ impl Plan {
     pub fn new(gpu: &Arc<Gpu>, request: Request) -> Result<Self, PluginError> {
         let properties = &gpu.device.properties;
         let target = target(properties, shapes(gpu, &request.config.knobs));
-        let program = lower(&request.graph, &target, options(properties)).map_err(Refusal::new)?;
+        let program = lower(&request.graph, &target, options(properties, &request.config.knobs))
+            .map_err(Refusal::new)?;
         let steps: Vec<Vec<i64>> = program
             .kernels
             .iter()
@@ -140,7 +165,8 @@ impl Plan {
     /// What is not supported.
     pub fn check(gpu: &Gpu, graph: &Graph) -> Result<(), Refusal> {
         let properties = &gpu.device.properties;
-        let program = lower(graph, &target(properties, trust::shapes(gpu).to_vec()), options(properties))?;
+        let target = target(properties, trust::shapes(gpu).to_vec());
+        let program = lower(graph, &target, options(properties, &[]))?;
         for lowered in &program.kernels {
             spirv::print(&lowered.written.kernel, &features(properties))?;
         }
@@ -159,25 +185,20 @@ impl Plan {
         };
         let mut steps = described(&self.request.graph, self.kernels.iter().map(call))?;
         let prepared = prepare(&self.request.graph).ok()?;
+        let engine = generated(is_invariant(&self.request.config.knobs));
         for (step, kernel) in steps.iter_mut().zip(&self.kernels) {
-            step.numerics = numerics(&prepared, &kernel.nodes, kernel.has_matrices);
+            step.numerics = numerics(&prepared, &kernel.nodes, kernel.has_matrices, engine);
         }
         Some(steps)
     }
 
-    /// What the kernels of a graph do to numbers on a device, and the knob that changes it.
+    /// What the kernels of a graph do to numbers on a device, and the knobs that change it.
     ///
     /// # Errors
     /// What is not supported.
     pub fn numerics(gpu: &Gpu, graph: &Graph, knobs: &[KnobSetting]) -> Result<EngineNumerics, Refusal> {
         let properties = &gpu.device.properties;
-        let target = target(properties, shapes(gpu, knobs));
-        let prepared = prepare(graph)?;
-        let mut all = Numerics::default();
-        for lowered in &lower(graph, &target, options(properties))?.kernels {
-            all.add(&numerics(&prepared, &lowered.nodes, has_matrices(lowered)));
-        }
-        Ok(EngineNumerics { numerics: all, knobs: vec![NoteKnob::removes(note::TENSOR_CORE, MATRICES, 0)] })
+        engine_numerics(graph, &target(properties, shapes(gpu, knobs)), options(properties, knobs))
     }
 
     /// The plan as bytes.
@@ -452,3 +473,6 @@ unsafe fn read_number(at: *const c_void, data_type: DataType) -> f64 {
         }
     }
 }
+
+#[cfg(test)]
+mod numerics_tests;

@@ -12,7 +12,7 @@ use hipdnn_plugin_sdk::{EngineNumerics, EnginePlugin, PluginError, Refusal, Step
 
 use crate::handle::Handle;
 use crate::instance;
-use crate::plan::{MATRICES, PAYLOAD, Plan};
+use crate::plan::{BATCH_INVARIANT, MATRICES, PAYLOAD, Plan};
 
 /// The engine of this library.
 ///
@@ -27,7 +27,10 @@ pub const VULKAN_ENGINE: &str = "VULKAN_ENGINE";
 const NOTES: [i32; 3] = [RUNTIME_COMPILATION, EXTERNAL_LIBRARY, SUPPORTS_SERIALIZATION];
 
 fn knobs() -> Vec<Knob> {
-    vec![Knob::flag(MATRICES, "multiplies with the device's matrix units, if they pass their test", true)]
+    vec![
+        Knob::flag(MATRICES, "multiplies with the device's matrix units, if they pass their test", true),
+        Knob::flag(BATCH_INVARIANT, "the same bits for an item of the batch whatever the others are", false),
+    ]
 }
 
 impl EnginePlugin for VulkanPlugin {

@@ -172,6 +172,8 @@ pub struct Attention {
     pub scales: [Option<Scale>; 3],
     /// Receives the largest probability and the largest magnitude of the output of each row, `F32` \[batch, heads, queries\] without gaps.
     pub largest: [bool; 2],
+    /// Whether keys are divided into the same blocks for any number of queries, whose bits then do not depend on it.
+    pub is_invariant: bool,
 }
 
 impl Attention {

@@ -113,7 +113,13 @@ impl Plan {
             plan.sizes.groups == 1
                 || plan.queries() < 2 * attention.queries.max(plan.layout.sizes(&plan.shape).0)
         };
-        let fitting: Vec<Self> = plans.filter(|plan| plan.shared() <= target.shared.min(SHARED)).collect();
+        let mut fitting: Vec<Self> =
+            plans.filter(|plan| plan.shared() <= target.shared.min(SHARED)).collect();
+        if let (true, Some(first)) = (attention.is_invariant, fitting.first()) {
+            let sums = |plan: &Self| (plan.sizes.keys, plan.subgroup, plan.shape.clone());
+            let first = sums(first);
+            fitting.retain(|plan| sums(plan) == first);
+        }
         let first = fitting.iter().position(few).unwrap_or(fitting.len().saturating_sub(1));
         fitting.into_iter().nth(first)
     }

@@ -37,6 +37,7 @@ pub(super) fn attention(scalar: Scalar, [queries, keys, depth, value_depth]: [us
         factors: [None; 3],
         scales: [None; 3],
         largest: [false; 2],
+        is_invariant: false,
     }
 }
 
@@ -330,6 +331,26 @@ fn plain_attention_on_every_target() {
         }
         check(&attention(Scalar::F16, [33, 40, 40, 24]), &target);
     }
+}
+
+#[test]
+fn keys_are_divided_alike_for_any_number_of_queries_if_they_must_be() {
+    use super::plan::Plan;
+    let keys = |target: &Target, queries: usize, depth: usize, is_invariant: bool| {
+        let own = Attention { is_invariant, ..attention(Scalar::F16, [queries, 700, depth, depth]) };
+        Plan::of(&own, target).map(|plan| (plan.sizes.keys, plan.shape))
+    };
+    let mut differ = 0;
+    for target in all() {
+        for depth in [64, 128, 256] {
+            let many = keys(&target, 512, depth, true);
+            for queries in [1, 3, 70] {
+                assert_eq!(keys(&target, queries, depth, true), many, "{} {depth}", target.name);
+                differ += usize::from(keys(&target, queries, depth, false) != many);
+            }
+        }
+    }
+    assert!(differ > 0, "every number of queries has the same blocks without that, too");
 }
 
 #[test]

@@ -113,6 +113,8 @@ pub struct Program {
     pub nodes: Vec<Node>,
     /// What is stored.
     pub stores: Vec<Store>,
+    /// Whether the bits of a row depend on its own elements only, not on how many rows there are.
+    pub is_invariant: bool,
 }
 
 /// A kernel and how many workgroups it needs along each axis.

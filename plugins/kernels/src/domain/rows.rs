@@ -33,9 +33,13 @@ impl Walk {
         };
         let (inner, outer): (Vec<usize>, Vec<usize>) =
             (0..program.dims.len()).partition(|axis| reduced(*axis));
+        let is_invariant = program.is_invariant;
         let covers = |access: &Access| -> usize {
-            let dims = program.dims.iter().zip(&access.strides);
-            dims.filter(|(_, stride)| **stride > 0).map(|(dim, _)| dim).product()
+            let dims = program.dims.iter().zip(&access.strides).enumerate();
+            // The order of a row's elements must not follow from how many rows there are.
+            let counted =
+                dims.filter(|(axis, (_, stride))| **stride > 0 && (reduced(*axis) || !is_invariant));
+            counted.map(|(_, (dim, _))| dim).product()
         };
         let guide =
             accesses.iter().rev().max_by_key(|access| covers(access)).map(|access| access.strides.clone());
@@ -53,7 +57,8 @@ impl Walk {
         let block = 1 << block.ilog2();
         let wanted = elements.count().div_ceil(READS).next_power_of_two();
         // Few rows are shared by more threads; neighbouring rows by fewer, so that reads are side by side.
-        let least = if along { 1 } else { block / rows.count().next_power_of_two().min(block) };
+        let least =
+            if along || is_invariant { 1 } else { block / rows.count().next_power_of_two().min(block) };
         let most = if along { block } else { (block / 8).max(least) };
         let threads = wanted.clamp(least.max(1), most.max(1));
         let at_once = (block / threads).min(rows.count().next_power_of_two()).max(1);

@@ -77,6 +77,55 @@ fn rows_are_reduced_along_and_across_memory() {
 }
 
 #[test]
+fn the_sum_of_a_row_does_not_depend_on_how_many_there_are_if_it_must_not() {
+    const LENGTH: usize = 700;
+    // Of magnitudes so different that each order of additions gives other bits.
+    let value = |row: usize, column: usize| {
+        let power = 10_f64.powi(((row * 31 + column * 17) % 29) as i32 - 14);
+        if column % 3 == 0 { -power } else { power / 3.0 }
+    };
+    // The interpreter rounds doubles only.
+    let double = |parameter, strides: [usize; 3]| Access {
+        scalar: Scalar::F64,
+        alignment: 8,
+        ..access(parameter, &strides)
+    };
+    let parameter =
+        |written: bool| Parameter::Memory { scalar: Scalar::F64, written, alignment: size_of::<f64>() };
+    // The sums of items with a row beside each other for each of some columns.
+    let sums = |items: usize, columns: usize, is_invariant: bool| {
+        let mut program = Program {
+            dims: vec![items, LENGTH, columns],
+            reduced: Some(vec![false, true, false]),
+            parameters: vec![parameter(false), parameter(true)],
+            is_invariant,
+            ..Program::default()
+        };
+        // A dimension of one item has no stride.
+        let item = |stride| if items == 1 { 0 } else { stride };
+        let from = double(0, [item(LENGTH * columns), columns, usize::from(columns > 1)]);
+        let x = program.push(Origin::Load(from), Scalar::F64);
+        let sum = program.push(Origin::Reduce(Join::Sum, x), Scalar::F64);
+        program.stores.push(Store { value: sum, access: double(1, [item(columns), 0, 1]) });
+        let x = (0..items * LENGTH * columns).map(|place| value(place / columns, place % columns));
+        let mut from: Vec<u8> = x.flat_map(f64::to_le_bytes).collect();
+        let mut to = vec![0; 8 * items * columns];
+        let written = program.write("it", &target()).unwrap();
+        let mut arguments = [Argument::Memory(&mut from), Argument::Memory(&mut to)];
+        interpret::run(&written.kernel, written.groups, &mut arguments).unwrap();
+        to.truncate(8 * columns);
+        to
+    };
+    for columns in [1, 3] {
+        let alone = sums(1, columns, true);
+        for items in [2, 7, 65] {
+            assert_eq!(sums(items, columns, true), alone, "{items} items, {columns} columns");
+        }
+    }
+    assert_ne!(sums(65, 3, false), sums(1, 3, false));
+}
+
+#[test]
 fn transposed_elements_are_found_by_their_index() {
     let mut program = Program { dims: vec![4, 5], parameters: vec![IN, OUT], ..Program::default() };
     let x = program.push(Origin::Load(access(0, &[1, 4])), Scalar::F32);

@@ -11,6 +11,7 @@ use hipdnn_plugin_sdk::graph::{Graph, Node};
 
 use super::{Uids, Whole, absent, between, check_compute_type, launch, named};
 use crate::Argument;
+use crate::product::Way;
 
 /// The tensor of one element that receives the largest of all rows.
 struct Largest {
@@ -27,9 +28,9 @@ pub(super) fn forward(
     graph: &mut Graph,
     node: &Node,
     problem: &planned::Attention,
-    target: &Target,
-    name: &str,
+    way: Way<'_>,
 ) -> Result<Vec<Whole>, Refusal> {
+    let Way { target, name, .. } = way;
     check_compute_type(node, &problem.q)?;
     let (shape, options, factors) = (&problem.shape, &problem.options, &problem.factors);
     absent("rng_dump", problem.rng_dump.is_some())?;
@@ -40,7 +41,7 @@ pub(super) fn forward(
     let k = uids.sequences("k", &problem.k)?;
     let v = uids.sequences("v", &problem.v)?;
     let o = uids.sequences("o", &problem.o)?;
-    let mut attention = uids.attention(shape, options, [q, k, v, o])?;
+    let mut attention = uids.attention(shape, options, [q, k, v, o], way)?;
     if let Some(mask) = problem.block_mask {
         uids.elements("block_mask", mask.slot)?;
         attention.block_mask = Some(mask.strides);

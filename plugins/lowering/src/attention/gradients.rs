@@ -13,6 +13,7 @@ use hipdnn_plugin_sdk::graph::{Graph, Node};
 
 use super::{Uids, Whole, between, check_compute_type, launch, named};
 use crate::Argument;
+use crate::product::Way;
 
 /// Writes the kernels of one node.
 struct Writer<'a> {
@@ -39,7 +40,7 @@ struct Read {
     behind: Vec<Argument>,
 }
 
-fn read(uids: &mut Uids<'_>, problem: &AttentionGradients) -> Result<Box<Read>, Refusal> {
+fn read(uids: &mut Uids<'_>, problem: &AttentionGradients, way: Way<'_>) -> Result<Box<Read>, Refusal> {
     let o = uids.sequences("o", &problem.o)?;
     let of_o = std::mem::take(&mut uids.used);
     let q = uids.sequences("q", &problem.q)?;
@@ -50,7 +51,7 @@ fn read(uids: &mut Uids<'_>, problem: &AttentionGradients) -> Result<Box<Read>, 
     let of_d_o = uids.used.get(first..).unwrap_or_default().to_vec();
     let stats = uids.sequences("stats", &problem.stats)?;
     let before = std::mem::take(&mut uids.used);
-    let attention = uids.attention(&problem.shape, &problem.options, [q, k, v, o])?;
+    let attention = uids.attention(&problem.shape, &problem.options, [q, k, v, o], way)?;
     let behind = std::mem::take(&mut uids.used);
     Ok(Box::new(Read { attention, stats, d_o, of_o, of_d_o, before, behind }))
 }
@@ -63,13 +64,13 @@ pub(super) fn backward(
     graph: &mut Graph,
     node: &Node,
     problem: &AttentionGradients,
-    target: &Target,
-    name: &str,
+    way: Way<'_>,
 ) -> Result<Vec<Whole>, Refusal> {
+    let Way { target, name, .. } = way;
     check_compute_type(node, &problem.q)?;
     let (shape, options) = (&problem.shape, &problem.options);
     let mut uids = Uids::new(graph, node);
-    let read = in_own_frame(|| read(&mut uids, problem))?;
+    let read = in_own_frame(|| read(&mut uids, problem, way))?;
     let of_lengths: Vec<Argument> = options
         .lengths
         .iter()

@@ -6,7 +6,7 @@ mod gradients;
 use hipdnn_kernels::attention::{self, Attention, Band, Dropout, HeadFactor, Mask, Scale, Tensor};
 use hipdnn_kernels::domain::Written;
 use hipdnn_kernels::product::Launch;
-use hipdnn_kernels::{Scalar, Target, form};
+use hipdnn_kernels::{Scalar, form};
 use hipdnn_plugin_planner::Refusal;
 use hipdnn_plugin_planner::problem::attention::alibi;
 use hipdnn_plugin_planner::problem::attention::options::{self, Options};
@@ -18,6 +18,7 @@ use hipdnn_plugin_sdk::graph::{DataType, Graph, Node, Tensor as GraphTensor};
 use crate::Argument;
 use crate::group::scalar;
 use crate::memory::{alignment, in_memory};
+use crate::product::Way;
 use crate::spelling::{strides, unused};
 
 /// A kernel of a node that is computed by itself.
@@ -217,6 +218,7 @@ impl Uids<'_> {
         shape: &Shape,
         options: &Options,
         [q, k, v, o]: [Tensor; 4],
+        way: Way<'_>,
     ) -> Result<Attention, Refusal> {
         Ok(Attention {
             batch: shape.batch,
@@ -243,6 +245,7 @@ impl Uids<'_> {
             factors: [None; 3],
             scales: [None; 3],
             largest: [false; 2],
+            is_invariant: !way.shares,
         })
     }
 }
@@ -271,12 +274,11 @@ pub fn kernels(
     graph: &mut Graph,
     node: &Node,
     problem: &Problem,
-    target: &Target,
-    name: &str,
+    way: Way<'_>,
 ) -> Option<Result<Vec<Whole>, Refusal>> {
     match problem {
-        Problem::Attention(own) => Some(forward::forward(graph, node, own, target, name)),
-        Problem::AttentionGradients(own) => Some(gradients::backward(graph, node, own, target, name)),
+        Problem::Attention(own) => Some(forward::forward(graph, node, own, way)),
+        Problem::AttentionGradients(own) => Some(gradients::backward(graph, node, own, way)),
         _ => None,
     }
 }

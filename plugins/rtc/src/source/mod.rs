@@ -136,7 +136,8 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
     let target = options.target.clone().map_or_else(any, Ok)?;
     for (place, node, problem) in nodes {
         let name = format!("tiles_{place}");
-        if let Some(kernels) = attention::kernels(&mut graph, &node, &problem, &target, &name) {
+        let way = Way { target: &target, name: &name, shares: !options.batch_invariant };
+        if let Some(kernels) = attention::kernels(&mut graph, &node, &problem, way) {
             for whole in kernels.map_err(|refusal| in_node(place, &node, refusal))? {
                 let mut kernel = matrix::of_whole(&whole, &target);
                 kernel.nodes = vec![place];
@@ -144,7 +145,6 @@ pub fn generate_with(graph: &Graph, options: Options) -> Result<Program, Refusal
             }
             continue;
         }
-        let way = Way { target: &target, name: &name, shares: !options.batch_invariant };
         if let Some(kernels) = matrix::kernels(&mut graph, &node, &problem, way) {
             let mut kernels = kernels.map_err(|refusal| in_node(place, &node, refusal))?;
             kernels.iter_mut().for_each(|kernel| kernel.nodes = vec![place]);

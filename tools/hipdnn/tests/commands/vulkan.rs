@@ -75,6 +75,21 @@ fn graphs_run_in_memory_of_the_device() {
     assert!(explain.out.contains("VULKAN_ENGINE (Vulkan): applies"), "{}", explain.out);
 }
 
+/// Without the knob, the number of rows decides how many threads share one: on Mesa's device the first three have other bits then.
+#[test]
+fn items_of_a_batch_have_their_own_bits_with_the_knob() {
+    if !has_device() {
+        return;
+    }
+    for name in ["conv_bias_relu", "conv_int8", "residual_block", "attention", "layernorm"] {
+        let graph = example(name);
+        let arguments = ["run", &graph, "--device", "vulkan:0", "--invariant", "--knob", "batch_invariant=1"];
+        let answer = hipdnn(&arguments);
+        assert_eq!((answer.status, answer.err.as_str()), (0, ""), "{name}: {}", answer.out);
+        assert!(answer.out.starts_with("VULKAN_ENGINE, "), "{}", answer.out);
+    }
+}
+
 #[test]
 fn plans_are_saved_and_run_on_the_device() {
     if !has_device() {
