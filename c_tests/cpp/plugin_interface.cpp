@@ -242,6 +242,38 @@ static void knobs(const std::vector<uint8_t>& bytes, int64_t engine)
     CHECK(last_error() == "engine 5 is unknown to this plugin");
 }
 
+/* What the engine does to numbers, and what one could tell. */
+static void numerics(const std::vector<uint8_t>& bytes, int64_t engine)
+{
+    const hipdnnPluginConstData_t graph = data_of(bytes);
+    const auto chosen = config(engine, "reversed", int64_t{1}), wrong = config(engine, "reversed", int64_t{2});
+    const hipdnnPluginConstData_t configuration = data_of(chosen), refused = data_of(wrong);
+    size_t size = 0;
+    CALL(hipdnnEnginePluginDescribeNumerics_ext(handle, &configuration, &graph, 0, &size, nullptr));
+    std::string text(size, 'x');
+    CALL(hipdnnEnginePluginDescribeNumerics_ext(handle, &configuration, &graph, size, &size, &text[0]));
+    CHECK(text == std::string("{\"knobs\":[],\"numerics\":{\"accumulators\":[\"float\"]}}") + '\0');
+    CHECK(hipdnnEnginePluginDescribeNumerics_ext(handle, &configuration, &graph, size - 1, &size, &text[0]) ==
+          HIPDNN_PLUGIN_STATUS_BAD_PARAM);
+    CHECK(last_error() == "json has room for " + std::to_string(size - 1) + " bytes, expected " + std::to_string(size));
+    CHECK(hipdnnEnginePluginDescribeNumerics_ext(handle, &refused, &graph, 0, &size, nullptr) ==
+          HIPDNN_PLUGIN_STATUS_INVALID_VALUE);
+    CHECK(hipdnnEnginePluginDescribeNumerics_ext(handle, &configuration, &graph, 0, nullptr, nullptr) ==
+          HIPDNN_PLUGIN_STATUS_BAD_PARAM);
+    Numerics all;
+    all.notes = {"WINOGRAD", "SPLIT_SUMS"};
+    all.accumulators = {"half"};
+    all.order = {"shapes", "threads"};
+    all.functions = {{"exp", 2}, {"tanh", std::nullopt}};
+    all.unrounded = {7, 9};
+    all.knobs = {{"WINOGRAD", "a \"quoted\" one", 0, false}, {"SPLIT_SUMS", "parts", 4, true}};
+    CHECK(detail::write_numerics(all) ==
+          R"({"knobs":[{"adds":false,"knob":"a \"quoted\" one","note":"WINOGRAD","value":0},)"
+          R"({"adds":true,"knob":"parts","note":"SPLIT_SUMS","value":4}],"numerics":{"accumulators":["half"],)"
+          R"("functions":{"exp":2,"tanh":null},"notes":["WINOGRAD","SPLIT_SUMS"],"order":["shapes","threads"],)"
+          R"("unrounded":[7,9]}})");
+}
+
 /* A truncated or changed graph is refused or read as another one, without reads out of bounds. */
 static void hostile(const std::vector<uint8_t>& bytes, int64_t engine)
 {
@@ -310,6 +342,7 @@ int main()
     CHECK(applicable(graph_of_2026(3, true)) == 0 &&
           logged == "EXAMPLE_CPP_CONV_BIAS_ENGINE: shapes may be replaced at execution");
     knobs(newer, engine);
+    numerics(newer, engine);
     hostile(newer, engine);
     hostile(older, engine);
     CALL(hipdnnEnginePluginDestroy(handle));

@@ -43,6 +43,13 @@ struct ConvEngine : DataEngine<ConvPlan> {
     {
         return {{"reversed", "1: from the last element on.", int64_t{0}, 0, 1, 1, {}}};
     }
+    // Sums in single precision, one term after the other.
+    std::optional<Numerics> numerics(const Graph&, const Settings&) const override
+    {
+        Numerics told;
+        told.accumulators = {"float"};
+        return told;
+    }
     Convolution data(const Graph& g, const Settings& set) const override
     {
         const auto [conv, add] = chain<Kind::ConvolutionFwd, Kind::Pointwise>(g);

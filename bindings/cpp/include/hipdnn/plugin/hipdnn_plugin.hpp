@@ -132,16 +132,47 @@ struct Exports
         }
         list(ids, places, most, count);
     }
-    static std::unique_ptr<Plan> make_plan(const Data* config, const Data* bytes)
+    /** The configured engine, which must compute the graph. */
+    static const Engine& chosen(const Data* config, const Graph& graph)
     {
         const Engine& one = engine(configured_engine(config));
-        const Graph graph = graph_of(bytes);
         const std::string reason = refusal_of(one, graph);
         if (!reason.empty())
         {
             throw Error(HIPDNN_PLUGIN_STATUS_INVALID_VALUE, std::string(one.name()) + ": " + reason);
         }
+        return one;
+    }
+    static std::unique_ptr<Plan> make_plan(const Data* config, const Data* bytes)
+    {
+        const Graph graph = graph_of(bytes);
+        const Engine& one = chosen(config, graph);
         return checked(one.plan(graph, read_settings(config, one.knobs(graph))));
+    }
+    static void describe_numerics(const Data* config, const Data* bytes, size_t room, size_t* size, char* json)
+    {
+        require(size, "size");
+        const Graph graph = graph_of(bytes);
+        const Engine& one = chosen(config, graph);
+        const auto told = one.numerics(graph, read_settings(config, one.knobs(graph)));
+        if (!told)
+        {
+            throw Error(HIPDNN_PLUGIN_STATUS_NOT_APPLICABLE,
+                        std::string(one.name()) + " does not tell what it does to numbers");
+        }
+        const std::string text = write_numerics(*told);
+        *size = text.size() + 1;
+        if (room == 0)
+        {
+            return;
+        }
+        require(json, "json");
+        if (room < *size)
+        {
+            throw Error(HIPDNN_PLUGIN_STATUS_BAD_PARAM,
+                        "json has room for " + std::to_string(room) + " bytes, expected " + std::to_string(*size));
+        }
+        std::memcpy(json, text.c_str(), *size);
     }
     static std::unique_ptr<Plan> checked(std::unique_ptr<Plan> plan)
     {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "graph.hpp"
+#include "numerics.hpp"
 
 #include <hipdnn/plugin/hipdnn_plugin_sdk/EnginePluginApi.h>
 #include <hipdnn/plugin/hipdnn_plugin_sdk/engine_api_version.h>
@@ -164,6 +165,8 @@ public:
     virtual std::vector<Knob> knobs(const Graph&) const { return {}; }
     /** Numbers of hipdnnBackendBehaviorNote_t. */
     virtual std::vector<int32_t> behavior_notes(const Graph&) const { return {}; }
+    /** What it may do to the numbers of a graph that it supports, with checked settings; nothing if it does not know. */
+    virtual std::optional<Numerics> numerics(const Graph&, const Settings&) const { return std::nullopt; }
     /** Makes a plan of a graph that the engine supports, with checked settings. */
     virtual std::unique_ptr<Plan> plan(const Graph& graph, const Settings& settings) const = 0;
     /** Loads a plan from bytes, which may come from anywhere. */

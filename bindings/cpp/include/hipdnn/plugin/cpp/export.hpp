@@ -65,6 +65,10 @@
                        (hipdnnEnginePluginHandle_t, const hipdnnPluginConstData_t *config,                                 \
                         const hipdnnPluginConstData_t *graph, size_t *size),                                               \
                        *size = HipdnnPluginExports::make_plan(config, graph)->workspace_size())                            \
+    HIPDNN_PLUGIN_CALL(hipdnnEnginePluginDescribeNumerics_ext,                                                             \
+                       (hipdnnEnginePluginHandle_t, const hipdnnPluginConstData_t *config,                                 \
+                        const hipdnnPluginConstData_t *graph, size_t room, size_t *size, char *json),                      \
+                       HipdnnPluginExports::describe_numerics(config, graph, room, size, json))                            \
     HIPDNN_PLUGIN_CALL(hipdnnEnginePluginCreateExecutionContext,                                                           \
                        (hipdnnEnginePluginHandle_t, const hipdnnPluginConstData_t *config,                                 \
                         const hipdnnPluginConstData_t *graph, hipdnnEnginePluginExecutionContext_t *context),              \
