@@ -310,3 +310,6 @@ mod tests {
         assert!(refusal.contains("data type is float, expected half"), "{refusal}");
     }
 }
+
+#[cfg(test)]
+mod numerics_tests;

@@ -61,3 +61,48 @@ fn a_node_in_no_chain_is_named() {
         "{refusal}"
     );
 }
+
+/// A call that is never made.
+struct Idle;
+
+impl Run for Idle {
+    fn workspace_size(&self) -> usize {
+        0
+    }
+
+    unsafe fn run(
+        &self,
+        _: &mut Ready<'_>,
+        _: &hipdnn_plugin_planner::chain::Tensors<*mut c_void>,
+        _: *mut c_void,
+    ) -> Result<(), PluginError> {
+        Err(PluginError::internal("there is nothing to run"))
+    }
+}
+
+#[test]
+fn products_have_the_notes_of_any_kernel_that_the_libraries_may_take() {
+    use hipdnn_plugin_planner::numerics::of_step;
+    use hipdnn_plugin_sdk::numerics::name_of;
+    let product = |data_type| {
+        let tensors = (1..=3).map(|uid| Tensor::new(uid, data_type, &[32, 32], &[32, 1])).collect();
+        let operation = Matmul { a: 1, b: 2, c: 3 }.into();
+        let node = Node { name: "m".to_owned(), compute_type: DataType::Float, operation };
+        prepare(&Graph { tensors, nodes: vec![node], ..Graph::default() }).unwrap()
+    };
+    let of_library = ["SPLIT_SUMS", "BATCH_DEPENDENT"];
+    let small = ["TENSOR_CORE", "REDUCED_PRECISION_REDUCTION"];
+    for (data_type, own) in
+        [(DataType::Float, &[][..]), (DataType::Half, &small), (DataType::Bfloat16, &small)]
+    {
+        let prepared = product(data_type);
+        let part = partition(&prepared, Ok).unwrap().remove(0);
+        for library in [Library::HipblasLt, Library::Rocblas] {
+            let choice = Choice { library, algorithm: [0; 16] };
+            let step = Step { part: part.clone(), run: Box::new(Idle), choice };
+            let names = |numerics: Numerics| numerics.notes.into_iter().map(name_of).collect::<Vec<_>>();
+            assert_eq!(names(step.numerics()), own, "{data_type:?}");
+            assert_eq!(names(of_step(&prepared, step.nodes(), step.engine())), of_library, "{data_type:?}");
+        }
+    }
+}
