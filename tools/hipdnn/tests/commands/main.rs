@@ -13,6 +13,7 @@ mod device;
 mod engines;
 mod errors;
 mod explain;
+mod faults;
 mod graph;
 mod invariant;
 mod numerics;
@@ -170,11 +171,15 @@ pub fn with_useless_engine(scratch: &Scratch, arguments: &[&str]) -> Answer {
 
 /// The same with a plugin of `c_tests/plugins/variants.txt`.
 pub fn with_engine_of(stub: &str, scratch: &Scratch, arguments: &[&str]) -> Answer {
+    with_plugin(&stub_plugins::library(stub).unwrap(), scratch, arguments)
+}
+
+/// The same with a plugin's file.
+pub fn with_plugin(plugin: &Path, scratch: &Scratch, arguments: &[&str]) -> Answer {
     let plugins = PathBuf::from(scratch.file("plugins"));
     std::fs::create_dir_all(&plugins).unwrap();
-    let stub = stub_plugins::library(stub).unwrap();
-    for plugin in [cpu_plugin(), stub] {
-        std::fs::copy(&plugin, plugins.join(plugin.file_name().unwrap())).unwrap();
+    for plugin in [&cpu_plugin(), plugin] {
+        std::fs::copy(plugin, plugins.join(plugin.file_name().unwrap())).unwrap();
     }
     program().env("HIPDNN_PLUGIN_DIR", &plugins).args(arguments).output().unwrap().into()
 }
