@@ -137,6 +137,40 @@ memcheck_checks() {
   grep -e ' FAILED: ' -e 'gpu-test: ' -e '^[0-9]* checks passed' -e 'ERROR SUMMARY' "$OUT/memcheck_checks.txt" | tr -s ' ' | cut -c1-400
 }
 
+# One graph for invariance, and what was found.
+invariant_graph() {
+  found=$(timeout 120 bin/hipdnn --backend "$2" run "$3" --invariant --engine "$1" --knob batch_invariant=1 2>&1 | tail -n 1)
+  printf '%s: %s\n' "$(basename "$3" .json)" "$found"
+}
+
+invariance() {
+  echo "== the bits of each item of a batch with the knob batch_invariant, and what that costs"
+  rm -rf "$OUT/invariance"
+  bin/gpu-test --graphs "$OUT/invariance" HIPRTC_ENGINE || status=1
+  cp examples_graphs/*.json "$OUT/invariance"
+  for engine in ${INVARIANT_ENGINES:-NVRTC_ENGINE CPU_ENGINE}; do
+    for part in $(seq "$parts"); do
+      find "$OUT/invariance" -name '*.json' | sort | awk -v part="$part" -v parts="$parts" 'NR % parts == part - 1' |
+        while read -r graph; do invariant_graph "$engine" "$backend" "$graph"; done > "$OUT/invariance$part.txt" &
+    done
+    wait
+    cat "$OUT"/invariance[0-9]*.txt | sort > "$OUT/invariance_$engine.txt" && rm -f "$OUT"/invariance[0-9]*.txt
+    equal=$(grep -c 'same bits in every run$' "$OUT/invariance_$engine.txt")
+    differ=$(grep -c 'does not compute items alike' "$OUT/invariance_$engine.txt")
+    whole=$(grep -c 'the batch cannot be told' "$OUT/invariance_$engine.txt")
+    echo "$engine: $equal graphs with equal bits, $differ that differ, $whole without a batch, of $(wc -l < "$OUT/invariance_$engine.txt")"
+    grep 'does not compute items alike' "$OUT/invariance_$engine.txt" | cut -c1-200
+    [ "$differ" -eq 0 ] && [ "$equal" -gt 0 ] || status=1
+  done
+  for graph in examples_graphs/*.json; do
+    for knob in 0 1; do
+      HIPDNN_BATCH_INVARIANT=$knob bin/hipdnn --backend "$backend" bench "$graph" --engine NVRTC_ENGINE --no-ranking --values 1 |
+        awk -v graph="$(basename "$graph" .json)" -v knob="$knob" '/^NVRTC_ENGINE/ { print graph ", batch_invariant " knob ": " $0; exit }'
+    done
+  done > "$OUT/invariance_times.txt"
+  cat "$OUT/invariance_times.txt"
+}
+
 train() {
   echo "== a network trained on the device, and the parts of its graphs"
   # The parts are those of the graphs that the program writes.
@@ -220,7 +254,7 @@ python() {
 
 bin/hipdnn --backend "$backend" device
 bin/hipdnn --backend "$backend" engines
-for section in ${SECTIONS:-cores cases calls checks mixed memcheck train examples peer fallback first_use pytorch rows python}; do
+for section in ${SECTIONS:-cores cases calls checks mixed memcheck invariance train examples peer fallback first_use pytorch rows python}; do
   began=$(date +%s)
   "$section" "$@"
   echo "== $section took $(($(date +%s) - began)) s"

@@ -14,7 +14,7 @@
 //!
 //! `gpu-test --architectures` compiles the kernels generated for the cases, for devices that may be absent; `--nvidia-architectures`
 //! does so for NVIDIA GPUs. `--part=K/N` after either selects a part of the cases, another argument one architecture.
-//! `--graphs FOLDER` writes the graphs for cuDNN into a folder, as JSON.
+//! `--graphs FOLDER [ENGINE]` writes the graphs for cuDNN, or for another engine of the cases, into a folder, as JSON.
 
 mod amd;
 mod architectures;
@@ -107,7 +107,8 @@ fn main() -> ExitCode {
     let result = match (library.as_str(), words) {
         ("--calls", [library, words @ ..]) => of_part(words)
             .and_then(|(part, words)| device().map(|hip| amd::check(Path::new(library), hip, part, words))),
-        ("--graphs", [folder]) => cases::write(Path::new(folder)).map(|()| 0),
+        ("--graphs", [folder]) => cases::write(Path::new(folder), cases::CUDNN).map(|()| 0),
+        ("--graphs", [folder, engine]) => cases::write(Path::new(folder), engine).map(|()| 0),
         ("--child", [library, arguments @ ..]) => {
             device().and_then(|hip| amd::child(Path::new(library), hip, arguments)).map(|()| 0)
         }

@@ -68,10 +68,10 @@ pub fn all() -> Vec<(&'static str, Case)> {
     cases
 }
 
-/// Writes the graphs of cuDNN's engine into a folder, as JSON in files with the names of the cases.
-pub fn write(folder: &Path) -> Result<(), Failure> {
+/// Writes the graphs of an engine into a folder, as JSON in files with the names of the cases.
+pub fn write(folder: &Path, engine: &str) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|error| Failure(format!("{}: {error}", folder.display())))?;
-    for (_, case) in all().into_iter().filter(|(engine, _)| *engine == CUDNN) {
+    for (_, case) in all().into_iter().filter(|(of, _)| *of == engine) {
         let path = folder.join(format!("{}.json", case.name));
         fs::write(&path, json::write(&case.graph))
             .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
