@@ -334,6 +334,7 @@ impl Subgraph {
         let model = &self.model;
         let mut lowering = Lowering::new(model);
         lowering.folds = Some(&self.folds);
+        lowering.batch_invariant = self.options.batch_invariant;
         for (id, dims) in model.inputs.iter().zip(dims) {
             let value = model.values.get(*id).ok_or_else(|| self.failure("an input is unknown"))?;
             let Some(element) = value.element else {

@@ -141,6 +141,7 @@ impl Options {
     ) -> Result<Self> {
         let mut options = Self::default();
         options.device = only.unwrap_or(options.device);
+        let mut take = None;
         for (key, value) in entries {
             match key {
                 "session.set_denormal_as_zero" => options.flush_subnormals = value == "1",
@@ -190,11 +191,11 @@ impl Options {
                 "deterministic" => options.deterministic = flag()?,
                 "batch_invariant" => options.batch_invariant = flag()?,
                 "take" => {
-                    options.take = match value {
+                    take = Some(match value {
                         "profitable" => Take::Profitable,
                         "all" => Take::All,
                         _ => return Err(wrong("profitable or all")),
-                    }
+                    })
                 }
                 "knobs" => {
                     options.knobs = knobs(value).ok_or_else(|| wrong("NAME=VALUE, with commas between"))?
@@ -209,6 +210,9 @@ impl Options {
                 }
             }
         }
+        // The bits of what ONNX Runtime computes itself may depend on the batch.
+        let whole = if options.batch_invariant { Take::All } else { options.take };
+        options.take = take.unwrap_or(whole);
         Ok(options)
     }
 
@@ -327,7 +331,10 @@ mod tests {
             options.settings(false).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
         let mut options = read("batch_invariant", "1").unwrap();
-        assert_eq!(of(&options), "batch_invariant=1");
+        assert_eq!((of(&options).as_str(), options.take), ("batch_invariant=1", Take::All));
+        let (first, second) = (format!("{PREFIX}take"), format!("{PREFIX}batch_invariant"));
+        let given = Options::read([(first.as_str(), "profitable"), (second.as_str(), "1")], None).unwrap();
+        assert_eq!(given.take, Take::Profitable);
         options.flush_subnormals =
             Options::read([("session.set_denormal_as_zero", "1")], None).unwrap().flush_subnormals;
         assert_eq!(of(&options), "batch_invariant=1 flush_subnormals=1");

@@ -47,7 +47,7 @@ def main():
     arguments = parser.parse_args()
     genai.register_execution_provider_library("hipdnn", os.environ["HIPDNN_ORT_LIBRARY"])
     failures = []
-    prompt = np.random.default_rng(1).integers(3, llama.VOCABULARY, arguments.prompt).astype(np.int32)
+    prompt = np.random.default_rng(1).integers(3, llama.USUAL.vocabulary, arguments.prompt).astype(np.int32)
     for bits in arguments.bits:
         with tempfile.TemporaryDirectory() as folder:
             data, report = llama.model(bits), os.path.join(folder, "report.json")

@@ -1,21 +1,39 @@
 """A Llama-like language model with random weights, as made by onnxruntime-genai's builder: in single precision, or with 4-bit
 weights."""
 
+import dataclasses
 import json
 import os
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-LAYERS, HIDDEN, WIDE, VOCABULARY = 6, 1024, 2816, 8192
-HEADS, KV_HEADS, HEAD = 16, 4, 64
-CONTEXT, BLOCK = 1024, 32
+BLOCK = 32
 EPSILON = 1e-5
 
 
+@dataclasses.dataclass(frozen=True)
+class Size:
+    layers: int = 6
+    hidden: int = 1024
+    wide: int = 2816
+    vocabulary: int = 8192
+    heads: int = 16
+    kv_heads: int = 4
+    head: int = 64
+    context: int = 1024
+
+    def parameters(self):
+        of_layer = self.hidden * self.head * 2 * (self.heads + self.kv_heads) + 3 * self.hidden * self.wide
+        return self.layers * of_layer + 2 * self.hidden * self.vocabulary
+
+
+USUAL = Size()
+
+
 class Maker:
-    def __init__(self, bits):
-        self.bits, self.random = bits, np.random.default_rng(7)
+    def __init__(self, bits, size):
+        self.bits, self.size, self.random = bits, size, np.random.default_rng(7)
         self.nodes, self.weights, self.count = [], [], 0
 
     def weight(self, array):
@@ -43,46 +61,47 @@ class Maker:
         return self.node("MatMulNBits", x, self.weight(b), self.weight(scales), domain="com.microsoft", **numbers)
 
     def norm(self):
-        return self.weight(self.random.uniform(0.8, 1.2, HIDDEN).astype(np.float32))
+        return self.weight(self.random.uniform(0.8, 1.2, self.size.hidden).astype(np.float32))
 
 
-def model(bits):
+def model(bits, size=USUAL):
     """The bytes of the model, whose matrices have 32 or 4 bits per element."""
-    m = Maker(bits)
-    table = m.weight(m.random.standard_normal((VOCABULARY, HIDDEN), np.float32))
+    m = Maker(bits, size)
+    hidden, heads, kv_heads, head = size.hidden, size.heads, size.kv_heads, size.head
+    table = m.weight(m.random.standard_normal((size.vocabulary, hidden), np.float32))
     x = m.node("Gather", table, "input_ids")
     one = m.weight(np.array([1], np.int64))
     lengths = m.node("Sub", m.node("ReduceSum", "attention_mask", one, keepdims=0), one)
     lengths = m.node("Cast", lengths, to=TensorProto.INT32)
     total = m.node("Gather", m.node("Shape", "attention_mask"), m.weight(np.array(1, np.int64)), axis=0)
     total = m.node("Cast", total, to=TensorProto.INT32)
-    angles = np.arange(CONTEXT)[:, None] / 10000.0 ** (np.arange(HEAD // 2) / (HEAD // 2))
+    angles = np.arange(size.context)[:, None] / 10000.0 ** (np.arange(head // 2) / (head // 2))
     cos, sin = (m.weight(of(angles).astype(np.float32)) for of in (np.cos, np.sin))
-    cache = ["batch", KV_HEADS, "past", HEAD]
+    cache = ["batch", kv_heads, "past", head]
     inputs = [
         ("input_ids", TensorProto.INT64, ["batch", "length"]),
         ("attention_mask", TensorProto.INT64, ["batch", "total"]),
     ]
-    outputs = [("logits", TensorProto.FLOAT, ["batch", "length", VOCABULARY])]
+    outputs = [("logits", TensorProto.FLOAT, ["batch", "length", size.vocabulary])]
     y = m.node("SimplifiedLayerNormalization", x, m.norm(), axis=-1, epsilon=EPSILON, stash_type=1)
-    for layer in range(LAYERS):
-        q = m.linear(y, HIDDEN, HEADS * HEAD)
-        k, v = (m.linear(y, HIDDEN, KV_HEADS * HEAD) for _ in range(2))
+    for layer in range(size.layers):
+        q = m.linear(y, hidden, heads * head)
+        k, v = (m.linear(y, hidden, kv_heads * head) for _ in range(2))
         past = [f"past_key_values.{layer}.{of}" for of in ("key", "value")]
         present = [f"present.{layer}.{of}" for of in ("key", "value")]
         m.nodes.append(
             helper.make_node(
                 "GroupQueryAttention", [q, k, v, *past, lengths, total, cos, sin], [f"a{layer}", *present], f"a{layer}",
-                domain="com.microsoft", num_heads=HEADS, kv_num_heads=KV_HEADS, do_rotary=1, scale=HEAD**-0.5,
+                domain="com.microsoft", num_heads=heads, kv_num_heads=kv_heads, do_rotary=1, scale=head**-0.5,
             )
         )  # fmt: skip
         inputs += [(name, TensorProto.FLOAT, cache) for name in past]
         outputs += [(name, TensorProto.FLOAT, cache) for name in present]
-        x, y = skip(m, x, m.linear(f"a{layer}", HEADS * HEAD, HIDDEN))
-        gate, up = (m.linear(y, HIDDEN, WIDE) for _ in range(2))
+        x, y = skip(m, x, m.linear(f"a{layer}", heads * head, hidden))
+        gate, up = (m.linear(y, hidden, size.wide) for _ in range(2))
         y = m.node("Mul", m.node("Mul", gate, m.node("Sigmoid", gate)), up)
-        x, y = skip(m, x, m.linear(y, WIDE, HIDDEN))
-    m.nodes.append(helper.make_node("Identity", [m.linear(y, HIDDEN, VOCABULARY, 3.0)], ["logits"], "logits"))
+        x, y = skip(m, x, m.linear(y, size.wide, hidden))
+    m.nodes.append(helper.make_node("Identity", [m.linear(y, hidden, size.vocabulary, 3.0)], ["logits"], "logits"))
     values = (
         [helper.make_tensor_value_info(*of) for of in inputs],
         [helper.make_tensor_value_info(*of) for of in outputs],
@@ -102,7 +121,7 @@ def skip(m, x, y):
     return total, y
 
 
-def write(folder, data, threads, provider_options):
+def write(folder, data, threads, provider_options, size=USUAL):
     """A folder that onnxruntime-genai loads."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "model.onnx"), "wb") as file:
@@ -111,13 +130,13 @@ def write(folder, data, threads, provider_options):
     decoder = {
         "session_options": {"intra_op_num_threads": threads, "provider_options": provider_options},
         "filename": "model.onnx",
-        "head_size": HEAD,
-        "hidden_size": HIDDEN,
+        "head_size": size.head,
+        "hidden_size": size.hidden,
         "inputs": {"input_ids": "input_ids", "attention_mask": "attention_mask", **names},
         "outputs": {"logits": "logits", **{f"present_{of}_names": f"present.%d.{of}" for of in ("key", "value")}},
-        "num_attention_heads": HEADS,
-        "num_hidden_layers": LAYERS,
-        "num_key_value_heads": KV_HEADS,
+        "num_attention_heads": size.heads,
+        "num_hidden_layers": size.layers,
+        "num_key_value_heads": size.kv_heads,
     }
     config = {
         "model": {
@@ -125,11 +144,11 @@ def write(folder, data, threads, provider_options):
             "bos_token_id": 1,
             "eos_token_id": 2,
             "pad_token_id": 0,
-            "vocab_size": VOCABULARY,
-            "context_length": CONTEXT,
+            "vocab_size": size.vocabulary,
+            "context_length": size.context,
             "decoder": decoder,
         },
-        "search": {"do_sample": False, "max_length": CONTEXT, "past_present_share_buffer": True},
+        "search": {"do_sample": False, "max_length": size.context, "past_present_share_buffer": True},
     }
     with open(os.path.join(folder, "genai_config.json"), "w", encoding="utf-8") as file:
         json.dump(config, file)

@@ -23,21 +23,21 @@ def networks(of_layers):
     return layers.CASES if of_layers else {**first.NETWORKS, **more_networks.NETWORKS}
 
 
-def session_of(which, model, threads, pool):
+def session_of(which, model, threads, settings):
     import provider
 
-    return provider.session(model, {"pool": pool}, threads) if which == "hipdnn" else provider.plain(model, threads)
+    return provider.session(model, dict(settings), threads) if which == "hipdnn" else provider.plain(model, threads)
 
 
-def times(session, feeds, seconds):
+def times(session, feeds, seconds, clock):
     """Milliseconds of each run."""
     for _ in range(3):
         session.run(None, feeds)
     spent, ends = [], time.perf_counter() + seconds
     while time.perf_counter() < ends or len(spent) < 5:
-        begun = time.perf_counter()
+        begun = clock()
         session.run(None, feeds)
-        spent.append((time.perf_counter() - begun) * 1000)
+        spent.append((clock() - begun) * 1000)
     return spent
 
 
@@ -45,13 +45,14 @@ def child(arguments):
     """One process: makes the sessions once and measures them when told, one line each."""
     import networks as first
 
-    which, path, shapes, batch, threads, pool, seconds = json.loads(arguments)
+    which, path, shapes, batch, threads, settings, seconds, of_processor = json.loads(arguments)
     feeds = first.inputs(shapes, batch)
     of = ("hipdnn", "peer") if which == "both" else (which,)
-    made = {name: session_of(name, path, threads, pool) for name in of}
+    made = {name: session_of(name, path, threads, settings) for name in of}
+    clock = time.process_time if of_processor else time.perf_counter
     print("ready", flush=True)
     for _ in sys.stdin:
-        print(json.dumps({name: times(made[name], feeds, seconds) for name in of}), flush=True)
+        print(json.dumps({name: times(made[name], feeds, seconds, clock) for name in of}), flush=True)
 
 
 class Process:
@@ -82,13 +83,20 @@ class Process:
 
 def case(model, shapes, batch, threads, arguments):
     """The runs of each way, a list of rounds, and of the peer."""
-    ways = [(pool, libraries) for libraries in (None, *arguments.against) for pool in arguments.pool]
-    words = [model, shapes, batch, threads]
-    if arguments.together:
-        processes = [(way, Process(["both", *words, way[0], arguments.seconds], way[1])) for way in ways]
-    else:
-        processes = [(way, Process(["hipdnn", *words, way[0], arguments.seconds], way[1])) for way in ways]
-        processes.append((None, Process(["peer", *words, "auto", arguments.seconds])))
+    ways = [
+        (pool, options, libraries)
+        for libraries in (None, *arguments.against)
+        for pool in arguments.pool
+        for options in arguments.options
+    ]
+    words, end = [model, shapes, batch, threads], [arguments.seconds, arguments.processor_time]
+    which = "both" if arguments.together else "hipdnn"
+    processes = []
+    for way in ways:
+        pairs = [pair.split("=", 1) for pair in way[1].split(",") if pair]
+        processes.append((way, Process([which, *words, [["pool", way[0]], *pairs], *end], way[2])))
+    if not arguments.together:
+        processes.append((None, Process(["peer", *words, [], *end])))
     # All load ONNX Runtime at the same time.
     for _, process in processes:
         process.read("ready")
@@ -121,6 +129,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.4)
     parser.add_argument("--pool", nargs="*", default=["auto"], help="the provider's option of this name")
+    parser.add_argument("--options", nargs="*", default=[""], help="a way each: KEY=VALUE,... for the provider")
+    parser.add_argument("--processor-time", action="store_true", help="of all threads, instead of the time that passes")
     parser.add_argument("--against", nargs="*", default=[], help="folders with other builds of the library")
     parser.add_argument("--bytes", choices=["QDQ", "QOperator"], help="quantize the networks first")
     parser.add_argument("--together", action="store_true", help="both sessions in one process, in turn")

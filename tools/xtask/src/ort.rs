@@ -142,6 +142,9 @@ fn run_steps(
         steps.run(&format!("what is around a run with {name}"), || Ok(last(&python("life_tests.py", &[])?)));
         steps.run(&format!("open sizes with {name}"), || Ok(last(&python("shape_tests.py", &[])?)));
         steps.run(&format!("operators with {name}"), || Ok(last(&python("operator_tests.py", &[])?)));
+        steps.run(&format!("a request's bits in any batch with {name}"), || {
+            Ok(last(&python("invariance_tests.py", &[])?))
+        });
         let draws = if whole { "3000" } else { "300" };
         steps.run(&format!("random nodes with {name}"), || {
             Ok(last(&python("random_tests.py", &["--draws", draws])?))

@@ -59,6 +59,8 @@ pub struct Lowering<'m> {
     pub floors: Vec<(ValueId, ValueId, usize)>,
     /// Constants folded for other shapes, by the value that needs them.
     pub folds: Option<&'m Folds>,
+    /// Whether the number of rows must not decide how one is computed.
+    pub batch_invariant: bool,
     views: Vec<Option<View>>,
 }
 
@@ -75,6 +77,7 @@ impl<'m> Lowering<'m> {
             guessed: Vec::new(),
             floors: Vec::new(),
             folds: None,
+            batch_invariant: false,
             views: vec![None; model.values.len()],
         }
     }

@@ -33,7 +33,10 @@ fn matmul(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         [lowering.input(node, 1)?, lowering.input(node, 2)?].into_iter().chain(zeros).collect();
     let as_they_are = a.element == Element::Float && as_they_are(&weights);
     let mut y = match a.elements() / k.max(1) {
-        rows if as_they_are && rows <= FEW_ROWS => few_rows(lowering, form, &a, &weights)?,
+        // Both ways add in an order of their own.
+        rows if as_they_are && (rows <= FEW_ROWS || lowering.batch_invariant) => {
+            few_rows(lowering, form, &a, &weights)?
+        }
         _ => {
             let w = match as_they_are {
                 true => lowering.host(
@@ -63,7 +66,7 @@ fn as_they_are(weights: &[View]) -> bool {
         && weights.iter().all(View::is_packed)
 }
 
-/// The product of a few rows with packed weights.
+/// The product of rows, usually few, with packed weights.
 fn few_rows(lowering: &mut Lowering<'_>, form: Form, a: &View, weights: &[View]) -> Lowered<View> {
     let a = if a.is_packed() {
         a.clone()

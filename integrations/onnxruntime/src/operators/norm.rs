@@ -199,13 +199,27 @@ fn rms_of(
     let is_plain = x.dims.get(from..).is_some_and(|rest| rest.iter().all(|dim| *dim != 1))
         && x.dims.get(..from).is_some_and(|front| front.iter().skip(1).all(|dim| *dim != 1));
     if from == 0 || !is_plain {
-        return by_hand(lowering, x, from, &scale, epsilon);
+        let len = scale.elements();
+        let rows = if len == 0 { 0 } else { x.elements() / len };
+        let (flat, scale) = (lowering.reshape(x, &[rows, len])?, lowering.reshape(&scale, &[1, len])?);
+        let y = rms_of_plain(lowering, node, &flat, &scale, epsilon)?;
+        return lowering.reshape(&y, &x.dims);
     }
+    rms_of_plain(lowering, node, x, &scale, epsilon)
+}
+
+fn rms_of_plain(
+    lowering: &mut Lowering<'_>,
+    node: &Node,
+    x: &View,
+    scale: &View,
+    epsilon: f64,
+) -> Lowered<View> {
     let y = lowering.fresh(x.element, &x.dims);
     let epsilon = lowering.number(epsilon, is_double(x), x.rank());
     let operation = RmsNorm {
         x: lowering.tensor(x),
-        scale: lowering.tensor(&scale),
+        scale: lowering.tensor(scale),
         epsilon,
         y: lowering.tensor(&y),
         bias: None,
@@ -214,16 +228,6 @@ fn rms_of(
     };
     lowering.op(&node.name, operation)?;
     Ok(y)
-}
-
-/// x · scale / √(mean of squares + ε), operation by operation.
-fn by_hand(lowering: &mut Lowering<'_>, x: &View, from: usize, scale: &View, epsilon: f64) -> Lowered<View> {
-    let axes: Vec<usize> = (from..x.rank()).collect();
-    let squares = lowering.binary(PointwiseMode::Mul, x, x)?;
-    let mean = lowering.reduce(ReductionMode::Avg, &squares, &axes)?;
-    let inverse = inverse(lowering, &mean, epsilon)?;
-    let normalized = lowering.binary(PointwiseMode::Mul, x, &inverse)?;
-    lowering.binary(PointwiseMode::Mul, &normalized, scale)
 }
 
 /// 1 / √(x + ε).
