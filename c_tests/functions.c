@@ -67,6 +67,9 @@ static FUNCTION(hipdnnStatus_t, hipdnnSetHeuristicPluginPaths_ext,
 static FUNCTION(hipdnnStatus_t, hipdnnGetHeuristicPolicyCount_ext, (hipdnnHandle_t, size_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnGetHeuristicPolicyInfo_ext,
                 (hipdnnHandle_t, size_t, int64_t*, char*, size_t*, char*, size_t*, char*, size_t*, char*, size_t*));
+static FUNCTION(hipdnnStatus_t, hipdnnBackendWriteEngineTimes_ext,
+                (hipdnnHandle_t, hipdnnBackendDescriptor_t, const int64_t*, const double*, size_t,
+                 hipdnnAutotuneCacheWriteOutcome_ext_t*));
 static FUNCTION(hipdnnStatus_t, hipdnnBackendWriteEngineRankingResults_ext,
                 (hipdnnHandle_t, hipdnnBackendDescriptor_t, const int64_t*, size_t,
                  hipdnnAutotuneCacheWriteOutcome_ext_t*));
@@ -112,6 +115,7 @@ int main(void)
     CHECK(p_hipdnnGetHeuristicPolicyCount_ext != NULL);
     CHECK(p_hipdnnGetHeuristicPolicyInfo_ext != NULL);
     CHECK(p_hipdnnBackendWriteEngineRankingResults_ext != NULL);
+    CHECK(p_hipdnnBackendWriteEngineTimes_ext != NULL);
     CHECK(p_hipdnnGetVersion_ext != NULL);
     CHECK(p_hipdnnVersionString_ext != NULL);
     return check_result();

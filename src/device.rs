@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hipdnn_plugin_sdk::cuda::Cuda;
 use hipdnn_plugin_sdk::dynlib::loaded::look_again;
 use hipdnn_plugin_sdk::hash::Fnv1a;
-use hipdnn_plugin_sdk::hip::Hip;
+use hipdnn_plugin_sdk::hip::{Clocks, Hip};
 use hipdnn_plugin_sdk::os::processors;
 use hipdnn_plugin_sdk::wire::{DeviceProperties, write_device_properties};
 
@@ -25,20 +25,22 @@ pub struct Device {
     pub bytes: Vec<u8>,
     /// The FNV-1a hash of the bytes.
     pub hash: u64,
+    /// A GPU's clocks.
+    pub clocks: Clocks,
 }
 
 impl Device {
-    fn new(properties: DeviceProperties) -> Self {
+    fn new(properties: DeviceProperties, clocks: Clocks) -> Self {
         let bytes = write_device_properties(&properties);
         let hash = Fnv1a::new().add(&bytes).number();
-        Self { properties, bytes, hash }
+        Self { properties, bytes, hash, clocks }
     }
 }
 
 /// The device of this thread. Its properties are queried once.
 pub fn current() -> &'static Device {
     static PROCESSOR: OnceLock<Device> = OnceLock::new();
-    gpu().unwrap_or_else(|| PROCESSOR.get_or_init(|| Device::new(processor())))
+    gpu().unwrap_or_else(|| PROCESSOR.get_or_init(|| Device::new(processor(), Clocks::default())))
 }
 
 /// Identifies the device, also for people; the target device if the environment names one. Plans are saved with it and
@@ -58,8 +60,8 @@ fn gpu() -> Option<&'static Device> {
         return *device;
     }
     // Without the lock: HIP may take long, and may call back into anything.
-    let device: Option<&Device> = match hip.device_properties() {
-        Ok(properties) => properties.map(|properties| &*Box::leak(Box::new(Device::new(properties)))),
+    let device: Option<&Device> = match hip.properties_and_clocks() {
+        Ok(found) => found.map(|(properties, clocks)| &*Box::leak(Box::new(Device::new(properties, clocks)))),
         Err(error) => {
             log::warn(|| format!("the properties of HIP device {number} are not known: {error}"));
             None
@@ -161,7 +163,7 @@ mod tests {
 
     #[test]
     fn without_hip_the_device_is_the_processor() {
-        let device = Device::new(processor());
+        let device = Device::new(processor(), Clocks::default());
         assert_eq!(device.properties.device_id, -1);
         assert!(device.properties.multi_processor_count > 0);
         assert!(device.properties.architecture_name.starts_with(std::env::consts::ARCH));
@@ -172,6 +174,7 @@ mod tests {
     fn another_model_is_another_device() {
         let one = processor();
         let other = DeviceProperties { architecture_name: "other".into(), ..one.clone() };
-        assert_ne!(Device::new(one).hash, Device::new(other).hash);
+        let hash = |properties| Device::new(properties, Clocks::default()).hash;
+        assert_ne!(hash(one), hash(other));
     }
 }

@@ -1,7 +1,9 @@
 //! Asks the policies ([`selection`](crate::selection)) which engine is best for a graph.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
+use hipdnn_plugin_sdk::engine_kind::EngineKind;
 use hipdnn_plugin_sdk::graph::Graph;
 use hipdnn_plugin_sdk::wire::{self, KnobSetting, Layout};
 use smallvec::SmallVec;
@@ -11,7 +13,7 @@ use crate::plugin::ask::Engines;
 use crate::plugin::cache::Entry;
 use crate::plugin::{EngineRef, Order, Session};
 use crate::selection::{
-    BUILT_IN, CONFIG, DEFAULT_ORDER, Key, MODE_A, MODE_B, Metric, Rules, Settings, Stored, prediction,
+    BUILT_IN, CONFIG, DEFAULT_ORDER, Key, MODE_A, MODE_B, Metric, Predictor, Record, Rules, Settings, Stored,
     ranking, static_order,
 };
 use crate::status::{Error, Result};
@@ -84,13 +86,17 @@ fn ask_policies(
 ) -> Result<Choice> {
     let _phase = trace::phase("ask policies for the order", String::new);
     let mut candidates = SmallVec::<[i64; 4]>::new();
+    let mut kinds = SmallVec::<[(i64, EngineKind); 4]>::new();
     for engine in engines {
-        candidates.push(session.engine(*engine)?.id);
+        let engine = session.engine(*engine)?;
+        candidates.push(engine.id);
+        kinds.push((engine.id, engine.kind));
     }
-    let metric = ranking_metric(session, metric);
+    let find = || measured(session, graph, entry);
+    let predictor = Predictor::new(ranking_metric(session, metric), &kinds, &find);
     let mut said = String::new();
     for policy in policy_order(session, callers) {
-        let reason = match ask(session, graph, entry, *policy, &candidates, metric) {
+        let reason = match ask(session, graph, entry, *policy, &candidates, &predictor) {
             (name, Ok(order)) => {
                 let engine = |id: i64| {
                     let place = candidates.iter().position(|candidate| *candidate == id)?;
@@ -137,18 +143,18 @@ fn ask(
     entry: Option<&Entry>,
     policy: i64,
     candidates: &[i64],
-    metric: Metric,
+    predictor: &Predictor,
 ) -> (String, Answer) {
     let settings = &session.set().settings;
     if let Some((_, name)) = BUILT_IN.iter().find(|(id, _)| *id == policy) {
         let answer = match policy {
             CONFIG => config(settings, graph, entry, candidates),
-            MODE_A | MODE_B => read(graph).and_then(|graph| prediction::rank(&graph, candidates, metric)),
+            MODE_A | MODE_B => read(graph).and_then(|graph| predictor.rank(&graph, candidates)),
             _ => static_ordering(settings, graph, candidates),
         };
         return ((*name).to_owned(), answer.map(Order::from));
     }
-    let asked = session.heuristics().and_then(|handles| handles.ask(policy, graph, candidates, metric));
+    let asked = session.heuristics().and_then(|handles| handles.ask(policy, graph, candidates, predictor));
     match asked {
         None => {
             let name = settings.name_of(policy).map_or_else(|| policy.to_string(), str::to_owned);
@@ -180,18 +186,8 @@ fn static_ordering(settings: &Settings, graph: &FrozenGraph, candidates: &[i64])
 fn config(settings: &Settings, graph: &FrozenGraph, entry: Option<&Entry>, candidates: &[i64]) -> Ids {
     let mut content = None;
     let mut reasons = Vec::new();
-    let stored = ranking::stored();
-    // Nothing is asked of the file system for a graph that is known.
-    let known = entry.and_then(|entry| entry.ranking.lock().clone()).filter(|(then, _)| *then == stored);
-    let found = match known {
-        Some((_, ranking)) => Ok(ranking),
-        None => ranked(settings, graph, candidates, &mut content).inspect(|ranking| {
-            if let Some(entry) = entry {
-                *entry.ranking.lock() = Some((stored, ranking.clone()));
-            }
-        }),
-    };
-    match found {
+    let found = record(settings, graph, entry, &mut content);
+    match found.map(|record| record.and_then(|record| record.rank(candidates))) {
         Ok(Some(ranking)) => return Ok(ranking),
         Ok(None) => reasons.push("there is no ranking of this graph with all of these engines".to_owned()),
         Err(reason) => {
@@ -219,22 +215,49 @@ fn config(settings: &Settings, graph: &FrozenGraph, entry: Option<&Entry>, candi
     Err(reasons.join("; "))
 }
 
-/// The candidates by their measured ranking; none if there is none or it lacks one of them. Fills in `content` if it had to be read.
-fn ranked(
+/// What was measured of a graph; none if nothing was. Fills in `content` if it had to be read.
+fn record(
     settings: &Settings,
     graph: &FrozenGraph,
-    candidates: &[i64],
+    entry: Option<&Entry>,
     content: &mut Option<Graph>,
-) -> std::result::Result<Option<Vec<i64>>, String> {
-    let Some(cache) = settings.rankings.as_ref().filter(|cache| cache.exists()) else { return Ok(None) };
-    let key = Key::new(content.insert(read(graph)?), device::current());
-    Ok(cache.find(&key)?.and_then(|record| record.rank(candidates)))
+) -> std::result::Result<Option<Arc<Record>>, String> {
+    let stored = ranking::stored();
+    // Nothing is asked of the file system for a graph that is known.
+    let known = entry.and_then(|entry| entry.ranking.lock().clone()).filter(|(then, _)| *then == stored);
+    if let Some((_, record)) = known {
+        return Ok(record);
+    }
+    let record = match settings.rankings.as_ref().filter(|cache| cache.exists()) {
+        Some(cache) => cache.find(&Key::new(content.insert(read(graph)?), device::current()))?,
+        None => None,
+    };
+    if let Some(entry) = entry {
+        *entry.ranking.lock() = Some((stored, record.clone()));
+    }
+    Ok(record)
+}
+
+/// What was measured of a graph, for predictions, which do without it if it cannot be read.
+fn measured(session: &Session, graph: &FrozenGraph, entry: Option<&Entry>) -> Option<Arc<Record>> {
+    record(&session.set().settings, graph, entry, &mut None).unwrap_or_else(|reason| {
+        log::warn(|| format!("rankings: {reason}"));
+        None
+    })
 }
 
 /// The prediction of an engine for a graph, as bytes; of its default configuration where `kind` is 1.
-pub fn predict(graph: &FrozenGraph, engine: i64, kind: u8, metric: Metric) -> Result<Vec<u8>> {
-    let graph = read(graph).map_err(Error::internal)?;
-    Ok(prediction::bytes(&graph, engine, kind, metric))
+pub fn predict(
+    session: &Session,
+    graph: &FrozenGraph,
+    engine: EngineRef,
+    kind: u8,
+    metric: Metric,
+) -> Result<Vec<u8>> {
+    let engine = session.engine(engine)?;
+    let content = read(graph).map_err(Error::internal)?;
+    let find = || measured(session, graph, None);
+    Ok(Predictor::new(metric, &[(engine.id, engine.kind)], &find).bytes(&content, engine.id, kind))
 }
 
 fn read(graph: &FrozenGraph) -> std::result::Result<Graph, String> {
@@ -242,15 +265,15 @@ fn read(graph: &FrozenGraph) -> std::result::Result<Graph, String> {
     wire::read(bytes).map(with_compute_types).map_err(|error| error.0)
 }
 
-/// Stores which engines are best for a graph on this thread's device, best first; none if rankings are switched off.
+/// Stores which engines are best for a graph on this thread's device; none if rankings are switched off.
 ///
 /// # Errors
 /// The reason why it was not stored.
 pub fn store_ranking(
     session: &Session,
     graph: &FrozenGraph,
-    engines: &[i64],
+    measured: &Record,
 ) -> Option<std::result::Result<Stored, String>> {
     let cache = session.set().settings.rankings.as_ref()?;
-    Some(read(graph).and_then(|graph| cache.store(&Key::new(&graph, device::current()), engines)))
+    Some(read(graph).and_then(|graph| cache.store(&Key::new(&graph, device::current()), measured)))
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use hipdnn_package::is_device;
-use hipdnn_plugin_sdk::cuda::Cuda;
+use hipdnn_plugin_sdk::cuda::{CAPABILITY_MAJOR, CAPABILITY_MINOR, Cuda};
 use hipdnn_plugin_sdk::hip::Hip;
 
 use crate::lock::OnceLock;
@@ -58,9 +58,6 @@ fn has_isa(name: &str) -> bool {
     return false;
 }
 
-/// The device attributes of the compute capability.
-const CAPABILITY: [c_int; 2] = [75, 76];
-
 /// Whether one of CUDA's devices has an architecture.
 fn is_cuda(name: &str) -> Option<bool> {
     let cuda = Cuda::with_device().ok()?;
@@ -70,13 +67,8 @@ fn is_cuda(name: &str) -> Option<bool> {
         // SAFETY: the function writes only to the local `device`.
         let answer = unsafe { (cuda.cuDeviceGet)(&mut device, number) };
         cuda.check("cuDeviceGet", answer).ok()?;
-        let [major, minor] = CAPABILITY.map(|attribute| {
-            let mut value = 0;
-            // SAFETY: the function writes only to the local `value`.
-            let answer = unsafe { (cuda.cuDeviceGetAttribute)(&mut value, attribute, device) };
-            cuda.check("cuDeviceGetAttribute", answer).ok().map(|()| value)
-        });
-        Some(format!("sm_{}{}", major?, minor?))
+        let [major, minor] = cuda.attributes(device, [CAPABILITY_MAJOR, CAPABILITY_MINOR]).ok()?;
+        Some(format!("sm_{major}{minor}"))
     };
     Some((0..count).any(|number| architecture(number).as_deref() == Some(name)))
 }

@@ -2,7 +2,7 @@
 
 /*
  * Heuristic plugins written for AMD's header rank the CPU engines by predictions, give them configurations, and say why; and the
- * library's own policies that rank by predictions.
+ * library's own policies that rank by predictions, which are measured times where these were stored.
  */
 #include "../fixture.h"
 #include "../plan_text.h"
@@ -143,15 +143,22 @@ static void test_trace(hipdnnBackendDescriptor_t graph)
     CHECK(strstr(heard, "Upstream::Traced of CPU_ENGINE") == NULL);
 }
 
-/* A prediction of an engine and of its default configuration, with the metric that was asked for. */
-static void test_predictions(hipdnnBackendDescriptor_t graph)
+/* An open descriptor of CPU_ENGINE. */
+static hipdnnBackendDescriptor_t open_cpu_engine(hipdnnBackendDescriptor_t graph)
 {
     hipdnnBackendDescriptor_t engine = make(HIPDNN_BACKEND_ENGINE_DESCRIPTOR);
     const int64_t id = id_of("CPU_ENGINE");
-    hipdnnBackendFlatbufferData_t data = {NULL, 0};
-    check_about("predictions");
     put_descriptor(engine, HIPDNN_ATTR_ENGINE_OPERATION_GRAPH, graph);
     put(engine, HIPDNN_ATTR_ENGINE_GLOBAL_INDEX, HIPDNN_TYPE_INT64, 1, &id);
+    return engine;
+}
+
+/* A prediction of an engine and of its default configuration, with the metric that was asked for. */
+static void test_predictions(hipdnnBackendDescriptor_t graph)
+{
+    hipdnnBackendDescriptor_t engine = open_cpu_engine(graph);
+    hipdnnBackendFlatbufferData_t data = {NULL, 0};
+    check_about("predictions");
     CHECK_FAILS(
         HIPDNN_STATUS_BAD_PARAM, "expected tflops or time",
         hipdnnBackendSetAttribute(engine, HIPDNN_ATTR_ENGINE_PREDICTION_METRIC_EXT, HIPDNN_TYPE_CHAR, 5, "watts"));
@@ -168,6 +175,63 @@ static void test_predictions(hipdnnBackendDescriptor_t graph)
     drop(engine);
 }
 
+static bool contains(hipdnnBackendFlatbufferData_t data, const void* part, size_t size)
+{
+    for (size_t at = 0; at + size <= data.size; at++) {
+        if (memcmp((const char*)data.ptr + at, part, size) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Stored times replace estimates: here the reference is the faster engine by far. */
+static void test_measured(hipdnnHandle_t handle, hipdnnBackendDescriptor_t graph)
+{
+    const int64_t fast = id_of("CPU_ENGINE");
+    const int64_t plain = id_of("CPU_REFERENCE_ENGINE");
+    const int64_t ids[] = {plain, fast};
+    const double times[] = {0.001, 4321.5};
+    const double wrong[] = {0.001, -1.0};
+    hipdnnAutotuneCacheWriteOutcome_ext_t outcome = (hipdnnAutotuneCacheWriteOutcome_ext_t)77;
+    check_about("measured");
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "milliseconds",
+                hipdnnBackendWriteEngineTimes_ext(handle, graph, ids, NULL, 2, &outcome));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM, "expected 0 or more",
+                hipdnnBackendWriteEngineTimes_ext(handle, graph, ids, wrong, 2, &outcome));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "engineIdsInRankOrder",
+                hipdnnBackendWriteEngineTimes_ext(handle, graph, NULL, times, 2, &outcome));
+    CHECK_FAILS(HIPDNN_STATUS_BAD_PARAM_NULL_POINTER, "handle",
+                hipdnnBackendWriteEngineTimes_ext(NULL, graph, ids, times, 2, &outcome));
+    CHECK_EQ((int)outcome, 77);
+    CHECK_OK(hipdnnBackendWriteEngineTimes_ext(handle, graph, NULL, NULL, 0, &outcome));
+    CHECK_EQ(outcome, HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_NO_ENGINES);
+    CHECK_OK(hipdnnBackendWriteEngineTimes_ext(handle, graph, ids, times, 2, &outcome));
+    CHECK_EQ(outcome, HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN);
+    CHECK_OK(hipdnnBackendWriteEngineTimes_ext(handle, graph, ids, times, 2, &outcome));
+    CHECK_EQ(outcome, HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED);
+    static const char* const policies[] = {"SelectionHeuristic::ModeA", "SelectionHeuristic::Config",
+                                           "Upstream::WorstFirst"};
+    for (int64_t i = 0; i < COUNT(policies); i++) {
+        hipdnnBackendDescriptor_t configs[2];
+        int64_t found[2];
+        check_about("measured, by %s", policies[i]);
+        results(by(graph, policies[i], "time"), configs, found);
+        CHECK_EQ(found[0], i < 2 ? plain : fast);
+        drop(configs[0]);
+        drop(configs[1]);
+    }
+    hipdnnBackendDescriptor_t engine = open_cpu_engine(graph);
+    hipdnnBackendFlatbufferData_t data = {NULL, 0};
+    put(engine, HIPDNN_ATTR_ENGINE_PREDICTION_METRIC_EXT, HIPDNN_TYPE_CHAR, 4, "time");
+    REQUIRE_OK(hipdnnBackendFinalize(engine));
+    CHECK_OK(hipdnnBackendGetAttribute(engine, HIPDNN_ATTR_ENGINE_PREDICTION_EXT,
+                                       HIPDNN_TYPE_FLATBUFFER_DATA_STRUCT_EXT, 1, NULL, &data));
+    CHECK(contains(data, &times[1], sizeof times[1]));
+    CHECK(contains(data, "hipdnn.measured", strlen("hipdnn.measured")));
+    drop(engine);
+}
+
 int main(void)
 {
     setenv("HIPDNN_ALL_ENGINES", "1", 1);
@@ -179,6 +243,15 @@ int main(void)
     test_configuration(graph);
     test_trace(graph);
     test_predictions(graph);
+    drop(graph);
+    CHECK_OK(hipdnnDestroy(handle));
+    /* New handles read the environment anew. */
+    unsetenv("HIPDNN_DISABLE_CACHE");
+    setenv("HIPDNN_CACHE_DIR", "measured", 1);
+    use_policies();
+    handle = make_handle();
+    graph = make_graph(handle);
+    test_measured(handle, graph);
     drop(graph);
     CHECK_OK(hipdnnDestroy(handle));
     return check_result();

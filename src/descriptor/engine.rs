@@ -179,7 +179,7 @@ impl Draft for EngineDraft {
                 let metric = self.metric.unwrap_or_default();
                 prediction(
                     &self.prediction,
-                    || policies::predict(&frozen.graph, frozen.id, 0, metric),
+                    || policies::predict(&frozen.session, &frozen.graph, frozen.engine, 0, metric),
                     outgoing,
                 )
             }

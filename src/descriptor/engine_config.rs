@@ -281,7 +281,7 @@ impl Draft for ConfigDraft {
                     true => {
                         Ok(no_prediction_of(engine.id, "no model of the engine with these knobs is known"))
                     }
-                    false => policies::predict(&engine.graph, engine.id, 1, metric),
+                    false => policies::predict(&engine.session, &engine.graph, engine.engine, 1, metric),
                 };
                 prediction(&self.prediction, make, outgoing)
             }

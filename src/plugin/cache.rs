@@ -77,8 +77,8 @@ pub struct Entry {
     clears: usize,
     /// The engines that apply.
     engines: OnceLock<Engines>,
-    /// Once looked for, the engines by their measured ranking, if there is one, and how many rankings this process had stored.
-    pub ranking: Mutex<Option<(usize, Option<Vec<i64>>)>>,
+    /// Once looked for, what was measured, if anything, and how many rankings this process had stored.
+    pub ranking: Mutex<Option<(usize, Option<Arc<crate::selection::Record>>)>>,
     /// The answers for engines, a list that only grows.
     first: OnceLock<Arc<Known>>,
     /// The shared entry.

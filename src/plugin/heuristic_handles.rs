@@ -18,7 +18,7 @@ use super::{HeuristicPlugin, PluginSet, Policy};
 use crate::device;
 use crate::graph::{FrozenGraph, with_compute_types};
 use crate::log;
-use crate::selection::Metric;
+use crate::selection::{Metric, Predictor};
 
 /// The most bytes of a policy's configuration of an engine.
 const MAX_CONFIG: usize = 1 << 20;
@@ -72,11 +72,11 @@ impl HeuristicHandles {
         policy: i64,
         graph: &FrozenGraph,
         engines: &[i64],
-        metric: Metric,
+        predictor: &Predictor,
     ) -> Option<(&str, Result<Option<Order>, String>)> {
         let (plugin, handle) = self.opened().find(|(plugin, _)| plugin.has(policy))?;
         let name = plugin.policies.iter().find(|own| own.id == policy)?.name.as_str();
-        Some((name, ask(&plugin.api, handle, policy, graph, engines, metric)))
+        Some((name, ask(&plugin.api, handle, policy, graph, engines, predictor)))
     }
 }
 
@@ -186,7 +186,7 @@ fn ask(
     policy: i64,
     graph: &FrozenGraph,
     engines: &[i64],
-    metric: Metric,
+    predictor: &Predictor,
 ) -> Result<Option<Order>, String> {
     if Asking::is_asked(policy) {
         return Err("it is being asked on this thread already, and called back".to_owned());
@@ -213,7 +213,7 @@ fn ask(
     // The predictions that it was given live as long as this.
     let parsed = api.finalizes_with_host().then(|| wire::read(bytes)).transpose();
     let parsed = parsed.map_err(|error| error.0)?.map(with_compute_types);
-    let host = parsed.as_ref().map(|graph| Host::new(graph, engines, metric));
+    let host = parsed.as_ref().map(|graph| Host::new(graph, engines, predictor));
     let finalize = |table: *const Callbacks| {
         // SAFETY: the descriptor is the plugin's own, the table is null or static; the function writes one integer.
         unsafe { api.finalize_with_host(descriptor, table, &raw mut applied) }

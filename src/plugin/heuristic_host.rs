@@ -16,7 +16,7 @@ use hipdnn_plugin_sdk::ffi::{
 };
 use hipdnn_plugin_sdk::graph::Graph;
 
-use crate::selection::{Metric, prediction};
+use crate::selection::{Metric, Predictor};
 
 /// The version of the table.
 const VERSION: u32 = 2;
@@ -53,15 +53,15 @@ thread_local! {
 pub struct Host<'a> {
     graph: &'a Graph,
     engines: &'a [i64],
-    metric: Metric,
+    predictor: &'a Predictor<'a>,
     /// The predictions that were handed out, which live as long as this.
     made: RefCell<Vec<Vec<u8>>>,
 }
 
 impl<'a> Host<'a> {
     /// The services for a graph and its candidates.
-    pub fn new(graph: &'a Graph, engines: &'a [i64], metric: Metric) -> Self {
-        Self { graph, engines, metric, made: RefCell::default() }
+    pub fn new(graph: &'a Graph, engines: &'a [i64], predictor: &'a Predictor<'a>) -> Self {
+        Self { graph, engines, predictor, made: RefCell::default() }
     }
 
     /// Calls a function that finalizes a policy on this thread.
@@ -73,7 +73,7 @@ impl<'a> Host<'a> {
             }
         }
         let _restore = Restore(FINALIZING.replace(ptr::from_ref(self).cast()));
-        let table = match self.metric {
+        let table = match self.predictor.metric {
             Metric::Tflops => &TFLOPS,
             Metric::Time => &TIME,
         };
@@ -89,7 +89,7 @@ impl<'a> Host<'a> {
         if out.is_null() || !self.engines.contains(&engine) {
             return HIPDNN_PLUGIN_STATUS_BAD_PARAM;
         }
-        let bytes = prediction::bytes(self.graph, engine, kind, self.metric);
+        let bytes = self.predictor.bytes(self.graph, engine, kind);
         let data = ConstData { ptr: bytes.as_ptr().cast(), size: bytes.len() };
         self.made.borrow_mut().push(bytes);
         // SAFETY: the pointer is not null, and policies pass one that is writable, as the interface of the host requires.
@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn only_candidates_are_predicted_and_only_meanwhile_on_this_thread() {
         let graph = Graph::default();
-        let host = Host::new(&graph, &[1, 2], Metric::Time);
+        let predictor = Predictor::new(Metric::Time, &[], &|| None);
+        let host = Host::new(&graph, &[1, 2], &predictor);
         let mut data = ConstData { ptr: ptr::null(), size: 0 };
         let place = &raw mut data;
         let retained = host.during(|table| {

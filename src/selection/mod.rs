@@ -6,9 +6,10 @@
 
 mod content_hash;
 pub mod file;
+mod gpu;
 mod machine;
 mod metric;
-pub mod prediction;
+mod prediction;
 pub mod ranking;
 mod rules;
 mod settings;
@@ -16,6 +17,7 @@ pub mod static_order;
 mod work;
 
 pub use metric::Metric;
+pub use prediction::Predictor;
 pub use ranking::{Cache, Key, Record, Stored, read as read_rankings};
 pub use rules::Rules;
 pub use settings::Settings;

@@ -1,7 +1,7 @@
 //! Measured rankings of engines on disk: one file for each graph and device.
 //!
 //! A file has the format's version in its first line and a JSON object in each other line: the key of graph and device, the
-//! measured engines, and their order, best first. Files grow until they are full, the last line counts, and unreadable lines are
+//! measured engines, their order, best first, and, where known, each one's time. Files grow until they are full, the last line counts, and unreadable lines are
 //! skipped, for instance one that a dying process left unfinished. A lock on the file synchronizes processes, a mutex threads.
 //! Nothing here fails the caller: a cache that cannot be used logs why, once.
 
@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -45,13 +46,31 @@ impl Key {
 }
 
 /// An order of engines, and those that were measured for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     sampled: Vec<i64>,
     order: Vec<i64>,
+    /// The milliseconds of the engines in their order; 0 for one whose time is not known. Empty if none is.
+    times: Vec<f64>,
 }
 
 impl Record {
+    /// An order of engines, all of which were measured, and their milliseconds, if they are known.
+    pub fn new(order: &[i64], times: &[f64]) -> Self {
+        Self { sampled: order.to_vec(), order: order.to_vec(), times: times.to_vec() }
+    }
+
+    /// Whether it has no engine.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// The seconds that an engine took with its default knobs.
+    pub fn seconds(&self, engine: i64) -> Option<f64> {
+        let place = self.order.iter().position(|other| *other == engine)?;
+        self.times.get(place).map(|ms| ms / 1e3).filter(|seconds| *seconds > 0.0)
+    }
+
     /// The candidates in the stored order; none if one of them was not measured. A measured one that is missing in the order
     /// comes last.
     pub fn rank(&self, candidates: &[i64]) -> Option<Vec<i64>> {
@@ -69,7 +88,14 @@ impl Record {
         let set = |engines: &[i64]| engines.iter().copied().collect::<HashSet<_>>();
         let (old_sample, new_sample) = (set(&self.sampled), set(&new.sampled));
         let is_smaller = new_sample.len() < old_sample.len() && new_sample.is_subset(&old_sample);
-        is_smaller || (old_sample == new_sample && self.order == new.order)
+        is_smaller || (old_sample == new_sample && self.order == new.order && self.is_as_fast_as(new))
+    }
+
+    /// Whether the times of `new` are those of this, within a tenth.
+    fn is_as_fast_as(&self, new: &Self) -> bool {
+        let is_near = |(old, new): (&f64, &f64)| (old - new).abs() <= 0.1 * old.max(*new);
+        new.times.is_empty()
+            || (self.times.len() == new.times.len() && self.times.iter().zip(&new.times).all(is_near))
     }
 
     fn parse(line: &[u8], key: &Key) -> Option<Self> {
@@ -80,12 +106,19 @@ impl Record {
         let engines = |name: &str| -> Option<Vec<i64>> {
             line.get(name)?.as_array()?.iter().map(Json::as_i64).collect()
         };
-        let record = Self { sampled: engines("sampledEngineIds")?, order: engines("order")? };
+        let order = engines("order")?;
+        let times = line.get("timesMs").and_then(Json::as_array);
+        let times: Option<Vec<f64>> = times.and_then(|times| times.iter().map(Json::as_f64).collect());
+        let times = times.filter(|times| times.len() == order.len()).unwrap_or_default();
+        let record = Self { sampled: engines("sampledEngineIds")?, order, times };
         (!record.sampled.is_empty() && !record.order.is_empty()).then_some(record)
     }
 
     fn line(&self, key: &Key) -> String {
-        let line = json!({ "key": key.0, "sampledEngineIds": self.sampled, "order": self.order });
+        let mut line = json!({ "key": key.0, "sampledEngineIds": self.sampled, "order": self.order });
+        if let Some(line) = line.as_object_mut().filter(|_| !self.times.is_empty()) {
+            line.insert("timesMs".to_owned(), json!(self.times));
+        }
         format!("{line}\n")
     }
 }
@@ -134,7 +167,7 @@ pub enum Stored {
 }
 
 /// The cached content of the files, so that each is read once after each change.
-pub type Known = HashMap<PathBuf, (Stamp, Option<Record>)>;
+pub type Known = HashMap<PathBuf, (Stamp, Option<Arc<Record>>)>;
 
 /// Held while a file is open: closing any descriptor of a file releases the process's fcntl lock.
 pub static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
@@ -172,12 +205,12 @@ impl Cache {
     ///
     /// # Errors
     /// The reason why the file cannot be used.
-    pub fn find(&self, key: &Key) -> Result<Option<Record>, String> {
+    pub fn find(&self, key: &Key) -> Result<Option<Arc<Record>>, String> {
         let path = self.path(key);
         self.find_in(&path, key).map_err(|reason| format!("{}: {reason}", path.display()))
     }
 
-    fn find_in(&self, path: &Path, key: &Key) -> Result<Option<Record>, String> {
+    fn find_in(&self, path: &Path, key: &Key) -> Result<Option<Arc<Record>>, String> {
         let _off = cancel::disable();
         let metadata = match path.metadata() {
             Ok(metadata) => metadata,
@@ -196,7 +229,7 @@ impl Cache {
         let bytes = file::read(&mut file).map_err(|error| error.to_string())?;
         let stamp =
             file.metadata().map(|metadata| Stamp::of(&metadata)).map_err(|error| error.to_string())?;
-        let record = read(&bytes, key)?;
+        let record = read(&bytes, key)?.map(Arc::new);
         if known.len() >= MOST_FILES {
             known.clear();
         }
@@ -204,19 +237,18 @@ impl Cache {
         Ok(record)
     }
 
-    /// Stores an order of engines, all of which were measured.
+    /// Stores what was measured.
     ///
     /// # Errors
     /// The reason why it was not stored.
-    pub fn store(&self, key: &Key, order: &[i64]) -> Result<Stored, String> {
+    pub fn store(&self, key: &Key, new: &Record) -> Result<Stored, String> {
         let path = self.path(key);
-        let result =
-            self.store_in(&path, key, order).map_err(|reason| format!("{}: {reason}", path.display()));
+        let result = self.store_in(&path, key, new).map_err(|reason| format!("{}: {reason}", path.display()));
         STORED.fetch_add(1, Ordering::AcqRel);
         result
     }
 
-    fn store_in(&self, path: &Path, key: &Key, order: &[i64]) -> Result<Stored, String> {
+    fn store_in(&self, path: &Path, key: &Key, new: &Record) -> Result<Stored, String> {
         let text = |error: std::io::Error| error.to_string();
         let _off = cancel::disable();
         let _alone = KNOWN.try_lock_for(PATIENCE).ok_or("another thread is using the rankings")?;
@@ -227,13 +259,12 @@ impl Cache {
         lock(&file, Lock::Alone)?;
         let bytes = file::read_start(&mut file, file::MOST).map_err(text)?;
         let size = file.metadata().map_err(text)?.len();
-        let new = Record { sampled: order.to_vec(), order: order.to_vec() };
         let line = new.line(key);
         // Larger files are not read, and only the last line counts, so a full file starts over.
         let is_full = size.saturating_add(line.len() as u64) >= file::MOST;
         let line = match parse(&bytes, key)? {
             _ if is_full => start_anew(&mut file, &line).map_err(text)?,
-            Content::Lines { record: Some(old), .. } if old.says_as_much_as(&new) => {
+            Content::Lines { record: Some(old), .. } if old.says_as_much_as(new) => {
                 return Ok(Stored::Unchanged);
             }
             Content::Lines { ends_well: true, .. } => line,

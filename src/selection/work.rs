@@ -9,17 +9,24 @@ pub struct Work {
     pub operations: f64,
     /// Bytes that are read or written.
     pub bytes: f64,
+    /// The bytes of an element of the largest tensor in memory; 1 if smaller.
+    pub element: usize,
 }
 
 impl Work {
     /// The work of a graph.
     pub fn of(graph: &Graph) -> Self {
         let operations = graph.nodes.iter().map(|node| operations(graph, &node.operation)).sum();
-        let stored = graph.tensors.iter().filter(|tensor| !tensor.is_virtual && tensor.value.is_none());
-        // Elements below a byte count as one.
-        let bytes = stored.map(|tensor| volume(tensor) * tensor.data_type.size().unwrap_or(1) as f64).sum();
-        Self { operations, bytes }
+        let stored = || graph.tensors.iter().filter(|tensor| !tensor.is_virtual && tensor.value.is_none());
+        let bytes = stored().map(|tensor| volume(tensor) * size_of(tensor) as f64).sum();
+        let element = stored().max_by(|a, b| volume(a).total_cmp(&volume(b))).map_or(1, size_of);
+        Self { operations, bytes, element }
     }
+}
+
+/// The bytes of an element. Elements below a byte count as one.
+fn size_of(tensor: &Tensor) -> usize {
+    tensor.data_type.size().unwrap_or(1)
 }
 
 fn volume(tensor: &Tensor) -> f64 {
@@ -70,7 +77,7 @@ mod tests {
         graph.tensors[2].is_virtual = true;
         graph.nodes.push(node(Matmul { a: 1, b: 2, c: 3 }.into()));
         let matmul = Work::of(&graph);
-        assert_eq!(matmul, Work { operations: 1024.0, bytes: (128.0 + 64.0 + 32.0) * 4.0 });
+        assert_eq!(matmul, Work { operations: 1024.0, bytes: (128.0 + 64.0 + 32.0) * 4.0, element: 4 });
         graph.nodes.push(node(Pointwise::new(PointwiseMode::Exp, 3, None, 4).into()));
         assert!(Work::of(&graph).operations > matmul.operations);
     }

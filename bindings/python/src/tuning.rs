@@ -149,12 +149,9 @@ pub fn tune(
     shown?;
     let Ok(tuned) = tuned else { return Ok((Vec::new(), Vec::new(), 1.0)) };
     // Nothing is known of engines that failed. A library that keeps no rankings plans as before.
-    let measured = |id: &i64| {
-        let own = Configuration::of(*id);
-        tuned.trials.iter().any(|trial| trial.configuration == own && trial.time().is_some())
-    };
-    let ranking: Vec<i64> = tuned.engines(&problem).into_iter().filter(measured).collect();
-    let _ = handle.write_ranking(graph, &ranking);
+    let measured = |(_, time): &(i64, Option<Duration>)| time.is_some();
+    let ranking: Vec<_> = tuned.engines(&problem).into_iter().filter(measured).collect();
+    let _ = handle.write_times(graph, &ranking);
     let ms = |trial: &Trial| trial.time().map(|time| time.as_secs_f64() * 1e3);
     if let (Some(store), Some(best)) = (&store, tuned.best()) {
         let name = engines.iter().find(|engine| engine.id == best.configuration.engine);

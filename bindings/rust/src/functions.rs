@@ -172,6 +172,14 @@ functions! {
         count: usize,
         outcome: *mut c_int,
     ) -> Status;
+    fn hipdnnBackendWriteEngineTimes_ext(
+        handle: RawHandle,
+        graph: RawDescriptor,
+        ids: *const i64,
+        milliseconds: *const f64,
+        count: usize,
+        outcome: *mut c_int,
+    ) -> Status;
     fn hipdnnVersionString_ext() -> *const c_char;
 }
 

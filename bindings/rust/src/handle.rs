@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::ptr;
+use std::time::Duration;
 
 use hipdnn_plugin_sdk::engine_kind::{EngineDevice, EngineKind, Implementation};
 
@@ -95,6 +96,19 @@ pub enum RankingOutcome {
     NoEngines,
     /// A number without a name.
     Unknown(c_int),
+}
+
+impl RankingOutcome {
+    fn of(number: c_int) -> Self {
+        match number {
+            HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN => Self::Written,
+            HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED => Self::Unchanged,
+            HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_DISABLED => Self::Disabled,
+            HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_UNKEYABLE_OR_UNFINALIZED => Self::Unkeyable,
+            HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_NO_ENGINES => Self::NoEngines,
+            other => Self::Unknown(other),
+        }
+    }
 }
 
 impl Handle {
@@ -234,14 +248,36 @@ impl Handle {
             write(self.raw, graph.descriptor().raw(), best_first.as_ptr(), best_first.len(), &raw mut outcome)
         };
         self.backend.check("writing the ranking", status)?;
-        Ok(match outcome {
-            HIPDNN_AUTOTUNE_CACHE_WRITE_WRITTEN => RankingOutcome::Written,
-            HIPDNN_AUTOTUNE_CACHE_WRITE_UNCHANGED => RankingOutcome::Unchanged,
-            HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_DISABLED => RankingOutcome::Disabled,
-            HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_UNKEYABLE_OR_UNFINALIZED => RankingOutcome::Unkeyable,
-            HIPDNN_AUTOTUNE_CACHE_WRITE_DECLINED_NO_ENGINES => RankingOutcome::NoEngines,
-            other => RankingOutcome::Unknown(other),
-        })
+        Ok(RankingOutcome::of(outcome))
+    }
+
+    /// Records the best engines for a graph, best first, and how long each took with its default knobs, as far as that is known.
+    /// A library that keeps no times gets the order.
+    pub fn write_times(
+        &self,
+        graph: &OperationGraph,
+        best_first: &[(i64, Option<Duration>)],
+    ) -> Result<RankingOutcome> {
+        let ids: Vec<i64> = best_first.iter().map(|(id, _)| *id).collect();
+        let Ok(write) = self.backend.functions.hipdnnBackendWriteEngineTimes_ext() else {
+            return self.write_ranking(graph, &ids);
+        };
+        let ms = |time: &Option<Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1e3);
+        let times: Vec<f64> = best_first.iter().map(|(_, time)| ms(time)).collect();
+        let mut outcome = 0;
+        // SAFETY: handle and graph are alive, and both arrays have the given number of elements.
+        let status = unsafe {
+            write(
+                self.raw,
+                graph.descriptor().raw(),
+                ids.as_ptr(),
+                times.as_ptr(),
+                ids.len(),
+                &raw mut outcome,
+            )
+        };
+        self.backend.check("writing the times of engines", status)?;
+        Ok(RankingOutcome::of(outcome))
     }
 }
 

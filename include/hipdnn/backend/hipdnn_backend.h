@@ -496,7 +496,7 @@ HIPDNN_BACKEND_EXPORT hipdnnStatus_t hipdnnGetEngineCount_ext(hipdnnHandle_t han
 /// @param[in,out] pluginNameLen The size of `pluginName` in bytes.
 /// @param[out] version Null, or a buffer for its plugin's version.
 /// @param[in,out] versionLen The size of `version` in bytes.
-/// @param[out] type Null, or where the kind of its plugin goes, "engine".
+/// @param[out] type Null, or where the kind of its plugin goes, "HIPDNN_PLUGIN_TYPE_ENGINE".
 /// @param[in,out] typeLen The size of `type` in bytes.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;
@@ -721,6 +721,28 @@ hipdnnStatus_t hipdnnBackendWriteEngineRankingResults_ext(hipdnnHandle_t handle,
                                                           const int64_t *engineIdsInRankOrder,
                                                           size_t engineIdCount,
                                                           hipdnnAutotuneCacheWriteOutcome_ext_t *outcome);
+
+/// Stores on disk which engines are best for a graph on this thread's device, as hipdnnBackendWriteEngineRankingResults_ext does,
+/// and how long each one took. From then on these times are the predictions of the engines with their default knobs.
+///
+/// @param[in] handle The handle.
+/// @param[in] graphDescriptor The operation graph.
+/// @param[in] engineIdsInRankOrder The ids of all engines that can run the graph, best first, each once.
+/// @param[in] milliseconds The time of each of them with its default knobs; 0 where it is not known.
+/// @param[in] engineIdCount How many ids, and how many times, there are.
+/// @param[out] outcome As for hipdnnBackendWriteEngineRankingResults_ext. Times that differ by less than a tenth from those that are
+///     stored are UNCHANGED.
+///
+/// @return As hipdnnBackendWriteEngineRankingResults_ext; also
+///     HIPDNN_STATUS_BAD_PARAM_NULL_POINTER when `milliseconds` is null and there are ids;
+///     HIPDNN_STATUS_BAD_PARAM when a time is negative or no number.
+HIPDNN_BACKEND_EXPORT
+hipdnnStatus_t hipdnnBackendWriteEngineTimes_ext(hipdnnHandle_t handle,
+                                                 hipdnnBackendDescriptor_t graphDescriptor,
+                                                 const int64_t *engineIdsInRankOrder,
+                                                 const double *milliseconds,
+                                                 size_t engineIdCount,
+                                                 hipdnnAutotuneCacheWriteOutcome_ext_t *outcome);
 
 #ifdef __cplusplus
 }

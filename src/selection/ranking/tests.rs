@@ -29,7 +29,7 @@ impl Drop for Folder {
 }
 
 fn find(cache: &Cache, key: &Key) -> Option<Vec<i64>> {
-    cache.find(key).unwrap().map(|record| record.order)
+    cache.find(key).unwrap().map(|record| record.order.clone())
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn stored_rankings_are_found() {
     let (cache, one) = (folder.cache(), key("1"));
     assert!(!cache.exists());
     assert_eq!(find(&cache, &one), None);
-    assert_eq!(cache.store(&one, &[3, -1, 2]), Ok(Stored::Written));
+    assert_eq!(cache.store(&one, &Record::new(&[3, -1, 2], &[])), Ok(Stored::Written));
     assert!(cache.exists());
     assert_eq!(find(&cache, &one), Some(vec![3, -1, 2]));
     assert_eq!(find(&cache, &key("2")), None);
@@ -52,22 +52,45 @@ fn stored_rankings_are_found() {
 fn a_ranking_that_adds_nothing_is_not_written() {
     let folder = Folder::new("unchanged");
     let (cache, one) = (folder.cache(), key("1"));
-    assert_eq!(cache.store(&one, &[3, 1, 2]), Ok(Stored::Written));
+    assert_eq!(cache.store(&one, &Record::new(&[3, 1, 2], &[])), Ok(Stored::Written));
     let size = || fs::metadata(cache.path(&one)).unwrap().len();
     let before = size();
-    assert_eq!(cache.store(&one, &[3, 1, 2]), Ok(Stored::Unchanged));
-    assert_eq!(cache.store(&one, &[1, 3]), Ok(Stored::Unchanged));
+    assert_eq!(cache.store(&one, &Record::new(&[3, 1, 2], &[])), Ok(Stored::Unchanged));
+    assert_eq!(cache.store(&one, &Record::new(&[1, 3], &[])), Ok(Stored::Unchanged));
     assert_eq!(size(), before);
     // Another order of the same engines, or an additional engine, is stored; the last line counts.
-    assert_eq!(cache.store(&one, &[1, 2, 3]), Ok(Stored::Written));
+    assert_eq!(cache.store(&one, &Record::new(&[1, 2, 3], &[])), Ok(Stored::Written));
     assert_eq!(find(&cache, &one), Some(vec![1, 2, 3]));
-    assert_eq!(cache.store(&one, &[4, 1]), Ok(Stored::Written));
+    assert_eq!(cache.store(&one, &Record::new(&[4, 1], &[])), Ok(Stored::Written));
     assert_eq!(find(&cache, &one), Some(vec![4, 1]));
 }
 
 #[test]
+fn times_are_kept_with_the_order_and_are_optional() {
+    let folder = Folder::new("times");
+    let (cache, one) = (folder.cache(), key("1"));
+    let seconds = |engine| cache.find(&one).unwrap().unwrap().seconds(engine);
+    let store = |times: &[f64]| cache.store(&one, &Record::new(&[3, 1, 2], times));
+    assert_eq!(store(&[]), Ok(Stored::Written));
+    assert_eq!(seconds(3), None);
+    assert_eq!(store(&[0.5, 2.0, 0.0]), Ok(Stored::Written));
+    assert_eq!([3, 1, 2, 4].map(seconds), [Some(5e-4), Some(2e-3), None, None]);
+    // A program that knows only the order, or measures nearly the same, changes nothing.
+    assert_eq!(store(&[]), Ok(Stored::Unchanged));
+    assert_eq!(store(&[0.52, 2.1, 0.0]), Ok(Stored::Unchanged));
+    assert_eq!(seconds(1), Some(2e-3));
+    assert_eq!(store(&[0.5, 3.0, 0.0]), Ok(Stored::Written));
+    assert_eq!(seconds(1), Some(3e-3));
+    // Times that do not belong to the order are ignored.
+    let path = cache.path(&one);
+    let text = fs::read_to_string(&path).unwrap().replace("[0.5,3.0,0.0]", "[0.5,3.0]");
+    fs::write(&path, text).unwrap();
+    assert_eq!((seconds(1), find(&cache, &one)), (None, Some(vec![3, 1, 2])));
+}
+
+#[test]
 fn a_ranking_is_used_only_when_it_knows_all_candidates() {
-    let record = Record { sampled: vec![1, 2, 3, 4], order: vec![3, 1, 2] };
+    let record = Record { sampled: vec![1, 2, 3, 4], order: vec![3, 1, 2], times: Vec::new() };
     assert_eq!(record.rank(&[1, 2, 3]), Some(vec![3, 1, 2]));
     assert_eq!(record.rank(&[2, 3]), Some(vec![3, 2]));
     assert_eq!(record.rank(&[4, 2, 3]), Some(vec![3, 2, 4]));
@@ -88,21 +111,21 @@ fn files_of_this_version_stay_readable() {
 fn unfinished_lines_are_skipped_and_files_stay_usable() {
     let folder = Folder::new("torn");
     let (cache, one) = (folder.cache(), key("1"));
-    cache.store(&one, &[1, 2]).unwrap();
+    cache.store(&one, &Record::new(&[1, 2], &[])).unwrap();
     let path = cache.path(&one);
     let whole = fs::read(&path).unwrap();
-    let second = Record { sampled: vec![2, 1], order: vec![2, 1] }.line(&one);
+    let second = Record::new(&[2, 1], &[]).line(&one);
     // A process that died anywhere while it wrote the second line, or the whole file.
     for cut in 0..second.len() {
         fs::write(&path, [&whole, &second.as_bytes()[..cut]].concat()).unwrap();
         assert_eq!(find(&cache, &one), Some(vec![1, 2]), "{cut}");
-        assert_eq!(cache.store(&one, &[5, 1, 2]), Ok(Stored::Written), "{cut}");
+        assert_eq!(cache.store(&one, &Record::new(&[5, 1, 2], &[])), Ok(Stored::Written), "{cut}");
         assert_eq!(find(&cache, &one), Some(vec![5, 1, 2]), "{cut}");
     }
     for cut in 0..whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
         assert_eq!(find(&cache, &one), None, "{cut}");
-        assert_eq!(cache.store(&one, &[5, 1, 2]), Ok(Stored::Written), "{cut}");
+        assert_eq!(cache.store(&one, &Record::new(&[5, 1, 2], &[])), Ok(Stored::Written), "{cut}");
         assert_eq!(find(&cache, &one), Some(vec![5, 1, 2]), "{cut}");
     }
 }
@@ -111,7 +134,7 @@ fn unfinished_lines_are_skipped_and_files_stay_usable() {
 fn damaged_files_are_read_or_refused() {
     let folder = Folder::new("hostile");
     let (cache, one) = (folder.cache(), key("1"));
-    cache.store(&one, &[1, 2]).unwrap();
+    cache.store(&one, &Record::new(&[1, 2], &[])).unwrap();
     let path = cache.path(&one);
     let good = fs::read_to_string(&path).unwrap();
     let line = good.lines().nth(1).unwrap().to_owned();
@@ -140,12 +163,12 @@ fn damaged_files_are_read_or_refused() {
 
     fs::write(&path, good.replacen(VERSION, "9.9.9", 1)).unwrap();
     assert!(cache.find(&one).unwrap_err().contains("its version is 9.9.9"));
-    assert!(cache.store(&one, &[2, 1]).unwrap_err().contains("its version is 9.9.9"));
+    assert!(cache.store(&one, &Record::new(&[2, 1], &[])).unwrap_err().contains("its version is 9.9.9"));
     // Larger than any file of ours; sparse, so that it costs nothing.
     fs::File::create(&path).unwrap().set_len(file::MOST + 1).unwrap();
     assert!(cache.find(&one).unwrap_err().contains("more than"));
     // The next ranking takes its place.
-    assert_eq!(cache.store(&one, &[2, 1]), Ok(Stored::Written));
+    assert_eq!(cache.store(&one, &Record::new(&[2, 1], &[])), Ok(Stored::Written));
     assert_eq!(cache.find(&one).unwrap().unwrap().rank(&[1, 2]), Some(vec![2, 1]));
     // Full files with our lines are also replaced, and stay within the limit.
     let line = format!("{}\n", "-".repeat(1 << 16));
@@ -153,18 +176,18 @@ fn damaged_files_are_read_or_refused() {
     assert!(filled.len() as u64 > file::MOST);
     for size in [filled.len(), usize::try_from(file::MOST).unwrap() - 10] {
         fs::write(&path, &filled[..size]).unwrap();
-        assert_eq!(cache.store(&one, &[2, 1]), Ok(Stored::Written));
+        assert_eq!(cache.store(&one, &Record::new(&[2, 1], &[])), Ok(Stored::Written));
         assert!(fs::metadata(&path).unwrap().len() < 200);
         assert_eq!(cache.find(&one).unwrap().unwrap().rank(&[1, 2]), Some(vec![2, 1]));
     }
     // A file of another version stays, whatever its size.
     fs::write(&path, [b"9.9.9\n", &filled[..]].concat()).unwrap();
-    assert!(cache.store(&one, &[2, 1]).unwrap_err().contains("its version is 9.9.9"));
+    assert!(cache.store(&one, &Record::new(&[2, 1], &[])).unwrap_err().contains("its version is 9.9.9"));
     // Not even a file.
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     assert!(cache.find(&one).is_err());
-    assert!(cache.store(&one, &[2, 1]).is_err());
+    assert!(cache.store(&one, &Record::new(&[2, 1], &[])).is_err());
     fs::remove_dir(&path).unwrap();
     if files::testing::pipe(&path).unwrap() {
         // Reading a pipe without a writer would block.
@@ -176,7 +199,7 @@ fn damaged_files_are_read_or_refused() {
 fn a_folder_that_cannot_be_made_is_an_error() {
     let cache = Cache::new(&Path::new(hipdnn_plugin_sdk::os::environment::NOWHERE).join("nowhere"));
     assert!(!cache.exists());
-    assert!(cache.store(&key("1"), &[1]).is_err());
+    assert!(cache.store(&key("1"), &Record::new(&[1], &[])).is_err());
 }
 
 #[test]
@@ -188,7 +211,10 @@ fn threads_do_not_lose_each_others_lines() {
             let (cache, one) = (&cache, &one);
             scope.spawn(move || {
                 for i in 0..25 {
-                    assert_eq!(cache.store(one, &[thread, 1000 + thread * 100 + i]), Ok(Stored::Written));
+                    assert_eq!(
+                        cache.store(one, &Record::new(&[thread, 1000 + thread * 100 + i], &[])),
+                        Ok(Stored::Written)
+                    );
                     cache.find(one).unwrap().unwrap();
                 }
             });

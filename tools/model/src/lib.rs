@@ -41,6 +41,12 @@ pub mod device {
     }
 }
 
+/// Rankings, of which the plan cache only keeps what it is given.
+pub mod selection {
+    /// What was measured.
+    pub struct Record;
+}
+
 /// The log, which is off.
 pub mod log {
     /// Does nothing.

@@ -112,20 +112,21 @@ impl Tuned {
         self.compared.map(|(default, _)| default).or_else(|| self.trials.get(self.default)?.time())
     }
 
-    /// The engines as the library should offer them, best first: by their times with default knobs, which the library plans
+    /// The engines as the library should offer them, best first, with their times: with default knobs, which the library plans
     /// with; engines that failed or are wrong come last.
-    pub fn engines(&self, problem: &Problem) -> Vec<i64> {
-        let mut engines: Vec<i64> = problem.candidates.iter().map(|candidate| candidate.engine).collect();
-        let time = |engine: &i64| {
-            let own = Configuration::of(*engine);
-            let trial = self.trials.iter().find(|trial| trial.configuration == own);
-            match trial {
-                Some(trial) => trial.time().map_or((2, Duration::ZERO), |time| (0, time)),
-                None => (1, Duration::ZERO),
-            }
+    pub fn engines(&self, problem: &Problem) -> Vec<(i64, Option<Duration>)> {
+        let trial = |engine: i64| {
+            let own = Configuration::of(engine);
+            self.trials.iter().find(|trial| trial.configuration == own).map(Trial::time)
         };
-        engines.sort_by_key(time);
-        engines
+        let mut engines: Vec<_> =
+            problem.candidates.iter().map(|candidate| (candidate.engine, trial(candidate.engine))).collect();
+        engines.sort_by_key(|(_, tried)| match tried {
+            Some(Some(time)) => (0, *time),
+            None => (1, Duration::ZERO),
+            Some(None) => (2, Duration::ZERO),
+        });
+        engines.into_iter().map(|(engine, tried)| (engine, tried.flatten())).collect()
     }
 }
 

@@ -166,13 +166,8 @@ impl Device {
         let _entered = device.enter()?;
         // SAFETY: the function writes only to the local `device.number`, and this thread has a context.
         cuda.check("cuCtxGetDevice", unsafe { (cuda.cuCtxGetDevice)(&mut device.number) })?;
-        let attribute = |which| {
-            let mut value = 0;
-            // SAFETY: the function writes only to the local `value`, and the device exists.
-            let answer = unsafe { (cuda.cuDeviceGetAttribute)(&mut value, which, device.number) };
-            cuda.check("cuDeviceGetAttribute", answer).map(|()| value)
-        };
-        device.capability = 10 * attribute(CAPABILITY_MAJOR)? + attribute(CAPABILITY_MINOR)?;
+        let [major, minor] = cuda.attributes(device.number, [CAPABILITY_MAJOR, CAPABILITY_MINOR])?;
+        device.capability = 10 * major + minor;
         Ok(device)
     }
 

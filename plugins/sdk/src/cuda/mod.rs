@@ -44,6 +44,14 @@ crate::header_constants! {
     CUDA_ERROR_INVALID_VALUE: c_int = CUDA_ERROR_INVALID_VALUE 1;
     /// There is no device.
     CUDA_ERROR_NO_DEVICE: c_int = CUDA_ERROR_NO_DEVICE 100;
+    /// Device attribute: the multiprocessors' clock in kHz.
+    CLOCK_RATE: c_int = CU_DEVICE_ATTRIBUTE_CLOCK_RATE 13;
+    /// Device attribute: the number of multiprocessors.
+    MULTIPROCESSOR_COUNT: c_int = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT 16;
+    /// Device attribute: the memory's clock in kHz.
+    MEMORY_CLOCK_RATE: c_int = CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE 36;
+    /// Device attribute: the bits of the memory's bus.
+    MEMORY_BUS_WIDTH: c_int = CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH 37;
     /// Device attribute: the major number of the compute capability.
     CAPABILITY_MAJOR: c_int = CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR 75;
     /// Device attribute: the minor number of the compute capability.
@@ -272,6 +280,39 @@ impl Cuda {
             code: answer,
             message: format!("{function} failed with error {answer}: {}", words.join(", ")),
         }
+    }
+
+    /// Attributes of a device.
+    ///
+    /// # Errors
+    /// The driver's, for instance for an unknown attribute.
+    pub fn attributes<const N: usize>(
+        &self,
+        device: CUdevice,
+        which: [c_int; N],
+    ) -> Result<[c_int; N], CudaError> {
+        let mut values = [0; N];
+        for (value, attribute) in values.iter_mut().zip(which) {
+            // SAFETY: the function writes only to `value`; the driver checks the numbers.
+            let answer = unsafe { (self.cuDeviceGetAttribute)(value, attribute, device) };
+            self.check("cuDeviceGetAttribute", answer)?;
+        }
+        Ok(values)
+    }
+
+    /// The device of this thread's context, or else the first one.
+    ///
+    /// # Errors
+    /// The driver's, for instance before it is initialized.
+    pub fn current_device(&self) -> Result<CUdevice, CudaError> {
+        let mut device = 0;
+        // SAFETY: the functions write only to the local `device`.
+        unsafe {
+            if (self.cuCtxGetDevice)(&mut device) != CUDA_SUCCESS {
+                self.check("cuDeviceGet", (self.cuDeviceGet)(&mut device, 0))?;
+            }
+        }
+        Ok(device)
     }
 
     /// The number of devices.

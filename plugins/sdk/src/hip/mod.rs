@@ -145,32 +145,58 @@ struct PropertiesLayout {
     total_global_mem: usize,
     multi_processor_count: usize,
     architecture_name: usize,
+    /// The processors' and the memory's clock in kHz, and the bits of the memory's bus.
+    clocks: [usize; 3],
 }
 
 /// `hipDeviceProp_tR0600`.
-const PROPERTIES_SINCE_6: PropertiesLayout =
-    PropertiesLayout { total_global_mem: 288, multi_processor_count: 388, architecture_name: 1160 };
+const PROPERTIES_SINCE_6: PropertiesLayout = PropertiesLayout {
+    total_global_mem: 288,
+    multi_processor_count: 388,
+    architecture_name: 1160,
+    clocks: [348, 608, 612],
+};
 
 /// `hipDeviceProp_tR0000`.
-const PROPERTIES_OF_5: PropertiesLayout =
-    PropertiesLayout { total_global_mem: 256, multi_processor_count: 336, architecture_name: 396 };
+const PROPERTIES_OF_5: PropertiesLayout = PropertiesLayout {
+    total_global_mem: 256,
+    multi_processor_count: 336,
+    architecture_name: 396,
+    clocks: [308, 312, 316],
+};
 
 /// Space for the struct of any generation, in words: it has up to 1472 bytes.
 const PROPERTIES_ROOM: usize = 1024;
 
 impl PropertiesLayout {
-    fn read(&self, device: c_int, bytes: &[u8]) -> DeviceProperties {
+    fn read(&self, device: c_int, bytes: &[u8]) -> (DeviceProperties, Clocks) {
         let word = |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
-        let number = |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        let number = |at: usize| {
+            let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk::<4>());
+            bytes.map_or(0, |n| i32::from_ne_bytes(*n))
+        };
         let name = bytes.get(self.architecture_name..).unwrap_or_default();
         let name = name.get(..256).unwrap_or(name).split(|byte| *byte == 0).next().unwrap_or_default();
-        DeviceProperties {
+        let properties = DeviceProperties {
             device_id: device,
-            multi_processor_count: number(self.multi_processor_count).map_or(0, |n| i32::from_ne_bytes(*n)),
+            multi_processor_count: number(self.multi_processor_count),
             total_global_mem: word(self.total_global_mem).map_or(0, |n| u64::from_ne_bytes(*n)),
             architecture_name: String::from_utf8_lossy(name).into_owned(),
-        }
+        };
+        let [processors_khz, memory_khz, memory_bits] = self.clocks.map(number);
+        (properties, Clocks { processors_khz, memory_khz, memory_bits })
     }
+}
+
+/// A device's clocks as its driver tells them; 0 for what it does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// The processors' clock in kHz.
+    pub processors_khz: c_int,
+    /// The memory's clock in kHz.
+    pub memory_khz: c_int,
+    /// The bits of the memory's bus.
+    pub memory_bits: c_int,
 }
 
 /// A failed call of HIP.
@@ -283,6 +309,14 @@ impl Hip {
     /// # Errors
     /// When HIP cannot tell.
     pub fn device_properties(&self) -> Result<Option<DeviceProperties>, HipError> {
+        Ok(self.properties_and_clocks()?.map(|(properties, _)| properties))
+    }
+
+    /// The same, and the device's clocks.
+    ///
+    /// # Errors
+    /// When HIP cannot tell.
+    pub fn properties_and_clocks(&self) -> Result<Option<(DeviceProperties, Clocks)>, HipError> {
         if self.device_count()? == 0 {
             return Ok(None);
         }
@@ -410,14 +444,18 @@ mod tests {
             bytes[layout.total_global_mem..][..8].copy_from_slice(&(64_u64 << 30).to_ne_bytes());
             bytes[layout.multi_processor_count..][..4].copy_from_slice(&104_i32.to_ne_bytes());
             bytes[layout.architecture_name..][..6].copy_from_slice(b"gfx90a");
+            for (at, value) in layout.clocks.into_iter().zip([1_700_000_i32, 1_600_000, 4096]) {
+                bytes[at..][..4].copy_from_slice(&value.to_ne_bytes());
+            }
             let expected = DeviceProperties {
                 device_id: 3,
                 multi_processor_count: 104,
                 total_global_mem: 64 << 30,
                 architecture_name: "gfx90a".into(),
             };
-            assert_eq!(layout.read(3, &bytes), expected);
-            assert_eq!(layout.read(3, &[]).architecture_name, "");
+            let clocks = Clocks { processors_khz: 1_700_000, memory_khz: 1_600_000, memory_bits: 4096 };
+            assert_eq!(layout.read(3, &bytes), (expected, clocks));
+            assert_eq!(layout.read(3, &[]).0.architecture_name, "");
         }
     }
 

@@ -1,6 +1,6 @@
 //! `hipdnn bench`
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -95,8 +95,8 @@ pub fn bench(backend: &Backend, arguments: &cli::Bench) -> Result<Outcome> {
     let ranking_outcome = if arguments.no_ranking || !arguments.engines.is_empty() || on.device.is_some() {
         "not handed over".to_owned()
     } else {
-        let ids: Vec<i64> = ranking.iter().map(|(_, id)| *id).collect();
-        match handle.write_ranking(&loaded.operations, &ids) {
+        let timed: Vec<_> = ranking.iter().map(|(_, id)| (*id, default_time(&rows, *id))).collect();
+        match handle.write_times(&loaded.operations, &timed) {
             Ok(outcome) => outcome_text(outcome),
             Err(failure) => format!("not handed over: {failure}"),
         }
@@ -222,6 +222,18 @@ fn rank(rows: &[Row]) -> Vec<(String, i64)> {
         }
     }
     ranking
+}
+
+/// The time of an engine with its default knobs, if it was measured and right.
+fn default_time(rows: &[Row], engine_id: i64) -> Option<Duration> {
+    rows.iter().filter(|row| row.engine_id == engine_id && row.knobs.is_empty()).find_map(|row| {
+        match &row.found {
+            Found::Measured { times, is_right: true, .. } => {
+                Duration::try_from_secs_f64(times.median_ms / 1e3).ok()
+            }
+            _ => None,
+        }
+    })
 }
 
 fn failure(rows: &[Row]) -> Option<Failure> {

@@ -168,7 +168,7 @@ fn tune_one(
         return Ok(row);
     }
     let ranking = tuned.engines(&problem);
-    let outcome = match handle.write_ranking(&loaded.operations, &ranking) {
+    let outcome = match handle.write_times(&loaded.operations, &ranking) {
         Ok(outcome) => outcome_text(outcome),
         Err(failure) => format!("not handed over: {failure}"),
     };
