@@ -150,7 +150,7 @@ fn ask(
         let answer = match policy {
             CONFIG => config(settings, graph, entry, candidates),
             MODE_A | MODE_B => read(graph).and_then(|graph| predictor.rank(&graph, candidates)),
-            _ => static_ordering(settings, graph, candidates),
+            _ => static_ordering(settings, graph, predictor.kinds),
         };
         return ((*name).to_owned(), answer.map(Order::from));
     }
@@ -169,18 +169,19 @@ fn ask(
     }
 }
 
-fn static_ordering(settings: &Settings, graph: &FrozenGraph, candidates: &[i64]) -> Ids {
+fn static_ordering(settings: &Settings, graph: &FrozenGraph, candidates: &[(i64, EngineKind)]) -> Ids {
+    let ids = |engines: &[(i64, EngineKind)]| engines.iter().map(|(id, _)| *id).collect::<Vec<_>>();
     if let Some(preferred) = &settings.fallback_order {
-        let chosen = static_order::preferred(candidates, preferred);
+        let chosen = static_order::preferred(&ids(candidates), preferred);
         if chosen.is_empty() {
             return Err("none of the engines in HIPDNN_HEUR_FALLBACK_ENGINE_ORDER is among them".to_owned());
         }
         return Ok(chosen);
     }
-    let mut engines = candidates.to_vec();
+    let mut engines = SmallVec::<[_; 4]>::from_slice(candidates);
     let is_suited = || read(graph).is_ok_and(|graph| graph.suits_generated_kernels());
     static_order::order(&mut engines, is_suited);
-    Ok(engines)
+    Ok(ids(&engines))
 }
 
 fn config(settings: &Settings, graph: &FrozenGraph, entry: Option<&Entry>, candidates: &[i64]) -> Ids {

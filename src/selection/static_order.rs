@@ -1,40 +1,38 @@
 //! The order of engines for graphs without measurements.
 
 use hipdnn_plugin_sdk::engine_id;
+use hipdnn_plugin_sdk::engine_kind::{EngineDevice, EngineKind, Implementation};
 
 const MIOPEN: i64 = engine_id("MIOPEN_ENGINE");
 const DETERMINISTIC: i64 = engine_id("MIOPEN_ENGINE_DETERMINISTIC");
 
-/// The CPU engines, which come last, since GPU engines are preferred.
-const CPU: [i64; 2] = [engine_id("CPU_ENGINE"), engine_id("CPU_REFERENCE_ENGINE")];
-
-/// The engine for any GPU, which comes after engines for one vendor's. It applies only where a program or a user chose it.
-const VULKAN: i64 = engine_id("VULKAN_ENGINE");
-
-/// NVIDIA's engines: generated kernels, and cuDNN's.
-const NVRTC: i64 = engine_id("NVRTC_ENGINE");
-const CUDNN: i64 = engine_id("CUDNN_ENGINE");
-
-fn rank(engine: i64) -> u8 {
-    match engine {
-        MIOPEN => 0,
-        DETERMINISTIC => 2,
-        VULKAN => 3,
-        engine if CPU.contains(&engine) => 4,
+/// The place of an engine: GPU engines before those for any GPU, which apply only where a program or a user chose them, and before
+/// those of the host, of which references are last.
+fn rank(engine: i64, kind: EngineKind) -> u8 {
+    match (engine, kind.device, kind.implementation) {
+        (MIOPEN, ..) => 0,
+        (DETERMINISTIC, ..) => 2,
+        (_, EngineDevice::Vulkan, _) => 3,
+        (_, EngineDevice::Host, Implementation::Reference) => 5,
+        (_, EngineDevice::Host, _) => 4,
         _ => 1,
     }
 }
 
-/// MIOpen's engine first, its deterministic one after the others, then Vulkan's, CPU engines last. Otherwise the order stays: plugins by
-/// path, engines as their plugin lists them; but `NVRTC_ENGINE` moves before `CUDNN_ENGINE` where its kernels are faster
-/// (docs/nvidia-engines.md), which `suits_generated_kernels` answers.
-pub fn order(engines: &mut [i64], suits_generated_kernels: impl FnOnce() -> bool) {
-    engines.sort_by_key(|engine| rank(*engine));
-    let place = |id: i64| engines.iter().position(|engine| *engine == id);
-    if let (Some(cudnn), Some(nvrtc)) = (place(CUDNN), place(NVRTC))
-        && cudnn < nvrtc
+/// MIOpen's engine first, its deterministic one after the others, then Vulkan's, engines of the host last. Otherwise the order stays:
+/// plugins by path, engines as their plugin lists them; but the first engine of generated kernels for NVIDIA's GPUs moves before the
+/// first library for them where its kernels are faster than cuDNN's (docs/nvidia-engines.md), which `suits_generated_kernels` answers.
+pub fn order(engines: &mut [(i64, EngineKind)], suits_generated_kernels: impl FnOnce() -> bool) {
+    engines.sort_by_key(|(engine, kind)| rank(*engine, *kind));
+    let place = |implementation| {
+        let wanted = EngineKind { device: EngineDevice::Nvidia, implementation };
+        engines.iter().position(|(_, kind)| *kind == wanted)
+    };
+    if let (Some(library), Some(generated)) =
+        (place(Implementation::Library), place(Implementation::Generated))
+        && library < generated
         && suits_generated_kernels()
-        && let Some(between) = engines.get_mut(cudnn..=nvrtc)
+        && let Some(between) = engines.get_mut(library..=generated)
     {
         between.rotate_right(1);
     }
@@ -58,24 +56,47 @@ mod tests {
 
     use super::*;
 
+    const fn kind(device: EngineDevice, implementation: Implementation) -> EngineKind {
+        EngineKind { device, implementation }
+    }
+
+    const UNKNOWN: EngineKind = kind(EngineDevice::Unknown, Implementation::Own);
+    const HOST: EngineKind = kind(EngineDevice::Host, Implementation::Own);
+    const NVRTC: (i64, EngineKind) = (30, kind(EngineDevice::Nvidia, Implementation::Generated));
+    const CUDNN: (i64, EngineKind) = (31, kind(EngineDevice::Nvidia, Implementation::Library));
+
+    fn ids(engines: &[(i64, EngineKind)]) -> Vec<i64> {
+        engines.iter().map(|(id, _)| *id).collect()
+    }
+
     #[test]
-    fn miopen_is_first_and_cpu_engines_are_last() {
-        let [fast, reference] = CPU;
-        let mut engines = vec![reference, fast, VULKAN, DETERMINISTIC, 7, MIOPEN, 5];
+    fn miopen_is_first_and_engines_of_the_host_are_last() {
+        let reference = kind(EngineDevice::Host, Implementation::Reference);
+        let vulkan = kind(EngineDevice::Vulkan, Implementation::Generated);
+        let mut engines = vec![
+            (1, reference),
+            (2, HOST),
+            (3, vulkan),
+            (DETERMINISTIC, UNKNOWN),
+            (7, UNKNOWN),
+            (8, HOST),
+            (MIOPEN, UNKNOWN),
+            (5, UNKNOWN),
+        ];
         order(&mut engines, || true);
-        assert_eq!(engines, [MIOPEN, 7, 5, DETERMINISTIC, VULKAN, reference, fast]);
+        assert_eq!(ids(&engines), [MIOPEN, 7, 5, DETERMINISTIC, 3, 2, 8, 1]);
     }
 
     #[test]
     fn generated_kernels_come_before_cudnn_for_memory_bound_graphs() {
-        for (is_bound, expected) in [(true, [NVRTC, CUDNN, 7, CPU[0]]), (false, [CUDNN, 7, NVRTC, CPU[0]])] {
-            let mut engines = [CPU[0], CUDNN, 7, NVRTC];
+        for (is_bound, expected) in [(true, [30, 31, 7, 1]), (false, [31, 7, 30, 1])] {
+            let mut engines = [(1, HOST), CUDNN, (7, UNKNOWN), NVRTC];
             order(&mut engines, || is_bound);
-            assert_eq!(engines, expected);
+            assert_eq!(ids(&engines), expected);
         }
         let mut engines = [NVRTC, CUDNN];
         order(&mut engines, || unreachable!("the order is the wanted one"));
-        assert_eq!(engines, [NVRTC, CUDNN]);
+        assert_eq!(ids(&engines), [30, 31]);
         let node = |operation| Node { name: String::new(), compute_type: DataType::Float, operation };
         let mut graph = Graph::default();
         graph.nodes.push(node(Pointwise::new(PointwiseMode::Add, 1, Some(2), 3).into()));
