@@ -1,6 +1,6 @@
 //! Finds bundles below folders.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,8 @@ pub struct Found {
     pub path: PathBuf,
     /// The case's id; empty without a sweep.
     pub case: String,
+    /// The folders that it lies in, from its tier on, or else from the folder that was searched.
+    suite: String,
     /// The file with the claims, which may be missing.
     pub claims: PathBuf,
     /// What it is, or why it cannot be read.
@@ -31,29 +33,67 @@ impl Found {
         let path = self.path.display();
         if self.case.is_empty() { path.to_string() } else { format!("{path}#{}", self.case) }
     }
+
+    /// The name of AMD's test of it.
+    pub fn test(&self) -> String {
+        let stem = || self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let case = if self.case.is_empty() { stem() } else { self.case.clone() };
+        format!("{}.{}", self.suite, of_test(&case))
+    }
 }
 
 /// The bundles in files and below folders, sorted by their paths.
 pub fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
-    let mut graphs = BTreeSet::new();
+    let mut graphs = BTreeMap::new();
     for path in paths {
         if path.is_dir() {
-            walk(path, &mut |folder| graphs.extend(graphs_in(folder)))?;
+            walk(path, &mut |folder| {
+                graphs.extend(graphs_in(folder).into_iter().map(|graph| (graph, path.clone())));
+            })?;
         } else if !path.is_file() {
             return Err(Failure::input("there is no such file or folder").of_file(path));
         } else {
             let is_of_sweep = path.file_name().is_some_and(|name| name == TEMPLATE || name == SWEEP);
-            graphs.insert(if is_of_sweep { path.with_file_name(SWEEP) } else { path.clone() });
+            let graph = if is_of_sweep { path.with_file_name(SWEEP) } else { path.clone() };
+            let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+            graphs.entry(graph).or_insert(folder);
         }
     }
     let mut found = Vec::new();
-    for path in graphs {
+    for (path, root) in graphs {
+        let suite = suite(&path, &root);
         match path.file_name().is_some_and(|name| name == SWEEP) {
-            true => found.extend(cases(&path)),
-            false => found.push(single(path)),
+            true => found.extend(cases(&path, &suite)),
+            false => found.push(single(path, suite)),
         }
     }
     Ok(found)
+}
+
+/// The names of folders with tiers of tests.
+const TIERS: [&str; 4] = ["quick", "standard", "comprehensive", "full"];
+
+/// The suite of AMD's tests that a graph below a folder belongs to.
+fn suite(graph: &Path, root: &Path) -> String {
+    let folder = graph.parent().unwrap_or(Path::new(""));
+    let names = |path: &Path| -> Vec<String> {
+        path.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect()
+    };
+    let all = names(folder);
+    let tier = all.iter().rposition(|name| TIERS.contains(&name.as_str()));
+    let mut parts = tier
+        .and_then(|at| all.get(at..))
+        .map_or_else(|| folder.strip_prefix(root).map(names).unwrap_or_default(), <[String]>::to_vec);
+    // A graph in the folder itself
+    if parts.is_empty() {
+        parts.extend(all.last().cloned());
+    }
+    parts.iter().map(|part| of_test(part)).collect::<Vec<_>>().join("_")
+}
+
+/// A part of a test's name.
+fn of_test(part: &str) -> String {
+    part.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).collect()
 }
 
 /// Files with claims that belong to no graph.
@@ -137,7 +177,7 @@ fn walk(path: &Path, each: &mut impl FnMut(&Folder<'_>)) -> Result<()> {
 }
 
 /// The graph of a file.
-fn single(path: PathBuf) -> Found {
+fn single(path: PathBuf, suite: String) -> Found {
     let read = || {
         let graph = read_json(&path)?;
         let meta = beside(&path, "meta.json");
@@ -148,14 +188,15 @@ fn single(path: PathBuf) -> Found {
         Ok(Bundle { graph, metadata: metadata.transpose()?.unwrap_or_default(), values })
     };
     let bundle = read();
-    Found { claims: beside(&path, "support.json"), case: String::new(), bundle, path }
+    Found { claims: beside(&path, "support.json"), case: String::new(), suite, bundle, path }
 }
 
 /// The cases of a sweep, or why it has none.
-fn cases(path: &Path) -> Vec<Found> {
+fn cases(path: &Path, suite: &str) -> Vec<Found> {
     let found = |case: &str, bundle| Found {
         path: path.to_owned(),
         case: case.to_owned(),
+        suite: suite.to_owned(),
         claims: path.with_file_name("support.json"),
         bundle,
     };

@@ -10,6 +10,7 @@ mod claims;
 mod discovery;
 mod machine;
 mod metadata;
+mod settings;
 mod sweep;
 mod values;
 
@@ -21,6 +22,7 @@ pub use claims::{Claims, PLATFORMS};
 pub use discovery::{Found, find, stray_claims};
 pub use machine::Machine;
 pub use metadata::{Level, Metadata};
+pub use settings::Settings;
 pub use values::Values;
 
 use crate::failure::{Failure, Result};

@@ -29,6 +29,9 @@ pub struct Check {
     /// What to compare results with.
     #[arg(long, value_name = "WHAT", default_value = "auto")]
     pub against: Against,
+    /// Tolerances, measures and skipped cases of the engine, as AMD's `config/ENGINE.toml`.
+    #[arg(long, value_name = "FILE")]
+    pub test_config: Option<PathBuf>,
     /// Write JSON.
     #[arg(long)]
     pub json: bool,

@@ -7,7 +7,7 @@ use hipdnn::{Backend, EngineInfo, Handle, OperationGraph};
 use serde::Serialize;
 
 use super::{Outcome, json};
-use crate::bundle::{Bundle, Claims, Found, Level, Machine, find};
+use crate::bundle::{Bundle, Claims, Found, Level, Machine, Settings, find};
 use crate::cli::{self, Against};
 use crate::comparison::judge;
 use crate::computation::{
@@ -15,6 +15,7 @@ use crate::computation::{
     require_memory,
 };
 use crate::failure::{Failure, Result};
+use crate::graph::Tensor;
 use crate::table::Table;
 
 /// What became of a bundle.
@@ -137,7 +138,8 @@ pub fn check(backend: &Backend, arguments: &cli::Check) -> Result<Outcome> {
         ));
     }
     let machine = Machine::here()?;
-    let checks = Checks { handle: &handle, engines: &engines, asked, machine, arguments };
+    let settings = arguments.test_config.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
+    let checks = Checks { handle: &handle, engines: &engines, asked, machine, settings, arguments };
     let mut sidecars = Sidecars::default();
     let rows: Vec<Row> = all.iter().flat_map(|found| checks.of(found, sidecars.of(found, &all))).collect();
     let failure = failure(&rows);
@@ -203,6 +205,7 @@ struct Checks<'a> {
     engines: &'a [EngineInfo],
     asked: Vec<&'a EngineInfo>,
     machine: Machine,
+    settings: Settings,
     arguments: &'a cli::Check,
 }
 
@@ -249,9 +252,10 @@ impl Checks<'_> {
         let mut rows: Vec<Row> = run
             .iter()
             .map(|engine| {
-                let came = match (is_offered(engine), is_claimed(engine)) {
-                    (true, _) => self.run(bundle, &loaded, engine),
-                    (false, is_claimed) => {
+                let came = match (self.skip(found, engine), is_offered(engine), is_claimed(engine)) {
+                    (Some(reason), ..) => Came::to(Verdict::Skipped, Some(reason)),
+                    (None, true, _) => self.run(found, bundle, &loaded, engine),
+                    (None, false, is_claimed) => {
                         let reason = loaded.operations.reason(engine, &offer.reasons);
                         Came::to(if is_claimed { Verdict::Broken } else { Verdict::Declined }, Some(reason))
                     }
@@ -270,8 +274,14 @@ impl Checks<'_> {
         rows
     }
 
+    /// Why the settings leave a bundle out.
+    fn skip(&self, found: &Found, engine: &EngineInfo) -> Option<String> {
+        let (architecture, platform) = self.machine.cell(engine)?;
+        self.settings.skip(&found.test(), architecture, platform)
+    }
+
     /// Checks a bundle whose graph an engine accepts.
-    fn run(&self, bundle: &Bundle, loaded: &Loaded, engine: &EngineInfo) -> Came {
+    fn run(&self, found: &Found, bundle: &Bundle, loaded: &Loaded, engine: &EngineInfo) -> Came {
         if let Some(reason) = self.of_other_machines(bundle, engine) {
             return Came::to(Verdict::Skipped, Some(reason));
         }
@@ -279,7 +289,7 @@ impl Checks<'_> {
             return Came::to(Verdict::Accepted, None);
         }
         let came = plan(&loaded.operations, engine, &[]).and_then(|plan| match bundle.metadata.level {
-            Level::Full => self.compare(bundle, loaded, engine, plan),
+            Level::Full => self.compare(found, bundle, loaded, engine, plan),
             _ => Ok(Came::to(Verdict::Built, None)),
         });
         came.unwrap_or_else(|failure| Came::to(Verdict::Failed, Some(failure.to_string())))
@@ -299,6 +309,7 @@ impl Checks<'_> {
     /// Executes a bundle and compares its results.
     fn compare(
         &self,
+        found: &Found,
         bundle: &Bundle,
         loaded: &Loaded,
         engine: &EngineInfo,
@@ -333,8 +344,18 @@ impl Checks<'_> {
                 Err(failure) => return Ok(Came::to(Verdict::Skipped, Some(failure.to_string()))),
             },
         };
-        let judged =
+        let mut judged =
             judge(self.handle, loaded, (&inputs, &outputs), (&expected, own.as_ref()), common.tolerance)?;
+        // Limits that the settings state replace the derived ones.
+        for of in &mut judged {
+            let limit = self.settings.limit(&found.test(), &label_of(of.tensor));
+            let [result, expected] = [&outputs, &expected]
+                .map(|arrays| arrays.iter().find(|(uid, _)| *uid == of.tensor.uid).map(|(_, array)| array));
+            if let (Some(limit), Some(result), Some(expected)) = (limit, result, expected) {
+                of.comparison = limit.compare(result, expected);
+                of.is_wrong = of.comparison.beyond > 0;
+            }
+        }
         let results: Vec<OfTensor> = judged
             .iter()
             .map(|of| OfTensor {
@@ -357,6 +378,11 @@ impl Checks<'_> {
         let reason = (!wrong.is_empty()).then(|| wrong.join("; "));
         Ok(Came { verdict, against: Some(against), results, reason })
     }
+}
+
+/// What the settings name a tensor by.
+fn label_of(tensor: &Tensor) -> String {
+    if tensor.name.is_empty() { format!("uid={}", tensor.uid) } else { tensor.name.clone() }
 }
 
 /// A bundle's graph, ready to be planned.

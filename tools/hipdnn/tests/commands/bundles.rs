@@ -263,6 +263,47 @@ fn golden_results_are_compared() {
 }
 
 #[test]
+fn an_engines_configuration_replaces_tolerances_and_skips_cases() {
+    let scratch = Scratch::new("test-config");
+    let stem = golden_batchnorm(&scratch);
+    // One element is off by a hundredth.
+    let path = format!("{stem}.tensor5.bin");
+    let mut bytes = fs::read(&path).unwrap();
+    let last = f32::from_le_bytes(bytes[380..].try_into().unwrap());
+    bytes[380..].copy_from_slice(&(last + 0.01).to_le_bytes());
+    fs::write(&path, &bytes).unwrap();
+    let config = scratch.file("CPU_ENGINE.toml");
+    let check = |entry: &str| {
+        fs::write(&config, format!("[meta]\nversion = 1\n{entry}")).unwrap();
+        hipdnn(&["check", &scratch.file("quick"), "--engine", "CPU_ENGINE", "--test-config", &config])
+    };
+    let limits = |filter: &str, atol: &str| {
+        format!("[[tolerance_overrides]]\nfilters = [\"{filter}\"]\natol = {atol}\nrtol = 0.0\n")
+    };
+    let test = "quick_BatchnormFwdInference_nhwc_fp32_Small.Small";
+    for (entry, ending) in [
+        (String::new(), "\n1 WRONG\n"),
+        (limits(test, "0.02"), "\n1 right\n"),
+        (limits("quick_*.Small", "0.005"), "\n1 WRONG\n"),
+        (limits("*Matmul*", "0.02"), "\n1 WRONG\n"),
+        (
+            "[[validator_overrides]]\nfilters = [\"*\"]\ntensors = [\"Y\"]\nvalidator = \"rms\"\nrms_threshold = 1e-3\n"
+                .to_owned(),
+            "\n1 right\n",
+        ),
+        (
+            "[[test_skips]]\nfilters = [\"*Batchnorm*\"]\nreason = \"known\"\n".to_owned(),
+            "[arch cpu] known\n1 skipped\n",
+        ),
+    ] {
+        let answer = check(&entry);
+        assert!(answer.out.ends_with(ending), "{entry}: {}", answer.out);
+    }
+    let answer = check("[[tolerances]]\n");
+    assert!(one_line(answer, 2).contains("unknown field `tolerances`"));
+}
+
+#[test]
 fn a_file_of_another_size_is_refused() {
     let scratch = Scratch::new("size");
     let stem = golden_batchnorm(&scratch);
