@@ -9,19 +9,6 @@ from .errors import Error, GraphError, UnsupportedError
 from .execution import Execution
 from .types import behavior_note, build_plan_policy, heur_mode, numerical_note
 
-#: Notes by the start of an engine's name.
-_NOTES = {
-    "NVRTC_": behavior_note.RUNTIME_COMPILATION,
-    "HIPRTC_": behavior_note.RUNTIME_COMPILATION,
-    "CUBLASLT_": behavior_note.CUBLASLT_DEPENDENCY,
-}
-
-
-def notes_of(engine: str) -> list[behavior_note]:
-    """The notes of an engine, by its name."""
-    return [note for start, note in _NOTES.items() if engine.startswith(start)]
-
-
 class Phases(Execution):
     """The steps between a graph and its plan: ``validate``, ``build_operation_graph``, ``create_execution_plans``, ``check_support``,
     ``build_plans``. Changing the graph restarts them."""
@@ -127,19 +114,19 @@ class Phases(Execution):
 
     def get_behavior_notes(self) -> list[behavior_note]:
         """The notes of the plan's engine."""
-        return notes_of(self.engine)
+        return self._notes_of(self.plan.engine_id) if self._has_work() else []
 
     def get_behavior_notes_for_plan_at_index(self, index: int) -> list[behavior_note]:
         """The notes of a candidate's engine."""
-        return notes_of(self._engine_name(self._engine_at(index)))
+        return self._notes_of(self._engine_at(index))
 
     def select_behavior_notes(self, notes: Sequence[behavior_note]) -> None:
         """Keeps only candidates whose engines have all of these notes."""
-        self._candidates = [id for id in self._created() if set(notes) <= set(notes_of(self._engine_name(id)))]
+        self._candidates = [id for id in self._created() if set(notes) <= set(self._notes_of(id))]
 
     def deselect_behavior_notes(self, notes: Sequence[behavior_note]) -> None:
         """Removes candidates whose engines have one of these notes."""
-        self._candidates = [id for id in self._created() if not set(notes) & set(notes_of(self._engine_name(id)))]
+        self._candidates = [id for id in self._created() if not set(notes) & set(self._notes_of(id))]
 
     def select_numeric_notes(self, notes: Sequence[numerical_note | str]) -> None:
         """Keeps only candidates that may compute so: engines with a knob for it have it set. Notes of this library that cuDNN
@@ -182,6 +169,14 @@ class Phases(Execution):
 
     def _is_candidate(self, engine: int) -> bool:
         return engine in (self._candidates or ())
+
+    def _notes_of(self, engine: int) -> list[behavior_note]:
+        """cuDNN's notes among those that an engine's plugin tells of it."""
+        told = self._native_graph(self.to_json()).notes(engine)
+        notes = [behavior_note.RUNTIME_COMPILATION] if "runtime compilation" in told else []
+        if self._engine_name(engine) == "CUBLASLT_ENGINE":
+            notes.append(behavior_note.CUBLASLT_DEPENDENCY)
+        return notes
 
     def _created(self) -> list[int]:
         if self._candidates is None:
