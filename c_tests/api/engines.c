@@ -59,7 +59,7 @@ static void descriptions(void)
         const int64_t id = describe(i, &texts);
         CHECK_STR(texts.name, names[i]);
         CHECK_STR(texts.plugin, plugins[i]);
-        CHECK_STR(texts.type, "engine");
+        CHECK_STR(texts.type, "HIPDNN_PLUGIN_TYPE_ENGINE");
         CHECK(strchr(texts.version, '.') != NULL);
         uint32_t device = 9, implementation = 9;
         CHECK_OK(hipdnnGetEngineKind_ext(handle, i, &device, &implementation));

@@ -10,7 +10,7 @@ use crate::plugin::EngineInfo;
 use crate::status::Error;
 
 /// The plugin type that the engine queries report.
-const TYPE: &str = "engine";
+const TYPE: &str = "HIPDNN_PLUGIN_TYPE_ENGINE";
 
 /// Gets the number of engines that the handle's plugins have.
 ///
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn hipdnnGetEngineCount_ext(
 /// @param[in,out] pluginNameLen The size of `pluginName` in bytes.
 /// @param[out] version Null, or a buffer for its plugin's version.
 /// @param[in,out] versionLen The size of `version` in bytes.
-/// @param[out] type Null, or where the kind of its plugin goes, "engine".
+/// @param[out] type Null, or where the kind of its plugin goes, "HIPDNN_PLUGIN_TYPE_ENGINE".
 /// @param[in,out] typeLen The size of `type` in bytes.
 ///
 /// @return HIPDNN_STATUS_SUCCESS;

@@ -333,7 +333,7 @@ class Graph(Autotune):
         if error.is_good():
             _native.synchronize(here())
             took = (time.perf_counter() - began) * 1e3
-            vars(timing).update(elapsed_ms=took, quality=TimingQuality.HOST_INCLUDED)
+            vars(timing).update(elapsed_ms=took, quality=TimingQuality.UNSTALLED)
         return error, timing
 
     def _execute(self, index: int, what: str, handle: Any, variant_pack: Mapping[Any, Any]) -> Error:

@@ -144,3 +144,4 @@ class ExecutionTiming(_Told):
 
     elapsed_ms: float | None = None
     quality: TimingQuality = TimingQuality.INVALID
+    timed_out: bool = False

@@ -243,12 +243,13 @@ class PrimingFailurePolicy(Numbered):
 
 
 class TimingQuality(Numbered):
-    """What a measured time covers."""
+    """What a measured time covers: the device's work alone, or also what the host did meanwhile."""
 
     DEVICE_ONLY = 0
-    HOST_INCLUDED = 1
+    UNSTALLED = 1
     INVALID = 2
-    UNSTALLED = 3
+    #: The older name.
+    HOST_INCLUDED = UNSTALLED
 
 
 class PluginLoadingMode(Numbered):

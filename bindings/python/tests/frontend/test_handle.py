@@ -38,7 +38,7 @@ def test_engines_are_found_by_number() -> None:
     for engine in package.engines():
         info = handle.get_engine_info(engine.id)
         assert (info.engine_id, info.engine_name, info.plugin_name) == (engine.id, engine.name, engine.plugin)
-        assert info.version and info.type
+        assert info.version and info.type == "HIPDNN_PLUGIN_TYPE_ENGINE"
         assert handle.engine_id_to_name(engine.id) == hipdnn.engine_id_to_name(engine.id) == engine.name
         assert hipdnn.Graph().set_preferred_engine_id_ext(engine.name).get_preferred_engine_id_ext() == engine.id
     with pytest.raises(AttributeError):

@@ -36,7 +36,9 @@ pub fn engines(backend: &Backend, added: &[PathBuf], arguments: &List) -> Result
     } else {
         let mut table = Table::new(&["NAME", "ID", "PLUGIN", "VERSION", "TYPE"]);
         for engine in engines {
-            table.row([engine.name, hexadecimal(engine.id), engine.plugin, engine.version, engine.kind]);
+            // HIPDNN_PLUGIN_TYPE_ENGINE
+            let kind = engine.kind.rsplit('_').next().unwrap_or_default().to_lowercase();
+            table.row([engine.name, hexadecimal(engine.id), engine.plugin, engine.version, kind]);
         }
         table.text()
     };
