@@ -118,8 +118,16 @@ impl Pack {
     /// Makes room for `count` ids and `other` pointers, or the other way round.
     #[inline]
     fn resize(&mut self, count: usize, other: usize) {
-        let nothing = Buffer(DeviceBuffer { uid: 0, ptr: ptr::null_mut() });
-        self.buffers.resize(count.max(other), nothing);
+        const NOTHING: Buffer = Buffer(DeviceBuffer { uid: 0, ptr: ptr::null_mut() });
+        let size = count.max(other);
+        if self.buffers.len() == size {
+            return;
+        }
+        // `SmallVec::resize` adds elements one by one.
+        match [NOTHING; INLINE].get(..size) {
+            Some(few) if self.buffers.is_empty() => self.buffers.extend_from_slice(few),
+            _ => self.buffers.resize(size, NOTHING),
+        }
     }
 }
 

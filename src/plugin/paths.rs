@@ -29,7 +29,7 @@ pub enum Mode {
 pub struct Search<'a> {
     /// The folder of this library, from which relative paths start.
     pub library_folder: &'a Path,
-    /// This library itself, which is not a plugin even if its folder is searched.
+    /// This library itself, links resolved, which is not a plugin even if its folder is searched.
     pub library: Option<&'a Path>,
     /// The default folder.
     pub default: &'a Path,
@@ -101,7 +101,7 @@ pub fn find(search: &Search<'_>) -> Found {
         }
     }
     if let Some(library) = search.library {
-        found.files.remove(&canonical(library));
+        found.files.remove(library);
     }
     found
 }

@@ -217,7 +217,7 @@ fn find(library: &Path, default: &Path, kind: &str, variable: &str, own: &Paths)
     let is_nowhere = environment.is_none() && default.as_os_str().is_empty();
     let search = Search {
         library_folder: folder,
-        library: Some(library),
+        library: Some(own_file(library)),
         default,
         environment: environment.as_deref(),
         added: &own.added,
@@ -341,6 +341,12 @@ fn own_path() -> Result<PathBuf> {
     }
     let path = find_own_path()?;
     Ok(OWN.get_or_init(|| path).clone())
+}
+
+/// The file behind the path that this code was loaded from, resolved once.
+fn own_file(path: &Path) -> &'static Path {
+    static FILE: OnceLock<PathBuf> = OnceLock::new();
+    FILE.get_or_init(|| paths::canonical(path))
 }
 
 fn find_own_path() -> Result<PathBuf> {

@@ -247,12 +247,15 @@ impl<T> Drop for MutexGuard<'_, T> {
 pub struct Condvar {
     /// How often threads were woken.
     times: AtomicU32,
+    /// How many threads wait, so that the kernel is asked for nothing if none does. A thread counts itself while it has the lock, so
+    /// who takes the lock afterwards sees it. In a forked child, more than there are.
+    waiting: AtomicU32,
 }
 
 impl Condvar {
     /// No thread waits yet.
     pub const fn new() -> Self {
-        Self { times: AtomicU32::new(0) }
+        Self { times: AtomicU32::new(0), waiting: AtomicU32::new(0) }
     }
 
     fn wait_for<'a, T: Default>(
@@ -261,8 +264,10 @@ impl Condvar {
         patience: Option<Duration>,
     ) -> MutexGuard<'a, T> {
         let (mutex, times) = (guard.mutex, self.times.load(Ordering::Relaxed));
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         drop(guard);
         sleep_while(&self.times, times, patience);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
         mutex.lock()
     }
 
@@ -291,14 +296,21 @@ impl Condvar {
 
     /// Wakes one thread that waits.
     pub fn notify_one(&self) {
-        self.times.fetch_add(1, Ordering::Relaxed);
-        wake_one(&self.times);
+        if self.is_waited_for() {
+            wake_one(&self.times);
+        }
     }
 
     /// Wakes all threads that wait.
     pub fn notify_all(&self) {
-        self.times.fetch_add(1, Ordering::Relaxed);
-        wake_all(&self.times);
+        if self.is_waited_for() {
+            wake_all(&self.times);
+        }
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.times.fetch_add(1, Ordering::SeqCst);
+        self.waiting.load(Ordering::SeqCst) != 0
     }
 }
 

@@ -17,6 +17,9 @@ const PROGRAM_HEADER_COUNT: usize = 56;
 const PROGRAM_HEADER: usize = 56;
 const LOAD: u64 = 1;
 
+/// What is read at first: the headers of most files.
+const START: usize = 1024;
+
 /// A little-endian number of `N` bytes at an offset.
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     let mut number = [0; 8];
@@ -27,23 +30,29 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
 /// How many bytes of a file the loader maps, if it accepts the file; unreadable headers count as past the
 /// end.
 fn mapped(file: &File) -> Option<u64> {
-    let mut header = [0; HEADER];
-    file.read_exact_at(&mut header, 0).ok()?;
+    let mut start = [0; START];
+    let read = file.read_at(&mut start, 0).ok()?;
+    let known = start.get(..read)?;
+    let header = known.get(..HEADER)?;
     // 64-bit little-endian, the only supported kind.
     if !header.starts_with(b"\x7fELF") || header.get(CLASS..CLASS + 2)? != [2, 1] {
         return None;
     }
-    let start = number::<8>(&header, PROGRAM_HEADERS)?;
-    let size = number::<2>(&header, PROGRAM_HEADER_SIZE)?;
-    let count = number::<2>(&header, PROGRAM_HEADER_COUNT)?;
+    let start = number::<8>(header, PROGRAM_HEADERS)?;
+    let size = number::<2>(header, PROGRAM_HEADER_SIZE)?;
+    let count = number::<2>(header, PROGRAM_HEADER_COUNT)?;
     if size != PROGRAM_HEADER as u64 {
         return None;
     }
     let mut end = start.saturating_add(count * size);
     for index in 0..count {
+        let at = start.saturating_add(index * size);
         let mut entry = [0; PROGRAM_HEADER];
-        if file.read_exact_at(&mut entry, start.saturating_add(index * size)).is_err() {
-            break;
+        let near = usize::try_from(at).ok().and_then(|at| known.get(at..)?.get(..PROGRAM_HEADER));
+        match near {
+            Some(near) => entry.copy_from_slice(near),
+            None if file.read_exact_at(&mut entry, at).is_ok() => {}
+            None => break,
         }
         let (kind, offset, length) =
             (number::<4>(&entry, 0)?, number::<8>(&entry, 8)?, number::<8>(&entry, 32)?);
