@@ -106,8 +106,11 @@ impl Settings {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let settings: Self =
-            toml::from_str(text).map_err(|error| Failure::input(error.to_string().trim_end().to_owned()))?;
+        let settings: Self = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start));
+            let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+            Failure::input(format!("line {line}: {}", error.message()))
+        })?;
         if settings.meta.version != 1 {
             return Err(Failure::input(format!("meta.version is {}, expected 1", settings.meta.version)));
         }
