@@ -11,8 +11,8 @@ use crate::problem::convolution::{Convolution, Direction};
 use crate::settings::Settings;
 use crate::threading::partition::Threads;
 
-/// As many images as algorithms are chosen for. Few enough that those for one image are not much slower, and enough for
-/// tiles of F(4 × 4) to fill vectors where images are as small as 7 × 7.
+/// As many images as algorithms are chosen for, except Winograd, which is [balanced](crate::conv::winograd::choice) between few
+/// images and many.
 const IMAGES: usize = 4;
 
 /// The convolution that decides the algorithm of a problem; `None` if the problem may decide itself. Gradients of weights are
@@ -23,7 +23,7 @@ pub(crate) fn deciding(problem: &Problem<'_>) -> Result<Option<(Convolution, Set
     if !threads.batch_invariant || c.direction == Direction::BackwardFilter {
         return Ok(None);
     }
-    let threads = Threads { most: 1, deterministic: true, batch_invariant: false, ..threads };
+    let threads = Threads { most: 1, ..threads };
     let convolution = Convolution { x: images(&c.x)?, y: images(&c.y)?, batch: IMAGES, ..*c };
     Ok(Some((convolution, Settings { threads, ..problem.settings })))
 }

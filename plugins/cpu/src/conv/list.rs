@@ -156,7 +156,18 @@ pub(crate) fn choose<T: Float>(problem: &Problem<'_>) -> Result<Chosen, Refusal>
     let (algorithm, decided) = in_own_frame(|| asked_or_best::<T>(&problem.with(&convolution, settings)))?;
     let entry = List::<T>::ENTRIES.iter().find(|entry| entry.algorithm == algorithm);
     let entry = entry.ok_or_else(|| format!("{} is not in the list", algorithm.name()))?;
-    Ok(Chosen { kernel: (entry.make)(problem)?, choice: decided.choice })
+    let kernel = match algorithm {
+        // Another choice follows.
+        A::Converted => (entry.make)(problem)?,
+        // Blocks decide on no order of sums, so they may suit the batch and the threads.
+        _ => {
+            let threads =
+                Threads { deterministic: false, batch_invariant: false, ..problem.settings.threads };
+            let settings = Settings { threads, ..problem.settings };
+            in_own_frame(|| (entry.make)(&problem.with(problem.convolution, settings)))?
+        }
+    };
+    Ok(Chosen { kernel, choice: decided.choice })
 }
 
 /// The algorithm selected by the knob, if it computes the problem, else the list's choice. If the knob selects another GEMM,

@@ -378,3 +378,19 @@ fn small_images_divide_among_threads() {
         assert_ne!(size(with(16, false)), Some(4), "{:?}", problem.isa);
     });
 }
+
+/// For batches of any size the tile is one that no number of images makes slow: 4 × 4 outputs of a 7 × 7 image fill a quarter of a vector.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn tiles_for_any_batch_suit_few_images_and_many() {
+    let threads = Threads { batch_invariant: true, ..Threads::default() };
+    for (sizes, expected) in [([512, 512, 7, 3, 1], Some(2)), ([128, 128, 28, 3, 1], Some(4))] {
+        let graph = graph(&layer([DataType::Float; 3], 1, sizes), Direction::Forward);
+        let convolution = crate::testing::convolution_of(&graph, &graph.nodes[0].operation);
+        for isa in Isa::available() {
+            let settings = Settings { threads, ..settings(Algorithm::Automatic, true) };
+            let problem = conv::problem::Problem::new(&convolution, Compute::Single, *isa, settings, None);
+            assert_eq!(fastest(problem.operands().unwrap(), *isa, settings), expected, "{isa:?} {sizes:?}");
+        }
+    }
+}

@@ -46,6 +46,9 @@ const LONG: f64 = 3e8;
 /// exact.
 const SHARE: f64 = 0.9;
 
+/// The numbers of images between which a choice for batches of any size is balanced.
+const BATCHES: [usize; 2] = [1, 16];
+
 /// Elements of the transformed weights.
 fn weight_elements(operands: &Operands, tile: Tile) -> f64 {
     (tile.positions() * operands.channels * operands.rows) as f64
@@ -57,7 +60,7 @@ fn weight_elements(operands: &Operands, tile: Tile) -> f64 {
 /// transforms the input.
 fn cost(
     operands: &Operands,
-    outputs: usize,
+    (images, outputs): (usize, usize),
     isa: Isa,
     constant_weights: bool,
     workers: usize,
@@ -66,7 +69,7 @@ fn cost(
     let tile = Tile::of(outputs, windows.stride[1])?;
     let along = |side: usize| side.div_ceil(outputs) as f64;
     let [depth, height, width] = windows.output;
-    let lines = (windows.batch * depth) as f64 * along(height);
+    let lines = (images * depth) as f64 * along(height);
     let tiles = lines * along(width);
     let (positions, channels, rows) =
         (tile.positions() as f64, operands.channels as f64, operands.rows as f64);
@@ -91,22 +94,46 @@ pub(crate) fn fastest(operands: &Operands, isa: Isa, settings: Settings) -> Opti
         return None;
     }
     let windows = &operands.windows;
-    let outputs = windows.batch as f64 * windows.output.map(|side| side as f64).iter().product::<f64>();
+    let outputs = windows.output.map(|side| side as f64).iter().product::<f64>();
     let pack = if constant_weights { 0.0 } else { FILTER[1] };
-    let other = operands.channels as f64 * operands.rows as f64 * (9.0 * (outputs + NUMBER) + pack);
+    let other = |images: usize| {
+        let numbers = operands.channels as f64 * operands.rows as f64;
+        numbers * (9.0 * (images as f64 * outputs + NUMBER) + pack)
+    };
     // Other algorithms divide into as many parts as there are workers.
-    let time = other * operands.groups as f64 * Cost::of::<f32>(isa).fused;
+    let time = other(windows.batch) * operands.groups as f64 * Cost::of::<f32>(isa).fused;
     let workers = if threads.is_deterministic() { 1 } else { threads.workers(time, usize::MAX).count() };
-    let other = other / workers as f64;
-    let costs = [2, 4]
-        .map(|outputs| cost(operands, outputs, isa, constant_weights, workers).unwrap_or(f64::INFINITY));
+    let costs = |images: usize| {
+        [2, 4].map(|outputs| {
+            cost(operands, (images, outputs), isa, constant_weights, workers).unwrap_or(f64::INFINITY)
+        })
+    };
+    let own = costs(windows.batch);
     let is_slow_at_first = constant_weights
-        && costs[1] * workers as f64 > LONG
+        && own[1] * workers as f64 > LONG
         && Tile::of(4, 1)
-            .is_some_and(|tile| weight_elements(operands, tile) * FIRST > 2.0 * costs[1] * workers as f64);
-    if costs[1] < SHARE * costs[0] && costs[1] < SHARE * other && !is_slow_at_first {
+            .is_some_and(|tile| weight_elements(operands, tile) * FIRST > 2.0 * own[1] * workers as f64);
+    if threads.batch_invariant {
+        // In small images F(4 × 4) leaves vectors empty unless these are many; other algorithms are slow unless they are few.
+        let times = BATCHES.map(|images| {
+            let [two, four] = costs(images);
+            let four = if is_slow_at_first { f64::INFINITY } else { four };
+            [other(images), two / SHARE, four / SHARE.powi(2)]
+        });
+        return balanced(times).checked_sub(1).map(|at| [2, 4][at]);
+    }
+    let other = other(windows.batch) / workers as f64;
+    if own[1] < SHARE * own[0] && own[1] < SHARE * other && !is_slow_at_first {
         Some(4)
     } else {
-        (costs[0] < SHARE * other).then_some(2)
+        (own[0] < SHARE * other).then_some(2)
     }
+}
+
+/// The place of the algorithm that is at worst the least times slower than the fastest, over the cases that each have a time for it.
+fn balanced<const ALGORITHMS: usize, const CASES: usize>(times: [[f64; ALGORITHMS]; CASES]) -> usize {
+    let fastest = times.map(|of| of.into_iter().fold(f64::INFINITY, f64::min));
+    let worst = |at: usize| times.iter().zip(fastest).map(|(of, best)| of[at] / best).fold(0.0, f64::max);
+    let places = 0..ALGORITHMS;
+    places.min_by(|one, other| worst(*one).total_cmp(&worst(*other))).unwrap_or(0)
 }
