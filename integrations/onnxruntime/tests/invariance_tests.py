@@ -13,7 +13,7 @@ import provider
 
 SIZES = {
     "small": llama.Size(layers=2, hidden=160, wide=416, vocabulary=512, heads=5, kv_heads=1, head=32, context=128),
-    "400m": llama.Size(layers=14, hidden=1280, wide=5120, vocabulary=16384, heads=20, kv_heads=4),
+    "200m": llama.Size(layers=12, hidden=1024, wide=4096, vocabulary=16384, heads=16, kv_heads=4),
     "1b": llama.Size(layers=16, hidden=2048, wide=8192, vocabulary=32768, heads=32, kv_heads=8),
 }
 
@@ -116,7 +116,8 @@ def main():
             path = os.path.join(folder, "model.onnx")
             with open(path, "wb") as file:
                 file.write(llama.model(bits, size))
-            settings = {"take": "all"} if arguments.without else {"batch_invariant": "1"}
+            # Each plan has packed weights of its own.
+            settings = {"plans": "2", **({"take": "all"} if arguments.without else {"batch_invariant": "1"})}
             model = Model(path, size, settings, arguments.threads)
             lines, compared = differences(model, requests, prompts, arguments.batches, arguments.chunks)
         for line in lines[:20]:
