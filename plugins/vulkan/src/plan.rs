@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
-use hipdnn_kernels::form::Parameter;
 use hipdnn_kernels::Target;
+use hipdnn_kernels::form::Parameter;
 use hipdnn_kernels::print::spirv;
 use hipdnn_kernels::target::{CooperativeShape, MatrixShape};
 use hipdnn_plugin_lowering::{Argument, Lowered, Options, Program, lower};
