@@ -82,7 +82,7 @@ fn the_sum_of_a_row_does_not_depend_on_how_many_there_are_if_it_must_not() {
     // Of magnitudes so different that each order of additions gives other bits.
     let value = |row: usize, column: usize| {
         let power = 10_f64.powi(((row * 31 + column * 17) % 29) as i32 - 14);
-        if column % 3 == 0 { -power } else { power / 3.0 }
+        if column.is_multiple_of(3) { -power } else { power / 3.0 }
     };
     // The interpreter rounds doubles only.
     let double = |parameter, strides: [usize; 3]| Access {
