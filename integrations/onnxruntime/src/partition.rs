@@ -152,7 +152,7 @@ pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Tak
         });
         phases.push(phase.max().unwrap_or(0));
     }
-    with_readers(model, &is_candidate, &writer, &mut phases);
+    with_readers(model, candidates, &writer, &mut phases);
     let groups = connect(model, &is_candidate, &phases);
     let mut verdicts: Vec<Verdict> = candidates
         .iter()
@@ -181,13 +181,15 @@ pub fn divide(model: &Model, candidates: &[Result<Candidate, String>], take: Tak
     verdicts
 }
 
-/// Moves what is computed from constants alone, such as dequantized weights, to the first phase that reads it: no path leads to it.
+/// Moves what is computed from constants alone, such as dequantized weights, to the first phase that reads it: no path leads to it. What
+/// a reader needs at planning is in a phase before.
 fn with_readers(
     model: &Model,
-    is_candidate: &dyn Fn(usize) -> bool,
+    candidates: &[Result<Candidate, String>],
     writer: &HashMap<ValueId, usize>,
     phases: &mut [usize],
 ) {
+    let is_candidate = |at: usize| candidates.get(at).is_some_and(Result::is_ok);
     let mut is_constant = vec![false; model.nodes.len()];
     for (at, node) in model.nodes.iter().enumerate() {
         let is_known = |value: ValueId| match writer.get(&value) {
@@ -205,9 +207,11 @@ fn with_readers(
         if is_constant.get(at) == Some(&true) {
             *phase = first.get(&at).copied().unwrap_or(*phase);
         }
-        for by in node.reads().filter_map(|value| writer.get(&value)).filter(|_| is_candidate(at)) {
-            let least = first.entry(*by).or_insert(*phase);
-            *least = (*least).min(*phase);
+        let Some(Ok(own)) = candidates.get(at) else { continue };
+        for (value, by) in node.reads().filter_map(|value| Some((value, writer.get(&value)?))) {
+            let latest = phase.saturating_sub(usize::from(own.parameters.contains(&value)));
+            let least = first.entry(*by).or_insert(latest);
+            *least = (*least).min(latest);
         }
     }
 }
@@ -331,6 +335,18 @@ mod tests {
         let verdicts = divide(&model, &candidates, Take::Profitable);
         assert_eq!(verdicts[0], Verdict::Taken(0));
         assert_eq!([&verdicts[1], &verdicts[3]], [&Verdict::Taken(1); 2]);
+    }
+
+    #[test]
+    fn what_decides_a_shape_stays_before_if_it_is_computed_of_constants() {
+        // 3 = f(constant 9) decides the shape of 4 = g(0, 3).
+        let mut model = model(&[(&[9], &[3]), (&[0, 3], &[4])]);
+        model.values[9].is_constant = true;
+        let candidate = |parameters: &[usize]| {
+            Ok(Candidate { cost: Cost::Heavy, work: LEAST_WORK, parameters: parameters.to_vec() })
+        };
+        let verdicts = divide(&model, &[candidate(&[]), candidate(&[3])], Take::All);
+        assert_eq!(verdicts, [Verdict::Taken(0), Verdict::Taken(1)]);
     }
 
     #[test]

@@ -131,8 +131,19 @@ impl Samples {
         if first.is_ok() || node.inputs.len() < 2 {
             return first;
         }
-        let donors = node.inputs.iter().flatten().filter_map(|id| self.dims(model, *id, sample));
-        let mut others = donors.map(|donor| self.alone(model, node, sample, Some(&donor)));
+        let donors: Vec<Vec<i64>> =
+            node.inputs.iter().flatten().filter_map(|id| self.dims(model, *id, sample)).collect();
+        // Matrices that are multiplied share the first axis of one and the last of the other.
+        let turned = donors.iter().cloned().map(|mut dims| {
+            let rank = dims.len();
+            if rank > 1 {
+                dims.swap(rank - 2, rank - 1);
+            }
+            dims
+        });
+        let turned: Vec<Vec<i64>> = turned.collect();
+        let mut others =
+            donors.iter().chain(&turned).map(|donor| self.alone(model, node, sample, Some(donor)));
         others.find(Result::is_ok).unwrap_or(first)
     }
 
@@ -262,14 +273,32 @@ impl Sample {
     }
 }
 
+/// Whether a value may be a list of sizes.
+fn may_be_shape(model: &Model, id: ValueId) -> bool {
+    let is_list = |dims: &Vec<Dim>| match dims.as_slice() {
+        [] => true,
+        [dim] => !matches!(dim, Dim::Known(16..)),
+        _ => false,
+    };
+    model.values.get(id).is_some_and(|value| {
+        !value.is_constant
+            && matches!(value.element, Some(Element::Int32 | Element::Int64))
+            && value.dims.as_ref().is_none_or(is_list)
+    })
+}
+
 /// The values whose integers nodes need at planning, and their floors.
 pub fn parameters(model: &Model) -> (Vec<ValueId>, Vec<(ValueId, ValueId, usize)>) {
     let (mut values, mut floors, mut samples) = (Vec::new(), Vec::new(), Samples::new(model));
     for node in &model.nodes {
         let accept = |alone: Alone<'_>| Ok((alone.lowering.guessed, alone.lowering.floors));
-        if let Ok((guessed, raised)) = samples.first(model, node, &accept) {
-            values.extend(guessed);
-            floors.extend(raised);
+        match samples.first(model, node, &accept) {
+            Ok((guessed, raised)) => {
+                values.extend(guessed);
+                floors.extend(raised);
+            }
+            // No choice of sizes suits it; what may be a shape is read at run time.
+            Err(_) => values.extend(node.inputs.iter().flatten().filter(|id| may_be_shape(model, **id))),
         }
     }
     (values, floors)

@@ -1,6 +1,6 @@
 //! Shape computations at planning: the integers with which exporters reshape by unknown dimensions.
 
-use crate::lowering::{Lowered, Lowering, broadcast_dims, elements};
+use crate::lowering::{Lowered, Lowering, View, broadcast_dims, elements};
 use crate::model::{Attribute, Element, Node, ValueId};
 
 /// The most integers: more are not a shape.
@@ -49,19 +49,111 @@ fn shape(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
     Some(flat(dims.get(from..to.max(from))?.to_vec()))
 }
 
+/// The integers at the places of a view of them.
+fn seen(x: &Integers, view: Option<View>) -> Option<Integers> {
+    let View { offset, dims, strides, .. } = view?;
+    let count = usize::try_from(elements(&dims)).ok().filter(|count| *count <= MOST)?;
+    let at = |mut left: i64| {
+        let mut place = offset;
+        for (dim, stride) in dims.iter().zip(&strides).rev() {
+            place += left % dim * stride;
+            left /= dim;
+        }
+        x.list.get(usize::try_from(place).ok()?).copied()
+    };
+    let list = (0..).take(count).map(at).collect::<Option<_>>()?;
+    Some(Integers { list, dims })
+}
+
+fn whole(x: &Integers) -> View {
+    View::packed(0, Element::Int64, &x.dims)
+}
+
 fn slice(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
     let x = input(node, lowering, 0)?;
-    let one = |at: usize, absent: i64| match node.inputs.get(at).copied().flatten() {
-        Some(_) => input(node, lowering, at).filter(|of| of.list.len() == 1)?.list.first().copied(),
-        None => Some(absent),
+    (node.since >= 10).then_some(())?;
+    let list = |at: usize| input(node, lowering, at).map(|of| of.list);
+    let (starts, ends) = (list(1)?, list(2)?);
+    let given = |at: usize| node.inputs.get(at).copied().flatten().is_some();
+    let axes = if given(3) { list(3)? } else { (0..).take(starts.len()).collect() };
+    let steps = if given(4) { list(4)? } else { vec![1; starts.len()] };
+    let rank = i64::try_from(x.dims.len()).ok()?;
+    let mut view = whole(&x);
+    for (((start, end), axis), step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
+        let axis = usize::try_from(if *axis < 0 { axis + rank } else { *axis }).ok()?;
+        let size = *view.dims.get(axis)?;
+        let place = |of: i64| if of < 0 { of.saturating_add(size) } else { of };
+        let (from, count) = if *step > 0 {
+            let (from, to) = (place(*start).clamp(0, size), place(*end).clamp(0, size));
+            (from, (to - from + step - 1).max(0) / step)
+        } else {
+            let (from, to) = (place(*start).clamp(-1, size - 1), place(*end).clamp(-1, size - 1));
+            (from, (from - to).max(0).checked_add(step.checked_neg()? - 1)? / step.checked_neg()?)
+        };
+        view = view.sliced(axis, from, *step, count)?;
+    }
+    seen(&x, Some(view))
+}
+
+fn transpose(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
+    let x = input(node, lowering, 0)?;
+    let order = match node.ints("perm") {
+        Some(list) => list.iter().map(|at| usize::try_from(*at).ok()).collect::<Option<Vec<_>>>()?,
+        None => (0..x.dims.len()).rev().collect(),
     };
-    let (from, to, axis, step) = (one(1, 0)?, one(2, 0)?, one(3, 0)?, one(4, 1)?);
-    let size = i64::try_from(x.list.len()).ok()?;
-    (x.dims.len() == 1 && matches!(axis, 0 | -1) && step == 1 && node.since >= 10).then_some(())?;
-    let place =
-        |of: i64| usize::try_from(if of < 0 { of.saturating_add(size) } else { of }.clamp(0, size)).ok();
-    let (from, to) = (place(from)?, place(to)?);
-    Some(flat(x.list.get(from..to.max(from))?.to_vec()))
+    (order.len() == x.dims.len()).then_some(())?;
+    seen(&x, whole(&x).permuted(&order))
+}
+
+fn reshape(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
+    let (x, to) = (input(node, lowering, 0)?, input(node, lowering, 1)?);
+    let keeps = node.int("allowzero", 0) == 0;
+    let size = |(at, dim): (usize, &i64)| match dim {
+        0 if keeps => x.dims.get(at).copied(),
+        dim => Some(*dim),
+    };
+    let mut dims = to.list.iter().enumerate().map(size).collect::<Option<Vec<_>>>()?;
+    if let Some(at) = dims.iter().position(|dim| *dim == -1) {
+        let others =
+            dims.iter().filter(|dim| **dim != -1).try_fold(1_i64, |all, dim| all.checked_mul(*dim))?;
+        *dims.get_mut(at)? = i64::try_from(x.list.len()).ok()?.checked_div(others)?;
+    }
+    (dims.iter().all(|dim| *dim >= 0) && usize::try_from(elements(&dims)) == Ok(x.list.len()))
+        .then_some(())?;
+    Some(Integers { dims, ..x })
+}
+
+/// The dimensions with or without those of one element at the given axes.
+fn axes_of(node: &Node, lowering: &Lowering<'_>) -> Option<Option<Vec<i64>>> {
+    match node.ints("axes") {
+        Some(list) => Some(Some(list.to_vec())),
+        None if node.inputs.get(1).copied().flatten().is_some() => Some(Some(input(node, lowering, 1)?.list)),
+        None => Some(None),
+    }
+}
+
+fn squeeze(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
+    let x = input(node, lowering, 0)?;
+    let rank = i64::try_from(x.dims.len()).ok()?;
+    let axes = axes_of(node, lowering)?;
+    let is_gone = |at: i64, dim: i64| match &axes {
+        Some(list) => list.iter().any(|of| *of == at || of + rank == at),
+        None => dim == 1,
+    };
+    let dims: Vec<i64> =
+        (0..).zip(&x.dims).filter(|(at, dim)| !is_gone(*at, **dim)).map(|(_, dim)| *dim).collect();
+    (usize::try_from(elements(&dims)) == Ok(x.list.len())).then_some(Integers { dims, list: x.list })
+}
+
+fn unsqueeze(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
+    let x = input(node, lowering, 0)?;
+    let axes = axes_of(node, lowering)??;
+    let rank = i64::try_from(x.dims.len() + axes.len()).ok()?;
+    let is_new = |at: i64| axes.iter().any(|of| *of == at || of + rank == at);
+    let mut own = x.dims.iter().copied();
+    let dims =
+        (0..rank).map(|at| if is_new(at) { Some(1) } else { own.next() }).collect::<Option<Vec<_>>>()?;
+    (usize::try_from(elements(&dims)) == Ok(x.list.len())).then_some(Integers { dims, list: x.list })
 }
 
 fn gather(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
@@ -120,6 +212,10 @@ pub fn fold(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
     }
     let made = match node.operator.as_str() {
         "Shape" => shape(node, lowering)?,
+        "Size" => {
+            let dims = &lowering.of((*node.inputs.first()?)?)?.dims;
+            Integers { dims: vec![], list: vec![elements(dims)] }
+        }
         "Slice" => slice(node, lowering)?,
         "Gather" => gather(node, lowering)?,
         "Concat" => concat(node, lowering)?,
@@ -143,19 +239,15 @@ pub fn fold(node: &Node, lowering: &Lowering<'_>) -> Option<Integers> {
             Integers { list: (0..count).map(pick).collect::<Option<_>>()?, dims }
         }
         "ConstantOfShape" => constant(node, lowering)?,
-        "Squeeze" => {
-            let x = input(node, lowering, 0)?;
-            (x.list.len() == 1).then_some(Integers { dims: vec![], ..x })?
-        }
-        "Unsqueeze" => {
-            let x = input(node, lowering, 0)?;
-            (x.dims.is_empty()).then_some(flat(x.list))?
-        }
-        "Reshape" => {
-            let (x, to) = (input(node, lowering, 0)?, input(node, lowering, 1)?);
-            (to.list.len() == 1).then_some(flat(x.list))?
-        }
+        "Squeeze" => squeeze(node, lowering)?,
+        "Unsqueeze" => unsqueeze(node, lowering)?,
+        "Reshape" => reshape(node, lowering)?,
+        "Transpose" => transpose(node, lowering)?,
         "Identity" => input(node, lowering, 0)?,
+        "Cast" if node.int("to", 0) == 9 => {
+            let x = input(node, lowering, 0)?;
+            Integers { dims: x.dims, list: x.list.iter().map(|of| i64::from(*of != 0)).collect() }
+        }
         // Single precision holds the integers of shapes.
         "Cast" if matches!(node.int("to", 0), 1 | 6 | 7) => {
             input(node, lowering, 0).filter(|of| of.list.iter().all(|of| of.unsigned_abs() < 1 << 24))?
