@@ -8,6 +8,7 @@ import sys
 import warnings
 
 import draws
+import index_draws
 import more_draws
 import numpy as np
 import onnx
@@ -19,7 +20,8 @@ warnings.filterwarnings("ignore")
 TOLERANCES = {"float32": 3e-5, "float16": 4e-3, "float64": 1e-6}
 # Results of bytes are rounded: one of 200 may be beside.
 ROUNDED = ("int8", "uint8")
-OPERATORS = {**draws.OPERATORS, **more_draws.OPERATORS}
+# Of two ways to draw an operator one has a word before its name.
+OPERATORS = {**draws.OPERATORS, **more_draws.OPERATORS, **index_draws.OPERATORS}
 NEWEST = min(28, onnx.defs.onnx_opset_version())
 
 
@@ -27,8 +29,9 @@ def drawn(operator, seed):
     """The model of a draw, and its feeds; none if the version lacks the operator."""
     opset = int(np.random.default_rng([seed, 1]).integers(7, NEWEST + 1))
     draw = draws.Draw(seed, opset)
+    name, operator = operator, operator.split()[-1]
     try:
-        OPERATORS[operator](draw, operator)
+        OPERATORS[name](draw, operator)
         if not draw.domain:
             onnx.defs.get_schema(operator, opset, "")
     except onnx.defs.SchemaError:
@@ -105,6 +108,8 @@ def main():
                 gap = gap if off.max(initial=0) > 1 or (off > 0).sum() > 1 + off.size / 200 else 0.0
             # ONNX Runtime's gates are coarse where they are small.
             gap = gap / 10 if operator in ("LSTM", "GRU") else gap
+            # Where a state is in the middle of two bytes the last bit decides.
+            gap = gap / 300 if operator == "DynamicQuantizeLSTM" else gap
             if not gap <= TOLERANCES.get(str(np.asarray(b).dtype), 0.0):
                 wrong[operator] += 1
                 attributes = {of.name: helper.get_attribute_value(of) for of in node.attribute}

@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import onnxruntime as ort
 import provider
 from onnx import TensorProto, helper
 from session_tests import RANDOM, agree, model
@@ -133,6 +134,88 @@ def test_voices_have_states():
     outputs = [("y", FLOAT), ("z", FLOAT)]
     data = model(nodes, [("x", FLOAT, ["batch", 8, "length"])], outputs, weights)
     whole(data, [{"x": floats(2, 8, 100)}, {"x": floats(1, 8, 400)}])
+
+
+def as_written(data):
+    """Sessions with the provider and without, of the model as it is written: ONNX Runtime folds no constants."""
+    sessions = []
+    for is_own in (True, False):
+        of = provider.options()
+        of.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        if is_own:
+            of.add_provider_for_devices(provider.DEVICES, {"take": "all"})
+        of_plain = {} if is_own else {"providers": ["CPUExecutionProvider"]}
+        sessions.append(ort.InferenceSession(data, of, enable_fallback=0, **of_plain))
+    return sessions
+
+
+def test_padding_is_computed_of_constants():
+    """As PyTorch exports it: pairs in reverse order. The second padding passes through nodes that are no part of a shape elsewhere."""
+    nodes = [
+        helper.make_node("Reshape", ["pairs", "rows"], ["r"], name="rows"),
+        helper.make_node("Slice", ["r", "last", "first", "zero", "back"], ["v"], name="reverse"),
+        helper.make_node("Transpose", ["v"], ["t"], perm=[1, 0], name="turn"),
+        helper.make_node("Reshape", ["t", "all"], ["p"], name="flat"),
+        helper.make_node("Pad", ["x", "p"], ["a"], mode="reflect", name="pad"),
+        helper.make_node("Abs", ["p"], ["q"], name="size"),
+        helper.make_node("Pad", ["a", "q"], ["b"], mode="edge", name="more"),
+        helper.make_node("Conv", ["b", "w"], ["c"], name="conv"),
+        helper.make_node("Relu", ["c"], ["y"], name="relu"),
+    ]
+    weights = [
+        ("pairs", np.array([3, 2, 0, 0, 0, 0])), ("rows", np.array([-1, 2])), ("last", np.array([-1])), ("all", np.array([-1])),
+        ("first", np.array([np.iinfo(np.int64).min + 1])), ("zero", np.array([0])), ("back", np.array([-1])), ("w", floats(8, 4, 5)),
+    ]  # fmt: skip
+    data = model(nodes, [("x", FLOAT, ["N", 4, "L"])], [("y", FLOAT)], weights)
+    own, plain = as_written(data)
+    for sizes in ((1, 4, 20), (2, 4, 33)):
+        agree(own, plain, {"x": floats(*sizes)})
+
+
+def test_images_are_enlarged_between_convolutions():
+    """In one subgraph with them, in both layouts, and made smaller."""
+    for operator, attributes, last in (
+        ("Resize", {"mode": "linear"}, np.array([1, 1, 2, 2], np.float32)),
+        (
+            "Resize",
+            {"mode": "cubic", "coordinate_transformation_mode": "align_corners"},
+            np.array([1, 1, 1.5, 3], np.float32),
+        ),
+        ("Resize", {"mode": "nearest", "nearest_mode": "ceil"}, np.array([1, 1, 0.5, 1.5], np.float32)),
+    ):
+        nodes = [
+            helper.make_node("Conv", ["x", "v"], ["a"], pads=[1] * 4, name="first"),
+            helper.make_node(operator, ["a", "", "scales"], ["b"], name="resize", **attributes),
+            helper.make_node("Conv", ["b", "w"], ["y"], pads=[1] * 4, name="second"),
+        ]
+        weights = [("v", floats(16, 16, 3, 3) * 0.2), ("scales", last), ("w", floats(8, 16, 3, 3) * 0.2)]
+        data = model(nodes, [("x", FLOAT, ["N", 16, "H", "W"])], [("y", FLOAT)], weights)
+        whole(data, [{"x": floats(1, 16, 24, 20)}, {"x": floats(2, 16, 40, 33)}])
+
+
+def test_messages_are_added_at_the_nodes_of_a_graph():
+    """A network of a graph whose numbers of nodes and edges are open: what edges carry is added up at their ends."""
+    nodes = [
+        helper.make_node("Gather", ["x", "from"], ["a"], name="ends"),
+        helper.make_node("MatMul", ["a", "v"], ["m"], name="message"),
+        helper.make_node("Unsqueeze", ["to", "one"], ["u"], name="column"),
+        helper.make_node("Expand", ["u", "wide"], ["e"], name="columns"),
+        helper.make_node("Mul", ["x", "nothing"], ["z"], name="zeros"),
+        helper.make_node("ScatterElements", ["z", "e", "m"], ["s"], axis=0, reduction="add", name="sums"),
+        helper.make_node("Gemm", ["s", "w"], ["g"], transB=1, name="update"),
+        helper.make_node("Relu", ["g"], ["y"], name="relu"),
+    ]
+    weights = [
+        ("v", floats(32, 32)), ("one", np.array([1])), ("wide", np.array([1, 32])), ("nothing", np.float32(0)), ("w", floats(64, 32)),
+    ]  # fmt: skip
+    values = [("x", FLOAT, ["nodes", 32]), ("from", TensorProto.INT64, ["edges"]), ("to", TensorProto.INT64, ["edges"])]
+    data = model(nodes, values, [("y", FLOAT)], weights)
+
+    def feeds(count, edges):
+        ends = {name: RANDOM.integers(0, count, edges) for name in ("from", "to")}
+        return {"x": floats(count, 32), **ends}
+
+    whole(data, [feeds(50, 400), feeds(7, 30)])
 
 
 def main():

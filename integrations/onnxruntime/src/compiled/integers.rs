@@ -130,11 +130,30 @@ macro_rules! operations {
                     match integer {
                         Integer::Div => binary(count, to, a, b, divide),
                         Integer::Mod => binary(count, to, a, b, modulo),
+                        Integer::Rem => {
+                            binary(
+                                count,
+                                to,
+                                a,
+                                b,
+                                |x: T, y: T| if y == ZERO { ZERO } else { x.wrapping_rem(y) },
+                            )
+                        }
                         Integer::Pow => {
                             binary(count, to, a, b, |x: T, y: T| power(x as i128, y as i128) as T)
                         }
                         Integer::Max => binary(count, to, a, b, T::max),
                         Integer::Min => binary(count, to, a, b, T::min),
+                        Integer::And => binary(count, to, a, b, |x: T, y: T| x & y),
+                        Integer::Or => binary(count, to, a, b, |x: T, y: T| x | y),
+                        Integer::Xor => binary(count, to, a, b, |x: T, y: T| x ^ y),
+                        Integer::Not => unary(count, to, a, |x: T| !x),
+                        Integer::ShiftLeft => binary(count, to, a, b, |x: T, y: T| {
+                            x.checked_shl(bits(y as u64)).unwrap_or(ZERO)
+                        }),
+                        Integer::ShiftRight => binary(count, to, a, b, |x: T, y: T| {
+                            x.checked_shr(bits(y as u64)).unwrap_or(ZERO)
+                        }),
                         Integer::Equal => binary(count, to, a, b, |x: T, y: T| u8::from(x == y)),
                         Integer::Less => binary(count, to, a, b, |x: T, y: T| u8::from(x < y)),
                         Integer::LessOrEqual => binary(count, to, a, b, |x: T, y: T| u8::from(x <= y)),
@@ -154,6 +173,11 @@ operations!(of_u32, u32);
 operations!(of_i32, i32);
 operations!(of_u64, u64);
 operations!(of_i64, i64);
+
+/// A number of bits, which may be more than a type has.
+fn bits(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
 
 /// A power; a negative one of other bases than 1 and -1 is 0.
 fn power(x: i128, y: i128) -> i128 {

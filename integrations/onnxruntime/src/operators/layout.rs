@@ -9,12 +9,14 @@ pub const OPERATORS: &[Operator] = &[
     onnx("Identity", (1, 25), Layout, identity),
     onnx("Dropout", (7, 22), Layout, dropout),
     onnx("Shape", (1, 25), Layout, |_, _| refuse("the shape is not known")),
+    onnx("Size", (1, 25), Layout, |_, _| refuse("the shape is not known")),
     onnx("Reshape", (5, 25), Layout, reshape),
     onnx("Flatten", (1, 25), Layout, flatten),
     onnx("Squeeze", (1, 25), Layout, squeeze),
     onnx("Unsqueeze", (1, 25), Layout, unsqueeze),
     onnx("Transpose", (1, 25), Layout, transpose),
     onnx("Expand", (8, 13), Layout, expand),
+    onnx("Tile", (6, 13), Layout, tile),
     onnx("Slice", (1, 13), Layout, slice),
     onnx("Split", (2, 18), Layout, split),
     onnx("Concat", (4, 13), Layout, concat),
@@ -152,6 +154,32 @@ fn expand(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let Some(shape) = lowering.parameter(node, 1, "the shape", |_| guess)? else { return refuse("no shape") };
     let dims = broadcast_dims(&[&x.dims, &shape])?;
     let y = x.expanded(&dims).ok_or_else(|| impossible("a shape"))?;
+    lowering.set(node, 0, y)
+}
+
+/// Repetitions along each axis.
+fn tile(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let ones = vec![1; x.rank()];
+    let Some(counts) = lowering.parameter(node, 1, "the list of repetitions", |_| ones)? else {
+        return refuse("no repetitions");
+    };
+    if counts.len() != x.rank() || counts.iter().any(|count| *count < 0) {
+        return refuse(format!("repetitions {counts:?} of dims {:?}", x.dims));
+    }
+    // A repeated axis of several elements is split in two: the repetitions, and the elements.
+    let (mut single, mut wide) = (Vec::new(), Vec::new());
+    for (dim, count) in x.dims.iter().zip(&counts) {
+        if *dim != 1 && *count != 1 {
+            single.push(1);
+            wide.push(*count);
+        }
+        single.push(*dim);
+        wide.push(if *dim == 1 { *count } else { *dim });
+    }
+    let dims: Vec<i64> = x.dims.iter().zip(&counts).map(|(dim, count)| dim * count).collect();
+    let repeated = lowering.reshape(&x, &single)?.expanded(&wide).ok_or_else(|| impossible("repetitions"))?;
+    let y = lowering.reshape(&repeated, &dims)?;
     lowering.set(node, 0, y)
 }
 

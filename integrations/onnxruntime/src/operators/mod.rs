@@ -15,6 +15,7 @@ mod matmul;
 mod norm;
 mod own;
 mod pad;
+mod places;
 mod pointwise;
 mod pool;
 mod quantize;
@@ -82,6 +83,7 @@ const LISTS: &[&[Operator]] = &[
     pool::OPERATORS,
     pad::OPERATORS,
     own::OPERATORS,
+    places::OPERATORS,
     recurrent::OPERATORS,
     reduce::OPERATORS,
     pointwise::OPERATORS,

@@ -6,7 +6,7 @@ use super::Cost::{Layout, Light};
 use super::{Operator, axis, floats, onnx};
 use crate::lowering::{Lowered, Lowering, OnHost, Reason, View, broadcast_dims, elements, refuse};
 use crate::model::{Attribute, Constant, Element, Node};
-use crate::steps::{Extreme, Function, Running, Scatter, Top, Trilu};
+use crate::steps::{Extreme, Function, Pairwise, Running, Scatter, Top, Trilu, Update};
 
 pub const OPERATORS: &[Operator] = &[
     onnx("ConstantOfShape", (9, 25), Layout, constant_of_shape),
@@ -128,17 +128,30 @@ fn sortable(x: &View) -> Lowered<()> {
     }
 }
 
-fn extreme(node: &Node, lowering: &mut Lowering<'_>, largest: bool) -> Lowered<()> {
-    let x = lowering.input(node, 0)?;
-    sortable(&x)?;
-    let at = axis(node.int("axis", 0), x.rank())?;
-    if x.dims.get(at) == Some(&0) {
+/// The places of the largest elements along an axis, which becomes 1.
+pub fn largest(lowering: &mut Lowering<'_>, x: &View, at: usize) -> Lowered<View> {
+    let x = match x.element {
+        Element::Half | Element::Bfloat16 => &lowering.map(PointwiseMode::Identity, &[x], Element::Float)?,
+        _ => x,
+    };
+    places(lowering, x, Extreme { axis: at, largest: true, last: false })
+}
+
+fn places(lowering: &mut Lowering<'_>, x: &View, own: Extreme) -> Lowered<View> {
+    sortable(x)?;
+    if x.dims.get(own.axis) == Some(&0) {
         return refuse("an extreme of no elements");
     }
     let mut dims = x.dims.clone();
-    dims.iter_mut().skip(at).take(1).for_each(|dim| *dim = 1);
+    dims.iter_mut().skip(own.axis).take(1).for_each(|dim| *dim = 1);
+    one(lowering, own, &[x], (Element::Int64, dims))
+}
+
+fn extreme(node: &Node, lowering: &mut Lowering<'_>, largest: bool) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let at = axis(node.int("axis", 0), x.rank())?;
     let own = Extreme { axis: at, largest, last: node.int("select_last_index", 0) != 0 };
-    let mut y = one(lowering, own, &[&x], (Element::Int64, dims))?;
+    let mut y = places(lowering, &x, own)?;
     if node.int("keepdims", 1) == 0 {
         let mut dims = y.dims.clone();
         dims.remove(at);
@@ -232,20 +245,28 @@ fn indices(node: &Node, lowering: &Lowering<'_>) -> Lowered<View> {
     }
 }
 
-/// Data, indices and updates; with a reduction, none.
-fn scattered(node: &Node, lowering: &Lowering<'_>) -> Lowered<[View; 3]> {
-    if node.text("reduction", "none") != "none" {
-        return refuse("elements are combined");
-    }
+/// Data, indices and updates, and what these do.
+fn scattered(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<([View; 3], Update)> {
+    let own = match node.text("reduction", "none") {
+        "none" => Update::Replace,
+        "add" => Update::Add,
+        "mul" => Update::Mul,
+        "max" => Update::Max,
+        "min" => Update::Min,
+        other => return refuse(format!("reduction is {other:?}")),
+    };
     let (x, of, updates) = (lowering.input(node, 0)?, indices(node, lowering)?, lowering.input(node, 2)?);
     if updates.element != x.element {
-        return refuse(format!("{} is replaced by {}", x.element.name(), updates.element.name()));
+        return refuse(format!("{} is updated by {}", x.element.name(), updates.element.name()));
     }
-    Ok([x, of, updates])
+    if own != Update::Replace {
+        sortable(&x)?;
+    }
+    Ok(([x, of, updates], own))
 }
 
 fn scatter_elements(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let [x, of, updates] = scattered(node, lowering)?;
+    let ([x, of, updates], own) = scattered(node, lowering)?;
     let at = axis(node.int("axis", 0), x.rank())?;
     let fits = of.rank() == x.rank()
         && of.dims == updates.dims
@@ -253,7 +274,7 @@ fn scatter_elements(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     if !fits {
         return refuse(format!("indices {:?} and updates {:?} of {:?}", of.dims, updates.dims, x.dims));
     }
-    let y = one(lowering, Scatter::Elements(at), &[&x, &of, &updates], (x.element, x.dims.clone()))?;
+    let y = one(lowering, Scatter::Elements(at, own), &[&x, &of, &updates], (x.element, x.dims.clone()))?;
     lowering.set(node, 0, y)
 }
 
@@ -267,13 +288,13 @@ fn rows(of: &View, most: usize) -> Lowered<(&[i64], usize)> {
 }
 
 fn scatter_parts(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let [x, of, updates] = scattered(node, lowering)?;
+    let ([x, of, updates], own) = scattered(node, lowering)?;
     let (outer, width) = rows(&of, x.rank())?;
     let wanted: Vec<i64> = outer.iter().chain(x.dims.iter().skip(width)).copied().collect();
     if updates.dims != wanted {
         return refuse(format!("updates {:?}, expected {wanted:?}", updates.dims));
     }
-    let y = one(lowering, Scatter::Parts, &[&x, &of, &updates], (x.element, x.dims.clone()))?;
+    let y = one(lowering, Scatter::Parts(own), &[&x, &of, &updates], (x.element, x.dims.clone()))?;
     lowering.set(node, 0, y)
 }
 
@@ -304,11 +325,18 @@ fn gather_parts(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
-/// Powers of any number, by the provider.
-pub fn power(lowering: &mut Lowering<'_>, x: &View, by: &View) -> Lowered<View> {
+/// A function of two numbers of one floating-point type, by the provider.
+pub fn pairwise(lowering: &mut Lowering<'_>, own: Pairwise, x: &View, by: &View) -> Lowered<View> {
     let dims = broadcast_dims(&[&x.dims, &by.dims])?;
-    let wide =
+    let is_narrow = !matches!(x.element, Element::Float | Element::Double);
+    let wide = |lowering: &mut Lowering<'_>, view: &View| match is_narrow {
+        true => lowering.map(PointwiseMode::Identity, &[view], Element::Float),
+        false => Ok(view.clone()),
+    };
+    let (first, second) = (wide(lowering, x)?, wide(lowering, by)?);
+    let spread =
         |view: &View| view.expanded(&dims).ok_or_else(|| Reason("operands do not broadcast".to_owned()));
-    let exponent = if by.elements() == 1 { by.clone() } else { wide(by)? };
-    one(lowering, crate::steps::Power, &[&wide(x)?, &exponent], (Element::Float, dims))
+    let second = if second.elements() == 1 { second } else { spread(&second)? };
+    let y = one(lowering, own, &[&spread(&first)?, &second], (first.element, dims.clone()))?;
+    if is_narrow { lowering.map(PointwiseMode::Identity, &[&y], x.element) } else { Ok(y) }
 }

@@ -8,6 +8,7 @@ use super::quantize::constants;
 use super::{Operator, floats, microsoft, onnx, own, same_type, whole};
 use crate::lowering::{Integer, Lowered, Lowering, View, broadcast, refuse};
 use crate::model::{Constant, Element, Node};
+use crate::steps::Pairwise;
 
 pub const OPERATORS: &[Operator] = &[
     onnx("Abs", (6, 13), Light, |n, l| unary(n, l, Mode::Abs)),
@@ -38,6 +39,8 @@ pub const OPERATORS: &[Operator] = &[
     onnx("Gelu", (20, 20), Light, gelu),
     onnx("Sign", (9, 13), Light, sign),
     onnx("IsNaN", (9, 20), Light, is_nan),
+    onnx("IsInf", (10, 20), Light, is_infinite),
+    onnx("Shrink", (9, 9), Light, shrink),
     onnx("Not", (1, 1), Light, not),
     onnx("Cast", (6, 28), Light, cast),
     onnx("Add", (7, 14), Light, |n, l| binary(n, l, Mode::Add)),
@@ -211,19 +214,22 @@ fn swish_of(node: &Node, lowering: &mut Lowering<'_>, beta: f32) -> Lowered<()> 
     lowering.set(node, 0, y)
 }
 
-fn thresholded_relu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let x = operand(node, lowering)?;
-    let to = lowering.fresh(Element::Bool, &x.dims);
-    let (from, out) = (lowering.tensor(&x), lowering.tensor(&to));
-    let is_double = x.element == Element::Double;
-    let least = lowering.number(f64::from(node.float("alpha", 1.0)), is_double, x.rank());
-    lowering.op("above", Pointwise::new(Mode::CmpGt, from, Some(least), out))?;
+/// The numbers for which a condition holds, and zeros for others.
+fn or_zero(lowering: &mut Lowering<'_>, x: &View, condition: &View) -> Lowered<View> {
     let y = lowering.fresh(x.element, &x.dims);
-    let zero = lowering.number(0.0, is_double, x.rank());
-    let (from, condition, out) = (lowering.tensor(&x), lowering.tensor(&to), lowering.tensor(&y));
+    let zero = lowering.number(0.0, x.element == Element::Double, x.rank());
+    let (from, condition, out) = (lowering.tensor(x), lowering.tensor(condition), lowering.tensor(&y));
     let mut select = Pointwise::new(Mode::BinarySelect, from, Some(zero), out);
     select.in_2 = Some(condition);
     lowering.op("select", select)?;
+    Ok(y)
+}
+
+fn thresholded_relu(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let least = f64::from(node.float("alpha", 1.0));
+    let is_above = lowering.with_number_to(Mode::CmpGt, &x, least, Element::Bool)?;
+    let y = or_zero(lowering, &x, &is_above)?;
     lowering.set(node, 0, y)
 }
 
@@ -279,6 +285,30 @@ fn is_nan(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     lowering.set(node, 0, y)
 }
 
+fn is_infinite(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let [below, above] = ["detect_negative", "detect_positive"].map(|name| node.int(name, 1) != 0);
+    let number = if below == above { lowering.unary(Mode::Abs, &x)? } else { x };
+    let limit = if above || !below { f64::INFINITY } else { f64::NEG_INFINITY };
+    // Nothing is greater than infinity.
+    let mode = if below || above { Mode::CmpEq } else { Mode::CmpGt };
+    let y = lowering.with_number_to(mode, &number, limit, Element::Bool)?;
+    lowering.set(node, 0, y)
+}
+
+/// Numbers near zero become zero, and others come nearer to it.
+fn shrink(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = operand(node, lowering)?;
+    let (limit, bias) = (f64::from(node.float("lambd", 0.5)), f64::from(node.float("bias", 0.0)));
+    let is_above = lowering.with_number_to(Mode::CmpGt, &x, limit, Element::Bool)?;
+    let less = lowering.with_number(Mode::Sub, &x, bias)?;
+    let above = or_zero(lowering, &less, &is_above)?;
+    let is_below = lowering.with_number_to(Mode::CmpLt, &x, -limit, Element::Bool)?;
+    let more = lowering.with_number(Mode::Add, &x, bias)?;
+    let y = lowering.map(Mode::BinarySelect, &[&more, &above, &is_below], x.element)?;
+    lowering.set(node, 0, y)
+}
+
 fn not(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
     if x.element != Element::Bool {
@@ -309,7 +339,14 @@ fn cast(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
 fn pow(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, by) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     if !x.element.is_float() {
-        let y = whole::compute(lowering, Integer::Pow, &[&x, &by], x.element)?;
+        let y = if by.element.is_float() {
+            let wide =
+                [whole::cast(lowering, &x, Element::Double)?, as_type(lowering, &by, Element::Double)?];
+            let y = own::pairwise(lowering, Pairwise::Power, &wide[0], &wide[1])?;
+            whole::cast(lowering, &y, x.element)?
+        } else {
+            whole::compute(lowering, Integer::Pow, &[&x, &by], x.element)?
+        };
         return lowering.set(node, 0, y);
     }
     let number = lowering.constant(node, 1).and_then(Constant::scalar);
@@ -340,17 +377,19 @@ fn root(lowering: &mut Lowering<'_>, x: &View) -> Lowered<View> {
     lowering.map(Mode::BinarySelect, &[&opposite, &root, &is_least], x.element)
 }
 
+/// A tensor's numbers in a floating-point type.
+fn as_type(lowering: &mut Lowering<'_>, x: &View, element: Element) -> Lowered<View> {
+    match x.element {
+        own if own == element => Ok(x.clone()),
+        own if own.is_float() => lowering.map(Mode::Identity, &[x], element),
+        _ => whole::cast(lowering, x, element),
+    }
+}
+
 /// A power by the provider itself.
 fn any_power(node: &Node, lowering: &mut Lowering<'_>, x: &View, by: &View) -> Lowered<()> {
-    if x.element != Element::Float {
-        return refuse(format!("a power of {}", x.element.name()));
-    }
-    let by = match by.element {
-        Element::Float => by.clone(),
-        Element::Double => lowering.map(Mode::Identity, &[by], Element::Float)?,
-        _ => whole::cast(lowering, by, Element::Float)?,
-    };
-    let y = own::power(lowering, x, &by)?;
+    let by = as_type(lowering, by, x.element)?;
+    let y = own::pairwise(lowering, Pairwise::Power, x, &by)?;
     lowering.set(node, 0, y)
 }
 

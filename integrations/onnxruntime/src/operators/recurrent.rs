@@ -1,8 +1,11 @@
 //! LSTM and GRU.
 
+use hipdnn::graph::PointwiseMode as Mode;
+
 use super::Cost::Heavy;
 use super::matmul::product;
-use super::{Operator, onnx};
+use super::quantize::dynamically;
+use super::{Operator, microsoft, onnx};
 use crate::lowering::{Lowered, Lowering, Reason, View, refuse};
 use crate::model::{Attribute, Element, Node};
 use crate::steps::{Cell, Given, Recurrent, pack, packed_size};
@@ -13,6 +16,7 @@ pub const OPERATORS: &[Operator] = &[
         let after = node.int("linear_before_reset", 0) != 0;
         recurrent(node, lowering, Cell::Gru { after })
     }),
+    microsoft("DynamicQuantizeLSTM", Heavy, quantized),
 ];
 
 /// Rejects functions other than those of the definition.
@@ -58,10 +62,21 @@ fn given(
 }
 
 /// The recurrent weights of each direction, packed.
-fn packed(cell: Cell, bytes: &[u8], size: usize) -> Vec<u8> {
-    let weights: Vec<f32> = bytes.as_chunks().0.iter().map(|of| f32::from_ne_bytes(*of)).collect();
+fn packed(cell: Cell, weights: &[f32], size: usize) -> Vec<u8> {
     let directions = weights.chunks_exact((cell.gates() * size * size).max(1));
     directions.flat_map(|rows| pack(cell, rows, size)).flat_map(f32::to_ne_bytes).collect()
+}
+
+/// The sizes of sequences and weights.
+#[derive(Clone, Copy)]
+struct Sizes {
+    length: i64,
+    batch: i64,
+    width: i64,
+    directions: i64,
+    /// The rows of the weights of all gates.
+    rows: i64,
+    size: i64,
 }
 
 fn recurrent(node: &Node, lowering: &mut Lowering<'_>, cell: Cell) -> Lowered<()> {
@@ -73,37 +88,145 @@ fn recurrent(node: &Node, lowering: &mut Lowering<'_>, cell: Cell) -> Lowered<()
     let ([length, batch, width], [directions, rows, inner]) = (x.dims.as_slice(), w.dims.as_slice()) else {
         return refuse(format!("dims {:?} and weights {:?}", x.dims, w.dims));
     };
-    let (length, batch, width, directions, rows) = (*length, *batch, *width, *directions, *rows);
-    let gates = i64::try_from(cell.gates()).unwrap_or(1);
-    let size = rows / gates;
+    let size = rows / i64::try_from(cell.gates()).unwrap_or(1);
+    let sizes =
+        Sizes { length: *length, batch: *batch, width: *width, directions: *directions, rows: *rows, size };
+    if inner != width || r.dims != [*directions, *rows, size] {
+        return refuse(format!("dims {:?}, weights {:?} and {:?}", x.dims, w.dims, r.dims));
+    }
+    let line = lowering.reshape(&x, &[length * batch, *width])?;
+    let mut reads = Vec::new();
+    for direction in 0..sizes.directions {
+        let weights = part(&w, direction, &[sizes.rows, sizes.width])?;
+        let weights = weights.transposed().ok_or_else(|| Reason("weights of another layout".to_owned()))?;
+        reads.push(product(lowering, &node.name, &line, &weights)?);
+    }
+    // Constant weights are packed once.
+    let is_packed = lowering.bytes(node, 2).is_some();
+    reads.push(match lowering.bytes(node, 2) {
+        Some(bytes) => packed_once(node, lowering, (cell, sizes), || {
+            Ok(bytes.as_chunks().0.iter().map(|of| f32::from_ne_bytes(*of)).collect())
+        })?,
+        None => lowering.packed(&r)?,
+    });
+    sequences(node, lowering, (cell, sizes), reads, (is_packed, false))
+}
+
+/// The part of a tensor for a direction, in other dimensions.
+fn part(of: &View, direction: i64, dims: &[i64]) -> Lowered<View> {
+    let part = of.sliced(0, direction, 1, 1).and_then(|part| part.reshaped(dims));
+    part.ok_or_else(|| Reason("weights of another layout".to_owned()))
+}
+
+/// The recurrent weights `[directions, rows, size]` that `make` returns, packed.
+fn packed_once(
+    node: &Node,
+    lowering: &mut Lowering<'_>,
+    (cell, sizes): (Cell, Sizes),
+    make: impl FnOnce() -> Lowered<Vec<f32>>,
+) -> Lowered<View> {
+    let size = usize::try_from(sizes.size).unwrap_or(0);
+    let dims = [sizes.directions, i64::try_from(packed_size(cell, size)).unwrap_or(0)];
+    lowering.folded(node, Element::Float, &dims, || Ok(packed(cell, &make()?, size)))
+}
+
+/// LSTM whose weights are bytes, `[directions, columns, rows]`, and whose inputs and states are quantized in each run.
+fn quantized(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let cell = Cell::Lstm;
+    usual(node, cell)?;
+    let (x, w, r) = (lowering.input(node, 0)?, lowering.input(node, 1)?, lowering.input(node, 2)?);
+    if x.element != Element::Float
+        || [&w, &r].iter().any(|of| !matches!(of.element, Element::Int8 | Element::Uint8))
+    {
+        return refuse(format!("elements are {} and {}", x.element.name(), w.element.name()));
+    }
+    let ([length, batch, width], [directions, inner, rows]) = (x.dims.as_slice(), w.dims.as_slice()) else {
+        return refuse(format!("dims {:?} and weights {:?}", x.dims, w.dims));
+    };
+    let size = rows / 4;
+    let sizes =
+        Sizes { length: *length, batch: *batch, width: *width, directions: *directions, rows: *rows, size };
+    if inner != width || r.dims != [*directions, size, *rows] {
+        return refuse(format!("dims {:?}, weights {:?} and {:?}", x.dims, w.dims, r.dims));
+    }
+    let line = lowering.reshape(&x, &[length * batch, *width])?;
+    let (bytes, [scale, zero]) = dynamically(lowering, &line)?;
+    let line = lowering.map(Mode::Sub, &[&bytes, &zero], Element::Float)?;
+    let line = lowering.binary(Mode::Mul, &line, &scale)?;
+    let mut reads = Vec::new();
+    let (scales, zeros) = (lowering.input(node, 8)?, lowering.optional(node, 9));
+    let is_plain =
+        zeros.is_none() || lowering.numbers(node, 9).is_some_and(|all| all.iter().all(|of| *of == 0.0));
+    for direction in 0..sizes.directions {
+        let weights = part(&w, direction, &[sizes.width, sizes.rows])?;
+        let of_direction = |of: &View| part(of, direction, &[1, of.elements() / sizes.directions]);
+        let weights = match &zeros {
+            Some(zeros) if !is_plain => {
+                lowering.map(Mode::Sub, &[&weights, &of_direction(zeros)?], Element::Float)?
+            }
+            _ => weights,
+        };
+        let weights = lowering.map(Mode::Mul, &[&weights, &of_direction(&scales)?], Element::Float)?;
+        reads.push(product(lowering, &node.name, &line, &weights)?);
+    }
+    let (Some(bytes), Some(scales)) = (lowering.bytes(node, 2), lowering.numbers(node, 10)) else {
+        return refuse("the recurrent weights are not constant");
+    };
+    let zeros = if Lowering::has_input(node, 11) { lowering.numbers(node, 11) } else { Some(vec![]) };
+    let zeros = zeros.ok_or_else(|| Reason("the zero points are not constant".to_owned()))?;
+    let is_signed = r.element == Element::Int8;
+    reads.push(packed_once(node, lowering, (cell, sizes), || {
+        turned(bytes, is_signed, sizes, [&scales, &zeros])
+    })?);
+    sequences(node, lowering, (cell, sizes), reads, (true, true))
+}
+
+/// Recurrent weights that are bytes `[directions, size, rows]` as numbers `[directions, rows, size]`.
+fn turned(bytes: &[u8], is_signed: bool, sizes: Sizes, [scales, zeros]: [&[f64]; 2]) -> Lowered<Vec<f32>> {
+    let count = |of: i64| usize::try_from(of).unwrap_or(0);
+    let (directions, rows, size) = (count(sizes.directions), count(sizes.rows), count(sizes.size));
+    // One for each direction, or for each of its rows.
+    let of = |list: &[f64], direction: usize, row: usize| {
+        let at = if list.len() == directions * rows { direction * rows + row } else { direction };
+        list.get(at).copied()
+    };
+    let mut numbers = Vec::with_capacity(directions * rows * size);
+    for direction in 0..directions {
+        for row in 0..rows {
+            let scale = of(scales, direction, row).ok_or_else(|| Reason("a scale is missing".to_owned()))?;
+            let zero = of(zeros, direction, row).unwrap_or(0.0);
+            for at in 0..size {
+                let Some(byte) = bytes.get((direction * size + at) * rows + row).copied() else {
+                    return refuse("constant elements are missing");
+                };
+                let number = if is_signed { f64::from(byte.cast_signed()) } else { f64::from(byte) };
+                numbers.push((number - zero) as f32 * scale as f32);
+            }
+        }
+    }
+    Ok(numbers)
+}
+
+/// The steps of sequences. `reads` are the products of the inputs for each direction, and the recurrent weights, of which is said whether
+/// they are packed, and whether states are quantized.
+fn sequences(
+    node: &Node,
+    lowering: &mut Lowering<'_>,
+    (cell, sizes): (Cell, Sizes),
+    mut reads: Vec<View>,
+    (is_packed, is_quantized): (bool, bool),
+) -> Lowered<()> {
+    let Sizes { length, batch, directions, rows, size, .. } = sizes;
     let reversed = match (node.text("direction", "forward"), directions) {
         ("forward", 1) => vec![false],
         ("reverse", 1) => vec![true],
         ("bidirectional", 2) => vec![false, true],
         (direction, count) => return refuse(format!("{direction:?} with {count} directions")),
     };
-    if *inner != width || size * gates != rows || r.dims != [directions, rows, size] || x.elements() == 0 {
-        return refuse(format!("dims {:?}, weights {:?} and {:?}", x.dims, w.dims, r.dims));
+    if size * i64::try_from(cell.gates()).unwrap_or(1) != rows || length * batch * sizes.width == 0 {
+        return refuse(format!("{length} steps of {batch} sequences, {rows} rows"));
     }
     let count = |of: i64| usize::try_from(of).unwrap_or(0);
-    let line = lowering.reshape(&x, &[length * batch, width])?;
-    let mut reads = Vec::new();
-    for direction in 0..directions {
-        let weights = w.sliced(0, direction, 1, 1).and_then(|of| of.reshaped(&[rows, width]));
-        let weights = weights.and_then(|of| of.transposed());
-        let weights = weights.ok_or_else(|| Reason("weights of another layout".to_owned()))?;
-        reads.push(product(lowering, &node.name, &line, &weights)?);
-    }
-    // Constant weights are packed once.
-    let is_packed = lowering.bytes(node, 2).is_some();
-    reads.push(match lowering.bytes(node, 2) {
-        Some(bytes) => {
-            let of_direction = packed_size(cell, count(size));
-            let dims = [directions, i64::try_from(of_direction).unwrap_or(0)];
-            lowering.folded(node, Element::Float, &dims, || Ok(packed(cell, bytes, count(size))))?
-        }
-        None => lowering.packed(&r)?,
-    });
     let states = [directions, batch, size];
     let is_lstm = cell == Cell::Lstm;
     let bias = given(node, lowering, 3, (Element::Float, &[directions, 2 * rows]))?;
@@ -128,6 +251,7 @@ fn recurrent(node: &Node, lowering: &mut Lowering<'_>, cell: Cell) -> Lowered<()
         reversed,
         given: own,
         is_packed,
+        is_quantized,
     };
     let mut results = vec![(Element::Float, vec![length, directions, batch, size])];
     results.extend((0..if is_lstm { 2 } else { 1 }).map(|_| (Element::Float, states.to_vec())));

@@ -3,28 +3,29 @@
 use hipdnn::graph::PointwiseMode;
 
 use super::Cost::Layout;
+use super::own::one;
 use super::{Operator, axis, onnx};
-use crate::lowering::{Host, Lowered, Lowering, Reason, View, refuse};
-use crate::model::{Constant, Element, Node};
+use crate::lowering::{Lowered, Lowering, Reason, View, elements, refuse};
+use crate::model::{Attribute, Element, Node};
+use crate::steps::{Resize, Taps};
 
 pub const OPERATORS: &[Operator] =
-    &[onnx("Resize", (11, 19), Layout, resize), onnx("Upsample", (9, 9), Layout, upsample)];
+    &[onnx("Resize", (10, 19), Layout, resize), onnx("Upsample", (7, 9), Layout, resize)];
 
-fn upsample(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
-    let x = lowering.input(node, 0)?;
-    if node.text("mode", "nearest") != "nearest" {
-        return refuse("the elements are not repeated");
+/// How a place in the result is one in the input, and rounded: fixed before version 11.
+fn places(node: &Node) -> (&str, &str) {
+    if node.since < 11 {
+        return ("asymmetric", "floor");
     }
-    let factors = factors(lowering.constant(node, 1), x.rank())?;
-    repeat(node, lowering, &x, &factors)
+    let transformation = node.text("coordinate_transformation_mode", "half_pixel");
+    (transformation, node.text("nearest_mode", "round_prefer_floor"))
 }
 
 fn resize(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let x = lowering.input(node, 0)?;
     known(node)?;
     let (out, scales) = sizes(node, lowering, &x)?;
-    let transformation = node.text("coordinate_transformation_mode", "half_pixel");
-    let nearest = node.text("nearest_mode", "round_prefer_floor");
+    let (transformation, nearest) = places(node);
     // With these two, output i is input ⌊i / factor⌋ for whole factors: pixel centres round to the pixel that contains them.
     let repeats = match transformation {
         "asymmetric" => nearest == "floor",
@@ -34,27 +35,73 @@ fn resize(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
         _ => false,
     };
     let whole = |(size, dim): (&i64, &i64)| (*dim > 0 && size % dim == 0).then(|| size / dim);
-    if !lowering.guessed.is_empty() {
-        lowering.slow = Some("the size is not known before".to_owned());
-    }
     if node.text("mode", "nearest") == "nearest"
         && repeats
         && let Some(factors) = out.iter().zip(&x.dims).map(whole).collect::<Option<Vec<_>>>()
     {
         return repeat(node, lowering, &x, &factors);
     }
-    lowering.slow = Some("parts are copied one by one".to_owned());
-    let mut y = x.clone();
+    let is_nearest = node.text("mode", "nearest") == "nearest";
+    if !is_nearest && !x.element.is_float() {
+        return refuse(format!("elements are {}", x.element.name()));
+    }
+    let mut axes = Vec::new();
     for (at, (to, scale)) in out.iter().zip(&scales).enumerate() {
         let from = x.dims.get(at).copied().unwrap_or(1);
         if *scale != 1.0 || from != *to {
-            let taps = taps(node, Axis { from, to: *to, scale: *scale })?;
-            y = gathered(lowering, &y, at, &taps)?;
+            axes.push((at, taps(node, Axis { from, to: *to, scale: *scale })?));
         }
     }
-    let y =
-        if y.element == x.element { y } else { lowering.map(PointwiseMode::Identity, &[&y], x.element)? };
+    let is_narrow = !is_nearest && !matches!(x.element, Element::Float | Element::Double);
+    let mut y = match is_narrow {
+        true => lowering.map(PointwiseMode::Identity, &[&x], Element::Float)?,
+        false => x.clone(),
+    };
+    for pair in axes.chunks(2) {
+        y = resized(lowering, &y, pair)?;
+    }
+    let y = if is_narrow { lowering.map(PointwiseMode::Identity, &[&y], x.element)? } else { y };
     lowering.set(node, 0, y)
+}
+
+/// A tensor resized along one or two axes, in rising order; its channels stay last.
+fn resized(lowering: &mut Lowering<'_>, x: &View, axes: &[(usize, Taps)]) -> Lowered<View> {
+    let rank = x.rank();
+    let order: Vec<usize> = match x.is_channels_last() {
+        true => std::iter::once(0).chain(2..rank).chain([1]).collect(),
+        false => (0..rank).collect(),
+    };
+    let places = |of: &[usize]| -> Vec<usize> {
+        (0..rank).map(|axis| of.iter().position(|of| *of == axis).unwrap_or(axis)).collect()
+    };
+    let back = places(&order);
+    let moved = x.permuted(&order).ok_or_else(|| Reason("no such axis".to_owned()))?;
+    let mut axes: Vec<(usize, &Taps)> =
+        axes.iter().map(|(at, taps)| (back.get(*at).copied().unwrap_or(*at), taps)).collect();
+    axes.sort_by_key(|(at, _)| *at);
+    let size = |range: &[i64]| usize::try_from(elements(range)).unwrap_or(0);
+    let dims = moved.dims.as_slice();
+    let (Some((first, first_taps)), Some((last, last_taps))) = (axes.first(), axes.last()) else {
+        return Ok(x.clone());
+    };
+    let (outer, rest) = dims.split_at(*first);
+    let inner = dims.get(last + 1..).unwrap_or(&[]);
+    let (from, stays, taps) = if axes.len() == 1 {
+        // The first axis has one element.
+        let from = [1, size(rest.get(..1).unwrap_or(&[]))];
+        (from, [size(outer), 1, size(inner)], [Taps::all(1), (*first_taps).clone()])
+    } else {
+        let middle = dims.get(first + 1..*last).unwrap_or(&[]);
+        let from = [*first, *last].map(|at| size(dims.get(at..=at).unwrap_or(&[])));
+        (from, [size(outer), size(middle), size(inner)], [(*first_taps).clone(), (*last_taps).clone()])
+    };
+    let mut result = moved.dims.clone();
+    for (at, taps) in &axes {
+        let size = i64::try_from(taps.size()).unwrap_or(0);
+        result.iter_mut().skip(*at).take(1).for_each(|dim| *dim = size);
+    }
+    let y = one(lowering, Resize { stays, from, taps }, &[&moved], (x.element, result))?;
+    y.permuted(&back).ok_or_else(|| Reason("no such axis".to_owned()))
 }
 
 /// Rejects attributes that no size supports.
@@ -77,7 +124,13 @@ fn sizes(node: &Node, lowering: &mut Lowering<'_>, x: &View) -> Lowered<(Vec<i64
     };
     let dim = |at: usize| x.dims.get(at).copied().unwrap_or(0);
     let ones = chosen.len();
-    if let Some(given) = lowering.factors(node, 2, ones)?.filter(|given| !given.is_empty()) {
+    let scales_of = |lowering: &mut Lowering<'_>| match node.attributes.get("scales") {
+        Some(Attribute::Floats(list)) => {
+            Ok(Some(list.iter().map(|scale| f64::from(*scale)).collect::<Vec<_>>()))
+        }
+        _ => lowering.factors(node, if node.since < 11 { 1 } else { 2 }, ones),
+    };
+    if let Some(given) = scales_of(lowering)?.filter(|given| !given.is_empty()) {
         if given.len() != chosen.len() || given.iter().any(|scale| !(*scale > 0.0 && *scale <= 1024.0)) {
             return refuse(format!("scales {given:?} of {} dimensions", x.rank()));
         }
@@ -147,11 +200,8 @@ impl Axis {
     }
 }
 
-/// For each element of the result, the contributing elements of the input: index and weight.
-type Taps = Vec<Vec<(i64, f32)>>;
-
 fn taps(node: &Node, axis: Axis) -> Lowered<Taps> {
-    let transformation = node.text("coordinate_transformation_mode", "half_pixel");
+    let (transformation, nearest) = places(node);
     let excludes = node.int("exclude_outside", 0) != 0;
     let a = node.float("cubic_coeff_a", -0.75);
     let one = |at: i64| -> Lowered<Vec<(i64, f32)>> {
@@ -161,7 +211,7 @@ fn taps(node: &Node, axis: Axis) -> Lowered<Taps> {
         let first = floor as i64;
         let mut taps = match node.text("mode", "nearest") {
             "nearest" => {
-                let place = match node.text("nearest_mode", "round_prefer_floor") {
+                let place = match nearest {
                     "round_prefer_floor" => (origin - 0.5).ceil(),
                     "round_prefer_ceil" => (origin + 0.5).floor(),
                     "floor" => floor,
@@ -188,55 +238,17 @@ fn taps(node: &Node, axis: Axis) -> Lowered<Taps> {
         taps.iter_mut().for_each(|(place, _)| *place = (*place).clamp(0, axis.from - 1));
         Ok(taps)
     };
-    (0..axis.to).map(one).collect()
-}
-
-/// The weighted sum of elements along a dimension.
-fn gathered(lowering: &mut Lowering<'_>, x: &View, at: usize, taps: &Taps) -> Lowered<View> {
-    let mut dims = x.dims.clone();
-    let count = i64::try_from(taps.len()).unwrap_or(0);
-    dims.iter_mut().skip(at).take(1).for_each(|dim| *dim = count);
-    let mut beside = vec![1; x.rank()];
-    beside.iter_mut().skip(at).take(1).for_each(|dim| *dim = count);
-    let most = taps.first().map_or(0, Vec::len);
-    let mut sum: Option<View> = None;
-    for tap in 0..most {
-        let of = || taps.iter().filter_map(|taps| taps.get(tap));
-        let places = lowering.int32s(&[count], of().filter_map(|(place, _)| i32::try_from(*place).ok()))?;
-        let part = lowering.host(Host::Gather(at), &[x, &places], x.element, &dims);
-        if most == 1 {
-            return Ok(part);
-        }
-        if !x.element.is_float() {
-            return refuse(format!("elements are {}", x.element.name()));
-        }
-        let weights: Vec<u8> = of().flat_map(|(_, weight)| weight.to_ne_bytes()).collect();
-        let weights = lowering.data(Element::Float, &beside, &weights)?;
-        let wide = if x.element == Element::Double { Element::Double } else { Element::Float };
-        let part = lowering.map(PointwiseMode::Mul, &[&part, &weights], wide)?;
-        sum = Some(match sum {
-            Some(sum) => lowering.binary(PointwiseMode::Add, &sum, &part)?,
-            None => part,
-        });
-    }
-    sum.ok_or_else(|| Reason("the result has no elements".to_owned()))
+    let all = (0..axis.to).map(one).collect::<Lowered<Vec<_>>>()?;
+    let count = all.first().map_or(1, Vec::len);
+    let places = all.iter().flatten().map(|(place, _)| usize::try_from(*place).unwrap_or(0)).collect();
+    // A single element is copied.
+    let weights = all.iter().flatten().map(|(_, weight)| *weight).filter(|_| count > 1).collect();
+    Ok(Taps { count, places, weights })
 }
 
 /// Axes that may count from the end, in the order given.
 fn axes_in_order(list: &[i64], rank: usize) -> Lowered<Vec<usize>> {
     list.iter().map(|at| axis(*at, rank)).collect()
-}
-
-fn factors(scales: Option<&Constant>, rank: usize) -> Lowered<Vec<i64>> {
-    let Some(scales) = scales.and_then(Constant::numbers) else {
-        return refuse("the scales are not constant");
-    };
-    let whole =
-        |scale: &f64| (*scale >= 1.0 && *scale <= 64.0 && scale.fract() == 0.0).then_some(*scale as i64);
-    match scales.iter().map(whole).collect::<Option<Vec<_>>>() {
-        Some(factors) if factors.len() == rank => Ok(factors),
-        _ => refuse(format!("scales {scales:?} of {rank} dimensions")),
-    }
 }
 
 /// Repeats each element `factor` times along each dimension.

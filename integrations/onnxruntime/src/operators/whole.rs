@@ -3,12 +3,20 @@
 use hipdnn::graph::PointwiseMode as Mode;
 
 use super::Cost::Light;
-use super::{Operator, axis, onnx, same_type};
+use super::{Operator, axis, onnx, own, same_type};
 use crate::lowering::{Host, Integer, Lowered, Lowering, View, refuse};
 use crate::model::{Element, Node};
+use crate::steps::Pairwise;
 
-pub const OPERATORS: &[Operator] =
-    &[onnx("Mod", (10, 28), Light, modulo), onnx("Gather", (1, 13), super::Cost::Layout, gather)];
+pub const OPERATORS: &[Operator] = &[
+    onnx("Mod", (10, 28), Light, modulo),
+    onnx("BitwiseAnd", (18, 18), Light, |n, l| bitwise(n, l, Integer::And)),
+    onnx("BitwiseOr", (18, 18), Light, |n, l| bitwise(n, l, Integer::Or)),
+    onnx("BitwiseXor", (18, 18), Light, |n, l| bitwise(n, l, Integer::Xor)),
+    onnx("BitwiseNot", (18, 18), Light, bitwise_not),
+    onnx("BitShift", (11, 11), Light, shift),
+    onnx("Gather", (1, 13), super::Cost::Layout, gather),
+];
 
 /// The integer operation for a mode; and whether to swap its operands.
 fn of(mode: Mode) -> Option<(Integer, bool)> {
@@ -65,11 +73,33 @@ pub fn cast(lowering: &mut Lowering<'_>, x: &View, to: Element) -> Lowered<View>
 fn modulo(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
     let (x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
     same_type(&[&x, &y])?;
-    if node.int("fmod", 0) != 0 {
-        return refuse("the rest has the sign of the dividend");
-    }
-    let z = compute(lowering, Integer::Mod, &[&x, &y], x.element)?;
+    let z = match (x.element.is_float(), node.int("fmod", 0) != 0) {
+        (true, _) => own::pairwise(lowering, Pairwise::Remainder, &x, &y)?,
+        (false, true) => compute(lowering, Integer::Rem, &[&x, &y], x.element)?,
+        (false, false) => compute(lowering, Integer::Mod, &[&x, &y], x.element)?,
+    };
     lowering.set(node, 0, z)
+}
+
+fn bitwise(node: &Node, lowering: &mut Lowering<'_>, integer: Integer) -> Lowered<()> {
+    let (x, y) = (lowering.input(node, 0)?, lowering.input(node, 1)?);
+    same_type(&[&x, &y])?;
+    let z = compute(lowering, integer, &[&x, &y], x.element)?;
+    lowering.set(node, 0, z)
+}
+
+fn bitwise_not(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    let x = lowering.input(node, 0)?;
+    let y = compute(lowering, Integer::Not, &[&x], x.element)?;
+    lowering.set(node, 0, y)
+}
+
+fn shift(node: &Node, lowering: &mut Lowering<'_>) -> Lowered<()> {
+    match node.text("direction", "") {
+        "LEFT" => bitwise(node, lowering, Integer::ShiftLeft),
+        "RIGHT" => bitwise(node, lowering, Integer::ShiftRight),
+        other => refuse(format!("direction is {other:?}")),
+    }
 }
 
 /// A gather: a view if the indices are a known range, else a copy.

@@ -77,6 +77,8 @@ pub struct Weights<'a> {
     packed: &'a [f32],
     bias: Bias,
     peepholes: Option<&'a [f32]>,
+    /// Whether states are quantized to bytes before they are multiplied.
+    is_quantized: bool,
 }
 
 /// `M` sequences that are multiplied at once.
@@ -87,7 +89,7 @@ pub struct Group<'a, const M: usize> {
     pub is_on: [bool; M],
     /// Their states.
     pub state: Vec<[f32; M]>,
-    /// The states that the last gate of a GRU reads.
+    /// The states that the last gate of a GRU reads, or those of an LSTM that were quantized.
     reset: Vec<[f32; M]>,
     parts: Vec<Mutex<Work<M>>>,
 }
@@ -305,7 +307,12 @@ const TOGETHER: usize = 2;
 impl<'a> Weights<'a> {
     /// Packed weights of a direction.
     pub fn new(cell: Cell, size: usize, packed: &'a [f32], bias: Bias, peepholes: Option<&'a [f32]>) -> Self {
-        Self { cell, size, packed, bias, peepholes }
+        Self { cell, size, packed, bias, peepholes, is_quantized: false }
+    }
+
+    /// The same, of states that are quantized to bytes.
+    pub fn quantized(self) -> Self {
+        Self { is_quantized: true, ..self }
     }
 
     /// Computes a step, and replaces the states of sequences that have it.
@@ -315,8 +322,15 @@ impl<'a> Weights<'a> {
         parallel: Option<Parallel<'_>>,
     ) -> Result<(), String> {
         let whole = self.packed.as_chunks::<UNITS>().0;
+        if self.is_quantized {
+            quantize(groups);
+        }
         let all: &[Group<'_, M>] = groups;
         match self.cell {
+            Cell::Lstm if self.is_quantized => {
+                let panels = whole.as_chunks::<4>().0;
+                each_part(all, parallel, &|part| self.part(panels, all, part, |group| &group.reset))?;
+            }
             Cell::Lstm => {
                 let panels = whole.as_chunks::<4>().0;
                 each_part(all, parallel, &|part| self.part(panels, all, part, |group| &group.state))?;
@@ -364,6 +378,20 @@ impl<'a> Weights<'a> {
                 let mut own = Own { of: self, inputs, is_on: *is_on, state, work };
                 Product { panels, states: states(group) }.compute(own_blocks.clone(), &mut own);
             }
+        }
+    }
+}
+
+/// Quantizes the states of all groups to bytes, with one scale and zero point, and keeps what these bytes stand for.
+fn quantize<const M: usize>(groups: &mut [Group<'_, M>]) {
+    let all = || groups.iter().flat_map(|group| &group.state).flatten();
+    let (least, most) = all().fold((0.0_f32, 0.0_f32), |(least, most), x| (least.min(*x), most.max(*x)));
+    let scale = if most > least { (most - least) / 255.0 } else { 1.0 };
+    let zero = (-least / scale).round_ties_even().clamp(0.0, 255.0);
+    let rounded = |x: f32| (((x / scale).round_ties_even() + zero).clamp(0.0, 255.0) - zero) * scale;
+    for Group { state, reset, .. } in groups {
+        for (to, from) in reset.iter_mut().zip(state) {
+            *to = from.map(rounded);
         }
     }
 }

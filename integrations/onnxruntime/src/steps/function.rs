@@ -98,33 +98,57 @@ impl OnHost for Function {
     }
 }
 
-/// Powers of packed tensors of single precision: the exponents are as many as the bases, or one.
-#[derive(Clone, Copy, Debug)]
-pub struct Power;
+/// A function of two numbers, of packed tensors of single or double precision: the second ones are as many as the first, or one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairwise {
+    /// A power.
+    Power,
+    /// The rest of a division, which has the sign of the dividend.
+    Remainder,
+}
 
-impl OnHost for Power {
+/// # Safety
+/// The tensors are readable and writable; the result has as many elements as the first one.
+unsafe fn each_pair<T: Item>(
+    [a, b]: [&Slab<'_>; 2],
+    writes: &[Slab<'_>],
+    parallel: Parallel<'_>,
+    f: impl Fn(T, T) -> T + Sync,
+) -> Result<(), String> {
+    // SAFETY: the tensors are readable, as this function requires.
+    let (first, second) = unsafe { (a.items::<T>()?, b.items::<T>()?) };
+    let to = Shared(writes);
+    divided(first.len().div_ceil(BLOCK), BLOCK * 256, parallel, &|range| {
+        for (at, block) in first.chunks(BLOCK).enumerate().skip(range.start).take(range.len()) {
+            let results: Vec<T> = match second.as_ref() {
+                [one] => block.iter().map(|x| f(*x, *one)).collect(),
+                all => {
+                    block.iter().zip(all.get(at * BLOCK..).unwrap_or(&[])).map(|(x, y)| f(*x, *y)).collect()
+                }
+            };
+            // SAFETY: the result has as many elements as the first tensor, and only this thread writes these.
+            to.get(0).into_iter().for_each(|to| unsafe { to.put(at * BLOCK, &results) });
+        }
+    })
+}
+
+impl OnHost for Pairwise {
     unsafe fn run(
         &self,
         reads: &[Slab<'_>],
         writes: &[Slab<'_>],
         parallel: Parallel<'_>,
     ) -> Result<(), String> {
-        let [bases, exponents] = reads else { return Err("a power of no tensor".to_owned()) };
+        let [a, b] = reads else { return Err("a function of other than two tensors".to_owned()) };
         // SAFETY: tensors are readable and results writable, as their layouts say and this function requires; results overlap nothing
         // else.
-        let (bases, exponents) = unsafe { (bases.items::<f32>()?, exponents.items::<f32>()?) };
-        let to = Shared(writes);
-        divided(bases.len().div_ceil(BLOCK), BLOCK * 256, parallel, &|range| {
-            for (at, block) in bases.chunks(BLOCK).enumerate().skip(range.start).take(range.len()) {
-                let exponent = |index: usize| match exponents.as_ref() {
-                    [one] => *one,
-                    all => all.get(at * BLOCK + index).copied().unwrap_or(1.0),
-                };
-                let results: Vec<f32> =
-                    block.iter().enumerate().map(|(index, x)| x.powf(exponent(index))).collect();
-                // SAFETY: the result has as many elements as the bases, and only this thread writes these.
-                to.get(0).into_iter().for_each(|to| unsafe { to.put(at * BLOCK, &results) });
+        unsafe {
+            match (self, a.bound.element) {
+                (Self::Power, Element::Double) => each_pair([a, b], writes, parallel, f64::powf),
+                (Self::Power, _) => each_pair([a, b], writes, parallel, f32::powf),
+                (Self::Remainder, Element::Double) => each_pair([a, b], writes, parallel, |x: f64, y| x % y),
+                (Self::Remainder, _) => each_pair([a, b], writes, parallel, |x: f32, y| x % y),
             }
-        })
+        }
     }
 }

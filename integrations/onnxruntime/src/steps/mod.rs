@@ -6,19 +6,23 @@ mod function;
 mod gates;
 mod grid;
 mod pad;
+mod places;
 mod recurrent;
 mod reduce;
+mod resize;
 mod scatter;
 mod select;
 
 pub use boxes::{END, Suppression};
 pub use cells::Cell;
-pub use function::{Function, Power};
+pub use function::{Function, Pairwise};
 pub use grid::{Beyond, Grid, Interpolation};
 pub use pad::{Mode, Pad};
+pub use places::{OneHot, Reverse};
 pub use recurrent::{Given, Recurrent, pack, packed_size};
 pub use reduce::Reduce;
-pub use scatter::{Scatter, Trilu};
+pub use resize::{Resize, Taps};
+pub use scatter::{Scatter, Trilu, Update};
 pub use select::{Extreme, Running, Top};
 
 use crate::threads::Parallel;

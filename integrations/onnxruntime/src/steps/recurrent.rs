@@ -41,6 +41,8 @@ pub struct Recurrent {
     pub given: Given,
     /// Whether the recurrent weights are packed for each direction, as [`pack`] does.
     pub is_packed: bool,
+    /// Whether states are quantized to bytes before each step, as the recurrent weights were.
+    pub is_quantized: bool,
 }
 
 /// The most sequences of a task: some groups of those that are multiplied at once.
@@ -229,7 +231,8 @@ impl OnHost for Recurrent {
             let packed = own.get(at).map_or_else(|| part(weights, at, packed), Vec::as_slice);
             let bias = Bias::new(self.cell, self.size, bias.map(|all| part(all, at, 2 * rows)));
             let peepholes = peepholes.map(|all| part(all, at, 3 * self.size));
-            Direction { inputs, weights: Weights::new(self.cell, self.size, packed, bias, peepholes) }
+            let weights = Weights::new(self.cell, self.size, packed, bias, peepholes);
+            Direction { inputs, weights: if self.is_quantized { weights.quantized() } else { weights } }
         });
         let numbers = Numbers {
             of: self,

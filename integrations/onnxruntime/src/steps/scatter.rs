@@ -1,19 +1,109 @@
 //! Elements of any type that are replaced at indices, gathered one by one, or kept in a triangle. Tensors are packed.
 
 use crate::lowering::{OnHost, Slab, packed};
+use crate::model::Element;
 use crate::threads::Parallel;
+
+/// What an update does to an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of ONNX's reductions")]
+pub enum Update {
+    Replace,
+    Add,
+    Mul,
+    Max,
+    Min,
+}
 
 /// How an index tensor names places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scatter {
-    /// Replaces elements of the first tensor: each index names the place of its element along an axis.
-    Elements(usize),
-    /// Replaces parts of the first tensor: each row of indices names a part.
-    Parts,
+    /// Updates elements of the first tensor: each index names the place of its element along an axis.
+    Elements(usize, Update),
+    /// Updates parts of the first tensor: each row of indices names a part.
+    Parts(Update),
     /// Gathers elements of the first tensor: each index names the place of its element along an axis.
     GatherElements(usize),
     /// Gathers parts of the first tensor for each index of this many leading axes: each row of indices names a part.
     GatherParts(usize),
+}
+
+/// A type whose elements can be combined.
+trait Combined: Copy + PartialOrd {
+    fn add(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+}
+
+macro_rules! combined {
+    ($type:ty, $add:expr, $mul:expr) => {
+        impl Combined for $type {
+            fn add(self, other: Self) -> Self {
+                $add(self, other)
+            }
+
+            fn mul(self, other: Self) -> Self {
+                $mul(self, other)
+            }
+        }
+    };
+}
+
+combined!(f32, |x: f32, y| x + y, |x: f32, y| x * y);
+combined!(f64, |x: f64, y| x + y, |x: f64, y| x * y);
+combined!(i32, i32::wrapping_add, i32::wrapping_mul);
+combined!(i64, i64::wrapping_add, i64::wrapping_mul);
+
+impl Update {
+    /// Combines elements side by side with those at an address.
+    ///
+    /// # Safety
+    /// Both addresses have this many elements of the type.
+    unsafe fn each<T: Combined>(self, to: *mut u8, from: *const u8, items: usize) {
+        let (to, from) = (to.cast::<T>(), from.cast::<T>());
+        for at in 0..items {
+            let (to, from) = (to.wrapping_add(at), from.wrapping_add(at));
+            // SAFETY: both addresses have this many elements of the type, as this function requires; they may begin anywhere.
+            let (x, y) = unsafe { (to.read_unaligned(), from.read_unaligned()) };
+            let result = match self {
+                Self::Replace => y,
+                Self::Add => x.add(y),
+                Self::Mul => x.mul(y),
+                Self::Max => {
+                    if y > x {
+                        y
+                    } else {
+                        x
+                    }
+                }
+                Self::Min => {
+                    if y < x {
+                        y
+                    } else {
+                        x
+                    }
+                }
+            };
+            // SAFETY: the address is that of an element, as this function requires.
+            unsafe { to.write_unaligned(result) };
+        }
+    }
+
+    /// Updates elements side by side.
+    ///
+    /// # Safety
+    /// Both addresses have this many elements of the type, which operators check to be one that can be combined.
+    unsafe fn apply(self, element: Element, to: *mut u8, from: *const u8, items: usize) {
+        // SAFETY: both addresses have this many elements of the type, as this function requires.
+        unsafe {
+            match (self, element) {
+                (Self::Replace, _) => to.copy_from_nonoverlapping(from, items * element.size()),
+                (_, Element::Float) => self.each::<f32>(to, from, items),
+                (_, Element::Double) => self.each::<f64>(to, from, items),
+                (_, Element::Int32) => self.each::<i32>(to, from, items),
+                _ => self.each::<i64>(to, from, items),
+            }
+        }
+    }
 }
 
 fn count(dims: &[i64]) -> usize {
@@ -49,7 +139,7 @@ impl OnHost for Scatter {
         let (size, dims) = (data.size().unsigned_abs(), &data.bound.dims);
         let strides = packed(dims);
         let update = rest.first();
-        if matches!(self, Self::Elements(_) | Self::Parts) {
+        if matches!(self, Self::Elements(..) | Self::Parts(_)) {
             // SAFETY: the result has the first tensor's elements.
             unsafe { to.start.copy_from_nonoverlapping(data.start, data.count() * size) };
         }
@@ -57,9 +147,14 @@ impl OnHost for Scatter {
             // SAFETY: the places are inside of both tensors, as the callers check.
             unsafe { to.at(to_place).copy_from_nonoverlapping(from.at(from_place), items * size) };
         };
+        let change = |own: Update, from: &Slab<'_>, from_place: i64, to_place: i64, items: usize| {
+            let element = data.bound.element;
+            // SAFETY: the places are inside of both tensors, as the callers check.
+            unsafe { own.apply(element, to.at(to_place), from.at(from_place), items) };
+        };
         let number = |at: usize| i64::try_from(at).unwrap_or(0);
         match *self {
-            Self::Elements(axis) | Self::GatherElements(axis) => {
+            Self::Elements(axis, _) | Self::GatherElements(axis) => {
                 let own = packed(&indices.bound.dims);
                 for (at, index) in list.iter().enumerate() {
                     let (mut left, mut offset) = (number(at), 0);
@@ -70,12 +165,12 @@ impl OnHost for Scatter {
                         offset += if of == axis { place(*index, size)? } else { along } * stride;
                     }
                     match (self, update) {
-                        (Self::Elements(_), Some(update)) => copy(update, number(at), offset, 1),
+                        (Self::Elements(_, own), Some(update)) => change(*own, update, number(at), offset, 1),
                         _ => copy(data, offset, number(at), 1),
                     }
                 }
             }
-            Self::Parts | Self::GatherParts(_) => {
+            Self::Parts(_) | Self::GatherParts(_) => {
                 let leading = if let Self::GatherParts(leading) = *self { leading } else { 0 };
                 let (outer, inner) = dims.split_at(leading.min(dims.len()));
                 let inner_strides = strides.get(leading..).unwrap_or(&[]);
@@ -86,9 +181,11 @@ impl OnHost for Scatter {
                 for (at, row) in list.chunks_exact(width.max(1)).enumerate() {
                     let first = number(at / for_each.max(1)) * number(count(inner));
                     let offset = first + part(row, inner, inner_strides)?;
-                    match update {
-                        Some(update) => copy(update, number(at * items), offset, items),
-                        None => copy(data, offset, number(at * items), items),
+                    match (self, update) {
+                        (Self::Parts(own), Some(update)) => {
+                            change(*own, update, number(at * items), offset, items)
+                        }
+                        _ => copy(data, offset, number(at * items), items),
                     }
                 }
             }
