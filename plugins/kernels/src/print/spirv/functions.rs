@@ -1,41 +1,50 @@
 //! Elementary functions by arithmetic alone.
 //!
 //! Vulkan lets a driver's own be off by many units in the last place, has none for doubles, and no error function. These are within a few
-//! units of the last place of their kind. Series are those of analysis; the two fits are by Chebyshev polynomials.
+//! units of the last place of their kind. Those of floats rest on the device's 2^x, which is good where its argument is exact. Series are
+//! those of analysis; fits are the best polynomials of their degree.
 
 use rspirv::spirv::{GlslStd450Op, Op, Word};
 
 use super::Printer;
 use super::ids::{F32, F64, Kind, U32, U64};
 
-/// erf(x) / x for |x| < 1, by t = 2x² − 1.
-const ERF_SMALL: [f64; 8] = [
-    0.965_468_738_637_551_1,
-    -0.140_536_089_015_53,
-    0.019_852_497_722_779_97,
-    -0.002_285_485_656_951_858,
-    0.000_217_511_989_757_779_3,
-    -1.753_682_469_052_275_6e-5,
-    1.231_640_172_516_535e-6,
-    -7.557_492_676_113_498e-8,
+/// erf(x) / x for |x| < 1, by x².
+const ERF_SMALL: [f64; 7] = [
+    1.128_379_165_913_751,
+    -0.376_126_271_359_656_87,
+    0.112_836_001_762_558_2,
+    -0.026_854_444_591_804_11,
+    0.005_189_535_339_051_614,
+    -0.000_802_084_127_638_124_5,
+    7.889_119_517_798_554e-5,
 ];
 
-/// erfc(x) · e^(x²) for 1 ≤ x < 4, by t = (x − 2.5) / 1.5.
-const ERFC_LARGE: [f64; 13] = [
-    0.210_806_364_275_941_04,
-    -0.111_521_004_695_384_74,
-    0.056_110_472_584_281_49,
-    -0.027_005_725_289_698_676,
-    0.012_489_703_671_511_74,
-    -0.005_567_332_909_717_032,
-    0.002_401_701_695_307_179,
-    -0.001_017_117_773_935_316_5,
-    0.000_414_508_098_119_492_63,
-    -0.000_143_948_598_220_422_5,
-    5.494_724_798_982_275_6e-05,
-    -3.692_872_346_405_806_6e-05,
-    1.381_908_907_305_273_7e-05,
+/// log2 erfc(x) for x ≥ 1. Its last factor is below 0, so that it falls on where its fit ends, at 4.2.
+const ERFC_LARGE: [f64; 8] = [
+    0.000_271_284_736_024_668_4,
+    -1.629_637_191_225_630_9,
+    -0.913_543_198_890_064_1,
+    -0.156_414_944_738_429_65,
+    0.036_367_827_634_693_43,
+    -0.006_065_900_836_103_347,
+    0.000_636_713_862_709_329,
+    -3.128_751_635_667_546e-5,
 ];
+
+/// tanh(x) / x for |x| < 0.6, by x².
+const TANH_SMALL: [f64; 6] = [
+    0.999_999_997_643_264_5,
+    -0.333_332_850_852_041_45,
+    0.133_317_294_449_830_93,
+    -0.053_771_846_220_043_11,
+    0.020_763_584_749_152_83,
+    -0.005_863_215_967_448_13,
+];
+
+/// The last power in series of e^x and tanh of doubles.
+const EXP_POWER: i32 = 14;
+const TANH_POWER: i32 = 19;
 
 /// Numbers that depend on the kind.
 struct Width {
@@ -49,8 +58,8 @@ struct Width {
     ln2: [f64; 2],
     /// π / 2 in parts.
     quarter: [f64; 3],
-    /// The last power in series of e^x, ln, tanh and sine.
-    powers: [i32; 4],
+    /// The last power in series of ln and sine.
+    powers: [i32; 2],
     least: f64,
 }
 
@@ -61,7 +70,7 @@ const SINGLE: Width = Width {
     exp: [-104.5, 89.5],
     ln2: [0.693_359_375, -2.121_944_400_546_905_8e-4],
     quarter: [1.570_312_5, 4.837_512_969_970_703e-4, 7.549_789_948_768_648e-8],
-    powers: [7, 11, 9, 11],
+    powers: [11, 11],
     least: 1.175_494_350_822_287_5e-38,
 };
 
@@ -72,7 +81,7 @@ const DOUBLE: Width = Width {
     exp: [-746.5, 710.5],
     ln2: [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10],
     quarter: [1.570_796_251_296_997, 7.549_789_415_861_596e-8, 5.390_302_858_158_119e-15],
-    powers: [14, 23, 19, 21],
+    powers: [23, 21],
     least: 2.225_073_858_507_201_4e-308,
 };
 
@@ -134,8 +143,32 @@ impl Printer<'_> {
         self.op(Op::Bitcast, kind, &[bits])
     }
 
+    /// e^x of a float: 2 to the rounded power, and what rounding left out as a factor near 1.
+    fn exp_single(&mut self, x: Word) -> Word {
+        const HIGH: f64 = std::f32::consts::LOG2_E as f64;
+        let power = self.times(F32, x, HIGH);
+        let power = self.exact(power);
+        let back = self.op(Op::FNegate, F32, &[power]);
+        let [high, low] = [HIGH, std::f64::consts::LOG2_E - HIGH].map(|part| self.real(F32, part));
+        let rest = self.madd(F32, x, high, back);
+        let rest = self.madd(F32, x, low, rest);
+        let [ln2, one] = [std::f64::consts::LN_2, 1.0].map(|number| self.real(F32, number));
+        let factor = self.madd(F32, rest, ln2, one);
+        let result = self.glsl(GlslStd450Op::Exp2, F32, &[power]);
+        let result = self.op(Op::FMul, F32, &[result, factor]);
+        let ends = [(Op::FOrdLessThan, 0.0), (Op::FOrdGreaterThan, f64::INFINITY)];
+        SINGLE.exp.into_iter().zip(ends).fold(result, |result, (limit, (beyond, end))| {
+            let [limit, end] = [limit, end].map(|number| self.real(F32, number));
+            let is_beyond = self.op(beyond, Kind::Bool, &[x, limit]);
+            self.op(Op::Select, F32, &[is_beyond, end, result])
+        })
+    }
+
     /// e^x.
     pub(super) fn exp(&mut self, kind: Kind, x: Word) -> Word {
+        if kind == F32 {
+            return self.exp_single(x);
+        }
         let w = width(kind);
         let [low, high] = w.exp.map(|number| self.real(kind, number));
         let is_nan = self.is_nan(kind, x);
@@ -154,8 +187,11 @@ impl Printer<'_> {
         self.or_nan(kind, x, result)
     }
 
-    /// 2^x.
+    /// 2^x; of a float as the device has it.
     pub(super) fn exp2(&mut self, kind: Kind, x: Word) -> Word {
+        if kind == F32 {
+            return self.glsl(GlslStd450Op::Exp2, kind, &[x]);
+        }
         let limits = width(kind).exp.map(|limit| limit * std::f64::consts::LOG2_E);
         let [low, high] = limits.map(|number| self.real(kind, number));
         let is_nan = self.is_nan(kind, x);
@@ -174,7 +210,7 @@ impl Printer<'_> {
     /// e^x · 2^n for a small x.
     fn scaled_exp(&mut self, kind: Kind, x: Word, n: Word) -> Word {
         let mut factors = vec![1.0];
-        for power in 1..=width(kind).powers[0] {
+        for power in 1..=EXP_POWER {
             let last = factors.last().copied().unwrap_or(1.0);
             factors.push(last / f64::from(power));
         }
@@ -213,7 +249,7 @@ impl Printer<'_> {
         let [below, sum] = [-1.0, 1.0].map(|number| self.plus(kind, mantissa, number));
         let ratio = self.op(Op::FDiv, kind, &[below, sum]);
         let square = self.op(Op::FMul, kind, &[ratio, ratio]);
-        let factors: Vec<f64> = (3..=w.powers[1]).step_by(2).map(|power| 2.0 / f64::from(power)).collect();
+        let factors: Vec<f64> = (3..=w.powers[0]).step_by(2).map(|power| 2.0 / f64::from(power)).collect();
         let series = self.polynomial(kind, square, &factors);
         let cube = self.op(Op::FMul, kind, &[ratio, square]);
         let small = self.op(Op::FMul, kind, &[series, cube]);
@@ -256,12 +292,37 @@ impl Printer<'_> {
         self.op(Op::Bitcast, kind, &[joined])
     }
 
+    /// The hyperbolic tangent of a float: a polynomial near 0, else 1 − 2 / (e^2x + 1).
+    fn tanh_single(&mut self, x: Word) -> Word {
+        let square = self.op(Op::FMul, F32, &[x, x]);
+        let near = self.polynomial(F32, square, &TANH_SMALL);
+        let near = self.op(Op::FMul, F32, &[near, x]);
+        let size = self.glsl(GlslStd450Op::FAbs, F32, &[x]);
+        let power = self.times(F32, size, 2.0 * std::f64::consts::LOG2_E);
+        let power = self.glsl(GlslStd450Op::Exp2, F32, &[power]);
+        let below = self.plus(F32, power, 1.0);
+        let two = self.real(F32, 2.0);
+        let part = self.op(Op::FDiv, F32, &[two, below]);
+        self.near_or_far(x, size, (near, 0.6), part)
+    }
+
+    /// `near` below a bound of |x| and for a NaN, else 1 − `rest` with the sign of x.
+    fn near_or_far(&mut self, x: Word, size: Word, (near, bound): (Word, f64), rest: Word) -> Word {
+        let [one, bound] = [1.0, bound].map(|number| self.real(F32, number));
+        let far = self.op(Op::FSub, F32, &[one, rest]);
+        let far = self.signed(F32, far, x);
+        let is_far = self.op(Op::FOrdGreaterThanEqual, Kind::Bool, &[size, bound]);
+        self.op(Op::Select, F32, &[is_far, far, near])
+    }
+
     /// The hyperbolic tangent: sinh / cosh by series near 0, else by e^(2x).
     pub(super) fn tanh(&mut self, kind: Kind, x: Word) -> Word {
-        let last = width(kind).powers[2];
+        if kind == F32 {
+            return self.tanh_single(x);
+        }
         let square = self.op(Op::FMul, kind, &[x, x]);
-        let odd = self.polynomial(kind, square, &Self::factorials(1, last, false));
-        let even = self.polynomial(kind, square, &Self::factorials(0, last, false));
+        let odd = self.polynomial(kind, square, &Self::factorials(1, TANH_POWER, false));
+        let even = self.polynomial(kind, square, &Self::factorials(0, TANH_POWER, false));
         let near = self.op(Op::FMul, kind, &[odd, x]);
         let near = self.op(Op::FDiv, kind, &[near, even]);
         let size = self.glsl(GlslStd450Op::FAbs, kind, &[x]);
@@ -285,28 +346,17 @@ impl Printer<'_> {
     pub(super) fn erf(&mut self, kind: Kind, x: Word) -> Word {
         let size = self.glsl(GlslStd450Op::FAbs, kind, &[x]);
         let square = self.op(Op::FMul, kind, &[x, x]);
-        let (near, bound, far) = if kind == F64 {
-            (self.erf_series(x, square), 3.0, self.erf_fraction(size, square))
-        } else {
-            let t = self.times(kind, square, 2.0);
-            let t = self.plus(kind, t, -1.0);
-            let ratio = self.polynomial(kind, t, &ERF_SMALL);
-            let near = self.op(Op::FMul, kind, &[ratio, x]);
-            let four = self.real(kind, 4.0);
-            let bounded = self.glsl(GlslStd450Op::FMin, kind, &[size, four]);
-            let t = self.plus(kind, bounded, -2.5);
-            let t = self.times(kind, t, 1.0 / 1.5);
-            let scaled = self.polynomial(kind, t, &ERFC_LARGE);
-            let minus = self.op(Op::FMul, kind, &[bounded, bounded]);
-            let minus = self.op(Op::FNegate, kind, &[minus]);
-            let power = self.exp(kind, minus);
-            let rest = self.op(Op::FMul, kind, &[scaled, power]);
-            (near, 1.0, rest)
-        };
-        let one = self.real(kind, 1.0);
+        if kind == F32 {
+            let near = self.polynomial(kind, square, &ERF_SMALL);
+            let near = self.op(Op::FMul, kind, &[near, x]);
+            let power = self.polynomial(kind, size, &ERFC_LARGE);
+            let rest = self.glsl(GlslStd450Op::Exp2, kind, &[power]);
+            return self.near_or_far(x, size, (near, 1.0), rest);
+        }
+        let (near, far) = (self.erf_series(x, square), self.erf_fraction(size, square));
+        let [one, bound] = [1.0, 3.0].map(|number| self.real(kind, number));
         let far = self.op(Op::FSub, kind, &[one, far]);
         let far = self.signed(kind, far, x);
-        let bound = self.real(kind, bound);
         let is_near = self.op(Op::FOrdLessThan, Kind::Bool, &[size, bound]);
         let result = self.op(Op::Select, kind, &[is_near, near, far]);
         self.or_nan(kind, x, result)
@@ -368,7 +418,7 @@ impl Printer<'_> {
         let place = if is_cosine { self.whole(Op::IAdd, place, 1) } else { place };
         let rest = if wide == kind { rest } else { self.op(Op::FConvert, kind, &[rest]) };
         let square = self.op(Op::FMul, kind, &[rest, rest]);
-        let last = width(kind).powers[3];
+        let last = width(kind).powers[1];
         let odd = self.polynomial(kind, square, &Self::factorials(1, last, true));
         let odd = self.op(Op::FMul, kind, &[odd, rest]);
         let even = self.polynomial(kind, square, &Self::factorials(0, last, true));
