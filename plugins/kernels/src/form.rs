@@ -315,7 +315,7 @@ pub enum Instruction {
     TileGet { out: Value, tile: Tile, slot: u16 },
     /// Replaces the thread's element `slot`.
     TileSet { tile: Tile, slot: u16, x: Value },
-    /// Replaces every element of a tile by a block's result. The block sees the element as `element`, computes on no other variable, and
-    /// gives `result`. For tiles whose elements' places are not known.
+    /// Replaces every element of a tile by a block's result. The block sees the element as `element`, computes on no other tile, and gives
+    /// `result`. On cooperative matrices it is executed for each slot of the thread in order. For tiles whose elements' places are not known.
     TileMap { tile: Tile, element: Value, body: Block, result: Value },
 }

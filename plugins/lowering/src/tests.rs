@@ -75,7 +75,14 @@ fn products_and_convolutions_use_the_device_matrices() {
     for graph in [&mut product, &mut image] {
         graph.tensors.iter_mut().for_each(|tensor| tensor.data_type = DataType::Half);
         for has_matrices in [false, true] {
-            let shape = CooperativeShape { m: 16, n: 16, k: 16, operand: Scalar::F16, sum: Scalar::F32 };
+            let shape = CooperativeShape {
+                m: 16,
+                n: 16,
+                k: 16,
+                operand: Scalar::F16,
+                sum: Scalar::F32,
+                fragments: None,
+            };
             let shapes = if has_matrices { vec![shape] } else { Vec::new() };
             let name = "a device".to_owned();
             let device =

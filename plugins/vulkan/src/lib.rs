@@ -17,6 +17,7 @@ pub mod instance;
 pub mod loader;
 pub mod memory;
 pub mod pipeline;
+pub mod places;
 pub mod plan;
 pub mod plugin;
 pub mod properties;

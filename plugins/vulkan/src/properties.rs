@@ -25,6 +25,9 @@ pub struct Features {
     pub storage16: bool,
     pub storage8: bool,
     pub preserves_nan: bool,
+    /// Conversions to halves can be told to round to the nearest, and to keep subnormal results.
+    pub rounds_halves: bool,
+    pub keeps_small_halves: bool,
     pub memory_model: bool,
     /// Cooperative matrices, in subgroups of a size that pipelines ask for.
     pub cooperative_matrix: bool,
@@ -210,6 +213,12 @@ impl Properties {
         // SAFETY: the device is one of the instance, and supports the structs of the chain.
         unsafe { instance.get_physical_device_properties2(self.physical, &mut all) };
         self.features.preserves_nan = floats.shader_signed_zero_inf_nan_preserve_float32 == vk::TRUE;
+        // Other types may keep their own ways.
+        let is_own = |independence| independence != vk::ShaderFloatControlsIndependence::NONE;
+        self.features.rounds_halves =
+            is_own(floats.rounding_mode_independence) && floats.shader_rounding_mode_rte_float16 == vk::TRUE;
+        self.features.keeps_small_halves =
+            is_own(floats.denorm_behavior_independence) && floats.shader_denorm_preserve_float16 == vk::TRUE;
         self.uuid = ids.device_uuid;
         self.driver =
             format!("{} {}", text(&driver.driver_name), text(&driver.driver_info)).trim_end().to_owned();
@@ -260,6 +269,8 @@ impl Properties {
             storage16: is(of_11.storage_buffer16_bit_access),
             storage8: is(of_12.storage_buffer8_bit_access),
             preserves_nan: self.features.preserves_nan,
+            rounds_halves: self.features.rounds_halves,
+            keeps_small_halves: self.features.keeps_small_halves,
             memory_model: is(of_12.vulkan_memory_model),
             cooperative_matrix: has_matrices
                 && is(matrices.cooperative_matrix)
@@ -365,7 +376,7 @@ fn shape(
     let sizes = [p.m_size, p.n_size, p.k_size];
     let fits = sizes.iter().all(|size| size.is_power_of_two() && (4..=64).contains(size));
     let [m, n, k] = sizes;
-    (is_plain && fits).then_some(CooperativeShape { m, n, k, operand, sum })
+    (is_plain && fits).then_some(CooperativeShape { m, n, k, operand, sum, fragments: None })
 }
 
 /// The queue family for kernels: one that computes and draws nothing, if there is one.

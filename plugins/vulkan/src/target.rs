@@ -33,6 +33,8 @@ pub fn features(properties: &Properties) -> Features {
         storage_16_bit: own.storage16,
         storage_8_bit: own.storage8,
         signed_zero_inf_nan_preserve_float32: own.preserves_nan,
+        shader_rounding_mode_rte_float16: own.rounds_halves,
+        shader_denorm_preserve_float16: own.keeps_small_halves,
         cooperative_matrix: own.cooperative_matrix,
         shader_bfloat16_cooperative_matrix: own.bfloat_matrix,
         max_push_constants_size: properties.push_bytes,

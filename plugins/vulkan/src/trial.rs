@@ -22,9 +22,24 @@ pub fn run(gpu: &Gpu, shape: &CooperativeShape) -> Result<(), PluginError> {
 }
 
 /// Elements of the largest vector that a number of them is a multiple of.
-fn vector(count: usize, scalar: Scalar) -> usize {
+pub fn vector(count: usize, scalar: Scalar) -> usize {
     let most = 16 / scalar.size();
     most.min(1 << count.trailing_zeros())
+}
+
+/// Copies elements by the threads of a subgroup. In vectors, as kernels have them: they decide what shared arrays consist of.
+pub fn copy(b: &mut Builder, count: usize, [from, to]: [Memory; 2], scalar: Scalar) {
+    let (lane, lanes) = (b.index(Index::Lane), b.target().subgroup as usize);
+    let vector = vector(count, scalar);
+    for round in 0..(count / vector).div_ceil(lanes) {
+        let place = b.add(lane, round * lanes);
+        let inside = b.less(place, count / vector);
+        b.when(inside, |b| {
+            let place = b.mul(place, vector);
+            let elements = b.load_vector(from, place, vector);
+            b.store(to, place, elements);
+        });
+    }
 }
 
 /// The kernel: c = 2 · a · b, with one subgroup.
@@ -37,23 +52,8 @@ fn kernel(target: &Target, shape: &CooperativeShape, order: Order) -> Result<Ker
     let to = b.output(shape.sum);
     let held = [b.shared(shape.operand, m * k), b.shared(shape.operand, k * n)];
     let result = b.shared(shape.sum, m * n);
-    let lane = b.index(Index::Lane);
-    let lanes = target.subgroup as usize;
-    // Vectors, as kernels have them: they decide what the shared arrays consist of.
-    let each = |b: &mut Builder, count: usize, from: Memory, to: Memory, scalar: Scalar| {
-        let vector = vector(count, scalar);
-        for round in 0..(count / vector).div_ceil(lanes) {
-            let place = b.add(lane, round * lanes);
-            let inside = b.less(place, count / vector);
-            b.when(inside, |b| {
-                let place = b.mul(place, vector);
-                let elements = b.load_vector(from, place, vector);
-                b.store(to, place, elements);
-            });
-        }
-    };
     for ((from, to), count) in from.into_iter().zip(held).zip([m * k, k * n]) {
-        each(&mut b, count, Memory::Global(from), Memory::Shared(to), shape.operand);
+        copy(&mut b, count, [Memory::Global(from), Memory::Shared(to)], shape.operand);
     }
     b.barrier();
     let at = |b: &mut Builder, shared, [rows, columns]: [usize; 2], scalar| {
@@ -72,7 +72,7 @@ fn kernel(target: &Target, shape: &CooperativeShape, order: Order) -> Result<Ker
     let place = at(&mut b, result, [m, n], shape.sum);
     b.tile_store(sum, place);
     b.barrier();
-    each(&mut b, m * n, Memory::Shared(result), Memory::Global(to), shape.sum);
+    copy(&mut b, m * n, [Memory::Shared(result), Memory::Global(to)], shape.sum);
     Ok(b.finish())
 }
 
@@ -83,32 +83,64 @@ fn number(place: usize, scalar: Scalar) -> i32 {
     if scalar == Scalar::U8 { number } else { number - 7 }
 }
 
-fn encoded(number: i32, scalar: Scalar) -> Vec<u8> {
+/// A whole number as the bytes of a type.
+pub fn encoded(number: i32, scalar: Scalar) -> Vec<u8> {
     match scalar {
         Scalar::F16 => half::f16::from_f32(number as f32).to_le_bytes().to_vec(),
         Scalar::Bf16 => half::bf16::from_f32(number as f32).to_le_bytes().to_vec(),
+        Scalar::F32 => (number as f32).to_le_bytes().to_vec(),
         // Its lower 8 bits.
         _ => vec![number as u8],
     }
 }
 
 fn multiply(gpu: &Gpu, shape: &CooperativeShape, order: Order) -> Result<(), PluginError> {
-    let properties = &gpu.device.properties;
-    let kernel = kernel(&target(properties, vec![*shape]), shape, order)?;
-    let module = spirv::print(&kernel, &features(properties)).map_err(PluginError::internal)?;
-    // SAFETY: the printer writes valid modules, with the features that the device has.
-    let pipeline = unsafe { Pipeline::new(&gpu.device, &module) }?;
+    let kernel = kernel(&target(&gpu.device.properties, vec![shape.clone()]), shape, order)?;
     let [m, n, k] = [shape.m, shape.n, shape.k].map(|size| size as usize);
     let numbers = [m * k, k * n].map(|count| {
         let first = if count == m * k { 0 } else { 1 << 10 };
         (0..count).map(|place| number(first + place, shape.operand)).collect::<Vec<i32>>()
     });
-    let mut blocks = Vec::new();
-    for numbers in &numbers {
-        let bytes: Vec<u8> = numbers.iter().flat_map(|number| encoded(*number, shape.operand)).collect();
-        blocks.push(written(gpu, &bytes)?);
+    let operands = numbers.each_ref().map(|numbers| -> Vec<u8> {
+        numbers.iter().flat_map(|number| encoded(*number, shape.operand)).collect()
+    });
+    let cells = execute(gpu, &kernel, &operands, m * n)?;
+    let [a, b] = &numbers;
+    for row in 0..m {
+        for column in 0..n {
+            let of = |numbers: &[i32], [far, near]: [usize; 2], [rows, columns]: [usize; 2]| {
+                let place = if order == Order::Rows { far * columns + near } else { near * rows + far };
+                numbers.get(place).copied().unwrap_or_default()
+            };
+            let expected: i32 =
+                (0..k).map(|i| 2 * of(a, [row, i], [m, k]) * of(b, [i, column], [k, n])).sum();
+            let place = if order == Order::Rows { row * n + column } else { column * m + row };
+            let bits = cells.get(place).copied().unwrap_or_default();
+            let got = if shape.sum == Scalar::F32 { f32::from_bits(bits) } else { bits.cast_signed() as f32 };
+            if got != expected as f32 {
+                return Err(PluginError::internal(format!(
+                    "a product of matrices, {order:?}, has {got} at row {row} and column {column}, expected {expected}"
+                )));
+            }
+        }
     }
-    blocks.push(written(gpu, &vec![0xff; 4 * m * n])?);
+    Ok(())
+}
+
+/// Runs a kernel of one workgroup on memory with these bytes and gives its last parameter, so many numbers of 32 bits. Those that it does
+/// not write have all bits set.
+///
+/// # Errors
+/// The driver's.
+pub fn execute(gpu: &Gpu, kernel: &Kernel, read: &[Vec<u8>], count: usize) -> Result<Vec<u32>, PluginError> {
+    let module = spirv::print(kernel, &features(&gpu.device.properties)).map_err(PluginError::internal)?;
+    // SAFETY: the printer writes valid modules, with the features that the device has.
+    let pipeline = unsafe { Pipeline::new(&gpu.device, &module) }?;
+    let mut blocks = Vec::new();
+    for bytes in read {
+        blocks.push(written(gpu, bytes)?);
+    }
+    blocks.push(written(gpu, &vec![0xff; 4 * count])?);
     let addresses: Vec<u8> = blocks.iter().flat_map(|block| block.device.address.to_le_bytes()).collect();
     let copy = |recorder: &crate::work::Recorder<'_>, block: &Block, to_device: bool| {
         if let Some(host) = block.staged() {
@@ -125,32 +157,14 @@ fn multiply(gpu: &Gpu, shape: &CooperativeShape, order: Order) -> Result<(), Plu
         Ok(())
     })?;
     gpu.queue.wait(time)?;
-    let result = blocks.pop().ok_or_else(|| PluginError::internal("no result"))?;
+    let result = blocks.last().ok_or_else(|| PluginError::internal("no result"))?;
     let cells = result.mapped()?.cast::<u32>();
-    let [a, b] = &numbers;
-    for row in 0..m {
-        for column in 0..n {
-            let of = |numbers: &[i32], [far, near]: [usize; 2], [rows, columns]: [usize; 2]| {
-                let place = if order == Order::Rows { far * columns + near } else { near * rows + far };
-                numbers.get(place).copied().unwrap_or_default()
-            };
-            let expected: i32 =
-                (0..k).map(|i| 2 * of(a, [row, i], [m, k]) * of(b, [i, column], [k, n])).sum();
-            let place = if order == Order::Rows { row * n + column } else { column * m + row };
-            // SAFETY: the block has a number of 32 bits for each element, and no work uses it any more.
-            let bits = unsafe { cells.add(place).read() };
-            let got = if shape.sum == Scalar::F32 { f32::from_bits(bits) } else { bits.cast_signed() as f32 };
-            if got != expected as f32 {
-                return Err(PluginError::internal(format!(
-                    "a product of matrices, {order:?}, has {got} at row {row} and column {column}, expected {expected}"
-                )));
-            }
-        }
-    }
+    // SAFETY: the block has as many numbers of 32 bits, and no work uses it any more.
+    let cells = (0..count).map(|place| unsafe { cells.add(place).read() }).collect();
     for block in blocks {
         gpu.staging.give_back(block);
     }
-    Ok(())
+    Ok(cells)
 }
 
 /// Memory with these bytes.

@@ -7,12 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hipdnn_kernels::target::CooperativeShape;
+use hipdnn_kernels::target::{CooperativeShape, Fragment};
 use hipdnn_plugin_sdk::hash::Fnv1a;
 use hipdnn_plugin_sdk::payload::Payload;
 use hipdnn_plugin_sdk::{cached_file, environment, log};
 
 use crate::gpu::Gpu;
+use crate::places;
 use crate::properties::Properties;
 use crate::trial;
 
@@ -20,10 +21,13 @@ use crate::trial;
 pub const MATRICES: &str = "HIPDNN_VULKAN_MATRICES";
 
 /// The file: of which device and driver, and a line for each shape.
-const PAYLOAD: Payload = Payload { mark: *b"HVKM", version: 1, owner: "the tests of matrix shapes" };
+const PAYLOAD: Payload = Payload { mark: *b"HVKM", version: 2, owner: "the tests of matrix shapes" };
 
 /// Bytes of the largest file.
 const MOST: u64 = 1 << 16;
+
+/// What comes before each matrix's places in a line.
+const PLACES: &str = " | ";
 
 /// What a file says while tests run, and how long they may take.
 const BEGUN: &str = "begun";
@@ -98,6 +102,28 @@ fn name(shape: &CooperativeShape) -> String {
     format!("{} {}x{}x{}", shape.operand.name(), shape.m, shape.n, shape.k)
 }
 
+/// What a line says of a shape that passed: also where its elements are, if that is known.
+fn line(shape: &CooperativeShape, fragments: Option<&[Fragment; 3]>) -> String {
+    let places = fragments.into_iter().flatten().map(|fragment| format!("{PLACES}{fragment}"));
+    format!("{} passed{}", name(shape), places.collect::<String>())
+}
+
+/// Where a shape's elements are, if it can be known.
+fn fragments(gpu: &Gpu, shape: &CooperativeShape) -> Option<Box<[Fragment; 3]>> {
+    let label = gpu.device.properties.label();
+    let found = places::find(gpu, shape).unwrap_or_else(|error| {
+        log::warn(format_args!("device {label}: {error}"));
+        None
+    });
+    if found.is_none() && shape.operand.is_float() {
+        log::info(format_args!(
+            "device {label}: attention uses no cooperative matrices {}, because their elements' places are not known",
+            name(shape)
+        ));
+    }
+    found
+}
+
 /// Tests shapes until one passes for each type, and tells which do.
 fn test(gpu: &Gpu) -> Vec<String> {
     let mut lines = Vec::new();
@@ -109,7 +135,7 @@ fn test(gpu: &Gpu) -> Vec<String> {
         match trial::run(gpu, shape) {
             Ok(()) => {
                 found.push(shape.operand);
-                lines.push(format!("{} passed", name(shape)));
+                lines.push(line(shape, fragments(gpu, shape).as_deref()));
             }
             Err(reason) => {
                 let label = gpu.device.properties.label();
@@ -125,11 +151,20 @@ fn test(gpu: &Gpu) -> Vec<String> {
 }
 
 fn passed(shapes: &[CooperativeShape], lines: &[String]) -> Vec<CooperativeShape> {
-    let is_right = |shape: &&CooperativeShape| {
-        let wanted = format!("{} passed", name(shape));
-        lines.contains(&wanted)
+    let as_passed = |shape: &CooperativeShape| {
+        let wanted = line(shape, None);
+        let mut rests = lines.iter().filter_map(|line| line.strip_prefix(&wanted));
+        let mut places =
+            rests.find(|rest| rest.is_empty() || rest.starts_with(PLACES))?.split(PLACES).skip(1);
+        let mut next = || Fragment::from_text(places.next()?);
+        let fragments = [next(), next(), next()];
+        let fragments = match fragments {
+            [Some(a), Some(b), Some(sum)] => Some(Box::new([a, b, sum])),
+            _ => None,
+        };
+        Some(CooperativeShape { fragments, ..shape.clone() })
     };
-    shapes.iter().filter(is_right).copied().collect()
+    shapes.iter().filter_map(as_passed).collect()
 }
 
 /// The file of a device with its driver.
@@ -178,7 +213,7 @@ mod tests {
     use super::*;
 
     fn shape(m: u32, operand: Scalar) -> CooperativeShape {
-        CooperativeShape { m, n: 16, k: 16, operand, sum: Scalar::F32 }
+        CooperativeShape { m, n: 16, k: 16, operand, sum: Scalar::F32, fragments: None }
     }
 
     #[test]
@@ -187,6 +222,20 @@ mod tests {
         let lines = ["f16 16x16x16 failed", "f16 8x16x16 passed"].map(str::to_owned);
         assert_eq!(passed(&shapes, &lines), [shape(8, Scalar::F16)]);
         assert_eq!(passed(&shapes, &[]), []);
+    }
+
+    #[test]
+    fn lines_say_where_elements_are() {
+        let text = "1/4/2 4/8/1 0,0 0,1";
+        let fragment = Fragment::from_text(text).unwrap();
+        let all = [fragment.clone(), fragment.clone(), fragment];
+        let told = line(&shape(16, Scalar::F16), Some(&all));
+        assert_eq!(told, format!("f16 16x16x16 passed | {text} | {text} | {text}"));
+        let known = passed(&[shape(16, Scalar::F16)], &[told]);
+        assert_eq!(known, [CooperativeShape { fragments: Some(Box::new(all)), ..shape(16, Scalar::F16) }]);
+        // Damage costs the places, not the shape.
+        let damaged = format!("f16 16x16x16 passed | {text} | 1");
+        assert_eq!(passed(&[shape(16, Scalar::F16)], &[damaged]), [shape(16, Scalar::F16)]);
     }
 
     #[test]

@@ -9,15 +9,20 @@ pub(crate) fn targets() -> Vec<Target> {
     let mut all: Vec<Target> = ["gfx1030", "gfx1100", "gfx1200", "gfx90a", "sm_75", "sm_90"]
         .map(|name| Target::of(name).unwrap())
         .into();
-    let shape = |m, n, k, operand| CooperativeShape { m, n, k, operand, sum: Scalar::F32 };
-    all.push(Target::from(VulkanDevice {
+    // A driver of NVIDIA's, whose matrices are those of `mma.sync`.
+    let shape = |m, n, k, operand| {
+        let fragments = all.last().and_then(|target| target.shape(operand)?.fragments.clone());
+        CooperativeShape { m, n, k, operand, sum: Scalar::F32, fragments }
+    };
+    let device = VulkanDevice {
         name: "vulkan".to_owned(),
         subgroup: 32,
         shared: 32 << 10,
         threads: 256,
         units: 0,
         shapes: vec![shape(16, 16, 16, Scalar::F16)],
-    }));
+    };
+    all.push(device.into());
     all
 }
 

@@ -41,9 +41,9 @@ impl Tiling {
         let of = |own: usize| {
             ((own * (self.depth + pad)).max(self.depth * (own + pad)) * size).next_multiple_of(16)
         };
-        let sums = match self.shape.fragments {
-            Some(_) => 0,
-            None => {
+        let sums = match self.shape.is_opaque() {
+            false => 0,
+            true => {
                 (self.shape.m * self.shape.n) as usize
                     * self.shape.sum.size()
                     * self.groups.iter().product::<usize>()

@@ -31,7 +31,8 @@ impl Engine<'_> {
             b.when(inside, |b| each(b, row, column, values));
         };
         let lane = b.index(Index::Lane);
-        let Some(fragment) = shape.fragment(Role::Accumulator).cloned() else {
+        let fragment = shape.fragment(Role::Accumulator).filter(|_| !shape.is_opaque()).cloned();
+        let Some(fragment) = fragment else {
             return self.visit_opaque(b, [first_row, first_column], lane, width, &mut checked);
         };
         let (lane_row, lane_column) = (b.lane_part(lane, fragment.row), b.lane_part(lane, fragment.column));

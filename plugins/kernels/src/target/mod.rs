@@ -2,6 +2,7 @@
 
 mod amd;
 mod nvidia;
+mod places;
 mod plain;
 mod vulkan;
 
@@ -158,6 +159,11 @@ impl MatrixShape {
         })
     }
 
+    /// Whether only memory tells products which element is which, also where attention knows it: stores of neighbours are wider so.
+    pub fn is_opaque(&self) -> bool {
+        self.instruction == MatrixInstruction::Cooperative
+    }
+
     /// Whether the device has an instruction for it.
     pub fn is_matrix(&self) -> bool {
         self.instruction != MatrixInstruction::Plain
@@ -180,6 +186,11 @@ impl Target {
     /// Compute units; a usual number if it is not known.
     pub fn units_or_usual(&self) -> usize {
         if self.units == 0 { 64 } else { self.units as usize }
+    }
+
+    /// Whether kernels should be small: the compilers of CPUs, whose subgroups are short, take long for others.
+    pub fn wants_small_kernels(&self) -> bool {
+        self.language == Language::SpirV && self.subgroup <= 8
     }
 
     /// The best matrix shape for operands of a type. Every target has one for f16, bf16, f32, i8 and u8.

@@ -1,10 +1,10 @@
 //! Devices with a Vulkan driver, described by what the driver says.
 
-use super::{Language, MatrixInstruction, MatrixShape, Target, plain};
+use super::{Fragment, Language, MatrixInstruction, MatrixShape, Target, plain};
 use crate::scalar::Scalar;
 
 /// A cooperative matrix that a device has, with subgroup scope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CooperativeShape {
     /// Rows of the left operand.
     pub m: u32,
@@ -16,6 +16,8 @@ pub struct CooperativeShape {
     pub operand: Scalar,
     /// The type of sums.
     pub sum: Scalar,
+    /// Where the elements of A, B and the sum are, if a test told.
+    pub fragments: Option<Box<[Fragment; 3]>>,
 }
 
 /// What a target needs to know of a Vulkan device.
@@ -45,7 +47,7 @@ impl From<VulkanDevice> for Target {
             operand: shape.operand,
             sum: shape.sum,
             instruction: MatrixInstruction::Cooperative,
-            fragments: None,
+            fragments: shape.fragments.clone(),
         };
         let mut shapes: Vec<MatrixShape> = device.shapes.iter().map(cooperative).collect();
         let all = [F16, Bf16, F32, I8, U8, Fp8E4m3, Fp8E5m2];

@@ -79,13 +79,7 @@ impl Printer<'_> {
     /// A real number of a small type as a float, others as they are.
     pub(super) fn decode(&mut self, from: Scalar, x: Word) -> (Kind, Word) {
         match from {
-            Scalar::F16 => {
-                let type_ = self.type_id(Kind::Float(32));
-                let pair = self.pair_type();
-                let halves = self.glsl_typed(GlslStd450Op::UnpackHalf2x16, pair, &[x]);
-                let operands = vec![rspirv::dr::Operand::IdRef(halves), rspirv::dr::Operand::LiteralBit32(0)];
-                (F32, self.op_typed(Op::CompositeExtract, type_, operands))
-            }
+            Scalar::F16 => (F32, self.float_of_half(x, 0)),
             Scalar::Bf16 => {
                 let high = self.whole(Op::ShiftLeftLogical, x, 16);
                 (F32, self.op(Op::Bitcast, F32, &[high]))
@@ -135,6 +129,7 @@ impl Printer<'_> {
                 let own = self.op(Op::Bitcast, U32, &[x]);
                 match to {
                     Scalar::Bf16 => self.encode_bf16(own),
+                    Scalar::F16 if self.rounds_halves() => self.half_of_float(x),
                     Scalar::F16 => self.encode_small(own, Small::HALF),
                     Scalar::Fp8E5m2 => self.encode_small(own, Small::E5M2),
                     _ => self.encode_small(own, Small::E4M3),
@@ -273,18 +268,6 @@ impl Printer<'_> {
         }
         self.assign(out, result);
         Ok(())
-    }
-
-    /// The type of two floats.
-    fn pair_type(&mut self) -> Word {
-        if let Some(pair) = self.pair {
-            return pair;
-        }
-        let float = self.type_id(F32);
-        let operands = vec![rspirv::dr::Operand::IdRef(float), rspirv::dr::Operand::LiteralBit32(2)];
-        let pair = self.declare(Op::TypeVector, None, operands);
-        self.pair = Some(pair);
-        pair
     }
 }
 

@@ -2,11 +2,12 @@
 
 use rspirv::dr::Operand;
 use rspirv::spirv::{
-    Capability, CooperativeMatrixLayout, CooperativeMatrixOperands, CooperativeMatrixUse, Op, Scope, Word,
+    Capability, CooperativeMatrixLayout, CooperativeMatrixOperands, CooperativeMatrixUse, Op, Scope,
+    StorageClass, Word,
 };
 
 use super::Printer;
-use super::ids::{Element, Kind, MatrixKind};
+use super::ids::{Element, Kind, MatrixKind, U32};
 use crate::form::{Instruction, Memory, Order, Role, Tile, Value};
 use crate::scalar::Scalar;
 use crate::target::{MatrixInstruction, MatrixShape};
@@ -109,7 +110,7 @@ impl Printer<'_> {
                 let (variable, matrix) = self.held(*tile)?;
                 let scalar = self.type_of(*x).scalar;
                 let x = self.single(*x);
-                let x = self.matrix_element(x, scalar, matrix.element);
+                let x = self.matrix_element(x, scalar, matrix.element)?;
                 let filled = self.op(Op::CompositeConstruct, variable.1, &[x]);
                 self.set(variable, filled);
             }
@@ -146,22 +147,93 @@ impl Printer<'_> {
                 let total = self.op_typed(Op::CooperativeMatrixMulAddKHR, type_, operands);
                 self.set(to, total);
             }
-            other => return Err(format!("{other:?} on a cooperative matrix, which hides its elements")),
+            I::TileGet { out, tile, slot } => {
+                let (variable, matrix) = self.held(*tile)?;
+                let slot = self.int(i64::from(*slot));
+                let x = self.component(variable.0, matrix.element, slot)?;
+                self.assign(*out, vec![x]);
+            }
+            I::TileSet { tile, slot, x } => {
+                let (variable, matrix) = self.held(*tile)?;
+                let slot = self.int(i64::from(*slot));
+                let x = match (matrix.element, self.halves.get(&x.0).copied()) {
+                    (Element::F16, Some((word, place))) => self.half_of(word, place),
+                    _ => {
+                        let scalar = self.type_of(*x).scalar;
+                        let x = self.single(*x);
+                        self.matrix_element(x, scalar, matrix.element)?
+                    }
+                };
+                self.set_component(variable.0, matrix.element, slot, x);
+            }
+            I::TileMap { tile, element, body, result } => {
+                let (variable, matrix) = self.held(*tile)?;
+                let type_ = self.type_id(variable.1);
+                let length = self.op(Op::CooperativeMatrixLengthKHR, U32, &[type_]);
+                let [first, step] = [0, 1].map(|number| self.int(number));
+                self.count([first, length, step], false, |p, slot| {
+                    let own = p.component(variable.0, matrix.element, slot)?;
+                    p.assign(*element, vec![own]);
+                    p.block(body)?;
+                    let scalar = p.type_of(*result).scalar;
+                    let x = p.single(*result);
+                    let x = p.matrix_element(x, scalar, matrix.element)?;
+                    p.set_component(variable.0, matrix.element, slot, x);
+                    Ok(())
+                })?;
+            }
+            other => return Err(format!("{other:?} has no form in SPIR-V")),
         }
         Ok(())
     }
 
     /// An element as matrices hold it.
-    fn matrix_element(&mut self, x: Word, scalar: Scalar, element: Element) -> Word {
-        match element {
+    fn matrix_element(&mut self, x: Word, scalar: Scalar, element: Element) -> Result<Word, String> {
+        Ok(match element {
             Element::F32 | Element::U32 => x,
             Element::I32 => self.op(Op::Bitcast, element.into(), &[x]),
-            Element::F16 | Element::Bf16 | Element::I8 | Element::U8 => {
-                let bits = Kind::Int(8 * scalar.size() as u32);
-                let narrow = self.op(Op::UConvert, bits, &[x]);
+            Element::F16 => self.half_of(x, 0),
+            Element::Bf16 | Element::I8 | Element::U8 => {
+                let size = 8 * scalar.size() as u32;
+                self.need_bits(size)?;
+                let narrow = self.op(Op::UConvert, Kind::Int(size), &[x]);
                 if element == Element::U8 { narrow } else { self.op(Op::Bitcast, element.into(), &[narrow]) }
             }
-        }
+        })
+    }
+
+    /// An element that a matrix holds, as a value in a register.
+    fn component(&mut self, matrix: Word, element: Element, slot: Word) -> Result<Word, String> {
+        let at = self.component_at(matrix, element, slot);
+        let x = self.get((at, element.into()));
+        Ok(match element {
+            Element::F32 | Element::U32 => x,
+            Element::I32 => self.op(Op::Bitcast, U32, &[x]),
+            Element::F16 => self.word_of_half(x),
+            Element::I8 => {
+                self.need_bits(8)?;
+                let wide = self.op(Op::SConvert, Kind::Signed(32), &[x]);
+                self.op(Op::Bitcast, U32, &[wide])
+            }
+            Element::U8 | Element::Bf16 => {
+                let size = if element == Element::U8 { 8 } else { 16 };
+                self.need_bits(size)?;
+                let bits = if size == 8 { x } else { self.op(Op::Bitcast, Kind::Int(size), &[x]) };
+                self.op(Op::UConvert, U32, &[bits])
+            }
+        })
+    }
+
+    fn set_component(&mut self, matrix: Word, element: Element, slot: Word, x: Word) {
+        let at = self.component_at(matrix, element, slot);
+        self.set((at, element.into()), x);
+    }
+
+    /// A pointer to an element that a matrix holds.
+    fn component_at(&mut self, matrix: Word, element: Element, slot: Word) -> Word {
+        let kind: Kind = element.into();
+        let to = self.pointed_to(kind);
+        self.op(Op::AccessChain, Kind::Pointer(StorageClass::Function, to), &[matrix, slot])
     }
 
     /// The place of a matrix in shared memory: a pointer, the layout, and the stride in the array's units.

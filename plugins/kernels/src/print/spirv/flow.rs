@@ -42,6 +42,9 @@ impl Printer<'_> {
                 self.assign(*out, elements);
             }
             I::Convert { out, x } => {
+                if self.convert_halves(*out, *x) {
+                    return Ok(());
+                }
                 let from = self.type_of(*x).scalar;
                 self.each(*out, &[*x], |p, to, e| {
                     p.convert(from, to, e.first().copied().unwrap_or_default())
@@ -49,10 +52,14 @@ impl Printer<'_> {
             }
             I::Bits { out, x } => self.bits(*out, *x)?,
             I::Build { out, parts } => {
+                if self.build_halves(*out, parts) {
+                    return Ok(());
+                }
                 let elements = parts.iter().flat_map(|part| self.value(*part)).collect();
                 self.assign(*out, elements);
             }
             I::Extract { out, x, lane } => {
+                self.note_half(*out, *x, *lane);
                 let element = self.element(*x, usize::from(*lane));
                 self.assign(*out, vec![element]);
             }
@@ -236,11 +243,24 @@ impl Printer<'_> {
     fn repeat(
         &mut self,
         var: Value,
-        [start, end, step]: [Value; 3],
+        range: [Value; 3],
         body: &[Instruction],
         unroll: bool,
     ) -> Result<(), String> {
-        let [start, end, step] = [start, end, step].map(|value| self.single(value));
+        let range = range.map(|value| self.single(value));
+        self.count(range, unroll, |p, now| {
+            p.assign(var, vec![now]);
+            p.block(body)
+        })
+    }
+
+    /// A loop over whole numbers.
+    pub(super) fn count(
+        &mut self,
+        [start, end, step]: [Word; 3],
+        unroll: bool,
+        body: impl FnOnce(&mut Self, Word) -> Result<(), String>,
+    ) -> Result<(), String> {
         let variable = self.variable(U32);
         self.set(variable, start);
         let [head, check, inside, next, behind] = [(); 5].map(|()| self.id());
@@ -257,8 +277,7 @@ impl Printer<'_> {
         let goes_on = self.op(Op::SLessThan, Kind::Bool, &[now, end]);
         self.act(Op::BranchConditional, [goes_on, inside, behind].map(Operand::IdRef).to_vec());
         self.label(inside);
-        self.assign(var, vec![now]);
-        self.block(body)?;
+        body(self, now)?;
         self.jump(next);
         self.label(next);
         let now = self.get(variable);

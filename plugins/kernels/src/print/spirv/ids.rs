@@ -21,6 +21,8 @@ pub(super) enum Kind {
     Bfloat,
     /// Two or four `Int(32)`.
     Words(u32),
+    /// Two real numbers of 32 or 16 bits.
+    Pair(u32),
     /// A cooperative matrix.
     Matrix(MatrixKind),
     /// An address of a kind in a storage class.
@@ -127,6 +129,10 @@ impl Printer<'_> {
                 let of = self.type_id(U32);
                 (Op::TypeVector, vec![Operand::IdRef(of), Operand::LiteralBit32(count)])
             }
+            Kind::Pair(bits) => {
+                let of = self.type_id(Kind::Float(bits));
+                (Op::TypeVector, vec![Operand::IdRef(of), Operand::LiteralBit32(2)])
+            }
             Kind::Pointer(class, to) => {
                 let of = match (to.into(), to) {
                     (_, PointedTo::Other(id)) => id,
@@ -207,15 +213,20 @@ impl Printer<'_> {
         self.op_typed(Op::ExtInst, type_, operands)
     }
 
-    /// A variable of each thread.
-    pub(super) fn variable(&mut self, kind: Kind) -> (Word, Kind) {
-        let to = match kind {
+    /// What a pointer to a kind points to.
+    pub(super) fn pointed_to(&mut self, kind: Kind) -> PointedTo {
+        match kind {
             Kind::Bool => PointedTo::Bool,
             Kind::Int(bits) => PointedTo::Int(bits),
             Kind::Float(bits) => PointedTo::Float(bits),
             Kind::Words(count) => PointedTo::Words(count),
             other => PointedTo::Other(self.type_id(other)),
-        };
+        }
+    }
+
+    /// A variable of each thread.
+    pub(super) fn variable(&mut self, kind: Kind) -> (Word, Kind) {
+        let to = self.pointed_to(kind);
         let type_ = self.type_id(Kind::Pointer(StorageClass::Function, to));
         let id = self.id();
         let class = Operand::StorageClass(StorageClass::Function);

@@ -9,6 +9,7 @@ mod convert;
 mod cooperative;
 mod flow;
 mod functions;
+mod half;
 mod ids;
 mod memory;
 mod packed;
@@ -40,6 +41,9 @@ pub struct Features {
     pub storage_16_bit: bool,
     pub storage_8_bit: bool,
     pub signed_zero_inf_nan_preserve_float32: bool,
+    /// Conversions to 16 bits round to the nearest, ties to even, if they are asked to; subnormal results stay if they are asked to.
+    pub shader_rounding_mode_rte_float16: bool,
+    pub shader_denorm_preserve_float16: bool,
     /// With `vulkanMemoryModel`.
     pub cooperative_matrix: bool,
     pub shader_bfloat16_cooperative_matrix: bool,
@@ -104,8 +108,6 @@ pub(super) struct Printer<'a> {
     is_cooperative: bool,
     last: Word,
     glsl: Word,
-    /// The type of two floats.
-    pair: Option<Word>,
     entry: Word,
     capabilities: Vec<Capability>,
     extensions: Vec<&'static str>,
@@ -126,6 +128,10 @@ pub(super) struct Printer<'a> {
     values: Vec<Vec<Word>>,
     /// The words of 32 bits of vectors of smaller elements that were loaded.
     packed: HashMap<u32, Vec<Word>>,
+    /// The word that a half was taken from, and which half of it.
+    halves: HashMap<u32, (Word, u32)>,
+    /// The float that a half is rounded from where it is used.
+    rounded: HashMap<u32, Word>,
     locals: Vec<Vec<(Word, Kind)>>,
     tiles: Vec<Vec<(Word, Kind)>>,
 }
@@ -138,7 +144,6 @@ impl<'a> Printer<'a> {
             is_cooperative: is_cooperative(kernel),
             last: 0,
             glsl: 0,
-            pair: None,
             entry: 0,
             capabilities: vec![
                 Capability::Shader,
@@ -158,6 +163,8 @@ impl<'a> Printer<'a> {
             shared: HashMap::new(),
             units: shared::units(kernel),
             packed: HashMap::new(),
+            halves: HashMap::new(),
+            rounded: HashMap::new(),
             values: vec![Vec::new(); kernel.values.len()],
             locals: Vec::new(),
             tiles: Vec::new(),
@@ -332,16 +339,23 @@ impl<'a> Printer<'a> {
         ];
         operands.extend(self.interface.iter().map(|variable| Operand::IdRef(*variable)));
         module.entry_points.push(Instruction::new(Op::EntryPoint, None, None, operands));
-        let mut mode = |mode, more: Vec<u32>| {
+        let mut modes = vec![(ExecutionMode::LocalSize, vec![self.kernel.threads, 1, 1])];
+        if self.features.signed_zero_inf_nan_preserve_float32 {
+            modes.push((ExecutionMode::SignedZeroInfNanPreserve, vec![32]));
+            self.need(Capability::SignedZeroInfNanPreserve);
+        }
+        if self.capabilities.contains(&Capability::RoundingModeRTE) {
+            modes.push((ExecutionMode::RoundingModeRTE, vec![16]));
+            if self.features.shader_denorm_preserve_float16 {
+                modes.push((ExecutionMode::DenormPreserve, vec![16]));
+                self.need(Capability::DenormPreserve);
+            }
+        }
+        for (mode, more) in modes {
             let literals = more.into_iter().map(Operand::LiteralBit32);
             let operands =
                 [Operand::IdRef(self.entry), Operand::ExecutionMode(mode)].into_iter().chain(literals);
             module.execution_modes.push(Instruction::new(Op::ExecutionMode, None, None, operands.collect()));
-        };
-        mode(ExecutionMode::LocalSize, vec![self.kernel.threads, 1, 1]);
-        if self.features.signed_zero_inf_nan_preserve_float32 {
-            mode(ExecutionMode::SignedZeroInfNanPreserve, vec![32]);
-            self.need(Capability::SignedZeroInfNanPreserve);
         }
         let model = [
             Operand::AddressingModel(AddressingModel::PhysicalStorageBuffer64),

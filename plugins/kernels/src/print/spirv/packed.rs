@@ -22,7 +22,10 @@ impl Printer<'_> {
                 // Again at each use: an earlier one may be in a block that does not reach this.
                 self.unpack(&words, type_.scalar, usize::from(type_.lanes))
             }
-            None => self.values.get(value.0 as usize).cloned().unwrap_or_default(),
+            None => match self.rounded.get(&value.0).copied() {
+                Some(float) => vec![self.half_of_float(float)],
+                None => self.values.get(value.0 as usize).cloned().unwrap_or_default(),
+            },
         }
     }
 
@@ -30,10 +33,13 @@ impl Printer<'_> {
     pub(super) fn element(&mut self, value: Value, lane: usize) -> Word {
         match self.packed.get(&value.0).cloned() {
             Some(words) => self.unpack_one(&words, self.type_of(value).scalar, lane),
-            None => {
-                let elements = self.values.get(value.0 as usize);
-                elements.and_then(|elements| elements.get(lane)).copied().unwrap_or_default()
-            }
+            None => match self.rounded.get(&value.0).copied() {
+                Some(float) => self.half_of_float(float),
+                None => {
+                    let elements = self.values.get(value.0 as usize);
+                    elements.and_then(|elements| elements.get(lane)).copied().unwrap_or_default()
+                }
+            },
         }
     }
 

@@ -3,7 +3,7 @@ use std::process::{Command, Stdio};
 
 use super::*;
 use crate::Builder;
-use crate::form::{Binary, Comparison, Constant, Index, Instruction, Memory, Reduction, Unary};
+use crate::form::{Binary, Comparison, Constant, Index, Instruction, Memory, Reduction, Role, Unary};
 use crate::product::plan::{Plan, Work};
 use crate::product::{Matrix, Product, write_as};
 use crate::target::{CooperativeShape, Target, VulkanDevice};
@@ -16,6 +16,8 @@ const ALL: Features = Features {
     storage_16_bit: true,
     storage_8_bit: true,
     signed_zero_inf_nan_preserve_float32: true,
+    shader_rounding_mode_rte_float16: true,
+    shader_denorm_preserve_float16: true,
     cooperative_matrix: true,
     shader_bfloat16_cooperative_matrix: true,
     max_push_constants_size: 128,
@@ -252,7 +254,7 @@ fn products_of_cooperative_matrices_are_valid() {
         (32, [16, 8, 32], U8, I32),
     ];
     for (subgroup, [m, n, k], operand, sum) in shapes {
-        let shapes = vec![CooperativeShape { m, n, k, operand, sum }];
+        let shapes = vec![CooperativeShape { m, n, k, operand, sum, fragments: None }];
         let name = "matrices".to_owned();
         let device = VulkanDevice { name, subgroup, shared: 48 << 10, threads: 1024, units: 0, shapes };
         let target: Target = device.into();
@@ -276,4 +278,67 @@ fn products_of_cooperative_matrices_are_valid() {
             }
         }
     }
+}
+
+/// A device with the fragments of `mma.sync`, as drivers of NVIDIA have them.
+fn with_fragments(operand: Scalar) -> Target {
+    let fragments = Target::of("sm_90").unwrap().shape(operand).unwrap().fragments.clone();
+    let shapes = vec![CooperativeShape { m: 16, n: 16, k: 16, operand, sum: Scalar::F32, fragments }];
+    let name = "matrices".to_owned();
+    VulkanDevice { name, subgroup: 32, shared: 48 << 10, threads: 1024, units: 0, shapes }.into()
+}
+
+#[test]
+fn every_element_of_a_cooperative_matrix_is_reached() {
+    for operand in [Scalar::F16, Scalar::Bf16] {
+        let target = with_fragments(operand);
+        let shape = target.shape(operand).unwrap();
+        for role in [Role::A, Role::Accumulator] {
+            let mut b = Builder::new("elements", 32, &target);
+            let y = b.output(Scalar::F32);
+            let tile = b.tile(role, shape);
+            b.tile_fill(tile, 1.0);
+            let first = b.tile_get(tile, 0);
+            b.tile_set(tile, 1, first);
+            b.tile_map(tile, |b, element| {
+                let zero = b.number(0);
+                let number = b.convert(element, Scalar::F32);
+                b.store(Memory::Global(y), zero, number);
+                element
+            });
+            let printed = print(&b.finish(), &ALL).unwrap();
+            let needed = if operand == Scalar::Bf16 { "2025.2" } else { "2023.4" };
+            if let Err(message) = if knows(needed) { validate(&printed.words) } else { Ok(()) } {
+                panic!("{operand:?} {role:?}: {message}");
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_of_halves_are_rounded_at_once() {
+    let mut b = Builder::new("halves", 64, &target());
+    let [x, y] = [b.pointer(Scalar::F16), b.output(Scalar::F16)];
+    let thread = b.index(Index::Thread);
+    let place = b.mul(thread, 8);
+    let own = b.load_vector(Memory::Global(x), place, 8);
+    let parts: Vec<_> = (0..8)
+        .map(|lane| {
+            let half = b.extract(own, lane);
+            let wide = b.convert(half, Scalar::F32);
+            let twice = b.mul(wide, 2.0);
+            b.convert(twice, Scalar::F16)
+        })
+        .collect();
+    let all = b.build(&parts);
+    b.store(Memory::Global(y), place, all);
+    let kernel = b.finish();
+    check(&kernel);
+    let count = |features: &Features, op: Op| {
+        let module = rspirv::dr::load_words(print(&kernel, features).unwrap().words).unwrap();
+        module.all_inst_iter().filter(|instruction| instruction.class.opcode == op).count()
+    };
+    assert_eq!(count(&ALL, Op::FConvert), 4);
+    let without = Features { shader_rounding_mode_rte_float16: false, ..ALL };
+    assert_eq!(count(&without, Op::FConvert), 0);
 }
