@@ -8,15 +8,15 @@
 use super::Attention;
 use super::factor::number;
 use super::layout::{Passing, Way};
-use super::plan::{HELD, Plan};
+use super::plan::{Plan, Staging};
 use super::scores::{Context, LOG2_E, Options};
 use super::sequence::{Bound, Sequence, Source};
-use super::staging::{Rows, copy};
+use super::staging::{Copy, Rows, copy};
 use crate::builder::{At, Builder};
 use crate::form::{Index, Local, Memory, Order, Pointer, Role, Shared, Tile, Value};
 use crate::product::{Launch, engine};
 use crate::scalar::Scalar;
-use crate::target::{Language, Target};
+use crate::target::Target;
 
 /// Parameters.
 pub(super) struct Pointers {
@@ -185,7 +185,7 @@ impl<'a> Forward<'a> {
         let (scores, outputs) = (tiles(sizes.keys / key_size), tiles(value_depth / key_size));
         let turned = layout.way == Way::Keys;
         let operand = shape.operand;
-        let (k_rows, v_rows) = if plan.beside {
+        let (k_rows, v_rows) = if plan.staging != Staging::InTurn {
             let k_rows = Rows::new(b, operand, sizes.keys, *depth, false);
             (k_rows, Rows::new(b, operand, sizes.keys, *value_depth, turned))
         } else {
@@ -215,7 +215,10 @@ impl<'a> Forward<'a> {
             statistics,
             scores,
             outputs,
-            q_rows: Rows::new(b, operand, plan.queries(), *depth, false),
+            q_rows: match plan.holds_queries {
+                true => Rows::within(k_rows.array, operand, plan.queries(), *depth, false),
+                false => Rows::new(b, operand, plan.queries(), *depth, false),
+            },
             k_rows,
             v_rows,
         }
@@ -225,29 +228,39 @@ impl<'a> Forward<'a> {
         self.plan.sizes.groups * b.target().subgroup as usize
     }
 
-    fn copy_keys(&self, b: &mut Builder, first: Value) {
+    /// How keys are copied, from `first` on.
+    fn of_keys(&self, b: &Builder, first: Value) -> Copy<'_> {
         let threads = self.threads(b);
-        copy(b, [self.thread, first], &self.sources[1], 0, &self.k_rows, threads, &|_, row| row);
+        Copy { thread: self.thread, first, source: &self.sources[1], from: 0, to: &self.k_rows, threads }
+    }
+
+    fn of_values(&self, b: &Builder, first: Value) -> Copy<'_> {
+        Copy { source: &self.sources[2], to: &self.v_rows, ..self.of_keys(b, first) }
+    }
+
+    /// Where a value's row goes.
+    fn place(&self, b: &mut Builder, row: Value) -> Value {
+        let layout = &self.plan.layout;
+        if layout.is_ordered() {
+            return row;
+        }
+        let mut place = b.number(0);
+        for (bit, to) in layout.bits.iter().enumerate() {
+            let shifted = b.div(row, 1 << bit);
+            let own = b.and(shifted, 1);
+            let own = b.mul(own, *to);
+            place = b.add(place, own);
+        }
+        place
+    }
+
+    fn copy_keys(&self, b: &mut Builder, first: Value) {
+        copy(b, &self.of_keys(b, first), &|_, row| row);
         b.async_commit();
     }
 
     fn copy_values(&self, b: &mut Builder, first: Value) {
-        let threads = self.threads(b);
-        let layout = &self.plan.layout;
-        let place = |b: &mut Builder, row: Value| {
-            if layout.is_ordered() {
-                return row;
-            }
-            let mut place = b.number(0);
-            for (bit, to) in layout.bits.iter().enumerate() {
-                let shifted = b.div(row, 1 << bit);
-                let own = b.and(shifted, 1);
-                let own = b.mul(own, *to);
-                place = b.add(place, own);
-            }
-            place
-        };
-        copy(b, [self.thread, first], &self.sources[2], 0, &self.v_rows, threads, &place);
+        copy(b, &self.of_values(b, first), &|b, row| self.place(b, row));
         b.async_commit();
     }
 
@@ -300,36 +313,28 @@ impl<'a> Forward<'a> {
     }
 
     fn run(&mut self, b: &mut Builder) {
-        let Plan { shape, sizes, layout, depth, .. } = self.plan;
+        let Plan { shape, sizes, layout, staging, .. } = self.plan;
         let [of_queries, of_keys] = layout.roles();
         let threads = self.threads(b);
-        let first = [self.thread, self.first_query];
-        copy(b, first, &self.sources[0], 0, &self.q_rows, threads, &|_, row| row);
+        let queries = Copy {
+            thread: self.thread,
+            first: self.first_query,
+            source: &self.sources[0],
+            from: 0,
+            to: &self.q_rows,
+            threads,
+        };
+        copy(b, &queries, &|_, row| row);
         b.async_commit();
         let (begin, end) = self.range(b);
-        if self.plan.beside {
+        if *staging == Staging::Beside {
             self.copy_keys(b, begin);
             b.async_wait(1);
         } else {
             b.async_wait(0);
         }
         b.barrier();
-        let steps = depth / shape.k as usize;
-        let slots = shape.fragment(of_queries).map_or(0, |fragment| fragment.slots.len());
-        // A thread of RDNA needs the registers for sums.
-        let most = if b.target().language == Language::Cuda { HELD } else { HELD / 2 };
-        let held = shape.is_matrix() && steps * sizes.tiles * slots * shape.operand.size() / 4 <= most;
-        let count = if held { steps } else { 1 };
-        let queries: Vec<Vec<Tile>> =
-            (0..count).map(|_| (0..sizes.tiles).map(|_| b.tile(of_queries, shape)).collect()).collect();
-        if held {
-            for (step, tiles) in queries.iter().enumerate() {
-                for (number, tile) in tiles.iter().enumerate() {
-                    let near = b.number(step * shape.k as usize);
-                    self.load_queries(b, *tile, number, near);
-                }
-            }
-        }
+        let held = self.hold(b);
         let key = b.tile(of_keys, shape);
         let value = b.tile(of_keys, shape);
         // From shared memory they are taken one by one.
@@ -340,44 +345,61 @@ impl<'a> Forward<'a> {
             let (size, _) = layout.sizes(shape);
             Rows::new(b, shape.operand, sizes.groups * sizes.tiles * size, sizes.keys, false)
         });
-        b.for_range(begin, end, sizes.keys, |b, first_key| {
-            if self.plan.beside {
-                self.copy_values(b, first_key);
-                b.async_wait(1);
-            } else {
-                self.copy_keys(b, first_key);
-                b.async_wait(0);
+        if *staging == Staging::Ahead {
+            if self.plan.holds_queries {
+                // Every thread has its queries, and keys take their place.
+                b.barrier();
             }
-            b.barrier();
+            let first = self.of_keys(b, begin);
+            let fetched = first.fetch(b);
+            first.keep(b, &fetched, &|_, row| row);
+        }
+        b.for_range(begin, end, sizes.keys, |b, first_key| {
+            let next = b.add(first_key, sizes.keys);
+            let (keys, values) = (self.of_keys(b, next), self.of_values(b, first_key));
+            let mut fetched = Vec::new();
+            match staging {
+                Staging::Beside => {
+                    self.copy_values(b, first_key);
+                    b.async_wait(1);
+                    b.barrier();
+                }
+                Staging::InTurn => {
+                    self.copy_keys(b, first_key);
+                    b.async_wait(0);
+                    b.barrier();
+                }
+                Staging::Ahead => {
+                    b.barrier();
+                    fetched = values.fetch(b);
+                }
+            }
             for tile in self.scores.iter().flatten() {
                 b.tile_fill(*tile, 0);
             }
-            if held {
-                for (step, tiles) in queries.iter().enumerate() {
-                    let near = b.number(step * shape.k as usize);
-                    self.score(b, tiles, key, near);
+            self.score_all(b, &held, key);
+            match staging {
+                Staging::Beside => {
+                    b.barrier();
+                    self.copy_keys(b, next);
                 }
-            } else {
-                // Not unrolled: loads would be moved ahead of each other until registers run out.
-                b.for_range(0, steps * shape.k as usize, shape.k, |b, near| {
-                    for (number, tile) in queries[0].iter().enumerate() {
-                        self.load_queries(b, *tile, number, near);
-                    }
-                    self.score(b, &queries[0], key, near);
-                });
-            }
-            b.barrier();
-            if self.plan.beside {
-                let next = b.add(first_key, sizes.keys);
-                self.copy_keys(b, next);
-            } else {
-                self.copy_values(b, first_key);
+                Staging::InTurn => {
+                    b.barrier();
+                    self.copy_values(b, first_key);
+                }
+                Staging::Ahead => {
+                    values.keep(b, &fetched, &|b, row| self.place(b, row));
+                    fetched = keys.fetch(b);
+                }
             }
             for (number, powers) in passed.iter().enumerate() {
                 self.weigh(b, number, first_key, powers, scratch.as_ref());
             }
-            b.async_wait(usize::from(self.plan.beside));
+            b.async_wait(usize::from(*staging == Staging::Beside));
             b.barrier();
+            if *staging == Staging::Ahead {
+                keys.keep(b, &fetched, &|_, row| row);
+            }
             if let Some(scratch) = &scratch {
                 b.for_range(0, sizes.keys, shape.k, |b, near| {
                     let own: Vec<Tile> = passed.iter().filter_map(|tiles| tiles.first().copied()).collect();
@@ -391,12 +413,53 @@ impl<'a> Forward<'a> {
                     self.add_values(b, &own, value, near);
                 }
             }
-            b.barrier();
+            if *staging != Staging::Ahead {
+                b.barrier();
+            }
         });
         b.async_wait(0);
         for number in 0..sizes.tiles {
             self.finish(b, number);
         }
+    }
+
+    /// Tiles of queries, one for each tile of the subgroup: those of each step along their elements if a thread has registers for them,
+    /// else of one step, which are loaded when they are needed.
+    fn hold(&self, b: &mut Builder) -> Vec<Vec<Tile>> {
+        let Plan { shape, sizes, layout, depth, .. } = self.plan;
+        let [of_queries, _] = layout.roles();
+        let is_held = self.plan.is_held(b.target());
+        let count = if is_held { depth / shape.k as usize } else { 1 };
+        let queries: Vec<Vec<Tile>> =
+            (0..count).map(|_| (0..sizes.tiles).map(|_| b.tile(of_queries, shape)).collect()).collect();
+        if is_held {
+            for (step, tiles) in queries.iter().enumerate() {
+                for (number, tile) in tiles.iter().enumerate() {
+                    let near = b.number(step * shape.k as usize);
+                    self.load_queries(b, *tile, number, near);
+                }
+            }
+        }
+        queries
+    }
+
+    /// Adds all products of queries and keys.
+    fn score_all(&self, b: &mut Builder, held: &[Vec<Tile>], key: Tile) {
+        let Plan { shape, depth, .. } = self.plan;
+        if self.plan.is_held(b.target()) {
+            for (step, tiles) in held.iter().enumerate() {
+                let near = b.number(step * shape.k as usize);
+                self.score(b, tiles, key, near);
+            }
+            return;
+        }
+        // Not unrolled: loads would be moved ahead of each other until registers run out.
+        b.for_range(0, *depth, shape.k, |b, near| {
+            for (number, tile) in held[0].iter().enumerate() {
+                self.load_queries(b, *tile, number, near);
+            }
+            self.score(b, &held[0], key, near);
+        });
     }
 
     fn multiply(&self, b: &mut Builder, sum: Tile, of_query: Tile, of_key: Tile) {

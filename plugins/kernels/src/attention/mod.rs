@@ -197,4 +197,4 @@ impl Tensor {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Attention;
 use super::layout::{Layout, Passing, Way};
 use crate::scalar::Scalar;
-use crate::target::{Language, MatrixShape, Role, Target};
+use crate::target::{Language, MatrixInstruction, MatrixShape, Role, Target};
 
 /// The sizes of a workgroup's work.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,17 @@ pub(super) const WIDE: usize = 128;
 const SMALL: u32 = 8;
 const LARGE: u32 = 32;
 
+/// How keys and values come to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Staging {
+    /// One after the other, into one array.
+    InTurn,
+    /// Copied beside other work, each into an array of its own.
+    Beside,
+    /// Loaded into registers beside other work and stored behind it, each into an array of its own.
+    Ahead,
+}
+
 pub(super) struct Plan {
     pub(super) shape: MatrixShape,
     pub(super) sizes: Sizes,
@@ -34,8 +45,10 @@ pub(super) struct Plan {
     /// The elements of queries and of values, with padding to whole tiles.
     pub(super) depth: usize,
     pub(super) value_depth: usize,
-    /// Whether keys and values are fetched beside other work, each into an array of its own.
-    pub(super) beside: bool,
+    /// How keys and values come to shared memory.
+    pub(super) staging: Staging,
+    /// Whether queries are in the keys' array before these are, and then in registers only.
+    pub(super) holds_queries: bool,
     /// How many threads share a tile.
     pub(super) subgroup: u32,
     /// Whether they exchange numbers through shared memory.
@@ -56,56 +69,76 @@ pub(crate) fn shapes(operand: Scalar, target: &Target, wide: bool) -> Vec<(u32, 
         let narrow = (!first.is_matrix()).then(|| target.narrow(operand));
         return [Some(first), narrow].into_iter().flatten().map(|shape| (target.subgroup, shape)).collect();
     }
-    // Vulkan does not say how workgroups are divided. Tiles of ordinary instructions do not ask: any number of threads may share one.
+    // Vulkan says how workgroups are divided only with cooperative matrices. Tiles of ordinary instructions do not ask: any number of threads
+    // may share one.
     let subgroup = target.subgroup.clamp(SMALL, LARGE);
     let device = Target { subgroup, shapes: Vec::new(), ..target.clone() };
     let small = Target { subgroup: SMALL, ..device.clone() };
-    let least = (SMALL, small.narrow(operand));
-    if subgroup == SMALL {
-        // CPUs, whose compilers take long for large kernels.
-        return vec![least];
+    let mut all: Vec<(u32, MatrixShape)> =
+        target.shapes.iter().filter(known).map(|shape| (target.subgroup, shape.clone())).collect();
+    all.retain(|(_, shape)| shape.is_matrix());
+    all.truncate(1);
+    if !device.wants_small_kernels() {
+        all.extend([(subgroup, of(&device)), (subgroup, device.narrow(operand))]);
     }
-    vec![(subgroup, of(&device)), (subgroup, device.narrow(operand)), least]
+    all.push((SMALL, small.narrow(operand)));
+    all
+}
+
+/// Subgroups, tiles of queries of each and keys of a block, the best first.
+fn sizes(attention: &Attention, target: &Target, shape: &MatrixShape) -> &'static [(usize, usize, usize)] {
+    let longest = attention.depth.max(attention.value_depth);
+    let is_matrix = shape.is_matrix();
+    let of_nvidia = target.language == Language::Cuda || shape.instruction == MatrixInstruction::Cooperative;
+    if target.wants_small_kernels() || (target.language == Language::SpirV && !is_matrix) {
+        return &[(4, 1, 16), (2, 1, 16), (1, 1, 16)];
+    }
+    match (of_nvidia && is_matrix, is_matrix) {
+        // Random numbers take registers.
+        (true, _) if longest <= 64 && attention.dropout.is_none() => {
+            &[(4, 2, 64), (4, 1, 64), (2, 1, 32), (1, 1, 32)]
+        }
+        (true, _) => &[(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)],
+        (_, true) if longest > WIDE => &[(4, 1, 16), (2, 1, 16), (1, 1, 16)],
+        (_, true) if target.subgroup == 32 && (longest > 64 || attention.dropout.is_some()) => {
+            &[(4, 1, 32), (2, 1, 32), (1, 1, 16)]
+        }
+        (_, true) => &[(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)],
+        _ => &[(2, 1, 32), (1, 1, 32)],
+    }
 }
 
 impl Plan {
     pub(super) fn of(attention: &Attention, target: &Target) -> Option<Self> {
         let longest = attention.depth.max(attention.value_depth);
         let wide = longest > WIDE;
-        let exchanges = target.language == Language::SpirV;
+        let is_spirv = target.language == Language::SpirV;
         let shapes = shapes(attention.operand(), target, wide);
-        let (_, shape) = shapes.first()?;
-        let cuda = target.language == Language::Cuda && shape.is_matrix();
-        let all: &[(usize, usize, usize)] = match (cuda, shape.is_matrix()) {
-            // Random numbers take registers.
-            (true, _) if longest <= 64 && attention.dropout.is_none() => {
-                &[(4, 2, 64), (4, 1, 64), (2, 1, 32), (1, 1, 32)]
-            }
-            (true, _) => &[(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32)],
-            (_, true) if wide => &[(4, 1, 16), (2, 1, 16), (1, 1, 16)],
-            (_, true) if target.subgroup == 32 && (longest > 64 || attention.dropout.is_some()) => {
-                &[(4, 1, 32), (2, 1, 32), (1, 1, 16)]
-            }
-            (_, true) => &[(4, 1, 64), (4, 1, 32), (2, 1, 32), (1, 1, 32), (1, 1, 16)],
-            _ if exchanges => &[(4, 1, 16), (2, 1, 16), (1, 1, 16)],
-            _ => &[(2, 1, 32), (1, 1, 32)],
-        };
         let plans = shapes.iter().flat_map(|(subgroup, shape)| {
-            all.iter().map(|(groups, tiles, keys)| {
+            sizes(attention, target, shape).iter().map(|(groups, tiles, keys)| {
                 let least = shape.n.max(shape.m).max(shape.k) as usize;
                 let sizes = Sizes { groups: *groups, tiles: *tiles, keys: (*keys).max(least) };
                 let layout = Layout::of(shape, *subgroup, sizes.keys);
                 let (_, size) = layout.sizes(shape);
-                Self {
+                let staging = match () {
+                    () if target.copies_beside => Staging::Beside,
+                    () if is_spirv && shape.is_matrix() && !target.wants_small_kernels() => Staging::Ahead,
+                    () => Staging::InTurn,
+                };
+                let mut plan = Self {
                     shape: shape.clone(),
                     sizes,
                     layout,
                     subgroup: *subgroup,
                     depth: attention.depth.next_multiple_of(shape.k as usize),
                     value_depth: attention.value_depth.next_multiple_of(size),
-                    beside: target.copies_beside,
-                    exchanges,
-                }
+                    staging,
+                    holds_queries: false,
+                    exchanges: is_spirv && !shape.is_matrix(),
+                };
+                plan.holds_queries =
+                    staging == Staging::Ahead && plan.is_held(target) && plan.queries() <= sizes.keys;
+                plan
             })
         });
         let few = |plan: &Self| {
@@ -122,6 +155,16 @@ impl Plan {
         }
         let first = fitting.iter().position(few).unwrap_or(fitting.len().saturating_sub(1));
         fitting.into_iter().nth(first)
+    }
+
+    /// Whether a thread has registers for its queries.
+    pub(super) fn is_held(&self, target: &Target) -> bool {
+        let [of_queries, _] = self.layout.roles();
+        let slots = self.shape.fragment(of_queries).map_or(0, |fragment| fragment.slots.len());
+        let steps = self.depth / self.shape.k as usize;
+        // A thread of RDNA needs the registers for sums.
+        let most = if target.language == Language::Hip { HELD / 2 } else { HELD };
+        self.shape.is_matrix() && steps * self.sizes.tiles * slots * self.shape.operand.size() / 4 <= most
     }
 
     pub(super) fn queries(&self) -> usize {
@@ -145,8 +188,9 @@ impl Plan {
         let scores =
             if self.layout.passing == Passing::Shared { self.queries() * (self.sizes.keys + pad) } else { 0 };
         let keys = self.sizes.keys * (self.depth + pad);
-        let both = if self.beside { keys + values } else { keys.max(values) };
+        let both = if self.staging == Staging::InTurn { keys.max(values) } else { keys + values };
         let exchanged = if self.exchanges { self.exchanged() * self.shape.sum.size() } else { 0 };
-        (self.queries() * (self.depth + pad) + both + scores) * size + exchanged + 64
+        let queries = if self.holds_queries { 0 } else { self.queries() * (self.depth + pad) };
+        (queries + both + scores) * size + exchanged + 64
     }
 }

@@ -7,7 +7,6 @@ use super::{Attention, Dropout};
 use crate::builder::Builder;
 use crate::form::{Binary, Memory, Pointer, Unary, Value};
 use crate::scalar::Scalar;
-use crate::target::Language;
 
 /// Parameters of what scores depend on.
 pub(super) struct Options {
@@ -115,11 +114,7 @@ impl<'a> Context<'a> {
     ) -> Value {
         let Attention { band, mask, slopes, block_mask, .. } = self.attention;
         // Compilers of CPUs take long for branches between barriers.
-        if mask.is_some()
-            || slopes.is_some()
-            || block_mask.is_some()
-            || b.target().language == Language::SpirV
-        {
+        if mask.is_some() || slopes.is_some() || block_mask.is_some() || b.target().wants_small_kernels() {
             return b.int(0, Scalar::Bool);
         }
         let mut whole = b.less_equal(end, self.keys);

@@ -3,7 +3,7 @@
 use super::Tensor;
 use super::sequence::Source;
 use crate::builder::Builder;
-use crate::form::{Memory, Shared, Value};
+use crate::form::{Local, Memory, Shared, Value};
 use crate::scalar::Scalar;
 use crate::target::Language;
 
@@ -68,35 +68,62 @@ fn converted(b: &mut Builder, vector: Value, lanes: usize, scalar: Scalar) -> Ve
     parts.collect()
 }
 
-/// Copies rows from `first_row` on, those that are there; other rows and the padding are 0. `from_element` is where a row's elements begin,
-/// and `place` gives a row's place. Where there are pages, `first_row` is a multiple of the copied rows.
-pub(super) fn copy(
-    b: &mut Builder,
-    [thread, first_row]: [Value; 2],
-    source: &Source,
-    from_element: usize,
-    to: &Rows,
-    threads: usize,
-    place: &dyn Fn(&mut Builder, Value) -> Value,
-) {
-    let tensor = &source.bound.tensor;
-    let pointer = source.bound.data;
-    let depth = source.bound.elements.saturating_sub(from_element);
-    let vector = vector(tensor, depth, to.scalar);
-    let across = to.elements / vector;
-    let count = to.rows * across;
-    let bytes = vector * tensor.scalar.size();
-    let base = b.add(source.base, from_element * tensor.strides[3]);
-    // All rows are in one page.
-    let together =
-        source.page().filter(|rows| rows.is_multiple_of(to.rows)).map(|_| source.line(b, first_row));
-    let fetch = |b: &mut Builder, index: Value| {
-        let (row, near) = b.div_rem(index, across);
-        let element = b.mul(near, vector);
-        let own = b.add(first_row, row);
+/// Rows on their way to shared memory: those from `first` on that are there; other rows and the padding are 0. Where there are pages,
+/// `first` is a multiple of the copied rows.
+#[derive(Clone, Copy)]
+pub(super) struct Copy<'a> {
+    /// The thread in the workgroup, and how many there are.
+    pub(super) thread: Value,
+    pub(super) threads: usize,
+    pub(super) first: Value,
+    pub(super) source: &'a Source,
+    /// Where a row's elements begin.
+    pub(super) from: usize,
+    pub(super) to: &'a Rows,
+}
+
+/// The place of a row in shared memory.
+type Place<'a> = &'a dyn Fn(&mut Builder, Value) -> Value;
+
+/// A vector of a row in memory: its row, its first element, its index, and whether it is there.
+struct Vector {
+    row: Value,
+    element: Value,
+    at: Value,
+    there: Value,
+}
+
+impl Copy<'_> {
+    fn depth(&self) -> usize {
+        self.source.bound.elements.saturating_sub(self.from)
+    }
+
+    /// Elements that are fetched together.
+    fn width(&self) -> usize {
+        vector(&self.source.bound.tensor, self.depth(), self.to.scalar)
+    }
+
+    fn count(&self) -> usize {
+        self.to.rows * (self.to.elements / self.width())
+    }
+
+    /// The place of the first row if all are in one page.
+    fn together(&self, b: &mut Builder) -> Option<Value> {
+        let is_together = self.source.page().is_some_and(|rows| rows.is_multiple_of(self.to.rows));
+        is_together.then(|| self.source.line(b, self.first))
+    }
+
+    /// A vector by its number.
+    fn vector(&self, b: &mut Builder, index: Value, together: Option<Value>) -> Vector {
+        let Self { source, to, .. } = self;
+        let tensor = &source.bound.tensor;
+        let base = b.add(source.base, self.from * tensor.strides[3]);
+        let (row, near) = b.div_rem(index, to.elements / self.width());
+        let element = b.mul(near, self.width());
+        let own = b.add(self.first, row);
         let mut there = b.less(own, source.valid);
-        if to.elements != depth {
-            let inside = b.less(element, depth);
+        if to.elements != self.depth() {
+            let inside = b.less(element, self.depth());
             there = b.and(there, inside);
         }
         let line = match together {
@@ -107,44 +134,104 @@ pub(super) fn copy(
             None => source.line(b, own),
         };
         let along = b.mul(element, tensor.strides[3]);
-        let from = b.add(base, line);
-        let from = b.add(from, along);
+        let at = b.add(base, line);
+        let at = b.add(at, along);
+        Vector { row, element, at, there }
+    }
+
+    /// Loads a vector, or zeros.
+    fn load(&self, b: &mut Builder, index: Value, together: Option<Value>) -> Local {
+        let own = self.vector(b, index, together);
+        let (scalar, width) = (self.source.bound.tensor.scalar, self.width());
+        let zero = if scalar.is_float() { b.float(0.0, scalar) } else { b.int(0, scalar) };
+        let zeros = b.build(&vec![zero; width]);
+        let local = b.local(scalar.by(width as u8), zeros);
+        b.when(own.there, |b| {
+            let loaded = b.load_vector(Memory::Global(self.source.bound.data), own.at, width);
+            b.set(local, loaded);
+        });
+        local
+    }
+
+    /// Stores a loaded vector.
+    fn store(&self, b: &mut Builder, index: Value, local: Local, place: Place<'_>) {
+        let (to, width) = (self.to, self.width());
+        let (row, near) = b.div_rem(index, to.elements / width);
+        let element = b.mul(near, width);
         let line = place(b, row);
-        if !to.turned && bytes >= 4 && tensor.scalar == to.scalar {
+        let own = b.get(local);
+        if !to.turned && self.source.bound.tensor.scalar == to.scalar {
             let line = b.mul(line, to.stride);
             let at = b.add(line, element);
-            let from = b.select(there, from, 0);
-            b.async_copy((to.array, at), (pointer, from), bytes, Some(there));
-            return;
+            return b.store(Memory::Shared(to.array), at, own);
         }
-        let zero =
-            if tensor.scalar.is_float() { b.float(0.0, tensor.scalar) } else { b.int(0, tensor.scalar) };
-        let zeros = b.build(&vec![zero; vector]);
-        let local = b.local(tensor.scalar.by(vector as u8), zeros);
-        b.when(there, |b| {
-            let own = b.load_vector(Memory::Global(pointer), from, vector);
-            b.set(local, own);
-        });
-        let own = b.get(local);
-        for (lane, part) in converted(b, own, vector, to.scalar).into_iter().enumerate() {
+        for (lane, part) in converted(b, own, width, to.scalar).into_iter().enumerate() {
             let element = b.add(element, lane);
             let (major, minor) = if to.turned { (element, line) } else { (line, element) };
             let major = b.mul(major, to.stride);
             let at = b.add(major, minor);
             b.store(Memory::Shared(to.array), at, part);
         }
-    };
-    if b.target().language == Language::SpirV {
-        // Compilers of CPUs take long for branches between barriers.
-        return b.for_range(thread, count, threads, fetch);
     }
-    for round in 0..count.div_ceil(threads) {
-        let index = b.add(thread, round * threads);
-        if (round + 1) * threads > count {
-            let inside = b.less(index, count);
-            b.when(inside, |b| fetch(b, index));
-        } else {
-            fetch(b, index);
+
+    /// Calls `each` with the number of each vector of this thread. Those beyond the last are in a branch.
+    fn rounds(&self, b: &mut Builder, each: &mut dyn FnMut(&mut Builder, Value)) {
+        let (count, threads) = (self.count(), self.threads);
+        for round in 0..count.div_ceil(threads) {
+            let index = b.add(self.thread, round * threads);
+            if (round + 1) * threads > count {
+                let inside = b.less(index, count);
+                b.when(inside, |b| each(b, index));
+            } else {
+                each(b, index);
+            }
         }
     }
+
+    /// Loads this thread's vectors into registers, beside other work.
+    pub(super) fn fetch(&self, b: &mut Builder) -> Vec<Local> {
+        let mut all = Vec::new();
+        let together = self.together(b);
+        self.rounds(b, &mut |b, index| all.push(self.load(b, index, together)));
+        all
+    }
+
+    /// Stores what [`Copy::fetch`] loaded.
+    pub(super) fn keep(&self, b: &mut Builder, fetched: &[Local], place: Place<'_>) {
+        let mut all = fetched.iter();
+        self.rounds(b, &mut |b, index| {
+            if let Some(local) = all.next() {
+                self.store(b, index, *local, place);
+            }
+        });
+    }
+}
+
+/// Copies rows. `place` gives a row's place.
+pub(super) fn copy(b: &mut Builder, copy: &Copy<'_>, place: Place<'_>) {
+    if b.target().language == Language::SpirV && !b.target().wants_small_kernels() {
+        // All loads are under way before the first is waited for.
+        let fetched = copy.fetch(b);
+        return copy.keep(b, &fetched, place);
+    }
+    let Copy { source, to, .. } = copy;
+    let tensor = &source.bound.tensor;
+    let bytes = copy.width() * tensor.scalar.size();
+    let together = copy.together(b);
+    let mut each = |b: &mut Builder, index: Value| {
+        if to.turned || bytes < 4 || tensor.scalar != to.scalar {
+            let local = copy.load(b, index, together);
+            return copy.store(b, index, local, place);
+        }
+        let Vector { row, element, at: from, there } = copy.vector(b, index, together);
+        let line = place(b, row);
+        let line = b.mul(line, to.stride);
+        let at = b.add(line, element);
+        let from = b.select(there, from, 0);
+        b.async_copy((to.array, at), (source.bound.data, from), bytes, Some(there));
+    };
+    if b.target().wants_small_kernels() {
+        return b.for_range(copy.thread, copy.count(), copy.threads, each);
+    }
+    copy.rounds(b, &mut each);
 }

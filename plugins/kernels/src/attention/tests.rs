@@ -10,7 +10,7 @@ pub(super) fn tensor(scalar: Scalar, [_, heads, rows, elements]: [usize; 4]) -> 
     Tensor { scalar, strides, alignment: 16, start: Start::Even }
 }
 
-pub(super) fn attention(scalar: Scalar, [queries, keys, depth, value_depth]: [usize; 4]) -> Attention {
+pub(crate) fn attention(scalar: Scalar, [queries, keys, depth, value_depth]: [usize; 4]) -> Attention {
     let (batch, heads, key_heads) = (2, 2, 1);
     Attention {
         batch,

@@ -37,13 +37,12 @@ impl Plan {
         let longest = attention.depth.max(attention.value_depth);
         // Two products are held beside the gradient, so rows count as long earlier than forward.
         let shapes = shapes(attention.operand(), target, 2 * longest > WIDE);
-        let is_cuda = target.language == Language::Cuda;
         let drops = attention.dropout.is_some();
         // Random numbers take registers.
         let sizes = if drops { SIZES.get(1..).unwrap_or(&SIZES) } else { &SIZES };
         let plans = shapes.iter().flat_map(|(subgroup, shape)| {
             let twice: &[_] = match longest {
-                _ if !is_cuda || !shape.is_matrix() || of == Of::Mask || drops => &[],
+                _ if target.language == Language::Hip || !shape.is_matrix() || of == Of::Mask || drops => &[],
                 0..=64 => &TWICE,
                 65..=128 => &TWICE_LONG,
                 _ => &[],
@@ -80,7 +79,8 @@ impl Plan {
             let few = plan.groups == 1 || plan.rows() < 2 * own.max(plan.shape.m as usize);
             // One tile of others makes kernels small, which compilers of CPUs need.
             let least = plan.shape.n.max(plan.shape.k) as usize;
-            let short = plan.others == least || (!is_spirv && plan.others < 2 * passed);
+            let small = target.wants_small_kernels() || (is_spirv && !plan.shape.is_matrix());
+            let short = plan.others == least || (!small && plan.others < 2 * passed);
             few && short && plan.shared(of) <= target.shared.min(SHARED)
         };
         plans.filter(|plan| plan.groups as u32 * plan.subgroup <= target.threads).find(fits)

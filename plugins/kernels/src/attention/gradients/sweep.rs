@@ -7,7 +7,7 @@
 
 use super::super::scores::{Context, LOG2_E, Options};
 use super::super::sequence::{Bound, Sequence, Source};
-use super::super::staging::{Rows, copy};
+use super::super::staging::{Copy, Rows, copy};
 use super::super::{Attention, Tensor};
 use super::plan::Plan;
 use super::{Gradients, Of};
@@ -325,7 +325,9 @@ impl<'a> Sweep<'a> {
     /// Copies rows from `first` on, their elements from `start` on, to shared memory.
     fn stage(&self, b: &mut Builder, side: &Side, first: Value, rows: usize, start: usize) {
         let to = self.rows_of(side, rows, start);
-        copy(b, [self.thread, first], &side.source, start, &to, self.plan.threads(), &|_, row| row);
+        let (source, threads) = (&side.source, self.plan.threads());
+        let own = Copy { thread: self.thread, threads, first, source, from: start, to: &to };
+        copy(b, &own, &|_, row| row);
     }
 
     /// Where rows are in shared memory.

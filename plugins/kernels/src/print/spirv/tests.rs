@@ -289,6 +289,22 @@ fn with_fragments(operand: Scalar) -> Target {
 }
 
 #[test]
+fn attention_on_cooperative_matrices_is_valid() {
+    for operand in [Scalar::F16, Scalar::Bf16] {
+        for depth in [64, 128, 256] {
+            let own = crate::attention::tests::attention(operand, [200, 200, depth, depth]);
+            let kernel = crate::attention::write(&own, &with_fragments(operand), "attention").unwrap().kernel;
+            let printed = print(&kernel, &ALL).unwrap();
+            assert_eq!(printed.subgroup, Some(32), "{operand:?} {depth}");
+            let needed = if operand == Scalar::Bf16 { "2025.2" } else { "2023.4" };
+            if let Err(message) = if knows(needed) { validate(&printed.words) } else { Ok(()) } {
+                panic!("{operand:?} {depth}: {message}");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_element_of_a_cooperative_matrix_is_reached() {
     for operand in [Scalar::F16, Scalar::Bf16] {
         let target = with_fragments(operand);
