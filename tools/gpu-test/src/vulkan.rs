@@ -3,6 +3,7 @@
 
 mod bench;
 mod random;
+mod subjects;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;

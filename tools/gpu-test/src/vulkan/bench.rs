@@ -9,19 +9,13 @@ use std::time::{Duration, Instant};
 
 use hipdnn_plugin_sdk::function_table;
 use hipdnn_plugin_sdk::gpu::Gpu;
-use hipdnn_plugin_sdk::graph::operation::{
-    ConvolutionBackwardData, ConvolutionBackwardFilter, ConvolutionForward, Matmul, Pointwise, Sdpa,
-    SdpaBackward,
-};
-use hipdnn_plugin_sdk::graph::{ConvMode, DataType, PointwiseMode, Tensor};
+use hipdnn_plugin_sdk::graph::{DataType, Tensor};
 
 use super::ENGINE;
+use super::subjects::{Subject, subjects};
 use crate::backend::{Backend, Plan};
-use crate::case::{Case, Order};
 use crate::memory::{pack, unpack};
 use crate::{Failure, is_wanted};
-
-const FIRST: Order = Order::ChannelsFirst;
 
 /// How long each plan is measured, after one execution.
 const TIME: Duration = Duration::from_millis(80);
@@ -162,17 +156,6 @@ impl Drop for Memory<'_> {
     }
 }
 
-/// A graph that is measured.
-struct Subject {
-    case: Case,
-    /// The library that is compared.
-    peer: &'static str,
-    /// Operations, or bytes, of an execution.
-    work: f64,
-    unit: &'static str,
-    result: i64,
-}
-
 /// Small values that repeat; sums stay small.
 fn content(tensor: &Tensor) -> Result<Vec<u8>, Failure> {
     let count = tensor.dims.iter().product::<i64>() as usize;
@@ -267,130 +250,4 @@ pub fn run(library: &Path, words: &[String]) -> Result<usize, Failure> {
         println!("{name},{time:.4},{rate:.2},{},{},{compared}", subject.unit, subject.peer);
     }
     Ok(wrong)
-}
-
-fn subjects() -> Vec<Subject> {
-    let mut all = Vec::new();
-    for data_type in [DataType::Half, DataType::Bfloat16] {
-        all.extend([1024, 2048, 4096, 8192].map(|size| product(data_type, size)));
-    }
-    all.extend([2048, 4096].map(|size| product(DataType::Int8, size)));
-    all.extend([2048, 4096].map(|size| product(DataType::Float, size)));
-    for (c, k, size, filter) in [
-        (64, 64, 56, 3),
-        (128, 128, 28, 3),
-        (256, 256, 14, 3),
-        (512, 512, 7, 3),
-        (256, 64, 56, 1),
-        (512, 2048, 7, 1),
-    ] {
-        all.extend(["forward", "data", "filter"].map(|what| convolution(what, [c, k, size, filter])));
-    }
-    for (length, depth) in [(1024, 64), (4096, 64), (4096, 128)] {
-        all.extend([false, true].map(|backward| attention(length, depth, backward)));
-    }
-    all.push(pointwise("gelu", PointwiseMode::GeluFwd));
-    all.push(pointwise("copy", PointwiseMode::Identity));
-    all
-}
-
-fn product(data_type: DataType, size: i64) -> Subject {
-    let mut case = Case::new(format!("matmul {} {size}", data_type.name()));
-    let of_c = if data_type == DataType::Int8 { DataType::Int32 } else { data_type };
-    let [a, b] = [(); 2].map(|()| case.output(data_type, &[size, size], FIRST));
-    let c = case.output(of_c, &[size, size], FIRST);
-    if data_type == DataType::Int8 {
-        case.graph.compute_type = DataType::Int32;
-    }
-    case.node(Matmul { a, b, c });
-    Subject {
-        case,
-        peer: "CUBLASLT_ENGINE",
-        work: 2.0 * (size * size * size) as f64,
-        unit: "TFLOP/s",
-        result: c,
-    }
-}
-
-/// A convolution of 32 images, with channels last.
-fn convolution(what: &str, [c, k, size, filter]: [i64; 4]) -> Subject {
-    let mut case =
-        Case::new(format!("convolution {what} half 32x{c}x{size}x{size} {k}x{c}x{filter}x{filter}"));
-    let order = Order::ChannelsLast;
-    let dims = [[32, c, size, size], [k, c, filter, filter], [32, k, size, size]];
-    let [x, w, y] = dims.map(|dims| case.output(DataType::Half, &dims, order));
-    let (pre_padding, post_padding) = (vec![filter / 2; 2], vec![filter / 2; 2]);
-    let (stride, dilation, conv_mode) = (vec![1; 2], vec![1; 2], ConvMode::CrossCorrelation);
-    let result = match what {
-        "forward" => {
-            case.node(ConvolutionForward { x, w, y, pre_padding, post_padding, stride, dilation, conv_mode });
-            y
-        }
-        "data" => {
-            let (dy, dx) = (y, x);
-            case.node(ConvolutionBackwardData {
-                dy,
-                w,
-                dx,
-                pre_padding,
-                post_padding,
-                stride,
-                dilation,
-                conv_mode,
-            });
-            dx
-        }
-        _ => {
-            let (dy, dw) = (y, w);
-            case.node(ConvolutionBackwardFilter {
-                x,
-                dy,
-                dw,
-                pre_padding,
-                post_padding,
-                stride,
-                dilation,
-                conv_mode,
-            });
-            dw
-        }
-    };
-    let work = 2.0 * (32 * size * size * k * c * filter * filter) as f64;
-    Subject { case, peer: "CUDNN_ENGINE", work, unit: "TFLOP/s", result }
-}
-
-/// Causal attention of 16 heads and 16384 tokens.
-fn attention(length: i64, depth: i64, backward: bool) -> Subject {
-    let direction = if backward { "backward" } else { "forward" };
-    let mut case = Case::new(format!("attention {direction} half {length} x {depth}; causal"));
-    let batch = 16384 / length;
-    let dims = [batch, 16, length, depth];
-    let [q, k, v, o] = [(); 4].map(|()| case.output(DataType::Half, &dims, FIRST));
-    let attn_scale_value = Some(1.0 / (depth as f32).sqrt());
-    let result = if backward {
-        let do_ = case.output(DataType::Half, &dims, FIRST);
-        let stats = case.output(DataType::Float, &[batch, 16, length, 1], FIRST);
-        let [dq, dk, dv] = [(); 3].map(|()| case.output(DataType::Half, &dims, FIRST));
-        let node = SdpaBackward {
-            causal_mask: true,
-            attn_scale_value,
-            ..SdpaBackward::new([q, k, v, o, do_, stats], [dq, dk, dv])
-        };
-        case.node(node);
-        dq
-    } else {
-        case.node(Sdpa { causal_mask: true, attn_scale_value, ..Sdpa::new(q, k, v, o) });
-        o
-    };
-    let products = if backward { 5.0 } else { 2.0 };
-    let work = products * (batch * 16 * length * length * depth) as f64;
-    Subject { case, peer: "CUDNN_ENGINE", work, unit: "TFLOP/s", result }
-}
-
-fn pointwise(name: &str, mode: PointwiseMode) -> Subject {
-    let mut case = Case::new(format!("{name} half 128M"));
-    let dims = [128, 1 << 20];
-    let [x, y] = [(); 2].map(|()| case.output(DataType::Half, &dims, FIRST));
-    case.node(Pointwise::new(mode, x, None, y));
-    Subject { case, peer: "NVRTC_ENGINE", work: 4.0 * f64::from(128 << 20), unit: "TB/s", result: y }
 }
