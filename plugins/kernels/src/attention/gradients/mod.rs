@@ -6,6 +6,7 @@
 //! always in the same order.
 
 mod plan;
+mod rows;
 mod slopes;
 mod store;
 mod sweep;

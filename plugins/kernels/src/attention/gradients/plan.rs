@@ -1,9 +1,9 @@
 //! The sizes of a workgroup's work.
 
 use super::super::layout::{Layout, Passing, Way};
-use super::super::plan::{WIDE, shapes};
+use super::super::plan::{HELD, WIDE, shapes};
 use super::{Attention, Of};
-use crate::target::{Language, MatrixShape, Target};
+use crate::target::{Language, MatrixShape, Role, Target};
 
 /// The most shared memory: two workgroups should fit a compute unit.
 const SHARED: usize = 100 << 10;
@@ -28,6 +28,9 @@ pub(super) struct Plan {
     pub(super) depths: [usize; 2],
     /// Elements of rows that are in shared memory at once; none if whole rows stay there.
     pub(super) part: Option<usize>,
+    /// Whether the others' rows are loaded into registers beside other work, and whether own rows stay in registers.
+    pub(super) ahead: bool,
+    pub(super) held: bool,
     /// Whether scores become an operand in registers, else through shared memory.
     pub(super) in_registers: bool,
 }
@@ -37,6 +40,7 @@ impl Plan {
         let longest = attention.depth.max(attention.value_depth);
         // Two products are held beside the gradient, so rows count as long earlier than forward.
         let shapes = shapes(attention.operand(), target, 2 * longest > WIDE);
+        let is_spirv = target.language == Language::SpirV;
         let drops = attention.dropout.is_some();
         // Random numbers take registers.
         let sizes = if drops { SIZES.get(1..).unwrap_or(&SIZES) } else { &SIZES };
@@ -56,7 +60,11 @@ impl Plan {
                     let others = (*others).max(least);
                     let layout = Layout::of(shape, *subgroup, others);
                     let fits = layout.way == Way::Queries && layout.passing == Passing::Slots;
-                    Self {
+                    let ahead =
+                        is_spirv && shape.is_matrix() && part.is_none() && !target.wants_small_kernels();
+                    let plan = Self {
+                        ahead,
+                        held: false,
                         shape: shape.clone(),
                         subgroup: *subgroup,
                         groups: *groups,
@@ -65,11 +73,11 @@ impl Plan {
                         depths,
                         part,
                         in_registers: fits && layout.is_ordered() && of != Of::Mask,
-                    }
+                    };
+                    Self { held: ahead && plan.is_held(of), ..plan }
                 })
             })
         });
-        let is_spirv = target.language == Language::SpirV;
         let (own, passed) = match of {
             Of::Queries | Of::Mask => (attention.queries, attention.keys),
             Of::Keys | Of::Values => (attention.keys, attention.queries),
@@ -91,6 +99,15 @@ impl Plan {
         self.groups * self.tiles * self.shape.m as usize
     }
 
+    /// Whether a thread has registers for its own rows, which come by way of the others' arrays.
+    fn is_held(&self, of: Of) -> bool {
+        let slots = self.shape.fragment(Role::A).map_or(0, |fragment| fragment.slots.len());
+        let [depth, value_depth] = self.depths;
+        let elements = if of == Of::Values { depth } else { depth + value_depth };
+        let registers = elements / self.shape.k as usize * self.tiles * slots * self.shape.operand.size() / 4;
+        self.rows() <= self.others && registers <= HELD
+    }
+
     pub(super) fn threads(&self) -> usize {
         self.groups * self.subgroup as usize
     }
@@ -103,9 +120,11 @@ impl Plan {
         let elements = match self.part {
             Some(part) => (self.rows() + self.others) * (part + pad),
             None => {
-                let own = if of == Of::Values { 0 } else { self.rows() * (value_depth + pad) };
+                let first = if self.held { 0 } else { self.rows() * (depth + pad) };
+                let second =
+                    if self.held || of == Of::Values { 0 } else { self.rows() * (value_depth + pad) };
                 let others = self.others * (depth + value_depth + 2 * pad);
-                self.rows() * (depth + pad) + own + others
+                first + second + others
             }
         };
         let scores = if of == Of::Mask || self.in_registers { 0 } else { self.rows() * (self.others + pad) };

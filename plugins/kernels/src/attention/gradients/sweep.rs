@@ -5,14 +5,14 @@
     reason = "sides, tiles and slots are in tables made here, of the sizes that loops run over"
 )]
 
-use super::super::scores::{Context, LOG2_E, Options};
+use super::super::scores::{Context, Options};
 use super::super::sequence::{Bound, Sequence, Source};
-use super::super::staging::{Copy, Rows, copy};
+use super::super::staging::Rows;
 use super::super::{Attention, Tensor};
 use super::plan::Plan;
 use super::{Gradients, Of};
-use crate::builder::{At, Builder};
-use crate::form::{Index, Memory, Order, Role, Shared, Tile, Value};
+use crate::builder::Builder;
+use crate::form::{Index, Order, Role, Shared, Tile, Value};
 use crate::product::{Launch, engine};
 use crate::scalar::Scalar;
 use crate::target::{Fragment, Target};
@@ -22,7 +22,7 @@ pub(super) struct Pointers {
     /// q, k, v and do.
     operands: [Bound; 4],
     /// The statistics and the row sums.
-    rows: [Bound; 2],
+    pub(super) rows: [Bound; 2],
     pub(super) result: Bound,
     pub(super) options: Options,
 }
@@ -55,10 +55,10 @@ impl Pointers {
 /// An operand whose rows go through shared memory.
 #[derive(Clone, Copy)]
 pub(super) struct Side {
-    source: Source,
+    pub(super) source: Source,
     /// Elements of a row with padding.
-    padded: usize,
-    array: Shared,
+    pub(super) padded: usize,
+    pub(super) array: Shared,
 }
 
 /// Writes the kernel of a gradient, with the tensor that receives it: for [`Of::Mask`] one without a broadcast of queries or keys.
@@ -129,8 +129,10 @@ pub(super) struct Sweep<'a> {
     pub(super) products: Vec<Vec<Tile>>,
     /// Scores as operands, if they stay in registers.
     pub(super) operands: Vec<Vec<Tile>>,
+    /// Own rows of both operands by step and tile, if a thread has registers for them.
+    pub(super) held: [Vec<Vec<Tile>>; 2],
     /// Arrays of own rows and of the others.
-    own: [Shared; 2],
+    pub(super) own: [Shared; 2],
     others: [Shared; 2],
     pub(super) scratch: Option<Rows>,
     /// The statistics and row sums of the queries at hand.
@@ -186,11 +188,21 @@ impl<'a> Sweep<'a> {
         let (own, others) = match plan.part {
             Some(part) => ([array(plan.rows(), part); 2], [array(plan.others, part); 2]),
             None => {
-                let first = array(plan.rows(), depth);
-                let second = if of == Of::Values { first } else { array(plan.rows(), value_depth) };
-                ([first, second], [array(plan.others, depth), array(plan.others, value_depth)])
+                let others = [array(plan.others, depth), array(plan.others, value_depth)];
+                if plan.held {
+                    (others, others)
+                } else {
+                    let first = array(plan.rows(), depth);
+                    let second = if of == Of::Values { first } else { array(plan.rows(), value_depth) };
+                    ([first, second], others)
+                }
             }
         };
+        let mut hold = |depth: usize| -> Vec<Vec<Tile>> {
+            let steps = if plan.held { depth / shape.k as usize } else { 0 };
+            (0..steps).map(|_| (0..plan.tiles).map(|_| b.tile(Role::A, shape)).collect()).collect()
+        };
+        let held = [hold(depth), if of == Of::Values { Vec::new() } else { hold(value_depth) }];
         let has_scratch = of != Of::Mask && !plan.in_registers;
         let scratch = has_scratch.then(|| Rows::new(b, operand, plan.rows(), plan.others, false));
         let queries = if Self::has_queries(of) { plan.rows() } else { plan.others };
@@ -208,6 +220,7 @@ impl<'a> Sweep<'a> {
             scores,
             products,
             operands,
+            held,
             own,
             others,
             scratch,
@@ -283,16 +296,38 @@ impl<'a> Sweep<'a> {
             self.stage_statistics(b, &sequence, [head, first], self.plan.rows());
         }
         b.barrier();
+        if self.plan.held {
+            self.hold(b, &own);
+            // The others' rows take their place.
+            b.barrier();
+        }
         let (begin, end) = match self.of {
             Of::Mask => (column, b.add(column, 1)),
             _ => self.range(b, first, [queries, keys, diagonal]),
         };
-        b.for_range(begin, end, self.plan.others, |b, other| {
+        let of_others = |b: &mut Builder, other: Value| {
             if !Self::has_queries(self.of) {
                 self.stage_statistics(b, &sequence, [head, other], self.plan.others);
             }
+        };
+        if self.plan.ahead {
+            let fetched = self.fetch(b, &others, begin);
+            self.keep(b, &others, begin, &fetched);
+            of_others(b, begin);
+            b.barrier();
+        }
+        b.for_range(begin, end, self.plan.others, |b, other| {
             let block = Block { context: &context, own, others, first, other };
+            if !self.plan.ahead {
+                of_others(b, other);
+                return self.of_block(b, &block, sums);
+            }
+            let next = b.add(other, self.plan.others);
+            let fetched = self.fetch(b, &others, next);
             self.of_block(b, &block, sums);
+            self.keep(b, &others, next, &fetched);
+            of_others(b, next);
+            b.barrier();
         });
         // The next head's rows replace what others may still read.
         b.barrier();
@@ -322,50 +357,6 @@ impl<'a> Sweep<'a> {
         (begin, end)
     }
 
-    /// Copies rows from `first` on, their elements from `start` on, to shared memory.
-    fn stage(&self, b: &mut Builder, side: &Side, first: Value, rows: usize, start: usize) {
-        let to = self.rows_of(side, rows, start);
-        let (source, threads) = (&side.source, self.plan.threads());
-        let own = Copy { thread: self.thread, threads, first, source, from: start, to: &to };
-        copy(b, &own, &|_, row| row);
-    }
-
-    /// Where rows are in shared memory.
-    fn rows_of(&self, side: &Side, rows: usize, start: usize) -> Rows {
-        let elements = self.plan.part.map_or(side.padded, |part| part.min(side.padded - start));
-        Rows::within(side.array, self.plan.shape.operand, rows, elements, false)
-    }
-
-    /// Loads the statistics and sums of queries from `first` on. Those that do not count have a probability of 0.
-    fn stage_statistics(
-        &self,
-        b: &mut Builder,
-        sequence: &Sequence,
-        [head, first]: [Value; 2],
-        count: usize,
-    ) {
-        let real = self.plan.shape.sum;
-        let otherwise = [(f64::NEG_INFINITY, LOG2_E), (0.0, 1.0)];
-        let all = self.pointers.rows.map(|bound| bound.of_head(b, sequence, head, sequence.queries));
-        b.for_range(self.thread, count, self.plan.threads(), |b, place| {
-            let query = b.add(first, place);
-            let counts = b.less(query, sequence.queries);
-            for ((rows, (otherwise, factor)), to) in all.iter().zip(otherwise).zip(self.statistics) {
-                let number = b.local(real, otherwise);
-                b.when(counts, |b| {
-                    let line = rows.line(b, query);
-                    let at = b.add(rows.base, line);
-                    let own = b.load(Memory::Global(rows.bound.data), at);
-                    let own = b.convert(own, real);
-                    let own = b.mul(own, factor);
-                    b.set(number, own);
-                });
-                let own = b.get(number);
-                b.store(Memory::Shared(to), place, own);
-            }
-        });
-    }
-
     fn of_block(&self, b: &mut Builder, block: &Block<'_>, sums: &[Vec<Tile>]) {
         self.multiply_rows(b, block, 0, &self.scores);
         if self.of != Of::Values {
@@ -377,7 +368,7 @@ impl<'a> Sweep<'a> {
         }
         let side = &block.others[usize::from(self.of == Of::Values)];
         let width = self.plan.part.unwrap_or(side.padded);
-        let has_it = self.plan.part.is_none() && self.of != Of::Values;
+        let has_it = self.plan.part.is_none() && (self.of != Of::Values || self.plan.ahead);
         for start in (0..side.padded).step_by(width) {
             if !has_it {
                 self.stage(b, side, block.other, self.plan.others, start);
@@ -393,10 +384,6 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    fn aligned(&self) -> usize {
-        (16 / self.plan.shape.operand.size()).min(self.plan.shape.k as usize)
-    }
-
     /// Sets tiles to the products of own rows and others.
     fn multiply_rows(&self, b: &mut Builder, block: &Block<'_>, which: usize, tiles: &[Vec<Tile>]) {
         let (own, others) = (&block.own[which], &block.others[which]);
@@ -409,19 +396,15 @@ impl<'a> Sweep<'a> {
             if self.plan.part.is_some() {
                 self.stage(b, own, block.first, self.plan.rows(), start);
             }
-            self.stage(b, others, block.other, self.plan.others, start);
-            b.async_commit();
-            b.async_wait(0);
-            b.barrier();
+            if !self.plan.ahead {
+                self.stage(b, others, block.other, self.plan.others, start);
+                b.async_commit();
+                b.async_wait(0);
+                b.barrier();
+            }
             let [from, to] =
                 [self.rows_of(own, self.plan.rows(), start), self.rows_of(others, self.plan.others, start)];
-            let line = b.mul(self.own_row, from.stride);
-            b.for_range(0, from.elements, shape.k, |b, near| {
-                let at = b.add(line, near);
-                for (number, left) in left.iter().enumerate() {
-                    let at = b.add(at, number * shape.m as usize * from.stride);
-                    self.load(b, *left, &from, at, Order::Rows);
-                }
+            let multiply = |b: &mut Builder, left: &[Tile], near: Value| {
                 for column in 0..self.plan.others / shape.n as usize {
                     let at = b.add(near, column * shape.n as usize * to.stride);
                     self.load(b, right, &to, at, Order::Columns);
@@ -429,6 +412,22 @@ impl<'a> Sweep<'a> {
                         b.tile_multiply(tiles[column], *left, right);
                     }
                 }
+            };
+            if self.plan.held {
+                for (step, left) in self.held[which].iter().enumerate() {
+                    let near = b.number(step * shape.k as usize);
+                    multiply(b, left, near);
+                }
+                continue;
+            }
+            let line = b.mul(self.own_row, from.stride);
+            b.for_range(0, from.elements, shape.k, |b, near| {
+                let at = b.add(line, near);
+                for (number, left) in left.iter().enumerate() {
+                    let at = b.add(at, number * shape.m as usize * from.stride);
+                    self.load(b, *left, &from, at, Order::Rows);
+                }
+                multiply(b, &left, near);
             });
             if self.plan.part.is_some() {
                 b.barrier();
@@ -469,11 +468,5 @@ impl<'a> Sweep<'a> {
             }
             multiply(b, &left, near);
         });
-    }
-
-    fn load(&self, b: &mut Builder, tile: Tile, rows: &Rows, index: Value, order: Order) {
-        let stride = b.number(rows.stride);
-        let memory = Memory::Shared(rows.array);
-        b.tile_load(tile, At { memory, index, stride, order, aligned: self.aligned() });
     }
 }
