@@ -109,9 +109,12 @@ impl Printer<'_> {
         self.op(Op::Select, kind, &[first, x, y])
     }
 
-    /// Whether a number is none, by its bits: compilers may assume that comparisons see no NaN.
+    /// Whether a number is none: by its bits where a compiler may assume that comparisons see no NaN.
     pub(super) fn is_nan(&mut self, kind: Kind, x: Word) -> Word {
         let Kind::Float(bits) = kind else { return self.constant(Kind::Bool, 0) };
+        if bits == 32 && self.features.signed_zero_inf_nan_preserve_float32 {
+            return self.op(Op::FUnordNotEqual, Kind::Bool, &[x, x]);
+        }
         let whole = Kind::Int(bits);
         let (mask, infinity) = if bits == 64 {
             (u64::MAX >> 1, f64::INFINITY.to_bits())

@@ -38,8 +38,6 @@ impl Printer<'_> {
                 let target = if to == Scalar::F64 { self.kind(to) } else { F32 };
                 self.need_kind(target);
                 let x = self.widened(from, x);
-                let kind = if from == Scalar::I64 { U64 } else { U32 };
-                let _ = kind;
                 let x = self.op(Op::ConvertSToF, target, &[x]);
                 Ok(self.encode(to, target, x))
             }
@@ -79,11 +77,7 @@ impl Printer<'_> {
     /// A real number of a small type as a float, others as they are.
     pub(super) fn decode(&mut self, from: Scalar, x: Word) -> (Kind, Word) {
         match from {
-            Scalar::F16 => (F32, self.float_of_half(x, 0)),
-            Scalar::Bf16 => {
-                let high = self.whole(Op::ShiftLeftLogical, x, 16);
-                (F32, self.op(Op::Bitcast, F32, &[high]))
-            }
+            Scalar::F16 | Scalar::Bf16 => (F32, self.float_of_half(from, x, 0)),
             Scalar::Fp8E5m2 => {
                 let half = self.whole(Op::ShiftLeftLogical, x, 8);
                 self.decode(Scalar::F16, half)
@@ -126,10 +120,11 @@ impl Printer<'_> {
             }
             _ => {
                 let x = if kind == F64 { self.rounded_to_odd(x) } else { x };
+                if to == Scalar::Bf16 || (to == Scalar::F16 && self.rounds_halves()) {
+                    return self.half_of_float(to, x);
+                }
                 let own = self.op(Op::Bitcast, U32, &[x]);
                 match to {
-                    Scalar::Bf16 => self.encode_bf16(own),
-                    Scalar::F16 if self.rounds_halves() => self.half_of_float(x),
                     Scalar::F16 => self.encode_small(own, Small::HALF),
                     Scalar::Fp8E5m2 => self.encode_small(own, Small::E5M2),
                     _ => self.encode_small(own, Small::E4M3),
@@ -152,20 +147,6 @@ impl Printer<'_> {
         let below = self.op(Op::ISub, U32, &[bits, back]);
         let marked = self.op(Op::BitwiseOr, U32, &[below, odd]);
         self.op(Op::Bitcast, F32, &[marked])
-    }
-
-    /// The upper half of a float's bits, rounded to even; a NaN stays one.
-    fn encode_bf16(&mut self, bits: Word) -> Word {
-        let high = self.whole(Op::ShiftRightLogical, bits, 16);
-        let last = self.whole(Op::BitwiseAnd, high, 1);
-        let half = self.whole(Op::IAdd, last, 0x7fff);
-        let rounded = self.op(Op::IAdd, U32, &[bits, half]);
-        let quiet = self.whole(Op::BitwiseOr, bits, 0x40_0000);
-        let size = self.whole(Op::BitwiseAnd, bits, 0x7fff_ffff);
-        let infinity = self.int(0x7f80_0000);
-        let is_nan = self.op(Op::UGreaterThan, Kind::Bool, &[size, infinity]);
-        let chosen = self.op(Op::Select, U32, &[is_nan, quiet, rounded]);
-        self.whole(Op::ShiftRightLogical, chosen, 16)
     }
 
     /// A float's bits as those of a smaller type, to the nearest, ties to even.

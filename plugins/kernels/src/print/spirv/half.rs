@@ -1,4 +1,4 @@
-//! Halves: pairs of them are words of 32 bits, which devices convert at once.
+//! Real numbers of 16 bits: pairs of them are words of 32 bits, which are converted at once.
 
 use rspirv::dr::Operand;
 use rspirv::spirv::{Capability, GlslStd450Op, Op, Word};
@@ -8,14 +8,24 @@ use super::ids::{F32, Kind, U32};
 use crate::form::Value;
 use crate::scalar::Scalar;
 
+/// The bits of a word's upper half.
+const UPPER: i64 = 0xffff_0000;
+
 impl Printer<'_> {
     /// Whether the device rounds floats to halves to the nearest, ties to even.
     pub(super) fn rounds_halves(&self) -> bool {
         self.features.shader_float16 && self.features.shader_rounding_mode_rte_float16
     }
 
-    /// A half of a word as a float.
-    pub(super) fn float_of_half(&mut self, word: Word, place: u32) -> Word {
+    /// A half of a word as a float, by its type.
+    pub(super) fn float_of_half(&mut self, scalar: Scalar, word: Word, place: u32) -> Word {
+        if scalar == Scalar::Bf16 {
+            let bits = match place {
+                0 => self.whole(Op::ShiftLeftLogical, word, 16),
+                _ => self.whole(Op::BitwiseAnd, word, UPPER),
+            };
+            return self.op(Op::Bitcast, F32, &[bits]);
+        }
         let pair = self.glsl(GlslStd450Op::UnpackHalf2x16, Kind::Pair(32), &[word]);
         self.part(F32, pair, place)
     }
@@ -42,8 +52,14 @@ impl Printer<'_> {
         self.op(Op::Bitcast, U32, &[halves])
     }
 
-    /// Two floats rounded to the halves of a word.
-    fn word_of_floats(&mut self, low: Word, high: Word) -> Word {
+    /// Two floats rounded to the halves of a word, by their type.
+    fn word_of_floats(&mut self, scalar: Scalar, low: Word, high: Word) -> Word {
+        if scalar == Scalar::Bf16 {
+            let [low, high] = [low, high].map(|x| self.rounded_bfloat(x));
+            let low = self.whole(Op::ShiftRightLogical, low, 16);
+            let high = self.whole(Op::BitwiseAnd, high, UPPER);
+            return self.op(Op::BitwiseOr, U32, &[low, high]);
+        }
         self.need(Capability::Float16);
         self.need(Capability::RoundingModeRTE);
         let pair = self.op(Op::CompositeConstruct, Kind::Pair(32), &[low, high]);
@@ -51,32 +67,48 @@ impl Printer<'_> {
         self.op(Op::Bitcast, U32, &[halves])
     }
 
-    /// A float rounded to a half.
-    pub(super) fn half_of_float(&mut self, x: Word) -> Word {
+    /// A float rounded to a half or a bfloat.
+    pub(super) fn half_of_float(&mut self, scalar: Scalar, x: Word) -> Word {
+        if scalar == Scalar::Bf16 {
+            let bits = self.rounded_bfloat(x);
+            return self.whole(Op::ShiftRightLogical, bits, 16);
+        }
         let zero = self.real(F32, 0.0);
-        self.word_of_floats(x, zero)
+        self.word_of_floats(scalar, x, zero)
+    }
+
+    /// Bits whose upper half is a float's, rounded to the nearest, ties to even; a NaN stays one.
+    fn rounded_bfloat(&mut self, x: Word) -> Word {
+        let bits = self.op(Op::Bitcast, U32, &[x]);
+        let [place, one] = [16, 1].map(|number| self.int(number));
+        let last = self.op(Op::BitFieldUExtract, U32, &[bits, place, one]);
+        let half = self.whole(Op::IAdd, last, 0x7fff);
+        let rounded = self.op(Op::IAdd, U32, &[bits, half]);
+        let is_nan = self.is_nan(F32, x);
+        let nan = self.int(i64::from(f32::NAN.to_bits()));
+        self.op(Op::Select, U32, &[is_nan, nan, rounded])
     }
 
     /// Converts pairs of halves at once where it can, and tells whether it did.
     pub(super) fn convert_halves(&mut self, out: Value, x: Value) -> bool {
         let (from, to) = (self.type_of(x), self.type_of(out));
         match (from.scalar, to.scalar) {
-            (Scalar::F16, Scalar::F32) => {
+            (half @ (Scalar::F16 | Scalar::Bf16), Scalar::F32) => {
                 let lanes = u32::from(from.lanes);
                 let places: Vec<(Word, u32)> = match (self.packed.get(&x.0), self.halves.get(&x.0)) {
                     (Some(words), _) => {
                         let word = |lane: u32| words.get(lane as usize / 2).copied().unwrap_or_default();
                         (0..lanes).map(|lane| (word(lane), lane % 2)).collect()
                     }
-                    (None, Some(half)) => vec![*half],
+                    (None, Some(place)) => vec![*place],
                     (None, None) => return false,
                 };
                 let elements =
-                    places.into_iter().map(|(word, place)| self.float_of_half(word, place)).collect();
+                    places.into_iter().map(|(word, place)| self.float_of_half(half, word, place)).collect();
                 self.assign(out, elements);
                 true
             }
-            (Scalar::F32, Scalar::F16) if self.rounds_halves() => {
+            (Scalar::F32, half) if half == Scalar::Bf16 || (half == Scalar::F16 && self.rounds_halves()) => {
                 let floats = self.value(x);
                 match *floats.as_slice() {
                     // Two that are stored together are rounded together.
@@ -84,7 +116,7 @@ impl Printer<'_> {
                         self.rounded.insert(out.0, float);
                     }
                     _ => {
-                        let words = self.words_of_floats(&floats);
+                        let words = self.words_of_floats(half, &floats);
                         self.assign_words(out, words);
                     }
                 }
@@ -94,10 +126,10 @@ impl Printer<'_> {
         }
     }
 
-    fn words_of_floats(&mut self, floats: &[Word]) -> Vec<Word> {
+    fn words_of_floats(&mut self, scalar: Scalar, floats: &[Word]) -> Vec<Word> {
         let word = |pair: &[Word]| match *pair {
-            [low, high, ..] => self.word_of_floats(low, high),
-            [low] => self.half_of_float(low),
+            [low, high, ..] => self.word_of_floats(scalar, low, high),
+            [low] => self.half_of_float(scalar, low),
             [] => 0,
         };
         floats.chunks(2).map(word).collect()
@@ -108,7 +140,7 @@ impl Printer<'_> {
         let floats: Option<Vec<Word>> = parts.iter().map(|part| self.rounded.get(&part.0).copied()).collect();
         match floats {
             Some(floats) if floats.len() > 1 => {
-                let words = self.words_of_floats(&floats);
+                let words = self.words_of_floats(self.type_of(out).scalar, &floats);
                 self.assign_words(out, words);
                 true
             }
@@ -118,7 +150,7 @@ impl Printer<'_> {
 
     /// Remembers of an element which word it is from.
     pub(super) fn note_half(&mut self, out: Value, x: Value, lane: u8) {
-        if self.type_of(x).scalar != Scalar::F16 {
+        if !matches!(self.type_of(x).scalar, Scalar::F16 | Scalar::Bf16) {
             return;
         }
         let lane = u32::from(lane);

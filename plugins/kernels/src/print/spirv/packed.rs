@@ -23,7 +23,7 @@ impl Printer<'_> {
                 self.unpack(&words, type_.scalar, usize::from(type_.lanes))
             }
             None => match self.rounded.get(&value.0).copied() {
-                Some(float) => vec![self.half_of_float(float)],
+                Some(float) => vec![self.half_of_float(self.type_of(value).scalar, float)],
                 None => self.values.get(value.0 as usize).cloned().unwrap_or_default(),
             },
         }
@@ -34,7 +34,7 @@ impl Printer<'_> {
         match self.packed.get(&value.0).cloned() {
             Some(words) => self.unpack_one(&words, self.type_of(value).scalar, lane),
             None => match self.rounded.get(&value.0).copied() {
-                Some(float) => self.half_of_float(float),
+                Some(float) => self.half_of_float(self.type_of(value).scalar, float),
                 None => {
                     let elements = self.values.get(value.0 as usize);
                     elements.and_then(|elements| elements.get(lane)).copied().unwrap_or_default()

@@ -331,10 +331,10 @@ fn every_element_of_a_cooperative_matrix_is_reached() {
     }
 }
 
-#[test]
-fn pairs_of_halves_are_rounded_at_once() {
+/// A kernel that doubles vectors of a type in float.
+fn doubled(scalar: Scalar) -> Kernel {
     let mut b = Builder::new("halves", 64, &target());
-    let [x, y] = [b.pointer(Scalar::F16), b.output(Scalar::F16)];
+    let [x, y] = [b.pointer(scalar), b.output(scalar)];
     let thread = b.index(Index::Thread);
     let place = b.mul(thread, 8);
     let own = b.load_vector(Memory::Global(x), place, 8);
@@ -343,18 +343,32 @@ fn pairs_of_halves_are_rounded_at_once() {
             let half = b.extract(own, lane);
             let wide = b.convert(half, Scalar::F32);
             let twice = b.mul(wide, 2.0);
-            b.convert(twice, Scalar::F16)
+            b.convert(twice, scalar)
         })
         .collect();
     let all = b.build(&parts);
     b.store(Memory::Global(y), place, all);
-    let kernel = b.finish();
+    b.finish()
+}
+
+fn count(kernel: &Kernel, features: &Features, op: Op) -> usize {
+    let module = rspirv::dr::load_words(print(kernel, features).unwrap().words).unwrap();
+    module.all_inst_iter().filter(|instruction| instruction.class.opcode == op).count()
+}
+
+#[test]
+fn pairs_of_halves_are_rounded_at_once() {
+    let kernel = doubled(Scalar::F16);
     check(&kernel);
-    let count = |features: &Features, op: Op| {
-        let module = rspirv::dr::load_words(print(&kernel, features).unwrap().words).unwrap();
-        module.all_inst_iter().filter(|instruction| instruction.class.opcode == op).count()
-    };
-    assert_eq!(count(&ALL, Op::FConvert), 4);
+    assert_eq!(count(&kernel, &ALL, Op::FConvert), 4);
     let without = Features { shader_rounding_mode_rte_float16: false, ..ALL };
-    assert_eq!(count(&without, Op::FConvert), 0);
+    assert_eq!(count(&kernel, &without, Op::FConvert), 0);
+}
+
+#[test]
+fn pairs_of_bfloats_are_joined_as_they_are_rounded() {
+    let kernel = doubled(Scalar::Bf16);
+    check(&kernel);
+    assert_eq!(count(&kernel, &ALL, Op::BitwiseOr), 4);
+    assert_eq!(count(&kernel, &ALL, Op::BitFieldInsert), 0);
 }
